@@ -69,7 +69,12 @@ def measure(folder: Path, flushes: int = FLUSHES) -> dict[str, Any]:
     time.sleep(3 * INTERVAL)  # the last run ends
     runs = _runs(airflow.list_tasks(dag))
     loads = {"load_before": round(load, 1), "load_after": round(os.getloadavg()[0], 1)}
-    return {"interval": INTERVAL, **loads, **told(timings, runs), "seconds": [round(one.seconds, 2) for one in timings]}
+    return {
+        "interval": INTERVAL,
+        **loads,
+        **summarize_timings(timings, runs),
+        "seconds": [round(one.seconds, 2) for one in timings],
+    }
 
 
 def _include(folder: Path) -> tuple[Path, Catalog]:
@@ -130,7 +135,7 @@ def _seconds(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def told(timings: Sequence[Seen], runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def summarize_timings(timings: Sequence[Seen], runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Median and 95th percentile in seconds, and the medians of what they are made of, task by task."""
     seconds = sorted(one.seconds for one in timings)
     parts: dict[str, list[dict[str, float]]] = {}

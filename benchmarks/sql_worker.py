@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from tidegate.adapters.spark.catalog_conf import build_spark_catalog_conf, resolve_catalog_properties
+from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf, resolve_catalog_properties
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.settings import find_include_folder
 from tidegate.spec.catalog import Catalog

@@ -32,16 +32,20 @@ SERVER_CONF = {
     # No flush uses another's consumers. Each holds sockets and what it fetched last; Spark's default is 5 m.
     "spark.kafka.consumer.cache.timeout": "1m",
     "spark.kafka.consumer.fetchedData.cache.timeout": "1m",
+    # a slow event would stand in the log with all settings of its session, secrets too
+    "spark.scheduler.listenerbus.logSlowEvent": "false",
     # what tidegate.redaction says; Spark's own knows neither `credential` nor an object store's keys
     "spark.redaction.regex": "(?i)secret|passw(or)?d|passphrase|token|credential|authorization|jaas|user[._-]?info"
     "|connection[._-]string|(access|account|private|shared)[._-]?key",
 }
 CATALOG_CLASS = "spark.tidegate.catalog.class"  # `tidegate_spark.session` asks for it
+LOCAL_FILES_CONF = "spark.hadoop.fs.file.impl"
 SOURCE_FOLDER = Path(__file__).parent
-CATALOG, ALLOCATOR = "SharedCatalog", "AllocatorPlugin"
+CATALOG, ALLOCATOR, LOCAL_FILES = "SharedCatalog", "AllocatorPlugin", "LocalFiles"
 MISSING_CLASS_MESSAGES = {
     CATALOG: "Sessions share no catalog, and each keeps its connections",
     ALLOCATOR: "Readers leave their allocators in memory",
+    LOCAL_FILES: "Each file on local disk starts a process",
 }
 MODEL_CACHE_FOLDER = (
     "spark_connect_model_cache"  # where Spark makes a folder for each session at its end, and leaves it
@@ -83,10 +87,16 @@ def configure_classes(folder: Path) -> dict[str, str]:
     catalog, _ = find_compiled(CATALOG, folder)
     if catalog:
         conf[CATALOG_CLASS] = catalog
+    own = SparkConf()
+    # executors in other JVMs would look for the class before they have fetched it
+    if own.get("spark.master", "").partition("[")[0] == "local" and not own.contains(LOCAL_FILES_CONF):
+        files, _ = find_compiled(LOCAL_FILES, folder)
+        if files:
+            conf[LOCAL_FILES_CONF] = files
     plugin, jar = find_compiled(ALLOCATOR, folder)
     if plugin:
         conf["spark.plugins"] = f"{CONNECT_PLUGIN},{plugin}"
-        conf["spark.jars"] = ",".join(filter(None, [SparkConf().get("spark.jars", ""), jar]))
+        conf["spark.jars"] = ",".join(filter(None, [own.get("spark.jars", ""), jar]))
     return conf
 
 

@@ -345,7 +345,7 @@ class Workbench:
 
     def spark_sql(self, statement: str) -> list[Any]:
         """One statement of another Spark user, in a session of its own with this workbench's catalog."""
-        from tidegate.adapters.spark.catalog_conf import build_spark_catalog_conf
+        from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf
         from tidegate.spec.catalog import Catalog
         from tidegate_spark.session import close, connect_session
 

@@ -22,6 +22,7 @@ TOKENS = [
     b"[" * 3000, b'{"a":' * 1500, b"{" * 10, b'"', b"\\", b"\\ud800", b"\xed\xa0\x80", b"\xf0\x9f", b"\x00", b"1e400",
     b"-1e-400", b"9" * 400, b"NaN", b"Infinity", b"null", b"true", b"-0.0", b"99999999999999999999", b"0.1" * 9,
     b'"99999-01-01T00:00:00Z"', b'"-0001-01-01"', b'"2026-02-30"', b'"24:00:00"', b",", b"\r\n", b"}", b"]", b":",
+    b"\xdf\xff\xff\xff\xff", b"\xdd\x7f\xff\xff\xff", b"\xc9\xff\xff\xff\xff\xff", b"\xdb\xff", b"\x91" * 3000, b"\xc1",
     b'"id"', b'"op":"x"', b'"after":null', b'"data":[null]', b'"data":{}', b'"ts":9223372036854775807', b"\t",
     b" " * 300,
 ]  # fmt: skip
@@ -75,6 +76,14 @@ def avro(schema: Any, *rows: Any) -> list[bytes]:
         fastavro.schemaless_writer(out := BytesIO(), schema, row)
         made.append(out.getvalue())
     return made
+
+
+def packed() -> list[bytes]:
+    import msgpack
+
+    at = msgpack.Timestamp(1_700_000_000, 123_456_000)
+    full = {**ROW, "at": at, "amount": 0.5, "raw": b"\x00\xff", "more": [at, {"a": {1: [None]}}]}
+    return [msgpack.packb(row) for row in (full, {"id": -(2**63), "marks": {}, "part": {"b": []}}, {})]
 
 
 def protobuf() -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:
@@ -151,12 +160,14 @@ def seeds(name: str) -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:  # 
             return ValueFormat(name, options=options), to_columns(AVRO), avro(EVENT, *rows)
         case "protobuf":
             return protobuf()
+        case "msgpack":
+            return ValueFormat(name, COLUMNS), COLUMNS, packed()
     raise ValueError(name)
 
 
 FORMATS = (
     "json", "debezium-json", "mongodb", "canal-json", "maxwell-json", "ogg-json", "csv", "string", "avro",
-    "debezium-avro", "protobuf",
+    "debezium-avro", "protobuf", "msgpack",
 )  # fmt: skip
 
 

@@ -6,6 +6,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import msgpack
+
 BAD = "bad"
 
 
@@ -69,6 +71,14 @@ JSON = (
     Case("precision", "MAP<STRING, DECIMAL(3,1)>", '{"a": 1.25}', BAD),
     Case("text of a number", "STRING", "19.90", "19.90"),
     Case("text of a number", "STRING", "1e5", "1e5"),
+    Case("text of a number", "STRING", "-0", "-0"),
+    Case("text of a number", "STRING", "-0.0", "-0.0"),
+    Case("text of a number", "STRUCT<a: STRING, b: INT, c: DOUBLE>", '{"a": -0, "b": -0, "c": 1.5}', ("-0", 0, 1.5)),
+    Case("text of a number", "ARRAY<STRING>", "[0, -0, 1.50]", ["0", "-0", "1.50"]),
+    Case("text of a number", "MAP<STRING, STRING>", '{"a": -0}', {"a": "-0"}),
+    Case("text of an object", "STRING", '{"a": [-0, 0]}', '{"a":[-0,0]}'),
+    Case("range", "BIGINT", "-0", 0),
+    Case("range", "DECIMAL(5,2)", "-0", Decimal("0.00")),
     Case("text of a number", "STRING", "1e400", "1e400"),
     Case("text of a number", "STRING", "123456789012345678901234567890.10", "123456789012345678901234567890.10"),
     Case("text", "STRING", '"19.90"', "19.90"),
@@ -315,12 +325,160 @@ CANAL = (
     Case("bytes", "BINARY", "AQI=", b"AQI="),
     Case("wrong kind", "BINARY", "\u20ac", BAD),
 )
+# what producers other than Canal write there: Flink's canal-json has numbers and words of JSON
+CANAL_JSON = (
+    Case("text of a number", "STRING", "1.50", "1.50"),
+    Case("text of a number", "STRING", "-0", "-0"),
+    Case("text of a number", "STRING", "1e400", "1e400"),
+    Case("text of a number", "STRING", "9007199254740993", "9007199254740993"),
+    Case("text of an object", "STRING", '{"a": 1.50}', '{"a":1.50}'),
+    Case("text", "STRING", '"1.50"', "1.50"),
+    Case("text", "STRING", "true", "true"),
+    Case("half of a character", "STRING", r'"\ud800"', BAD),
+    Case("half of a character", "STRING", r'"\ud83d\ude00?"', "😀?"),
+    Case("half of a character", "BINARY", r'"\udc00"', BAD),
+    Case("wrong kind", "STRING", "NaN", BAD),
+    Case("precision", "DECIMAL(38,2)", "841e19", Decimal(FAR)),
+    Case("precision", "DECIMAL(38,2)", "9007199254740993e3", Decimal("9007199254740993000.00")),
+    Case("precision", "DECIMAL(5,2)", "0.1000000000000000055", BAD),
+    Case("range", "DOUBLE", "1.5e3", 1500.0),
+    Case("overflow", "DOUBLE", "1e400", BAD),
+    Case("range", "BIGINT", "9223372036854775807", 2**63 - 1),
+    Case("wrong kind", "BIGINT", "1.0", BAD),
+    Case("precision", "TIMESTAMP", '"2026-02-28 10:00:00.123456"', AT.replace(microsecond=123456)),
+)
+
+
+def packed(value: Any) -> str:
+    """A value as MessagePack writes it, in hexadecimal."""
+    return bytes(msgpack.packb(value)).hex()
+
+
+SECONDS, packed_time = int(AT.timestamp()), msgpack.Timestamp(-1, 999999000)
+# MessagePack's own values, in hexadecimal
+MSGPACK = (
+    *(
+        Case(edge, kind, packed(given), value, unit, option)
+        for edge, kind, given, value, unit, option in (
+            ("null", "INT", None, None, None, None),
+            ("null", "MAP<STRING, INT>", None, None, None, None),
+            ("as it is", "BOOLEAN", True, True, None, None),
+            ("wrong kind", "BOOLEAN", 1, BAD, None, None),
+            ("range", "TINYINT", -128, -128, None, None),
+            ("overflow", "TINYINT", 128, BAD, None, None),
+            ("overflow", "SMALLINT", -(2**15) - 1, BAD, None, None),
+            ("range", "INT", 2**31 - 1, 2**31 - 1, None, None),
+            ("overflow", "INT", 2**31, BAD, None, None),
+            ("wrong kind", "INT", 7.0, BAD, None, None),
+            ("wrong kind", "INT", "7", BAD, None, None),
+            ("wrong kind", "INT", True, BAD, None, None),
+            ("range", "BIGINT", -(2**63), -(2**63), None, None),
+            ("range", "BIGINT", 2**63 - 1, 2**63 - 1, None, None),
+            ("overflow", "BIGINT", 2**63, BAD, None, None),
+            ("overflow", "BIGINT", 2**64 - 1, BAD, None, None),
+            ("range", "DECIMAL(20,0)", 2**64 - 1, Decimal(2**64 - 1), None, None),
+            ("precision", "DECIMAL(5,2)", 0.25, Decimal("0.25"), None, None),
+            ("precision", "DECIMAL(5,2)", 0.1, BAD, None, None),
+            ("precision", "DECIMAL(5,2)", "123.450", Decimal("123.45"), None, None),
+            ("precision", "DECIMAL(5,2)", "123.456", BAD, None, None),
+            ("precision", "DECIMAL(38,10)", LONG, Decimal(LONG), None, None),
+            ("overflow", "DECIMAL(5,2)", 1000, BAD, None, None),
+            ("overflow", "DECIMAL(38,0)", 1e300, BAD, None, None),
+            ("wrong kind", "DECIMAL(5,2)", float("nan"), BAD, None, None),
+            ("wrong kind", "DECIMAL(5,2)", True, BAD, None, None),
+            ("wrong kind", "DECIMAL(5,2)", '{"scale": 2, "value": "MDk="}', BAD, None, None),
+            ("precision", "DOUBLE", 0.1, 0.1, None, None),
+            ("precision", "DOUBLE", 2**53, float(2**53), None, None),
+            ("precision", "DOUBLE", 2**53 + 1, BAD, None, None),
+            ("range", "DOUBLE", float("-inf"), float("-inf"), None, None),
+            ("range", "DOUBLE", float("nan"), float("nan"), None, None),
+            ("wrong kind", "DOUBLE", "Infinity", BAD, None, None),
+            ("precision", "FLOAT", 1.5, 1.5, None, None),
+            ("precision", "FLOAT", 0.1, BAD, None, None),
+            ("overflow", "FLOAT", 1e39, BAD, None, None),
+            ("precision", "FLOAT", 2**24 + 1, BAD, None, None),
+            ("as it is", "STRING", "Zoë 😀", "Zoë 😀", None, None),
+            ("text of a number", "STRING", 19, BAD, None, None),
+            ("wrong kind", "STRING", b"Zoe", BAD, None, None),
+            ("bytes", "BINARY", b"\x00\xff", b"\x00\xff", None, None),
+            ("wrong kind", "BINARY", "Zoe", BAD, None, None),
+            ("range", "DATE", "0001-01-01", date(1, 1, 1), None, None),
+            ("wrong kind", "DATE", "2026-02-30", BAD, None, None),
+            ("wrong kind", "DATE", msgpack.Timestamp(SECONDS), BAD, None, None),
+            ("range", TIME, msgpack.Timestamp(SECONDS), AT, None, None),
+            ("precision", TIME, msgpack.Timestamp(SECONDS, 123456000), AT.replace(microsecond=123456), None, None),
+            ("precision", TIME, msgpack.Timestamp(SECONDS, 123456789), BAD, None, None),
+            ("precision", TIME, msgpack.Timestamp(SECONDS, 123456789), AT.replace(microsecond=123456), None, TRUNCATE),
+            ("precision", NTZ, msgpack.Timestamp(-1, 999999999), BEFORE, None, TRUNCATE),
+            ("range", NTZ, msgpack.Timestamp(253402300799, 999999000), LAST, None, None),
+            ("range", NTZ, msgpack.Timestamp(253402300800), BAD, None, None),
+            ("range", TIME, msgpack.Timestamp(-62135596801), BAD, None, None),
+            ("time zone", TIME, "2026-02-28T11:00:00+01:00", AT, None, None),
+            ("time zone", NTZ, "2026-02-28T10:00:00+05:00", BAD, None, None),
+            ("part of a time", TIME, "12:30", BAD, None, None),
+            ("time unit", TIME, SECONDS, BAD, None, None),
+            ("time unit", TIME, SECONDS * 1000, AT, "millis", None),
+            ("time unit", TIME, str(SECONDS), BAD, "seconds", None),
+            ("wrong kind", TIME, float(SECONDS), BAD, "seconds", None),
+            ("other type", TIME, msgpack.ExtType(5, b"\x00\x00\x00\x01"), BAD, None, None),
+            ("other type", "BINARY", msgpack.ExtType(5, b"\x00\x01"), BAD, None, None),
+            ("as it is", "ARRAY<SMALLINT>", [1, None, -7], [1, None, -7], None, None),
+            ("overflow", "ARRAY<SMALLINT>", [2**15], BAD, None, None),
+            ("wrong kind", "ARRAY<INT>", 7, BAD, None, None),
+            ("precision", "ARRAY<DECIMAL(5,2)>", [1, "0.50"], [Decimal("1.00"), Decimal("0.50")], None, None),
+            ("precision", "ARRAY<TIMESTAMP_NTZ>", [msgpack.Timestamp(-1, 999999000)], [BEFORE], None, None),
+            ("as it is", "STRUCT<a: INT, b: STRING>", {"b": "x", "c": [1]}, (None, "x"), None, None),
+            ("other letters", "STRUCT<a: INT, b: STRING>", {"A": 1, "b": "x"}, BAD, None, None),
+            ("null", "STRUCT<a: INT NOT NULL>", {"a": None}, BAD, None, None),
+            ("null", "ARRAY<STRUCT<a: INT NOT NULL>>", [{"a": 1}, {}], BAD, None, None),
+            (
+                "as it is",
+                "MAP<STRING, TIMESTAMP_NTZ>",
+                {"a": msgpack.Timestamp(-1, 999999000)},
+                {"a": BEFORE},
+                None,
+                None,
+            ),
+            ("as it is", "MAP<INT, STRING>", {7: "x", -1: None}, {7: "x", -1: None}, None, None),
+            ("as it is", "MAP<TINYINT, INT>", {-128: 1}, {-128: 1}, None, None),
+            ("as it is", "MAP<BINARY, INT>", {b"\x00": 1}, {b"\x00": 1}, None, None),
+            ("as it is", "MAP<DECIMAL(20,0), INT>", {2**64 - 1: 1}, {Decimal(2**64 - 1): 1}, None, None),
+            ("as it is", "MAP<DATE, INT>", {"2026-02-28": 1}, {date(2026, 2, 28): 1}, None, None),
+            ("overflow", "MAP<INT, STRING>", {2**31: "x"}, BAD, None, None),
+            ("wrong kind", "MAP<INT, STRING>", {"7": "x"}, BAD, None, None),
+            ("wrong kind", "MAP<STRING, INT>", {7: 1}, BAD, None, None),
+            ("wrong kind", "MAP<DATE, INT>", {"2026-02-30": 1}, BAD, None, None),
+            ("null", "MAP<STRING, INT>", {None: 1}, BAD, None, None),
+            ("duplicate key", "MAP<DECIMAL(5,2), INT>", {"1.50": 1, 1.5: 2}, BAD, None, None),
+        )
+    ),
+    *(
+        Case(edge, kind, text, BAD)
+        for edge, kind, text in (
+            ("duplicate key", "MAP<STRING, INT>", "82a16101a16101"),
+            ("duplicate key", "STRUCT<a: INT>", "82a16101a16101"),
+            ("half of a character", "STRING", "a2c328"),
+            ("half of a character", "STRING", "a3eda080"),
+            ("length", TIME, "d4ff00"),
+            ("precision", TIME, "c70cff" + "ffffffff" + "0000000000000001"),
+            ("length", "STRING", "dbffffffff61"),
+            ("length", "BINARY", "c6ffffffff61"),
+            ("length", "ARRAY<INT>", "ddffffffff01"),
+            ("length", "MAP<STRING, INT>", "dfffffffffa16101"),
+            ("length", "INT", "cd01"),
+            ("no type", "INT", "c1"),
+            ("behind the end", "INT", "0101"),
+        )
+    ),
+)
 GROUPS = {
     "json, debezium-json, maxwell-json, ogg-json": JSON,
     "csv, canal-json": TEXT,
     "csv": CSV,
     "canal-json": CANAL,
+    "canal-json with values of JSON": CANAL_JSON,
     "raw": RAW,
+    "msgpack": MSGPACK,
 }
 
 
@@ -357,7 +515,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_shown, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{name}: {_shown(one)}' for name, one in value.items())}}}"
+        return f"{{{', '.join(f'{_shown(name)}: {_shown(one)}' for name, one in value.items())}}}"
     if isinstance(value, bytes):
         return repr(value)[1:].replace("'", '"')
     is_hidden = isinstance(value, str) and not value.isprintable()

@@ -27,7 +27,11 @@ ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 
 def configure(spark: SparkSession, conf: Mapping[str, str]) -> None:
-    """Set session configuration."""
+    """Set session configuration; on a Connect server in one request instead of one for each setting."""
+    set_all = getattr(spark.conf, "_set_all", None)
+    if set_all is not None and conf:
+        set_all(dict(conf), silent=False)
+        return
     for key, value in conf.items():
         spark.conf.set(key, value)
 

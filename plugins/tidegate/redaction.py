@@ -8,6 +8,7 @@ SECRET_WORDS = (
     "secret|passw(or)?d|passphrase|token|credential|authorization|jaas|user[._-]?info|connection[._-]string"
     "|(access|account|private|shared)[._-]?key"
 )
+SLOW_EVENTS_KEY = "spark.scheduler.listenerbus.logSlowEvent"
 CORE_REGEX_KEY, CORE_REGEX = "spark.redaction.regex", f"(?i){SECRET_WORDS}"
 OPTIONS_REGEX_KEY, OPTIONS_REGEX = "spark.sql.redaction.options.regex", f"(?i)url|{SECRET_WORDS}"
 
@@ -18,8 +19,12 @@ def redact_in_session(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def redact_in_application(conf: Mapping[str, str]) -> dict[str, str]:
-    """The same for an application of its own, whose event log and environment page follow its own setting."""
-    return {**redact_in_session(conf), CORE_REGEX_KEY: _combine_regexes(conf.get(CORE_REGEX_KEY), CORE_REGEX)}
+    """The same for an application of its own, whose event log and environment page follow its own setting.
+
+    Spark writes an event that took it more than a second into its log with all settings as they are: not this one.
+    """
+    regex = _combine_regexes(conf.get(CORE_REGEX_KEY), CORE_REGEX)
+    return {**redact_in_session(conf), CORE_REGEX_KEY: regex, SLOW_EVENTS_KEY: "false"}
 
 
 def _combine_regexes(old: str | None, regex: str) -> str:

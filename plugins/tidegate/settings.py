@@ -4,6 +4,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+VERSION = "0.1.0"
+
 
 def find_repository_root() -> Path:
     """The folder that holds ``plugins/``: `TIDEGATE_HOME`, or computed from this file."""

@@ -22,9 +22,9 @@ def bounds_of(keys: list[Any], values: Mapping[str, Any]) -> Bounds:
 
 def overlap_of(rows: Iterable[dict[str, Any]], bounds: Bounds) -> Overlap | None:
     """Of a table in which each row is a file of its own; nothing is known without bounds."""
-    if not bounds.found:
+    if not bounds.conditions:
         return None
-    plain = [asdict(bound) for bound in bounds.found]
+    plain = [asdict(bound) for bound in bounds.conditions]
     near = sum(all(_is_within(_at(row, bound["path"]), bound) for bound in plain) for row in rows)
     return Overlap(near, near)
 

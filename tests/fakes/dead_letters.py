@@ -4,6 +4,7 @@ from typing import Any
 
 from tidegate.errors import RetryLater
 from tidegate.jobs.stage_job import StageJob
+from tidegate.merge.dead_letters import TOPIC_ID_COLUMN
 from tidegate.model.ownership import Ownership
 
 from fakes.broker import Record
@@ -14,11 +15,13 @@ def write_dead_letters(destination: MemoryDestination, statement: dict[str, Any]
     """Do one of the statements whose names end in `_dead_letters`."""
     name = statement["table"]
     if statement["statement"] == "create_dead_letters":
-        destination.create(name, ()).properties.update(Ownership(**statement["own"]).properties)
+        destination.create(name, (TOPIC_ID_COLUMN,)).properties.update(Ownership(**statement["own"]).properties)
         return
     rows = destination.tables[name].rows()
     if statement["statement"] == "forget_dead_letters":
         kept = [r for r in rows if not _is_stale(r, statement)]
+    elif statement["statement"] == "reread_dead_letters":
+        kept = [{**r, "replayed_at": destination.clock()} if _is_reread(r, statement) else r for r in rows]
     elif statement["statement"] == "replayed_dead_letters":
         kept = _replayed(destination, rows, statement)
     else:
@@ -27,6 +30,18 @@ def write_dead_letters(destination: MemoryDestination, statement: dict[str, Any]
 
 
 def _is_stale(row: Row, statement: dict[str, Any]) -> bool:
+    ids, mine = statement["ids"], row.get("topic_id")
+    is_same_topic = mine is None or ids.get(row["topic"]) in (None, mine)
+    return _is_of_others(row, statement) and row["batch"] > statement["published"] and is_same_topic
+
+
+def _is_reread(row: Row, statement: dict[str, Any]) -> bool:
+    is_same_topic = row.get("topic_id") is not None and row["topic_id"] == statement["ids"].get(row["topic"])
+    is_waiting = row["replayed_at"] is None and row["batch"] <= statement["published"]
+    return _is_of_others(row, statement) and is_waiting and is_same_topic
+
+
+def _is_of_others(row: Row, statement: dict[str, Any]) -> bool:
     of_others = row["table"] == statement["target"] and row["attempt"] != statement["attempt"]
     return of_others and within(row, statement["ranges"])
 
@@ -35,16 +50,26 @@ def _written(destination: MemoryDestination, rows: list[Row], statement: dict[st
     pinned = destination.tables[statement["source"]].snapshots.get(statement["snapshot_id"])
     if pinned is None:
         raise RetryLater(f"Spark failed in merge: no snapshot={statement['snapshot_id']}")
-    held = {_place(row): row for row in rows}
+    held = list(rows)
     for row in pinned.rows:
         if (row["batch_number"], row["attempt"], row["op"]) != (statement["batch"], statement["attempt"], "bad"):
             continue
         letter = {name: row[name] for name in ("topic", "partition", "offset", "timestamp", "attempt")} | row["bad"]
         letter |= {"table": statement["target"], "batch": row["batch_number"], "replayed_at": None}
-        letter["written_at"] = destination.clock()
-        if held.get(_place(letter), {}).get("attempt") != letter["attempt"]:
-            held[_place(letter)] = letter
-    return list(held.values())
+        letter |= {"written_at": destination.clock(), "topic_id": statement["ids"].get(letter["topic"])}
+        same = [other for other in held if _is_same(other, letter)]
+        if all(other["attempt"] != letter["attempt"] for other in same):
+            held = [*(other for other in held if other not in same), letter]
+    return held
+
+
+def _is_same(one: Row, other: Row) -> bool:
+    """One place of one topic; where an id is not known, by the record's bytes."""
+    if _place(one) != _place(other):
+        return False
+    ids = {row.get("topic_id") for row in (one, other)}
+    equal = all(one[name] == other[name] for name in ("timestamp", "key", "value"))
+    return (len(ids) == 1 and None not in ids) or (None in ids and equal)
 
 
 def _replayed(destination: MemoryDestination, rows: list[Row], statement: dict[str, Any]) -> list[Row]:
@@ -54,10 +79,12 @@ def _replayed(destination: MemoryDestination, rows: list[Row], statement: dict[s
         raise RetryLater(f"Spark failed in merge: no snapshot={statement['snapshot_id']}")
     attempt, named = statement["attempt"], {"table": statement["target"]}
     bad = {_place({**r, **named}) for r in pinned.rows if (r["attempt"], r["op"]) == (attempt, "bad")}
+    ids = statement["ids"]
 
     def is_read(row: Row) -> bool:
         mine = row["table"] == statement["target"] and row["replayed_at"] is None
-        return mine and within(row, statement["ranges"]) and _place(row) not in bad
+        is_same_topic = (row.get("topic_id") or None) == (ids.get(row["topic"]) or None)
+        return mine and is_same_topic and within(row, statement["ranges"]) and _place(row) not in bad
 
     return [{**row, "replayed_at": destination.clock()} if is_read(row) else row for row in rows]
 
@@ -67,6 +94,8 @@ def waiting_letters(destination: MemoryDestination, job: StageJob) -> list[tuple
     letters = job.letters
     assert letters is not None
     rows = [r for r in destination.tables[letters.table].rows() if r["table"] == letters.destination]
+    asked = letters.topic_ids
+    rows = [r for r in rows if (r.get("topic_id") or None) == (asked.get(r["topic"]) or None)]
     waiting = [r for r in rows if r["replayed_at"] is None and within(r, job.ranges)]
     return [(r["topic"], r["partition"], Record(r["offset"], r["key"], r["value"], r["timestamp"])) for r in waiting]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tidegate.errors import CommitRefused, GiveUp
 from tidegate.model import resource_names
-from tidegate.model.batch import DELETE_COUNTS, UNCHANGED_COUNTS, Counts, SignedAttempt, StagedBatch, can_be_merged
+from tidegate.model.batch import OUTCOME_FIELDS, Counts, SignedAttempt, StagedBatch, can_be_merged
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import (
     KIND_PROPERTY,
@@ -23,7 +23,7 @@ from tidegate.model.ownership import (
     is_marked,
 )
 from tidegate.model.position import Position
-from tidegate.ports.context import DeadLetters, Head, Publication, Staging, TableFiles, TableState
+from tidegate.model.table_state import DeadLetters, Head, Publication, Staging, TableFiles, TableState, WaitingLetter
 from tidegate.ports.destination import Destination
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Struct
@@ -233,7 +233,7 @@ class MemoryDestination:
             batch = int(snapshot.summary["tidegate.batch"])
             attempt = snapshot.summary["tidegate.attempt"]
             known = {"table": table, "batch": batch, "attempt": attempt, "snapshot_id": snapshot.id, "counts": counts}
-            known |= {name: outcome[name] for name in (*DELETE_COUNTS, *UNCHANGED_COUNTS) if name in outcome}
+            known |= {name: outcome[name] for name in OUTCOME_FIELDS if name in outcome}
             known["bytes"] = sum(len(json.dumps(row)) for row in snapshot.rows if row["batch_number"] == batch)
             newest[batch] = StagedBatch.from_dict({**known, "timestamps": outcome["timestamps"], **asked})
         return [newest[batch] for batch in sorted(newest)]
@@ -400,10 +400,10 @@ class MemoryDestination:
         waiting = sorted((r for r in rows if r["replayed_at"] is None), key=lambda r: -r["written_at"])
         return DeadLetters(len(waiting), len(rows) - len(waiting), tuple(_letter(row) for row in waiting[:limit]))
 
-    def list_waiting_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
+    def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:
         rows = self.tables[name].rows() if name in self.tables else []
         mine = (row for row in rows if row["table"] == table and row["replayed_at"] is None)
-        return [(row["topic"], row["partition"], row["offset"]) for row in mine]
+        return [WaitingLetter(r["topic"], r["partition"], r["offset"], r.get("topic_id")) for r in mine]
 
     def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
         rows = self.tables[name].rows() if name in self.tables else []

@@ -16,7 +16,8 @@ def a_table(name: str = "lake.shop.orders", mode: str = "upsert_delete", **given
     columns = given.pop("columns", (*(Column(k, "STRING") for k in keys), Column("name", "STRING")))
     key = KeyFormat(fields=tuple(keys), prefix=given.pop("prefix", ""))
     unavailable = given.pop("unavailable", None)
-    value = ValueFormat(columns=columns, fields_include=given.pop("fields_include", "ALL"), unavailable=unavailable)
+    included, options = given.pop("fields_include", "ALL"), given.pop("options", {})
+    value = ValueFormat(columns=columns, fields_include=included, unavailable=unavailable, options=options)
     return Table(name, given.pop("topics", ("orders",)), key, value, upsert, delete, **given)
 
 

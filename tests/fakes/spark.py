@@ -14,7 +14,7 @@ from tidegate.jobs.job import Job
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import StageJob, StageTable
-from tidegate.model.batch import DELETE_COUNTS, RECORD_COUNTS, UNCHANGED_COUNTS, exceeds_tolerance
+from tidegate.model.batch import DELETE_COUNTS, RECORD_COUNTS, TRUNCATED_AT, UNCHANGED_COUNTS, exceeds_tolerance
 from tidegate.model.ownership import Ownership
 from tidegate.schema.column import Column
 from tidegate.spec.projection import Projection
@@ -32,6 +32,7 @@ from fakes.versions import merge_history, remember_changes
 SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 COUNTED = "spark.merge-into.num-target-rows-"
 BAD = "not JSON"  # a key or value that no format can read
+TRUNCATE = {"op": "t"}  # a value that says that the source table was emptied
 
 
 class StructuredSql:
@@ -146,6 +147,8 @@ class MemoryEngine:
                 fate, row = self._decode(table, topic, partition, record)
                 outcome[fate] += 1
                 if fate == "staged":
+                    if row["op"] == "t":
+                        outcome[TRUNCATED_AT] = record.offset
                     if table.sequence and row["op"] == "d":
                         outcome["deletes"] += 1
                         outcome["unsequenced_deletes"] += row["sequence"] is None
@@ -192,6 +195,9 @@ class MemoryEngine:
     def _decode(self, table: StageTable, topic: str, partition: int, record: Record) -> tuple[str, Row]:
         at = {"topic": topic, "partition": partition, "offset": record.offset}
         source = record.value if record.key is None else record.key
+        if table.value.applies_truncates and record.value == TRUNCATE:
+            row = {"key": None, "value": None, "op": "t", "kept": [], "sequence": None}
+            return "staged", {**row, **at, "i": 0, "timestamp": record.timestamp}
         if BAD in (record.key, record.value) or (table.key_columns and source is None):
             return "bad", {**at, "reason": "not readable"}
         prefix = table.key.prefix
@@ -244,6 +250,7 @@ class MemoryEngine:
         into = [column for column, field in statement["keys"] if field is None]
         held = [{**row, "key": {into[0]: row["key"]}} for row in held] if into else held
         rows = [r for r in held if (r["batch_number"], r["attempt"]) == (statement["batch"], statement["attempt"])]
+        rows = [r for r in rows if r["offset"] > statement.get("truncated_at", -1)]
         if statement.get("guarded"):
             rows = _without_later(rows, [r for r in held if r["batch_number"] > statement["batch"]], statement)
         return [_as_held(row, statement) for row in rows]
@@ -264,6 +271,14 @@ class MemoryEngine:
         if target is None or branch not in target.refs:
             raise RetryLater(f"Spark failed in merge: no branch={branch}")
         keys = [column for column, _ in statement["keys"]]
+        if statement["statement"].startswith("merge_truncate"):
+            is_folded = statement["statement"] == "merge_truncate_folded"
+            plain = {**statement, "statement": "merge_upsert_delete"}
+            after, _ = merge_folded(statement, [], rows) if is_folded else _apply(plain, [], rows, keys)
+            words = {"added-records": len(after), "deleted-records": len(target.rows(branch))}
+            told = {**summary, **{name: str(number) for name, number in words.items()}}
+            self.destination.add_snapshot(statement["target"], branch, tuple(after), told)
+            return
         check_bounds(statement, [row["key"] for row in rows])
         if statement["statement"] == "merge_sequenced":
             remembered = self.destination.tables[statement["deletes"]].rows() if statement["deletes"] else []

@@ -7,7 +7,7 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from decoding import a_stage, values
+from decoding import a_stage, decoded, reasons, values
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import ConfigurationError
 from tidegate.schema.avro import to_columns
@@ -154,6 +154,47 @@ def test_source_of_a_change_event_is_told_field_by_field_with_its_type(spark: An
         {"id": 1, "op": "r", "lsn": 2**40, "scn": Decimal(digits), "tx": "7", "pos": None},
         {"id": 1, "op": "r", "lsn": None, "scn": None, "tx": None, "pos": None},
     ]
+
+
+FIRST_DAY, LAST_DAY, DAY_MICROS = -719_162, 2_932_896, 86_400_000_000
+# logical type -> how many of it a day has
+COUNTED = {
+    "timestamp-millis": DAY_MICROS // 1000,
+    "timestamp-micros": DAY_MICROS,
+    "local-timestamp-millis": DAY_MICROS // 1000,
+    "local-timestamp-micros": DAY_MICROS,
+    "date": 1,
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_time_outside_of_the_years_1_to_9999_is_bad(spark: Any, name: str) -> None:
+    kind, day = {"type": "int" if name == "date" else "long", "logicalType": name}, COUNTED[name]
+    given = [FIRST_DAY * day, FIRST_DAY * day - 1, (LAST_DAY + 1) * day - 1, (LAST_DAY + 1) * day]
+    for schema, wrap in ((record(x=kind), lambda n: n), (record(x={"type": "array", "items": kind}), lambda n: [n])):
+        raw = [as_avro(record(x=_as_plain(schema)), x=wrap(number)) for number in given]
+        told = "the value field x does not fit its column without loss"
+        assert reasons(spark, a_table(schema), raw) == [None, told, None, told]
+
+
+def _as_plain(schema: Any) -> Any:
+    """The same type without its meaning: numbers are written as they are."""
+    kind = schema["fields"][0]["type"]
+    return {**kind, "items": kind["items"]["type"]} if kind["type"] == "array" else kind["type"]
+
+
+def test_truncate_of_the_source_table_is_applied_where_that_is_asked_for(spark: Any) -> None:
+    row = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}]}
+    schema = record(before=["null", row], after=["null", "Row"], op="string")
+    options = {"reader": plan_decoding(schema, {}).reader, "writers": {}, "truncate": "apply"}
+    table = a_stage(ValueFormat("debezium-avro", options=options), (ID,), (ID,))
+    event = as_avro(schema, before=None, after=None, op="t")
+    asked = ("op", "key_struct", "value_struct", "fate", "reason")
+    found = decoded(spark, table, [(None, event), (b"not a key", event)], *asked)
+    assert found == [("t", None, None, "staged", None)] * 2
+    refusing = replace(table, value=replace(table.value, options={**options, "truncate": "refuse"}))
+    ((reason,),) = decoded(spark, refusing, [(None, event)], "reason")
+    assert "value.truncate: apply" in reason
 
 
 def test_number_of_its_own_scale_is_a_decimal_or_its_text_where_that_is_declared(spark: Any) -> None:

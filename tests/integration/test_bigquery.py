@@ -304,3 +304,41 @@ def test_backfill_brings_back_what_is_missing_and_nothing_older(dwh: Any) -> Non
     assert pairs(dwh, "again") == [(1, "a"), (2, "b2")]
     assert dwh.left() == []
     assert [name for name in dwh.tables() if "backfill" in name] == []
+
+
+def test_dead_letters_of_a_topic_that_was_created_again_stay_and_older_tables_get_their_column(dwh: Any) -> None:
+    bench, errors = dwh.bench, {"errors": {"tolerance": "all"}}
+    topic, value = bench.topic(2), {"schema": "id BIGINT, name STRING"}
+    dwh.pipeline("anew", [topic], key=KEY, value=value, source=errors)
+
+    def read_letters() -> list[tuple[Any, ...]]:
+        rows = dwh.sql("SELECT `partition`, `offset`, value, topic_id, replayed_at FROM `tidegate_anew_dead_letters`")
+        ids = {None: "unknown", **{one: "known" for row in rows if (one := row["topic_id"])}}
+        return sorted(
+            (row["partition"], row["offset"], row["value"], ids[row["topic_id"]], row["replayed_at"]) for row in rows
+        )
+
+    def produce(*values: Any) -> None:
+        for partition in (0, 1):
+            records = [({"id": 10 * partition + number}, value) for number, value in enumerate(values)]
+            bench.produce(topic, *((*record, {"partition": partition}) for record in records))
+
+    produce({"name": "a"}, b"old")
+    bench.flush("anew")
+    old = [(0, 1, b"old", "known", None), (1, 1, b"old", "known", None)]
+    assert read_letters() == old
+    bench.recreate(topic, 2)
+    produce(b"new", {"name": "b"})
+    moved = bench.cli("rebase", "anew", "--to", "earliest", "--yes")
+    assert "dead_letters=2" in moved.stdout, moved.stderr
+    bench.flush("anew")
+    both = sorted([*old, (0, 0, b"new", "known", None), (1, 0, b"new", "known", None)])
+    assert read_letters() == both
+    assert pairs(dwh, "anew") == [(0, "a"), (1, "b"), (10, "a"), (11, "b")]
+    dwh.sql("ALTER TABLE `tidegate_anew_dead_letters` DROP COLUMN topic_id")  # as the version before left it
+    bench.recreate(topic, 2)
+    produce({"name": "c"}, {"name": "d"}, b"third")
+    assert bench.cli("rebase", "anew", "--to", "earliest", "--yes").returncode == 0
+    bench.flush("anew")
+    unknown = [(*one[:3], "unknown", None) for one in both]
+    assert read_letters() == sorted([*unknown, (0, 2, b"third", "known", None), (1, 2, b"third", "known", None)])

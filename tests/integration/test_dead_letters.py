@@ -177,3 +177,46 @@ def test_batch_with_bad_records_opens_no_dead_letters_of_earlier_offsets(workben
         (tmp_path / str(number)).rename(file)
     found = [(row["partition"], row["offset"], json.loads(row["key"])["id"]) for row in workbench.rows(letters)]
     assert sorted(found) == sorted((n % 2, n // 2, n) for n in range(12))
+
+
+def test_dead_letters_of_a_topic_that_was_created_again_stay_through_rebase_flush_and_replay(workbench) -> None:
+    """Two partitions. What the old topic left is shown before the move, kept by the flush, and told by the replay."""
+    topic, letters = workbench.topic(2), "shop.tidegate_recreated_dead_letters"
+    errors = {"errors": {"tolerance": "all"}}
+    workbench.pipeline("recreated", [topic], key=KEY, value={"schema": "id BIGINT, n INT"}, source=errors)
+
+    def produce(*values: Any) -> None:
+        for partition in (0, 1):
+            records = [({"id": 10 * partition + number}, value) for number, value in enumerate(values)]
+            workbench.produce(topic, *((*record, {"partition": partition}) for record in records))
+
+    def read_letters() -> list[tuple[Any, ...]]:
+        names = ("partition", "offset", "value", "replayed_at")
+        return sorted((tuple(row[name] for name in names) for row in workbench.rows(letters)), key=str)
+
+    produce({"n": 1}, b"old", b"old too")
+    workbench.flush("recreated")
+    old = [(p, offset, value, None) for p in (0, 1) for offset, value in ((1, b"old"), (2, b"old too"))]
+    assert read_letters() == sorted(old, key=str)
+    first = {row["topic_id"] for row in workbench.rows(letters)}
+    workbench.recreate(topic, 2)
+    produce(b"new", {"n": 2}, b"new too")
+    moved = workbench.cli("rebase", "recreated", "--to", "earliest", "--yes")
+    assert moved.returncode == 0, moved.stderr
+    for part in (f"topic={topic} was deleted and created again", "rows=2", "dead_letters=4", "dead-letters recreated"):
+        assert part in moved.stdout
+    workbench.flush("recreated")
+    new = [(p, offset, value, None) for p in (0, 1) for offset, value in ((0, b"new"), (2, b"new too"))]
+    assert read_letters() == sorted(old + new, key=str)
+    rows = [{"id": 10 * partition + number, "n": number + 1} for partition in (0, 1) for number in (0, 1)]
+    assert workbench.rows("shop.recreated") == rows
+    shown = json.loads(workbench.cli("dead-letters", "recreated", "--json").stdout)["dead_letters"]
+    assert {(one["topic_id"] in first, one["value"][:3]) for one in shown} == {(True, "old"), (False, "new")}
+    done = workbench.cli("dead-letters", "recreated", "--replay")
+    assert "tried=4 replayed=0 still_bad=4" in done.stdout
+    assert "4 dead letters are of a topic that was deleted since" in done.stdout
+    assert read_letters() == sorted(old + new, key=str)
+    assert workbench.cli("rebase", "recreated", "--to", "earliest", "--yes").returncode == 0
+    workbench.pipeline("recreated", [topic], key=KEY, value={"schema": "id BIGINT, n INT"}, source=errors)
+    workbench.flush("recreated")
+    assert read_letters() == sorted(old + new, key=str), "read again from the same topic they wait once"

@@ -1,10 +1,18 @@
-"""What one flush asks of the real catalog: bounded, and no more for the tenth batch than for the second."""
+"""What one flush asks of the real catalog and of the Spark server: bounded, and no more for a later batch."""
 
+import json
+import subprocess
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
+import psutil
 import pytest
+from conftest import PATIENCE
 from fakes.counted import Calls
 from pyiceberg.catalog.sql import SqlCatalog
+from pyspark.sql.connect.client.core import SparkConnectClient
 from tidegate.steps.flush import flush
 
 ROUNDS = 3
@@ -19,6 +27,14 @@ MOST = {
     "clean_up": {"load_table": 5, "commit_table": 1},
     "heartbeat": {"load_table": 2},
 }
+# requests to the Spark server: a session's settings are one, and a plan that is run is not analysed beforehand
+MOST_REQUESTS = {"stage": {"config": 5, "execute": 2}, "merge": {"config": 4, "execute": 1}}
+REQUESTS = {"config": "config", "_analyze": "analyze", "_execute_and_fetch": "execute"}
+PROCESS_EVENTS = """<?xml version="1.0" encoding="UTF-8"?>
+<configuration version="2.0">
+<event name="jdk.ProcessStart"><setting name="enabled">true</setting></event>
+</configuration>
+"""
 
 
 @pytest.fixture
@@ -48,3 +64,56 @@ def test_flush_loads_and_commits_a_fixed_number_of_times(workbench, calls: Calls
     steady = found[-1]
     assert {step: dict(made) for step, made in steady.items() if made - Counter(MOST.get(step, {}))} == {}
     assert found[-1] == found[-2]
+
+
+def test_flush_sends_few_requests_to_the_spark_server(workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = Calls()
+    for method, verb in REQUESTS.items():
+        original = getattr(SparkConnectClient, method)
+
+        def noted(self, *given, _verb=verb, _original=original, **named):
+            requests.note(_verb)
+            return _original(self, *given, **named)
+
+        monkeypatch.setattr(SparkConnectClient, method, noted)
+    topic = workbench.topic()
+    workbench.pipeline("asked", [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value={"schema": "id BIGINT"})
+    for number in range(2):
+        workbench.produce(topic, ({"id": number}, {"id": number}))
+        requests.by_step = {}
+        with requests.watching():
+            flush(workbench.ports("asked"))
+    made = {step: dict(counted) for step, counted in requests.by_step.items()}
+    assert set(made) == set(MOST_REQUESTS)
+    assert {step: one for step, one in requests.by_step.items() if one - Counter(MOST_REQUESTS[step])} == {}
+
+
+def test_no_process_is_started_for_the_files_of_a_flush(workbench, tmp_path: Path) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("files", [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value={"schema": "id BIGINT"})
+    workbench.produce(topic, *(({"id": number}, {"id": number}) for number in range(2)))
+    with recorded_processes(workbench, tmp_path) as commands:
+        workbench.flush("files")
+    assert {command.split()[0] for command in commands} <= {"rm"}  # Spark's own, for the folder of a session
+    modes = {oct(path.stat().st_mode & 0o777) for path in workbench.data_files("shop.files")}
+    assert modes == {oct(0o644)}
+
+
+@contextmanager
+def recorded_processes(workbench, folder: Path) -> Iterator[list[str]]:
+    """The commands that the Spark server's JVM starts meanwhile, by its own flight recorder."""
+    commands, recording, settings = [], folder / "processes.jfr", folder / "processes.jfc"
+    settings.write_text(PROCESS_EVENTS)
+    pid = workbench.stack.build_environment()["SPARK_PID"]
+    tools = Path(psutil.Process(int(pid)).exe()).parent
+    run(tools / "jcmd", pid, "JFR.start", "name=processes", f"settings={settings}")
+    try:
+        yield commands
+    finally:
+        run(tools / "jcmd", pid, "JFR.stop", "name=processes", f"filename={recording}")
+    printed = run(tools / "jfr", "print", "--json", "--events", "jdk.ProcessStart", recording)
+    commands += [event["values"]["command"] for event in json.loads(printed)["recording"]["events"]]
+
+
+def run(*words: object) -> str:
+    return subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=PATIENCE, check=True).stdout

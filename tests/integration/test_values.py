@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import decoding
+import msgpack
 import pytest
 import value_cases
 from tidegate.schema.column import Column
@@ -20,6 +21,8 @@ FORMATS = {
     "ogg-json": value_cases.JSON,
     "csv": value_cases.TEXT + value_cases.CSV,
     "canal-json": value_cases.TEXT + value_cases.CANAL,
+    "canal-json with values of JSON": value_cases.CANAL_JSON,
+    "msgpack": value_cases.MSGPACK,
 }
 
 
@@ -29,6 +32,8 @@ def record(word: str, number: int, count: int, text: str) -> bytes:
         line = io.StringIO()
         csv.writer(line).writerow([text if n == number else "" for n in range(count)])
         return line.getvalue().encode()
+    if word == "msgpack":
+        return b"\x81" + msgpack.packb(f"c{number}") + bytes.fromhex(text)
     row = f'{{"c{number}": {json.dumps(text) if word == "canal-json" else text}}}'
     return {
         "json": row,
@@ -36,6 +41,7 @@ def record(word: str, number: int, count: int, text: str) -> bytes:
         "maxwell-json": f'{{"type": "insert", "data": {row}}}',
         "ogg-json": f'{{"op_type": "I", "after": {row}}}',
         "canal-json": f'{{"type": "INSERT", "data": [{row}]}}',
+        "canal-json with values of JSON": f'{{"type": "INSERT", "es": 1772272800000, "data": [{row}]}}',
     }[word].encode()
 
 
@@ -57,7 +63,7 @@ def test_value_is_what_was_written_or_its_record_is_bad(spark, word: str) -> Non
             option, _, given = case.option.rpartition(".")[2].partition(": ")
             told[option][f"c{number}"] = given
     finer = told.pop("nanoseconds")
-    fmt = ValueFormat(word, timestamp_unit=units or None, options={**told}, nanoseconds=finer)
+    fmt = ValueFormat(word.partition(" ")[0], timestamp_unit=units or None, options={**told}, nanoseconds=finer)
     stage = decoding.a_stage(fmt, columns)
     values = [record(word, number, len(cases), case.text) for number, case in enumerate(cases)]
     found = [_made(*one) for one in zip(range(len(cases)), cases, decoding.values(spark, stage, values), strict=True)]

@@ -49,7 +49,7 @@ def main(part: str) -> int:
             print("red with every guard on: nothing can be said about the guards")
             return 1
         missed = [guard.name for guard in chosen if not noticed(tree, guard)]
-    print(f"{len(chosen) - len(missed)} of {len(chosen)} guards are missed when they are off")
+    print(f"the tests notice {len(chosen) - len(missed)} of {len(chosen)} guards that are switched off")
     return 1 if missed else 0
 
 

@@ -135,8 +135,8 @@ GUARDS = [
     Guard(
         "a merge that asks rows is not put onto a newer main",
         "plugins/tidegate/merge/write_mode.py",
-        "    return None if asks_rows else Reparenting(dict(values))\n",
-        "    return Reparenting(dict(values))\n",
+        "    return None if asks_rows else Reparenting(values)\n",
+        "    return Reparenting(values)\n",
         SWAP + "merge_whose_result_depends_on_rows_that_others_may_have_changed_runs_again[sequence_by]",
     ),
     Guard(

@@ -23,6 +23,7 @@ PUBLISH = f"{SPARK}publish/"
 PRODUCER = f"{PUBLISH}producer.py"  # the one file whose functions run in the executors' Python
 REGISTRY = f"{PUBLISH}schema_registration.py"
 IN_EXECUTORS = {"confluent_kafka", "pyarrow"}
+IN_DRIVER = {"pyspark", "tidegate", "tidegate_spark"}
 AIRFLOW = ("plugins/tidegate_airflow/", "plugins/tidegate_plugin.py", "dags/")
 MOST_MODULES = 12
 
@@ -107,14 +108,22 @@ def test_core_and_steps_stand_on_the_standard_library_alone(path: Path) -> None:
 
 
 # they go to Spark's Python workers, which have libraries and not the product
-TRAVEL = ("avro_lengths.py", "protobuf_decoder.py", "protobuf_encoder.py")
+TRAVEL = (
+    *(f"{SPARK}fields/{name}.py" for name in ("arrow_decoder", "avro_lengths", "protobuf_decoder")),
+    f"{SPARK}fields/msgpack/",
+    f"{PUBLISH}protobuf_encoder.py",
+)
 
 
 @for_each([p for p in FILES if lies_in(p, "jobs/")])
 def test_jobs_meet_the_worker_in_nouns_only(path: Path) -> None:
-    allowed = STDLIB | ({"google", "pyarrow"} if path.name in TRAVEL else {"pyspark", "tidegate", "tidegate_spark"})
+    travels = lies_in(path, *TRAVEL)
+    allowed = STDLIB | ({"google", "msgpack", "pyarrow", "tidegate_spark"} if travels else IN_DRIVER)
     allowed |= IN_EXECUTORS if lies_in(path, PRODUCER, REGISTRY) else set()
     assert modules(path) <= allowed
+    for line, module in imports(path) if travels else ():
+        own = f"jobs/{module.rpartition('.')[0].replace('.', '/')}.py"
+        assert not within(module, "tidegate_spark") or lies_in(ROOT / own, *TRAVEL), f"{line}: {module} stays behind"
 
 
 @for_each([p for p in FILES if lies_in(p, SPARK)])
@@ -148,6 +157,36 @@ def test_file_and_functions_stay_short_enough_to_read(path: Path) -> None:
 def test_name_says_what_is_inside(path: Path) -> None:
     parts = set(path.relative_to(ROOT).with_suffix("").parts)
     assert not parts & FORBIDDEN_NAMES
+
+
+# where a type of destination may be called by its name: what describes it, and its own adapter
+DESTINATION_TYPES = {path.name: path for path in (ROOT / ADAPTERS).iterdir() if (path / "destination.py").exists()}
+DESCRIPTIONS = f"{CORE}config/destinations/"
+
+
+def words(path: Path) -> Iterator[tuple[int, str]]:
+    """Every text of the code that is a name, and every part of the path of a module that is imported."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+    for line, module in imports(path):
+        yield from ((line, part) for part in module.split("."))
+
+
+@for_each(FILES)
+def test_type_of_destination_is_named_by_its_description_and_its_adapter_alone(path: Path) -> None:
+    for line, word in words(path):
+        own = (f"{ADAPTERS}{word}/", f"plugins/tidegate_airflow/triggers/{word}_job.py")
+        assert word not in DESTINATION_TYPES or lies_in(path, DESCRIPTIONS, *own), (
+            f"{name_of(path)}:{line} asks for {word} by its name; ask the description what it can do"
+        )
+
+
+def test_every_adapter_of_a_destination_is_registered() -> None:
+    from tidegate.config.destinations.registry import DESTINATIONS
+
+    assert {"iceberg", "bigquery"} <= set(DESTINATION_TYPES)
+    assert set(DESTINATIONS) == set(DESTINATION_TYPES)
 
 
 def test_half_of_the_files_are_short() -> None:
@@ -207,5 +246,5 @@ def test_unit_tests_lie_where_their_subject_lies() -> None:
 
 
 def test_the_rules_apply_to_files_that_exist() -> None:
-    for place in (CORE, PRODUCER, REGISTRY, *OUTSIDE, *AIRFLOW, SPARK, "jobs/", "dags/"):
+    for place in (CORE, DESCRIPTIONS, PRODUCER, REGISTRY, *OUTSIDE, *AIRFLOW, SPARK, "jobs/", "dags/"):
         assert [path for path in FILES if lies_in(path, place)], place

@@ -47,7 +47,7 @@ COALESCE({{ "counts" | ours }} AND {{ given[column][1][0] | quoted }} IS NOT NUL
       SELECT *, MAX(IF({{ "op" | ours }} <> 'd', {{ "life" | ours }}, NULL)) OVER (PARTITION BY {% include "_key.sql" %}) AS {{ "last_life" | ours }}
       FROM (
         SELECT *,
-          {%- if flag is none %}
+          {%- if not flag %}
           COUNTIF({{ "op" | ours }} = 'd') OVER (
             PARTITION BY {% include "_key.sql" %}
             ORDER BY {{ at("") }} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW

@@ -1,14 +1,16 @@
 -- What is staged as bad again stays, with today's reason; every other dead letter of these offsets has been read.
 MERGE INTO {{ table | name }} AS t
 USING (
-  SELECT topic, `partition`, `offset`, bad.stage, bad.class AS error_class, bad.message
+  SELECT topic, `partition`, `offset`, bad.stage, bad.class AS error_class, bad.message,
+    {% include "_topic_id.sql" %} AS topic_id
   FROM {{ source | name }}
   WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }} AND op = 'bad'
 ) AS s
 ON t.`table` = {{ target | text }} AND t.topic = s.topic AND t.`partition` = s.`partition` AND t.`offset` = s.`offset`
+AND (t.topic_id = s.topic_id OR (t.topic_id IS NULL AND s.topic_id IS NULL))
 WHEN MATCHED THEN UPDATE SET stage = s.stage, error_class = s.error_class, message = s.message
 WHEN NOT MATCHED BY SOURCE AND t.`table` = {{ target | text }} AND t.replayed_at IS NULL AND (
 {%- for topic, partition, start, end in ranges %}
-  {{ "OR " if not loop.first }}(t.topic = {{ topic | text }} AND t.`partition` = {{ partition }} AND t.`offset` >= {{ start }} AND t.`offset` < {{ end }})
+  {{ "OR " if not loop.first }}(t.topic = {{ topic | text }} AND t.`partition` = {{ partition }} AND t.`offset` >= {{ start }} AND t.`offset` < {{ end }} {%- if ids.get(topic) %} AND t.topic_id = {{ ids[topic] | text }} {%- else %} AND t.topic_id IS NULL {%- endif %})
 {%- endfor %}
 ) THEN UPDATE SET replayed_at = CURRENT_TIMESTAMP()

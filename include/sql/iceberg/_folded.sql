@@ -39,7 +39,7 @@
           {%- if not groups %}
           struct({{ "offset" | ours }}, {{ "i" | ours }}) AS {{ "at" | ours }},
           {%- endif %}
-          {%- if flag is none %}
+          {%- if not flag %}
           count_if({{ "op" | ours }} = 'd') OVER (
             PARTITION BY {% include "_key.sql" %}
             ORDER BY {% if groups %}{{ "at" | ours }}{% else %}{{ "offset" | ours }}, {{ "i" | ours }}{% endif %} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW

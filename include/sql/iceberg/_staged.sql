@@ -18,3 +18,4 @@
       op AS {{ "op" | ours }}, topic AS {{ "topic" | ours }}, offset AS {{ "offset" | ours }}, i AS {{ "i" | ours }}
     FROM {{ source | name }} VERSION AS OF {{ snapshot_id }}
     WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }} AND op <> 'bad'
+{%- if truncated_at is defined %} AND offset > {{ truncated_at }}{% endif %}

@@ -13,7 +13,8 @@ CREATE TABLE IF NOT EXISTS {{ table | name }} (
   attempt STRING,
   `table` STRING,
   written_at TIMESTAMP,
-  replayed_at TIMESTAMP
+  replayed_at TIMESTAMP,
+  topic_id STRING
 )
 USING iceberg
 PARTITIONED BY (`table`)

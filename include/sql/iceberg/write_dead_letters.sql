@@ -1,15 +1,18 @@
 -- A place in the log is one dead letter for each table: writing it again changes nothing, another attempt's takes over.
+-- A topic of the same name that was deleted is another log. Where a letter does not tell its topic's id, equal bytes do.
 -- The batch's offsets are named, so that letters of others need not be read.
 MERGE INTO {{ table | name }} t
 USING (
   SELECT
     topic, partition, offset, timestamp, bad.key, bad.value, bad.headers, bad.stage, bad.class AS error_class, bad.message,
     batch_number AS batch, attempt, {{ target | text }} AS `table`,
-    current_timestamp() AS written_at, CAST(NULL AS TIMESTAMP) AS replayed_at
+    current_timestamp() AS written_at, CAST(NULL AS TIMESTAMP) AS replayed_at,
+    {% include "_topic_id.sql" %} AS topic_id
   FROM {{ source | name }} VERSION AS OF {{ snapshot_id }}
   WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }} AND op = 'bad'
 ) s
-ON t.`table` = {{ target | text }} AND t.topic = s.topic AND t.partition = s.partition AND t.offset = s.offset AND (
+ON t.`table` = {{ target | text }} AND t.topic = s.topic AND t.partition = s.partition AND t.offset = s.offset
+AND (t.topic_id = s.topic_id OR ((t.topic_id IS NULL OR s.topic_id IS NULL) AND t.timestamp = s.timestamp AND t.key <=> s.key AND t.value <=> s.value)) AND (
 {%- for topic, number, start, end in ranges %}
   {{ "OR " if not loop.first }}(t.topic = {{ topic | text }} {%- if number is not none %} AND t.partition = {{ number }} {%- endif %} AND t.offset >= {{ start }} AND t.offset < {{ end }})
 {%- endfor %}

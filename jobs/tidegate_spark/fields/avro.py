@@ -19,6 +19,7 @@ from tidegate.schema.avro import (
 )
 from tidegate.sql.spark import quote, render_literal
 
+LAST_TIMES = {"DATE": "9999-12-31", **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_NTZ"), "9999-12-31 23:59:59.999999")}
 NATIVE_LOGICAL_TYPES = (
     "date",
     "timestamp-millis",
@@ -111,6 +112,9 @@ def _render_is_leaf_lossy(expr: str, node: Any, truncates: bool) -> str | None:
     meaning, word = get_logical_type(node), get_type_name(node)
     if word in ("string", "enum") and meaning not in LOGICAL_TYPES:
         return f"NOT is_valid_utf8({expr})" if word == "string" else None
+    if meaning in NATIVE_LOGICAL_TYPES and _is_native(node) and LOGICAL_TYPES.get(meaning) in LAST_TIMES:
+        kind = LOGICAL_TYPES[meaning]
+        return f"({expr} IS NOT NULL AND NOT {expr} BETWEEN {kind}'0001-01-01' AND {kind}'{LAST_TIMES[kind]}')"
     made = None if get_decimal(node) else _render_leaf(expr, node, truncates)
     if made is None:
         return None

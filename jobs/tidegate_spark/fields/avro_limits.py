@@ -4,18 +4,19 @@ import logging
 from dataclasses import replace
 from typing import Any
 
+from tidegate.formats.registry import get_format
 from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.schema.avro_limits import AVRO_LIMITS, JAVA_OPTIONS, has_limits
+from tidegate.spec.formats import KeyFormat, ValueFormat
 
 log = logging.getLogger(__name__)
-AVRO_FORMATS = ("avro", "debezium-avro")
 LENGTH_CHECK_OPTION = "check_lengths"
 
 
 def guard_lengths(spark: Any, job: StageJob) -> StageJob:
     """The job as this server can run it: where its JVMs lack Avro's limits, Avro records are walked through first."""
     finder = [job.finder] if job.finder else []
-    if not any(part.format in AVRO_FORMATS for table in (*job.tables, *finder) for part in (table.key, table.value)):
+    if not any(_is_avro(part) for table in (*job.tables, *finder) for part in (table.key, table.value)):
         return job
     is_local = str(spark.conf.get("spark.master", "")).startswith("local")
     if has_limits(str(spark.conf.get(JAVA_OPTIONS[0 if is_local else 1], "") or "")):
@@ -31,8 +32,12 @@ def guard_lengths(spark: Any, job: StageJob) -> StageJob:
 def add_length_check(table: StageTable) -> StageTable:
     """The table with Avro records walked through before they are decoded."""
     key, value = table.key, table.value
-    if key.format in AVRO_FORMATS:
+    if _is_avro(key):
         key = replace(key, options={**key.options, LENGTH_CHECK_OPTION: True})
-    if value.format in AVRO_FORMATS:
+    if _is_avro(value):
         value = replace(value, options={**value.options, LENGTH_CHECK_OPTION: True})
     return replace(table, key=key, value=value)
+
+
+def _is_avro(part: KeyFormat | ValueFormat) -> bool:
+    return get_format(part.format).schema == "avro"

@@ -5,9 +5,18 @@ type of what was parsed (NULL where it cannot), and `render_is_lossy` is true wh
 lose something.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
+from tidegate.schema.data_types import (
+    Array,
+    DataType,
+    Map,
+    Primitive,
+    Struct,
+    format_type,
+    has_leaf,
+    replace_leaves,
+)
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_timestamp
@@ -41,15 +50,7 @@ class VariantDecimal(Primitive):
 
 def with_variants(data_type: DataType) -> DataType:
     """The same type, whose decimals are parsed as VARIANT."""
-    match data_type:
-        case Array(element):
-            return replace(data_type, element=with_variants(element))
-        case Map(_, value):
-            return replace(data_type, value=with_variants(value))
-        case Struct(fields):
-            return replace(data_type, fields=tuple((name, with_variants(inner)) for name, inner in fields))
-        case Primitive(name):
-            return VariantDecimal(name) if data_type.decimal else data_type
+    return replace_leaves(data_type, lambda leaf: VariantDecimal(leaf.name) if leaf.decimal else leaf)
 
 
 def format_parsed_type(data_type: DataType) -> str:
@@ -66,22 +67,9 @@ def format_parsed_type(data_type: DataType) -> str:
             return guarded if _is_guarded(data_type) else name
 
 
-def format_type(data_type: DataType) -> str:
-    """The declared type itself."""
-    match data_type:
-        case Array(element):
-            return f"ARRAY<{format_type(element)}>"
-        case Map(key, value):
-            return f"MAP<{format_type(key)}, {format_type(value)}>"
-        case Struct(fields):
-            return f"STRUCT<{', '.join(f'{quote(name)}: {format_type(t)}' for name, t in fields)}>"
-        case Primitive(name):
-            return name
-
-
 def render_conversion(expr: str, data_type: DataType, unit: str | None) -> str:
     """`expr`, parsed as `format_parsed_type`, as the declared type."""
-    if not _has_guarded(data_type):
+    if not has_leaf(data_type, _is_guarded):
         return expr
     match data_type:
         case Array(element):
@@ -268,18 +256,6 @@ def _is_variant(leaf: Primitive) -> bool:
 
 def _is_guarded(leaf: Primitive) -> bool:
     return leaf.name in GUARDED_TYPES or _is_variant(leaf) or leaf.decimal is not None
-
-
-def _has_guarded(data_type: DataType) -> bool:
-    match data_type:
-        case Array(element):
-            return _has_guarded(element)
-        case Map(_, value):
-            return _has_guarded(value)
-        case Struct(fields):
-            return any(_has_guarded(t) for _, t in fields)
-        case Primitive():
-            return _is_guarded(data_type)
 
 
 def _is_checked(data_type: DataType, has_text: bool) -> bool:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from tidegate_spark.fields.arrow_decoder import build_arrow_decoder
+
 HEADER_BYTES = 5  # the magic byte and four bytes of schema id
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999
 ARROW_TYPES = {
@@ -23,39 +25,9 @@ class DecodingError(Exception):
 
 
 def build_decoder(options: dict[str, Any], part: str) -> Callable[[Any], Any]:
-    """A function of an Arrow array of bytes: an array of structs of `row` and `reason`, one of them NULL.
-
-    By its hints Spark knows what kind of function it is.
-    """
-    import pyarrow as pa
-
-    def decode(values: pa.Array) -> pa.Array:
-        reader, kind = MessageDecoder(options, part), build_result_type(options["shape"])
-        made = [reader.decode(value) for value in values.to_pylist()]
-        rows = [None if m is None else {"row": m[0], "reason": m[1]} for m in made]
-        try:
-            return pa.array(rows, kind)
-        except (pa.ArrowException, OverflowError):  # one value that no column holds, of a whole batch
-            return pa.array([_replace_unstorable(row, kind, part) for row in rows], kind)
-
-    return decode
-
-
-def _replace_unstorable(row: Any, kind: Any, part: str) -> Any:
-    import pyarrow as pa
-
-    try:
-        pa.array([row], kind)
-    except (pa.ArrowException, OverflowError):
-        return {"row": None, "reason": f"the {part} has a value that its column cannot hold"}
-    return row
-
-
-def build_result_type(shape: dict[str, Any]) -> Any:
-    """The Arrow type of what a decoder makes."""
-    import pyarrow as pa
-
-    return pa.struct([("row", to_arrow_type(shape)), ("reason", pa.string())])
+    """A function of an Arrow array of messages: an array of structs of `row` and `reason`, one of them NULL."""
+    shape = options["shape"]
+    return build_arrow_decoder(lambda: MessageDecoder(options, part).decode, lambda: to_arrow_type(shape), part)
 
 
 class MessageDecoder:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
-DELETE, UPSERT = "d", "u"
+DELETE, UPSERT, TRUNCATE = "d", "u", "t"
 NO_CHANGE = "-"  # the record changes no row: it is ignored
 ROW = "row_struct"  # the value's columns and the metadata, worked out before `FoundValue.reason` is
 NO_REASON = "CAST(NULL AS STRING)"
@@ -36,7 +36,9 @@ class DecodedValue:
     gives columns of the row that a delete shows. `several` says that one record may hold more than one row, each
     with its own key. `moved` is the struct of the key that a row had before the record gave it another one, NULL
     where it did not. `absent` gives a condition for each column that an update may leave out, because the value did
-    not change.
+    not change. `truncated` is a condition for records that say that the source table was emptied, where the destination
+    is to be emptied too: they look like deletes of no row. `unkept` gives a condition for each word of `metadata` whose
+    value a record shows and whose type cannot hold it.
     """
 
     records: DataFrame
@@ -51,3 +53,5 @@ class DecodedValue:
     several: bool = False
     moved: str | None = None
     absent: Mapping[str, str] = field(default_factory=dict)
+    truncated: str | None = None
+    unkept: Mapping[str, str] = field(default_factory=dict)

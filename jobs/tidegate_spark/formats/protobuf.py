@@ -11,11 +11,12 @@ from tidegate.schema.column import Column
 from tidegate.schema.protobuf import Shape, make_truncated
 from tidegate.sql.spark import quote
 
-from tidegate_spark.fields import protobuf_decoder
+from tidegate_spark.fields import arrow_decoder, protobuf_decoder
 from tidegate_spark.formats.decoded import DELETE, NO_REASON, UPSERT, DecodedKey, DecodedValue
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
-# the server's workers do not have the product's code: this module goes with the function
+# the server's workers do not have the product's code: these modules go with the function
+cloudpickle.register_pickle_by_value(arrow_decoder)
 cloudpickle.register_pickle_by_value(protobuf_decoder)
 
 
@@ -59,9 +60,8 @@ def _decode_part(
         if field["name"] in names
     ]
     shape: Shape = {"kind": "message", "fields": fields}
-    made = from_arrow_type(
-        protobuf_decoder.build_result_type(shape)
-    )  # as a text it would be sent to the server to be read
+    # as a text it would be sent to the server to be read
+    made = from_arrow_type(arrow_decoder.build_result_type(protobuf_decoder.to_arrow_type(shape)))
     return F.arrow_udf(protobuf_decoder.build_decoder({**options, "shape": shape}, part), made)(F.col(part))
 
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.errors import RetryLater
 from tidegate.failpoints import hit_failpoint
@@ -14,6 +14,7 @@ from tidegate.model.batch import (
     DISPOSITIONS,
     RECORD_COUNTS,
     ROW_COUNT,
+    TRUNCATED_AT,
     UNCHANGED_COUNTS,
     exceeds_tolerance,
 )
@@ -23,7 +24,7 @@ from tidegate.sql.spark import quote_name, render_literal
 from tidegate_spark.fields.avro_limits import guard_lengths
 from tidegate_spark.formats.change_events.key_changes import add_old_key_deletes
 from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN, mark_unavailable_values
-from tidegate_spark.formats.decoded import NO_CHANGE, DecodedValue
+from tidegate_spark.formats.decoded import NO_CHANGE, TRUNCATE, DecodedValue
 from tidegate_spark.formats.registry import add_key_object, get_value_decoder
 from tidegate_spark.formats.wire_format import ignore_other_schemas, normalise_wire_format, restore_sent_bytes
 from tidegate_spark.session import configure
@@ -43,6 +44,7 @@ from tidegate_spark.stage.key_deduplication import (
     keep_last_per_key,
 )
 from tidegate_spark.stage.output_files import BIGQUERY_PARQUET_CONF, write_counts, write_rows
+from tidegate_spark.stage.pass_counts import PassCounts
 from tidegate_spark.stage.projection import project_rows
 from tidegate_spark.stage.sequence import add_sequence
 from tidegate_spark.stage.table_names import write_names
@@ -116,18 +118,17 @@ def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records:
 
 def _write_batch(job: StageJob, table: StageTable, records: DataFrame) -> dict[str, Any]:
     """Overwrite batch N and return what was counted in that pass; nothing where a busy server dropped it."""
-    observation = Observation()
     counted = keep_last_per_key(records, table) if table.last_per_raw_key else keep_every_record(records)
-    decoded = decode(_add_texts(counted), table).observe(observation, *_list_aggregates(job.ranges, table))
+    counts = PassCounts()
+    decoded = counts.observe(decode(_add_texts(counted), table), _list_aggregates(job.ranges, table))
     rows = decoded.where(_WRITTEN_CONDITION).selectExpr(*add_bad_column(_list_columns(job, table), table))
     hit_failpoint("job.decoded")
     if table.folder:
-        write_rows(rows, table)
-        return dict(observation.get)
+        return counts.read(write_rows(rows, table))
     into = rows.writeTo(quote_name(table.intermediate)).options(**WRITE_OPTIONS)
     into.overwrite(F.expr(f"batch_number = {job.batch}"))
     hit_failpoint("job.overwritten")
-    return dict(observation.get)
+    return counts.read(rows)
 
 
 def _add_texts(records: DataFrame) -> DataFrame:
@@ -143,19 +144,28 @@ def decode(records: DataFrame, table: StageTable) -> DataFrame:
     unnamed = "name_reason" if is_name_registry else "NULL"
     decoded_value = get_value_decoder(table)(add_key_object(normalise_wire_format(records, table), table), table)
     decoded_value = replace(decoded_value, records=ignore_other_schemas(decoded_value.records, table))
+    is_truncate = decoded_value.truncated
     decoded = add_sequence(add_value(add_key(decoded_value, table), decoded_value, table), decoded_value, table)
     decoded = add_limit_reasons(
         project_rows(mark_unavailable_values(check_verified_fields(decoded, table), decoded_value, table), table), table
     )
     decoded = restore_sent_bytes(decoded, table)
     ignored = "op = 'd'" if table.ignore_deletes else "false"
-    reason = f"CASE WHEN change <> '{NO_CHANGE}' THEN coalesce(key_reason, value_reason, {unnamed}) END AS reason"
+    key_reason = f"CASE WHEN NOT {is_truncate} THEN key_reason END" if is_truncate else "key_reason"
+    reason = f"CASE WHEN change <> '{NO_CHANGE}' THEN coalesce({key_reason}, value_reason, {unnamed}) END AS reason"
     judged = decoded.selectExpr("*", reason, f"{render_failed_stage()} AS failed_stage").selectExpr(
         "*",
         f"CASE WHEN change = '{NO_CHANGE}' THEN 'ignored' WHEN reason IS NOT NULL THEN '{get_bad_disposition(table)}' "
         f"WHEN NOT is_wanted THEN 'filtered' WHEN {ignored} THEN 'ignored' ELSE 'staged' END AS fate",
     )
     fated = judged.selectExpr("*", f"{_render_record_disposition(decoded_value)} AS record_fate")
+    if is_truncate:
+        fated = fated.withColumns(
+            {
+                "op": F.expr(f"CASE WHEN {is_truncate} THEN '{TRUNCATE}' ELSE op END"),
+                "key_struct": F.expr(f"CASE WHEN NOT {is_truncate} THEN key_struct END"),
+            }
+        )
     return add_old_key_deletes(fated, decoded_value, table) if decoded_value.moved else fated
 
 
@@ -210,6 +220,8 @@ def _list_aggregates(ranges: Ranges, table: StageTable) -> list[Column]:
     if table.sequence:
         aggregates["deletes"] = "count_if(fate = 'staged' AND op = 'd')"
         aggregates["unsequenced_deletes"] = "count_if(fate = 'staged' AND op = 'd' AND sequence IS NULL)"
+    if table.value.applies_truncates:
+        aggregates[TRUNCATED_AT] = f"max(CASE WHEN fate = 'staged' AND op = '{TRUNCATE}' THEN offset END)"
     if table.stages_kept:
         aggregates["kept"] = f"count_if(fate = 'staged' AND size({KEPT_COLUMN}) > 0)"
     for index, (topic, partition) in enumerate(_list_observed_partitions(ranges)):
@@ -226,7 +238,9 @@ def _list_observed_partitions(ranges: Ranges) -> list[tuple[str, int]]:
 def _list_extra_counts(table: StageTable) -> tuple[str, ...]:
     """What is counted beside the fates, for tables in which it makes a difference."""
     rows = (ROW_COUNT,) if table.folder else ()
-    return (*rows, *(DELETE_COUNTS if table.sequence else ()), *(UNCHANGED_COUNTS if table.stages_kept else ()))
+    truncates = (TRUNCATED_AT,) if table.value.applies_truncates else ()
+    unchanged = UNCHANGED_COUNTS if table.stages_kept else ()
+    return (*rows, *(DELETE_COUNTS if table.sequence else ()), *unchanged, *truncates)
 
 
 def _build_outcome(observed: dict[str, Any], ranges: Ranges, table: StageTable) -> dict[str, Any]:

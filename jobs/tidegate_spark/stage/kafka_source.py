@@ -74,13 +74,18 @@ def _count_slots(spark: SparkSession) -> int:
 def _read_dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: Ranges) -> DataFrame:
     """Records from their own bytes, with the columns that the Kafka source gives; how they were stamped is not kept."""
     within = [
-        f"(topic = {render_literal(topic)} AND partition = {partition} AND offset >= {start} AND offset < {end})"
+        f"(topic = {render_literal(topic)} AND partition = {partition} AND offset >= {start} AND offset < {end} "
+        f"AND topic_id {_render_same_id(letters.topic_ids.get(topic))})"
         for topic, partition, start, end in ranges
     ]
     waiting = f"replayed_at IS NULL AND `table` = {render_literal(letters.destination)} AND ({' OR '.join(within)})"
     columns = ("key", "value", "topic", "partition", "offset", "timestamp", "-1 AS timestampType", "headers")
     rows = spark.read.parquet(letters.folder) if letters.folder else spark.table(quote_name(letters.table))
     return rows.where(waiting).selectExpr(*columns)
+
+
+def _render_same_id(topic_id: str | None) -> str:
+    return f"= {render_literal(topic_id)}" if topic_id else "IS NULL"
 
 
 def wants_headers(table: StageTable) -> bool:

@@ -13,12 +13,13 @@ from tidegate.sql.spark import quote
 BIGQUERY_PARQUET_CONF = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 
-def write_rows(rows: DataFrame, table: StageTable) -> None:
-    """Write the rows below the attempt's folder: one file where each is uploaded by a load job of its own."""
+def write_rows(rows: DataFrame, table: StageTable) -> DataFrame:
+    """Return what was written below the attempt's folder: one file where each is uploaded by a load job of its own."""
     files = replace_maps(rows)
     files = files.repartition(1) if table.folder.startswith("file:") else files
     files.write.mode("overwrite").parquet(f"{table.folder}/rows")
     hit_failpoint("job.rows_left")
+    return files
 
 
 def write_counts(spark: SparkSession, folder: str, outcome: dict[str, Any]) -> None:

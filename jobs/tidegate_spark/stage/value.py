@@ -8,6 +8,7 @@ from tidegate.spec.table_template import TableTemplate
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.formats.decoded import DELETE, ROW, DecodedValue
+from tidegate_spark.formats.metadata import render_unkept_reason
 from tidegate_spark.stage.table_names import render_name_reason, render_table_name
 
 FAILURE_TEXT = "fails for this record"
@@ -48,6 +49,9 @@ def add_value(records: DataFrame, decoded_value: DecodedValue, table: StageTable
     `records` are those of `decoded_value`, with the key beside them.
     """
     metadata = render_metadata(decoded_value, table)
+    unkept = render_unkept_reason(decoded_value, table)
+    reason = f"coalesce({decoded_value.reason}, {unkept})" if unkept else decoded_value.reason
+    located = f"coalesce(located_reason, {unkept})" if unkept else "located_reason"
     columns = [*decoded_value.columns, *(f"{metadata[key]} AS {quote(name)}" for name, key in table.metadata.items())]
     decoded = records.selectExpr(
         "*",
@@ -55,8 +59,7 @@ def add_value(records: DataFrame, decoded_value: DecodedValue, table: StageTable
         f"{decoded_value.number} AS row_number",
     ).selectExpr(
         "*",
-        f"CASE WHEN change <> '{DELETE}' AND located_reason IS NULL THEN {decoded_value.reason} "
-        "ELSE located_reason END AS value_reason",
+        f"CASE WHEN change <> '{DELETE}' AND located_reason IS NULL THEN {reason} ELSE {located} END AS value_reason",
     )
     return _apply_conditions(decoded, table)
 

@@ -8,11 +8,12 @@ from typing import Any, Generic, TypeVar
 from tidegate.jobs.job import Job
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.model.batch import SignedAttempt, StagedBatch
+from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import Ownership
 from tidegate.model.position import Position
-from tidegate.model.table_state import DeadLetters, Head, Publication, Staging, TableFiles, TableState
-from tidegate.ports.batch_history import BatchHistory
+from tidegate.model.table_state import DeadLetters, Head, Publication, Staging, TableFiles, TableState, WaitingLetter
+from tidegate.ports.batch_history import BatchHistory, HistoryRow
 from tidegate.ports.branch_commits import BranchCommits
 from tidegate.ports.dead_letter_store import DeadLetterStore
 from tidegate.ports.destination import Destination
@@ -48,7 +49,7 @@ class RoutedTables(_Routed[TableStore]):
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
         return self._route(table).evolve(table, columns, add=add, widen=widen, relax=relax)
 
-    def find_bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
+    def find_bounds(self, table: str, values: MergeInput) -> Bounds:
         return self._route(table).find_bounds(table, values)
 
     def claim(self, table: str, own: Ownership) -> Mapping[str, str] | None:
@@ -91,7 +92,7 @@ class RoutedCommits(_Routed[BranchCommits]):
     def publish(self, publication: Publication) -> None:
         self._route(publication.table).publish(publication)
 
-    def reparent(self, publication: Publication, onto: int, keys: Mapping[str, Any] | None) -> Head | None:
+    def reparent(self, publication: Publication, onto: int, keys: MergeInput | None) -> Head | None:
         return self._route(publication.table).reparent(publication, onto, keys)
 
     def drop_branch(self, table: str, branch: str) -> None:
@@ -150,7 +151,7 @@ class RoutedDeadLetters(_Routed[DeadLetterStore]):
     def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
         return self._route(name).read_dead_letters(name, limit)
 
-    def list_waiting_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
+    def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:
         return self._route(name).list_waiting_letters(name, table)
 
     def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
@@ -166,10 +167,10 @@ class RoutedDeadLetters(_Routed[DeadLetterStore]):
 class RoutedHistory(_Routed[BatchHistory]):
     """The port `BatchHistory` over catalogs of several types."""
 
-    def append_history(self, control: str, row: dict[str, Any]) -> None:
+    def append_history(self, control: str, row: HistoryRow) -> None:
         self._route(control).append_history(control, row)
 
-    def read_history(self, control: str, limit: int) -> list[dict[str, Any]]:
+    def read_history(self, control: str, limit: int) -> list[HistoryRow]:
         return self._route(control).read_history(control, limit)
 
     def list_backfills(self, table: str, pipeline: str) -> list[str]:

@@ -1,7 +1,38 @@
 """Clients of catalogs that are open in this process, so that pipelines which are looked at together share them."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
+
+from tidegate.spec.catalog import Catalog
+
+
+class SentJob(Protocol):
+    """A job that an adapter has named before it sent it, in the project and the location where it runs."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Which says how to get there."""
+        ...
+
+    @property
+    def project(self) -> str:
+        """Where it runs, and is paid for."""
+        ...
+
+    @property
+    def location(self) -> str:
+        """The region, empty where there is none."""
+        ...
+
+    @property
+    def job_id(self) -> str:
+        """Its name, by which it is found again."""
+        ...
+
+    @property
+    def address(self) -> str:
+        """Where people look at it."""
+        ...
 
 
 class OpenClients:

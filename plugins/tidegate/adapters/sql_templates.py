@@ -1,16 +1,15 @@
 """The statements of ``include/sql``, filled in: identifiers and text quoted by one function each, nothing undefined."""
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jinja2
+from tidegate.sql import googlesql
 
-from tidegate.adapters.bigquery.table_layout import get_partition_unit, render_partition_clause, render_table_options
-from tidegate.adapters.bigquery.type_mapping import render_comparable, render_from_value, to_bigquery_type
-from tidegate.merge.scd2_statements import render_comparable as comparable_in_spark
-from tidegate.sql import googlesql, spark
+if TYPE_CHECKING:
+    import jinja2
 
 SQL_FOLDER = Path(__file__).parents[3] / "include" / "sql"
 Filters = dict[str, Callable[..., Any]]
@@ -22,49 +21,37 @@ def _build_naming_filters(quoted: Callable[[str], str]) -> Filters:
     def path(leaf: Iterable[str]) -> str:
         return ".".join(quoted(name) for name in leaf)
 
-    return {"quoted": quoted, "ours": lambda name: quoted(f"_tidegate_{name}"), "path": path}
-
-
-FILTERS: dict[str, Filters] = {
-    "iceberg": {
-        **_build_naming_filters(spark.quote),
-        "name": spark.quote_name,
-        "text": spark.render_literal,
-        "comparable": comparable_in_spark,
-    },
-    "bigquery": {
-        **_build_naming_filters(googlesql.quote),
-        "name": googlesql.quote_name,
-        "text": googlesql.render_literal,
-        "type": to_bigquery_type,
-        "from_value": render_from_value,
-        "comparable": render_comparable,
-        "partition": render_partition_clause,
-        "partition_unit": get_partition_unit,
-        "options": render_table_options,
-    },
-}
+    return {"ours": lambda name: quoted(f"_tidegate_{name}"), "path": path}
 
 
 @cache
-def _build_environment(dialect: str) -> jinja2.Environment:
+def _build_environment(dialect: str) -> "jinja2.Environment":
+    import jinja2  # a twentieth of a process's start, and a flush without work renders nothing
+
     loader = jinja2.FileSystemLoader(SQL_FOLDER / dialect)
     environment = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, autoescape=False)
-    environment.filters |= FILTERS[dialect]
+    filters: Filters = import_module(f"tidegate.adapters.{dialect}.sql_filters").FILTERS
+    environment.filters |= {**filters, **_build_naming_filters(filters["quoted"])}
     return environment
 
 
 class SqlFiles:
-    """The statements of one dialect, `iceberg` or `bigquery`.
+    """The statements of one dialect: a folder of ``include/sql``, with the filters of the adapter of that name.
 
     `projects` are BigQuery's names for catalogs: a table's name begins with its catalog, in SQL with the project.
     """
 
     def __init__(self, dialect: str, projects: Mapping[str, str] | None = None) -> None:
-        self._environment = _build_environment(dialect)
-        if projects:
-            self._environment = self._environment.overlay()
-            self._environment.filters = {**self._environment.filters, "name": _build_project_filter(projects)}
+        self._dialect, self._projects = dialect, projects
+
+    @cached_property
+    def _environment(self) -> "jinja2.Environment":
+        shared = _build_environment(self._dialect)
+        if not self._projects:
+            return shared
+        own = shared.overlay()
+        own.filters = {**shared.filters, "name": _build_project_filter(self._projects)}
+        return own
 
     def render(self, statement: str, **values: Any) -> str:
         """Fill in ``<statement>.sql``; `jinja2.UndefinedError` names a value that is missing."""

@@ -54,6 +54,13 @@ def _run_replay(words: argparse.Namespace, ports: Ports) -> int:
     for one in results:
         rows = f"inserted={one.inserted} updated={one.updated} deleted={one.deleted}"
         text = f"{one.table}: tried={one.tried} replayed={one.replayed} still_bad={one.still_bad}: {rows}"
+        if one.of_old_topics:
+            text += (
+                f"\n{one.table}: {one.of_old_topics} dead letters are of a topic that was deleted since with all that "
+                "came after them, so nobody can tell whether they are the newest of their keys; they stay as they are; "
+                "bring them in by hand, and delete them from "
+                f"{resource_names.name_dead_letter_table(ports.pipeline)}"
+            )
         print_result(words, text, {"pipeline": words.pipeline, **one.to_dict()})
     return 0
 
@@ -62,6 +69,7 @@ def _format_dead_letters(pipeline: str, dead_letters: DeadLetters, letters: list
     lines = [f"{pipeline}: {dead_letters.waiting} dead letters wait, {dead_letters.replayed} were replayed"]
     for letter in letters:
         place = f"topic={letter['topic']} partition={letter['partition']} offset={letter['offset']}"
+        place += f" topic_id={letter['topic_id']}" if letter["topic_id"] else ""
         lines.append(f"{letter['table']}: {place} batch={letter['batch']} {letter['stage']}: {letter['message']}")
         for part in ("key", "value"):
             data = letter.get(f"{part}_base64") or letter[part]

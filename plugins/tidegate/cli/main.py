@@ -1,6 +1,7 @@
 """``tidegate <command>``: words in, exit code out.
 
-0 done or nothing to do; 1 refused or failed; 2 wrong usage; 3 another run published first, nothing to repair.
+0 done or nothing to do; 1 refused or failed; 2 wrong usage; 3 another run published first, nothing to repair;
+130 ended by Ctrl-C.
 """
 
 import argparse
@@ -9,12 +10,12 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tidegate.cli import output
 from tidegate.cli.backfill import add_backfill, run_backfill
 from tidegate.cli.dead_letters import add_dead_letters, run_dead_letters
 from tidegate.cli.flush import add_flush, run_flush
+from tidegate.cli.listing import add_list, run_list
 from tidegate.cli.publications import add_publish, format_publication_status, is_publication, read_statuses, run_publish
 from tidegate.config.catalogs_file import list_catalog_problems
 from tidegate.config.models.publication import build_publication_schema
@@ -22,14 +23,29 @@ from tidegate.config.pipeline_file import build_json_schema, check_tables_of_oth
 from tidegate.config.publication_file import load_publication, load_publications
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, TidegateError, join_tables
+from tidegate.monitoring.reports import PipelineStatus, UnknownStatus
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Ports
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
-from tidegate.settings import find_include_folder
+from tidegate.settings import VERSION, find_include_folder
 from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.maintain import list_maintained_tables, maintain
 from tidegate.steps.plan import plan
 from tidegate.wiring.pipeline import assemble_checked_pipeline, assemble_pipeline, find_pipeline_file
+
+NEEDS_NO_FOLDER = ("schema",)
+EPILOG = """exit codes:
+  0  done, or nothing to do
+  1  refused or failed; the reason is on standard error
+  2  wrong usage
+  3  another run published first; nothing to repair
+  130  ended by Ctrl-C; what is published stands
+
+environment:
+  TIDEGATE_INCLUDE        folder with catalogs.yaml, pipelines/ and publications/; default: include/ of the checkout
+  AIRFLOW_CONN_<ID>       a connection that a file names, as a URI or JSON, as in Airflow
+"""
+INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     level = logging.INFO if words.verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     try:
+        if words.command not in NEEDS_NO_FOLDER:
+            _check_include_folder()
         return COMMANDS[words.command](words)
     except NothingToDo as reason:
         output.print_result(words, str(reason), {"nothing_to_do": str(reason)})
@@ -46,16 +64,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(reason, file=sys.stderr)
         return 3
     except TidegateError as problem:
-        print(problem, file=sys.stderr)
+        print(output.format_problem(problem), file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(output.format_interruption(words), file=sys.stderr)
+        return INTERRUPTED
 
 
 def _build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="tidegate", description="Kafka into Iceberg, exactly once.")
+    parser = argparse.ArgumentParser(
+        prog="tidegate",
+        description="Exactly-once upserts and deletes from Kafka into Apache Iceberg and BigQuery.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="say each step on standard error")
+    parser.add_argument("--version", action="version", version=f"tidegate {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True)
     validate = commands.add_parser("validate", help="check every pipeline file; print all problems")
     validate.add_argument("file", nargs="?", type=Path, help="one file instead of all")
+    add_list(commands)
     add_flush(commands)
     for name, text in (
         ("plan", "what the next batch would be; changes nothing"),
@@ -77,6 +105,14 @@ def _build_parser() -> argparse.ArgumentParser:
     schema = commands.add_parser("schema", help="JSON Schema of the pipeline file, for editors")
     schema.add_argument("of", nargs="?", choices=("pipeline", "publication"), default="pipeline")
     return parser
+
+
+def _check_include_folder() -> None:
+    include = find_include_folder()
+    if not include.is_dir():
+        raise ConfigurationError(
+            f"include={include}: no such folder; set TIDEGATE_INCLUDE to one with catalogs.yaml and pipelines/"
+        )
 
 
 def _assemble_ports(name: str) -> Ports:
@@ -111,7 +147,7 @@ def _run_plan(words: argparse.Namespace) -> int:
 
 
 def _run_status(words: argparse.Namespace) -> int:
-    requested_name, statuses = words.pipeline, list[dict[str, Any]]()
+    requested_name, statuses = words.pipeline, list[PipelineStatus | UnknownStatus]()
     names = [requested_name] if requested_name else [name for name, _ in load_all_pipelines(find_include_folder())]
     published = read_statuses(requested_name) if requested_name is None or is_publication(requested_name) else []
     if requested_name and published and not (find_include_folder() / "pipelines" / f"{requested_name}.yaml").exists():
@@ -132,7 +168,8 @@ def _run_status(words: argparse.Namespace) -> int:
 def _run_rebase(words: argparse.Namespace) -> int:
     ports = _assemble_ports(words.pipeline)
     proposed = propose_moves(ports, words.to)
-    print(output.format_moves([move for table in proposed for move in table.moves]))
+    moves = output.format_moves([move for table in proposed for move in table.moves])
+    print("\n".join(text for text in (moves, output.format_old_topics(words.pipeline, proposed)) if text))
     if not words.yes and not _confirm_move():
         print("nothing was changed", file=sys.stderr)
         return 1
@@ -171,6 +208,7 @@ def _run_schema(words: argparse.Namespace) -> int:
 
 COMMANDS = {
     "validate": _run_validate,
+    "list": run_list,
     "flush": run_flush,
     "plan": _run_plan,
     "status": _run_status,

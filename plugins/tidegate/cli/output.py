@@ -2,15 +2,36 @@
 
 import argparse
 import json
+import re
 from typing import Any
 
+from tidegate.errors import RetryLater, TidegateError
 from tidegate.model.batch import Plan, PublishedBatch
-from tidegate.reprocess.rebase import PartitionMove
+from tidegate.monitoring.reports import BatchReport, PipelineStatus, UnknownStatus
+from tidegate.reprocess.rebase import PartitionMove, TableMove
+
+SHOWN_BATCHES = 5
+RETRY_PROMISE = re.compile(r"it will be (tried|staged|merged) again")
 
 
 def print_result(words: argparse.Namespace, text: str, data: dict[str, Any]) -> None:
     """One result: a line for people, or a line of JSON."""
     print(json.dumps(data) if getattr(words, "json", False) else text, flush=True)
+
+
+def format_problem(problem: TidegateError) -> str:
+    """What ended a command. A command tries nothing again by itself: what a task's message promises, a person does."""
+    return RETRY_PROMISE.sub("run the command again", str(problem)) if isinstance(problem, RetryLater) else str(problem)
+
+
+def format_interruption(words: argparse.Namespace) -> str:
+    """What stands after Ctrl-C, and what comes next."""
+    if words.command == "flush":
+        return (
+            f"pipeline={words.pipeline}: interrupted: batches that are published stand, and nothing is half published; "
+            "the next flush goes on from the table's position and takes up what is staged"
+        )
+    return f"{words.command}: interrupted: nothing is half published; run the command again"
 
 
 def format_published(batch: PublishedBatch) -> str:
@@ -31,7 +52,7 @@ def format_plan(plan: Plan) -> str:
         many = "" if share is None else f", about {share:.0%} of the records superseded"
         lines.append(f"{table.table}: batch={table.batch} {what} {table.ranges.span} offsets{which}{many}")
         lines += [f"  {t} {p}: [{start}, {end})" for t, p, start, end in table.ranges if end > start]
-    lines += [f"a batch takes less than it may: {plan.sized}"] if plan.sized else []
+    lines += [f"a batch takes less than it may: {plan.size_reason}"] if plan.size_reason else []
     lines += [f"{refusal.table}: refused: {refusal.message}" for refusal in plan.refused]
     return "\n".join(lines)
 
@@ -46,6 +67,23 @@ def format_moves(moves: list[PartitionMove]) -> str:
     return "\n".join(lines)
 
 
+def format_old_topics(pipeline: str, proposed: list[TableMove]) -> str:
+    """What a rebase leaves where it is, of topics that were deleted and created again; empty without such a topic."""
+    lines = []
+    for old in (old for move in proposed for old in move.old_topics):
+        rows = "" if old.rows is None else f" rows={old.rows}"
+        lines.append(
+            f"{old.table}  topic={old.topic} was deleted and created again: topic_id={old.found} "
+            f"recorded={old.recorded}; the table keeps the rows that it has{rows}"
+        )
+        if old.dead_letters:
+            lines.append(
+                f"{old.table}  dead_letters={old.dead_letters} of the old topic wait and stay; no flush removes them; "
+                f"look at them with: tidegate dead-letters {pipeline}"
+            )
+    return "\n".join(lines)
+
+
 def format_maintenance(done: dict[str, Any]) -> str:
     """One maintained table."""
     counts = " ".join(f"{name}={number}->{done['after'][name]}" for name, number in done["before"].items())
@@ -53,7 +91,14 @@ def format_maintenance(done: dict[str, Any]) -> str:
     return f"{done['table']}: {what}: {counts} orphans_removed={done['orphans_removed']}"
 
 
-def format_status(status: dict[str, Any]) -> str:
+def _format_past_batch(batch: BatchReport) -> str:
+    rows = f"inserted={batch['inserted']} updated={batch['updated']} deleted={batch['deleted']}"
+    kind = f"backfill={batch['backfill']}" if batch["backfill"] else f"batch={batch['batch']}"
+    records = f"read={batch['read']} dead_lettered={batch['dead_lettered']}"
+    return f"{batch['published_at']} {batch['table']}: {kind} {records} {rows} seconds={batch['seconds']}"
+
+
+def format_status(status: PipelineStatus | UnknownStatus) -> str:
     """One pipeline."""
     if "error" in status:
         return f"{status['pipeline']}: {status['error']}"
@@ -61,6 +106,7 @@ def format_status(status: dict[str, Any]) -> str:
     lines += [f"  {t['table']}: batch={t['batch']} rows={t['rows']} lag={t['lag']}" for t in status["tables"]]
     lines += [f"    {t['problem']}" for t in status["tables"] if t["problem"]]
     lines += [f"    warning: {warning}" for warning in status["warnings"]]
+    lines += [f"  {_format_past_batch(batch)}" for batch in status["batches"][:SHOWN_BATCHES]]
     if status["newest_dead_letter"]:
         newest = status["newest_dead_letter"]
         place = f"{newest['topic']} {newest['partition']} {newest['offset']}"

@@ -6,20 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tidegate.config.models.catalogs import CATALOG_MODELS
+from tidegate.config.destinations.registry import DESTINATIONS
 from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.validation_messages import read_model
 from tidegate.config.parsing.yaml_document import Document, KeyPath, read_document
 from tidegate.errors import ConfigurationError
-from tidegate.redaction import has_secret, is_secret_name
 from tidegate.settings import find_repository_root
 from tidegate.spec.catalog import Catalog
 
 CATALOG_NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 RESERVED_NAMES = ("spark_catalog", "system", "session")  # Spark's own
 VARIABLE_PATTERN = re.compile(r"\$\$\{|\$\{([^}]*)\}")
-PYICEBERG_TYPES = ("sql", "rest")
-SHARED_URI_PREFIXES = ("sqlite:////", "sqlite+pysqlite:////", "postgresql://", "postgresql+psycopg2://")
 
 
 def load_catalogs(include: Path) -> dict[str, Catalog]:
@@ -42,7 +39,7 @@ def read_catalogs(include: Path) -> dict[str, Catalog | str]:
 
 def _find_first_problem(findings: Problems, name: object) -> str:
     begin = findings.document.find_line((str(name),))
-    return next((message for line, message in sorted(findings.found) if line >= begin), "see `tidegate validate`")
+    return next((message for line, message in sorted(findings.entries) if line >= begin), "see `tidegate validate`")
 
 
 def _read_file(include: Path) -> tuple[dict[str, Catalog], Problems]:
@@ -56,9 +53,9 @@ def _read_file(include: Path) -> tuple[dict[str, Catalog], Problems]:
     )
     catalogs = {}
     for name, entry in expanded.items():
-        before = len(findings.found)
+        before = len(findings.entries)
         catalog = _to_catalog(name, entry, findings)
-        if catalog is not None and len(findings.found) == before and not _has_problem(document, name):
+        if catalog is not None and len(findings.entries) == before and not _has_problem(document, name):
             catalogs[catalog.name] = catalog
     return catalogs, findings
 
@@ -92,37 +89,15 @@ def _to_catalog(name: Any, entry: Any, findings: Problems) -> Catalog | None:
         )
         return None
     kind = entry.get("type") if isinstance(entry, dict) else None
-    model = CATALOG_MODELS.get(kind) if isinstance(kind, str) else None
-    if model is None:
+    described = DESTINATIONS.get(kind) if isinstance(kind, str) else None
+    if described is None:
         where = (*path, "type") if kind is not None else path
-        findings.add(where, f"unknown type of catalog; {suggest_closest(kind or '', CATALOG_MODELS)}")
+        findings.add(where, f"unknown type of catalog; {suggest_closest(kind or '', DESTINATIONS)}")
         return None
-    read = read_model(model, entry, findings, path)
+    read = read_model(described.model, entry, findings, path)
     properties = read.to_shared_properties()
-    if kind == "iceberg":
-        _check_iceberg(properties, (*path, "properties"), findings)
-    return Catalog(name, str(kind), properties, read.connection)
-
-
-def _check_iceberg(properties: dict[str, str], path: KeyPath, findings: Problems) -> None:
-    for name, value in properties.items():
-        if is_secret_name(name) or has_secret(value):
-            findings.add_broken(
-                (*path, name), "a secret in a file; put it into an Airflow connection and name that in `connection`"
-            )
-    kind, uri = properties.get("type"), properties.get("uri", "")
-    if kind not in PYICEBERG_TYPES:
-        findings.add(
-            (*path, "type") if kind else path, f"PyIceberg's type of catalog; {suggest_closest('', PYICEBERG_TYPES)}"
-        )
-    if "uri" not in properties:
-        findings.add(path, "uri is missing; write e.g. sqlite:////absolute/catalog.db or http://host:8181")
-    elif kind == "sql" and not uri.startswith(SHARED_URI_PREFIXES):
-        findings.add(
-            (*path, "uri"), f"Spark cannot share it; absolute paths and hosts only: {', '.join(SHARED_URI_PREFIXES)}"
-        )
-    if kind == "sql" and "warehouse" not in properties:
-        findings.add(path, "warehouse is missing; write e.g. file:///absolute/warehouse or s3://bucket/prefix")
+    described.check_catalog(properties, path, findings)
+    return Catalog(name, described.name, properties, read.connection)
 
 
 def list_catalog_problems(include: Path) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.config.catalogs_file import read_catalogs
-from tidegate.config.checks.bigquery import check_warehouses
 from tidegate.config.checks.columns import check_columns
+from tidegate.config.checks.destinations import check_destinations
 from tidegate.config.checks.schedule import check_timing_and_spark
 from tidegate.config.checks.select import check_selects
 from tidegate.config.checks.sequence import check_sequences
@@ -59,7 +59,7 @@ def _read_catalogs_beside(path: Path, findings: Problems) -> Mapping[str, Catalo
     try:
         return read_catalogs(path.resolve().parents[1])
     except ConfigurationError as fault:
-        findings.found += [(0, problem) for problem in fault.problems]
+        findings.entries += [(0, problem) for problem in fault.problems]
         return {}
 
 
@@ -69,7 +69,7 @@ def _check_model(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalo
     check_columns(model, findings)
     check_sequences(model, findings)
     check_tables(path.stem, model, catalogs, findings)
-    check_warehouses(model, catalogs, findings)
+    check_destinations(model, catalogs, findings)
     check_selects(model, catalogs, findings)
     check_timing_and_spark(model, findings)
 

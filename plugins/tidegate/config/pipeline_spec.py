@@ -3,8 +3,7 @@
 from dataclasses import fields
 from typing import Any
 
-from tidegate.config.checks.formats import CHANGE_EVENT_FORMATS, CHANGE_EVENT_OPTIONS
-from tidegate.config.models.formats import KeyModel, ValueModel
+from tidegate.config.models.formats import KeyModel, ValueModel, get_options
 from tidegate.config.models.pipeline import (
     MergeModel,
     PipelineModel,
@@ -18,6 +17,7 @@ from tidegate.config.models.sequence_groups import find_groups
 from tidegate.config.parsing.cron import find_longest_pause
 from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.select_statement import parse_select
+from tidegate.formats.registry import get_format
 from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.pipeline import Heartbeat, Merge, Notifier, Pipeline
@@ -27,8 +27,6 @@ from tidegate.spec.scd2 import History
 from tidegate.spec.source import Errors, Source, Start
 from tidegate.spec.table import Create, Route, Table
 from tidegate.spec.table_template import is_template, split_template
-
-DEBEZIUM_PLACEHOLDER = "__debezium_unavailable_value"  # as Debezium's unavailable.value.placeholder has it
 
 
 def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
@@ -115,18 +113,10 @@ def _to_key_format(key: KeyModel, value: ValueModel) -> KeyFormat:
 
 def to_format_options(part: KeyModel | ValueModel) -> dict[str, Any]:
     """The options that stand beside the format under its own name, without those left out."""
-    format_model = {
-        "csv": part.csv,
-        "avro": part.avro,
-        "debezium-avro": part.avro,
-        "protobuf": part.protobuf,
-        "json": part.json_,
-        "raw": part.raw,
-    }.get(part.format)
-    if part.format in CHANGE_EVENT_FORMATS and part.json_ is not None:
-        shared = part.json_.model_dump(include=set(CHANGE_EVENT_OPTIONS), exclude_none=True)
-        return {**shared, **_truncate(part)}
-    options = {} if format_model is None else format_model.model_dump(exclude_none=True, by_alias=True)
+    described = get_format(part.format)
+    given = get_options(part, described.options) if described.options is not None else None
+    known = None if described.option_names is None else set(described.option_names)
+    options = {} if given is None else given.model_dump(include=known, exclude_none=True, by_alias=True)
     return {**options, **_truncate(part)}
 
 
@@ -151,14 +141,14 @@ def _resolve_key_columns(key: KeyModel, value: ValueModel) -> tuple[Column, ...]
 
 def _infer_only_column(word: str, name: str) -> tuple[Column, ...] | None:
     """What the formats that are one column need no schema for."""
-    types = {"string": "STRING", "raw": "BINARY"}
-    return (Column(name, types[word]),) if word in types else None
+    only = get_format(word).only_column
+    return None if only is None else (Column(name, only),)
 
 
 def _to_value_format(value: ValueModel) -> ValueFormat:
     columns = _infer_only_column(value.format, "value") if value.schema_ is None else parse_columns(value.schema_)
-    debezium = DEBEZIUM_PLACEHOLDER if value.format.startswith("debezium-") else None
-    unavailable = debezium if value.unavailable_value is None else value.unavailable_value
+    given, usual = value.unavailable_value, get_format(value.format).unavailable_value
+    unavailable = usual if given is None else given
     options = to_format_options(value)
     unit = value.timestamp_unit
     stated: str | dict[str, str] | None = {**unit} if isinstance(unit, dict) else unit

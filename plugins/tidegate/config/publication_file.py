@@ -11,6 +11,7 @@ from tidegate.config.checks.formats import check_avro
 from tidegate.config.checks.schedule import check_spark
 from tidegate.config.checks.source import TOPIC_PATTERN, check_kafka
 from tidegate.config.checks.tables import check_name
+from tidegate.config.destinations.registry import get_destination, list_titles
 from tidegate.config.models.formats import AvroModel, ProtobufModel
 from tidegate.config.models.pipeline import StartTimestamp
 from tidegate.config.models.publication import KeyOutModel, PublicationModel, StartSnapshot, ValueOutModel
@@ -20,12 +21,12 @@ from tidegate.config.parsing.validation_messages import read_model
 from tidegate.config.parsing.yaml_document import read_document
 from tidegate.config.pipeline_spec import to_spark_target
 from tidegate.errors import ConfigurationError
+from tidegate.formats.registry import get_format
 from tidegate.settings import format_path
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.publication import EVERYTHING, Begin, CreateTopics, KeyOut, MetadataOut, Publication, ValueOut
 
 PUBLICATION_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_-]{0,59}")
-SINGLE_COLUMN_FORMATS = ("string", "raw")
 
 
 def load_publication(path: Path, catalogs: Mapping[str, Catalog | str] | None = None) -> Publication:
@@ -68,13 +69,13 @@ def _refuse_shared_topics(publication: Publication, file: Path, owners: dict[str
 
 def _check_model(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
     check_name(model.table, ("table",), catalogs, findings)
-    _refuse_bigquery(model.table, catalogs, findings)
+    _check_destination(model.table, catalogs, findings)
     check_kafka(model.kafka, ("kafka",), findings)
     check_spark(model.spark, findings)
     _check_topics(model, findings)
     _check_format("key", model.key, findings)
     _check_format("value", model.value, findings)
-    if model.key.format in SINGLE_COLUMN_FORMATS and len(model.key.fields) > 1:
+    if get_format(model.key.format).only_column is not None and len(model.key.fields) > 1:
         findings.add(("key", "fields"), f"a key of format {model.key.format} is one value; use format json")
     for index, name in enumerate(model.key.fields):
         if name.casefold() in [field.casefold() for field in model.key.fields[:index]]:
@@ -104,14 +105,13 @@ def _check_joined(model: PublicationModel, catalogs: Mapping[str, Catalog | str]
         findings.add(("start",), "how the joined tables stood then cannot be told; leave it out")
 
 
-def _refuse_bigquery(table: str, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
-    """Two states of a table are compared through Spark, which reads no BigQuery here."""
-    catalog = catalogs.get(table.split(".", 1)[0])
-    if isinstance(catalog, Catalog) and catalog.type == "bigquery":
-        problem = (
-            "a BigQuery table cannot be published; let the pipeline write an Iceberg table beside it, and publish that"
-        )
-        findings.add(("table",), problem)
+def _check_destination(table: str, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
+    """Two states of a table are compared through Spark, which does not read every destination here."""
+    destination = get_destination(catalogs.get(table.split(".", 1)[0]))
+    if not destination.is_publishable:
+        others = list_titles(lambda other: other.is_publishable)
+        problem = f"a {destination.title} table cannot be published; let the pipeline write an {others} table beside it"
+        findings.add(("table",), f"{problem}, and publish that")
 
 
 def _check_topics(model: PublicationModel, findings: Problems) -> None:

@@ -71,11 +71,15 @@ class StageTable:
 
 @dataclass(frozen=True)
 class DeadLetterSource:
-    """The dead letters of `destination` that wait in `table`, read instead of the log; from their copy in `folder`."""
+    """The dead letters of `destination` that wait in `table`, read instead of the log; from their copy in `folder`.
+
+    Those of the topics with `topic_ids`; of a topic that is not named there, letters that do not tell their topic's id.
+    """
 
     table: str
     destination: str
     folder: str = ""
+    topic_ids: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,14 @@
 """Audits: what must hold on the branch before a batch is published; asked by the merge job, judged by the worker."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tidegate.errors import AuditFailed, RetryLater
 from tidegate.jobs.merge_job import Audits
-from tidegate.merge.statements import build_merge_values
+from tidegate.merge.statements import build_merge_input
 from tidegate.merge.write_mode import is_folded
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
+from tidegate.model.merge_input import MergeInput
 from tidegate.ports.context import Ports
 from tidegate.ports.sql import Sql
 from tidegate.ports.staging_store import StagingStore
@@ -35,7 +34,7 @@ def prepare_audits(ports: Ports, table: Table, staged: StagedBatch, branch: str,
     """
     if not table.audits or not staged.counts.staged:
         return None
-    values = build_merge_values(ports.pipeline, table, staged, branch)
+    values = build_merge_input(ports.pipeline, table, staged, branch)
     questions = tuple(
         _render_audit(ports.sql_for(table.name), audit, _select_audited_rows(table, staged), values)
         for audit in table.audits
@@ -76,7 +75,7 @@ def _select_audited_rows(table: Table, staged: StagedBatch) -> str:
     return "upsert" if table.upsert else table.mode
 
 
-def _render_audit(sql: Sql, audit: str, rows: str, values: Mapping[str, Any]) -> str:
+def _render_audit(sql: Sql, audit: str, rows: str, values: MergeInput) -> str:
     """A statement whose answer is one number: how often the audit is broken."""
     if is_query(audit):
         return sql.render("audit_query", query=audit, target=values["target"], branch=values["branch"])

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.audits import BatchAudits, check_audits
+from tidegate.merge.write_mode import TRUNCATED_AT_PROPERTY
 from tidegate.model import resource_names
 from tidegate.model.publish_cost import read_cost
 from tidegate.model.table_state import Reparenting, Source
@@ -173,7 +174,8 @@ def publish(swap: Swap, head: Head) -> Head:
 def _publish_branch(swap: Swap, head: Head) -> Head:
     if swap.ports.commits.has_branches(swap.table):
         return head
-    return swap.ports.commits.read_head(swap.table, resource_names.name_tag(swap.ports.pipeline.name)) or head
+    published = swap.ports.commits.read_head(swap.table, resource_names.name_tag(swap.ports.pipeline.name))
+    return replace(published, summary={**swap.summary, **published.summary}) if published else head
 
 
 def _build_commit(swap: Swap, head: Head) -> Publication:
@@ -281,8 +283,11 @@ def count_changes(head: Head | None) -> dict[str, Any]:
         return {name: count(f"tidegate.{name}") for name in ("inserted", "updated", "deleted")}
     rows = "spark.merge-into.num-target-rows-"
     appended = 0 if head and f"{rows}inserted" in head.summary else count("added-records")
+    emptied = 0
+    if head and TRUNCATED_AT_PROPERTY in head.summary:  # Iceberg counts the rows of files, and deletes beside them
+        emptied = count("deleted-records") - count("removed-position-deletes") - count("removed-equality-deletes")
     return {
         "inserted": count(f"{rows}inserted") + appended,
         "updated": count(f"{rows}updated"),
-        "deleted": count(f"{rows}deleted"),
+        "deleted": count(f"{rows}deleted") + emptied,
     }

@@ -1,5 +1,6 @@
 """Dead letters: what becomes of the records of a batch that cannot be decoded, between the staging and the publish."""
 
+from collections.abc import Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -8,27 +9,33 @@ from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import describe_dead_letters
+from tidegate.model.table_state import NO_TOPIC_ID
 from tidegate.ports.context import Ports
+from tidegate.schema.column import Column
 
 LETTER_ADDRESS = ("table", "topic", "partition", "offset")
 MAX_NAMED_RANGES = 100  # of more, each letter would be compared with too many
+TOPIC_ID_COLUMN = Column("topic_id", "STRING")  # tables of the version before lack it
 LETTER_REASON = ("stage", "error_class", "message", "batch")
 
 
-def render_dead_letter_statements(ports: Ports, staged: StagedBatch) -> tuple[str, ...]:
+def render_dead_letter_statements(ports: Ports, staged: StagedBatch, published: int) -> tuple[str, ...]:
     """Statements that bring the dead letters of a staged batch into their table, to be run before its rows are merged.
 
-    They may be run again at any time: a place in the log is one dead letter for each table. A batch that is published
-    has its dead letters written, and those that an attempt before it left at the same offsets are gone.
+    They may be run again at any time: a place in the log is one dead letter for each table and topic id. A batch that
+    is published has its dead letters written, and those of attempts above `published`, the highest batch that ever was,
+    are gone at the same offsets. What a published batch set aside stays: it is marked as replayed where this batch has
+    read it again from the same topic, and left alone where the topic was created again or the letter tells no id.
     """
     name, own = resource_names.name_dead_letter_table(ports.pipeline), describe_dead_letters(ports.pipeline)
-    values: dict[str, Any] = {"table": name, "target": staged.table, "attempt": staged.attempt}
-    statements, sql = [], ports.sql_for(name)
-    if ports.dead_letters.count_letters_of_others(name, staged.table, staged.attempt, staged.ranges):
-        statements.append(sql.render("forget_dead_letters", ranges=list(staged.ranges), **values))
+    has_others = ports.dead_letters.count_letters_of_others(name, staged.table, staged.attempt, staged.ranges)
+    if not has_others and not staged.counts.dead_lettered:
+        return ()
+    if ports.tables.claim(name, own) is not None:
+        add_topic_id_column(ports, name)
+    statements = _render_others(ports, name, staged, published) if has_others else []
     if staged.counts.dead_lettered:
-        table = next(table for table in ports.pipeline.tables if table.name == staged.table)
-        values |= {"source": resource_names.name_intermediate_table(ports.pipeline, table), "batch": staged.batch}
+        sql, table = ports.sql_for(name), next(t for t in ports.pipeline.tables if t.name == staged.table)
         statements += [
             sql.render("create_namespace", parent=name.rsplit(".", 1)[0]),
             sql.render("create_dead_letters", table=name, own=own),
@@ -36,12 +43,38 @@ def render_dead_letter_statements(ports: Ports, staged: StagedBatch) -> tuple[st
                 "write_dead_letters",
                 snapshot_id=staged.snapshot_id,
                 ranges=_list_named_ranges(staged.ranges),
-                **values,
+                source=resource_names.name_intermediate_table(ports.pipeline, table),
+                batch=staged.batch,
+                ids=find_known_topic_ids(staged.topic_ids),
+                **_name_letters(name, staged),
             ),
         ]
-    if statements:
-        ports.tables.claim(name, own)
     return tuple(statements)
+
+
+def add_topic_id_column(ports: Ports, name: str) -> bool:
+    """Make a dead-letter table of the version before able to tell topics apart; whether it was one. Idempotent."""
+    return bool(ports.tables.evolve(name, (TOPIC_ID_COLUMN,), add=True, widen=False, relax=False))
+
+
+def find_known_topic_ids(topic_ids: Mapping[str, str]) -> dict[str, str]:
+    """The ids without those that the brokers did not tell."""
+    return {topic: topic_id for topic, topic_id in topic_ids.items() if topic_id and topic_id != NO_TOPIC_ID}
+
+
+def _name_letters(name: str, staged: StagedBatch) -> dict[str, Any]:
+    return {"table": name, "target": staged.table, "attempt": staged.attempt}
+
+
+def _render_others(ports: Ports, name: str, staged: StagedBatch, published: int) -> list[str]:
+    """Statements about the letters that other attempts left at the batch's offsets."""
+    sql, ids = ports.sql_for(name), find_known_topic_ids(staged.topic_ids)
+    values = {**_name_letters(name, staged), "published": published, "ids": ids}
+    statements = [sql.render("forget_dead_letters", ranges=list(staged.ranges), **values)]
+    of_known_topics = [part for part in staged.ranges if part[0] in ids]
+    if of_known_topics:
+        statements.append(sql.render("reread_dead_letters", ranges=of_known_topics, **values))
+    return statements
 
 
 def _list_named_ranges(ranges: Ranges) -> list[tuple[str, int | None, int, int]]:

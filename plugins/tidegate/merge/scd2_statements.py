@@ -33,7 +33,9 @@ def list_change_columns(table: Table, metadata: dict[str, str]) -> tuple[Column,
 
 def list_change_columns_as_held(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
     """The same with the types that the destination holds, where a row's values go from one to the other as they are."""
-    destination_types = {name.casefold(): format_type(kind) for name, kind in table.held.fields} if table.held else {}
+    destination_types = (
+        {name.casefold(): format_type(kind) for name, kind in table.target_schema.fields} if table.target_schema else {}
+    )
     columns = list_change_columns(table, metadata)
     return tuple(Column(c.name, destination_types.get(c.name.casefold(), c.type)) for c in columns)
 
@@ -101,6 +103,16 @@ def _has_map(data_type: DataType) -> bool:
         case Struct(fields):
             return any(_has_map(inner) for _, inner in fields)
     return False
+
+
+def refuse_truncates(pipeline: Pipeline, what: str) -> None:
+    """`GiveUp` for what reads a part of the log anew, where a truncate behind it has taken its rows."""
+    table = next((table for table in pipeline.entries if table.value.applies_truncates), None)
+    if table is not None:
+        raise GiveUp(
+            f"pipeline={pipeline.name} table={table.name}: {what} does not know value.truncate: apply, and would bring "
+            "back rows that a later truncate has taken; read the records again in order with rebase"
+        )
 
 
 def refuse_history(pipeline: Pipeline, what: str) -> None:

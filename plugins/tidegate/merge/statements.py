@@ -7,6 +7,7 @@ from tidegate.merge.scd2_statements import list_change_columns, list_change_colu
 from tidegate.merge.write_mode import APPEND, MERGE_UNBOUNDED, WritePlan, is_folded
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
+from tidegate.model.merge_input import MergeInput
 from tidegate.model.ownership import describe_memory
 from tidegate.ports.context import Ports
 from tidegate.ports.sql import Sql
@@ -35,25 +36,27 @@ def render_merge_statements(
     ports: Ports, table: Table, staged: StagedBatch, branch: str, way: WritePlan = MERGE_UNBOUNDED
 ) -> tuple[str, ...]:
     """The statements of one merge job in order; the last one writes the branch. `table` has its columns resolved."""
-    values = build_merge_values(ports.pipeline, table, staged, branch)
+    values = build_merge_input(ports.pipeline, table, staged, branch)
+    if staged.truncated_at is not None:
+        if is_folded(table, staged):
+            _fold_records(ports, table, values)
+            return (ports.sql_for(table.name).render("merge_truncate_folded", **values),)
+        return (ports.sql_for(table.name).render("merge_truncate", **values),)
     if table.history is not None:
         return _render_history(ports, table, staged, values)
     if way.written_as == APPEND and table.mode != "append":
         return (ports.sql_for(table.name).render("merge_new", **values),)
-    if way.bounds is not None:
-        values["known"] = way.bounds
-    if not is_folded(table, staged):
-        return _render_statements(ports, table, staged, _is_unsequenced(table), values)
-    return _render_statements(ports, table, staged, "merge_folded", _folded(ports, table, values))
+    return _render_statements(ports, table, staged, _choose_statement(table), values, known=way.bounds)
 
 
-def _folded(ports: Ports, table: Table, values: dict[str, Any], *, late: bool = False) -> dict[str, Any]:
-    """What folds a key's records; `late` ones leave a group of an equal sequence as a newer record may have left it."""
-    conditions = _list_given_conditions(table, _get_metadata(ports.pipeline), values["values"])
-    return {"flag": None, **values, "given": conditions, "groups": bool(table.sequence_groups), "late": late}
+def _fold_records(ports: Ports, table: Table, values: MergeInput, *, late: bool = False) -> None:
+    """Add what folds a key's records; `late` ones leave a group of an equal sequence as a newer one may have."""
+    values.setdefault("flag", None)
+    values["given"] = _list_given_conditions(table, _get_metadata(ports.pipeline), values["values"])
+    values["groups"], values["late"] = bool(table.sequence_groups), late
 
 
-def _render_history(ports: Ports, table: Table, staged: StagedBatch, values: dict[str, Any]) -> tuple[str, ...]:
+def _render_history(ports: Ports, table: Table, staged: StagedBatch, values: MergeInput) -> tuple[str, ...]:
     """Remembered changes have the destination's own types where rows go from one to the other as they are."""
     sql, metadata = ports.sql_for(table.name), _get_metadata(ports.pipeline)
     bounds, columns = UNBOUNDED, list_change_columns(table, metadata)
@@ -64,7 +67,7 @@ def _render_history(ports: Ports, table: Table, staged: StagedBatch, values: dic
         )
     own = describe_memory(table, columns)
     create = sql.render("create_deletes", table=resource_names.name_changes_table(table), columns=columns, own=own)
-    bounded = {**values, "bounds": bounds.found}
+    bounded = {**values, "bounds": bounds.conditions}
     return (create, *bounds.guards, *render_history_statements(sql, ports.pipeline, table, staged, bounded))
 
 
@@ -82,17 +85,13 @@ def render_backfill_statements(
             "backfill, which leaves out keys that change later, cannot tell which; nothing was merged; read the range "
             "again in order with rebase"
         )
-    values = {
-        "leaves": _list_key_paths(table),
-        **build_merge_values(ports.pipeline, table, staged, branch),
-        "source": source,
-    }
-    if is_folded(table, staged):
-        return _render_statements(ports, table, staged, "merge_folded", _folded(ports, table, values, late=True))
-    if table.mode != "append":
+    values = build_merge_input(ports.pipeline, table, staged, branch)
+    values["source"] = source
+    values.setdefault("leaves", _list_key_paths(table))
+    if table.mode != "append" and not is_folded(table, staged):
         values["guarded"] = True
-    name = _is_unsequenced(table) if table.upsert else f"backfill_{table.mode}"
-    return _render_statements(ports, table, staged, name, values)
+    name = _choose_statement(table) if table.upsert else f"backfill_{table.mode}"
+    return _render_statements(ports, table, staged, name, values, late=True)
 
 
 def render_replay_statements(
@@ -102,30 +101,41 @@ def render_replay_statements(
 
     A table that is only appended to gets them all: none of them is in it.
     """
-    values = {**build_merge_values(ports.pipeline, table, staged, branch), "source": source}
-    decided = _is_decided_by_groups(ports, table, staged, branch)
-    if table.mode != "append" and not decided:
-        values |= {"guarded": True, "by_offset": True}
-    if is_folded(table, staged):
-        return _render_statements(ports, table, staged, "merge_folded", _folded(ports, table, values, late=True))
-    return _render_statements(ports, table, staged, _is_unsequenced(table), values)
+    values = build_merge_input(ports.pipeline, table, staged, branch)
+    values["source"] = source
+    if table.mode != "append" and not _is_decided_by_groups(ports, table, staged, branch):
+        values["guarded"] = values["by_offset"] = True
+    return _render_statements(ports, table, staged, _choose_statement(table), values, late=True)
 
 
 def _is_decided_by_groups(ports: Ports, table: Table, staged: StagedBatch, branch: str) -> bool:
     """Whether the rows alone decide what a record may change, whenever it comes: by the sequences that they hold."""
     if not table.sequence_groups or table.delete:
         return False
-    columns = build_merge_values(ports.pipeline, table, staged, branch)["values"]
+    columns = build_merge_input(ports.pipeline, table, staged, branch)["values"]
     return set(columns) <= set(find_sequences(table, columns))
 
 
-def _render_statements(
-    ports: Ports, table: Table, staged: StagedBatch, name: str, values: dict[str, Any]
+def _render_statements(  # noqa: PLR0913 (each is one word of the statements)
+    ports: Ports,
+    table: Table,
+    staged: StagedBatch,
+    name: str,
+    values: MergeInput,
+    *,
+    known: Bounds | None = None,
+    late: bool = False,
 ) -> tuple[str, ...]:
-    """The merge, within the bounds that are known for it already or to the destination, and what makes them true."""
+    """The merge, within the bounds that are `known` for it or to the destination, and what makes them true.
+
+    `name` is the statement of a batch whose records are not folded. `late` records may lie before those in the table.
+    """
     sql = ports.sql_for(table.name)
-    bounds = values.pop("known", None) or ports.tables.find_bounds(table.name, values)
-    bounded = {**values, "bounds": bounds.found}
+    if is_folded(table, staged):
+        name = "merge_folded"
+        _fold_records(ports, table, values, late=late)
+    bounds = known or ports.tables.find_bounds(table.name, values)
+    bounded = {**values, "bounds": bounds.conditions}
     if table.sequence_by and not is_folded(table, staged):
         return (*bounds.guards, *_render_sequenced(sql, ports.pipeline, table, staged, bounded, bounds))
     return (*bounds.guards, *_render_bounded_merge(sql, name, bounded, bounds))
@@ -133,7 +143,7 @@ def _render_statements(
 
 def _render_bounded_merge(sql: Sql, name: str, values: dict[str, Any], bounds: Bounds) -> tuple[str, ...]:
     """The merge, once for each part where a batch has several: every key is in one of them, with all of its rows."""
-    parts = ({"bounds": part.found, "part": part.staged} for part in bounds.parts)
+    parts = ({"bounds": part.conditions, "part": part.staged} for part in bounds.parts)
     return tuple(sql.render(name, **{**values, **part}) for part in parts) or (sql.render(name, **values),)
 
 
@@ -156,12 +166,12 @@ def _render_sequenced(  # noqa: PLR0913, PLR0917 (each is one word of the statem
     return (create, *((remember,) if staged.deletes else ()), *merges)
 
 
-def build_merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: str) -> dict[str, Any]:
+def build_merge_input(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: str) -> MergeInput:
     """What a merge template is filled with. `table` has its columns resolved."""
     metadata = _get_metadata(pipeline)
     apart = {c.name for c in list_key_columns(table)} | ({table.deleted_column} if table.deletes == "soft" else set())
     apart |= set(table.history.columns) if table.history else set()
-    values: dict[str, Any] = {
+    values: MergeInput = {
         "target": table.name,
         "branch": f"branch_{branch}",
         "source": resource_names.name_intermediate_table(pipeline, table),
@@ -173,6 +183,8 @@ def build_merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, br
         "staged_rows": staged.counts.staged,
         "layout": table.create,
     }
+    if staged.truncated_at is not None:
+        values["truncated_at"] = staged.truncated_at
     if table.mode != "append":
         values["leaves"] = _list_key_paths(table)
     if table.deletes == "soft":
@@ -184,24 +196,24 @@ def build_merge_values(pipeline: Pipeline, table: Table, staged: StagedBatch, br
         values["deletes"] = resource_names.name_deletes_table(table) if table.remembers_deletes else None
         values["soft"] = table.deletes == "soft"
         values.setdefault("flag", None)
-    if table.held is None:
-        return values
-    staged_as = to_struct(list_staged_columns(table, metadata))
-    return {**values, **_cast_to_destination(values, staged_as, table.held)}
+    if table.target_schema is not None:
+        _cast_to_destination(values, to_struct(list_staged_columns(table, metadata)), table.target_schema)
+    return values
 
 
-def _cast_to_destination(values: dict[str, Any], staged: Struct, target: Struct) -> dict[str, Any]:
-    """Columns by the table's own names, and SQL for those that are staged under another name, or as another type."""
+def _cast_to_destination(values: MergeInput, staged: Struct, target: Struct) -> None:
+    """Name columns as the table does, with SQL for those that are staged under another name, or as another type."""
     keys = [(target.named(column) or column, field) for column, field in values["keys"]]
     columns = dict.fromkeys(target.named(column) or column for column in values["values"])
     fields = {c: render_aligned_field("value", staged, target, c) for c in columns if c not in dict(keys)}
     expressions = {c: sql for c, sql in fields.items() if sql not in (None, f"value.{quote(c)}")}
-    return {"keys": keys, "values": list(fields), "expressions": expressions, "as_held": (staged, target)}
+    values["keys"], values["values"], values["expressions"] = keys, list(fields), expressions
+    values["as_held"] = (staged, target)
 
 
 def _list_key_paths(table: Table) -> list[tuple[str, ...]]:
     """The paths that a key is compared by, under the table's own names."""
-    named = table.held.named if table.held else lambda _: None
+    named = table.target_schema.named if table.target_schema else lambda _: None
     return [(named(first) or first, *rest) for first, *rest in list_key_leaves(table)]
 
 
@@ -214,7 +226,7 @@ def _list_given_conditions(
     """
     staged: dict[str, list[str]] = {}
     for column in list_value_columns(table) if table.select is None else list_staged_columns(table, metadata):
-        own = table.held.named(column.name) if table.held else None
+        own = table.target_schema.named(column.name) if table.target_schema else None
         staged.setdefault(own or column.name, []).append(column.name)
     unchanged, conditions = set(list_unavailable_columns(table)), dict[str, tuple[str, list[str]]]()
     grouped = find_sequences(table, columns)
@@ -229,7 +241,8 @@ def _list_given_conditions(
     return conditions
 
 
-def _is_unsequenced(table: Table) -> str:
+def _choose_statement(table: Table) -> str:
+    """The merge of a batch whose last record of each key decides alone."""
     return "merge_soft_delete" if table.deletes == "soft" else f"merge_{table.mode}"
 
 

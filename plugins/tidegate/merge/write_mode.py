@@ -1,16 +1,25 @@
-"""How a batch's rows are written into a table: appended where none of its keys is there, else merged."""
+"""How a batch's rows are written into a table: appended where none of its keys is there, else merged.
 
-from collections.abc import Mapping
+A batch with a truncate of the source table is written in place of all rows.
+"""
+
 from dataclasses import dataclass
-from typing import Any
 
+from tidegate.errors import GiveUp
 from tidegate.model.batch import StagedBatch
+from tidegate.model.merge_input import MergeInput
 from tidegate.model.table_state import Reparenting
 from tidegate.ports.context import Ports, TableState
 from tidegate.spec.table import Table
 from tidegate.sql.pruning import Bounds
 
-APPEND, MERGE = "append", "merge"
+APPEND, MERGE, TRUNCATE = "append", "merge", "truncate"
+WRITTEN_AS_PROPERTY = "tidegate.written-as"
+TRUNCATED_AT_PROPERTY = "tidegate.truncated-at"  # the offset of the truncate in a snapshot's batch
+# Spark would sort the rows once more, to leave out a key's earlier ones before it moves them to where they are compared
+DISTINCT_KEYS_CONF = {"spark.sql.optimizer.windowGroupLimitThreshold": "-1"}
+# a truncate takes all partitions, not only those that the rows behind it fall into
+WHOLE_TABLE_CONF = {"spark.sql.sources.partitionOverwriteMode": "static"}
 
 
 @dataclass(frozen=True)
@@ -25,18 +34,45 @@ MERGE_UNBOUNDED = WritePlan()
 
 
 def choose_write_mode(
-    ports: Ports, table: Table, staged: StagedBatch, state: TableState, values: Mapping[str, Any]
+    ports: Ports, table: Table, staged: StagedBatch, state: TableState, values: MergeInput
 ) -> WritePlan:
     """The way into the snapshot of `state`, from which the branch must then be cut: what is found holds for no other.
 
     `values` are what the merge is filled with.
     """
+    if staged.truncated_at is not None:
+        return WritePlan(written_as=TRUNCATE)
     if table.mode == "append":
         return WritePlan(written_as=APPEND)
     if table.history is not None:
         return MERGE_UNBOUNDED
     bounds = ports.tables.find_bounds(table.name, {**values, "at": state.snapshot_id, "rows": staged.counts.staged})
     return WritePlan(bounds, APPEND if _only_adds_new_keys(table, staged) and _has_only_new_keys(bounds) else MERGE)
+
+
+def describe_write(staged: StagedBatch, way: WritePlan) -> dict[str, str]:
+    """What a snapshot tells of how its rows came into the table, and where the source table was emptied."""
+    truncated = {} if staged.truncated_at is None else {TRUNCATED_AT_PROPERTY: str(staged.truncated_at)}
+    return {WRITTEN_AS_PROPERTY: way.written_as, **truncated}
+
+
+def choose_spark_conf(staged: StagedBatch) -> dict[str, str]:
+    """What Spark is told for the statements of a batch."""
+    distinct = DISTINCT_KEYS_CONF if staged.keys_differ else {}
+    return distinct if staged.truncated_at is None else {**distinct, **WHOLE_TABLE_CONF}
+
+
+def check_is_sole_writer(ports: Ports, where: str, staged: StagedBatch) -> None:
+    """`GiveUp` where a truncate would take rows that another pipeline brought in, from another source table."""
+    if staged.truncated_at is None:
+        return
+    others = [name for name in ports.tables.list_pipelines(staged.table) if name != ports.pipeline.name]
+    if others:
+        raise GiveUp(
+            f"{where}: the batch holds a truncate at offset={staged.truncated_at}, and the table has rows of "
+            f"pipeline={', '.join(others)} too; nothing was merged; give each pipeline a table of its own, or set "
+            "value.truncate: ignore and remove the rows yourself"
+        )
 
 
 def is_folded(table: Table, staged: StagedBatch) -> bool:
@@ -54,26 +90,30 @@ def is_always_written(table: Table, staged: StagedBatch) -> bool:
     return table.mode == "upsert" and table.history is None and not table.sequence_by and not is_folded(table, staged)
 
 
-def plan_reparenting(table: Table, staged: StagedBatch, values: Mapping[str, Any]) -> Reparenting | None:
+def plan_reparenting(table: Table, staged: StagedBatch, values: MergeInput) -> Reparenting | None:
     """How it can be proven that a merge does the same on a newer main; None where that takes its rows, not its files.
 
     A delete, or an upsert that writes each column, is the same whatever became of the row of its key. Audits ask about
-    the branch as a whole.
+    the branch as a whole, and a truncate takes whatever main holds.
     """
-    if table.audits:
+    if table.audits or staged.truncated_at is not None:
         return None
     if table.mode == "append" or not staged.counts.staged:
         return Reparenting()
     if table.upsert and not _writes_each_column(table, values):
         return None
     asks_rows = table.sequence_by or table.history is not None or table.deletes != "hard" or is_folded(table, staged)
-    return None if asks_rows else Reparenting(dict(values))
+    return None if asks_rows else Reparenting(values)
 
 
-def _writes_each_column(table: Table, values: Mapping[str, Any]) -> bool:
+def _writes_each_column(table: Table, values: MergeInput) -> bool:
     """Whether an upsert of a row that is there leaves nothing of it; without values it would not even touch it."""
     written = {name for name, _ in values["keys"]} | set(values["values"])
-    return bool(values["values"]) and table.held is not None and {name for name, _ in table.held.fields} <= written
+    return (
+        bool(values["values"])
+        and table.target_schema is not None
+        and {name for name, _ in table.target_schema.fields} <= written
+    )
 
 
 def _has_only_new_keys(bounds: Bounds) -> bool:

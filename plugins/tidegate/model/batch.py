@@ -1,5 +1,6 @@
 """One batch on its way: planned as ranges, staged as rows of the intermediate table, published as a snapshot."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -14,8 +15,11 @@ RECORD_COUNTS = ("read", *DISPOSITIONS)
 DELETE_COUNTS = ("deletes", "unsequenced_deletes")
 # What is counted where a record may keep some of the row's values: those that do.
 UNCHANGED_COUNTS = ("kept",)
-# How many rows a stage job wrote, dead letters included: a record may be several.
-ROW_COUNT = "rows"
+# The offset of a batch's last truncate, where such are applied; null where it has none.
+TRUNCATED_AT = "truncated_at"
+ROW_COUNT = "rows"  # that a stage job wrote, dead letters included: a record may be several
+# What of an outcome a staged batch knows, where it was counted.
+OUTCOME_FIELDS = ("timestamps", *DELETE_COUNTS, *UNCHANGED_COUNTS, TRUNCATED_AT)
 
 
 @dataclass(frozen=True)
@@ -134,19 +138,19 @@ class Refusal:
 class Plan:
     """The batches of one run and the log they were cut from.
 
-    For each table that has work: those that wait in its queue, oldest first, then the new one. `held` says why there is
-    no new one for any table, `refused` which tables cannot go on at all, and why. `left` counts the
-    offsets that no batch reaches, of the table that is farthest behind. `sized` says why a batch takes less than the
-    pipeline file allows.
+    For each table that has work: those that wait in its queue, oldest first, then the new one. `wait_reason` says why
+    there is no new one for any table, `refused` which tables cannot go on at all, and why. `offsets_left` counts the
+    offsets that no batch reaches, of the table that is farthest behind. `size_reason` says why a batch takes less than
+    the pipeline file allows.
     """
 
     tables: tuple[PlannedBatch, ...]
     cluster_id: str
     topic_ids: dict[str, str]
-    held: str = ""
+    wait_reason: str = ""
     refused: tuple[Refusal, ...] = ()
-    left: int = 0
-    sized: str = ""
+    offsets_left: int = 0
+    size_reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -154,10 +158,10 @@ class Plan:
             "tables": [table.to_dict() for table in self.tables],
             "cluster_id": self.cluster_id,
             "topic_ids": self.topic_ids,
-            "held": self.held,
+            "held": self.wait_reason,
             "refused": [asdict(refusal) for refusal in self.refused],
-            "left": self.left,
-            "sized": self.sized,
+            "left": self.offsets_left,
+            "sized": self.size_reason,
         }
 
     @classmethod
@@ -179,6 +183,7 @@ class StagedBatch:
     `deletes`, and those of them without a sequence, are counted where `sequence_by` makes a difference between them.
     `keys_differ` says that hardly two of its rows have the same key, which is not known of every batch.
     `bytes` are those of its files, `stage_seconds` what the stage job took; 0 where they are not known.
+    `truncated_at` is the offset of its last truncate, None without one: what lies before it is in no table any more.
     """
 
     table: str
@@ -199,6 +204,7 @@ class StagedBatch:
     deletes: int = 0
     unsequenced_deletes: int = 0
     kept: int = 0
+    truncated_at: int | None = None
     bytes: int = 0
     stage_seconds: float = 0.0
 
@@ -216,6 +222,18 @@ class StagedBatch:
         ready["counts"] = Counts(**data["counts"])
         ready["timestamps"] = parse_offsets(data["timestamps"])
         return cls(**ready)
+
+    @classmethod
+    def from_summary(
+        cls, table: str, summary: Mapping[str, str], outcome: Mapping[str, Any], snapshot_id: int
+    ) -> "StagedBatch":
+        """The batch that an attempt staged: its summary says what was asked, `outcome` what its job left behind."""
+        stage_summary = json.loads(summary["tidegate.staged"])
+        counts = Counts.of(Ranges.from_dict(stage_summary["ranges"]).span, outcome)
+        known = {name: outcome[name] for name in OUTCOME_FIELDS if name in outcome}
+        known |= {"table": table, "batch": int(summary["tidegate.batch"]), "attempt": summary["tidegate.attempt"]}
+        known |= {"snapshot_id": snapshot_id, "bytes": int(summary.get("added-files-size", "0"))}
+        return cls.from_dict({**known, "counts": asdict(counts), **stage_summary})
 
     def for_table(self, uuid: str | None) -> "StagedBatch":
         """The same batch, bound to the destination with this UUID."""

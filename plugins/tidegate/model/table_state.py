@@ -1,9 +1,10 @@
 """What the outside world answers to the steps: the log and the tables, each as one look at them shows it."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidegate.model.batch import StagedBatch
+from tidegate.model.merge_input import MergeInput
 from tidegate.model.position import Position
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Struct
@@ -41,7 +42,7 @@ class TableState:
     kind: str = ""
 
     @property
-    def held(self) -> Struct:
+    def struct(self) -> Struct:
         """What the table holds, with what is required and the other names that its fields are known by."""
         return to_struct(self.columns) if self.schema is None else self.schema
 
@@ -134,7 +135,16 @@ class Reparenting:
     `keys` are what the merge was filled with: no newer file may hold one. None: rows are added whatever main holds.
     """
 
-    keys: dict[str, Any] | None = None
+    keys: MergeInput | None = None
+
+
+class WaitingLetter(NamedTuple):
+    """The place of a record that could not be read; `topic_id` is None where that was not known, or not kept yet."""
+
+    topic: str
+    partition: int
+    offset: int
+    topic_id: str | None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ def format_dead_letter(row: dict[str, Any]) -> dict[str, Any]:
     headers = [{"key": header["key"], **_format_bytes("value", header["value"])} for header in row["headers"] or []]
     return {
         **{name: row[name] for name in LETTER_ADDRESS},
+        "topic_id": row.get("topic_id"),
         "timestamp": _format_time(row["timestamp"]),
         **{name: row[name] for name in LETTER_REASON},
         **_format_bytes("key", row["key"]),

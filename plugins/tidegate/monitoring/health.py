@@ -1,7 +1,8 @@
 """A pipeline's state in one word, and the reason, for somebody who was just woken up."""
 
 from dataclasses import dataclass
-from typing import Any
+
+from tidegate.monitoring.reports import PipelineRow
 
 UNKNOWN, STUCK, PAUSED = "unknown", "stuck", "paused"
 FAILING, CATCHING_UP, CURRENT = "failing", "catching up", "current"
@@ -20,8 +21,8 @@ class Schedule:
     running: bool = False
 
 
-def describe_state(row: dict[str, Any], schedule: Schedule, interval_seconds: int, now_ms: int) -> tuple[str, str]:
-    """State and reason. `row` is an `overview` with `lately`; or an `error`, which may be one that `needs_person`.
+def describe_state(row: PipelineRow, schedule: Schedule, interval_seconds: int, now_ms: int) -> tuple[str, str]:
+    """State and reason. With an `error`, `row` may hold nothing else.
 
     Somebody must act: stuck, failing. Somebody may want to know: unknown, catching up, paused. current: nothing.
     """
@@ -31,12 +32,12 @@ def describe_state(row: dict[str, Any], schedule: Schedule, interval_seconds: in
         return PAUSED, row.get("error") or (_describe_lag(row) if row["lag"] else "nothing waits")
     if schedule.failed:
         return FAILING, schedule.failed
-    if row.get("error"):
-        return UNKNOWN, row["error"]
+    if error := row.get("error"):
+        return UNKNOWN, error
     return _describe_progress(row, schedule, interval_seconds, now_ms)
 
 
-def _describe_progress(row: dict[str, Any], schedule: Schedule, interval_seconds: int, now_ms: int) -> tuple[str, str]:
+def _describe_progress(row: PipelineRow, schedule: Schedule, interval_seconds: int, now_ms: int) -> tuple[str, str]:
     """Of a pipeline that nothing stops: whether it moves, and fast enough."""
     if not row["lag"]:
         return CURRENT, "nothing waits"
@@ -52,7 +53,7 @@ def _describe_progress(row: dict[str, Any], schedule: Schedule, interval_seconds
     return CURRENT, "less than two intervals behind"
 
 
-def _find_blocker(row: dict[str, Any]) -> str | None:
+def _find_blocker(row: PipelineRow) -> str | None:
     """What only a person can resolve."""
     if row.get("error") and row.get("needs_person"):
         return str(row["error"])
@@ -67,6 +68,6 @@ def _find_blocker(row: dict[str, Any]) -> str | None:
     return None
 
 
-def _describe_lag(row: dict[str, Any]) -> str:
+def _describe_lag(row: PipelineRow) -> str:
     age = "" if row["lag_seconds"] is None else f", the oldest for {round(row['lag_seconds'])} s"
     return f"{row['lag']} records wait{age}"

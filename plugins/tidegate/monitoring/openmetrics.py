@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Any
 
 from tidegate.monitoring.health import WORST_FIRST
+from tidegate.monitoring.reports import PipelineRow, TableOverview
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 Sample = tuple[str, dict[str, Any], float]
@@ -34,8 +35,8 @@ FAMILIES = (
 )
 
 
-def render_openmetrics(rows: Iterable[dict[str, Any]], publications: Iterable[dict[str, Any]] = ()) -> str:
-    """Rows are overviews with `lately`, of `publications` their status, each with `state` and maybe an `error`."""
+def render_openmetrics(rows: Iterable[PipelineRow], publications: Iterable[dict[str, Any]] = ()) -> str:
+    """The text of all metrics; `publications` are their status, with `state` and maybe an `error`."""
     samples: dict[str, list[Sample]] = {name: [] for name, _, _ in FAMILIES}
     for sample in (
         *chain.from_iterable(map(_sample_pipeline, rows)),
@@ -49,7 +50,7 @@ def render_openmetrics(rows: Iterable[dict[str, Any]], publications: Iterable[di
     return "\n".join([*lines, "# EOF", ""])
 
 
-def _sample_pipeline(row: dict[str, Any]) -> Iterable[Sample]:
+def _sample_pipeline(row: PipelineRow) -> Iterable[Sample]:
     me = {"pipeline": row["pipeline"]}
     yield "tidegate_up", me, float(not row.get("error"))
     for state in WORST_FIRST:
@@ -86,7 +87,7 @@ def _sample_publication(row: dict[str, Any]) -> Iterable[Sample]:
             yield "tidegate_publication_last_run_records", {**me, "change": what}, last[what]
 
 
-def _sample_table(labels: dict[str, Any], table: dict[str, Any]) -> Iterable[Sample]:
+def _sample_table(labels: dict[str, Any], table: TableOverview) -> Iterable[Sample]:
     yield "tidegate_table_lag_records", labels, table["lag"]
     yield "tidegate_open_batches", labels, table["open_batches"]
     yield from _sample_known("tidegate_oldest_unpublished_seconds", labels, table["lag_seconds"])

@@ -1,18 +1,24 @@
 """A pipeline in one line, cheap enough to ask of hundreds: how far behind, since when, and what it did last."""
 
 import logging
-from typing import Any
 
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
-from tidegate.monitoring.status import format_time_ms, measure_lag, measure_lag_seconds
+from tidegate.monitoring.reports import (
+    FileDescription,
+    FlushSummary,
+    PipelineOverview,
+    RecentActivity,
+    TableOverview,
+)
+from tidegate.monitoring.status import describe_partition, format_time_ms, measure_lag_seconds
+from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Ports
 from tidegate.progress.pipeline_progress import PipelineProgress, TableProgress
 from tidegate.spec.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
 RECENT_BATCHES = 10
-ROW_COUNT_NAMES = ("inserted", "updated", "deleted")
 
 
 def find_unpublished(progress: PipelineProgress) -> set[tuple[str, int, int]]:
@@ -20,18 +26,13 @@ def find_unpublished(progress: PipelineProgress) -> set[tuple[str, int, int]]:
     return {(t, p, offset) for one in progress.tables for t, p, offset, end in one.iterate_next() if offset < end}
 
 
-def describe_file(pipeline: Pipeline) -> dict[str, Any]:
+def describe_file(pipeline: Pipeline) -> FileDescription:
     """What the pipeline file alone says: known also while neither brokers nor catalog answer."""
     return {"description": pipeline.description, "tags": list(pipeline.tags)}
 
 
-def build_overview(progress: PipelineProgress) -> dict[str, Any]:
-    """Lag and freshness of the pipeline, its tables and partitions, from what is read already.
-
-    `lag_seconds`: age of the oldest record that is not published, 0 when there is none, None when nobody tells.
-    `starts_at`: how many offsets must wait before a flush starts.
-    `published_ms`: when the last snapshot of any table was published, None before the first.
-    """
+def build_overview(progress: PipelineProgress) -> PipelineOverview:
+    """Lag and freshness of the pipeline, its tables and partitions, from what is read already."""
     ports = progress.ports
     tables = [_describe_table(ports, one) for one in progress.tables]
     published_ms = [one.state.snapshot_ms for one in progress.tables if one.state and one.state.snapshot_ms]
@@ -45,16 +46,7 @@ def build_overview(progress: PipelineProgress) -> dict[str, Any]:
         "open_batches": max((table["open_batches"] for table in tables), default=0),
         "published_ms": max(published_ms, default=None),
         "tables": tables,
-        "partitions": [
-            {
-                "topic": topic,
-                "partition": partition,
-                "published": offset,
-                "end": end,
-                **measure_lag(ports, topic, partition, offset, end),
-            }
-            for topic, partition, offset, end in progress.iterate_published()
-        ],
+        "partitions": [describe_partition(ports, *place) for place in progress.iterate_published()],
     }
 
 
@@ -63,7 +55,7 @@ def _get_flush_threshold(ports: Ports) -> int:
     return 1 if merge.is_timed else max(1, merge.records_threshold)
 
 
-def _describe_table(ports: Ports, one: TableProgress) -> dict[str, Any]:
+def _describe_table(ports: Ports, one: TableProgress) -> TableOverview:
     ages = [measure_lag_seconds(ports, *place) for place in one.iterate_next()]
     return {
         "table": one.table.name,
@@ -83,7 +75,7 @@ def _find_oldest_age(ages: list[float | None]) -> float | None:
     return None if oldest_age == 0.0 and None in ages else oldest_age
 
 
-def read_recent(ports: Ports) -> dict[str, Any]:
+def read_recent(ports: Ports) -> RecentActivity:
     """The last flush over all tables that had rows in it, and the dead letters that wait; dearer than `build_overview`.
 
     Each is None where its table cannot be read now: neither hides how the destinations stand.
@@ -91,7 +83,7 @@ def read_recent(ports: Ports) -> dict[str, Any]:
     return {"last_flush": _read_last_flush(ports), "dead_letters": count_waiting_letters(ports)}
 
 
-def _read_last_flush(ports: Ports) -> dict[str, Any] | None:
+def _read_last_flush(ports: Ports) -> FlushSummary | None:
     try:
         history = ports.history.read_history(resource_names.name_control_table(ports.pipeline), RECENT_BATCHES)
     except (GiveUp, RetryLater) as reason:
@@ -111,13 +103,15 @@ def count_waiting_letters(ports: Ports) -> int | None:
         return None
 
 
-def _summarize_flush(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _summarize_flush(rows: list[HistoryRow]) -> FlushSummary:
     return {
         "batch": rows[0]["batch"],
         "published_at": format_time_ms(rows[0]["published_at_ms"]),
         "seconds": round(sum(row["seconds"] for row in rows), 2),
         "read": max(row["read"] for row in rows),
-        **{name: sum(row[name] for row in rows) for name in ROW_COUNT_NAMES},
+        "inserted": sum(row["inserted"] for row in rows),
+        "updated": sum(row["updated"] for row in rows),
+        "deleted": sum(row["deleted"] for row in rows),
         "bytes_written": _add_if_known([row.get("bytes_written") for row in rows]),
     }
 

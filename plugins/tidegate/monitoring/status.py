@@ -1,12 +1,22 @@
 """How far a pipeline has come and how far behind it is, for people and, as JSON, for programs."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
-from tidegate.model.batch import RECORD_COUNTS, StagedBatch
+from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import get_offset
-from tidegate.model.publish_cost import COST_COUNTS
+from tidegate.monitoring.reports import (
+    BackfillStatus,
+    BatchReport,
+    DeadLetterStatus,
+    PartitionOverview,
+    PartitionStatus,
+    PipelineStatus,
+    TableStatus,
+)
+from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Ports
 from tidegate.progress.pipeline_progress import PipelineProgress, TableProgress, read_pipeline_progress
 from tidegate.progress.risks import find_risks
@@ -15,10 +25,15 @@ from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
 from tidegate.spec.time_text import to_utc_datetime
 
 MAX_BATCHES = 10
-UNKNOWN_DEAD_LETTERS = {"dead_letters": None, "dead_letters_replayed": None, "newest_dead_letter": None}
+Part = TypeVar("Part")
+UNKNOWN_DEAD_LETTERS: DeadLetterStatus = {
+    "dead_letters": None,
+    "dead_letters_replayed": None,
+    "newest_dead_letter": None,
+}
 
 
-def read_status(ports: Ports) -> dict[str, Any]:
+def read_status(ports: Ports) -> PipelineStatus:
     """Position, lag, last batches and freshness of one pipeline; changes nothing.
 
     A table that cannot go on (rolled back, log gone, schema missing) or be read is shown all the same, with the reason
@@ -27,6 +42,13 @@ def read_status(ports: Ports) -> dict[str, Any]:
     progress = read_pipeline_progress(ports)
     ports, pipeline = progress.ports, progress.ports.pipeline
     tables = [_describe_table(ports, one) for one in progress.tables]
+    warnings = find_risks(ports, progress.log, progress.published)
+    history = resource_names.name_control_table(pipeline)
+    batches = _read_part(
+        lambda: [format_batch(row) for row in ports.history.read_history(history, MAX_BATCHES)], warnings
+    )
+    backfills = _read_part(lambda: _describe_backfills(progress), warnings)
+    dead_letters = _read_part(lambda: _describe_dead_letters(ports), warnings)
     return {
         "pipeline": pipeline.name,
         "description": pipeline.description,
@@ -35,30 +57,25 @@ def read_status(ports: Ports) -> dict[str, Any]:
         "lag": sum(t["lag"] for t in tables),
         "tables": tables,
         "partitions": _describe_partitions(progress),
-        **_read_other_parts(progress, find_risks(ports, progress.log, progress.published)),
+        "batches": batches or [],
+        "backfills": backfills or [],
+        **(dead_letters or UNKNOWN_DEAD_LETTERS),
+        "warnings": warnings,
     }
 
 
-def _read_other_parts(progress: PipelineProgress, warnings: list[str]) -> dict[str, Any]:
-    """What other tables tell of the pipeline: each part that cannot be read is empty, and a warning says why."""
-    ports = progress.ports
-    parts: dict[str, Any] = {"batches": [], "backfills": [], **UNKNOWN_DEAD_LETTERS}
-    history = resource_names.name_control_table(ports.pipeline)
-    for read in (
-        lambda: {"batches": [format_batch(row) for row in ports.history.read_history(history, MAX_BATCHES)]},
-        lambda: {"backfills": _describe_backfills(progress)},
-        lambda: _describe_dead_letters(ports),
-    ):
-        try:
-            parts |= read()
-        except (GiveUp, RetryLater) as reason:
-            warnings = [*warnings, str(reason)]
-    return {**parts, "warnings": warnings}
+def _read_part(read: Callable[[], Part], warnings: list[str]) -> Part | None:
+    """What another table tells of the pipeline; None where that cannot be read, and one more of `warnings` says why."""
+    try:
+        return read()
+    except (GiveUp, RetryLater) as reason:
+        warnings.append(str(reason))
+        return None
 
 
-def _describe_backfills(progress: PipelineProgress) -> list[dict[str, Any]]:
+def _describe_backfills(progress: PipelineProgress) -> list[BackfillStatus]:
     """Backfills that are under way, stopped or given up, with the slices that each table has."""
-    rows = []
+    rows: list[BackfillStatus] = []
     existing = {one.table.name for one in progress.tables if one.state}
     for backfill in read_open_backfills(progress.ports).values():
         slices = read_applied_slices(progress.ports, backfill)
@@ -73,7 +90,7 @@ def _describe_backfills(progress: PipelineProgress) -> list[dict[str, Any]]:
     return rows
 
 
-def _describe_table(ports: Ports, one: TableProgress) -> dict[str, Any]:
+def _describe_table(ports: Ports, one: TableProgress) -> TableStatus:
     position, state, name, problem = one.position, one.state, one.table.name, one.problem
     staged, rows = tuple[StagedBatch, ...](), None
     try:
@@ -99,26 +116,29 @@ def _describe_table(ports: Ports, one: TableProgress) -> dict[str, Any]:
     }
 
 
-def _describe_partitions(progress: PipelineProgress) -> list[dict[str, Any]]:
+def _describe_partitions(progress: PipelineProgress) -> list[PartitionStatus]:
     ports, log = progress.ports, progress.log
     committed = ports.broker.read_committed(ports.pipeline.source.group, tuple(log.end))
     return [
         {
-            "topic": topic,
-            "partition": partition,
+            **describe_partition(ports, topic, partition, offset, end),
             "begin": get_offset(log.begin, topic, partition),
-            "published": offset,
             "committed": get_offset(committed, topic, partition),
-            "end": end,
-            **measure_lag(ports, topic, partition, offset, end),
         }
         for topic, partition, offset, end in progress.iterate_published()
     ]
 
 
-def measure_lag(ports: Ports, topic: str, partition: int, offset: int, end: int) -> dict[str, float | None]:
-    """How far one partition is behind, in offsets and in seconds."""
-    return {"lag": max(0, end - offset), "lag_seconds": measure_lag_seconds(ports, topic, partition, offset, end)}
+def describe_partition(ports: Ports, topic: str, partition: int, offset: int, end: int) -> PartitionOverview:
+    """How far one partition is behind: published up to `offset` of a log that ends at `end`."""
+    return {
+        "topic": topic,
+        "partition": partition,
+        "published": offset,
+        "end": end,
+        "lag": max(0, end - offset),
+        "lag_seconds": measure_lag_seconds(ports, topic, partition, offset, end),
+    }
 
 
 def measure_lag_seconds(ports: Ports, topic: str, partition: int, offset: int, end: int) -> float | None:
@@ -129,7 +149,7 @@ def measure_lag_seconds(ports: Ports, topic: str, partition: int, offset: int, e
     return None if oldest is None else max(0.0, round((ports.now_ms() - oldest) / 1000, 1))
 
 
-def _describe_dead_letters(ports: Ports) -> dict[str, Any]:
+def _describe_dead_letters(ports: Ports) -> DeadLetterStatus:
     dead_letters = ports.dead_letters.read_dead_letters(resource_names.name_dead_letter_table(ports.pipeline), 1)
     column_names = ("table", "topic", "partition", "offset", "batch", "stage", "message")
     newest = [{name: row[name] for name in column_names} for row in dead_letters.newest]
@@ -140,13 +160,26 @@ def _describe_dead_letters(ports: Ports) -> dict[str, Any]:
     }
 
 
-def format_batch(row: dict[str, Any]) -> dict[str, Any]:
+def format_batch(row: HistoryRow) -> BatchReport:
     """One row of history as reports name it."""
-    named = ("batch", "table", "span", *RECORD_COUNTS, "inserted", "updated", "deleted", "seconds")
     return {
-        **{key: row[key] for key in named},
-        **{key: row.get(key) for key in COST_COUNTS},  # none in rows that an earlier version wrote
+        "batch": row["batch"],
+        "table": row["table"],
+        "span": row["span"],
         "gaps": row["span"] - row["read"],
+        "read": row["read"],
+        "staged": row["staged"],
+        "superseded": row["superseded"],
+        "filtered": row["filtered"],
+        "ignored": row["ignored"],
+        "dead_lettered": row["dead_lettered"],
+        "inserted": row["inserted"],
+        "updated": row["updated"],
+        "deleted": row["deleted"],
+        "seconds": row["seconds"],
+        "bytes_scanned": row.get("bytes_scanned"),
+        "bytes_billed": row.get("bytes_billed"),
+        "bytes_written": row.get("bytes_written"),
         "backfill": row.get("backfill"),
         "published_at": format_time_ms(row["published_at_ms"]),
         "valid_through": format_time_ms(row["valid_through_ms"]),

@@ -4,11 +4,11 @@ A large batch costs less per record; one that runs for hours holds up every othe
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from tidegate.model import resource_names
+from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Ports
 
 log = logging.getLogger(__name__)
@@ -94,15 +94,16 @@ def measure_throughput(ports: Ports) -> MeasuredThroughput:
     return MeasuredThroughput(max(rates, default=None), max(sizes, default=None))
 
 
-def _sum_by_batch(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
+def _sum_by_batch(rows: Iterable[HistoryRow]) -> list[dict[str, float]]:
     """Batches that tell, newest first: tables share a batch's read, and its merges add up."""
     batches: dict[int, dict[str, float]] = {}
     for row in rows:
-        if row["backfill"] is None and row.get("stage_seconds"):
+        stage_seconds = row.get("stage_seconds")
+        if row["backfill"] is None and stage_seconds:
             one = batches.setdefault(row["batch"], {"read": 0, "seconds": 0.0, "staging": 0.0, "bytes": 0})
             one["read"] = max(one["read"], row["read"])
             one["seconds"] += row["seconds"]
-            one["staging"] = max(one["staging"], row["stage_seconds"])
-            one["bytes"] += row["staged_bytes"] or 0
+            one["staging"] = max(one["staging"], stage_seconds)
+            one["bytes"] += row.get("staged_bytes") or 0
     telling = (batch for batch in sorted(batches, reverse=True) if batches[batch]["read"] >= MEASURED_MIN_RECORDS)
     return [{**batches[batch], "seconds": batches[batch]["seconds"] + batches[batch]["staging"]} for batch in telling]

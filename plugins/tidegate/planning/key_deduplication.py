@@ -7,9 +7,9 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from tidegate.formats.registry import get_format
 from tidegate.model.offsets import Ranges
 from tidegate.schema.wire_format import OTHER_IDS, WIRE
-from tidegate.spec.formats import SEVERAL_ROWS
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
 
@@ -28,9 +28,9 @@ def can_keep_last_per_key(pipeline: Pipeline, table: Table) -> bool:
     """Whether staging only the last record of each raw key provably gives the same table.
 
     Only where the last record of a key decides alone, by its offset: not where a condition looks at a value, where
-    earlier records become rows too, or where every record is to be decoded. One key can have several byte forms, so the
-    merge chooses the last record of the decoded key all the same. Records in which the source holds the place of an
-    unchanged value are not left out by the job.
+    earlier records become rows too, where every record is to be decoded, or where a truncate may lie between them. One
+    key can have several byte forms, so the merge chooses the last record of the decoded key all the same. Records in
+    which the source holds the place of an unchanged value are not left out by the job.
     """
     return (
         table.last_per_key != "never"
@@ -38,10 +38,11 @@ def can_keep_last_per_key(pipeline: Pipeline, table: Table) -> bool:
         and table.deletes == "hard"
         and not table.sequence_by
         and table.history is None
-        and table.value.format not in SEVERAL_ROWS
+        and not get_format(table.value.format).holds_several_rows
         and not any(set(BESIDE_BYTES) & set(part.options) for part in (table.key, table.value))
         and not table.key.from_value
         and not table.partial_updates
+        and not table.value.applies_truncates
         and _is_found_in_bytes(table.value.unavailable)
         and table.when is None
         and table.route is None

@@ -1,16 +1,51 @@
 """The port to what was done: batches in the control table, and slices of backfills."""
 
-from typing import Any, Protocol
+from typing import NotRequired, Protocol, TypedDict
+
+
+class HistoryRow(TypedDict):
+    """What one batch, or one slice of a backfill, did to one table; rows of earlier versions lack the later columns.
+
+    Counts are records up to `dead_lettered`, then rows; `span` counts offsets. `ranges` is JSON, times end in ``_ms``.
+    `backfill` names the slice, None for a batch of the log.
+    """
+
+    batch: int
+    table: str
+    attempt: str
+    ranges: str
+    span: int
+    read: int
+    staged: int
+    superseded: int
+    filtered: int
+    ignored: int
+    dead_lettered: int
+    inserted: int
+    updated: int
+    deleted: int
+    seconds: float
+    stage_seconds: NotRequired[float | None]
+    staged_bytes: NotRequired[int | None]
+    bytes_scanned: NotRequired[int | None]
+    bytes_billed: NotRequired[int | None]
+    bytes_written: NotRequired[int | None]
+    written_as: NotRequired[str | None]
+    staged_snapshot_id: int | None
+    snapshot_id: int | None
+    published_at_ms: int
+    valid_through_ms: int | None
+    backfill: str | None
 
 
 class BatchHistory(Protocol):
     """What was applied: batches, and the slices of backfills."""
 
-    def append_history(self, control: str, row: dict[str, Any]) -> None:
+    def append_history(self, control: str, row: HistoryRow) -> None:
         """Append one row of history; created if missing."""
         ...
 
-    def read_history(self, control: str, limit: int) -> list[dict[str, Any]]:
+    def read_history(self, control: str, limit: int) -> list[HistoryRow]:
         """The newest rows of history, newest first."""
         ...
 

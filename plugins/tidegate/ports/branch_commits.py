@@ -1,8 +1,8 @@
 """The port to commits: branches that are written beside a table, and the one commit that publishes."""
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
+from tidegate.model.merge_input import MergeInput
 from tidegate.model.position import Position
 from tidegate.model.table_state import Head, Publication, TableState
 
@@ -34,7 +34,7 @@ class BranchCommits(Protocol):
         """The law. `CommitRefused` when a requirement failed, `OutcomeUnknown` when no answer came."""
         ...
 
-    def reparent(self, publication: Publication, onto: int, keys: Mapping[str, Any] | None) -> Head | None:
+    def reparent(self, publication: Publication, onto: int, keys: MergeInput | None) -> Head | None:
         """Put a branch onto a newer main, None where a merge with `keys` might differ; `keys` None: it appends."""
         ...
 

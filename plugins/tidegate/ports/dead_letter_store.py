@@ -3,7 +3,7 @@
 from typing import Any, Protocol
 
 from tidegate.model.offsets import Ranges
-from tidegate.model.table_state import DeadLetters
+from tidegate.model.table_state import DeadLetters, WaitingLetter
 
 
 class DeadLetterStore(Protocol):
@@ -13,8 +13,8 @@ class DeadLetterStore(Protocol):
         """What stands in a dead-letter table: counts, and the newest `limit` that wait, newest first."""
         ...
 
-    def list_waiting_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
-        """Topic, partition and offset of each dead letter of `table` that was not replayed."""
+    def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:
+        """Where each dead letter of `table` lies that was not replayed."""
         ...
 
     def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:

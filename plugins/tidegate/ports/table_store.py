@@ -1,8 +1,9 @@
 """The port to the tables of the catalogs: which there are, what they hold, and what they can take in."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
+from tidegate.model.merge_input import MergeInput
 from tidegate.model.ownership import Ownership
 from tidegate.model.table_state import TableFiles, TableState
 from tidegate.schema.column import Column
@@ -24,7 +25,7 @@ class TableStore(Protocol):
         """Make the table able to hold `columns`; additive only, idempotent; says what it changed."""
         ...
 
-    def find_bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
+    def find_bounds(self, table: str, values: MergeInput) -> Bounds:
         """Where the rows lie that a merge filled with `values` can touch; in the snapshot that `at` names, if any."""
         ...
 

@@ -170,6 +170,18 @@ def resolve_next_start(pipeline: Pipeline, table: Table, position: Position, log
     return merge_offsets(log.begin, position.offsets)
 
 
+def check_truncates_are_ordered(pipeline: Pipeline, table: Table, log: Log) -> None:
+    """`GiveUp` where truncates are to be applied, and the offsets of one partition do not order all records."""
+    counts = {topic: len(partitions) for topic, partitions in log.end.items()}
+    several = next((topic for topic, count in counts.items() if count > 1), None)
+    if table.value.applies_truncates and several is not None:
+        raise GiveUp(
+            f"pipeline={pipeline.name} table={table.name}: topic={several} has partitions={counts[several]}, and "
+            "value.truncate: apply needs one: between partitions nobody can tell which rows are older than a truncate; "
+            "set value.truncate: refuse or ignore, or produce to a topic of one partition"
+        )
+
+
 def check_is_destination(where: str, state: TableState | None) -> None:
     """`GiveUp` where the table that is to be written is one that the product made for itself."""
     if state is not None and state.kind:

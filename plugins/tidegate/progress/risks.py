@@ -1,13 +1,13 @@
 """What may go wrong soon on a record's way: transactions that never end, and records that wait until they expire."""
 
 from tidegate.errors import TidegateError
+from tidegate.formats.registry import get_format
 from tidegate.model.offsets import Offsets, get_offset, iterate_offsets
 from tidegate.ports.context import Log, Ports, Retention
 from tidegate.spec.time_text import to_utc_datetime
 
 # The brokers end a transaction after transaction.max.timeout.ms at the latest, 15 minutes by default.
 HANGING_TRANSACTION_MS = 15 * 60_000
-SKIPS_TOMBSTONES = ("debezium-json", "debezium-avro")  # with key.from: value, as their delete events have the row
 RETENTION_WARNING_SHARE = 0.5  # of the time that records, or tombstones, are kept
 
 
@@ -67,7 +67,8 @@ def _find_expiring_records(ports: Ports, log: Log, following: Offsets) -> list[s
 
 def _lone_tombstones(ports: Ports, log: Log, _: Offsets) -> list[str]:
     """Compaction may leave a tombstone and take the delete event before it, the only one with the key of the value."""
-    blind = [t for t in ports.pipeline.tables if t.key.from_value and t.value.format in SKIPS_TOMBSTONES and t.delete]
+    by_value = [t for t in ports.pipeline.tables if t.key.from_value and t.delete]
+    blind = [t for t in by_value if get_format(t.value.format).shows_deleted_row]
     topics = tuple(sorted(topic for topic in log.end if any(topic in t.topics or not t.topics for t in blind)))
     return [
         f"pipeline={ports.pipeline.name} topic={topic}: the topic is compacted and key.from is value: where only the "

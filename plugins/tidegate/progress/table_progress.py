@@ -122,8 +122,8 @@ def _attach_table_log(ports: Ports, seen: ObservedTable, log: Log, missing: Give
     try:
         if seen.position is not None:
             check_log(ports.pipeline, seen.table, replace(seen.position, offsets={}), log)
-        if seen.end is not None:
-            check_log(ports.pipeline, seen.table, seen.end, log)
+        if (end := seen.end) is not None:
+            check_log(ports.pipeline, seen.table, end, log)
     except GiveUp as error:
         return replace(beside, error=error)
     return beside

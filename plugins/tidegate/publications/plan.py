@@ -20,7 +20,7 @@ class PlannedRun:
     position: Progress
     parts: tuple[Part, ...]
     touched: TouchedFiles | None
-    found: FoundTopics
+    topics: FoundTopics
     resumed: bool = False
 
     def to_dict(self) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def _produce_round(ports: PublicationPorts, planned: PlannedRun) -> PartProgress
         ports.topics.create(publication)
         topics = ports.topics.find_topics(publication)
         position = replace(planned.position, topic_ids=topics.ids, partitions=topics.partitions)
-        planned = replace(planned, found=topics, position=position)
+        planned = replace(planned, topics=topics, position=position)
     for table, snapshot in _list_needed_snapshots(ports, planned.position):
         ports.snapshots.pin(table, snapshot, format_pin_name(publication.name, snapshot))
     log.info("publishing: publication=%s %s", publication.name, planned.to_dict())
@@ -135,7 +135,7 @@ def build_publish_job(ports: PublicationPorts, planned: PlannedRun) -> PublishJo
         parts=planned.parts,
         touched=planned.touched,
         grouped=publication.grouped,
-        ranges=planned.found.ranges if planned.position.mode == TOPIC else None,
+        ranges=planned.topics.ranges if planned.position.mode == TOPIC else None,
     )
 
 

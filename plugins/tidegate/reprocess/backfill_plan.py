@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost
-from tidegate.merge.scd2_statements import refuse_history
+from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.model.backfill import Backfill, TableBackfill, find_missing_ranges
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.position import Position
@@ -111,6 +111,7 @@ def propose_backfill(ports: Ports, request: BackfillRequest) -> ProposedBackfill
     pipeline = ports.pipeline
     refuse_template(pipeline, "backfill")
     refuse_history(pipeline, "backfill")
+    refuse_truncates(pipeline, "backfill")
     states = {t.name: ports.tables.read_state(t.name, pipeline.name) for t in pipeline.tables}
     log = read_log(ports)  # after the tables: a flush between the two must not put a position beyond the log's end
     chosen = _choose_tables(ports, request, log)

@@ -1,14 +1,17 @@
 """rebase: the only way to move a position by hand, after showing what the move skips or reads again."""
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 
 from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.merge.compare_and_swap import Swap, publish, retry_commits, write_on_branch
+from tidegate.merge.dead_letters import find_known_topic_ids
 from tidegate.model import resource_names
 from tidegate.model.offsets import Offsets, find_lowest, get_offset, iterate_offsets, merge_offsets
 from tidegate.model.position import Position
+from tidegate.model.resource_names import name_dead_letter_table
 from tidegate.ports.context import Log, Ports, TableState
 from tidegate.progress.topic_log import filter_table_log, read_log
 from tidegate.spec.table import Table
@@ -40,12 +43,28 @@ class PartitionMove:
 
 
 @dataclass(frozen=True)
+class OldTopic:
+    """A topic that was deleted and created again since the table read it, by its id then and now.
+
+    The table's `rows` (None where they are not counted) and the waiting `dead_letters` that came from it stay.
+    """
+
+    table: str
+    topic: str
+    recorded: str
+    found: str
+    rows: int | None
+    dead_letters: int
+
+
+@dataclass(frozen=True)
 class TableMove:
-    """One table's position as it stands, and as it will stand."""
+    """One table's position as it stands, and as it will stand; what the move leaves behind of deleted topics."""
 
     table: Table
     before: Position
     after: Position
+    old_topics: tuple[OldTopic, ...] = ()
 
     @property
     def moves(self) -> list[PartitionMove]:
@@ -75,7 +94,19 @@ def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
     # no batch that was staged before the move is resumed after it: its number is not above the position's
     staged = ports.staging.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, table))
     batch = max(state.highest_batch, staged)
-    return TableMove(table, before, Position(target, batch, cluster_id=log.cluster_id, topic_ids=ids))
+    after = Position(target, batch, cluster_id=log.cluster_id, topic_ids=ids)
+    return TableMove(table, before, after, _find_old_topics(ports, table, before, ids))
+
+
+def _find_old_topics(ports: Ports, table: Table, before: Position, ids: dict[str, str]) -> tuple[OldTopic, ...]:
+    was, now = find_known_topic_ids(before.topic_ids), find_known_topic_ids(ids)
+    changed = [topic for topic in sorted(was) if now.get(topic, was[topic]) != was[topic]]
+    if not changed:
+        return ()
+    letters = ports.dead_letters.list_waiting_letters(name_dead_letter_table(ports.pipeline), table.name)
+    left = Counter(letter.topic for letter in letters if letter.topic_id != now.get(letter.topic))
+    rows = ports.tables.count_rows(table.name)
+    return tuple(OldTopic(table.name, topic, was[topic], now[topic], rows, left[topic]) for topic in changed)
 
 
 def rebase_positions(ports: Ports, proposed: list[TableMove]) -> None:

@@ -3,21 +3,21 @@
 import logging
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from tidegate.errors import CommitRefused, ConfigurationError, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.compare_and_swap import Swap, count_changes, publish, retry_commits, write_on_branch
-from tidegate.merge.scd2_statements import refuse_history
+from tidegate.merge.dead_letters import add_topic_id_column
+from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.merge.statements import render_replay_statements
 from tidegate.model import resource_names
-from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import describe_dead_letters, describe_intermediate
 from tidegate.model.table_state import Source
 from tidegate.ports.context import Head, Ports, TableState
 from tidegate.reprocess.backfill_plan import require_position
-from tidegate.reprocess.replay_stage import REPLAY_ID, Replay, complete_staging, find_letter_ranges
+from tidegate.reprocess.replay_stage import REPLAY_ID, LetterGroup, Replay, complete_staging, group_letters
 from tidegate.spec.source import Errors
 from tidegate.spec.table import Table
 from tidegate.tables.columns import list_destination_columns, resolve_columns
@@ -30,7 +30,11 @@ UNLIMITED_ERRORS = Errors("all", 2**31 - 1)  # what is still bad stays where it 
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """What became of one table's dead letters; `still_bad` stay among them."""
+    """What became of one table's dead letters; `still_bad` stay among them.
+
+    So do those `of_old_topics`, which were deleted since with all that came after: whether such a letter is the newest
+    of its key nobody can tell. A table that is only appended to does not ask; there they are tried like the others.
+    """
 
     table: str
     tried: int
@@ -39,6 +43,12 @@ class ReplayResult:
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
+    of_old_topics: int = 0
+
+    def plus(self, other: "ReplayResult") -> "ReplayResult":
+        """This and another part of the same table's letters as one result."""
+        sums = asdict(self).keys() - {"table"}
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in sums})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -55,6 +65,7 @@ def replay_dead_letters(ports: Ports) -> list[ReplayResult]:
     """
     refuse_template(ports.pipeline, "replay")
     refuse_history(ports.pipeline, "replay")
+    refuse_truncates(ports.pipeline, "replay")
     source = replace(ports.pipeline.source, errors=UNLIMITED_ERRORS)
     tables = tuple(replace(table, errors=UNLIMITED_ERRORS) for table in ports.pipeline.tables)
     tolerant = replace(ports, pipeline=replace(ports.pipeline, source=source, tables=tables))
@@ -68,19 +79,25 @@ def _replay_table(work: Replay) -> ReplayResult | None:
     if state is None:
         return None
     staging = work.read_staging()
-    is_published = staging is not None and state.marks.get(work.mark) == staging.batches[0].attempt
-    if not is_published:
-        ports.tables.claim(work.intermediate, describe_intermediate(ports.pipeline, table))
-        ports.staging.drop(work.intermediate)  # of a replay that was killed before its publish
-        letters = find_letter_ranges(work, require_position(ports, table, state).offsets)
-        if not letters.span:
-            return None
-        _check_mode(work, table)
-        ports.tables.claim(work.letters, describe_dead_letters(ports.pipeline))
-        head = retry_commits(ports, work.where, partial(_replay_round, work, letters))
-    else:
-        head = None
-    return _mark_replayed(work, head)
+    if staging is not None and state.marks.get(work.mark) == staging.batches[0].attempt:
+        return _mark_replayed(work, None)
+    ports.tables.claim(work.intermediate, describe_intermediate(ports.pipeline, table))
+    ports.staging.drop(work.intermediate)  # of a replay that was killed before its publish
+    groups = group_letters(work, require_position(ports, table, state))
+    possible = [group for group in groups if table.mode == "append" or not group.is_old]
+    results = [_replay_group(work, group) for group in possible]
+    rest = sum(group.count for group in groups if group not in possible)
+    if not groups:
+        return None
+    return reduce(ReplayResult.plus, results, ReplayResult(table.name, 0, 0, 0, of_old_topics=rest))
+
+
+def _replay_group(work: Replay, letters: LetterGroup) -> ReplayResult:
+    ports = work.ports
+    _check_mode(work, work.table)
+    ports.tables.claim(work.letters, describe_dead_letters(ports.pipeline))
+    retry_commits(ports, work.where, partial(add_topic_id_column, ports, work.letters))
+    return _mark_replayed(work, retry_commits(ports, work.where, partial(_replay_round, work, letters)))
 
 
 def _check_mode(work: Replay, table: Table) -> None:
@@ -91,7 +108,7 @@ def _check_mode(work: Replay, table: Table) -> None:
         )
 
 
-def _replay_round(work: Replay, letters: Ranges) -> Head | None:
+def _replay_round(work: Replay, letters: LetterGroup) -> Head | None:
     """One cut; `CommitRefused` asks for the next. None where no dead letter can be read."""
     ports, name = work.ports, work.ports.pipeline.name
     state = ports.tables.read_state(work.table.name, name)
@@ -142,6 +159,7 @@ def _mark_replayed(work: Replay, head: Head | None) -> ReplayResult:
     ports, staging = work.ports, work.read_staging()
     assert staging is not None
     staged = staging.batches[0]
+    is_of_version_before = add_topic_id_column(ports, work.letters)
     statement = ports.sql_for(work.letters).render(
         "replayed_dead_letters",
         table=work.letters,
@@ -151,6 +169,7 @@ def _mark_replayed(work: Replay, head: Head | None) -> ReplayResult:
         batch=staged.batch,
         attempt=staged.attempt,
         ranges=list(staged.ranges),
+        ids={} if is_of_version_before else staged.topic_ids,
     )
     ports.engine.run(MergeJob(ports.pipeline.name, staged.batch, (statement,), table=work.letters))
     ports.staging.drop(work.intermediate)

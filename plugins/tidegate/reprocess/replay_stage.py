@@ -1,15 +1,18 @@
 """replay, first part: stage dead letters from their own bytes, and the keys of all that came after them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tidegate.errors import PositionLost, RetryLater
 from tidegate.jobs.stage_job import DeadLetterSource, StageJob
 from tidegate.merge.compare_and_swap import MAX_ROUNDS
+from tidegate.merge.dead_letters import find_known_topic_ids
 from tidegate.model import resource_names
 from tidegate.model.backfill import cut_into_slices, find_missing_ranges, find_reach
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.position import Position
+from tidegate.model.table_state import WaitingLetter
 from tidegate.ports.context import Ports, Staging
 from tidegate.progress.topic_log import read_log
 from tidegate.spec.table import Table
@@ -52,26 +55,60 @@ class Replay:
         return staging if staging is not None and any(batch.batch == 1 for batch in staging.batches) else None
 
 
-def find_letter_ranges(work: Replay, position: Offsets) -> Ranges:
-    """Where the table's dead letters lie that are published: from the first to the last of each partition."""
-    letter_offsets = work.ports.dead_letters.list_waiting_letters(work.letters, work.table.name)
+@dataclass(frozen=True)
+class LetterGroup:
+    """Dead letters of one table that are replayed together: of the topics with these ids, or that tell no id.
+
+    `is_old` says that their topic was deleted since: nothing of the log came after them.
+    """
+
+    ranges: Ranges
+    topic_ids: dict[str, str]
+    count: int
+    is_old: bool = False
+
+
+def group_letters(work: Replay, position: Position) -> list[LetterGroup]:
+    """The table's dead letters that are published: those of the topics that the position names, and all others.
+
+    Letters at one offset of two topics of a name are never in the same group.
+    """
+    ids, found = find_known_topic_ids(position.topic_ids), dict[tuple[str, str], list[WaitingLetter]]()
+    for letter in sorted(work.ports.dead_letters.list_waiting_letters(work.letters, work.table.name), key=str):
+        is_old = letter.topic_id is not None and letter.topic_id != ids.get(letter.topic)
+        if is_old or letter.offset < (get_offset(position.offsets, letter.topic, letter.partition) or 0):
+            group = (letter.topic, letter.topic_id or "") if is_old else ("", "current" if letter.topic_id else "")
+            found.setdefault(group, []).append(letter)
+    return [
+        LetterGroup(
+            _find_span(letters),
+            {letter.topic: letter.topic_id for letter in letters if letter.topic_id is not None},
+            len(letters),
+            is_old=bool(topic),
+        )
+        for (topic, _), letters in sorted(found.items())
+    ]
+
+
+def _find_span(letters: Iterable[WaitingLetter]) -> Ranges:
+    """From the first to the last of each partition."""
     ends: dict[str, dict[int, tuple[int, int]]] = {}
-    for topic, partition, offset in sorted(letter_offsets):
-        if offset < (get_offset(position, topic, partition) or 0):
-            first, _ = ends.setdefault(topic, {}).get(partition, (offset, offset))
-            ends[topic][partition] = (first, offset + 1)
+    for letter in letters:
+        parts = ends.setdefault(letter.topic, {})
+        first, last = parts.get(letter.partition, (letter.offset, letter.offset))
+        parts[letter.partition] = (min(first, letter.offset), max(last, letter.offset + 1))
     return Ranges(ends)
 
 
-def complete_staging(work: Replay, letters: Ranges, position: Position) -> Staging:
+def complete_staging(work: Replay, letters: LetterGroup, position: Position) -> Staging:
     """The intermediate table in a state that holds all that decides; what is missing is staged."""
     for _ in range(MAX_ROUNDS):
         staging = work.read_staging()
-        pieces = _find_missing_pieces(work, letters, position.offsets, staging)
+        pieces = _find_missing_pieces(work, letters.ranges, position.offsets, staging)
         if staging is not None and not pieces:
             return staging
         for number, ranges in pieces:
-            _stage_piece(work, number, ranges, position)
+            _stage_piece(work, number, ranges, letters, position)
     raise RetryLater(f"{work.where}: what was staged was taken away {MAX_ROUNDS} times; it will be tried again")
 
 
@@ -90,24 +127,24 @@ def _find_missing_pieces(
     return pieces + [(following + index, ranges) for index, ranges in enumerate(rest)]
 
 
-def _stage_piece(work: Replay, number: int, ranges: Ranges, position: Position) -> None:
+def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup, position: Position) -> None:
     ports, are_letters = work.ports, number == 1
     if not are_letters:
         _check_log(work, ranges)
     planned = PlannedBatch(work.table.name, number, ranges, last_per_key=True)
-    plan = Plan((), position.cluster_id, position.topic_ids)
+    plan = Plan((), position.cluster_id, letters.topic_ids if are_letters else position.topic_ids)
     stage_table = replace(
         build_stage_table(ports, plan, planned, intermediate=work.intermediate), keys_only=not are_letters
     )
-    source = _copy_dead_letters(work) if are_letters else None
+    source = _copy_dead_letters(work, letters) if are_letters else None
     isolation = ports.pipeline.source.isolation
     ports.engine.run(StageJob(ports.pipeline.name, number, ranges, isolation, (stage_table,), source))
     read_outcome(ports, planned, stage_table)
 
 
-def _copy_dead_letters(work: Replay) -> DeadLetterSource:
+def _copy_dead_letters(work: Replay, letters: LetterGroup) -> DeadLetterSource:
     folder = work.ports.dead_letters.copy_dead_letters(work.letters, work.table.name, work.intermediate)
-    return DeadLetterSource(work.letters, work.table.name, folder)
+    return DeadLetterSource(work.letters, work.table.name, folder, letters.topic_ids)
 
 
 def _check_log(work: Replay, ranges: Ranges) -> None:

@@ -72,29 +72,43 @@ BINARY_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")  # 
 
 def make_lenient(data_type: DataType) -> DataType:
     """The type with numbers that may be sent as text, at every depth."""
-    return _mark_leaves(data_type, lambda leaf: replace(leaf, lenient=leaf.name in BINARY_NUMBERS))
+    return replace_leaves(data_type, lambda leaf: replace(leaf, lenient=leaf.name in BINARY_NUMBERS))
 
 
 def make_encoded(data_type: DataType, encoding: str) -> DataType:
     """The type with bytes that are written in this encoding, at every depth."""
-    return _mark_leaves(data_type, lambda leaf: replace(leaf, encoding=encoding) if leaf.name == "BINARY" else leaf)
+    return replace_leaves(data_type, lambda leaf: replace(leaf, encoding=encoding) if leaf.name == "BINARY" else leaf)
 
 
 def make_truncated(data_type: DataType) -> DataType:
     """The type with times that may be finer than it, at every depth."""
-    return _mark_leaves(data_type, lambda leaf: replace(leaf, truncated=leaf.name in MOMENTS))
+    return replace_leaves(data_type, lambda leaf: replace(leaf, truncated=leaf.name in MOMENTS))
 
 
-def _mark_leaves(data_type: DataType, mark: Callable[[Primitive], Primitive]) -> DataType:
+def replace_leaves(data_type: DataType, substitute: Callable[[Primitive], Primitive]) -> DataType:
+    """The type with `substitute(leaf)` in place of each primitive, at every depth; keys of maps stay as they are."""
     match data_type:
         case Array(element):
-            return replace(data_type, element=_mark_leaves(element, mark))
+            return replace(data_type, element=replace_leaves(element, substitute))
         case Map(_, value):
-            return replace(data_type, value=_mark_leaves(value, mark))
+            return replace(data_type, value=replace_leaves(value, substitute))
         case Struct(fields):
-            return replace(data_type, fields=tuple((name, _mark_leaves(inner, mark)) for name, inner in fields))
+            return replace(data_type, fields=tuple((name, replace_leaves(inner, substitute)) for name, inner in fields))
         case Primitive():
-            return mark(data_type)
+            return substitute(data_type)
+
+
+def has_leaf(data_type: DataType, holds: Callable[[Primitive], bool]) -> bool:
+    """Whether `holds` is true of a primitive in the type, at any depth; keys of maps are not asked."""
+    match data_type:
+        case Array(element):
+            return has_leaf(element, holds)
+        case Map(_, value):
+            return has_leaf(value, holds)
+        case Struct(fields):
+            return any(has_leaf(inner, holds) for _, inner in fields)
+        case Primitive():
+            return holds(data_type)
 
 
 NOT_NULL_PATTERN = re.compile(r"\s+NOT\s+NULL$", re.IGNORECASE)

@@ -42,6 +42,11 @@ class ValueFormat:
     nanoseconds: str | dict[str, str] = "refuse"
 
     @property
+    def applies_truncates(self) -> bool:
+        """Whether a truncate of the source table empties the destination."""
+        return bool(self.options.get("truncate") == "apply")
+
+    @property
     def time_rules(self) -> Any:
         """All that is said of columns that hold a time: the unit, with what becomes of nanoseconds if they are cut."""
         return self.timestamp_unit if self.nanoseconds == "refuse" else (self.timestamp_unit, self.nanoseconds)
@@ -51,7 +56,3 @@ class ValueFormat:
         given = self.nanoseconds
         words = {} if isinstance(given, str) else {name.casefold(): word for name, word in given.items()}
         return (given if isinstance(given, str) else words.get(column.casefold())) == "truncate"
-
-
-# one message holds rows of several keys, none of which is the record's
-SEVERAL_ROWS = ("canal-json", "maxwell-json", "ogg-json")

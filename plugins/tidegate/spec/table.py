@@ -37,7 +37,7 @@ class Route:
 class Table:
     """One destination. `topics` are those of the source's that feed it; `key` and `value` are resolved per table.
 
-    `held` is what the table holds, once it was looked at.
+    `target_schema` is that of the destination, once it was looked at.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Table:
     last_per_key: str = "auto"
     deleted_column: str = "_deleted"
     errors: Errors = field(default_factory=Errors)
-    held: Struct | None = None
+    target_schema: Struct | None = None
     audits: tuple[str, ...] = ()
     select: Select | None = None
     history: History | None = None

@@ -39,19 +39,19 @@ class Part:
     """
 
     staged: Bound
-    found: tuple[Bound, ...]
+    conditions: tuple[Bound, ...]
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """All that is known; `found` is empty where nothing is.
+    """All that is known; `conditions` are empty where nothing is.
 
     `guards` are statements that fail where another writer came between the look at the destination and the merge, and
     may have moved rows to where they are not looked for. `overlap` is None where the table's files were not looked at.
     `parts` hold together all keys of a batch that changes more partitions than one statement may.
     """
 
-    found: tuple[Bound, ...] = ()
+    conditions: tuple[Bound, ...] = ()
     guards: tuple[str, ...] = ()
     overlap: Overlap | None = None
     parts: tuple[Part, ...] = ()

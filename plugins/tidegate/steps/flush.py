@@ -14,7 +14,7 @@ from tidegate.ports.context import Ports
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.commit_offsets import commit_offsets
 from tidegate.steps.heartbeat import heartbeat
-from tidegate.steps.merge_queue import group_by_table, merge_queue
+from tidegate.steps.merge_queue import QueueResult, group_by_table, merge_queue
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 from tidegate.tables.templated_tables import expand_template
@@ -71,10 +71,22 @@ def _merge_all(ports: Ports, batches: list[StagedBatch], at_once: int) -> FlushR
     if at_once == 1 or len(waiting) == 1:
         drained = [merge_queue(ports, queue) for queue in waiting]
     else:
-        with ThreadPoolExecutor(at_once, thread_name_prefix="tidegate-merge") as workers:
-            drained = list(workers.map(partial(merge_queue, ports), waiting))
+        drained = _merge_beside_each_other(ports, waiting, at_once)
     published = tuple(batch for one in drained for batch in one.published)
     return FlushResult(published, tuple((one.table, one.failure) for one in drained if one.failure is not None))
+
+
+def _merge_beside_each_other(ports: Ports, waiting: list[list[StagedBatch]], at_once: int) -> list[QueueResult]:
+    """A person who interrupts this does not wait for the merges that run."""
+    workers = ThreadPoolExecutor(at_once, thread_name_prefix="tidegate-merge")
+    is_awaited = True
+    try:
+        return list(workers.map(partial(merge_queue, ports), waiting))
+    except KeyboardInterrupt:
+        is_awaited = False
+        raise
+    finally:
+        workers.shutdown(wait=is_awaited, cancel_futures=not is_awaited)
 
 
 def _raise_failures(ports: Ports, flushed: FlushResult, refused: Sequence[Refusal]) -> None:

@@ -3,18 +3,18 @@
 import logging
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
+from tidegate.merge import write_mode
 from tidegate.merge.audits import prepare_audits
 from tidegate.merge.compare_and_swap import Swap, describe_publish, publish, retry_commits, write_on_branch
 from tidegate.merge.dead_letters import render_dead_letter_statements
 from tidegate.merge.scd2_statements import list_change_columns, list_change_columns_as_held
-from tidegate.merge.statements import build_merge_values, render_merge_statements
-from tidegate.merge.write_mode import WritePlan, choose_write_mode, is_always_written, plan_reparenting
+from tidegate.merge.statements import build_merge_input, render_merge_statements
 from tidegate.model import resource_names
 from tidegate.model.batch import PublishedBatch, StagedBatch
+from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import merge_offsets
 from tidegate.model.ownership import describe_memory
 from tidegate.model.position import Position
@@ -30,9 +30,6 @@ from tidegate.tables.compatibility import build_key_property, check_key, check_s
 from tidegate.tables.lookup import find_table
 
 log = logging.getLogger(__name__)
-WRITTEN_AS_PROPERTY = "tidegate.written-as"
-# Spark would sort the rows once more, to leave out a key's earlier ones before it moves them to where they are compared
-DISTINCT_KEYS_CONF = {"spark.sql.optimizer.windowGroupLimitThreshold": "-1"}
 
 
 @dataclass(frozen=True)
@@ -110,7 +107,7 @@ def _prepare_table(work: _MergeContext) -> TableState:
     columns = list_destination_columns(table, work.ports.pipeline.source.metadata)
     if ports.tables.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
         state = _read_state(work) or state
-    _evolve_deletes(work, replace(table, held=state.held))
+    _evolve_deletes(work, replace(table, target_schema=state.struct))
     if state.snapshot_id is None:
         start = replace(_compute_end_position(work, None), offsets=work.staged.ranges.start, staged_attempt="")
         start = replace(start, batch=state.highest_batch, timestamps={})
@@ -216,12 +213,13 @@ def _find_published(work: _MergeContext, state: TableState) -> PublishedBatch | 
 
 def _cut_merge_publish(work: _MergeContext, state: TableState) -> PublishedBatch:
     ports, name, attempt = work.ports, work.ports.pipeline.name, work.ports.new_attempt()
+    write_mode.check_is_sole_writer(ports, work.where, work.staged)
     position = _compute_end_position(work, resolve_position(ports.pipeline, work.table, state))
     table = resolve_columns(work.table, ports.pipeline.source.metadata, state)
     properties = replace(position, batch=max(work.staged.batch, state.highest_batch)).to_properties(name)
     branch = resource_names.name_branch(name, work.staged.batch, attempt)
     intermediate = resource_names.name_intermediate_table(ports.pipeline, table)
-    values = build_merge_values(ports.pipeline, table, work.staged, branch)
+    values = build_merge_input(ports.pipeline, table, work.staged, branch)
     way = _choose_write_plan(work, table, state, values)
     swap = Swap(
         ports=ports,
@@ -232,26 +230,29 @@ def _cut_merge_publish(work: _MergeContext, state: TableState) -> PublishedBatch
         attempt=attempt,
         properties={**properties, **build_key_property(ports.pipeline, table)},
         guard=partial(_check_fits, work),
-        summary={**properties, "tidegate.pipeline": name, WRITTEN_AS_PROPERTY: way.written_as},
+        summary={**properties, "tidegate.pipeline": name, **write_mode.describe_write(work.staged, way)},
         tag=resource_names.name_tag(name),
         audited=prepare_audits(ports, table, work.staged, branch, attempt),
         source=Source(intermediate, work.staged.batch, work.staged.attempt),
-        conf=DISTINCT_KEYS_CONF if work.staged.keys_differ else {},
-        reparenting=plan_reparenting(table, work.staged, values),
-        must_add=work.staged.counts.staged if is_always_written(table, work.staged) else 0,
+        conf=write_mode.choose_spark_conf(work.staged),
+        reparenting=write_mode.plan_reparenting(table, work.staged, values),
+        must_add=work.staged.counts.staged if write_mode.is_always_written(table, work.staged) else 0,
     )
     rows = render_merge_statements(ports, table, work.staged, branch, way) if work.staged.counts.staged else ()
-    head = write_on_branch(swap, work.staged.batch, *render_dead_letter_statements(ports, work.staged), *rows)
+    letters = render_dead_letter_statements(ports, work.staged, state.highest_batch)
+    head = write_on_branch(swap, work.staged.batch, *letters, *rows)
     log.info("%s: %s snapshot=%s rows=%s", way.written_as, work.where, head.snapshot_id, work.staged.counts.staged)
     head = publish(swap, head)
     log.info("published: %s position=%s", work.where, position.offsets)
     return _build_result(work, head, position, "published")
 
 
-def _choose_write_plan(work: _MergeContext, table: Table, state: TableState, values: dict[str, Any]) -> WritePlan:
+def _choose_write_plan(
+    work: _MergeContext, table: Table, state: TableState, values: MergeInput
+) -> write_mode.WritePlan:
     if not work.staged.counts.staged:
-        return WritePlan(written_as="")
-    return choose_write_mode(work.ports, table, work.staged, state, values)
+        return write_mode.WritePlan(written_as="")
+    return write_mode.choose_write_mode(work.ports, table, work.staged, state, values)
 
 
 def _check_fits(work: _MergeContext, state: TableState | None) -> None:
@@ -295,5 +296,5 @@ def _build_result(work: _MergeContext, head: Head | None, position: Position | N
         snapshot_id=head.snapshot_id if head else None,
         valid_through_ms=position.valid_through_ms if position else None,
         outcome=outcome,
-        written_as=head.summary.get(WRITTEN_AS_PROPERTY, "") if head else "",
+        written_as=head.summary.get(write_mode.WRITTEN_AS_PROPERTY, "") if head else "",
     )

@@ -25,6 +25,7 @@ from tidegate.progress.batch_queue import (
     describe_full_queue,
     publishes_without_rows,
 )
+from tidegate.progress.position_checks import check_truncates_are_ordered
 from tidegate.progress.start_offsets import resolve_batch_start
 from tidegate.progress.table_progress import TableWithLog, attach_log, observe_tables
 from tidegate.progress.topic_log import read_known_log
@@ -161,6 +162,7 @@ def _plan_new_batch(
     ports: Ports, one: TableWithLog, others: Sequence[TableWithLog], new: _NewBatches
 ) -> PlannedBatch | None:
     table, log = one.table, one.log
+    check_truncates_are_ordered(ports.pipeline, table, log)
     start = resolve_batch_start(ports, one)
     backlog = Ranges.between(start, merge_offsets(start, log.end)).span
     ranges = cap_ranges(start, log.end, new.sizing.most(backlog))

@@ -2,14 +2,13 @@
 
 import json
 import logging
-from dataclasses import asdict
-from typing import Any
 
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice
 from tidegate.model.batch import RECORD_COUNTS, PublishedBatch, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.model.publish_cost import COST_COUNTS, NOTHING_PUBLISHED
+from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Ports
 
 log = logging.getLogger(__name__)
@@ -29,20 +28,19 @@ def record_batch(ports: Ports, staged: StagedBatch, published: PublishedBatch) -
     row, and a crash right behind the publish leaves the row out.
     """
     if published.outcome == "published":
-        more = {"batch": staged.batch, "valid_through_ms": published.valid_through_ms, "backfill": None}
-        _append_row(ports, {**_build_row(ports, staged, published), **more})
+        row = _build_row(ports, staged, published, staged.batch)
+        _append_row(ports, {**row, "valid_through_ms": published.valid_through_ms})
 
 
 def record_slice(ports: Ports, staged: StagedBatch, applied: AppliedSlice) -> None:
     """Append one slice of a backfill, under the number of the batch that the table stood at."""
     if applied.outcome == "published":
         state = ports.tables.read_state(applied.table, ports.pipeline.name)
-        slice_text = f"{applied.backfill} {applied.slice}/{applied.slices}"
-        more = {"batch": state.highest_batch if state else 0, "valid_through_ms": None, "backfill": slice_text}
-        _append_row(ports, {**_build_row(ports, staged, applied), **more})
+        row = _build_row(ports, staged, applied, state.highest_batch if state else 0)
+        _append_row(ports, {**row, "backfill": f"{applied.backfill} {applied.slice}/{applied.slices}"})
 
 
-def find_last_advances(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]:
+def find_last_advances(rows: list[HistoryRow]) -> dict[tuple[str, int], int]:
     """By topic and partition: when a batch last moved it, in milliseconds, as far as these rows of history tell."""
     moved: dict[tuple[str, int], int] = {}
     for row in rows:
@@ -53,27 +51,42 @@ def find_last_advances(rows: list[dict[str, Any]]) -> dict[tuple[str, int], int]
     return moved
 
 
-def _build_row(ports: Ports, staged: StagedBatch, published: PublishedBatch | AppliedSlice) -> dict[str, Any]:
+def _build_row(ports: Ports, staged: StagedBatch, published: PublishedBatch | AppliedSlice, batch: int) -> HistoryRow:
     # batches without rows that went along changed none
     is_last = isinstance(published, AppliedSlice) or staged.batch == published.batch
+    cost = published if is_last else NOTHING_PUBLISHED
+    counts = staged.counts
     return {
+        "batch": batch,
         "table": published.table,
         "attempt": staged.attempt,
         "ranges": json.dumps(staged.ranges.to_dict()),
-        **asdict(staged.counts),
-        **{name: getattr(published, name) if is_last else 0 for name in ("inserted", "updated", "deleted")},
+        "span": counts.span,
+        "read": counts.read,
+        "staged": counts.staged,
+        "superseded": counts.superseded,
+        "filtered": counts.filtered,
+        "ignored": counts.ignored,
+        "dead_lettered": counts.dead_lettered,
+        "inserted": published.inserted if is_last else 0,
+        "updated": published.updated if is_last else 0,
+        "deleted": published.deleted if is_last else 0,
+        "bytes_scanned": cost.bytes_scanned,
+        "bytes_billed": cost.bytes_billed,
+        "bytes_written": cost.bytes_written,
         "seconds": published.seconds,
-        **{name: getattr(published if is_last else NOTHING_PUBLISHED, name) for name in COST_COUNTS},
         "stage_seconds": staged.stage_seconds,
         "staged_bytes": staged.bytes,
         "written_as": getattr(published, "written_as", ""),
         "staged_snapshot_id": staged.snapshot_id,
         "snapshot_id": published.snapshot_id,
         "published_at_ms": ports.now_ms(),
+        "valid_through_ms": None,
+        "backfill": None,
     }
 
 
-def _append_row(ports: Ports, row: dict[str, Any]) -> None:
+def _append_row(ports: Ports, row: HistoryRow) -> None:
     try:
         ports.history.append_history(resource_names.name_control_table(ports.pipeline), row)
     except Exception as error:  # history must not fail a flush whose rows are published

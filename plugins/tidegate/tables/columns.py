@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from tidegate.errors import ConfigurationError
+from tidegate.formats.registry import get_format
 from tidegate.ports.context import TableState
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Array, DataType, Map, Struct, format_type, parse_type
@@ -27,7 +28,6 @@ MAY_BE_UNCHANGED = (
     *("STRING", "BINARY", "MAP<STRING, STRING>"),
     *(f"ARRAY<{kind}>" for kind in ("STRING", "BINARY", "SMALLINT", "INT", "BIGINT", "DATE")),
 )
-LEAVES_OUT = ("ogg-json",)  # updates in which columns that did not change may be missing
 
 
 def resolve_columns(table: Table, metadata: dict[str, str], state: TableState | None) -> Table:
@@ -35,14 +35,14 @@ def resolve_columns(table: Table, metadata: dict[str, str], state: TableState | 
     if state is None:
         return table
     if table.value.columns is not None or table.select is not None:
-        return replace(table, held=state.held)
+        return replace(table, target_schema=state.struct)
     ours = {*metadata, table.key.into, *([table.deleted_column] if table.deletes == "soft" else [])}
     ours |= set(table.history.columns) if table.history else set()
     own = {c.name: c for c in state.columns}
     # a column that was renamed may come under its old names too
-    fields = [(name, inner) for name, inner in add_old_names(state.held).fields if name not in ours]
+    fields = [(name, inner) for name, inner in add_old_names(state.struct).fields if name not in ours]
     columns = tuple(_adopt_found_type(own.get(name), name, inner) for name, inner in fields)
-    return replace(table, value=replace(table.value, columns=columns), held=state.held)
+    return replace(table, value=replace(table.value, columns=columns), target_schema=state.struct)
 
 
 def _adopt_found_type(column: Column | None, name: str, data_type: DataType) -> Column:
@@ -140,7 +140,7 @@ def list_unavailable_columns(table: Table) -> tuple[str, ...]:
 
     Only where there is a row whose value can be kept: tables without upsert take the placeholder as it comes.
     """
-    leaves_out = table.value.format in LEAVES_OUT
+    leaves_out = get_format(table.value.format).may_leave_out
     if (table.value.unavailable is None and not leaves_out) or not table.upsert:
         return ()
     apart = {c.name for c in list_key_columns(table)}

@@ -27,7 +27,7 @@ def check_compatible(pipeline: Pipeline, table: Table, state: TableState | None,
     rules = EvolutionRules(table.add_columns, table.widen, table.relax)
     try:
         columns = list_destination_columns(table, pipeline.source.metadata)
-        find_changes(table.name, state.held, columns if state.has_maps else replace_maps(columns), rules)
+        find_changes(table.name, state.struct, columns if state.has_maps else replace_maps(columns), rules)
     except IncompatibleSchema as error:
         raise IncompatibleSchema(f"pipeline={pipeline.name} {error}{_find_first_offset(ranges)}") from None
 
@@ -58,7 +58,7 @@ def check_key(pipeline: Pipeline, table: Table, state: TableState) -> None:
     if table.history is not None:  # what remembers changes has the columns by the pipeline's names
         fixed_names = tuple(column.name for column in list_destination_columns(table, pipeline.source.metadata))
     for name in dict.fromkeys((*table.sequence_by, *fixed_names)):
-        own = state.held.named(name) or name
+        own = state.struct.named(name) or name
         if own.casefold() != name.casefold():
             raise IncompatibleSchema(
                 f"pipeline={pipeline.name} table={table.name} column={own}: it was called {name}, and with "
@@ -85,9 +85,9 @@ def check_key(pipeline: Pipeline, table: Table, state: TableState) -> None:
 
 def check_same_fields(table: str, state: TableState, columns: tuple[Column, ...]) -> None:
     """Raise `IncompatibleSchema` where a column's struct has other fields than the table's."""
-    current_types = dict(state.held.fields)
+    current_types = dict(state.struct.fields)
     for name, expected in to_struct(columns).fields:
-        current = current_types.get(state.held.named(name) or name)
+        current = current_types.get(state.struct.named(name) or name)
         if (
             isinstance(expected, Struct)
             and isinstance(current, Struct)

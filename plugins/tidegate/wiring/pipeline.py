@@ -2,29 +2,22 @@
 
 import time
 import uuid
-from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.destination import build_bigquery_destination
-from tidegate.adapters.bigquery.engine import BigQueryEngine
 from tidegate.adapters.catalog_routing import RoutedEngine, route_by_catalog
-from tidegate.adapters.iceberg.destination import build_iceberg_destination
-from tidegate.adapters.iceberg.leftovers import find_leftovers
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.kafka.broker import KafkaBroker
-from tidegate.adapters.kafka.settings import resolve_kafka_settings, to_java_settings
+from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings, to_java_settings
 from tidegate.adapters.open_clients import OpenClients
+from tidegate.adapters.opened_destination import OpenedDestination
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
-from tidegate.adapters.spark.catalog_conf import build_spark_catalog_conf, resolve_catalog_properties
 from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.adapters.spark.entry_points import build_private_conf
-from tidegate.adapters.spark.remote_address import resolve_spark_remote
+from tidegate.adapters.spark.remote_address import describe_spark_place, resolve_spark_remote
 from tidegate.adapters.spark.submit import SubmitEngine
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.config.catalogs_file import read_catalogs
+from tidegate.config.destinations.registry import SPARK_DESTINATION, get_destination
 from tidegate.config.pipeline_file import check_tables_of_others, load_all_pipelines, load_pipeline
 from tidegate.connections import Resolve, require_connection
 from tidegate.errors import ConfigurationError, TidegateError
@@ -43,11 +36,10 @@ def find_pipeline_file(include: Path, name: str) -> Path:
 
 def find_file(include: Path, kind: str, name: str) -> Path:
     """The file of a pipeline or a publication; ConfigurationError names those there are."""
-    path = include / f"{kind}s" / f"{name}.yaml"
-    if not path.exists():
-        known_names = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))) or "none"
-        raise ConfigurationError(f"{kind}={name}: no such {kind}; there are: {known_names}")
-    return path
+    files = {path.stem: path for path in sorted((include / f"{kind}s").glob("*.yaml"))}
+    if name not in files:
+        raise ConfigurationError(f"{kind}={name}: no such {kind}; there are: {', '.join(files) or 'none'}")
+    return files[name]
 
 
 def assemble_pipeline(
@@ -63,31 +55,26 @@ def assemble_pipeline(
     """
     pipeline = load_pipeline(find_pipeline_file(include, name))
     catalogs = _select_catalogs(include, pipeline)
-    clients = clients or OpenClients()
-    warehouses = _open_warehouses(catalogs, resolve, clients, name)
-    googlesql = SqlFiles("bigquery", {name: warehouse.project for name, warehouse in warehouses.items()})
+    opened = _open_destinations(pipeline, catalogs, resolve, clients or OpenClients())
     spark = engine or _build_engine(pipeline, resolve, build_spark_conf(include, pipeline, resolve))
-    librdkafka = resolve_kafka_settings(pipeline.source.kafka, resolve)
-    iceberg = build_iceberg_destination(
-        build_iceberg_catalogs(catalogs, resolve, clients), {table.name: table.branch for table in pipeline.tables}
-    )
-    bigquery = build_bigquery_destination(warehouses, googlesql)
-    destination = route_by_catalog({c.name: bigquery if c.type == "bigquery" else iceberg for c in catalogs})
+    destination = route_by_catalog({name: own.ports for name, own in opened.items()})
     return Ports(
         pipeline=pipeline,
-        broker=KafkaBroker(librdkafka),
+        broker=KafkaBroker(
+            resolve_kafka_settings(pipeline.source.kafka, resolve), describe_kafka_place(pipeline.source.kafka)
+        ),
         tables=destination.tables,
         commits=destination.commits,
         staging=destination.staging,
         dead_letters=destination.dead_letters,
         history=destination.history,
-        engine=RoutedEngine(spark, {name: BigQueryEngine(warehouse) for name, warehouse in warehouses.items()}),
-        sql=SqlFiles("iceberg"),
+        engine=RoutedEngine(spark, {name: one for own in opened.values() for name, one in own.engines.items()}),
+        sql=SqlFiles(SPARK_DESTINATION.name),
         now_ms=lambda: int(time.time() * 1000),
         new_attempt=lambda: uuid.uuid4().hex,
         schemas=RegistrySchemas(resolve, include),
         heartbeat_hook=build_hook(pipeline.heartbeat.hook),
-        dialects=dict.fromkeys(warehouses, googlesql),
+        dialects={name: sql for own in opened.values() for name, sql in own.dialects.items()},
     )
 
 
@@ -98,33 +85,22 @@ def assemble_checked_pipeline(include: Path, name: str, resolve: Resolve, engine
     return ports
 
 
-def _open_warehouses(
-    catalogs: Iterable[Catalog], resolve: Resolve, clients: OpenClients, pipeline: str
-) -> dict[str, Warehouse]:
-    """The warehouse of each BigQuery catalog; pipelines share it while its settings, secrets included, are the same."""
-    found = dict[str, Warehouse]()
-    for catalog in (catalog for catalog in catalogs if catalog.type == "bigquery"):
-        settings = (catalog, resolve(catalog.connection) if catalog.connection else None)
-        opened = partial(Warehouse, catalog, resolve, clients.watcher, pipeline)
-        found[catalog.name] = clients.client(catalog.name, settings, opened)
-    return found
-
-
-def build_iceberg_catalogs(
-    catalogs: Iterable[Catalog], resolve: Resolve, clients: OpenClients | None = None
-) -> Catalogs:
-    """Those of the catalogs that are Iceberg's, with the logins of their connections."""
-    selected = [catalog for catalog in catalogs if catalog.type == "iceberg"]
-    connections = {catalog.name: catalog.connection for catalog in selected}
-    properties = {catalog.name: resolve_catalog_properties(catalog, resolve) for catalog in selected}
-    return Catalogs(properties, connections, clients)
+def _open_destinations(
+    pipeline: Pipeline, catalogs: list[Catalog], resolve: Resolve, clients: OpenClients
+) -> dict[str, OpenedDestination]:
+    """The ports over the pipeline's catalogs, by each catalog's name; one type's catalogs share theirs."""
+    opened = dict[str, OpenedDestination]()
+    for described in {catalog.type: get_destination(catalog) for catalog in catalogs}.values():
+        own = [catalog for catalog in catalogs if catalog.type == described.name]
+        opened |= dict.fromkeys((c.name for c in own), described.open(own, pipeline, resolve, clients))
+    return opened
 
 
 def build_spark_conf(include: Path, pipeline: Pipeline, resolve: Resolve) -> dict[str, str]:
     """What a job's session needs: the pipeline's own `spark.conf`, its catalogs and brokers. Never log it: secrets."""
     conf: dict[str, str] = dict(pipeline.spark.conf)
-    for catalog in (c for c in _select_catalogs(include, pipeline) if c.type == "iceberg"):
-        conf |= build_spark_catalog_conf(catalog, resolve_catalog_properties(catalog, resolve))
+    for catalog in _select_catalogs(include, pipeline):
+        conf |= get_destination(catalog).build_spark_conf(catalog, resolve)
     return build_private_conf(conf, to_java_settings(resolve_kafka_settings(pipeline.source.kafka, resolve)))
 
 
@@ -141,7 +117,9 @@ def _select_catalogs(include: Path, pipeline: Pipeline) -> list[Catalog]:
 
 def _build_engine(pipeline: Pipeline, resolve: Resolve, conf: dict[str, str]) -> Engine:
     if pipeline.spark.mode == "connect":
-        return ConnectEngine(resolve_spark_remote(pipeline.spark, resolve), conf)
+        return ConnectEngine(
+            resolve_spark_remote(pipeline.spark, resolve), conf, describe_spark_place(pipeline.spark, resolve)
+        )
     master = pipeline.spark.master or resolve_spark_master(pipeline.spark.connection, resolve)
     return SubmitEngine(master, list_local_jars(), conf)
 
@@ -160,15 +138,14 @@ def list_local_jars() -> str:
 
 
 def find_all_leftovers(include: Path, resolve: Resolve) -> tuple[list[dict[str, Any]], list[TidegateError]]:
-    """What pipelines without a file have left in the Iceberg catalogs of an include folder; and what is not known."""
+    """What pipelines without a file have left in the catalogs of an include folder; and what is not known."""
     pipeline_names = {name for name, _ in load_all_pipelines(include)}
     leftovers, failures = list[dict[str, Any]](), list[TidegateError]()
     for name, catalog in read_catalogs(include).items():
         try:
             if not isinstance(catalog, Catalog):
                 raise ConfigurationError(f"catalog={name}: {catalog}")
-            if catalog.type == "iceberg":
-                leftovers += find_leftovers(build_iceberg_catalogs([catalog], resolve), name, pipeline_names, failures)
+            leftovers += get_destination(catalog).find_leftovers(catalog, resolve, pipeline_names, failures)
         except ConfigurationError as error:
             failures.append(error)
     return leftovers, failures

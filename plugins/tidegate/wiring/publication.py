@@ -5,25 +5,25 @@ import time
 import uuid
 from pathlib import Path
 
-from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
 from tidegate.adapters.kafka.publication_topics import KafkaTopics
-from tidegate.adapters.kafka.settings import resolve_kafka_settings, to_java_settings
+from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings, to_java_settings
 from tidegate.adapters.schema_registry.client import resolve_registry_settings
-from tidegate.adapters.spark.catalog_conf import build_spark_catalog_conf, resolve_catalog_properties
 from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.adapters.spark.entry_points import build_private_conf
-from tidegate.adapters.spark.remote_address import resolve_spark_remote
+from tidegate.adapters.spark.remote_address import describe_spark_place, resolve_spark_remote
 from tidegate.adapters.spark.submit import SubmitEngine
 from tidegate.config.catalogs_file import read_catalogs
+from tidegate.config.destinations.registry import get_destination
 from tidegate.config.publication_file import load_publication
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
+from tidegate.formats.registry import get_format
 from tidegate.jobs.publish_job import PRODUCER_CONF, REGISTRY_CONF
 from tidegate.ports.engine import Engine
-from tidegate.ports.publication_ports import PublicationPorts
+from tidegate.ports.publication_ports import PublicationPorts, Snapshots
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.publication import Publication
-from tidegate.wiring.pipeline import build_iceberg_catalogs, find_file, list_local_jars, resolve_spark_master
+from tidegate.wiring.pipeline import find_file, list_local_jars, resolve_spark_master
 
 
 def find_publication_file(include: Path, name: str) -> Path:
@@ -37,24 +37,29 @@ def assemble_publication(include: Path, name: str, resolve: Resolve, engine: Eng
     catalog = _select_catalog(include, publication)
     return PublicationPorts(
         publication=publication,
-        topics=KafkaTopics(resolve_kafka_settings(publication.kafka, resolve)),
-        snapshots=IcebergSnapshots(build_iceberg_catalogs([catalog], resolve)),
+        topics=KafkaTopics(resolve_kafka_settings(publication.kafka, resolve), describe_kafka_place(publication.kafka)),
+        snapshots=_open_snapshots(catalog, resolve),
         engine=engine or _build_engine(publication, resolve, build_publication_conf(include, publication, resolve)),
         now_ms=lambda: int(time.time() * 1000),
         new_run=lambda: uuid.uuid4().hex,
     )
 
 
+def _open_snapshots(catalog: Catalog, resolve: Resolve) -> Snapshots:
+    described = get_destination(catalog)
+    if described.open_snapshots is None:
+        raise ConfigurationError(f"catalog={catalog.name}: a {described.title} table cannot be published")
+    return described.open_snapshots(catalog, resolve)
+
+
 def build_publication_conf(include: Path, publication: Publication, resolve: Resolve) -> dict[str, str]:
     """What a job's session needs: `spark.conf`, the catalog, consumer and producer. Never log it: secrets."""
     catalog, kafka = _select_catalog(include, publication), resolve_kafka_settings(publication.kafka, resolve)
-    conf = dict(publication.spark.conf) | build_spark_catalog_conf(
-        catalog, resolve_catalog_properties(catalog, resolve)
-    )
+    conf = dict(publication.spark.conf) | get_destination(catalog).build_spark_conf(catalog, resolve)
     registries = {
         what: resolve_registry_settings(str(part.options["registry"]), resolve)
         for what, part in (("key", publication.key), ("value", publication.value))
-        if part.format in ("avro", "protobuf") and not part.options.get("schema")
+        if get_format(part.format).schema is not None and not part.options.get("schema")
     }
     private = {PRODUCER_CONF: json.dumps(kafka), REGISTRY_CONF: json.dumps(registries)}
     return {**build_private_conf(conf, to_java_settings(kafka)), **private}
@@ -70,5 +75,5 @@ def _select_catalog(include: Path, publication: Publication) -> Catalog:
 def _build_engine(publication: Publication, resolve: Resolve, conf: dict[str, str]) -> Engine:
     spark = publication.spark
     if spark.mode == "connect":
-        return ConnectEngine(resolve_spark_remote(spark, resolve), conf)
+        return ConnectEngine(resolve_spark_remote(spark, resolve), conf, describe_spark_place(spark, resolve))
     return SubmitEngine(spark.master or resolve_spark_master(spark.connection, resolve), list_local_jars(), conf)

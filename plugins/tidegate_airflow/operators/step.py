@@ -14,7 +14,7 @@ from typing import Any
 from airflow.sdk import BaseOperator, BaseOperatorLink, Context
 from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import TaskDeferred
-from tidegate.adapters.bigquery.client.named_jobs import NamedJob
+from tidegate.adapters.open_clients import SentJob
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_asset_event
@@ -57,14 +57,14 @@ class DeferringWatcher:
         """The step's checkpoint is read when the task is deferred."""
         self._read_checkpoint = read_checkpoint
 
-    def report_sent(self, job: NamedJob) -> None:
+    def report_sent(self, job: SentJob) -> None:
         """See the protocol."""
         try:
             self._context["ti"].xcom_push(key=JobLink().xcom_key, value=job.address)
         except Exception as failure:  # a link must not fail a publish
             log.warning("no link to the job: job=%s: %s", job, failure)
 
-    def report_running(self, job: NamedJob, seconds: float) -> None:
+    def report_running(self, job: SentJob, seconds: float) -> None:
         """See the protocol."""
         if seconds < MAX_IN_PLACE_SECONDS:
             return

@@ -4,10 +4,11 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from tidegate.errors import GiveUp
 from tidegate.monitoring.overview import build_overview, describe_file, find_unpublished, read_recent
+from tidegate.monitoring.reports import FileDescription, PipelineOverview, PipelineRow, RecentActivity
 from tidegate.ports.context import Ports
 from tidegate.progress.connector_heartbeats import read_connector_heartbeat_ms
 from tidegate.progress.pipeline_progress import PipelineProgress, check_schemas, compare_with_log
@@ -19,11 +20,11 @@ from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.pipeline_contexts import Group, PipelineContext
 
 log = logging.getLogger(__name__)
-FRESH_SECONDS, REST_FACTOR = 4.0, 5.0  # a reading that took long is rested from: the web server has other work
+FRESH_SECONDS, REST_FACTOR = 4.0, 5.0  # a group that took long to read is rested from: the web server has other work
+IDLE_SECONDS = 15.0  # who looks after so long waits for new numbers: the last ones are from another time
 RECENT_FRESH_SECONDS = 30.0
 SLOW_SECONDS = 3.0  # who fails after so long is not asked again for the next pipeline of the same group
 SILENT_SECONDS = 10.0
-Row = dict[str, Any]
 
 
 class ContextSource(Protocol):
@@ -44,31 +45,40 @@ class OverviewCache:
     def __init__(self, sources: ContextSource) -> None:
         self._sources = sources
         self._changed = threading.Condition()
-        self._rows: dict[str, Row] = {}
-        self._described: dict[str, Row] = {}
-        self._lately: dict[str, tuple[Any, float, Row]] = {}
+        self._rows: dict[str, PipelineRow] = {}
+        self._described: dict[str, FileDescription] = {}
+        self._recent: dict[str, tuple[Any, float, RecentActivity]] = {}
+        self._answered: dict[str, float] = {}
         self._busy: dict[Group, float] = {}
+        self._due: dict[Group, float] = {}
         self._groups: dict[str, Group] = {}
-        self._next = 0.0
+        self._next, self._looked = 0.0, 0.0
 
-    def get_rows(self, patience: float = 3.0) -> dict[str, Row]:
-        """What is known now; a new reading begins if the last is old. Waits only for what was never read."""
+    def get_rows(self, patience: float = 3.0) -> dict[str, PipelineRow]:
+        """What is known now; a new reading begins of each group whose last is old.
+
+        Waits, for at most `patience` seconds, for what was never read, and after a while without a look for all.
+        """
         names = self._sources.list_names()
         with self._changed:
-            if time.monotonic() >= self._next:
-                self._next = time.monotonic() + FRESH_SECONDS
+            now = time.monotonic()
+            wanted = now if now - self._looked > IDLE_SECONDS else 0.0
+            self._looked = now
+            if now >= self._next:
+                self._next = now + FRESH_SECONDS
                 threading.Thread(target=self._start_reading, args=(names,), daemon=True, name="tidegate-watch").start()
-            self._changed.wait_for(lambda: all(name in self._rows for name in names), patience)
+            self._changed.wait_for(lambda: all(self._answered.get(name, -1.0) >= wanted for name in names), patience)
             return {name: self._get_row(name) for name in names}
 
-    def _get_row(self, name: str) -> Row:
-        row, described = self._rows.get(name), self._described.get(name, {})
+    def _get_row(self, name: str) -> PipelineRow:
+        row: PipelineRow = self._rows.get(name, PipelineRow(pipeline=name))
+        if name in self._described:
+            row = {**row, **self._described[name]}
         since = self._busy.get(self._groups.get(name, ()))
         silent = 0.0 if since is None else time.monotonic() - since
-        if row is None:
+        if name not in self._rows:
             waited = f": no answer for {silent:.0f} s" if silent >= 1 else ""
-            return {"pipeline": name, **described, "error": f"not read yet{waited}"}
-        row = {**row, **described}
+            return {**row, "error": f"not read yet{waited}"}
         if silent > SILENT_SECONDS:
             return {**row, "error": f"brokers or catalog have not answered for {silent:.0f} s; the numbers are older"}
         return row
@@ -85,8 +95,9 @@ class OverviewCache:
             self._groups[name] = context.group
             self._described[name] = describe_file(context.ports.pipeline)
         with self._changed:
-            idle = {group: members for group, members in groups.items() if group not in self._busy}
-            self._busy |= dict.fromkeys(idle, time.monotonic())
+            now = time.monotonic()
+            idle = {g: members for g, members in groups.items() if g not in self._busy and now >= self._due.get(g, 0.0)}
+            self._busy |= dict.fromkeys(idle, now)
         for group, members in idle.items():
             threading.Thread(target=self._read, args=(group, members), daemon=True, name="tidegate-reading").start()
 
@@ -102,7 +113,7 @@ class OverviewCache:
             took = time.monotonic() - begun
             with self._changed:
                 self._busy.pop(group, None)
-                self._next = max(self._next, time.monotonic() + REST_FACTOR * took - FRESH_SECONDS)
+                self._due[group] = time.monotonic() + REST_FACTOR * took - FRESH_SECONDS
                 self._changed.notify_all()
 
     def _read_group(self, members: list[Ports]) -> None:
@@ -119,9 +130,9 @@ class OverviewCache:
         for progress in readings:
             name = progress.ports.pipeline.name
             try:
-                row = build_overview(progress)
-                recent = self._get_recent(progress.ports, row)
-                self._store_row(name, {**row, **recent, "error": None, "needs_person": False})
+                overview = build_overview(progress)
+                recent = self._get_recent(progress.ports, overview)
+                self._store_row(name, cast("PipelineRow", {**overview, **recent, "error": None, "needs_person": False}))
             except Exception as problem:
                 self._store_problem(name, problem)
 
@@ -142,21 +153,23 @@ class OverviewCache:
                     break
         return readings
 
-    def _get_recent(self, ports: Ports, row: Row) -> Row:
+    def _get_recent(self, ports: Ports, row: PipelineOverview) -> RecentActivity:
         """History and dead letters, read again when a table was published, or after a while."""
         batches = tuple(table["batch"] for table in row["tables"])
-        entry = self._lately.get(row["pipeline"])
+        entry = self._recent.get(row["pipeline"])
         if entry is None or entry[0] != batches or time.monotonic() - entry[1] > RECENT_FRESH_SECONDS:
-            entry = self._lately[row["pipeline"]] = (batches, time.monotonic(), read_recent(ports))
+            entry = self._recent[row["pipeline"]] = (batches, time.monotonic(), read_recent(ports))
         return entry[2]
 
-    def _store_row(self, name: str, row: Row) -> None:
+    def _store_row(self, name: str, row: PipelineRow) -> None:
         with self._changed:
             self._rows[name] = {**row, "read_at": time.time()}
+            self._answered[name] = time.monotonic()
             self._changed.notify_all()
 
     def _store_problem(self, name: str, problem: Exception) -> None:
         with self._changed:
-            last = self._rows.get(name, {"pipeline": name, "read_at": None})
+            last = self._rows.get(name, PipelineRow(pipeline=name, read_at=None))
             self._rows[name] = {**last, "error": describe_problem(problem), "needs_person": isinstance(problem, GiveUp)}
+            self._answered[name] = time.monotonic()
             self._changed.notify_all()

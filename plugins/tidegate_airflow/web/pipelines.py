@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from tidegate.model import resource_names
 from tidegate.monitoring import details
-from tidegate.monitoring.dead_letter_rows import format_dead_letter as shown_letter
+from tidegate.monitoring.dead_letter_rows import format_dead_letter
 from tidegate.monitoring.health import WORST_FIRST, describe_state
+from tidegate.monitoring.reports import PipelineRow
 from tidegate.ports.context import Ports
 
 from tidegate_airflow.dag_ids import format_flush_dag_id, list_dag_ids
@@ -34,24 +35,19 @@ class PipelinesView:
         self._watch = watch
         self._workers = ThreadPoolExecutor(16, thread_name_prefix="tidegate-page")
 
-    def get_overview(self, pipelines: list[str]) -> list[Data]:
+    def get_overview(self, pipelines: list[str]) -> list[PipelineRow]:
         """A row for each of these pipelines, the worst first."""
         rows = self._watch.get_rows()
         dags = airflow_runs.read_dag_statuses([format_flush_dag_id(name) for name in pipelines])
         overview = [self._to_row(rows[name], dags.get(format_flush_dag_id(name))) for name in pipelines if name in rows]
         return sorted(overview, key=lambda row: (WORST_FIRST.index(row["state"]), row["pipeline"]))
 
-    def _to_row(self, row: Data, dag: DagStatus | None) -> Data:
+    def _to_row(self, row: PipelineRow, dag: DagStatus | None) -> PipelineRow:
         state, reason = describe_state(
             row, to_schedule(dag), self._get_interval_seconds(row["pipeline"]), int(time.time() * 1000)
         )
-        return {
-            **row,
-            "state": state,
-            "reason": reason,
-            **describe_dag(dag),
-            "last_run": dag.last if dag else None,
-        }
+        schedule = {**describe_dag(dag), "last_run": dag.last if dag else None}
+        return cast("PipelineRow", {**row, "state": state, "reason": reason, **schedule})
 
     def _get_interval_seconds(self, name: str) -> int:
         try:
@@ -111,7 +107,7 @@ class PipelinesView:
             "replayed": dead_letters.replayed,
             "page": page,
             "pages": max(1, min(MAX_PAGES, -(-dead_letters.waiting // PAGE_SIZE))),
-            "dead_letters": [shown_letter(row) for row in dead_letters.newest[(page - 1) * PAGE_SIZE :]],
+            "dead_letters": [format_dead_letter(row) for row in dead_letters.newest[(page - 1) * PAGE_SIZE :]],
         }
 
 

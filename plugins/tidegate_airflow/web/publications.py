@@ -19,6 +19,7 @@ from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.pipeline_contexts import CONTEXT_TTL_SECONDS, NoEngine, read_file_stamp
 
 FRESH_SECONDS, REST_FACTOR = 10.0, 5.0  # a reading that took long is rested from
+IDLE_SECONDS = 15.0  # who looks after so long waits for new numbers
 READER_THREADS = 4
 MAX_SNAPSHOTS, MAX_RUNS, MAX_ERRORS = 20, 20, 8
 Row = dict[str, Any]
@@ -32,7 +33,9 @@ class PublicationsView:
         self._changed = threading.Condition()
         self._workers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="tidegate-publications")
         self._rows: dict[str, Row] = {}
+        self._answered: dict[str, float] = {}
         self._due: dict[str, float] = {}
+        self._looked = 0.0
         self._kept: dict[str, tuple[Any, float, PublicationPorts]] = {}
 
     def list_names(self) -> list[str]:
@@ -52,13 +55,19 @@ class PublicationsView:
         return entry[2]
 
     def get_rows(self, names: list[str], patience: float = 3.0) -> dict[str, Row]:
-        """What is known of these now; readings that are old begin anew. Waits only for what was never read."""
+        """What is known of these now; readings that are old begin anew.
+
+        Waits, for at most `patience` seconds, for what was never read, and after a while without a look for all.
+        """
         with self._changed:
+            now = time.monotonic()
+            wanted = now if now - self._looked > IDLE_SECONDS else 0.0
+            self._looked = now
             for name in names:
-                if time.monotonic() >= self._due.get(name, 0.0):
+                if now >= self._due.get(name, 0.0):
                     self._due[name] = float("inf")  # until the reading is over
                     self._workers.submit(self._read_row, name)
-            self._changed.wait_for(lambda: all(name in self._rows for name in names), patience)
+            self._changed.wait_for(lambda: all(self._answered.get(name, -1.0) >= wanted for name in names), patience)
             unread = {"error": "not read yet: brokers or catalog are slow", "read_at": None}
             return {name: self._rows.get(name, {"publication": name, **unread}) for name in names}
 
@@ -75,7 +84,7 @@ class PublicationsView:
             last = self._rows.get(name, {"publication": name, "read_at": None})
             row = {**last, "error": describe_problem(problem), "needs_person": isinstance(problem, GiveUp)}
         with self._changed:
-            self._rows[name] = row
+            self._rows[name], self._answered[name] = row, time.monotonic()
             self._due[name] = time.monotonic() + max(FRESH_SECONDS, REST_FACTOR * (time.monotonic() - begun))
             self._changed.notify_all()
 

@@ -13,7 +13,8 @@ CREATE TABLE IF NOT EXISTS `lake`.`shop`.`tidegate_shop_dead_letters` (
   attempt STRING,
   `table` STRING,
   written_at TIMESTAMP,
-  replayed_at TIMESTAMP
+  replayed_at TIMESTAMP,
+  topic_id STRING
 )
 USING iceberg
 PARTITIONED BY (`table`)

@@ -22,8 +22,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf, resolve_catalog_properties
 from tidegate.adapters.iceberg.table import sqlite_catalog
-from tidegate.adapters.spark.catalog_conf import build_spark_catalog_conf, resolve_catalog_properties
 from tidegate.adapters.spark.remote_address import resolve_spark_remote
 from tidegate.config.catalogs_file import load_catalogs
 from tidegate.config.pipeline_file import load_all_pipelines
@@ -221,7 +221,7 @@ def test_no_secret_stands_in_the_file() -> None:
 
 def test_spark_connect_starts_the_program_that_the_local_stack_starts() -> None:
     assert 'str(ROOT / "jobs" / "serve.py")' in (ROOT / "local" / "spark.py").read_text()
-    copied = "COPY jobs/serve.py jobs/SharedCatalog.java jobs/AllocatorPlugin.java /opt/tidegate/"
+    copied = "COPY jobs/serve.py jobs/SharedCatalog.java jobs/AllocatorPlugin.java jobs/LocalFiles.java /opt/tidegate/"
     assert copied in (DEPLOY / "Dockerfile").read_text()
     assert "/opt/tidegate/serve.py" in (DEPLOY / "spark" / "entrypoint.sh").read_text()
 
@@ -287,7 +287,8 @@ def test_the_spark_image_has_what_the_jobs_import_on_its_workers() -> None:
             elif isinstance(node, ast.ImportFrom):
                 imported.add(node.module or "")
     foreign = {name.partition(".")[0] for name in imported} - ours
-    packages = {"pyarrow": "pyarrow", "confluent_kafka": "confluent-kafka", "google": "protobuf"}
+    packages = {name: name for name in ("pyarrow", "msgpack")}
+    packages |= {"confluent_kafka": "confluent-kafka", "google": "protobuf"}
     assert {packages[name] for name in foreign} == set(installed.group(1).split()) - {"pyspark", "py4j"}
 
 

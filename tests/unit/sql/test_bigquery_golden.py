@@ -62,6 +62,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "merge_upsert_delete-by_record_time": ("merge_upsert_delete", {**MERGE, **BY_RECORD}),
     "merge_append-by_record_time": ("merge_append", {**iceberg.WITHOUT_LEAVES, **BY_RECORD}),
+    "merge_truncate-by_record_time": ("merge_truncate", {**MERGE, **BY_RECORD, "truncated_at": 900}),
     "merge_folded-by_record_time": ("merge_folded", {**iceberg.FOLDED, **BY_RECORD}),
     "merge_upsert_delete-bounded": ("merge_upsert_delete", {**MERGE, "bounds": BOUNDS}),
     "bounds_staged-plain": (

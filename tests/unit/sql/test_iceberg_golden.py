@@ -102,6 +102,7 @@ KEPT = {
     "late": False,
     "given": {"name": ("not_kept", ["name", "it's"]), "amount": ("always", [])},
 }
+TRUNCATED_KEPT = {**{name: value for name, value in KEPT.items() if name != "late"}, "truncated_at": 900}
 HISTORY: dict[str, Any] = {
     **MERGE,
     "changes": "lake.shop.orders_changes",
@@ -160,6 +161,7 @@ DEAD_LETTERS: dict[str, Any] = {
     "snapshot_id": 8154213786245100123,
     "batch": 7,
     "attempt": "0af3",
+    "ids": {"orders": "o-1", "other": ""},
 }
 ODD_DEAD_LETTERS = {"table": "lake.my shop.d`l", "target": "lake.my shop.it's", "source": "lake.my shop.it's_shop_tmp"}
 
@@ -227,6 +229,15 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "remember_changes-odd_names": (
         "remember_changes",
         {**REMEMBERED, **{n: v for n, v in ODD_HISTORY.items() if n not in WOVEN}},
+    ),
+    "merge_truncate-plain": ("merge_truncate", {**MERGE, "truncated_at": 900}),
+    "merge_truncate-nested_key": ("merge_truncate", {**MERGE, **SHAPES["nested_key"], "truncated_at": 900}),
+    "merge_truncate-odd_names": ("merge_truncate", {**MERGE, **SHAPES["odd_names"], "truncated_at": 0}),
+    "merge_truncate-key_only": ("merge_truncate", {**MERGE, "values": [], "truncated_at": 900}),
+    "merge_truncate_folded-kept": ("merge_truncate_folded", TRUNCATED_KEPT),
+    "merge_truncate_folded-odd_names": (
+        "merge_truncate_folded",
+        {**TRUNCATED_KEPT, **SHAPES["odd_names"], "given": {name: ("always", []) for name in ODD[2:]}},
     ),
     "merge_folded-plain": ("merge_folded", FOLDED),
     "merge_folded-kept": ("merge_folded", KEPT),
@@ -300,7 +311,17 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "forget_dead_letters-plain": (
         "forget_dead_letters",
         {
+            **{name: DEAD_LETTERS[name] for name in ("table", "target", "attempt", "ids")},
+            "published": 6,
+            "ranges": [("orders", 0, 5, 9), ("it's", 1, 0, 7)],
+        },
+    ),
+    "reread_dead_letters-plain": (
+        "reread_dead_letters",
+        {
             **{name: DEAD_LETTERS[name] for name in ("table", "target", "attempt")},
+            "ids": {"orders": "o-1", "it's": "i'd"},
+            "published": 6,
             "ranges": [("orders", 0, 5, 9), ("it's", 1, 0, 7)],
         },
     ),

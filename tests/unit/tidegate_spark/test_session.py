@@ -1,10 +1,11 @@
-"""The end of a job's session on a Connect server: what the client does in the background comes first."""
+"""A session on a Connect server: settings in one request; at its end, what the client does in the background."""
 
 import time
 from typing import Any, cast
 
 from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator as Results
-from tidegate_spark.session import close
+from pyspark.sql.connect.conf import RuntimeConf
+from tidegate_spark.session import close, configure
 
 
 class Session:
@@ -39,3 +40,22 @@ def test_session_ends_where_nothing_was_asked_of_its_server() -> None:
     Results.shutdown()
     close(cast("Any", session))
     assert session.at_end == []
+
+
+class Client:
+    """A Connect client that remembers the settings of each request."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, str]] = []
+
+    def config(self, operation: Any) -> Any:
+        self.requests.append({pair.key: pair.value for pair in operation.set.pairs})
+        return type("Answer", (), {"warnings": []})()
+
+
+def test_settings_of_a_session_are_one_request_however_many_they_are() -> None:
+    client = Client()
+    session = type("Session", (), {"conf": RuntimeConf(cast("Any", client))})()
+    configure(session, {"spark.sql.ansi.enabled": "true", "spark.sql.shuffle.partitions": "4"})
+    configure(session, {})
+    assert client.requests == [{"spark.sql.ansi.enabled": "true", "spark.sql.shuffle.partitions": "4"}]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, has_leaf
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_date, render_timestamp
@@ -138,15 +138,7 @@ def _format_kind_schema(types: Sequence[DataType], head: str = "") -> str:
 
 def _has_cases(data_type: DataType) -> bool:
     """Whether a schema may say more of a value of this type, or of a part of it, than the type does."""
-    match data_type:
-        case Array(element):
-            return _has_cases(element)
-        case Map(_, value):
-            return _has_cases(value)
-        case Struct(fields):
-            return any(_has_cases(inner) for _, inner in fields)
-        case Primitive():
-            return bool(_list_cases("", "", data_type))
+    return has_leaf(data_type, lambda leaf: bool(_list_cases("", "", leaf)))
 
 
 def _render_field_entry(entry: str, name: str) -> str:

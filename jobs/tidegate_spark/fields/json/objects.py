@@ -11,10 +11,12 @@ from tidegate.sql.spark import quote, render_literal
 from tidegate_spark.fields.encodings import BASE64
 from tidegate_spark.fields.json.as_written import render_may_overflow
 from tidegate_spark.fields.json.text import (
+    NEGATIVE_ZERO_PATTERN,
     UNKEPT,
     format_marked_type,
     has_binary_fraction,
     has_fraction,
+    has_zero,
     render_has_overflow,
     render_is_reprinted,
     render_marked_text,
@@ -70,7 +72,8 @@ class Fields:
     """Columns as they stand in a JSON object that was parsed from `text`.
 
     `units` says what whole numbers count in columns that hold a time: one unit for all, or one for each by its name;
-    they are refused where it says nothing. `ReadingRules` say more of what may stand there.
+    they are refused where it says nothing. `ReadingRules` say more of what may stand there. Fields that another format
+    has parsed are of no `text`: it is empty.
     """
 
     columns: tuple[Column, ...]
@@ -135,7 +138,7 @@ class Fields:
     def render_is_lossy(self, parsed: str, column: Column, made: str | None = None) -> str | None:
         """A condition: the column's field would lose something; None where it never can."""
         return render_is_lossy(
-            f"{parsed}.{quote(column.name)}", self.get_type(column), self.get_unit(column), self.text, made
+            f"{parsed}.{quote(column.name)}", self.get_type(column), self.get_unit(column), self.text or None, made
         )
 
     def render_is_null(self, parsed: str, column: Column) -> str:
@@ -150,7 +153,9 @@ class Fields:
         """A condition: a text in the object at `parsed` may not be what was written; None where there are no texts."""
         whole = Struct(tuple((c.name, t) for c, t in self._list_types()))
         long, fraction = render_is_reprinted(parsed, whole), has_fraction(parsed, whole)
+        zero = has_zero(parsed, whole)
         unkept = [f"({fraction}) AND {self.text} RLIKE {render_literal(UNKEPT)}"] if fraction else []
+        unkept += [f"({zero}) AND {self.text} RLIKE {render_literal(NEGATIVE_ZERO_PATTERN)}"] if zero else []
         # by the text alone: Spark looks at each number of the row for half as much again as decoding costs
         too_large = [render_may_overflow(self.text)] if has_binary_fraction(whole) else []
         return " OR ".join([*([long] if long else []), *unkept, *too_large]) or None
@@ -163,19 +168,16 @@ class Fields:
         """`WHEN … THEN …` for each field that is in the object `text` and could not be parsed, where `when` holds."""
         cases = []
         for column in self.columns:
-            there = f"get_json_object({text}, {render_literal(f'$[{_format_path_step(column)}]')}) IS NOT NULL"
-            told = render_literal(f"the key field {column.name} is not a {column.type}")
-            cases.append(f"WHEN {when} AND {self.render_is_null(parsed, column)} AND {there} THEN {told}")
+            reason = render_literal(f"the key field {column.name} is not a {column.type}")
+            there = _render_is_there(text, "$", column)
+            cases.append(f"WHEN {when} AND {self.render_is_null(parsed, column)} AND {there} THEN {reason}")
         return " ".join(cases)
 
     def render_misfits(self, text: str, parsed: str, paths: tuple[str, ...]) -> str:
         """SQL text: the names of fields that hold something and could not be parsed; only for records known bad."""
         cases = []
         for column, data_type in self._list_types():
-            there = " OR ".join(
-                f"get_json_object({text}, {render_literal(f'{path}[{_format_path_step(column)}]')}) IS NOT NULL"
-                for path in paths
-            )
+            there = " OR ".join(_render_is_there(text, path, column) for path in paths)
             cases.append(
                 f"CASE WHEN {render_is_null(f'{parsed}.{quote(column.name)}', data_type)} AND ({there}) "
                 f"THEN {render_literal(column.name)} END"
@@ -183,8 +185,10 @@ class Fields:
         return f"concat_ws(', ', {', '.join(cases)})"
 
 
-def _format_path_step(column: Column) -> str:
-    return "'" + column.name.replace("'", "\\'") + "'"
+def _render_is_there(text: str, path: str, column: Column) -> str:
+    """A condition: the object at `path` of the JSON `text` has something in the column's field."""
+    step = "'" + column.name.replace("'", "\\'") + "'"
+    return f"get_json_object({text}, {render_literal(f'{path}[{step}]')}) IS NOT NULL"
 
 
 def render_from_json(text: str, fields: str) -> str:

@@ -7,15 +7,20 @@ that holds what may be such a print is read again.
 
 from collections.abc import Callable
 
-from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type, has_leaf, replace_leaves
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.as_written import render_is_infinite
-from tidegate_spark.fields.lossless import VariantDecimal, format_type
+from tidegate_spark.fields.lossless import VariantDecimal
 
+BINARY_FRACTIONS = ("FLOAT", "DOUBLE")
+MARKED_NUMBERS = (*BINARY_FRACTIONS, "INT", "BIGINT")  # what may be written so that it is marked: 1.5, or -0
 NUMBER_MARK = "\x16"
 _STRING_PATTERN = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|' + r"'[^'\\]*+(?:\\.[^'\\]*+)*+'"
-_INTEGER_PATTERN = r"-?[0-9]++(?![0-9.eE])|-(?![0-9])"
+# zero with a sign is printed without it, as other integers are not
+NEGATIVE_ZERO = r"-0(?![0-9.eE])"
+_INTEGER_PATTERN = rf"(?!{NEGATIVE_ZERO})-?[0-9]++(?![0-9.eE])|-(?![0-9])"
+NEGATIVE_ZERO_PATTERN = rf"[:,\[\s]{NEGATIVE_ZERO}"
 _BEFORE_NUMBER_PATTERN = rf"\G([^\"'0-9-]*+(?:(?:{_STRING_PATTERN}|{_INTEGER_PATTERN})[^\"'0-9-]*+)*+)"
 _BEFORE_ANY_NUMBER_PATTERN = rf"\G([^\"'0-9-]*+(?:(?:{_STRING_PATTERN}|-(?![0-9]))[^\"'0-9-]*+)*+)"
 NUMBER_PATTERN = r"-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
@@ -69,9 +74,22 @@ def has_fraction(expr: str, data_type: DataType) -> str | None:
             return f"{expr} IS NOT NULL" if has_fraction("e", inner) else None
 
 
+def has_zero(expr: str, data_type: DataType) -> str | None:
+    """A condition: `expr` is a text that may be a zero, or an object or a list with one; None where it never is."""
+    match data_type:
+        case Primitive(name):
+            is_text = name == "STRING" and not data_type.lenient
+            return f"({expr} = '0' OR {expr} LIKE '{{%' OR {expr} LIKE '[%')" if is_text else None
+        case Struct(fields):
+            parts = [has_zero(f"{expr}.{quote(name)}", inner) for name, inner in fields]
+            return " OR ".join(f"coalesce({part}, false)" for part in parts if part) or None
+        case Array(inner) | Map(_, inner):
+            return f"{expr} IS NOT NULL" if has_zero("e", inner) else None
+
+
 def has_binary_fraction(data_type: DataType) -> bool:
     """Whether the type is, or holds, a FLOAT or a DOUBLE."""
-    return _render_any_number("", data_type, lambda *_: "true") is not None
+    return has_leaf(data_type, lambda leaf: leaf.name in BINARY_FRACTIONS and not leaf.lenient)
 
 
 def render_has_overflow(expr: str, data_type: DataType) -> str | None:
@@ -84,7 +102,7 @@ def render_has_overflow(expr: str, data_type: DataType) -> str | None:
 def _render_any_number(expr: str, data_type: DataType, judge: Callable[[str, str], str]) -> str | None:
     match data_type:
         case Primitive(name):
-            return judge(expr, name) if name in ("FLOAT", "DOUBLE") and not data_type.lenient else None
+            return judge(expr, name) if name in BINARY_FRACTIONS and not data_type.lenient else None
         case Array(element):
             found = _render_any_number("e", element, judge)
             return f"exists({expr}, e -> coalesce({found}, false))" if found else None
@@ -119,17 +137,7 @@ def render_unmarked_text(text: str) -> str:
 
 def to_marked_type(data_type: DataType) -> DataType:
     """What a marked text is parsed with, instead of `data_type`."""
-    match data_type:
-        case Primitive("FLOAT" | "DOUBLE"):
-            return Primitive("STRING")
-        case Array(element):
-            return Array(to_marked_type(element))
-        case Map(key, value):
-            return Map(key, to_marked_type(value))
-        case Struct(fields):
-            return Struct(tuple((name, to_marked_type(inner)) for name, inner in fields))
-        case _:
-            return data_type
+    return replace_leaves(data_type, lambda leaf: Primitive("STRING") if leaf.name in MARKED_NUMBERS else leaf)
 
 
 def render_unmarked_value(expr: str, data_type: DataType) -> str:
@@ -151,7 +159,7 @@ def render_unmarked_value(expr: str, data_type: DataType) -> str:
 def _render_unmarked_leaf(expr: str, name: str) -> str:
     if name == "STRING":
         return _render_unmarked_string(expr)
-    if name in ("FLOAT", "DOUBLE"):
+    if name in MARKED_NUMBERS:
         return _render_number(expr, name)
     if name == "VARIANT":
         text = f"try_variant_get({expr}, '$', 'STRING')"
@@ -166,7 +174,7 @@ def _render_unmarked_leaf(expr: str, name: str) -> str:
 
 
 def _render_number(expr: str, name: str) -> str:
-    """A FLOAT or DOUBLE of the text that `to_marked_type` makes of it."""
+    """A number of the text that `to_marked_type` makes of it."""
     return f"""try_cast(translate({expr}, '{NUMBER_MARK}"', '') AS {name})"""
 
 

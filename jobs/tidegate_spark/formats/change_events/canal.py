@@ -1,17 +1,27 @@
 """canal-json: several rows per message, every value as text; changes of a schema are ignored."""
 
+from dataclasses import replace
+
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_timestamp
-from tidegate_spark.fields.json.objects import Fields, ReadingRules, render_from_json, render_object
+from tidegate_spark.fields.json.as_written import render_is_changed
+from tidegate_spark.fields.json.objects import (
+    Fields,
+    ReadingRules,
+    render_exact_from_json,
+    render_from_json,
+    render_object,
+)
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
-from tidegate_spark.formats.change_events.debezium_json import ignores_truncate
+from tidegate_spark.formats.change_events.row_messages import decode_rows, list_all_columns, render_lacking_cases
+from tidegate_spark.formats.change_events.truncates import render_truncate_reason
 from tidegate_spark.formats.decoded import DecodedValue
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names, render_unreadable_cases
-from tidegate_spark.formats.row_messages import decode_rows, list_all_columns, render_lacking_cases
+from tidegate_spark.formats.metadata import render_is_unkept
 
 OPERATIONS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
 METADATA = {
@@ -22,7 +32,22 @@ METADATA = {
     "ingestion-timestamp": render_timestamp("e.ts", "millis", "TIMESTAMP"),
     "event-timestamp": render_timestamp("e.es", "millis", "TIMESTAMP"),
 }
+# a number with a fraction is no BIGINT, and nothing stands in the message that was read then
+UNKEPT = {
+    word: render_is_unkept(
+        f"coalesce(CAST(e.{name} AS STRING), get_json_object(value_text, '$.{name}'))", METADATA[word]
+    )
+    for word, name in (("ingestion-timestamp", "ts"), ("event-timestamp", "es"))
+}
 ROW_TEXT = "get_json_object(value_text, '$.data[0]')"  # all rows of a message have the same columns
+ROW_NAMES = (
+    "transform(from_json(get_json_object(value_text, '$.data'), 'ARRAY<MAP<STRING, STRING>>'), "
+    "d -> array_sort(map_keys(d)))"
+)
+ROWS_DIFFER = f"size(datas) > 1 AND coalesce(size(array_distinct({ROW_NAMES})) > 1, true)"
+# a number with a point, an exponent, or a sign before zero, that stands in no quotes
+BARE_NUMBER_PATTERN = r"[:,\[\s](?:-0|-?[0-9]++(?:[.][0-9]++(?:[eE][+-]?[0-9]++)?|[eE][+-]?[0-9]++))[\s,\]}]"
+IS_TRUNCATE = "coalesce(e.type = 'TRUNCATE', false)"
 LATIN = r"\A[\x00-\xff]*\z"
 METADATA_FIELDS = {
     "database": "database: STRING",
@@ -50,14 +75,25 @@ class TextFields(Fields):
     def render_is_lossy(self, parsed: str, column: Column, made: str | None = None) -> str | None:
         """See `Fields`."""
         text = f"{parsed}.{quote(column.name)}"
+        changed = f"({text} IS NOT NULL AND ({render_is_changed(text, 'STRING', self.text)}))"
         if _is_bytes(column):
-            return f"({text} IS NOT NULL AND NOT {text} RLIKE {render_literal(LATIN)})"
+            return f"({text} IS NOT NULL AND NOT {text} RLIKE {render_literal(LATIN)} OR {changed})"
+        if column.type.upper() == "STRING":
+            return changed
         truncates = isinstance(self.units, ReadingRules) and column.name.casefold() in self.units.truncated
         return render_is_lossy(text, column.type, truncates=truncates)
 
     def render_is_null(self, parsed: str, column: Column) -> str:
         """See `Fields`."""
         return f"{parsed}.{quote(column.name)} IS NULL"
+
+
+def _render_parsed_message(text: str, inside: str) -> str:
+    """The message; one with numbers that Spark prints anew, which Canal itself does not write, as it is written."""
+    has_number = f"{text} RLIKE {render_literal(BARE_NUMBER_PATTERN)}"
+    return (
+        f"CASE WHEN {has_number} THEN {render_exact_from_json(text, inside)} ELSE {render_from_json(text, inside)} END"
+    )
 
 
 def _is_bytes(column: Column) -> bool:
@@ -79,10 +115,9 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f", {sql}" for word, sql in METADATA_FIELDS.items() if f"value.{word}" in table.metadata.values()
     )
     inside = f"type: STRING, isDdl: BOOLEAN, data: ARRAY<{fields.text_struct}>{old}{metadata}"
-    parsed = records.selectExpr("*", f"{render_from_json('value_text', inside)} AS j")
+    parsed = records.selectExpr("*", f"{_render_parsed_message('value_text', inside)} AS j")
     events = parsed.selectExpr("*", f"{render_object('j')} AS e")
     cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPERATIONS.items())
-    truncated = render_literal("the source table was truncated: empty the table too, then set value.truncate: ignore")
     read = events.selectExpr(
         "*",
         f"CASE WHEN NOT coalesce(e.isDdl, false) THEN CASE e.type {cases} END END AS event_op",
@@ -91,9 +126,11 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     ).selectExpr(
         "*",
         f"CASE WHEN value IS NULL THEN NULL {render_unreadable_cases('j', render_literal('data'))} "
-        f"WHEN e.type = 'TRUNCATE' THEN {'NULL' if ignores_truncate(table) else truncated} WHEN e.isDdl THEN NULL "
+        f"WHEN {IS_TRUNCATE} THEN {render_truncate_reason(table)} WHEN e.isDdl THEN NULL "
         "WHEN event_op IS NULL THEN concat('the message has an unknown type=', coalesce(e.type, 'none')) "
         "WHEN coalesce(size(datas), 0) < 1 THEN concat('the message has no data: type=', e.type) "
+        "WHEN exists(datas, d -> d IS NULL) THEN concat('the message has null in place of a row: type=', e.type) "
+        f"WHEN {ROWS_DIFFER} THEN concat('the rows of the message do not have the same columns: type=', e.type) "
         f"{render_lacking_cases(ROW_TEXT, 'get(datas, 0)', fields, keys)} END AS own_reason",
     )
-    return decode_rows(read, table, (fields, keys), METADATA)
+    return replace(decode_rows(read, table, (fields, keys), METADATA, IS_TRUNCATE), unkept=UNKEPT)

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
+from tidegate.formats.registry import SOURCE_TYPES
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.avro import collect_named_types, is_record, list_branches, resolve_name
-from tidegate.spec.record_metadata import SOURCE_TYPES
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_timestamp
@@ -20,6 +20,7 @@ from tidegate_spark.formats.avro import (
     render_values,
 )
 from tidegate_spark.formats.change_events.debezium_json import (
+    IS_TRUNCATE,
     KEY_PRESENCE,
     render_change,
     render_old_key,
@@ -27,6 +28,7 @@ from tidegate_spark.formats.change_events.debezium_json import (
 )
 from tidegate_spark.formats.decoded import DecodedValue
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
+from tidegate_spark.formats.metadata import render_is_unkept
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
@@ -47,7 +49,9 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         located_rows,
         moved=_render_old_key_of_row(table, fields),
         key_there=KEY_PRESENCE,
+        truncated=IS_TRUNCATE if table.value.applies_truncates else None,
         metadata=_render_metadata(schema),
+        unkept=_render_unkept(schema),
         before=render_values("a.before", table.value_columns, fields),
     )
 
@@ -64,12 +68,31 @@ def _render_old_key_of_row(table: StageTable, fields: AvroFields) -> str | None:
     return render_old_key([(c.name, old[c.name], new[c.name], "false") for c in keys], "a.before", table)
 
 
-def _render_metadata(schema: dict[str, Any]) -> dict[str, str]:
-    """What the event tells about itself, as far as its schema has the fields."""
+def _render_unkept(schema: dict[str, Any]) -> dict[str, str]:
+    """A condition for each word whose field is there and whose column's type cannot hold it."""
+    rendered, there = _render_metadata(schema), _find_source_fields(schema)
+    words = {"source.timestamp": (there.get("ts_ms"), "TIMESTAMP")}
+    words |= {f"source.{name}": (there.get(name), kind) for name, kind in SOURCE_TYPES.items()}
+    if "ts_ms" in get_field_schemas(schema):
+        words["ingestion-timestamp"] = ("a.ts_ms", "TIMESTAMP")
+    return {
+        word: render_is_unkept(f"CAST({sql} AS STRING)", rendered[word], kind)
+        for word, (sql, kind) in words.items()
+        if sql is not None
+    }
+
+
+def _find_source_fields(schema: dict[str, Any]) -> dict[str, str]:
+    """SQL of each field of `source` by its name."""
     names, fields = collect_named_types(schema), get_field_schemas(schema)
     sources = [resolve_name(branch, names) for branch in list_branches(fields.get("source", []))]
     inner = {name for node in sources if is_record(node) for name in get_field_schemas(node)}
-    there = {name: f"a.source.{quote(name)}" for name in inner}
+    return {name: f"a.source.{quote(name)}" for name in inner}
+
+
+def _render_metadata(schema: dict[str, Any]) -> dict[str, str]:
+    """What the event tells about itself, as far as its schema has the fields."""
+    fields, there = get_field_schemas(schema), _find_source_fields(schema)
     tables = [there[name] for name in ("table", "collection") if name in there]
     pairs = ", ".join(f"{render_literal(name)}, CAST({sql} AS STRING)" for name, sql in sorted(there.items()))
     properties = f"CASE WHEN a.source IS NOT NULL THEN map_filter(map({pairs}), (k, v) -> v IS NOT NULL) END"

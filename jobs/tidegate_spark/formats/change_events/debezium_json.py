@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
+from tidegate.formats.registry import SOURCE_TYPES
 from tidegate.jobs.stage_job import StageTable
-from tidegate.spec.record_metadata import SOURCE_TYPES
+from tidegate.schema.column import Column
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_timestamp
@@ -12,7 +13,9 @@ from tidegate_spark.fields.json.connect import ConnectFields
 from tidegate_spark.fields.json.mongodb import render_has_text_row, unwrap_documents
 from tidegate_spark.fields.json.objects import CORRUPT_COLUMN, Fields, read_objects, render_object
 from tidegate_spark.fields.json.presence import render_no_column_case, render_respelled_case
-from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, ROW, UPSERT, DecodedValue
+from tidegate_spark.fields.lossless import render_has_key_twice
+from tidegate_spark.formats.change_events.truncates import render_truncate_case, render_truncate_reason
+from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, ROW, TRUNCATE, UPSERT, DecodedValue
 from tidegate_spark.formats.json import (
     get_units,
     list_key_fields,
@@ -22,9 +25,12 @@ from tidegate_spark.formats.json import (
     render_key_reason,
     render_unreadable_cases,
 )
+from tidegate_spark.formats.metadata import render_is_unkept
 
 NO_DOCUMENT_REASON = "before or after is a text, and not one JSON object"
-UPSERT_OPERATIONS, TRUNCATE = ("c", "r", "u"), "t"
+SOURCE_COLUMN = Column("source", "MAP<STRING, STRING>")
+UPSERT_OPERATIONS = ("c", "r", "u")
+IS_TRUNCATE = f"coalesce(event_op = '{TRUNCATE}', false)"
 KEY_PRESENCE = (
     f"kv IS NOT NULL OR event_op = '{TRUNCATE}'"  # a truncate has no key, and that is not what is wrong with it
 )
@@ -38,8 +44,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     records = unwrap_documents(records, table)
     event = f"after: {fields.text_struct}, op: STRING{metadata}"
     both = f"{event}, schema: {fields.event_schema}, payload: STRUCT<{event}>"
-    places = [(fields, ".after"), (fields, ".payload.after")]
-    parsed = read_objects(_add_key_of_value(records, keys, table), "j", both, places)
+    parsed = read_objects(_add_key_of_value(records, keys, table), "j", both, _list_places(fields, metadata))
     row_schema = "get(filter(e.schema.fields, f -> f.field = 'after'), 0).fields"
     events = parsed.selectExpr("*", f"{render_object('j')} AS e").selectExpr(
         "*",
@@ -64,12 +69,20 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         columns=tuple(fields.render_values("row")),
         reason=fields.render_reason("row", "the value", ROW),
         key=keys.render_struct("kv"),
-        # a truncate has no row
         key_reason=f"CASE WHEN kv IS NOT NULL THEN {render_key_reason(keys, 'kv', KEY_ROW_TEXT)} END",
         key_there=KEY_PRESENCE,
         metadata=METADATA,
         moved=_render_old_key_of_row(keys, table),
+        truncated=IS_TRUNCATE if table.value.applies_truncates else None,
+        unkept=UNKEPT,
     )
+
+
+def _list_places(fields: Fields, metadata: str) -> list[tuple[Fields, str]]:
+    """Where an event holds what is read as it is written: the row, and what is asked of its source."""
+    sources = Fields((SOURCE_COLUMN,))
+    rows = [(fields, ".after"), (fields, ".payload.after")]
+    return [*rows, (sources, ""), (sources, ".payload")] if "source: " in metadata else rows
 
 
 def _render_old_key_of_row(keys: Fields, table: StageTable) -> str | None:
@@ -113,20 +126,28 @@ METADATA = {
     "op": "event_op",
     **{f"source.{name}": f"try_cast(event_source['{name}'] AS {kind})" for name, kind in SOURCE_TYPES.items()},
 }
+UNKEPT = {
+    "ingestion-timestamp": render_is_unkept("event_ts_ms", METADATA["ingestion-timestamp"]),
+    "source.timestamp": render_is_unkept("event_source['ts_ms']", METADATA["source.timestamp"]),
+    "source.properties": f"coalesce({render_has_key_twice('event_source')}, false)",
+    **{
+        f"source.{name}": render_is_unkept(f"event_source['{name}']", METADATA[f"source.{name}"], kind)
+        for name, kind in SOURCE_TYPES.items()
+    },
+}
 
 
 def _render_source_fields(table: StageTable) -> str:
     """What of the event's own fields the metadata columns need: nothing is parsed for nobody."""
     words = {key.removeprefix("value.") for key in table.metadata.values() if key.startswith("value.")}
-    source = ", source: MAP<STRING, STRING>" if any(key.startswith("source.") for key in words) else ""
+    source = f", source: {SOURCE_COLUMN.type}" if any(key.startswith("source.") for key in words) else ""
     return source + (", ts_ms: BIGINT" if "ingestion-timestamp" in words else "")
 
 
 def render_change(table: StageTable) -> str:
-    """What a record does to its row: see `get_tombstone_change`; a truncate that is to be ignored is nothing."""
-    nothing = f"WHEN event_op = '{TRUNCATE}' THEN '{NO_CHANGE}'" if ignores_truncate(table) else ""
+    """What a record does to its row: see `get_tombstone_change`."""
     return (
-        f"CASE WHEN value IS NULL THEN '{get_tombstone_change(table)}' {nothing} "
+        f"CASE WHEN value IS NULL THEN '{get_tombstone_change(table)}' {render_truncate_case(IS_TRUNCATE, table)} "
         f"ELSE coalesce(event_op, '{UPSERT}') END"
     )
 
@@ -137,21 +158,13 @@ def get_tombstone_change(table: StageTable) -> str:
     return NO_CHANGE if table.key.from_value else DELETE
 
 
-def ignores_truncate(table: StageTable) -> bool:
-    """Whether a truncate of the source table is known to be handled by hand."""
-    return table.value.options.get("truncate") == "ignore"
-
-
 def render_unknown_event_cases(row: str, table: StageTable) -> str:
     """`WHEN … THEN …` for an event whose `event_op` is missing or unknown, or that has no row."""
     operations = ", ".join(f"'{op}'" for op in (*UPSERT_OPERATIONS, DELETE, TRUNCATE))
-    truncated = render_literal(
-        "the source table was truncated (op=t): empty the table too, then set value.truncate: ignore"
-    )
     return (
         "WHEN event_op IS NULL THEN 'the change event has no op' "
         f"WHEN event_op NOT IN ({operations}) THEN concat('the change event has an unknown op=', event_op) "
-        f"WHEN event_op = '{TRUNCATE}' THEN {'NULL' if ignores_truncate(table) else truncated} "
+        f"WHEN {IS_TRUNCATE} THEN {render_truncate_reason(table, ' (op=t)')} "
         f"WHEN event_op <> '{DELETE}' AND {row} IS NULL THEN concat('the change event has no after: op=', event_op)"
     )
 

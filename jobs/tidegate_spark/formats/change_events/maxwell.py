@@ -1,13 +1,16 @@
 """maxwell-json: one row change per message, values as JSON; changes of a schema are ignored."""
 
+from dataclasses import replace
+
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
 
 from tidegate_spark.fields.avro import render_timestamp
 from tidegate_spark.fields.json.objects import Fields, read_objects, render_object
+from tidegate_spark.formats.change_events.row_messages import decode_rows, list_all_columns, render_lacking_cases
 from tidegate_spark.formats.decoded import DecodedValue
 from tidegate_spark.formats.json import get_units, list_key_fields, render_unreadable_cases
-from tidegate_spark.formats.row_messages import decode_rows, list_all_columns, render_lacking_cases
+from tidegate_spark.formats.metadata import render_is_unkept
 
 OPERATIONS = {"insert": "c", "bootstrap-insert": "r", "update": "u", "delete": "d"}
 IGNORED_TYPES = ("bootstrap-start", "bootstrap-complete", "heartbeat")
@@ -51,4 +54,5 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "WHEN event_op IS NOT NULL AND datas IS NULL THEN concat('the message has no data: type=', e.type) "
         f"{render_lacking_cases(ROW_TEXT, 'e.data', fields, keys)} END AS own_reason",
     )
-    return decode_rows(read, table, (fields, keys), METADATA)
+    unkept = {"ingestion-timestamp": render_is_unkept("e.ts", METADATA["ingestion-timestamp"])}
+    return replace(decode_rows(read, table, (fields, keys), METADATA), unkept=unkept)

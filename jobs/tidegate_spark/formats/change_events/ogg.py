@@ -9,23 +9,27 @@ from tidegate.schema.data_types import Primitive
 from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.json.objects import Fields, read_objects, render_object
-from tidegate_spark.fields.lossless import render_text_conversion
-from tidegate_spark.formats.change_events.debezium_json import ignores_truncate
-from tidegate_spark.formats.decoded import DELETE, DecodedValue
-from tidegate_spark.formats.json import get_units, list_key_fields, render_unreadable_cases
-from tidegate_spark.formats.row_messages import (
+from tidegate_spark.fields.lossless import render_is_text_lossy, render_text_conversion
+from tidegate_spark.formats.change_events.row_messages import (
     UPDATE,
     decode_rows,
     list_all_columns,
     render_keys_differ,
     render_lacking_cases,
 )
+from tidegate_spark.formats.change_events.truncates import render_truncate_reason
+from tidegate_spark.formats.decoded import DELETE, DecodedValue
+from tidegate_spark.formats.json import get_units, list_key_fields, render_unreadable_cases
 
 OPERATIONS, TRUNCATE = {"I": "c", "U": UPDATE, "D": DELETE}, "T"
 AFTER_TEXT, BEFORE_TEXT = "get_json_object(value_text, '$.after')", "get_json_object(value_text, '$.before')"
 ROW_TEXT = f"CASE WHEN e.op_type = 'D' THEN {BEFORE_TEXT} ELSE {AFTER_TEXT} END"
+POSITION_TYPE = Primitive("DECIMAL(38,0)")
 POSITION = "try_cast(e.pos AS DECIMAL(38,0))"
-POSITION_CASE = f"WHEN {POSITION} IS NULL THEN 'the operation has no pos that is a number'"
+POSITION_CASE = (
+    f"WHEN {POSITION} IS NULL OR {render_is_text_lossy('e.pos', POSITION_TYPE, None)} "
+    "THEN 'the operation has no pos that is a number'"
+)
 TIMESTAMP_TYPE = Primitive("TIMESTAMP")
 METADATA = {
     "op": "e.op_type",
@@ -75,7 +79,19 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"{_render_required_cases(table, fields)} {_render_condition_cases(table)} END AS own_reason",
     )
     absent = {c.name: _render_is_absent(c.name) for c in fields.columns}
-    return replace(decode_rows(read, table, (fields, keys), METADATA), absent=absent)
+    decoded = decode_rows(read, table, (fields, keys), METADATA, f"coalesce(e.op_type = '{TRUNCATE}', false)")
+    return replace(decoded, absent=absent, unkept=_render_unkept(table))
+
+
+def _render_unkept(table: StageTable) -> dict[str, str]:
+    """A condition for each of the operation's times that its column would cut, or that is none."""
+    texts = {"ingestion-timestamp": "e.current_ts", "event-timestamp": "e.op_ts"}
+    columns = {word.removeprefix("value."): name for name, word in table.metadata.items()}
+    leaves = {w: replace(TIMESTAMP_TYPE, truncated=table.value.truncates(columns[w])) for w in texts if w in columns}
+    return {
+        word: f"({texts[word]} IS NOT NULL AND ({render_is_text_lossy(texts[word], leaf, None)}))"
+        for word, leaf in leaves.items()
+    }
 
 
 def _render_is_absent(name: str) -> str:
@@ -84,10 +100,9 @@ def _render_is_absent(name: str) -> str:
 
 
 def _render_unknown_cases(table: StageTable) -> str:
-    truncated = render_literal("the source table was truncated: empty the table too, then set value.truncate: ignore")
     return (
         "WHEN e.op_type IS NULL THEN 'the operation has no op_type' "
-        f"WHEN e.op_type = '{TRUNCATE}' THEN {'NULL' if ignores_truncate(table) else truncated} "
+        f"WHEN e.op_type = '{TRUNCATE}' THEN {render_truncate_reason(table)} "
         "WHEN event_op IS NULL THEN concat('the operation has an unknown op_type=', e.op_type) "
         "WHEN data IS NULL AND e.op_type = 'D' THEN 'the operation has no before: op_type=D' "
         "WHEN data IS NULL THEN concat('the operation has no after: op_type=', e.op_type)"

@@ -13,6 +13,7 @@ from typing import Any
 from tidegate.adapters.bigquery.table_layout import Partitioning, get_partition_unit
 from tidegate.adapters.bigquery.type_mapping import read_table_struct
 from tidegate.errors import GiveUp
+from tidegate.model.merge_input import MergeInput
 from tidegate.ports.sql import Sql
 from tidegate.schema.data_types import DataType, Primitive, Struct
 from tidegate.sql.googlesql import quote, render_constant
@@ -31,9 +32,9 @@ QueryRunner = Callable[[str], list[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class TableLayout:
-    """How a table that is there is laid out; `held` is what it holds, `clustered` its clustering columns."""
+    """How a table that is there is laid out; `schema` its own, `clustered` its clustering columns."""
 
-    held: Struct
+    schema: Struct
     partitioning: Partitioning | None = None
     clustered: tuple[str, ...] = ()
     needs_filter: bool = False
@@ -55,13 +56,11 @@ class TableLayout:
         """The Spark type of the column that says where a row lies."""
         if self.partitioning is None or self.partitioning.of_ingestion:
             return "TIMESTAMP"
-        kind = dict(self.held.fields)[self.held.named(self.partitioning.column) or ""]
+        kind = dict(self.schema.fields)[self.schema.named(self.partitioning.column) or ""]
         return kind.name if isinstance(kind, Primitive) else "TIMESTAMP"
 
 
-def compute_bounds(
-    layout: TableLayout, rows: QueryRunner, sql: Sql, positions: str, values: Mapping[str, Any]
-) -> Bounds:
+def compute_bounds(layout: TableLayout, rows: QueryRunner, sql: Sql, positions: str, values: MergeInput) -> Bounds:
     """What bounds a merge that is filled with `values`; `rows` runs a query. Tables without a layout cost nothing."""
     leaves, partition = list(_iterate_bounded_leaves(layout, values)), layout.partitioning
     if partition is None and not leaves:
@@ -101,7 +100,7 @@ class RowPartition:
     partition: str
 
 
-def _find_row_partition(partition: Partitioning, layout: TableLayout, values: Mapping[str, Any]) -> RowPartition | None:
+def _find_row_partition(partition: Partitioning, layout: TableLayout, values: MergeInput) -> RowPartition | None:
     """None where staged rows do not tell it: they arrive in the partition of the moment, or in that of no value."""
     if partition.of_ingestion:
         unit, column = get_partition_unit(values["layout"]), "_tidegate_partition_time"
@@ -112,7 +111,7 @@ def _find_row_partition(partition: Partitioning, layout: TableLayout, values: Ma
     return RowPartition(partition.column, partition.render_partition_start(layout.partition_type))
 
 
-def _is_partition_stable(partition: Partitioning, values: Mapping[str, Any], stats: Mapping[str, Any]) -> bool:
+def _is_partition_stable(partition: Partitioning, values: MergeInput, stats: Mapping[str, Any]) -> bool:
     """Whether the rows of the batch's keys lie where its own rows will, if they are there."""
     if (partition.column,) in [tuple(leaf) for leaf in values["leaves"]]:
         return True
@@ -155,9 +154,9 @@ def _split_into_parts(
     return tuple([build_part(chunk, outside=False) for chunk in chunks] + rest)
 
 
-def _iterate_bounded_leaves(layout: TableLayout, values: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
+def _iterate_bounded_leaves(layout: TableLayout, values: MergeInput) -> Iterable[tuple[str, ...]]:
     """Leaves of the key by which blocks can be skipped: columns that the table is clustered by, of types in order."""
-    types = dict(layout.held.fields)
+    types = dict(layout.schema.fields)
     for leaf in values.get("leaves", ()):
         kind: DataType | None = types.get(leaf[0])
         is_ordered = isinstance(kind, Primitive) and (kind.name in _ORDERED_TYPES or kind.decimal is not None)
@@ -188,7 +187,7 @@ def _build_bound(layout: TableLayout, partition: Partitioning, spans: Iterable[A
     if outside and partition.numbers is not None:
         beyond = [(MIN_INT64, partition.numbers.start - 1), (partition.numbers.stop, MAX_INT64)]
     ranges = tuple((render_constant(first) or "", render_constant(last) or "") for first, last in [*spans, *beyond])
-    return Bound((layout.held.named(partition.column) or partition.column,), ranges, bool(outside))
+    return Bound((layout.schema.named(partition.column) or partition.column,), ranges, bool(outside))
 
 
 def _build_full_bound(layout: TableLayout, partition: Partitioning) -> Bound:
@@ -200,7 +199,7 @@ def _build_full_bound(layout: TableLayout, partition: Partitioning) -> Bound:
     elif layout.partition_type != "DATE":
         zone = UTC if layout.partition_type == "TIMESTAMP" else None
         first, last = datetime.min.replace(tzinfo=zone), datetime.max.replace(tzinfo=zone)
-    column = layout.held.named(partition.column) or partition.column
+    column = layout.schema.named(partition.column) or partition.column
     return Bound((column,), ((render_constant(first) or "", render_constant(last) or ""),), nulls=True)
 
 

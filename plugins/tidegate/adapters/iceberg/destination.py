@@ -1,14 +1,18 @@
 """Apache Iceberg as a destination, through PyIceberg."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from tidegate.adapters.iceberg.catalog_conf import resolve_catalog_properties
 from tidegate.adapters.iceberg.ports.commits import IcebergCommits
 from tidegate.adapters.iceberg.ports.dead_letters import IcebergDeadLetters
 from tidegate.adapters.iceberg.ports.history import IcebergHistory
 from tidegate.adapters.iceberg.ports.staging import IcebergStaging
 from tidegate.adapters.iceberg.ports.tables import IcebergTables
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.open_clients import OpenClients
+from tidegate.connections import Resolve
 from tidegate.ports.destination import Destination
+from tidegate.spec.catalog import Catalog
 
 
 def build_iceberg_destination(catalogs: Catalogs, branches: Mapping[str, str] | None = None) -> Destination:
@@ -20,3 +24,11 @@ def build_iceberg_destination(catalogs: Catalogs, branches: Mapping[str, str] | 
         dead_letters=IcebergDeadLetters(catalogs, branches),
         history=IcebergHistory(catalogs, branches),
     )
+
+
+def open_catalogs(catalogs: Iterable[Catalog], resolve: Resolve, clients: OpenClients | None = None) -> Catalogs:
+    """These catalogs with the logins of their connections; each is connected to at its first use."""
+    selected = list(catalogs)
+    connections = {catalog.name: catalog.connection for catalog in selected}
+    properties = {catalog.name: resolve_catalog_properties(catalog, resolve) for catalog in selected}
+    return Catalogs(properties, connections, clients)

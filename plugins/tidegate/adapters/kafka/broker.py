@@ -7,14 +7,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-from confluent_kafka import (
-    Consumer,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from tidegate.adapters.kafka.authorization import REQUIRED_RIGHTS, explain_refusal, read_committed, read_group_retention
@@ -23,6 +16,7 @@ from tidegate.adapters.kafka.errors import check_read_back, translate_kafka_erro
 from tidegate.adapters.kafka.key_sample import SMALL_FETCH_SETTINGS, sample_keys
 from tidegate.adapters.kafka.leader_epochs import ONE_RECORD, find_epochs
 from tidegate.adapters.kafka.topics import create_topic, read_last_timestamps, read_retentions, send_records
+from tidegate.adapters.server_probe import Server, require_server
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.model.leader_epochs import Epochs
@@ -45,12 +39,13 @@ ISOLATION = {
 
 
 class KafkaBroker:
-    """Implements the port `Broker`. `settings` are librdkafka's, secrets included."""
+    """Implements the port `Broker`. `settings` are librdkafka's, secrets included; `place` is where they stand."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str], place: str = "") -> None:
         if not settings.get("bootstrap.servers"):
             raise GiveUp("bootstrap.servers is missing from the Kafka connection; add it to the connection's extra")
         self._servers = settings["bootstrap.servers"]
+        self._server = Server.from_list("Kafka", place, self._servers)
         self.settings = {"socket.timeout.ms": "20000", **settings}
         self._client: AdminClient | None = None
         self._refusal: GiveUp | None = None
@@ -60,7 +55,9 @@ class KafkaBroker:
     @property
     def _admin(self) -> AdminClient:
         if self._client is None:
-            self._client = AdminClient({**self.settings, "error_cb": self._record_refusal, "log_level": "0"})
+            client = AdminClient({**self.settings, "error_cb": self._record_refusal, "log_level": "0"})
+            require_server(self._server)  # the client would knock for half a minute
+            self._client = client
         return self._client
 
     def _record_refusal(self, error: KafkaError) -> None:
@@ -287,7 +284,10 @@ class KafkaBroker:
 
     def _translate_failure(self, what: str, failure: KafkaException) -> Exception:
         error: KafkaError = failure.args[0]
-        self._admin.poll(0)
+        if error.code() == KafkaError._INVALID_ARG:  # a setting is wrong, and no client was made
+            raise failure
+        if self._client is not None:
+            self._client.poll(0)
         if self._refusal is not None:
             return self._refusal
         if error.code() in UNKNOWN_TOPIC_CODES:

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from tidegate.adapters.kafka.authorization import REQUIRED_RIGHTS, explain_refusal
 from tidegate.adapters.kafka.broker import RETRY_PAUSE_SECONDS, TIMEOUT, KafkaBroker
 from tidegate.adapters.kafka.errors import translate_kafka_errors
+from tidegate.adapters.server_probe import Server, require_server
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
@@ -29,17 +30,20 @@ READER_SETTINGS = {
 
 
 class KafkaTopics:
-    """Implements the port `Topics`. `settings` are librdkafka's, secrets included."""
+    """Implements the port `Topics`. `settings` are librdkafka's, secrets included; `place` is where they stand."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str], place: str = "") -> None:
         self.settings = {"socket.timeout.ms": "20000", **settings}
-        self._broker = KafkaBroker(settings)
+        self._broker = KafkaBroker(settings, place)
+        self._server = Server.from_list("Kafka", place, settings["bootstrap.servers"])
         self._client: AdminClient | None = None
 
     @property
     def _admin(self) -> AdminClient:
         if self._client is None:
-            self._client = AdminClient({**self.settings, "log_level": "3"})
+            client = AdminClient({**self.settings, "log_level": "3"})
+            require_server(self._server)
+            self._client = client
         return self._client
 
     @translate_kafka_errors

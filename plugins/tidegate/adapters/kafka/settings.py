@@ -82,6 +82,11 @@ def _format_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def describe_kafka_place(kafka: str | Mapping[str, str]) -> str:
+    """Where the brokers' addresses stand, for messages."""
+    return f"connection={kafka}" if isinstance(kafka, str) else "kafka of the file"
+
+
 def to_java_settings(librdkafka: Mapping[str, str]) -> dict[str, str]:
     """The same settings for Kafka's Java client (no ``kafka.`` prefix). Names without a meaning there are dropped."""
     plain = {n: v for n, v in librdkafka.items() if n not in LIBRDKAFKA_ONLY and n not in CONVERTED}

@@ -5,7 +5,13 @@ from functools import cache
 from typing import Any
 from urllib.parse import quote
 
-from tidegate.adapters.schema_registry.client import MAX_RETRIES, TIMEOUT_SECONDS, Version, explain_status
+from tidegate.adapters.schema_registry.client import (
+    MAX_RETRIES,
+    TIMEOUT_SECONDS,
+    Version,
+    explain_status,
+    require_registry,
+)
 from tidegate.errors import ConfigurationError, RetryLater
 
 API_PATH = "/apis/registry/v"
@@ -35,6 +41,7 @@ class ApicurioRegistry:
 
     def _read_versions(self, subject: str) -> tuple[Version, ...]:
         """All versions of `artifact`, or of `group/artifact`, the newest last; disabled ones before the others."""
+        require_registry(self._name, self._settings)
         group, _, artifact = subject.rpartition("/")
         place = f"groups/{quote(group or 'default', safe='')}/artifacts/{quote(artifact, safe='')}/versions"
         versions: list[dict[str, Any]] = []

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from tidegate.adapters.server_probe import Server, require_server
 from tidegate.connections import Resolve, require_connection
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 
@@ -35,6 +36,7 @@ class Registry:
 
     def _read_versions(self, subject: str) -> tuple[Version, ...]:
         """All versions of a subject, the newest last; soft-deleted ones too, because their records are still there."""
+        require_registry(self._name, self._settings)
         import httpx
         from confluent_kafka.schema_registry import SchemaRegistryClient
         from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -71,6 +73,11 @@ class Registry:
                 version = client.get_version(reference.subject, reference.version, deleted=True, fmt=form)
                 texts[reference.name] = version.schema.schema_str
                 self._read_references(client, version.schema, texts, form)
+
+
+def require_registry(name: str, settings: Mapping[str, Any]) -> None:
+    """`RetryLater` where no server is there: the client would wait and try again for a minute."""
+    require_server(Server.from_uris("schema registry", f"registry={name}", str(settings.get("url", ""))))
 
 
 def explain_status(name: str, subject: str, status: int, message: str) -> Exception:

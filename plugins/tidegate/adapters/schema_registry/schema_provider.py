@@ -10,6 +10,7 @@ from tidegate.adapters.schema_registry.apicurio import ApicurioRegistry, is_apic
 from tidegate.adapters.schema_registry.client import Registry, Version, resolve_registry_settings
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
+from tidegate.formats.registry import get_format
 from tidegate.schema import json_schema
 from tidegate.schema.avro import (
     END_FIELD,
@@ -33,8 +34,7 @@ from tidegate.schema.protobuf import to_column_type
 from tidegate.schema.wire_format import OTHER_IDS, WIRE, lay_out
 from tidegate.spec.table import Table
 
-AVRO_FORMATS = ("avro", "debezium-avro")
-SCHEMA_FORMATS, REGISTRY_OPTION = (*AVRO_FORMATS, "protobuf"), "registry"
+REGISTRY_OPTION = "registry"
 # without loss; a time without a zone is one of UTC, as the session's is
 LOSSLESS_WIDENINGS = {("INT", "BIGINT"), ("FLOAT", "DOUBLE"), ("INT", "DOUBLE"), ("TIMESTAMP_NTZ", "TIMESTAMP")}
 
@@ -60,7 +60,8 @@ class RegistrySchemas:
     def describe_table(self, table: Table) -> Table:
         """See the port."""
         if not any(
-            part.format in SCHEMA_FORMATS or REGISTRY_OPTION in part.options for part in (table.key, table.value)
+            get_format(part.format).schema is not None or REGISTRY_OPTION in part.options
+            for part in (table.key, table.value)
         ):
             return table
         if table.name not in self._tables:
@@ -68,19 +69,19 @@ class RegistrySchemas:
         return self._tables[table.name]
 
     def _describe_value(self, table: Table) -> Table:
-        value = table.value
-        if value.format == "protobuf":
+        value, described = table.value, get_format(table.value.format)
+        if described.schema == "protobuf":
             options = self._read_protobuf_options(value.options, table, "value")
             columns = _choose_columns(table, "value", value.columns, _to_message_columns(options))
             return replace(table, value=replace(value, columns=columns, options=options))
-        if value.format == "json" and REGISTRY_OPTION in value.options:
+        if described.schema is None and REGISTRY_OPTION in value.options:
             options, schema_columns = self._read_json_options(value.options, table, "value", value.columns is None)
             return replace(table, value=replace(value, columns=value.columns or schema_columns, options=options))
-        if value.format not in AVRO_FORMATS:
+        if described.schema is None:
             return table
         options = self._read_avro_options(value.options, table, "value")
         schema = parse_schema(options["reader"])
-        row = find_row_type(schema) if value.format == "debezium-avro" else schema
+        row = find_row_type(schema) if described.is_change_event else schema
         names = {**collect_named_types(schema), **collect_named_types(row)}
         schema_columns = to_columns(row) if is_record(row) else ()
         if not schema_columns:
@@ -93,15 +94,15 @@ class RegistrySchemas:
         return replace(table, value=replace(value, columns=columns, options=options))
 
     def _describe_key(self, table: Table) -> Table:
-        key = table.key
-        if key.format == "json" and REGISTRY_OPTION in key.options and key.fields:
+        key, kind = table.key, get_format(table.key.format).schema
+        if kind is None and REGISTRY_OPTION in key.options and key.fields:
             options, schema_columns = self._read_json_options(key.options, table, "key", key.columns is None)
             return replace(table, key=replace(key, columns=key.columns or schema_columns, options=options))
-        if key.format not in ("avro", "protobuf") or not key.fields:
+        if kind is None or not key.fields:
             return table
         bare: tuple[Column, ...] = ()
         numbers: set[str] = set()
-        if key.format == "protobuf":
+        if kind == "protobuf":
             options = self._read_protobuf_options(key.options, table, "key")
             schema_columns = _to_message_columns(options)
         else:

@@ -5,20 +5,26 @@ import sys
 from collections.abc import Mapping
 
 from tidegate.adapters.port_errors import to_unexpected_error
+from tidegate.adapters.server_probe import Server, find_refusal, require_server
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_module, get_verb
 from tidegate.errors import RetryLater, TidegateError
 from tidegate.jobs.job import Job
 
 
 class ConnectEngine:
-    """Implements the port `Engine`. `conf` may hold secrets and goes into the session, nowhere else."""
+    """Implements the port `Engine`. `conf` may hold secrets and goes into the session, nowhere else.
 
-    def __init__(self, remote: str, conf: Mapping[str, str]) -> None:
+    `place` is where the server's address stands, for messages.
+    """
+
+    def __init__(self, remote: str, conf: Mapping[str, str], place: str = "") -> None:
         self._remote = remote
         self._conf = conf
+        self._server = Server.from_uri("Spark", place, remote)
 
     def run(self, job: Job) -> None:
-        """Run the job; `RetryLater` when Spark fails, with Spark's own first line."""
+        """Run the job; `RetryLater` when Spark fails, with Spark's own first line, or when no server is there."""
+        require_server(self._server)
         if str(JOBS_FOLDER) not in sys.path:
             sys.path.append(str(JOBS_FOLDER))
         from pyspark.errors import PySparkException
@@ -26,22 +32,33 @@ class ConnectEngine:
         # by name and only here: the worker and the job code share no import, just the job's JSON
         sessions = importlib.import_module("tidegate_spark.session")
         work = importlib.import_module(get_module(job))
+        retries = importlib.import_module("tidegate_spark.server_retries")
         try:
             spark = sessions.connect_session(self._remote, self._conf)
             try:
+                spark.client.set_retry_policies([retries.RetryWhileListening(self._is_refused)])
                 work.run(spark, job)
             finally:
                 sessions.close(spark)
         except PySparkException as error:
-            raise RetryLater(_describe_failure(job, error)) from error
+            raise RetryLater(self._describe_failure(job, error)) from error
         except TidegateError:
             raise
         except Exception as error:
             if type(error).__module__.startswith("grpc"):
-                raise RetryLater(_describe_failure(job, error)) from error
+                raise RetryLater(self._describe_failure(job, error)) from error
             raise to_unexpected_error(get_verb(job), f"pipeline={job.pipeline} batch={job.batch}", error) from error
 
+    def _is_refused(self) -> bool:
+        return find_refusal(self._server.addresses) is not None
 
-def _describe_failure(job: Job, error: Exception) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return f"pipeline={job.pipeline} batch={job.batch}: Spark failed in {get_verb(job)}: {lines[0][:500]}"
+    def _describe_failure(self, job: Job, error: Exception) -> str:
+        where = f"pipeline={job.pipeline} batch={job.batch}"
+        refusal = find_refusal(self._server.addresses)
+        if refusal is not None:
+            return (
+                f"{where}: {self._server} went away in the middle of {get_verb(job)}: {refusal}; nothing was published "
+                "that is not whole; start the server, and see its log; it will be tried again"
+            )
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        return f"{where}: Spark failed in {get_verb(job)}: {lines[0][:500]}"

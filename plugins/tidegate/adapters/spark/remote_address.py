@@ -25,6 +25,13 @@ def resolve_spark_remote(spark: SparkTarget, resolve: Resolve, environ: Mapping[
     return remote
 
 
+def describe_spark_place(spark: SparkTarget, resolve: Resolve) -> str:
+    """Where that address stands, for messages."""
+    if spark.remote:
+        return "spark.remote of the file"
+    return f"connection={spark.connection}" if resolve(spark.connection) is not None else "SPARK_REMOTE"
+
+
 def _build_address(connection: Connection) -> str:
     """The address as Airflow's Spark Connect hook would build it."""
     if connection.conn_type != "spark_connect":

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from tidegate.adapters.server_probe import Server, require_server
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_verb
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.job import Job
@@ -24,7 +25,7 @@ CONNECT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_
 MAX_ARGUMENT_CHARACTERS = 100_000  # Linux takes 128 KiB
 LIBRARY_PATTERNS = (
     ("plugins", "tidegate/*.py"),
-    *(("plugins", f"tidegate/{package}/*.py") for package in ("jobs", "model", "spec", "schema", "sql")),
+    *(("plugins", f"tidegate/{package}/*.py") for package in ("formats", "jobs", "model", "spec", "schema", "sql")),
     ("jobs", "tidegate_spark/**/*.py"),
 )
 
@@ -39,6 +40,8 @@ class SubmitEngine:
 
     def run(self, job: Job) -> None:
         """Submit the job and wait for it; the error that ended it, or `RetryLater` with the last error line."""
+        if self._master.startswith("spark://"):  # spark-submit would knock for a minute
+            require_server(Server.from_list("Spark", "master", self._master.removeprefix("spark://")))
         with pack_files({**self._conf, **build_job_conf(job)}) as files:
             command = [str(_find_spark_submit()), "--master", self._master, "--properties-file", files.properties]
             command += ["--name", f"tidegate {get_verb(job)} {job.pipeline} {job.batch}", "--py-files", files.libraries]

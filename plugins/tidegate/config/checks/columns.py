@@ -2,15 +2,16 @@
 
 import re
 
-from tidegate.adapters.bigquery.table_layout import INGESTION_TIME_COLUMN
 from tidegate.config.checks.formats import check_times_of_key
 from tidegate.config.checks.keys import check_integrity, check_into, check_source_of_key
 from tidegate.config.checks.select import check_select
 from tidegate.config.checks.source import check_key, check_value
+from tidegate.config.destinations.registry import DESTINATIONS
 from tidegate.config.models.formats import KeyModel
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
+from tidegate.formats.registry import get_format
 from tidegate.schema.column import Column
 from tidegate.tables.columns import find_key_names
 
@@ -26,7 +27,7 @@ PARTITION_EXAMPLE = "write a column, days(c), hours(c), bucket(16, c) or truncat
 def check_columns(model: PipelineModel, findings: Problems) -> None:
     """Note every clash of columns, for each table with the key and value that feed it."""
     check_key(model.source.key, ("source", "key"), findings)
-    check_value(model.source.value, ("source", "value"), findings)
+    check_value(model.source.value, ("source", "value"), findings, model.source.metadata)
     for index, table in enumerate(model.tables):
         _check_table(model, table, ("tables", index), findings)
 
@@ -37,7 +38,7 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
     if value.fields_include == "EXCEPT_KEY" and not key.fields:
         findings.add((*value_path, "fields_include"), "there is no key to leave out; give key.fields or use ALL")
     key_columns = check_key(key, key_path, findings)
-    value_columns = check_value(value, value_path, findings)
+    value_columns = check_value(value, value_path, findings, model.source.metadata)
     check_times_of_key(key, value, value_path, findings)
     in_value = {column.name.casefold(): column for column in value_columns or ()}
     _check_key_columns(key, key_columns, in_value, key_path, findings)
@@ -97,7 +98,7 @@ def _check_key_columns(
 
 def _check_key_types(key: KeyModel, in_value: tuple[Column, ...] | None, path: KeyPath, findings: Problems) -> None:
     """A key field has its type from the key's schema or, where there is none, from the value's."""
-    described = key.format in ("avro", "protobuf") or (key.json_ is not None and key.json_.registry is not None)
+    described = get_format(key.format).schema is not None or (key.json_ is not None and key.json_.registry is not None)
     if key.schema_ is not None or described or in_value is None:
         return
     names = {column.name for column in in_value}
@@ -132,7 +133,8 @@ def _check_route_field(field: str, columns: set[str], path: KeyPath, findings: P
 
 def _check_known(name: str, columns: set[str], path: KeyPath, findings: Problems) -> None:
     top = name.strip("`").casefold()
-    if top == INGESTION_TIME_COLUMN.casefold():
-        return  # judged by the catalog that it is asked of
+    undeclared = {column.casefold() for described in DESTINATIONS.values() for column in described.partition_columns}
+    if top in undeclared:
+        return  # judged by the destination that it is asked of
     if top not in columns and top.split(".", 1)[0] not in columns:
         findings.add(path, f"{name.strip('`')} is not a column of the table; {suggest_closest(top, columns)}")

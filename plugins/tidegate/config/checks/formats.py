@@ -1,21 +1,18 @@
 """Checks that a format, its options and its columns fit together, for keys and for values."""
 
 import re
+from collections.abc import Collection
 
-from tidegate.config.models.formats import AvroModel, KeyModel, ValueModel, WrittenModel
+from tidegate.config.models.formats import AvroModel, KeyModel, ValueModel, WrittenModel, get_options
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.errors import ConfigurationError
+from tidegate.formats.registry import FORMATS, get_format
 from tidegate.schema.avro import is_record, parse_schema, to_columns, to_spark_type
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Primitive, parse_type
 
-SINGLE_COLUMN_FORMATS = ("string", "raw")
-TRUNCATE_FORMATS = ("debezium-json", "debezium-avro", "canal-json", "ogg-json")
-OPTION_KEYS = ("avro", "protobuf", "csv", "raw")
-RAW = ("BINARY", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
-CHANGE_EVENT_FORMATS = ("debezium-json", "maxwell-json", "ogg-json")
-CHANGE_EVENT_OPTIONS = ("numbers", "binary")  # of the options of json these formats know
+OPTION_KEYS = sorted({described.options for described in FORMATS.values() if described.options is not None})
 BINARY = re.compile(r"\bBINARY\b")
 NUMBERS = re.compile(r"\b(TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DECIMAL)\b")
 WRITTEN = ("subject_name_strategy", "records", "ignored_records", "wire_format", "use_id")
@@ -23,43 +20,55 @@ RECORDS = "[shop.Order]"
 Columns = tuple[Column, ...] | None
 
 
-def check_format(what: str, part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Problems) -> None:
-    """Note what the format of a key or a value cannot do with its columns, and options of a format that is not used."""
+def check_format(  # noqa: PLR0913, PLR0917 (a part, what is known of it, and where it stands)
+    what: str,
+    part: KeyModel | ValueModel,
+    columns: Columns,
+    path: KeyPath,
+    findings: Problems,
+    metadata: Collection[str] = (),
+) -> None:
+    """Note what the format of a key or a value cannot do with its columns, and options of a format that is not used.
+
+    `metadata` are the columns beside a value's own.
+    """
+    described = get_format(part.format)
     _check_options(part, path, findings)
-    if part.format in SINGLE_COLUMN_FORMATS and columns is not None and len(columns) > 1:
+    if described.only_column is not None and columns is not None and len(columns) > 1:
         findings.add((*path, "schema"), f"a {what} of format {part.format} is one value; declare one column")
-    if part.format == "raw":
-        for column in columns or ():
-            if column.type not in RAW:
-                said = f"a {what} of format raw is bytes or a number; declare {column.name} as one of {', '.join(RAW)}"
-                findings.add((*path, "schema"), said)
-    if part.format in ("string", "csv", "canal-json"):
-        for column in columns or ():
-            if not isinstance(parse_type(column.type), Primitive):
-                problem = f"{column.name} is {column.type}, and format {part.format} has no parts inside a column"
-                findings.add((*path, "schema"), f"{problem}; use STRING, or format json")
+    for column in columns or ():
+        if described.column_types and column.type not in described.column_types:
+            types = ", ".join(described.column_types)
+            problem = f"a {what} of format {part.format} is {described.noun}; declare {column.name} as one of {types}"
+            findings.add((*path, "schema"), problem)
+        if described.is_flat and not isinstance(parse_type(column.type), Primitive):
+            problem = f"{column.name} is {column.type}, and format {part.format} has no parts inside a column"
+            findings.add((*path, "schema"), f"{problem}; use STRING, or format json")
     if part.avro is not None and part.avro.schema_ is not None:
         check_avro(part.avro, (*path, "avro"), findings)
     _check_protobuf(part, path, findings)
     _check_written(part, path, findings)
     if isinstance(part, ValueModel):
-        _check_times(part, columns, path, findings)
+        _check_times(part, columns, path, findings, metadata)
     _check_numbers(part, columns, path, findings)
     _check_binary(part, columns, path, findings)
     if part.json_ is not None and part.json_.subject is not None and part.json_.registry is None:
         findings.add((*path, "json", "subject"), "a subject of no registry; give json.registry")
-    if part.format == "csv" and what == "value" and part.schema_ is None:
-        findings.add((*path, "format"), "columns of csv are known by their place; give value.schema in their order")
+    if described.is_positional and what == "value" and part.schema_ is None:
+        problem = f"columns of {part.format} are known by their place; give value.schema in their order"
+        findings.add((*path, "format"), problem)
 
 
 def _check_options(part: KeyModel | ValueModel, path: KeyPath, findings: Problems) -> None:
-    used = {word for word in OPTION_KEYS if getattr(part, word) is not None and word not in part.format}
-    if part.json_ is not None and part.format != "json":
-        more = part.json_.model_fields_set - set(CHANGE_EVENT_OPTIONS)
-        used |= {"json"} if more or part.format not in CHANGE_EVENT_FORMATS else set()
-    for word in sorted(used):
-        findings.add((*path, word), f"options of another format than {part.format}; leave them out")
-    if isinstance(part, ValueModel) and part.truncate != "refuse" and part.format not in TRUNCATE_FORMATS:
+    described = get_format(part.format)
+    for word in OPTION_KEYS:
+        given = get_options(part, word)
+        if given is None:
+            continue
+        known = given.model_fields_set if described.option_names is None else described.option_names
+        if word != described.options or given.model_fields_set - set(known):
+            findings.add((*path, word), f"options of another format than {part.format}; leave them out")
+    if isinstance(part, ValueModel) and part.truncate != "refuse" and not described.knows_truncate:
         findings.add((*path, "truncate"), f"format {part.format} knows no truncate; leave it out")
 
 
@@ -86,10 +95,13 @@ def _check_binary(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, 
         findings.add((*path, "json", "binary"), "extended JSON says itself that its bytes are base64; leave it out")
 
 
-def _check_times(part: ValueModel, columns: Columns, path: KeyPath, findings: Problems) -> None:
+def _check_times(
+    part: ValueModel, columns: Columns, path: KeyPath, findings: Problems, metadata: Collection[str]
+) -> None:
     """Note columns under timestamp_unit and nanoseconds that are none."""
-    names = {column.name.casefold() for column in columns or ()}
-    for word, given in (("timestamp_unit", part.timestamp_unit), ("nanoseconds", part.nanoseconds)):
+    own = {column.name.casefold() for column in columns or ()}
+    cut = own | {name.casefold() for name in metadata}
+    for word, given, names in (("timestamp_unit", part.timestamp_unit, own), ("nanoseconds", part.nanoseconds, cut)):
         unknown = [name for name in given if name.casefold() not in names] if isinstance(given, dict) else []
         for name in sorted(unknown if columns is not None else []):
             findings.add((*path, word, name), "no column of value.schema; name one that holds a time")
@@ -138,7 +150,7 @@ def _check_records(format_model: WrittenModel, word: str, at: KeyPath, findings:
         findings.add((*at, "records"), f"missing; name the record types that are read, as {RECORDS}")
     if getattr(format_model, "subject", None) is not None:
         findings.add((*at, "subject"), "the subjects are those of records; leave it out, or subject_name_strategy")
-    if len(names) > 1 and word != "avro":
+    if len(names) > 1 and not get_format(word).reads_several_types:
         findings.add((*at, "records"), f"format {word} reads one record type; give each table its own value")
     for name in sorted(set(names) & set(ignored)):
         findings.add((*at, "ignored_records"), f"{name} is read too; keep it in one of the two")

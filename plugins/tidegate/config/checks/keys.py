@@ -6,8 +6,8 @@ from tidegate.config.models.formats import KeyModel, ValueModel
 from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
+from tidegate.formats.registry import get_format
 from tidegate.schema.column import Column
-from tidegate.spec.formats import SEVERAL_ROWS
 
 
 def check_into(key: KeyModel, into: str, in_value: Mapping[str, Column], path: KeyPath, findings: Problems) -> None:
@@ -28,7 +28,7 @@ def check_source_of_key(
     """Note what `key.from` cannot mean here; `columns` are the value's, None where they are not declared."""
     where = (*path, "from")
     if key.from_ == "record":
-        if "from_" in key.model_fields_set and value.format in SEVERAL_ROWS:
+        if "from_" in key.model_fields_set and get_format(value.format).holds_several_rows:
             rows = f"messages of format {value.format} hold rows, and the key is taken from each"
             findings.add(where, f"{rows}; write value, or leave it out")
         return
@@ -36,11 +36,11 @@ def check_source_of_key(
         findings.add(where, "no field to take from the value; give key.fields")
     for word in sorted(key.model_fields_set & {"format", "json_", "avro", "protobuf", "csv"}):
         findings.add((*path, word.rstrip("_")), "the record's key is not read with key.from: value; leave it out")
-    if value.format in ("string", "raw"):
+    if get_format(value.format).only_column is not None:
         findings.add(where, f"a value of format {value.format} has no fields; use another format, or from: record")
     if value.fields_include == "EXCEPT_KEY":
         findings.add(where, "value.fields_include: EXCEPT_KEY says that the value lacks the key; keep one of the two")
-    if value.format == "csv":
+    if get_format(value.format).is_positional:
         names = {column.name for column in columns or ()}
         for index, name in enumerate(key.fields if columns is not None else ()):
             if name not in names:

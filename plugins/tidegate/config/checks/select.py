@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
+from tidegate.config.destinations.registry import get_destination, list_titles
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.parsing.yaml_document import KeyPath
+from tidegate.formats.registry import get_format
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.projection import RECORD_FIELDS, Field, Select, find_made, list_passed_columns
-
-SELF_DESCRIBING_FORMATS = ("avro", "debezium-avro", "protobuf", "string", "raw")  # they say what a record holds
 
 
 def check_select(
@@ -60,14 +60,15 @@ def check_selects(model: PipelineModel, catalogs: Mapping[str, Catalog | str], f
         select = _try_parse_select(table, path, None)
         if select is None:
             continue
-        if value.schema_ is None and value.format not in SELF_DESCRIBING_FORMATS:
+        if value.schema_ is None and not get_format(value.format).describes_itself:
             findings.add(
                 path, "needs value.schema: the table's columns are made by it, so they do not tell the record's"
             )
         for dimension in select.dimensions:
             catalog = catalogs.get(dimension.table.partition(".")[0])
-            if not isinstance(catalog, Catalog) or catalog.type != "iceberg":
-                findings.add(path, f"joins {dimension.table}, which is in no Iceberg catalog of catalogs.yaml")
+            if not isinstance(catalog, Catalog) or not get_destination(catalog).is_joinable:
+                titles = list_titles(lambda destination: destination.is_joinable)
+                findings.add(path, f"joins {dimension.table}, which is in no {titles} catalog of catalogs.yaml")
             elif dimension.table.casefold() in own:
                 problem = (
                     f"joins {dimension.table}, a table of this pipeline: what it holds depends on where batches are cut"

@@ -12,6 +12,7 @@ from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.schema.data_types import Array, DataType, Map, Struct, parse_type
 from tidegate.spec.projection import Select, find_made
 from tidegate.spec.record_metadata import METADATA_TYPES
+from tidegate.spec.table_template import is_template
 
 DELETES_TABLE_COLUMNS = ("sequence", "topic", "partition", "offset", "timestamp")
 
@@ -52,6 +53,7 @@ def check_sequences(model: PipelineModel, findings: Problems) -> None:
         _check_soft(checked, findings)
         _check_partial(checked, findings)
         _check_history(checked, findings)
+        _check_truncates(checked, model, findings)
         if table.sequence_by:
             _check_sequence_by(checked, findings)
 
@@ -119,6 +121,35 @@ def _check_history(checked: _CheckedTable, findings: Problems) -> None:
             findings.add(where, f"adds the column {name}, and the record has one too; name another in history_columns")
         if folded.count(name.casefold()) > 1:
             findings.add((*checked.path, "history_columns"), f"{name} is given twice; name three columns")
+
+
+def _check_truncates(checked: _CheckedTable, model: PipelineModel, findings: Problems) -> None:
+    """A truncate empties the table: all of its rows must come from the one topic, in the order of its offsets."""
+    table, value = checked.table, checked.table.value or model.source.value
+    if value.truncate != "apply":
+        return
+    topics = table.topics if table.topics is not None else model.source.topics
+    words = {
+        "source.topic_pattern": model.source.topic_pattern is not None,
+        f"topics={len(topics)}": len(topics) > 1,
+        "upsert: false": not checked.upsert,
+        "delete: false": not checked.delete,
+        "deletes: soft": table.deletes == "soft",
+        "history: scd2": table.history != "none",
+        "partial_updates": bool(table.partial_updates),
+        "sequence_by": bool(table.sequence_by),
+        "when": table.when is not None,
+        "route": table.route is not None,
+        "a name that records fill in": is_template(table.name),
+        "require_partition_filter": table.create.properties.get("require_partition_filter") == "true",
+    }
+    path = (*checked.path, "value") if table.value else ("source", "value")
+    for word in (word for word, is_set in words.items() if is_set):
+        findings.add(
+            (*path, "truncate"),
+            f"apply empties {table.name}, whose rows must all come from one topic, in the order of its offsets: "
+            f"not with {word}; leave it out, or use refuse or ignore",
+        )
 
 
 def _check_sequence_by(checked: _CheckedTable, findings: Problems) -> None:

@@ -1,13 +1,15 @@
 """Checks the source side of a pipeline file as a whole: topics, Kafka settings, key, value and metadata columns."""
 
 import re
+from collections.abc import Collection
 
-from tidegate.config.checks.formats import SINGLE_COLUMN_FORMATS, check_format
+from tidegate.config.checks.formats import check_format
 from tidegate.config.models.formats import KeyModel, ValueModel
 from tidegate.config.models.pipeline import PipelineModel, StartOffsets
 from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
+from tidegate.formats.registry import get_format
 from tidegate.redaction import is_secret_name
 from tidegate.schema.column import Column
 from tidegate.spec.record_metadata import list_known_words
@@ -141,16 +143,18 @@ def check_key(key: KeyModel, path: KeyPath, findings: Problems) -> tuple[Column,
                 findings.add(
                     (*path, "fields", index), f"not a column of key.schema ({', '.join(sorted(names))}); add it there"
                 )
-    if key.format in SINGLE_COLUMN_FORMATS and len(key.fields) > 1:
+    if get_format(key.format).only_column is not None and len(key.fields) > 1:
         findings.add((*path, "fields"), f"a key of format {key.format} is one value; give one field or use format json")
     check_format("key", key, columns, path, findings)
     return columns
 
 
-def check_value(value: ValueModel, path: KeyPath, findings: Problems) -> tuple[Column, ...] | None:
-    """The value's columns, None without a usable schema."""
+def check_value(
+    value: ValueModel, path: KeyPath, findings: Problems, metadata: Collection[str]
+) -> tuple[Column, ...] | None:
+    """The value's columns, None without a usable schema; `metadata` are those beside them."""
     columns = read_schema(value.schema_, (*path, "schema"), findings)
-    check_format("value", value, columns, path, findings)
+    check_format("value", value, columns, path, findings, metadata)
     return columns
 
 

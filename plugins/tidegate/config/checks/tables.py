@@ -3,10 +3,10 @@
 import re
 from collections.abc import Mapping
 
-from tidegate.adapters.iceberg.table.format_version import NEWEST_SUPPORTED_VERSION, UNSUPPORTED_REASON
 from tidegate.config.checks.source import check_pattern
 from tidegate.config.checks.templates import check_templates
-from tidegate.config.checks.unsupported import SUPPORTED_DESTINATIONS, format_unsupported
+from tidegate.config.checks.unsupported import format_unsupported
+from tidegate.config.destinations.registry import DESTINATIONS
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.models.sequence_groups import needs_no_offsets
 from tidegate.config.parsing.ddl import check_audit, check_condition
@@ -29,7 +29,7 @@ def check_tables(
         path: KeyPath = ("tables", index)
         check_name(table.name, (*path, "name"), catalogs, findings)
         _check_modes(table, model, path, findings)
-        _check_iceberg_only(table, path, catalogs, findings)
+        _check_branch(table, path, findings)
         _check_feeding_topics(table, model, path, findings)
         if table.route is not None and table.route.pattern is not None:
             check_pattern((*path, "route", "pattern"), table.route.pattern, findings)
@@ -62,24 +62,13 @@ def check_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | str], 
         findings.add(path, f"catalog={parts[0]} is not in catalogs.yaml; {suggestion}")
     elif isinstance(catalog, str):
         findings.add(path, f"catalog={parts[0]} is declared wrongly: {catalog}")
-    elif catalog.type not in SUPPORTED_DESTINATIONS:
-        findings.add(path, f"catalog={parts[0]} type={catalog.type}: {format_unsupported(*SUPPORTED_DESTINATIONS)}")
+    elif catalog.type not in DESTINATIONS:
+        findings.add(path, f"catalog={parts[0]} type={catalog.type}: {format_unsupported(*DESTINATIONS)}")
 
 
-def _check_iceberg_only(
-    table: TableModel, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Problems
-) -> None:
-    catalog = catalogs.get(table.name.partition(".")[0])
-    if isinstance(catalog, Catalog) and catalog.type != "iceberg" and table.branch != "main":
-        findings.add((*path, "branch"), f"not available for a {catalog.type} catalog; write to an Iceberg table")
+def _check_branch(table: TableModel, path: KeyPath, findings: Problems) -> None:
     if table.branch != "main" and is_template(table.name):
         findings.add((*path, "branch"), "not for a name that records fill in; give such tables' branches one by one")
-    version = table.create.properties.get("format-version", str(NEWEST_SUPPORTED_VERSION))
-    if not isinstance(catalog, Catalog) or catalog.type == "iceberg":
-        if not version.isdecimal():
-            findings.add((*path, "create", "properties", "format-version"), "not a number; write '2', or leave it out")
-        elif int(version) > NEWEST_SUPPORTED_VERSION:
-            findings.add((*path, "create", "properties", "format-version"), f"not supported: {UNSUPPORTED_REASON}")
     if table.branch.startswith("tidegate_"):
         findings.add((*path, "branch"), "branches of this beginning are the product's own; choose another name")
 

@@ -7,7 +7,6 @@ from tidegate.config.parsing.yaml_document import KeyPath
 
 # Key -> the values that work today. Delete a line, or add a value to it, and the feature is on.
 SUPPORTED_VALUES: dict[str, tuple[Any, ...]] = {"tables.strategy": ("merge",)}
-SUPPORTED_DESTINATIONS = ("iceberg", "bigquery")
 
 
 def refuse_unsupported(data: Any, findings: Problems, path: KeyPath = ()) -> None:

@@ -1,14 +1,16 @@
 """The words of a pipeline file for a record's key and value: formats, their options, and what a bad record does."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-KeyWord = Literal["json", "avro", "protobuf", "csv", "string", "raw"]
-ValueWord = Literal[
-    "json", "avro", "protobuf", "csv", "string", "raw", "debezium-json", "debezium-avro", "canal-json", "maxwell-json",
-    "ogg-json",
-]  # fmt: skip
+from tidegate.formats.registry import KEY_FORMATS, VALUE_FORMATS
+
+if TYPE_CHECKING:
+    KeyWord = str
+    ValueWord = str
+else:  # the words are those of the registry, which no type checker can read
+    KeyWord, ValueWord = Literal[KEY_FORMATS], Literal[VALUE_FORMATS]
 TimeUnit = Literal["seconds", "millis", "micros", "nanos"]
 
 
@@ -187,8 +189,9 @@ class ValueModel(StrictModel):
         default="ALL", description="Whether the value repeats the key columns."
     )
     json_: JsonModel | None = Field(default=None, alias="json", description="Options of the json format.")
-    truncate: Literal["refuse", "ignore"] = Field(
-        default="refuse", description="What a Debezium event with op t does; the table's rows stay either way."
+    truncate: Literal["refuse", "ignore", "apply"] = Field(
+        default="refuse",
+        description="What a truncate of the source table does: apply empties the table, from its place in the log on.",
     )
     timestamp_unit: TimeUnits | None = Field(
         default=None,
@@ -203,6 +206,12 @@ class ValueModel(StrictModel):
     protobuf: ProtobufInModel | None = Field(default=None, description="Options of the protobuf format.")
     csv: CsvInModel | None = Field(default=None, description="Options of the csv format.")
     raw: RawModel | None = Field(default=None, description="Options of the raw format.")
+
+
+def get_options(part: KeyModel | ValueModel, word: str) -> StrictModel | None:
+    """The options that stand under `word` beside the format, None where nothing does."""
+    given: StrictModel | None = getattr(part, "json_" if word == "json" else word)
+    return given
 
 
 class ErrorsModel(StrictModel):

@@ -1,6 +1,6 @@
 """The words of a publication file with their defaults: all that a user may say about a table's way back to Kafka."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -8,8 +8,12 @@ from tidegate.config.models.formats import AvroModel, CsvModel, ProtobufModel, S
 from tidegate.config.models.pipeline import StartTimestamp
 from tidegate.config.models.runtime import Duration, SparkModel
 from tidegate.config.models.settings import KafkaPlace, PropertyText
+from tidegate.formats.registry import WRITTEN_FORMATS
 
-OutWord = Literal["json", "avro", "protobuf", "csv", "string", "raw"]
+if TYPE_CHECKING:
+    OutWord = str
+else:  # the words are those of the registry, which no type checker can read
+    OutWord = Literal[WRITTEN_FORMATS]
 
 
 def _tag_start(value: object) -> str | None:

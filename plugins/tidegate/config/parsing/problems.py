@@ -16,7 +16,7 @@ class Problems:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.found = [(line, f"{document.shown}:{line}: {message}") for line, message in document.problems]
+        self.entries = [(line, f"{document.shown}:{line}: {message}") for line, message in document.problems]
         self.broken: list[KeyPath] = []
         self.warnings: list[str] = []
 
@@ -25,8 +25,8 @@ class Problems:
         if any(path[: len(b)] == b or b[: len(path)] == path for b in self.broken if b):
             return
         entry = self._format_entry(path, message)
-        if entry not in self.found:
-            self.found.append(entry)
+        if entry not in self.entries:
+            self.entries.append(entry)
 
     def warn(self, path: KeyPath, message: str) -> None:
         """Note what is allowed and probably not meant."""
@@ -46,8 +46,8 @@ class Problems:
 
     def raise_if_any(self) -> None:
         """ConfigurationError with all problems in the order of their lines."""
-        if self.found:
-            raise ConfigurationError(*(line for _, line in sorted(self.found, key=lambda entry: entry[0])))
+        if self.entries:
+            raise ConfigurationError(*(line for _, line in sorted(self.entries, key=lambda entry: entry[0])))
 
 
 def format_key_path(path: KeyPath) -> str:

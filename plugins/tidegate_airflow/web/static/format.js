@@ -45,6 +45,17 @@ export function ago(text) {
   return time;
 }
 
+const OLD_SECONDS = 15;
+
+/** Of numbers that were read a while ago: when; nothing while they are new. `readAt` counts seconds since the epoch. */
+export function asOf(readAt) {
+  if (!readAt || now() / 1000 - readAt < OLD_SECONDS) return null;
+  const line = document.createElement("div");
+  line.className = "quiet";
+  line.append("as of ", ago(new Date(readAt * 1000).toISOString()));
+  return line;
+}
+
 /** When something is to come: in how long, or that its time has come. */
 export const due = (text) => (text && Date.parse(text) <= now() ? "due" : ago(text));
 

@@ -1,7 +1,7 @@
 // All pipelines in one table, the worst first.
 import { link, runPath } from "./airflow.js";
 import { h, quiet, section, show, table } from "./dom.js";
-import { ago, bytes, compact, due, number, span } from "./format.js";
+import { ago, asOf, bytes, compact, due, number, span } from "./format.js";
 import { publications } from "./publication.js";
 import { badge, STATES } from "./state.js";
 
@@ -22,7 +22,7 @@ const rows = (flush) => {
 };
 
 const COLUMNS = [
-  { key: "state", title: "State", cell: (row) => [badge(row.state), row.paused && row.state !== "paused" ? h("div", { class: "quiet" }, "paused") : null], sort: rank },
+  { key: "state", title: "State", cell: (row) => [badge(row.state), row.paused && row.state !== "paused" ? h("div", { class: "quiet" }, "paused") : null, asOf(row.read_at)], sort: rank },
   { key: "pipeline", title: "Pipeline", head: true, cell: name, sort: (row) => row.pipeline },
   { key: "lag", title: "Lag", hint: "Records that wait", number: true, cell: (row) => number(row.lag), sort: (row) => -(row.lag ?? -1) },
   { key: "behind", title: "Behind", hint: "Age of the oldest record that is not published", number: true, cell: (row) => ("lag" in row ? span(row.lag_seconds) : "–"), sort: (row) => -(row.lag_seconds ?? -1) },

@@ -3,7 +3,7 @@ import { dagPath, link, runPath, taskPath, trigger } from "./airflow.js";
 import { chart } from "./chart.js";
 import { commands } from "./commands.js";
 import { h, quiet, say, section, show, table, trouble } from "./dom.js";
-import { ago, bytes, due, moment, number, span } from "./format.js";
+import { ago, asOf, bytes, due, moment, number, span } from "./format.js";
 import { replayButton } from "./replay.js";
 import { badge } from "./state.js";
 
@@ -43,7 +43,7 @@ const warnings = (found) => (Array.isArray(found) && found.length ? h("ul", { cl
 function facts({ pipeline: row, airflow, group_retention: expiry }) {
   const flush = row.last_flush;
   const list = [
-    ["Lag", [number(row.lag), " records"]],
+    ["Lag", [number(row.lag), " records", asOf(row.read_at)]],
     ["Behind", "lag" in row ? span(row.lag_seconds) : "–"],
     ["Complete to", [moment(row.freshness), h("div", { class: "quiet" }, ago(row.freshness))]],
     ["Last flush", flush ? [ago(flush.published_at), h("div", { class: "quiet" }, `batch ${flush.batch} in ${span(flush.seconds)}: ${number(flush.inserted)} inserted, ${number(flush.updated)} updated, ${number(flush.deleted)} deleted, ${bytes(flush.bytes_written)} written`)] : "none yet"],

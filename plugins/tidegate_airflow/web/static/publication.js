@@ -1,7 +1,7 @@
 // The way back: publications in the overview, and one publication with its place in the table's snapshots.
 import { dagPath, link, runPath, taskPath, trigger } from "./airflow.js";
 import { command, h, quiet, say, section, show, table, trouble } from "./dom.js";
-import { ago, due, moment, number, span } from "./format.js";
+import { ago, asOf, due, moment, number, span } from "./format.js";
 import { badge } from "./state.js";
 
 const told = new Set(["stuck", "failing", "unknown"]);
@@ -15,7 +15,7 @@ const name = (row) => [
 ];
 
 const COLUMNS = [
-  { title: "State", cell: (row) => [badge(row.state), row.paused && row.state !== "paused" ? h("div", { class: "quiet" }, "paused") : null] },
+  { title: "State", cell: (row) => [badge(row.state), row.paused && row.state !== "paused" ? h("div", { class: "quiet" }, "paused") : null, asOf(row.read_at)] },
   { title: "Publication", head: true, cell: name },
   { title: "From", cell: (row) => row.table ?? "–" },
   { title: "To", cell: (row) => (row.topics ?? []).join(", ") || "–" },

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tidegate.adapters.spark.catalog_conf import build_spark_catalog_conf, resolve_catalog_properties
+from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf, resolve_catalog_properties
 from tidegate.config.catalogs_file import load_catalogs, read_catalogs
 from tidegate.connections import Connection
 from tidegate.errors import ConfigurationError

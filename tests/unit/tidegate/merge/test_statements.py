@@ -14,7 +14,7 @@ TEXT = Primitive("STRING")
 
 def test_backfill_of_an_append_table_finds_rows_by_the_tables_own_name_of_a_renamed_key() -> None:
     held = Struct((("number", TEXT), ("name", TEXT)), aliases=(("id", "number"),))
-    table = a_table(mode="append", held=held)
+    table = a_table(mode="append", target_schema=held)
     ports = replace(World().ports(a_pipeline(table)), sql=SqlFiles("iceberg"))
     ranges = Ranges({"orders": {0: (0, 9)}})
     staged = StagedBatch(table.name, 7, "0af3", 0, ranges, Counts(span=9, read=9, staged=9))

@@ -125,7 +125,7 @@ def test_plan_says_why_a_batch_is_smaller_than_it_may_be(world: World, few: None
     fill(world, 2 * MIN_BATCH_RECORDS)
     planned = plan(world.ports(with_merge(batch_seconds=3)))
     assert planned.tables[0].ranges.span == 1500
-    assert "500 records a second" in planned.sized
+    assert "500 records a second" in planned.size_reason
     assert "merge.batch_time=3s" in output.format_plan(planned)
 
 
@@ -144,7 +144,7 @@ def test_small_backlog_asks_no_history(world: World, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(world.destination, "read_history", asked)
     fill(world, 3)
-    assert plan(world.ports(a_pipeline())).sized == ""
+    assert plan(world.ports(a_pipeline())).size_reason == ""
 
 
 def test_history_tells_what_staging_took_and_wrote(world: World) -> None:

@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 from fakes import World, a_pipeline, a_table
 from tidegate.cli import output
+from tidegate.merge.write_mode import DISTINCT_KEYS_CONF
 from tidegate.model.batch import Plan
 from tidegate.model.offsets import Ranges
 from tidegate.planning import key_deduplication
 from tidegate.planning.key_deduplication import can_keep_last_per_key, estimate_superseded_share
 from tidegate.spec.source import Errors
 from tidegate.spec.table import Route
-from tidegate.steps.merge import DISTINCT_KEYS_CONF, merge
+from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 

@@ -7,8 +7,9 @@ import pytest
 from fakes import BAD, Crash, CrashAt, World, a_pipeline, a_table
 from tidegate.errors import ConfigurationError, GiveUp, IncompatibleSchema, NothingToDo, PositionLost
 from tidegate.model.offsets import Ranges
+from tidegate.model.position import Position
 from tidegate.reprocess.replay import replay_dead_letters
-from tidegate.reprocess.replay_stage import Replay, find_letter_ranges
+from tidegate.reprocess.replay_stage import Replay, group_letters
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
@@ -208,8 +209,10 @@ def test_dead_letter_of_a_batch_that_is_not_published_waits_for_its_publish() ->
         flush(world.ports(tolerant(), dies))
     assert waiting(world) == [0, 0, 1, 1]
     work = Replay(world.ports(tolerant()), tolerant().tables[0])
-    assert find_letter_ranges(work, {"orders": {0: 1, 1: 1}}) == Ranges({"orders": {0: (0, 1), 1: (0, 1)}})
-    assert find_letter_ranges(work, {"orders": {0: 2, 1: 1}}) == Ranges({"orders": {0: (0, 2), 1: (0, 1)}})
+    for end in (1, 2):
+        position = Position({"orders": {0: end, 1: 1}}, topic_ids={"orders": "topic-1"})
+        (group,) = group_letters(work, position)
+        assert group.ranges == Ranges({"orders": {0: (0, end), 1: (0, 1)}})
     (result,) = replay_dead_letters(world.ports(tolerant()))
     assert result.tried == 2
 

@@ -350,15 +350,15 @@ def test_resumed_batch_that_vanished_is_planned_anew_by_the_next_run(world: Worl
 
 
 def test_what_a_capped_batch_leaves_behind_is_counted(world: World) -> None:
-    assert plan(world.ports(PIPELINE)).left == 0
-    assert plan(world.ports(a_pipeline(max_records=4))).left == 2
+    assert plan(world.ports(PIPELINE)).offsets_left == 0
+    assert plan(world.ports(a_pipeline(max_records=4))).offsets_left == 2
 
 
 def test_a_resumed_batch_counts_what_came_after_it(world: World) -> None:
     stage(world.ports(PIPELINE), plan(world.ports(PIPELINE)))
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"})
     found = plan(world.ports(PIPELINE))
-    assert ([batch.resumed for batch in found.tables], found.left) == ([True], 1)
+    assert ([batch.resumed for batch in found.tables], found.offsets_left) == ([True], 1)
 
 
 def test_while_more_than_a_batch_waits_the_larger_cap_holds(world: World) -> None:

@@ -23,6 +23,7 @@ class Onlooker:
         self.gate = threading.Event()
         self.gate.set()
         self.failure: Exception | None = None
+        self.on_read = lambda: None
 
     def forget(self) -> None:
         self.forgot += 1
@@ -32,12 +33,26 @@ class Onlooker:
 
     def read_log(self, *asked: Any) -> Any:
         assert self.gate.wait(60)
+        self.on_read()
         if self.failure:
             raise self.failure
         return self._broker.read_log(*asked)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._broker, name)
+
+
+class Clock:
+    """Seconds that pass only where a test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def time(self) -> float:
+        return self.seconds
 
 
 class Files:
@@ -134,3 +149,55 @@ def test_failure_keeps_the_last_numbers_and_says_what_happened(world: World, bro
     broker.failure = None
     watch._read_group([one])
     assert watch.get_rows(patience=60)["shop"]["error"] is None
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("tidegate_airflow.web.overview_cache.time", made)
+    return made
+
+
+def look_until_read(watch: OverviewCache, broker: Onlooker, times: int) -> None:
+    """Look again and again, as a browser does, until the brokers were asked so often and all readings are over."""
+    while broker.forgot < times or watch._busy:
+        watch.get_rows(patience=0.05)
+
+
+def test_brokers_that_answer_slowly_are_rested_from_and_no_others(world: World, clock: Clock) -> None:
+    slow, fast = Onlooker(world.broker), Onlooker(world.broker)
+    slow.on_read = lambda: setattr(clock, "seconds", clock.seconds + 60)
+    found = {"slow": PipelineContext(("slow",), ports(world, slow, "slow"))}
+    found["fast"] = PipelineContext(("fast",), ports(world, fast, "fast"))
+    watch = OverviewCache(Files({"slow": found["slow"]}))
+    look_until_read(watch, slow, 1)
+    watch._sources = Files(dict(found))
+    clock.seconds += 5
+    look_until_read(watch, fast, 1)
+    world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"})
+    clock.seconds += 5
+    look_until_read(watch, fast, 2)
+    rows = watch.get_rows(patience=0)
+    assert (rows["fast"]["lag"], rows["slow"]["lag"], slow.forgot) == (2, 1, 1)
+    clock.seconds += 300
+    look_until_read(watch, slow, 2)
+    assert watch.get_rows(patience=0)["slow"]["lag"] == 2
+
+
+def test_first_look_after_a_while_waits_for_new_numbers(world: World, broker: Onlooker, clock: Clock) -> None:
+    watch = watch_of(
+        left=PipelineContext(("one",), ports(world, broker, "left")),
+        right=PipelineContext(("two",), ports(world, Onlooker(world.broker), "right")),
+    )
+    rows = watch.get_rows(patience=60)
+    assert {name: (row["lag"], row["read_at"]) for name, row in rows.items()} == {
+        "left": (1, 1000.0),
+        "right": (1, 1000.0),
+    }
+    world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"})
+    clock.seconds += 600
+    rows = watch.get_rows(patience=60)
+    assert {name: (row["lag"], row["read_at"]) for name, row in rows.items()} == {
+        "left": (2, 1600.0),
+        "right": (2, 1600.0),
+    }

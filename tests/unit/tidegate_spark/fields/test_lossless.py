@@ -1,9 +1,9 @@
 """The SQL text that reads JSON without loss; what it does to values is shown on real Spark in the integration tests."""
 
 import pytest
-from tidegate.schema.data_types import parse_type
+from tidegate.schema.data_types import format_type, parse_type
 from tidegate.sql.spark import quote, render_literal
-from tidegate_spark.fields.lossless import format_parsed_type, format_type, render_conversion, render_is_lossy
+from tidegate_spark.fields.lossless import format_parsed_type, render_conversion, render_is_lossy
 
 GUARDED = ["DECIMAL(12,2)", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TINYINT", "SMALLINT"]
 EXACT = ["STRING", "INT", "BIGINT", "BOOLEAN", "DOUBLE", "FLOAT", "BINARY"]

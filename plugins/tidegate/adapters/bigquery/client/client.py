@@ -14,12 +14,14 @@ from tidegate.adapters.bigquery.client.credentials import build_credentials
 from tidegate.adapters.bigquery.client.errors import JobFailed, translate_client_errors, translate_job_error
 from tidegate.adapters.bigquery.client.named_jobs import NamedJob, NoWatcher, Watcher
 from tidegate.adapters.bigquery.client.staging_files import Folder, open_folder
+from tidegate.adapters.server_probe import Server, require_server
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
 from tidegate.failpoints import hit_failpoint
 from tidegate.spec.catalog import Catalog
 
 CALL_TIMEOUT_SECONDS = 60  # one request; the client's own default is none at all
+SERVICE_URL = "https://bigquery.googleapis.com"
 RETRY_TIMEOUT_SECONDS = 120  # how long a request is repeated; the client's own default is ten minutes
 
 
@@ -48,7 +50,9 @@ class Warehouse:
         """Google's client."""
         from google.cloud import bigquery
 
-        endpoint = self._catalog.properties.get("endpoint")
+        endpoint, connection = self._catalog.properties.get("endpoint"), self._catalog.connection
+        place = f"connection={connection}" if connection else "of catalogs.yaml"
+        require_server(Server.from_uri(f"BigQuery catalog={self._catalog.name}", place, str(endpoint or SERVICE_URL)))
         return bigquery.Client(
             project=self.project,
             credentials=build_credentials(self._catalog, self._resolve),

@@ -1,8 +1,6 @@
 """The port `BranchCommits` over BigQuery."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from tidegate.adapters.bigquery import position_table
 from tidegate.adapters.bigquery.client.errors import translate_bigquery_errors
@@ -14,6 +12,7 @@ from tidegate.adapters.bigquery.stores import (
 )
 from tidegate.errors import CommitRefused, GiveUp
 from tidegate.model import resource_names
+from tidegate.model.merge_input import MergeInput
 from tidegate.model.position import Position
 from tidegate.ports.context import Head, Publication, TableState
 
@@ -74,7 +73,7 @@ class BigQueryCommits(BigQueryPort):
             table_marks.remove_expiration(warehouse, f"{catalog}.{made}")
 
     @translate_bigquery_errors
-    def reparent(self, publication: Publication, onto: int, keys: Mapping[str, Any] | None) -> Head | None:
+    def reparent(self, publication: Publication, onto: int, keys: MergeInput | None) -> Head | None:
         """See the port: nothing is written before it is published."""
         return None
 

@@ -9,7 +9,7 @@ from tidegate.adapters.bigquery.stores import (
     staging,
 )
 from tidegate.model.offsets import Ranges
-from tidegate.ports.context import DeadLetters
+from tidegate.model.table_state import DeadLetters, WaitingLetter
 
 
 class BigQueryDeadLetters(BigQueryPort):
@@ -21,7 +21,7 @@ class BigQueryDeadLetters(BigQueryPort):
         return bigquery_dead_letters.read_newest(self._get_warehouse(name), name, limit)
 
     @translate_bigquery_errors
-    def list_waiting_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
+    def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:
         """See the port."""
         return bigquery_dead_letters.list_waiting(self._get_warehouse(name), name, table)
 

@@ -1,7 +1,5 @@
 """The port `BatchHistory` over BigQuery."""
 
-from typing import Any
-
 from tidegate.adapters.bigquery import position_table
 from tidegate.adapters.bigquery.client.errors import translate_bigquery_errors
 from tidegate.adapters.bigquery.ports.port import BigQueryPort
@@ -12,6 +10,7 @@ from tidegate.adapters.bigquery.stores import (
 )
 from tidegate.model import resource_names
 from tidegate.model.ownership import Ownership
+from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Publication
 
 
@@ -19,12 +18,12 @@ class BigQueryHistory(BigQueryPort):
     """Implements the port `BatchHistory`."""
 
     @translate_bigquery_errors
-    def append_history(self, control: str, row: dict[str, Any]) -> None:
+    def append_history(self, control: str, row: HistoryRow) -> None:
         """See the port."""
         batch_history.append_row(self._get_warehouse(control), control, row)
 
     @translate_bigquery_errors
-    def read_history(self, control: str, limit: int) -> list[dict[str, Any]]:
+    def read_history(self, control: str, limit: int) -> list[HistoryRow]:
         """See the port."""
         return batch_history.read_newest(self._get_warehouse(control), control, limit)
 

@@ -1,8 +1,6 @@
 """The port `TableStore` over BigQuery."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from tidegate.adapters.bigquery import position_table, schema_evolution
 from tidegate.adapters.bigquery.client.errors import translate_bigquery_errors
@@ -16,6 +14,7 @@ from tidegate.adapters.bigquery.stores import (
 )
 from tidegate.adapters.bigquery.type_mapping import read_table_struct, to_columns
 from tidegate.model import resource_names
+from tidegate.model.merge_input import MergeInput
 from tidegate.model.ownership import SHAPE_PROPERTY, Ownership
 from tidegate.model.position import Position
 from tidegate.ports.context import TableFiles, TableState
@@ -71,7 +70,7 @@ class BigQueryTables(BigQueryPort):
         return schema_evolution.evolve(self._get_warehouse(table), table, columns, EvolutionRules(add, widen, relax))
 
     @translate_bigquery_errors
-    def find_bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
+    def find_bounds(self, table: str, values: MergeInput) -> Bounds:
         """See the port."""
         loaded_table = self._get_warehouse(table).find_table(table)
         if loaded_table is None:

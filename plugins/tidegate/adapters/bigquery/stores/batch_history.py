@@ -1,12 +1,13 @@
 """The control table in BigQuery: one row per published batch."""
 
-from typing import Any
+from typing import cast
 
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.stores.ownership import claim
 from tidegate.adapters.bigquery.stores.table_marks import remove_expiration
 from tidegate.failpoints import hit_failpoint
 from tidegate.model.ownership import describe_control
+from tidegate.ports.batch_history import HistoryRow
 from tidegate.sql.googlesql import quote, quote_name, render_literal
 from tidegate.tables.batch_history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_FIELDS
 
@@ -14,7 +15,7 @@ FIELDS_BY_TYPE = {"INT64": INTEGER_FIELDS, "STRING": TEXT_FIELDS, "FLOAT64": FRA
 COLUMN_TYPES = {name: kind for kind, names in FIELDS_BY_TYPE.items() for name in names}
 
 
-def append_row(warehouse: Warehouse, control: str, row: dict[str, Any]) -> None:
+def append_row(warehouse: Warehouse, control: str, row: HistoryRow) -> None:
     """Append one row; the table and its dataset are created if missing.
 
     An INSERT, not a load job: those are counted by the day, and several tables share this one.
@@ -47,9 +48,9 @@ def append_row(warehouse: Warehouse, control: str, row: dict[str, Any]) -> None:
     hit_failpoint("history.appended")
 
 
-def read_newest(warehouse: Warehouse, control: str, limit: int) -> list[dict[str, Any]]:
+def read_newest(warehouse: Warehouse, control: str, limit: int) -> list[HistoryRow]:
     """The newest rows, newest first."""
     if warehouse.find_table(control) is None:
         return []
     query = f"SELECT * FROM {quote_name(warehouse.to_reference(control))} ORDER BY published_at_ms DESC LIMIT {limit}"
-    return warehouse.query_rows(query)
+    return cast("list[HistoryRow]", warehouse.query_rows(query))

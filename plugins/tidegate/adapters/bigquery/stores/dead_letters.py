@@ -5,7 +5,7 @@ from typing import Any
 
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.model.offsets import Ranges
-from tidegate.ports.context import DeadLetters
+from tidegate.model.table_state import DeadLetters, WaitingLetter
 from tidegate.sql.googlesql import quote_name, render_literal
 
 ROWS_PER_FILE = 10_000
@@ -25,19 +25,21 @@ def read_newest(warehouse: Warehouse, name: str, limit: int) -> DeadLetters:
     return DeadLetters(counts["waiting"], counts["replayed"], tuple(rows))
 
 
-def list_waiting(warehouse: Warehouse, name: str, destination: str) -> list[tuple[str, int, int]]:
+def list_waiting(warehouse: Warehouse, name: str, destination: str) -> list[WaitingLetter]:
     """Where those of a destination lie that were not replayed."""
-    if warehouse.find_table(name) is None:
+    found = warehouse.find_table(name)
+    if found is None:
         return []
+    topic_id = "topic_id" if any(field.name == "topic_id" for field in found.schema) else "NULL AS topic_id"
     where_clause = f"WHERE replayed_at IS NULL AND `table` = {render_literal(destination)}"
     table = quote_name(warehouse.to_reference(name))
-    rows = warehouse.query_rows(f"SELECT topic, `partition`, `offset` FROM {table} {where_clause}")
-    return [(row["topic"], row["partition"], row["offset"]) for row in rows]
+    rows = warehouse.query_rows(f"SELECT topic, `partition`, `offset`, {topic_id} FROM {table} {where_clause}")
+    return [WaitingLetter(row["topic"], row["partition"], row["offset"], row["topic_id"]) for row in rows]
 
 
 def copy_waiting(warehouse: Warehouse, name: str, destination: str, path: str) -> str:
     """Copy those of a destination that wait to Parquet files below `path`, in place of what is there; the folder."""
-    columns = "topic, `partition`, `offset`, `timestamp`, key, value, headers, `table`, replayed_at"
+    columns = "topic, `partition`, `offset`, `timestamp`, key, value, headers, `table`, replayed_at, topic_id"
     where_clause = f"WHERE replayed_at IS NULL AND `table` = {render_literal(destination)}"
     rows = warehouse.query_rows(f"SELECT {columns} FROM {quote_name(warehouse.to_reference(name))} {where_clause}")
     warehouse.folder.delete(path)
@@ -56,6 +58,7 @@ def _to_parquet(rows: list[dict[str, Any]]) -> bytes:
     types = {
         **{"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "timestamp": time},
         **{"key": pa.binary(), "value": pa.binary(), "headers": header, "table": pa.string(), "replayed_at": time},
+        "topic_id": pa.string(),
     }
     content = io.BytesIO()
     letters = [{**row, "headers": row["headers"] or None} for row in rows]

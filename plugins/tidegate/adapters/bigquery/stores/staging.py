@@ -8,7 +8,6 @@ Nothing counts before that file is there, and what it says holds only for the ta
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from tidegate.adapters.bigquery.client.load_jobs import LoadRequest, run_load_jo
 from tidegate.adapters.bigquery.stores.ownership import check_removable
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import hit_failpoint
-from tidegate.model.batch import DELETE_COUNTS, ROW_COUNT, UNCHANGED_COUNTS, Counts, StagedBatch, can_be_merged
+from tidegate.model.batch import ROW_COUNT, StagedBatch, can_be_merged
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import STAGING_KINDS
 
@@ -166,20 +165,7 @@ def list_staged(warehouse: Warehouse, intermediate: str, destination: str) -> li
 
 
 def _build_staged_batch(landed: dict[str, Any], destination: str) -> StagedBatch:
-    summary, outcome = landed["summary"], landed["outcome"]
-    stage_summary = json.loads(summary["tidegate.staged"])
-    return StagedBatch.from_dict(
-        {
-            "table": destination,
-            "batch": int(summary["tidegate.batch"]),
-            "attempt": summary["tidegate.attempt"],
-            "snapshot_id": landed["number"],
-            "counts": asdict(Counts.of(Ranges.from_dict(stage_summary["ranges"]).span, outcome)),
-            "timestamps": outcome["timestamps"],
-            **{name: outcome[name] for name in (*DELETE_COUNTS, *UNCHANGED_COUNTS) if name in outcome},
-            **stage_summary,
-        }
-    )
+    return StagedBatch.from_summary(destination, landed["summary"], landed["outcome"], landed["number"])
 
 
 def read_loaded_rows(warehouse: Warehouse, intermediate: str, attempt: str) -> int:

@@ -1,8 +1,5 @@
 """The port `BranchCommits` over Iceberg."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from tidegate.adapters.iceberg import reparent as iceberg_reparent
 from tidegate.adapters.iceberg.ports.port import IcebergPort
 from tidegate.adapters.iceberg.pruning import key_ranges
@@ -10,6 +7,7 @@ from tidegate.adapters.iceberg.table import commit
 from tidegate.adapters.iceberg.table import state as iceberg_state
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
 from tidegate.errors import CommitRefused
+from tidegate.model.merge_input import MergeInput
 from tidegate.model.position import Position
 from tidegate.ports.context import Head, Publication, TableState
 
@@ -50,7 +48,7 @@ class IcebergCommits(IcebergPort):
         commit.publish(self._table(publication.table), publication, self._branch(publication.table))
 
     @translate_iceberg_errors
-    def reparent(self, publication: Publication, onto: int, keys: Mapping[str, Any] | None) -> Head | None:
+    def reparent(self, publication: Publication, onto: int, keys: MergeInput | None) -> Head | None:
         """See the port."""
         table, staged = self._table(publication.table), self.catalogs.table(keys["source"]) if keys else None
         ranges = key_ranges.find_key_ranges(staged, keys) if keys and staged is not None else ()

@@ -6,7 +6,7 @@ from tidegate.adapters.iceberg.ports.port import IcebergPort
 from tidegate.adapters.iceberg.stores import dead_letters as iceberg_dead_letters
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
 from tidegate.model.offsets import Ranges
-from tidegate.ports.context import DeadLetters
+from tidegate.model.table_state import DeadLetters, WaitingLetter
 
 
 class IcebergDeadLetters(IcebergPort):
@@ -19,7 +19,7 @@ class IcebergDeadLetters(IcebergPort):
         return DeadLetters() if loaded_table is None else iceberg_dead_letters.read_newest(loaded_table, limit)
 
     @translate_iceberg_errors
-    def list_waiting_letters(self, name: str, table: str) -> list[tuple[str, int, int]]:
+    def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:
         """See the port."""
         loaded_table = self.catalogs.table(name)
         return [] if loaded_table is None else iceberg_dead_letters.list_waiting(loaded_table, table)

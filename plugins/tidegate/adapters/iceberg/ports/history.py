@@ -1,7 +1,5 @@
 """The port `BatchHistory` over Iceberg."""
 
-from typing import Any
-
 from tidegate.adapters.iceberg.ports.port import IcebergPort
 from tidegate.adapters.iceberg.stores import batch_history
 from tidegate.adapters.iceberg.stores import staging as iceberg_staging
@@ -10,19 +8,20 @@ from tidegate.adapters.iceberg.table import state as iceberg_state
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
 from tidegate.model import resource_names
 from tidegate.model.ownership import Ownership
+from tidegate.ports.batch_history import HistoryRow
 
 
 class IcebergHistory(IcebergPort):
     """Implements the port `BatchHistory`."""
 
     @translate_iceberg_errors
-    def append_history(self, control: str, row: dict[str, Any]) -> None:
+    def append_history(self, control: str, row: HistoryRow) -> None:
         """See the port."""
         catalog, identifier = control.split(".", 1)
         batch_history.append_row(self.catalogs.catalog(catalog), identifier, row)
 
     @translate_iceberg_errors
-    def read_history(self, control: str, limit: int) -> list[dict[str, Any]]:
+    def read_history(self, control: str, limit: int) -> list[HistoryRow]:
         """See the port."""
         loaded_table = self.catalogs.table(control)
         return [] if loaded_table is None else batch_history.read_newest(loaded_table, limit)

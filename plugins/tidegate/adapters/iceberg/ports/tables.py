@@ -1,7 +1,6 @@
 """The port `TableStore` over Iceberg."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from pyiceberg.table import Table
 
@@ -14,6 +13,7 @@ from tidegate.adapters.iceberg.table import state as iceberg_state
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
 from tidegate.adapters.iceberg.table.format_version import refuse_newer_format
+from tidegate.model.merge_input import MergeInput
 from tidegate.model.ownership import Ownership
 from tidegate.ports.context import TableFiles, TableState
 from tidegate.schema.column import Column
@@ -55,7 +55,7 @@ class IcebergTables(IcebergPort):
         return schema_evolution.evolve(self._table(table), table, columns, EvolutionRules(add, widen, relax))
 
     @translate_iceberg_errors
-    def find_bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
+    def find_bounds(self, table: str, values: MergeInput) -> Bounds:
         """See the port."""
         staged = self.catalogs.table(values["source"])
         ranges = () if staged is None else key_ranges.find_key_ranges(staged, values)

@@ -4,7 +4,7 @@ Only literals in a merge's condition let Spark leave files of the table unread. 
 the batch's keys, so that the merge does the same with and without them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
@@ -25,6 +25,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+from tidegate.model.merge_input import MergeInput
 from tidegate.sql.pruning import Bound
 from tidegate.sql.spark import render_literal
 
@@ -60,7 +61,7 @@ class KeyRange:
         return Bound(self.leaf, (ends,), self.nulls)
 
 
-def find_key_ranges(staged: Table, values: Mapping[str, Any]) -> tuple[KeyRange, ...]:
+def find_key_ranges(staged: Table, values: MergeInput) -> tuple[KeyRange, ...]:
     """For each leaf of the key that a merge filled with `values` compares, and that every staged file tells of."""
     if "leaves" not in values or staged.metadata.snapshot_by_id(values["snapshot_id"]) is None:
         return ()
@@ -74,7 +75,7 @@ def find_key_ranges(staged: Table, values: Mapping[str, Any]) -> tuple[KeyRange,
     return tuple(ranges)
 
 
-def find_path_in_key(values: Mapping[str, Any], leaf: tuple[str, ...]) -> list[str]:
+def find_path_in_key(values: MergeInput, leaf: tuple[str, ...]) -> list[str]:
     """Where a leaf of the table's key stands in the staged key."""
     part = dict(values["keys"])[leaf[0]]
     return [*leaf[1:]] if part is None else [part, *leaf[1:]]

@@ -4,7 +4,7 @@ Keys that lie anywhere leave no file of the table unread, and Spark cannot send 
 it moves every row's key and place to where they are compared. Constants let it drop the others as they are read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import IntegerType, LongType, StringType
 
 from tidegate.adapters.iceberg.pruning.key_ranges import KeyRange, find_path_in_key
+from tidegate.model.merge_input import MergeInput
 from tidegate.sql.pruning import Bound, Overlap
 from tidegate.sql.spark import render_literal
 
@@ -34,7 +35,7 @@ def are_keys_worth_naming(rows: int, overlap: Overlap | None) -> bool:
     return overlap.rows >= max(MIN_TABLE_ROWS, MIN_ROW_RATIO * rows)
 
 
-def name_keys(staged: Table, values: Mapping[str, Any], ranges: Sequence[KeyRange]) -> tuple[Bound, ...]:
+def name_keys(staged: Table, values: MergeInput, ranges: Sequence[KeyRange]) -> tuple[Bound, ...]:
     """The bounds of `ranges`, with the staged values of each leaf beside them, where these are numbers or short texts.
 
     In the order of the key, each leaf is named whose constants still have room in `MAX_LITERAL_BYTES`; what is left

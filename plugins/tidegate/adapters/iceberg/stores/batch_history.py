@@ -1,7 +1,6 @@
 """The control table in Iceberg: one row per published batch."""
 
 from contextlib import suppress
-from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
@@ -18,6 +17,7 @@ from tidegate.adapters.iceberg.table.state import read_summary
 from tidegate.errors import CommitRefused
 from tidegate.failpoints import hit_failpoint
 from tidegate.model.ownership import describe_control
+from tidegate.ports.batch_history import HistoryRow
 from tidegate.tables.batch_history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_FIELDS
 
 FIELDS_BY_TYPE = {pa.int64(): INTEGER_FIELDS, pa.string(): TEXT_FIELDS, pa.float64(): FRACTION_FIELDS}
@@ -34,7 +34,7 @@ MAX_COMMIT_ATTEMPTS = 5
 MAX_GATHERED_ROWS = 1000  # a file with so many rows is left alone
 
 
-def append_row(catalog: Catalog, identifier: str, row: dict[str, Any]) -> None:
+def append_row(catalog: Catalog, identifier: str, row: HistoryRow) -> None:
     """Append one row; the table and its namespace are created if missing. Other writers are waited for."""
     table = _open_table(catalog, identifier)
     hit_failpoint("history.opened")
@@ -115,7 +115,7 @@ def _create_namespace(catalog: Catalog, namespace: str) -> None:
             raise
 
 
-def read_newest(table: Table, limit: int) -> list[dict[str, Any]]:
+def read_newest(table: Table, limit: int) -> list[HistoryRow]:
     """The newest rows, newest first."""
     current = table.current_snapshot()
     highest = int(read_summary(current).get(BATCH_PROPERTY, "0")) if current else 0

@@ -9,7 +9,7 @@ from pyiceberg.expressions.parser import parse
 from pyiceberg.table import Table
 
 from tidegate.model.offsets import Ranges
-from tidegate.ports.context import DeadLetters
+from tidegate.model.table_state import DeadLetters, WaitingLetter
 
 MAX_FILTER_RANGES = 100  # with more, each file of letters would be compared with too many
 LETTER_ADDRESS = ("topic", "partition", "offset")
@@ -29,11 +29,12 @@ def read_newest(table: Table, limit: int) -> DeadLetters:
     return DeadLetters(waiting.num_rows, letters.num_rows - waiting.num_rows, tuple(rows))
 
 
-def list_waiting(table: Table, destination: str) -> list[tuple[str, int, int]]:
+def list_waiting(table: Table, destination: str) -> list[WaitingLetter]:
     """Where those of a destination lie that were not replayed."""
     row_filter = And(_filter_destination(destination), parse("replayed_at IS NULL"))
-    rows = table.scan(row_filter=row_filter, selected_fields=LETTER_ADDRESS).to_arrow().to_pylist()
-    return [(row["topic"], row["partition"], row["offset"]) for row in rows]
+    fields = tuple(name for name in WaitingLetter._fields if name in table.schema().column_names)
+    rows = table.scan(row_filter=row_filter, selected_fields=fields).to_arrow().to_pylist()
+    return [WaitingLetter(**{"topic_id": None, **row}) for row in rows]
 
 
 def read_of_attempt(table: Table, destination: str, attempt: str) -> list[dict[str, Any]]:

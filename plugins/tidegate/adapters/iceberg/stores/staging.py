@@ -3,7 +3,7 @@
 import json
 import re
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from pyarrow.fs import FileSelector, FileType
@@ -20,7 +20,7 @@ from tidegate.adapters.iceberg.table.data_files import list_snapshot_files, remo
 from tidegate.adapters.iceberg.table.state import parse_batch, read_summary
 from tidegate.failpoints import hit_failpoint
 from tidegate.model import resource_names
-from tidegate.model.batch import DELETE_COUNTS, UNCHANGED_COUNTS, Counts, StagedBatch, can_be_merged
+from tidegate.model.batch import StagedBatch, can_be_merged
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import KIND_PROPERTY, SHAPE_PROPERTY, STAGING_KINDS, Ownership
 from tidegate.ports.context import Staging
@@ -116,21 +116,7 @@ def _build_staged_batch(table: Table, snapshot: Snapshot, destination: str) -> S
     outcome = read_outcome(table, summary.get("tidegate.attempt", ""))
     if outcome is None or outcome["bad"]:
         return None
-    stage_summary = json.loads(summary["tidegate.staged"])
-    span = Ranges.from_dict(stage_summary["ranges"]).span
-    return StagedBatch.from_dict(
-        {
-            "table": destination,
-            "batch": int(summary["tidegate.batch"]),
-            "attempt": summary["tidegate.attempt"],
-            "snapshot_id": snapshot.snapshot_id,
-            "counts": asdict(Counts.of(span, outcome)),
-            "timestamps": outcome["timestamps"],
-            "bytes": int(summary.get("added-files-size", "0")),
-            **{name: outcome[name] for name in (*DELETE_COUNTS, *UNCHANGED_COUNTS) if name in outcome},
-            **stage_summary,
-        }
-    )
+    return StagedBatch.from_summary(destination, summary, outcome, snapshot.snapshot_id)
 
 
 def find_highest_batch(table: Table) -> int:

@@ -1,22 +1,31 @@
 """PyIceberg's catalogs and tables, opened once per process by the names of ``catalogs.yaml``."""
 
+import sys
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyiceberg.catalog import Catalog as IcebergCatalog
 from pyiceberg.catalog import load_catalog
-from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.io import load_file_io
+from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 
 from tidegate.adapters.iceberg.table.sqlite_catalog import prepare_database
 from tidegate.adapters.open_clients import OpenClients
+from tidegate.adapters.server_probe import Server, require_server
 from tidegate.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 
 SQLITE_PREFIX = "sqlite:///"
 POSTGRES_PREFIX = "postgresql://"
+# A flush loads its table, the intermediate table and the history again and again. That of many snapshots is large.
+MAX_KEPT_METADATA = 4
 LOCK_SECONDS = 60  # how long a writer waits for another one's commit in a SQLite catalog
 
 
@@ -41,8 +50,16 @@ class Catalogs:
         if name not in self._properties:
             raise ConfigurationError(f"catalog={name} is not an Iceberg catalog of catalogs.yaml; declare it there")
         properties = dict(self._properties[name])
-        catalog: IcebergCatalog = self._opened.client(name, properties, lambda: _open_catalog(name, dict(properties)))
+        catalog: IcebergCatalog = self._opened.client(name, properties, lambda: self._open(name, dict(properties)))
         return catalog
+
+    def _open(self, name: str, properties: dict[str, Any]) -> IcebergCatalog:
+        """Ask first whether its servers are there: drivers wait for minutes, and do not say whom they wait for."""
+        connection = self._connections.get(name)
+        for what, key in (("catalog", "uri"), ("object store of catalog", "s3.endpoint")):
+            place = f"connection={connection}" if connection else "of catalogs.yaml"
+            require_server(Server.from_uri(f"{what}={name}", place, str(properties.get(key, ""))))
+        return _open_catalog(name, properties)
 
     def login(self, name: str) -> str:
         """Where the login of a catalog stands, as ``name=value`` for a message."""
@@ -71,14 +88,53 @@ class Catalogs:
         return tuple(self._properties)
 
 
+def is_rest(catalog: IcebergCatalog) -> bool:
+    """Whether it is a REST catalog. Their module is a tenth of a process's start, and is loaded only where one is."""
+    module = sys.modules.get("pyiceberg.catalog.rest")
+    return module is not None and isinstance(catalog, module.RestCatalog)
+
+
 def _open_catalog(name: str, properties: dict[str, Any]) -> IcebergCatalog:
     uri = str(properties.get("uri", ""))
     if properties.get("type") == "sql" and uri.startswith(SQLITE_PREFIX):
-        prepare_database(Path(uri.removeprefix(SQLITE_PREFIX).partition("?")[0]))
+        path = Path(uri.removeprefix(SQLITE_PREFIX).partition("?")[0])
+        folder = path.parent
+        if not folder.is_dir() and not folder.parent.is_dir():  # a volume is away: its tables would look gone
+            raise ConfigurationError(
+                f"catalog={name}: folder={folder} of its SQLite file does not exist, nor does the one above it; create "
+                "it, mount it, or correct uri in catalogs.yaml"
+            )
+        prepare_database(path)
         properties["uri"] = uri + ("&" if "?" in uri else "?") + f"timeout={LOCK_SECONDS}"
     if uri.startswith(POSTGRES_PREFIX):  # without a driver SQLAlchemy takes the newest, which is not the one installed
         properties["uri"] = uri.replace(POSTGRES_PREFIX, "postgresql+psycopg2://", 1)
     opened = load_catalog(name, **{key: str(value) for key, value in properties.items()})
-    if isinstance(opened, RestCatalog):  # its server deletes old metadata; PyIceberg would warn that it is gone
+    if is_rest(opened):  # its server deletes old metadata; PyIceberg would warn that it is gone
         opened._delete_old_metadata = lambda *_: None  # type: ignore[method-assign]
+    elif properties.get("type") == "sql":
+        _keep_metadata(cast("SqlCatalog", opened))
     return opened
+
+
+def _keep_metadata(catalog: "SqlCatalog") -> None:
+    """Read a metadata file once: at each load the database names the file, which is never written again."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    @lru_cache(MAX_KEPT_METADATA)
+    def read_metadata(location: str) -> TableMetadata:
+        return FromInputFile.table_metadata(load_file_io(catalog.properties, location).new_input(location))
+
+    def build_table(row: "IcebergTables") -> Table:
+        location = row.metadata_location
+        if not location or not row.table_namespace or not row.table_name:
+            return SqlCatalog._convert_orm_to_iceberg(catalog, row)  # which says what is missing
+        metadata = read_metadata(location)
+        return Table(
+            identifier=(*catalog.identifier_to_tuple(row.table_namespace), row.table_name),
+            metadata=metadata,
+            metadata_location=location,
+            io=catalog._load_file_io(metadata.properties, location),
+            catalog=catalog,
+        )
+
+    catalog._convert_orm_to_iceberg = build_table  # type: ignore[method-assign, assignment]

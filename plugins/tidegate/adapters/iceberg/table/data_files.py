@@ -3,11 +3,12 @@
 import logging
 from collections.abc import Collection, Iterable
 
-from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.manifest import DataFile, ManifestEntryStatus
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
+
+from tidegate.adapters.iceberg.table.catalogs import is_rest
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ def remove_old_metadata(table: Table, committed: TableMetadata) -> None:
     catalog's server deletes them itself.
     """
     is_enabled = table.metadata.properties.get("write.metadata.delete-after-commit.enabled") == "true"
-    if not is_enabled or isinstance(table.catalog, RestCatalog):
+    if not is_enabled or is_rest(table.catalog):
         return
     logged_files = {entry.metadata_file for entry in committed.metadata_log}
     for location in (entry.metadata_file for entry in table.metadata.metadata_log):

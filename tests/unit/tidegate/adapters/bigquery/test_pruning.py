@@ -13,7 +13,7 @@ from tidegate.adapters.bigquery.publish_script import POSITION_MOVED, writes_int
 from tidegate.adapters.bigquery.table_layout import Partitioning
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
-from tidegate.merge.statements import build_merge_values, render_merge_statements
+from tidegate.merge.statements import build_merge_input, render_merge_statements
 from tidegate.model.batch import Counts
 from tidegate.schema.column import Column
 from tidegate.spec.table import Create
@@ -62,7 +62,7 @@ def layout(field: str | None = "at", unit: str = "DAY", *, clustered: tuple[str,
 
 def values_of(kind: str = "upsert_delete", **more: Any) -> dict[str, Any]:
     table = table_of(Shape(COLUMNS, more.pop("keys", ("id",)), more=more), kind)
-    return build_merge_values(a_pipeline(table), table, staged_of(table), "b")
+    return build_merge_input(a_pipeline(table), table, staged_of(table), "b")
 
 
 class Asked:
@@ -85,15 +85,15 @@ def test_table_without_partitions_and_clusters_is_not_asked() -> None:
 
 def test_key_bounds_hold_for_tables_that_are_clustered_by_it() -> None:
     found = compute_bounds(layout(unit=""), Asked(KEYS), SQL, POSITIONS, values_of())
-    assert found.found == (Bound(("id",), (("5", "90"),)),)
+    assert found.conditions == (Bound(("id",), (("5", "90"),)),)
     found = compute_bounds(layout(unit=""), Asked({**KEYS, "nulls_0": True}), SQL, POSITIONS, values_of())
-    assert found.found[0].nulls
+    assert found.conditions[0].nulls
 
 
 def test_partitions_of_a_column_that_may_change_are_looked_up_by_key() -> None:
     asked = Asked(KEYS, {"partitions": [at(3), at(1), at(2), at(9)], "outside": True, "versions": 17})
     found = compute_bounds(layout(), asked, SQL, POSITIONS, values_of())
-    assert found.found[1] == Bound(
+    assert found.conditions[1] == Bound(
         ("at",),
         (
             ("TIMESTAMP '2026-01-01 00:00:00+00:00'", "TIMESTAMP '2026-01-03 23:59:59.999999+00:00'"),
@@ -116,7 +116,7 @@ def test_what_was_looked_up_is_worth_nothing_once_another_pipeline_has_written()
 
 def test_new_keys_alone_leave_a_filter_that_reads_next_to_nothing() -> None:
     asked = Asked(KEYS, {"partitions": None, "outside": False, "versions": 1})
-    assert compute_bounds(layout(), asked, SQL, POSITIONS, values_of()).found[1] == Bound(("at",), (), nulls=True)
+    assert compute_bounds(layout(), asked, SQL, POSITIONS, values_of()).conditions[1] == Bound(("at",), (), nulls=True)
 
 
 @pytest.mark.parametrize("given", [{"keys": ("id", "at")}, {"create": KEPT}])
@@ -124,7 +124,7 @@ def test_partitions_of_the_batch_are_those_of_its_keys_where_the_column_cannot_c
     asked = Asked({**KEYS, "partitions": [at(1)], "outside": False})
     found = compute_bounds(layout(), asked, SQL, POSITIONS, values_of(**given))
     assert len(asked.questions) == 1
-    assert found.found[-1].ranges[0][0] == "TIMESTAMP '2026-01-01 00:00:00+00:00'"
+    assert found.conditions[-1].ranges[0][0] == "TIMESTAMP '2026-01-01 00:00:00+00:00'"
     assert found.guards == ()
 
 
@@ -141,7 +141,7 @@ def test_record_that_leaves_the_partition_column_out_does_not_tell_its_partition
     asked = Asked(told, {"partitions": [at(1), at(9)], "outside": False, "versions": 3})
     found = compute_bounds(layout(), asked, SQL, POSITIONS, values_of("partial", create=KEPT))
     assert len(asked.questions) == 2
-    assert [low for low, _ in found.found[-1].ranges] == [
+    assert [low for low, _ in found.conditions[-1].ranges] == [
         "TIMESTAMP '2026-01-01 00:00:00+00:00'", "TIMESTAMP '2026-01-09 00:00:00+00:00'",
     ]  # fmt: skip
     assert found.guards
@@ -165,13 +165,13 @@ def test_lookup_in_a_table_that_requires_a_filter_has_one_that_is_true_for_every
 )
 def test_range_ends_with_its_partition(unit: str, start: datetime, last: str) -> None:
     asked = Asked(KEYS, {"partitions": [start], "outside": False, "versions": 3})
-    assert compute_bounds(layout(unit=unit), asked, SQL, POSITIONS, values_of()).found[1].ranges[0][1] == last
+    assert compute_bounds(layout(unit=unit), asked, SQL, POSITIONS, values_of()).conditions[1].ranges[0][1] == last
 
 
 def test_dates_are_partitions_by_themselves() -> None:
     days = [date(2026, 1, 1), date(2026, 1, 2), date(9999, 12, 31)]
     asked = Asked(KEYS, {"partitions": days, "outside": False, "versions": 3})
-    found = compute_bounds(layout("day"), asked, SQL, POSITIONS, values_of()).found[1]
+    found = compute_bounds(layout("day"), asked, SQL, POSITIONS, values_of()).conditions[1]
     assert found.ranges == (
         ("DATE '2026-01-01'", "DATE '2026-01-02'"),
         ("DATE '9999-12-31'", "DATE '9999-12-31'"),
@@ -189,14 +189,14 @@ def test_questions_and_bounded_merges_are_ones_that_bigquery_reads(shape: str, f
     create = Create(partition_by=("days(_PARTITIONTIME)",))
     table = table_of(Shape(wanted.columns, wanted.keys, {**wanted.more, "create": create}), "upsert_delete")
     pipeline = a_pipeline(table, source={"metadata": METADATA})
-    analyzer, values = analyzer_of(pipeline, table, wanted), build_merge_values(pipeline, table, staged_of(table), "b")
+    analyzer, values = analyzer_of(pipeline, table, wanted), build_merge_input(pipeline, table, staged_of(table), "b")
     days = [date(2026, 1, 1)] if field == "day" else [at(1), at(5)]
     asked = Asked(KEYS, {"partitions": days, "outside": False, "versions": 3})
     found = compute_bounds(layout(field, unit, needs=True), asked, SQL, POSITIONS, values)
     for statement in (
         *asked.questions,
         *found.guards,
-        SQL.render("merge_upsert_delete", **{**values, "bounds": found.found}),
+        SQL.render("merge_upsert_delete", **{**values, "bounds": found.conditions}),
     ):
         analyzer.check(statement)
 
@@ -212,7 +212,7 @@ def test_batch_of_more_partitions_than_a_job_may_change_is_merged_in_parts() -> 
     asked = Asked(told, {"partitions": days[:5], "outside": False, "versions": 3})
     found = compute_bounds(layout(), asked, SQL, POSITIONS, values_of())
     assert [part.staged.nulls for part in found.parts] == [False, False, False, True]
-    assert [part.found for part in found.parts] == [found.found] * 4
+    assert [part.conditions for part in found.parts] == [found.conditions] * 4
     held = [part.staged.ranges[0] for part in found.parts if part.staged.ranges]
     for day in days:
         text = f"TIMESTAMP '{day.isoformat(sep=' ')}'"
@@ -234,7 +234,7 @@ def test_parts_of_a_column_that_cannot_change_look_at_their_own_partitions_alone
     days = days_from(date(2015, 1, 1), 4001)
     asked = Asked({**KEYS, "partitions": days, "outside": False})
     found = compute_bounds(layout(), asked, SQL, POSITIONS, values_of(create=KEPT))
-    assert [part.found[-1].ranges for part in found.parts] == [part.staged.ranges for part in found.parts]
+    assert [part.conditions[-1].ranges for part in found.parts] == [part.staged.ranges for part in found.parts]
     assert len(found.parts) == 3
 
 
@@ -243,7 +243,7 @@ def test_appended_rows_are_cut_into_parts_and_a_small_batch_is_not_asked_for() -
     values = {**values_of("append"), "staged_rows": 5000}
     asked = Asked({"partitions": days, "outside": True, "deletes": 0})
     found = compute_bounds(layout(), asked, SQL, POSITIONS, values)
-    assert (len(found.parts), found.found, found.guards) == (4, (), ())
+    assert (len(found.parts), found.conditions, found.guards) == (4, (), ())
     assert compute_bounds(layout(), Asked(), SQL, POSITIONS, {**values, "staged_rows": 1000}) == UNBOUNDED
 
 
@@ -267,9 +267,9 @@ def numbers_of(needs: bool = False) -> TableLayout:
 def test_partitions_of_numbers_are_bounds_too() -> None:
     """The last is shorter than the others; what lies below, above or nowhere is in none of them."""
     told = {"deletes": 4, "partitions": [700, 100], "outside": False}
-    (bound,) = compute_bounds(numbers_of(), Asked(told), SQL, POSITIONS, values_of()).found
+    (bound,) = compute_bounds(numbers_of(), Asked(told), SQL, POSITIONS, values_of()).conditions
     assert (bound.ranges, bound.nulls) == ((("100", "399"), ("700", "999")), False)
-    (bound,) = compute_bounds(numbers_of(), Asked({**told, "outside": True}), SQL, POSITIONS, values_of()).found
+    (bound,) = compute_bounds(numbers_of(), Asked({**told, "outside": True}), SQL, POSITIONS, values_of()).conditions
     beyond = ((str(-(2**63)), "99"), ("1000", str(2**63 - 1)))
     assert (bound.ranges, bound.nulls) == ((("100", "399"), ("700", "999"), *beyond), True)
 
@@ -277,7 +277,7 @@ def test_partitions_of_numbers_are_bounds_too() -> None:
 def test_partitions_of_numbers_are_looked_up_with_a_filter_where_one_is_required() -> None:
     name = replace(numbers_of(needs=True), partitioning=Partitioning("day_number", "", range(0, 10)))
     asked = Asked({"deletes": 0}, {"partitions": [3], "outside": False, "versions": 3})
-    (bound,) = compute_bounds(name, asked, SQL, POSITIONS, values_of()).found
+    (bound,) = compute_bounds(name, asked, SQL, POSITIONS, values_of()).conditions
     assert bound.ranges == (("3", "3"),)
     assert f"t.`day_number` BETWEEN {-(2**63)} AND {2**63 - 1} OR t.`day_number` IS NULL" in asked.questions[1]
 

@@ -150,7 +150,7 @@ def table_of(shape: Shape, kind: str) -> Table:
     table = a_table(NAME, given.pop("mode"), keys=shape.keys, columns=columns, **given)
     added = [*(c for c in columns if c not in shape.columns), *list_metadata_columns(METADATA)]
     flag = [Column("_deleted", "BOOLEAN")] if table.deletes == "soft" else list(list_version_columns(table, METADATA))
-    return replace(table, held=to_struct([*shape.held, *added, *flag])) if shape.held else table
+    return replace(table, target_schema=to_struct([*shape.held, *added, *flag])) if shape.held else table
 
 
 def ports_of(pipeline: Pipeline) -> Ports:
@@ -185,7 +185,7 @@ def analyzer_of(
 ) -> Analyzer:
     """What there is when a batch is merged: the table, what is staged, what remembers deletes, the positions."""
     parts = intermediate_columns(pipeline, table)
-    held = tuple(Column(n, t) for n, t in _types(table)) if table.held else ()
+    held = tuple(Column(n, t) for n, t in _types(table)) if table.target_schema else ()
     header = "STRUCT<`key`: STRING, `value`: BINARY>"
     texts = ", ".join(f"`{name}`: STRING" for name in ("stage", "class", "message"))
     bad = f"STRUCT<`key`: BINARY, `value`: BINARY, `headers`: ARRAY<{header}>, {texts}>"
@@ -216,7 +216,7 @@ def analyzer_of(
 def _types(table: Table) -> list[tuple[str, str]]:
     from tidegate.schema.data_types import format_type
 
-    return [(name, format_type(inner)) for name, inner in table.held.fields] if table.held else []
+    return [(name, format_type(inner)) for name, inner in table.target_schema.fields] if table.target_schema else []
 
 
 CASES = [(shape, kind) for shape in SHAPES for kind in KINDS]

@@ -32,7 +32,7 @@ CONTROL, LETTERS, DELETES, CHANGES = (
     "dwh.shop.o_changes",
 )
 TYPES = {"INT64": "BIGINT", "STRING": "STRING", "FLOAT64": "DOUBLE"}
-TEXTS = ("topic", "stage", "error_class", "message", "attempt", "table")
+TEXTS = ("topic", "stage", "error_class", "message", "attempt", "table", "topic_id")
 HELD = {
     CONTROL: tuple(Column(name, TYPES[kind]) for name, kind in batch_history.COLUMN_TYPES.items()),
     LETTERS: (
@@ -139,9 +139,12 @@ def test_dead_letters_and_positions_are_written_by_statements_that_bigquery_read
     tmp, positions = f"{NAME}_shop_tmp", f"{NAME}_tidegate_position"
     analyzer = analyzer_of(a_pipeline(table), table, SHAPES["plain"], {LETTERS: HELD[LETTERS]})
     values = {"table": LETTERS, "target": "dwh.shop.it's", "attempt": "it's", "source": tmp, "batch": 7}
-    ranges = [("it's", 0, 1, 3), ("b", 7, 2, 9)]
-    for name in ("create_dead_letters", "write_dead_letters", "forget_dead_letters", "replayed_dead_letters"):
-        analyzer.check(SQL.render(name, **values, ranges=ranges, snapshot_id=0, own=describe_control(CONTROL)))
+    values |= {"ranges": [("it's", 0, 1, 3), ("b", 7, 2, 9)], "published": 6, "snapshot_id": 0}
+    for name in ("create", "write", "forget", "reread", "replayed"):
+        known = {"it's": "i'd", "b": "2"}
+        for ids in (known,) if name == "reread" else (known, {"it's": "i'd", "b": ""}, {}):
+            text = SQL.render(f"{name}_dead_letters", **values, ids=ids, own=describe_control(CONTROL))
+            analyzer.check(text)
     row = {"table": positions, "pipeline": "it's", "version": 3, "properties": "{}"}
     analyzer.check(SQL.render("seed_position", **row))
     analyzer.check(SQL.render("assert_versions", positions=positions, versions=5))

@@ -127,7 +127,14 @@ def test_vector_that_stays_where_it_is_touches_nothing_beside_one_that_goes(
 def upgrade(table: Table) -> None:
     """As another engine would write it."""
     path = Path(table.metadata_location.removeprefix("file://"))
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format-version": 3, "next-row-id": 0}))
+    newer = path.with_name("00099-of-another-engine.metadata.json")
+    newer.write_text(json.dumps({**json.loads(path.read_text()), "format-version": 3, "next-row-id": 0}))
+    with table.catalog.engine.begin() as database:
+        changed = database.exec_driver_sql(
+            "UPDATE iceberg_tables SET metadata_location = ? WHERE metadata_location = ?",
+            (f"file://{newer}", table.metadata_location),
+        )
+    assert changed.rowcount == 1
 
 
 def test_table_of_format_3_is_refused_in_words_by_publications_and_pipelines(catalogs: Catalogs, table: Table) -> None:

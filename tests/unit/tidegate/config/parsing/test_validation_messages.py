@@ -585,3 +585,38 @@ def test_format_of_tables_that_cannot_be_written_is_refused_before_one_is_made(
     (found,) = problems(include, table(f"create: {{properties: {{format-version: '{version}'}}}}"))
     assert f"tables[0].create.properties.format-version={version}: {reason}" in found
     assert load(include, table("create: {properties: {format-version: 2}}")).tables[0].create.properties
+
+
+APPLIED = "key: {fields: [id]}, value: {format: debezium-json, truncate: apply, schema: 'id BIGINT, n INT'}"
+WITHOUT_ORDER = {
+    "upsert: false": "upsert: false",
+    "delete: false": "delete: false",
+    "deletes: soft": "deletes: soft",
+    "history: scd2": "history: scd2",
+    "partial_updates": "partial_updates: true",
+    "sequence_by": "sequence_by: [n]",
+    "when": "when: n > 1",
+    "route": "route: {field: n, pattern: '1'}",
+    "require_partition_filter": "create: {partition_by: [], properties: {require_partition_filter: 'true'}}",
+}
+
+
+@pytest.mark.parametrize("word", WITHOUT_ORDER)
+def test_truncate_is_applied_only_where_one_order_of_all_records_fills_the_table(include: Path, word: str) -> None:
+    told = problems(include, source(APPLIED, tables=f"[{{name: lake.a.b, {WITHOUT_ORDER[word]}}}]"))
+    (found,) = [problem for problem in told if "truncate" in problem]
+    assert found == (
+        "pipelines/orders.yaml:1: source.value.truncate=apply: apply empties lake.a.b, whose rows must all come from "
+        f"one topic, in the order of its offsets: not with {word}; leave it out, or use refuse or ignore"
+    )
+
+
+def test_truncate_is_applied_to_tables_of_one_topic_each(include: Path) -> None:
+    assert load(include, source(APPLIED)).source.value.applies_truncates
+    two = f"source: {{topics: [t, u], {APPLIED}}}\ntables: [{{name: lake.a.b, topics: [t]}}, {{name: lake.a.c}}]"
+    (found,) = [problem for problem in problems(include, two) if "truncate" in problem]
+    assert re.search("empties lake.a.c, .*: not with topics=2;", found)
+    pattern = f"source: {{topic_pattern: 't.*', {APPLIED}}}\ntables: [{{name: lake.a.b}}]"
+    assert any("not with source.topic_pattern" in problem for problem in problems(include, pattern))
+    named = source(APPLIED, tables="[{name: 'lake.shop.{n}'}]")
+    assert any("not with a name that records fill in" in problem for problem in problems(include, named))

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
+from pyiceberg.types import StringType
 from tidegate.adapters.iceberg.stores import dead_letters
 from tidegate.adapters.iceberg.stores.dead_letters import count_of_others, list_waiting, read_of_attempt
 from tidegate.model.offsets import Ranges
@@ -86,5 +87,10 @@ def test_letters_of_a_destination_are_found_and_no_others_opened(letters: Table)
     write(letters, ITEMS, "two", ("a", 0, 1))
     write(letters, ITEMS, "one", ("a", 0, 2), replayed=True)
     theirs[0].unlink()
-    assert sorted(list_waiting(letters, ITEMS)) == [("a", 0, 1), ("a", 0, 8), ("a", 0, 9)]
+    assert sorted(list_waiting(letters, ITEMS)) == [("a", 0, 1, None), ("a", 0, 8, None), ("a", 0, 9, None)]
+    with letters.update_schema() as update:
+        update.add_column("topic_id", StringType())
+    row = {"topic": "a", "partition": 1, "offset": 1, "table": ITEMS, "topic_id": "t-2"}
+    letters.append(pa.Table.from_pylist([row], schema=letters.schema().as_arrow()))
+    assert sorted(list_waiting(letters, ITEMS))[-1] == ("a", 1, 1, "t-2")
     assert [row["offset"] for row in read_of_attempt(letters, ITEMS, "one")] == [2, 8, 9]

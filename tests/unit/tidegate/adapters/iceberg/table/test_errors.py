@@ -54,7 +54,7 @@ def test_staged_files_that_another_run_cleans_up_while_they_are_read_are_a_fault
     values = {"source": STAGED, "snapshot_id": snapshot, "batch": 1, "leaves": [("n",)], "keys": {"n": None}}
     with pytest.raises(RetryLater, match=f"table={TABLE}: a file went during find_bounds"):
         after_a_load(kit, lambda: kit.port.staging.clean_up(STAGED, 1)).tables.find_bounds(TABLE, values)
-    assert not kit.port.tables.find_bounds(TABLE, values).found
+    assert not kit.port.tables.find_bounds(TABLE, values).conditions
 
 
 def test_publish_that_cannot_write_has_an_unknown_outcome_and_changes_nothing(kit: Kit) -> None:

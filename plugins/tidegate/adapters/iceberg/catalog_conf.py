@@ -27,7 +27,7 @@ BUSY_TIMEOUT_MS = 30_000  # how long SQLite's second writer waits; its own defau
 def resolve_catalog_properties(catalog: Catalog, resolve: Resolve) -> dict[str, str]:
     """PyIceberg's properties with the connection's secrets merged in. For use only: never log them."""
     properties = {name: str(value) for name, value in catalog.properties.items()}
-    if catalog.connection is None or catalog.type != "iceberg":
+    if catalog.connection is None:
         return properties
     connection = require_connection(catalog.connection, resolve)
     properties |= {name: str(value) for name, value in connection.extra.items()}
@@ -50,7 +50,7 @@ def build_spark_catalog_conf(catalog: Catalog, properties: Mapping[str, Any]) ->
     """Spark session settings for `catalog`, from `resolve_catalog_properties`. May hold secrets: never log them."""
     settings = {name: str(value) for name, value in properties.items() if not name.startswith(PYICEBERG_ONLY_PREFIXES)}
     kind = settings.get("type")
-    if catalog.type != "iceberg" or kind not in ("sql", "rest"):
+    if kind not in ("sql", "rest"):
         raise ConfigurationError(f"catalog={catalog.name} type={kind}: Spark's side is known for sql and rest; use one")
     words = settings | (_to_jdbc_conf(settings["uri"]) if kind == "sql" else {"type": "rest"}) | _to_s3_conf(properties)
     words.setdefault("cache-enabled", "false")  # a cached table would hide the branch that PyIceberg has just cut

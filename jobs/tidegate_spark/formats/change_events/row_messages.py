@@ -9,6 +9,7 @@ from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.json.presence import render_missing_cases, render_no_column_case, render_respelled_case
+from tidegate_spark.formats.change_events.truncates import render_truncate_case
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, NO_REASON, DecodedValue
 from tidegate_spark.formats.json import list_key_fields
 
@@ -22,12 +23,17 @@ def list_all_columns(table: StageTable) -> tuple[Column, ...]:
 
 
 def decode_rows(
-    records: DataFrame, table: StageTable, fields: tuple[Fields, Fields], metadata: Mapping[str, str]
+    records: DataFrame,
+    table: StageTable,
+    fields: tuple[Fields, Fields],
+    metadata: Mapping[str, str],
+    is_truncate: str = "false",
 ) -> DecodedValue:
     """What is found once `event_op`, `datas`, `olds` and `own_reason` stand beside each record.
 
     `datas` and `olds` are arrays of raw rows, read by the two `fields`: those of all columns and those of the key. An
     update that moves a row to another key deletes the old one too. A record with one bad row is bad as a whole.
+    `is_truncate` is a condition for messages that say that the source table was emptied.
     """
     rows, keys = fields
     reasons = (
@@ -40,13 +46,9 @@ def decode_rows(
         .selectExpr("*", f"coalesce(own_reason, get(filter({reasons}, r -> r IS NOT NULL), 0)) AS located_reason")
         .selectExpr("*", "posexplode_outer(CASE WHEN located_reason IS NULL THEN changes END) AS (position, found)")
     )
-    # a bad record changes nothing, and still must not be taken for one that does not want to
-    change = (
-        f"CASE WHEN located_reason IS NOT NULL THEN '{UPDATE}' ELSE coalesce(found.op, '{NO_CHANGE}') END AS change"
-    )
     typed = {c.name: sql for c, sql in zip(rows.columns, rows.render_values("row"), strict=True)}
     return DecodedValue(
-        records=judged.selectExpr("*", "found.row AS row", change),
+        records=judged.selectExpr("*", "found.row AS row", f"{_render_row_change(is_truncate, table)} AS change"),
         columns=tuple(typed[column.name] for column in table.value_columns),
         reason=NO_REASON,
         key=keys.render_struct("row"),
@@ -56,6 +58,15 @@ def decode_rows(
         number="CAST(coalesce(position, 0) AS BIGINT)",
         before={column.name: typed[column.name].rpartition(" AS ")[0] for column in table.value_columns},
         several=True,
+        truncated=is_truncate if table.value.applies_truncates else None,
+    )
+
+
+def _render_row_change(is_truncate: str, table: StageTable) -> str:
+    """A bad record changes nothing, and still must not be taken for one that does not want to."""
+    truncates = render_truncate_case(is_truncate, table)
+    return (
+        f"CASE WHEN located_reason IS NOT NULL THEN '{UPDATE}' {truncates} ELSE coalesce(found.op, '{NO_CHANGE}') END"
     )
 
 

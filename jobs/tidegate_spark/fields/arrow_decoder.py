@@ -1,0 +1,47 @@
+"""A function of one record's bytes applied to batches of Arrow, on Spark's Python workers.
+
+The module travels to the workers by value, so it imports nothing of the product; `pyarrow` is there.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+Decode = Callable[[bytes | None], tuple[dict[str, Any] | None, str | None] | None]
+
+
+def build_arrow_decoder(
+    open_decoder: Callable[[], Decode], get_row_type: Callable[[], Any], part: str
+) -> Callable[[Any], Any]:
+    """A function of an Arrow array of bytes: an array of structs of `row` and `reason`, one of them NULL.
+
+    `open_decoder` is called for each batch, on the worker. By the hints Spark knows what kind of function it is.
+    """
+    import pyarrow as pa
+
+    def decode(values: pa.Array) -> pa.Array:
+        decode_record, kind = open_decoder(), build_result_type(get_row_type())
+        made = [decode_record(value) for value in values.to_pylist()]
+        rows = [None if m is None else {"row": m[0], "reason": m[1]} for m in made]
+        try:
+            return pa.array(rows, kind)
+        except (pa.ArrowException, OverflowError):  # one value that no column holds, of a whole batch
+            return pa.array([_replace_unstorable(row, kind, part) for row in rows], kind)
+
+    return decode
+
+
+def _replace_unstorable(row: Any, kind: Any, part: str) -> Any:
+    import pyarrow as pa
+
+    try:
+        pa.array([row], kind)
+    except (pa.ArrowException, OverflowError):
+        return {"row": None, "reason": f"the {part} has a value that its column cannot hold"}
+    return row
+
+
+def build_result_type(row_type: Any) -> Any:
+    """The Arrow type of what a decoder makes."""
+    import pyarrow as pa
+
+    return pa.struct([("row", row_type), ("reason", pa.string())])

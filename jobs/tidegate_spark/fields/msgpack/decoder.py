@@ -1,0 +1,190 @@
+"""MessagePack maps decoded in batches of Arrow, on Spark's Python workers.
+
+The module travels to the workers by value, so it imports nothing of the product; `msgpack` and `pyarrow` are there.
+
+A record is read along the shape of its columns: of containers their header alone, so that neither a count nor a
+nesting that no record has takes memory.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from tidegate_spark.fields.arrow_decoder import build_arrow_decoder
+from tidegate_spark.fields.msgpack.values import convert_leaf, split_decimal
+
+Shape = dict[str, Any]
+NIL = 0xC0
+MAPS = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))
+LISTS = frozenset((*range(0x90, 0xA0), 0xDC, 0xDD))
+TEXTS = frozenset((*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB))
+CONTAINERS = MAPS | LISTS
+ARROW_TYPES = {"BOOLEAN": "bool_", "FLOAT": "float32", "DOUBLE": "float64", "STRING": "string", "BINARY": "binary"}
+ARROW_TYPES |= {"INT": "int32", "BIGINT": "int64"}
+ARROW_KEY_TYPES = {**ARROW_TYPES, "TINYINT": "int8", "SMALLINT": "int16", "DATE": "date32"}
+
+
+class DecodingError(Exception):
+    """Bytes that are no row; the text says why."""
+
+
+def build_decoder(shape: Shape, part: str) -> Callable[[Any], Any]:
+    """A function of an Arrow array of bytes: an array of structs of `row` and `reason`, one of them NULL."""
+    return build_arrow_decoder(lambda: MapDecoder(shape, part).decode, lambda: to_arrow_type(shape), part)
+
+
+class MapDecoder:
+    """Reads records by the shape of their columns.
+
+    Beside its `fields` the shape of a whole record says which other names are `known`, that all of the fields `must`
+    be there, because they are a key's, and that one of them may stand alone (`bare`).
+    """
+
+    def __init__(self, shape: Shape, part: str) -> None:
+        self._shape, self._part = shape, part
+
+    def decode(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None] | None:
+        """The row, or the reason why there is none; None for no bytes."""
+        if value is None:
+            return None
+        try:
+            return self._decode_row(value), None
+        except DecodingError as error:
+            return None, str(error)
+        except Exception:  # the library has errors of several kinds for bytes that are no MessagePack
+            return None, f"the {self._part} is not MessagePack"
+
+    def _decode_row(self, value: bytes) -> dict[str, Any]:
+        reader = _Reader(value, self._part)
+        if reader.peek() in MAPS:
+            row = self._read_map(reader)
+        elif self._shape.get("bare"):
+            ((name, inner),) = self._shape["fields"].items()
+            row = {name: reader.read(inner)}
+        else:
+            raise DecodingError(f"the {self._part} is not a MessagePack map")
+        if reader.position != len(value):
+            raise DecodingError(f"the {self._part} has bytes behind its MessagePack map")
+        return row
+
+    def _read_map(self, reader: "_Reader") -> dict[str, Any]:
+        row, names = reader.read_fields(self._shape)
+        missing = [name for name in self._shape["fields"] if name not in names]
+        if self._shape.get("must") and missing:
+            raise DecodingError(f"the {self._part} lacks the key's field {missing[0]}")
+        if names and not names & {*self._shape["fields"], *self._shape.get("known", ())}:
+            given = ", ".join(sorted(names))[:200]
+            raise DecodingError(f"the {self._part} has none of the columns, but fields: {given}")
+        return row
+
+
+class _Reader:
+    """One record's bytes from the front to the back."""
+
+    def __init__(self, value: bytes, part: str) -> None:
+        from msgpack import Unpacker
+
+        self._value, self._part = value, part
+        # no text, list or map is longer than the record
+        unpacker: Any = Unpacker(max_buffer_size=max(len(value), 1), strict_map_key=False)
+        unpacker.feed(value)
+        self._tell, self._skip, self._unpack = unpacker.tell, unpacker.skip, unpacker.unpack
+        self._read_map_header, self._read_array_header = unpacker.read_map_header, unpacker.read_array_header
+
+    @property
+    def position(self) -> int:
+        """How many bytes were read."""
+        return int(self._tell())
+
+    def peek(self) -> int:
+        """The byte that says of which kind the next value is."""
+        return int(self._value[self._tell()])
+
+    def read(self, shape: Shape) -> Any:
+        """The next value, as the column of that shape holds it."""
+        first, kind = self._value[self._tell()], shape["kind"]
+        if first == NIL:
+            self._skip()
+            return None
+        if kind == "leaf" and first not in CONTAINERS:
+            made = convert_leaf(self._read_scalar(shape), shape)
+            if made is not None:
+                return made
+        elif kind == "struct" and first in MAPS:
+            return self.read_fields(shape)[0]
+        elif kind == "map" and first in MAPS:
+            return self._read_entries(shape)
+        elif kind == "list" and first in LISTS:
+            element = shape["element"]
+            return [self.read(element) for _ in range(self._read_array_header())]
+        raise self._build_error(shape, f"is not a {shape['type']} without loss")
+
+    def read_fields(self, shape: Shape) -> tuple[dict[str, Any], set[str]]:
+        """A map as the struct of that shape, and the names of all fields that it has."""
+        fields, names = shape["fields"], set[str]()
+        row = dict.fromkeys(fields)
+        for _ in range(self._read_map_header()):
+            if self.peek() not in TEXTS:
+                raise self._build_error(shape, "has a field whose name is no text")
+            name = self._read_scalar(shape)
+            if name in names:
+                raise self._build_error(shape, f"has the field {name} twice")
+            names.add(name)
+            if name in fields:
+                row[name] = self.read(fields[name])
+            else:
+                self._skip()
+        if len(names) < len(fields) or not names <= fields.keys():
+            self._refuse_other_spelling(shape, names)
+        return row, names
+
+    def _refuse_other_spelling(self, shape: Shape, names: set[str]) -> None:
+        """A column in other letters would be NULL without a word."""
+        missing = {name.casefold(): name for name in shape["fields"] if name not in names}
+        for name in sorted(names - set(shape["fields"])) if missing else ():
+            if name.casefold() in missing:
+                raise self._build_error(shape, f"has the field {name}, and the column is {missing[name.casefold()]}")
+
+    def _read_entries(self, shape: Shape) -> list[tuple[Any, Any]]:
+        entries, keys = [], set()
+        for _ in range(self._read_map_header()):
+            key = self.read(shape["key"])
+            if key is None:
+                raise self._build_error(shape, "has a key that is nil")
+            if key in keys:
+                raise self._build_error(shape, "has a key twice")
+            keys.add(key)
+            entries.append((key, self.read(shape["value"])))
+        return entries
+
+    def _read_scalar(self, shape: Shape) -> Any:
+        try:
+            return self._unpack()
+        except UnicodeDecodeError:
+            raise self._build_error(shape, "is not valid UTF-8") from None
+
+    def _build_error(self, shape: Shape, problem: str) -> DecodingError:
+        where = f" field {shape['path']}" if shape["path"] else ""
+        return DecodingError(f"the {self._part}{where} {problem}")
+
+
+def to_arrow_type(shape: Shape) -> Any:
+    """The Arrow type of what a shape's values become."""
+    import pyarrow as pa
+
+    kind = shape["type"]
+    match shape["kind"]:
+        case "struct":
+            made = pa.struct([(name, to_arrow_type(inner)) for name, inner in shape["fields"].items()])
+        case "list":
+            made = pa.list_(to_arrow_type(shape["element"]))
+        case "map":
+            made = pa.map_(to_arrow_type(shape["key"]), to_arrow_type(shape["value"]))
+        case _ if not shape["is_key"]:
+            made = getattr(pa, ARROW_TYPES.get(kind, "string"))()
+        case _ if kind in ARROW_KEY_TYPES:
+            made = getattr(pa, ARROW_KEY_TYPES[kind])()
+        case _ if kind.startswith("TIMESTAMP"):
+            made = pa.timestamp("us", "UTC" if kind == "TIMESTAMP" else None)
+        case _:
+            made = pa.decimal128(*split_decimal(kind))
+    return made

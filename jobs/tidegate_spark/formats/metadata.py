@@ -1,0 +1,37 @@
+"""What a value format tells beside a row, as a column's type, or why its record cannot be used."""
+
+from collections.abc import Iterable
+
+from tidegate.jobs.stage_job import StageTable
+from tidegate.schema.data_types import Primitive
+from tidegate.spec.record_metadata import METADATA_TYPES
+from tidegate.sql.spark import render_literal
+
+from tidegate_spark.fields.lossless import render_is_text_lossy
+from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, DecodedValue
+
+
+def render_is_unkept(shown: str, made: str, kind: str = "") -> str:
+    """A condition: something is `shown`, and what is `made` of it is nothing; of a decimal, or not the same."""
+    leaf = Primitive(kind) if kind else None
+    rounded = f" OR {render_is_text_lossy(shown, leaf, None)}" if leaf is not None and leaf.decimal else ""
+    return f"({shown} IS NOT NULL AND (({made}) IS NULL{rounded}))"
+
+
+def render_unkept_reason(decoded_value: DecodedValue, table: StageTable) -> str:
+    """SQL text: which of the table's metadata columns cannot hold what the record shows, NULL where all can; empty
+    where each of them always can.
+
+    A delete has no row, and so none of them but those that order it.
+    """
+    cases = list(_list_cases(decoded_value, table))
+    return f"CASE {' '.join(cases)} END" if cases else ""
+
+
+def _list_cases(decoded_value: DecodedValue, table: StageTable) -> Iterable[str]:
+    for name, word in table.metadata.items():
+        condition = decoded_value.unkept.get(word.removeprefix("value."))
+        if condition is not None:
+            ordered = "" if name in table.sequence else f"'{DELETE}', "
+            text = f"the metadata {word} is not a {METADATA_TYPES[word]} without loss"
+            yield f"WHEN change NOT IN ({ordered}'{NO_CHANGE}') AND {condition} THEN {render_literal(text)}"

@@ -1,0 +1,86 @@
+"""msgpack: a MessagePack map with the columns as fields, decoded in batches outside of the JVM."""
+
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql.pandas.types import from_arrow_type
+from tidegate.jobs.stage_job import StageTable
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type, parse_type
+
+from tidegate_spark.fields import arrow_decoder
+from tidegate_spark.fields.json.objects import Fields
+from tidegate_spark.fields.msgpack import decoder, values
+from tidegate_spark.formats.decoded import DELETE, NO_REASON, ROW, UPSERT, DecodedKey, DecodedValue
+from tidegate_spark.formats.json import get_units, list_key_fields, list_known_fields, render_is_key_in_value
+
+# the server's workers do not have the product's code: these modules go with the function
+cloudpickle.register_pickle_by_value(arrow_decoder)
+cloudpickle.register_pickle_by_value(decoder)
+cloudpickle.register_pickle_by_value(values)
+
+Shape = dict[str, Any]
+NO_TEXT = ""  # there is no text beside the fields that says how they are written
+
+
+def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
+    """A key: a map with the key's fields; a lone one may come bare."""
+    keys = list_key_fields(table, NO_TEXT)
+    decoded = records.withColumn("kp", _decode_part("key", F.col("key"), _build_key_shape(keys)))
+    reason = f"CASE WHEN kp.reason IS NOT NULL THEN kp.reason ELSE {keys.render_reason('kp.row', 'the key')} END"
+    return DecodedKey(decoded, keys.render_struct("kp.row"), reason)
+
+
+def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
+    """A value is an upsert, no value is a delete."""
+    fields, keys = Fields(table.value_columns, get_units(table), NO_TEXT), list_key_fields(table, NO_TEXT)
+    shape = {**_build_shape(fields), "known": [column.name for column in list_known_fields(table).columns]}
+    decoded = records.withColumn("p", _decode_part("value", F.col("value"), shape))
+    if keys.columns:
+        key_bytes = F.expr(f"CASE WHEN {render_is_key_in_value(table)} THEN value END")
+        decoded = decoded.withColumn("kv", _decode_part("value", key_bytes, {**_build_key_shape(keys), "bare": False}))
+    changes = decoded.selectExpr(
+        "*",
+        f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
+        "p.reason AS located_reason",
+    )
+    reason = f"CASE WHEN kv.reason IS NOT NULL THEN kv.reason ELSE {keys.render_reason('kv.row', 'the key')} END"
+    return DecodedValue(
+        records=changes,
+        columns=tuple(fields.render_values("p.row")),
+        reason=fields.render_reason("p.row", "the value", ROW),
+        key=keys.render_struct("kv.row") if keys.columns else "struct()",
+        key_reason=reason if keys.columns else NO_REASON,
+        key_there="value IS NOT NULL" if keys.columns else "false",
+    )
+
+
+def _decode_part(part: str, data: Column, shape: Shape) -> Any:
+    """The map in the bytes: a struct of `row`, with just these columns, and `reason`."""
+    # as a text it would be sent to the server to be read
+    made = from_arrow_type(arrow_decoder.build_result_type(decoder.to_arrow_type(shape)))
+    return F.arrow_udf(decoder.build_decoder(shape, part), made)(data)
+
+
+def _build_shape(fields: Fields) -> Shape:
+    return build_shape(Struct(tuple((column.name, parse_type(column.type)) for column in fields.columns)))
+
+
+def _build_key_shape(keys: Fields) -> Shape:
+    return {**_build_shape(keys), "must": True, "bare": len(keys.columns) == 1}
+
+
+def build_shape(data_type: DataType, path: str = "", is_key: bool = False) -> Shape:
+    """The type as the decoder reads it, at a `path` of names for messages; `is_key` in keys of maps."""
+    match data_type:
+        case Array(element):
+            shape: Shape = {"kind": "list", "element": build_shape(element, path, is_key)}
+        case Map(key, value):
+            shape = {"kind": "map", "key": build_shape(key, path, True), "value": build_shape(value, path, is_key)}
+        case Struct(fields):
+            inside = f"{path}." if path else ""
+            shape = {"kind": "struct", "fields": {n: build_shape(t, f"{inside}{n}", is_key) for n, t in fields}}
+        case Primitive():
+            shape = {"kind": "leaf", "is_key": is_key}
+    return {**shape, "type": format_type(data_type).replace("`", ""), "path": path}

@@ -1,0 +1,20 @@
+"""The filters of the statements that BigQuery runs."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tidegate.adapters.bigquery.table_layout import get_partition_unit, render_partition_clause, render_table_options
+from tidegate.adapters.bigquery.type_mapping import render_comparable, render_from_value, to_bigquery_type
+from tidegate.sql import googlesql
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "quoted": googlesql.quote,
+    "name": googlesql.quote_name,
+    "text": googlesql.render_literal,
+    "type": to_bigquery_type,
+    "from_value": render_from_value,
+    "comparable": render_comparable,
+    "partition": render_partition_clause,
+    "partition_unit": get_partition_unit,
+    "options": render_table_options,
+}

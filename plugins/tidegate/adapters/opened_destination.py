@@ -1,0 +1,18 @@
+"""What the adapter of a destination gives a pipeline: its ports, and what runs its statements."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidegate.ports.destination import Destination
+from tidegate.ports.engine import Engine
+from tidegate.ports.sql import Sql
+
+
+@dataclass(frozen=True)
+class OpenedDestination:
+    """The ports over catalogs of one type. `engines` and `dialects` are those of catalogs whose statements Spark does
+    not run, by the catalog's name."""
+
+    ports: Destination
+    engines: Mapping[str, Engine] = field(default_factory=dict)
+    dialects: Mapping[str, Sql] = field(default_factory=dict)

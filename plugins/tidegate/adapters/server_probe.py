@@ -1,0 +1,105 @@
+"""Whether a server takes connections: asked before a client that would wait for minutes, and told in one sentence."""
+
+import logging
+import socket
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from tidegate.errors import RetryLater
+
+PROBE_SECONDS = 3.0  # of one address; a server in the same network answers within milliseconds
+PAUSE_SECONDS = 1.0
+COMMAND_PATIENCE_SECONDS = 30.0  # longer than a broker or a container takes to start again, short for one who looks on
+DEFAULT_PORTS = {"http": 80, "https": 443, "postgresql": 5432, "sc": 15002, "spark": 7077}
+log = logging.getLogger(__name__)
+
+
+class Patience:
+    """How long a server that takes no connection is waited for, in this process.
+
+    Not at all in a task, which the scheduler tries again after growing pauses, nor where pages are drawn; a command has
+    nobody who would try again.
+    """
+
+    seconds = 0.0
+
+
+@dataclass(frozen=True)
+class Server:
+    """One server, by `name` for people, at any of its addresses. `place` is where the address stands: a connection."""
+
+    name: str
+    place: str
+    addresses: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def from_uri(cls, name: str, place: str, uri: str) -> "Server":
+        """A server by its address ``scheme://host:port``; of a URI's login and parameters nothing is kept.
+
+        Without an address where there is no host in it, or where the host is reached through a proxy.
+        """
+        try:
+            parts = urlsplit(uri)
+            scheme = parts.scheme.partition("+")[0]
+            port = parts.port or DEFAULT_PORTS.get(scheme)
+        except ValueError:  # the client's own message is the better one
+            return cls(name, place, ())
+        if not parts.hostname or port is None or _has_proxy(scheme, parts.hostname):
+            return cls(name, place, ())
+        return cls(name, place, ((parts.hostname, port),))
+
+    @classmethod
+    def from_uris(cls, name: str, place: str, uris: str) -> "Server":
+        """A server by one address, or several with commas between them, of which any will do."""
+        found = [cls.from_uri(name, place, uri.strip()) for uri in uris.split(",")]
+        return cls(name, place, tuple(address for one in found for address in one.addresses))
+
+    @classmethod
+    def from_list(cls, name: str, place: str, text: str) -> "Server":
+        """A server by a list ``host:port,host:port``, of which any will do."""
+        return cls.from_uris(
+            name, place, ",".join(f"any://{one.rpartition('://')[2].strip()}" for one in text.split(","))
+        )
+
+    def __str__(self) -> str:
+        text = ",".join(f"{host}:{port}" for host, port in self.addresses)
+        return " ".join(part for part in (self.name, self.place, f"address={text}") if part)
+
+
+def require_server(server: Server) -> None:
+    """Return as soon as one of the server's addresses takes a connection; `RetryLater` when patience has ended.
+
+    Costs one TCP connect where the server is there. A server without an address is taken for one that is.
+    """
+    begun, is_told = time.monotonic(), False
+    while (reason := find_refusal(server.addresses)) is not None:
+        rest = begun + Patience.seconds - time.monotonic()
+        if rest <= 0:
+            waited = f" for {Patience.seconds:.0f} s" if Patience.seconds else ""
+            raise RetryLater(
+                f"{server} took no connection{waited}: {reason}; check that the server runs, and that the address is "
+                "the right one; it will be tried again"
+            )
+        if not is_told:
+            log.warning("waiting for %s, %.0f s at most: %s", server, Patience.seconds, reason)
+            is_told = True
+        time.sleep(min(PAUSE_SECONDS, rest))
+
+
+def find_refusal(addresses: Iterable[tuple[str, int]]) -> str | None:
+    """Why none of the addresses takes a connection; None where one does, and where there are none."""
+    reason = None
+    for address in addresses:
+        try:
+            with socket.create_connection(address, timeout=PROBE_SECONDS):
+                return None
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return reason
+
+
+def _has_proxy(scheme: str, host: str) -> bool:
+    return scheme in getproxies() and not proxy_bypass(host)

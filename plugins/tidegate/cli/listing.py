@@ -1,0 +1,92 @@
+"""``tidegate list``: the pipelines and publications that the files describe; nothing is connected to."""
+
+import argparse
+import json
+from typing import Any, TypedDict
+
+from tidegate.config.pipeline_file import load_all_pipelines
+from tidegate.config.publication_file import load_publications
+from tidegate.errors import ConfigurationError
+from tidegate.settings import find_include_folder
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.publication import Publication
+
+
+class PipelineEntry(TypedDict):
+    """A pipeline file in a line; `error` says what is wrong with it, and the rest is then empty."""
+
+    pipeline: str
+    description: str
+    tags: list[str]
+    topics: list[str]
+    tables: list[str]
+    error: str | None
+
+
+class PublicationEntry(TypedDict):
+    """A publication file in a line, in the same way."""
+
+    publication: str
+    description: str
+    table: str
+    topics: list[str]
+    error: str | None
+
+
+def add_list(commands: Any) -> None:
+    """The command's words."""
+    parser = commands.add_parser("list", help="the pipelines and publications that there are, from their files alone")
+    parser.add_argument("--json", action="store_true", help="stable output for programs")
+
+
+def run_list(words: argparse.Namespace) -> int:
+    """Print what there is, by name; exit code 1 where a file is wrong."""
+    include = find_include_folder()
+    pipelines = [_describe_pipeline(name, loaded) for name, loaded in load_all_pipelines(include)]
+    publications = [_describe_publication(name, loaded) for name, loaded in load_publications(include)]
+    if words.json:
+        print(json.dumps({"pipelines": pipelines, "publications": publications}))
+    else:
+        lines = [*map(_format_pipeline, pipelines), *map(_format_publication, publications)]
+        print("\n".join(lines) or f"no pipelines in {include}")
+    return 1 if any(entry["error"] for entry in (*pipelines, *publications)) else 0
+
+
+def _describe_pipeline(name: str, loaded: Pipeline | ConfigurationError) -> PipelineEntry:
+    if isinstance(loaded, ConfigurationError):
+        return {"pipeline": name, "description": "", "tags": [], "topics": [], "tables": [], "error": str(loaded)}
+    source = loaded.source
+    return {
+        "pipeline": name,
+        "description": loaded.description,
+        "tags": list(loaded.tags),
+        "topics": [*source.topics, *([source.topic_pattern] if source.topic_pattern else [])],
+        "tables": [table.name for table in loaded.entries],
+        "error": None,
+    }
+
+
+def _describe_publication(name: str, loaded: Publication | ConfigurationError) -> PublicationEntry:
+    if isinstance(loaded, ConfigurationError):
+        return {"publication": name, "description": "", "table": "", "topics": [], "error": str(loaded)}
+    return {
+        "publication": name,
+        "description": loaded.description,
+        "table": loaded.table,
+        "topics": list(loaded.topics),
+        "error": None,
+    }
+
+
+def _format_pipeline(entry: PipelineEntry) -> str:
+    return _format_entry(entry["pipeline"], entry["topics"], entry["tables"], entry["description"], entry["error"])
+
+
+def _format_publication(entry: PublicationEntry) -> str:
+    return _format_entry(entry["publication"], [entry["table"]], entry["topics"], entry["description"], entry["error"])
+
+
+def _format_entry(name: str, origins: list[str], targets: list[str], description: str, error: str | None) -> str:
+    if error is not None:
+        return f"{name}: {error}"
+    return f"{name}: {', '.join(origins)} -> {', '.join(targets)}" + (f": {description}" if description else "")

@@ -1,0 +1,57 @@
+"""The description of one type of destination."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.adapters.open_clients import OpenClients
+from tidegate.adapters.opened_destination import OpenedDestination
+from tidegate.config.models.catalogs import CatalogModel
+from tidegate.config.models.pipeline import PipelineModel, TableModel
+from tidegate.config.parsing.problems import Problems
+from tidegate.config.parsing.yaml_document import KeyPath
+from tidegate.connections import Resolve
+from tidegate.errors import TidegateError
+from tidegate.ports.publication_ports import Snapshots
+from tidegate.spec.catalog import Catalog
+from tidegate.spec.pipeline import Pipeline
+
+
+@dataclass(frozen=True)
+class DestinationType:
+    """What tables of this type can do, and the functions that check, open and clean up its catalogs.
+
+    - `name`, `title`: its word after `type:` in ``catalogs.yaml``, and its name in messages.
+    - `model`: how a catalog is declared. `check_catalog` notes what is wrong with the declared properties.
+    - `check_table` notes what its tables cannot have. `check_pipeline` does so for a pipeline that writes such tables.
+    - `has_named_branches`: a table may be written on a branch of the user's.
+    - `is_joinable`: `select` may join its tables, because Spark reads them.
+    - `keeps_letters_of_others`: dead letters of tables in catalogs of other types may lie beside its own.
+    - `partition_columns`: columns that every table has without being declared, to be partitioned by.
+    - `open`: the ports over some of its catalogs, for one pipeline. Nothing is connected to before it is used.
+    - `build_spark_conf`: what a Spark session needs to know of a catalog. May hold secrets: never log it.
+    - `find_leftovers`: what pipelines that are not among these names have left in a catalog; errors are put aside.
+    - `open_snapshots`: the states of a catalog's tables, from which publications are made; None where there are none.
+
+    The libraries of a destination are imported by the last four, not by the module that describes it.
+    """
+
+    name: str
+    title: str
+    model: type[CatalogModel]
+    check_catalog: Callable[[dict[str, Any], KeyPath, Problems], None]
+    check_table: Callable[[PipelineModel, TableModel, Catalog | None, KeyPath, Problems], None]
+    check_pipeline: Callable[[PipelineModel, Sequence[Catalog], Problems], None]
+    open: Callable[[Sequence[Catalog], Pipeline, Resolve, OpenClients], OpenedDestination]
+    build_spark_conf: Callable[[Catalog, Resolve], dict[str, str]]
+    find_leftovers: Callable[[Catalog, Resolve, Collection[str], list[TidegateError]], list[dict[str, Any]]]
+    open_snapshots: Callable[[Catalog, Resolve], Snapshots] | None = None
+    has_named_branches: bool = False
+    is_joinable: bool = False
+    keeps_letters_of_others: bool = False
+    partition_columns: tuple[str, ...] = ()
+
+    @property
+    def is_publishable(self) -> bool:
+        """Whether publications may read its tables."""
+        return self.open_snapshots is not None

@@ -1,0 +1,122 @@
+"""The formats that keys and values of records may have. A new one is registered here, and nowhere else."""
+
+from tidegate.formats.record_format import RecordFormat
+
+DEBEZIUM_PLACEHOLDER = "__debezium_unavailable_value"  # as Debezium's unavailable.value.placeholder has it
+RAW_TYPES = ("BINARY", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
+CONNECT_JSON_OPTIONS = ("numbers", "binary")  # of the options of json, those of JSON that Kafka Connect wrote
+# Fields of a change event's `source` by their own names, for `sequence_by` among others; each database has some.
+SOURCE_TYPES = {
+    "lsn": "BIGINT", "pos": "BIGINT", "file": "STRING", "scn": "DECIMAL(38,0)", "txId": "STRING", "snapshot": "STRING",
+    "ts_us": "BIGINT", "ts_ns": "BIGINT",
+}  # fmt: skip
+_DEBEZIUM_METADATA = {
+    "value.op": "STRING",
+    **{f"value.source.{name}": kind for name, kind in SOURCE_TYPES.items()},
+    "value.ingestion-timestamp": "TIMESTAMP",
+    "value.source.timestamp": "TIMESTAMP",
+    "value.source.database": "STRING",
+    "value.source.schema": "STRING",
+    "value.source.table": "STRING",
+    "value.source.properties": "MAP<STRING, STRING>",
+}
+_CANAL_METADATA = {
+    "value.database": "STRING",
+    "value.table": "STRING",
+    "value.sql-type": "MAP<STRING, INT>",
+    "value.pk-names": "ARRAY<STRING>",
+    "value.ingestion-timestamp": "TIMESTAMP",
+    "value.event-timestamp": "TIMESTAMP",
+}
+_MAXWELL_METADATA = {
+    "value.database": "STRING",
+    "value.table": "STRING",
+    "value.primary-key-columns": "ARRAY<STRING>",
+    "value.ingestion-timestamp": "TIMESTAMP",
+}
+_OGG_METADATA = {
+    "value.op": "STRING",
+    "value.table": "STRING",
+    "value.primary-keys": "ARRAY<STRING>",
+    "value.pos": "DECIMAL(38,0)",
+    "value.ingestion-timestamp": "TIMESTAMP",
+    "value.event-timestamp": "TIMESTAMP",
+}
+
+# in the order in which messages name them
+_FORMATS = (
+    RecordFormat("json", is_written=True, options="json"),
+    RecordFormat("avro", is_written=True, options="avro", schema="avro", reads_several_types=True),
+    RecordFormat("protobuf", is_written=True, options="protobuf", schema="protobuf"),
+    RecordFormat("csv", is_written=True, options="csv", is_flat=True, is_positional=True),
+    RecordFormat("string", is_written=True, decoder="text", only_column="STRING", is_flat=True),
+    RecordFormat(
+        "raw", is_written=True, options="raw", only_column="BINARY", column_types=RAW_TYPES, noun="bytes or a number"
+    ),
+    RecordFormat("msgpack"),
+    RecordFormat(
+        "debezium-json",
+        reads_keys=False,
+        decoder="change_events.debezium_json",
+        options="json",
+        option_names=CONNECT_JSON_OPTIONS,
+        is_change_event=True,
+        knows_truncate=True,
+        shows_deleted_row=True,
+        unavailable_value=DEBEZIUM_PLACEHOLDER,
+        metadata={"value.schema": "STRING", **_DEBEZIUM_METADATA},
+    ),
+    RecordFormat(
+        "debezium-avro",
+        reads_keys=False,
+        decoder="change_events.debezium_avro",
+        options="avro",
+        schema="avro",
+        is_change_event=True,
+        knows_truncate=True,
+        shows_deleted_row=True,
+        unavailable_value=DEBEZIUM_PLACEHOLDER,
+        metadata=_DEBEZIUM_METADATA,
+    ),
+    RecordFormat(
+        "canal-json",
+        reads_keys=False,
+        decoder="change_events.canal",
+        is_flat=True,
+        holds_several_rows=True,
+        is_change_event=True,
+        knows_truncate=True,
+        metadata=_CANAL_METADATA,
+    ),
+    RecordFormat(
+        "maxwell-json",
+        reads_keys=False,
+        decoder="change_events.maxwell",
+        options="json",
+        option_names=CONNECT_JSON_OPTIONS,
+        holds_several_rows=True,
+        is_change_event=True,
+        metadata=_MAXWELL_METADATA,
+    ),
+    RecordFormat(
+        "ogg-json",
+        reads_keys=False,
+        decoder="change_events.ogg",
+        options="json",
+        option_names=CONNECT_JSON_OPTIONS,
+        holds_several_rows=True,
+        is_change_event=True,
+        knows_truncate=True,
+        may_leave_out=True,
+        metadata=_OGG_METADATA,
+    ),
+)
+FORMATS = {described.name: described for described in _FORMATS}
+KEY_FORMATS = tuple(name for name, described in FORMATS.items() if described.reads_keys)
+VALUE_FORMATS = tuple(name for name, described in FORMATS.items() if described.reads_values)
+WRITTEN_FORMATS = tuple(name for name, described in FORMATS.items() if described.is_written)
+
+
+def get_format(name: str) -> RecordFormat:
+    """The description of a format by its word in the pipeline file."""
+    return FORMATS[name]

@@ -1,0 +1,202 @@
+"""The rows that reports are made of: plain data, as JSON and the page show it, with a name and a type for each field.
+
+Numbers of snapshots are text, as browsers round integers of that size. Times are ISO 8601 in UTC; those that end in
+``_ms`` are milliseconds. `lag` counts offsets; `lag_seconds` is the age in seconds of the oldest record that is not
+published, 0 where none waits, None where nobody can tell.
+"""
+
+from typing import Any, Required, TypedDict, final
+
+from tidegate.model.offsets import Offsets
+
+
+class PartitionOverview(TypedDict):
+    """How far all tables have come in a partition: `published` and `end` are the offsets of the next records."""
+
+    topic: str
+    partition: int
+    published: int
+    end: int
+    lag: int
+    lag_seconds: float | None
+
+
+class PartitionStatus(PartitionOverview):
+    """The same beside where the log begins and what the group has committed, each None where there is none."""
+
+    begin: int | None
+    committed: int | None
+
+
+class TableOverview(TypedDict):
+    """A table in a line; `problem` says why it cannot go on, and the way out."""
+
+    table: str
+    batch: int | None
+    lag: int
+    lag_seconds: float | None
+    valid_through: str | None
+    open_batches: int
+    max_pending: int
+    problem: str | None
+
+
+class TableStatus(TypedDict):
+    """A table in full; `exists` and `rows` are None where nobody knows, `open_batches` are staged ones' numbers."""
+
+    table: str
+    mode: str
+    exists: bool | None
+    batch: int | None
+    position: Offsets | None
+    snapshot_id: str | None
+    valid_through: str | None
+    rows: int | None
+    lag: int
+    rolled_back: bool
+    open_batches: list[int]
+    problem: str | None
+
+
+class FlushSummary(TypedDict):
+    """What the last flush did over all tables: `read` counts records, `inserted`, `updated` and `deleted` rows."""
+
+    batch: int
+    published_at: str | None
+    seconds: float
+    read: int
+    inserted: int
+    updated: int
+    deleted: int
+    bytes_written: int | None
+
+
+class RecentActivity(TypedDict):
+    """The last flush that had rows in it, and how many dead letters wait; each None where it cannot be read."""
+
+    last_flush: FlushSummary | None
+    dead_letters: int | None
+
+
+class FileDescription(TypedDict):
+    """What the pipeline file alone says."""
+
+    description: str
+    tags: list[str]
+
+
+class PipelineOverview(FileDescription):
+    """A pipeline in a line; `starts_at` is how many offsets must wait before a flush starts.
+
+    `published_ms` is when the last snapshot of any table was published, None before the first.
+    """
+
+    pipeline: str
+    lag: int
+    lag_seconds: float | None
+    freshness: str | None
+    starts_at: int
+    open_batches: int
+    published_ms: int | None
+    tables: list[TableOverview]
+    partitions: list[PartitionOverview]
+
+
+class PipelineRow(TypedDict, total=False):
+    """A pipeline as the page lists it: `PipelineOverview` and `RecentActivity`, what failed, and what Airflow knows.
+
+    With an `error`, what was never read is missing, and the rest may be old; `needs_person`: no retry will mend it.
+    `read_at`: seconds since the epoch, None before the first reading.
+    """
+
+    pipeline: Required[str]
+    description: str
+    tags: list[str]
+    lag: int
+    lag_seconds: float | None
+    freshness: str | None
+    starts_at: int
+    open_batches: int
+    published_ms: int | None
+    tables: list[TableOverview]
+    partitions: list[PartitionOverview]
+    last_flush: FlushSummary | None
+    dead_letters: int | None
+    error: str | None
+    needs_person: bool
+    read_at: float | None
+    state: str
+    reason: str
+    dag_id: str | None
+    paused: bool | None
+    next_run: str | None
+    last_run: dict[str, Any] | None
+
+
+class BatchReport(TypedDict):
+    """A published batch of one table; `span` counts offsets, `gaps` those without a record, the rest as in `Counts`.
+
+    `backfill` names the slice of one, None for a batch of the log. What a destination does not count is None.
+    """
+
+    batch: int
+    table: str
+    span: int
+    gaps: int
+    read: int
+    staged: int
+    superseded: int
+    filtered: int
+    ignored: int
+    dead_lettered: int
+    inserted: int
+    updated: int
+    deleted: int
+    seconds: float
+    bytes_scanned: int | None
+    bytes_billed: int | None
+    bytes_written: int | None
+    backfill: str | None
+    published_at: str | None
+    valid_through: str | None
+
+
+class BackfillStatus(TypedDict):
+    """A backfill under way, stopped or given up: of its `slices`, the numbers that each table has."""
+
+    backfill: str
+    tables: list[str]
+    slices: int
+    applied: dict[str, list[int]]
+
+
+class DeadLetterStatus(TypedDict):
+    """Dead letters that wait and that were replayed, and the newest; None where they cannot be read."""
+
+    dead_letters: int | None
+    dead_letters_replayed: int | None
+    newest_dead_letter: dict[str, Any] | None
+
+
+@final
+class UnknownStatus(TypedDict):
+    """A pipeline that cannot be read at all, and why."""
+
+    pipeline: str
+    error: str
+
+
+@final
+class PipelineStatus(DeadLetterStatus):
+    """All that `bin/tidegate status` says of a pipeline."""
+
+    pipeline: str
+    description: str
+    group: str
+    freshness: str | None
+    lag: int
+    tables: list[TableStatus]
+    partitions: list[PartitionStatus]
+    batches: list[BatchReport]
+    backfills: list[BackfillStatus]
+    warnings: list[str]

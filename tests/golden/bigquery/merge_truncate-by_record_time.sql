@@ -1,0 +1,23 @@
+-- The source table was emptied at offset 900: what its records behind that make is all that there is.
+MERGE INTO `my-project`.`shop`.`orders` AS t
+USING (
+  SELECT `_tidegate_row`.* FROM (
+    SELECT ARRAY_AGG(`_tidegate_record` ORDER BY `_tidegate_offset` DESC, `_tidegate_i` DESC LIMIT 1)[OFFSET(0)] AS `_tidegate_row`
+    FROM (
+      SELECT
+        key.`id` AS `id`,
+        value.`name` AS `name`,
+        value.`amount` AS `amount`,
+        partition_time AS `_tidegate_partition_time`,
+        op AS `_tidegate_op`, topic AS `_tidegate_topic`, `offset` AS `_tidegate_offset`, i AS `_tidegate_i`
+      FROM `my-project`.`shop`.`orders_shop_tmp`
+      WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad' AND `offset` > 900
+    ) AS `_tidegate_record`
+    GROUP BY `id`
+  )
+) AS s
+ON FALSE
+WHEN NOT MATCHED AND s.`_tidegate_op` <> 'd' THEN INSERT (`id`, `name`, `amount`, _PARTITIONTIME)
+VALUES (s.`id`, s.`name`, s.`amount`, TIMESTAMP_TRUNC(s.`_tidegate_partition_time`, DAY))
+
+WHEN NOT MATCHED BY SOURCE THEN DELETE

@@ -1,0 +1,142 @@
+"""What change events tell beside their rows lands as it was written, or its record is bad, on real Spark."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import decoding
+import pytest
+from tidegate.schema.column import Column
+from tidegate.spec.formats import ValueFormat
+
+BAD = "bad"
+ROW, ID = {"id": 1}, Column("id", "BIGINT")
+AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+LAST_MS, LAST_S = 253_402_300_799_999, 253_402_300_799
+LAST = datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
+SOURCE_TIMES = (
+    ("-1", datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)),
+    (str(LAST_MS), LAST),
+    (str(LAST_MS + 1), BAD),
+)
+OGG_TIMES = (
+    ('"2026-01-02 03:04:05.678901"', AT),
+    ('"2026-01-02 03:04:05.678901000"', AT),
+    ('"2026-01-02 03:04:05.678901234"', BAD),
+    ('"2026-01-02"', datetime(2026, 1, 2, tzinfo=UTC)),
+    ('"03:04:05"', BAD),
+    ('"yesterday"', BAD),
+    ('""', BAD),
+    ("null", None),
+    ('"9999-12-31 23:59:59.999999"', LAST.replace(microsecond=999999)),
+    ('"+10000-01-01 00:00:00"', BAD),
+)
+# format, word -> what is written there, and what lands
+CASES: dict[tuple[str, str], tuple[tuple[str, Any], ...]] = {
+    ("ogg-json", "event-timestamp"): OGG_TIMES,
+    ("ogg-json", "ingestion-timestamp"): OGG_TIMES,
+    ("ogg-json", "pos"): (
+        ('"00000000010000000123"', Decimal(10000000123)),
+        ('"1.5"', BAD),
+        ("7", Decimal(7)),
+        ("1.5", BAD),
+        ('"' + "9" * 39 + '"', BAD),
+        ('"' + "9" * 38 + '"', Decimal("9" * 38)),
+    ),
+    ("canal-json", "ingestion-timestamp"): (*SOURCE_TIMES, ("1.5", BAD), ("9223372036854775807", BAD), ("null", None)),
+    ("canal-json", "event-timestamp"): (*SOURCE_TIMES, ("1e3", BAD), ("9223372036854775808", BAD)),
+    ("maxwell-json", "ingestion-timestamp"): (
+        (str(LAST_S), LAST.replace(microsecond=0)),
+        (str(LAST_S + 1), BAD),
+        ("1.5", BAD),
+        ("9223372036854775807", BAD),
+        ("-1", datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)),
+    ),
+    ("debezium-json", "ingestion-timestamp"): (*SOURCE_TIMES, ("1.5", BAD), ("null", None)),
+    ("debezium-json", "source.timestamp"): (*SOURCE_TIMES, ("1.5", BAD), ('"x"', BAD), ("null", None)),
+    ("debezium-json", "source.lsn"): (
+        ("9223372036854775807", 2**63 - 1),
+        ("-9223372036854775808", -(2**63)),
+        ("9223372036854775808", BAD),
+        ("1.5", BAD),
+        ('"00000027:00000758:0005"', BAD),
+        ('"7"', 7),
+        ("null", None),
+    ),
+    ("debezium-json", "source.ts_ns"): (("1767323045678901234", 1767323045678901234), ("1e18", BAD)),
+    ("debezium-json", "source.scn"): (
+        ('"123"', Decimal(123)),
+        ('"1.5"', BAD),
+        ("1.5", BAD),
+        ("9" * 38, Decimal("9" * 38)),
+        ("9" * 39, BAD),
+    ),
+    ("debezium-json", "source.txId"): (
+        ("1.50", "1.50"),
+        ("1e400", "1e400"),
+        ("-0", "-0"),
+        ('"a"', "a"),
+        ("9" * 25, "9" * 25),
+    ),
+    ("debezium-json", "source.properties"): (
+        ('1.50, "a": "Infinity"', {"x": "1.50", "a": "Infinity"}),
+        ('1, "x": 2', BAD),
+    ),
+}
+PLACES = {
+    ("ogg-json", "event-timestamp"): "op_ts",
+    ("ogg-json", "ingestion-timestamp"): "current_ts",
+    ("ogg-json", "pos"): "pos",
+    ("canal-json", "ingestion-timestamp"): "ts",
+    ("canal-json", "event-timestamp"): "es",
+    ("maxwell-json", "ingestion-timestamp"): "ts",
+    ("debezium-json", "ingestion-timestamp"): "ts_ms",
+    ("debezium-json", "source.timestamp"): "source.ts_ms",
+    ("debezium-json", "source.properties"): "source.x",
+}
+
+
+def message(word: str, place: str, text: str, envelope: bool) -> bytes:
+    outer, _, inner = place.rpartition(".")
+    told = f'"{outer}": {{"{inner}": {text}}}' if outer else f'"{inner}": {text}'
+    row = json.dumps(ROW)
+    made = {
+        "ogg-json": f'{{"op_type": "I", "after": {row}, {told}}}',
+        "canal-json": f'{{"type": "INSERT", "data": [{json.dumps({"id": "1"})}], {told}}}',
+        "maxwell-json": f'{{"type": "insert", "data": {row}, {told}}}',
+        "debezium-json": f'{{"op": "c", "after": {row}, {told}}}',
+    }[word]
+    return (f'{{"payload": {made}}}' if envelope else made).encode()
+
+
+@pytest.mark.parametrize(("word", "about"), CASES)
+def test_metadata_is_what_was_written_or_its_record_is_bad(spark, word: str, about: str) -> None:
+    cases = CASES[word, about]
+    place = PLACES.get((word, about), about)
+    stage = replace(decoding.a_stage(ValueFormat(word), (ID,)), metadata={"m": f"value.{about}"})
+    for envelope in (False, True) if word == "debezium-json" else (False,):
+        values = [message(word, place, text, envelope) for text, _ in cases]
+        found = [BAD if reason else row.m for reason, row in decoding.values(spark, stage, values)]
+        made = [one.astimezone(UTC) if isinstance(one, datetime) else one for one in found]
+        assert list(zip([text for text, _ in cases], made, strict=True)) == list(cases)
+
+
+@pytest.mark.parametrize("nanoseconds", ["truncate", {"M": "truncate"}])
+def test_parts_of_a_microsecond_are_cut_where_that_is_asked_for(spark, nanoseconds: Any) -> None:
+    fmt = ValueFormat("ogg-json", nanoseconds=nanoseconds)
+    stage = replace(decoding.a_stage(fmt, (ID,)), metadata={"m": "value.event-timestamp"})
+    texts = ['"2026-01-02 03:04:05.678901999"', '"+10000-01-01 00:00:00.1234567"', '"03:04:05.1234567"']
+    found = decoding.values(spark, stage, [message("ogg-json", "op_ts", text, False) for text in texts])
+    assert [BAD if reason else row.m.astimezone(UTC) for reason, row in found] == [AT, BAD, BAD]
+
+
+def test_delete_needs_only_the_metadata_that_order_it(spark) -> None:
+    event = b'{"op_type": "D", "before": {"id": 1}, "op_ts": "2026-01-02 03:04:05.678901234", "pos": "1"}'
+    stage = replace(decoding.a_stage(ValueFormat("ogg-json"), (ID,), (ID,)), metadata={"m": "value.event-timestamp"})
+    assert decoding.reasons(spark, stage, [event]) == [None]
+    ordered = replace(stage, sequence=("m",))
+    assert decoding.reasons(spark, ordered, [event]) == [
+        "the metadata value.event-timestamp is not a TIMESTAMP without loss"
+    ]

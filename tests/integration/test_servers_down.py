@@ -1,0 +1,159 @@
+"""Servers that are not there, as a person meets them at the command line: told within half a minute, by name."""
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from tidegate.errors import RetryLater
+from tidegate_spark import server_retries
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, name STRING"}
+MAX_SECONDS = 75  # half a minute of waiting, and what the imports take on a machine that is busy
+
+
+@pytest.fixture
+def closed() -> str:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return "127.0.0.1:" + str(one.getsockname()[1])
+
+
+def produce(workbench: Any, topic: str, *ids: int) -> None:
+    for partition in (0, 1):
+        records = (({"id": 10 * partition + i}, {"name": "x"}, {"partition": partition}) for i in ids)
+        workbench.produce(topic, *records)
+
+
+def read_ids(workbench: Any, name: str) -> list[int]:
+    return sorted(row["id"] for row in workbench.rows(f"shop.{name}"))
+
+
+def test_flush_without_spark_waits_half_a_minute_and_says_whom_it_waited_for(workbench: Any, closed: str) -> None:
+    topic = workbench.topic(2)
+    spark = {"remote": f"sc://{closed}"}
+    workbench.pipeline("sparkless", [topic], key=KEY, value=VALUE, spark=spark)
+    produce(workbench, topic, 1, 2)
+    begun = time.monotonic()
+    done = workbench.process("flush", "sparkless")
+    assert done.returncode == 1
+    assert 25 < time.monotonic() - begun < MAX_SECONDS
+    waited, told = done.stderr.strip().splitlines()
+    assert f"waiting for Spark spark.remote of the file address={closed}, 30 s at most" in waited
+    assert f"Spark spark.remote of the file address={closed} took no connection for 30 s: Connection refused" in told
+    assert told.endswith("run the command again")
+    workbench.pipeline("sparkless", [topic], key=KEY, value=VALUE)
+    workbench.drain("sparkless")
+    assert read_ids(workbench, "sparkless") == [1, 2, 11, 12]
+
+
+@pytest.mark.parametrize("command", ["plan", "status"])
+def test_commands_without_brokers_say_so(workbench: Any, closed: str, command: str) -> None:
+    kafka = {"bootstrap.servers": closed, "security.protocol": "PLAINTEXT"}
+    workbench.pipeline("brokerless", ["nowhere"], key=KEY, value=VALUE, source={"kafka": kafka})
+    begun = time.monotonic()
+    done = workbench.process(command, "brokerless")
+    assert (done.returncode, time.monotonic() - begun < MAX_SECONDS) == (1, True)
+    assert f"waiting for Kafka kafka of the file address={closed}" in done.stderr
+    assert f"Kafka kafka of the file address={closed} took no connection for 30 s" in done.stderr
+
+
+class Relay:
+    """A way to a server that can be taken away: what comes in at `port` goes there and back, until `close`."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._to, self._open, self.connected = (host, port), list[socket.socket](), threading.Event()
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port = self._server.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._server.accept()
+                far = socket.create_connection(self._to)
+                self._open += [near, far]
+                for one, other in ((near, far), (far, near)):
+                    threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
+
+    def _pump(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while data := one.recv(65536):
+                other.sendall(data)
+                self.connected.set()
+
+    def close(self) -> None:
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+        for one in self._open:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+
+@pytest.fixture
+def relay(stack: Any) -> Iterator[Relay]:
+    environment = stack.build_environment()
+    address = urlsplit(environment["SPARK_REMOTE"])
+    made = Relay(address.hostname or "", address.port or 0)
+    yield made
+    with suppress(OSError):
+        made.close()
+
+
+def test_spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_next_makes_good(
+    workbench: Any, relay: Relay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_retries, "GONE_SECONDS", 3.0)
+    topic = workbench.topic(2)
+    workbench.pipeline("leaving", [topic], key=KEY, value=VALUE, spark={"remote": f"sc://127.0.0.1:{relay.port}"})
+    produce(workbench, topic, 1, 2)
+    ports = workbench.ports("leaving")
+    threading.Thread(target=lambda: relay.connected.wait(120) and (time.sleep(1.5), relay.close())).start()
+    from tidegate.steps.flush import flush
+
+    begun = time.monotonic()
+    with pytest.raises(RetryLater) as caught:
+        flush(ports)
+    assert time.monotonic() - begun < 100
+    assert f"address=127.0.0.1:{relay.port} " in str(caught.value)
+    assert "Connection refused" in str(caught.value)
+    workbench.pipeline("leaving", [topic], key=KEY, value=VALUE)
+    workbench.drain("leaving")
+    assert read_ids(workbench, "leaving") == [1, 2, 11, 12]
+
+
+def test_interrupted_flush_says_in_one_line_what_stands_and_ends_with_130(workbench: Any) -> None:
+    """Its Spark server takes connections and never answers."""
+    topic = workbench.topic(2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        remote = f"sc://127.0.0.1:{silent.getsockname()[1]}"
+        workbench.pipeline("stopped", [topic], key=KEY, value=VALUE, spark={"remote": remote})
+        produce(workbench, topic, 1, 2)
+        run = subprocess.Popen(
+            workbench.command("flush", "stopped"), env=workbench.environment(), cwd=workbench.folder,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        silent.settimeout(120)
+        connections = [silent.accept()[0], silent.accept()[0]]  # the probe, and the client
+        time.sleep(2)
+        os.kill(run.pid, signal.SIGINT)
+        begun = time.monotonic()
+        out, errors = run.communicate(timeout=60)
+        assert time.monotonic() - begun < 30
+        for one in connections:
+            one.close()
+    assert (run.returncode, out) == (130, "")
+    (line,) = errors.strip().splitlines()
+    assert line.startswith("pipeline=stopped: interrupted: batches that are published stand")
+    workbench.pipeline("stopped", [topic], key=KEY, value=VALUE)
+    workbench.drain("stopped")
+    assert read_ids(workbench, "stopped") == [1, 2, 11, 12]

@@ -1,0 +1,178 @@
+"""A truncate of the source table empties the destination as of its offset, on real components."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import decoding
+import pytest
+from conftest import debezium
+from crash.points import Point
+from round_trip import Way
+from tidegate.schema.column import Column
+from tidegate.spec.formats import ValueFormat
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+SCHEMA = "id BIGINT, name STRING, day DATE"
+VALUE = {"format": "debezium-json", "schema": SCHEMA, "truncate": "apply"}
+DAYS = ["2026-01-01", "2026-01-02"]
+PARTITIONED = {"create": {"partition_by": ["day"]}}
+TRUNCATE = (None, {"before": None, "after": None, "op": "t", "source": {"table": "orders"}, "ts_ms": 1})
+
+
+def put(id: int, name: str) -> tuple[Any, Any]:
+    return {"id": id}, debezium("u", None, {"id": id, "name": name, "day": DAYS[id % 2]})
+
+
+def gone(id: int) -> tuple[Any, Any]:
+    return {"id": id}, debezium("d", {"id": id}, None)
+
+
+def names(rows: list[dict[str, Any]]) -> dict[int, str]:
+    return {row["id"]: row["name"] for row in rows}
+
+
+# batches of records, and the rows after the last one; the table holds 1, 2 and 3 before the first
+CASES: dict[str, tuple[list[list[Any]], dict[int, str]]] = {
+    "rows before and after it in one batch": (
+        [[put(1, "b"), put(4, "before"), TRUNCATE, put(2, "after"), put(5, "x"), put(5, "y"), gone(1)]],
+        {2: "after", 5: "y"},
+    ),
+    "alone": ([[TRUNCATE]], {}),
+    "first of a batch": ([[TRUNCATE, put(1, "new"), put(6, "z"), gone(6)]], {1: "new"}),
+    "last of a batch": ([[put(1, "b"), put(7, "z"), gone(2), TRUNCATE]], {}),
+    "twice, with rows between them": ([[TRUNCATE, put(8, "between"), TRUNCATE, put(9, "behind")]], {9: "behind"}),
+    "and rows in the batch behind it": ([[put(1, "b"), TRUNCATE], [put(3, "again")]], {3: "again"}),
+    "in two batches": ([[TRUNCATE, put(1, "b"), put(2, "c")], [put(3, "d"), TRUNCATE, put(1, "e")]], {1: "e"}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_truncate_empties_the_table_as_of_its_offset(workbench, case: str) -> None:
+    batches, expected = CASES[case]
+    topic = workbench.topic()
+    workbench.pipeline("cut", [topic], key=KEY, value=VALUE, table=PARTITIONED)
+    workbench.produce(topic, put(1, "a"), put(2, "a"), put(3, "a"))
+    workbench.flush("cut")
+    for batch in batches:
+        workbench.produce(topic, *batch)
+        workbench.flush("cut")
+    assert names(workbench.rows("shop.cut")) == expected
+    assert workbench.committed("cut") == workbench.ends(topic)
+
+
+def test_truncate_is_told_in_the_result_the_snapshot_and_history(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("told", [topic], key=KEY, value=VALUE, table=PARTITIONED)
+    workbench.produce(topic, put(1, "a"), put(2, "a"), put(3, "a"))
+    workbench.flush("told")
+    workbench.produce(topic, gone(3))
+    workbench.flush("told")
+    workbench.produce(topic, put(4, "b"), TRUNCATE, put(2, "c"))
+    (done,) = workbench.flush("told").published
+    assert (done.written_as, done.inserted, done.updated, done.deleted) == ("truncate", 1, 0, 2)
+    assert done.staged == 3
+    snapshot = workbench.iceberg("shop.told").current_snapshot()
+    assert snapshot.summary["tidegate.truncated-at"] == "5"
+    assert snapshot.parent_snapshot_id == workbench.iceberg("shop.told").history()[-2].snapshot_id
+    history = [row["written_as"] for row in workbench.rows("shop.tidegate_told_batches")]
+    assert sorted(history) == ["append", "merge", "truncate"]
+
+
+@pytest.mark.parametrize("case", ["rows before and after it in one batch", "alone", "in two batches"])
+def test_truncate_empties_a_table_of_bigquery_too(dwh: Any, case: str) -> None:
+    batches, expected = CASES[case]
+    bench = dwh.bench
+    topic = bench.topic()
+    dwh.pipeline("cut", [topic], key=KEY, value=VALUE)
+    bench.produce(topic, put(1, "a"), put(2, "a"), put(3, "a"))
+    bench.flush("cut")
+    for batch in batches:
+        bench.produce(topic, *batch)
+        (done,) = bench.flush("cut").published
+    assert names(dwh.rows("cut")) == expected
+    assert (done.written_as, done.inserted, done.deleted) == ("truncate", len(expected), 2 if len(batches) > 1 else 3)
+
+
+# (point, fault) of a run that publishes a truncate
+FAULTS = {
+    "staged, and no answer came": ("stage/engine.run:after:1", "lost"),
+    "written, and the process was killed": ("merge/job.statement:inside:1", "killed"),
+    "the publish took place, and no answer came": ("merge/commits.publish:after:1", "lost"),
+    "published, and the process was killed": ("merge/commits.publish:after:1", "killed"),
+}
+
+
+def test_truncate_is_applied_once_whatever_befalls_its_run(workbench, runners) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("trial", [topic], key=KEY, value=VALUE, table=PARTITIONED)
+    workbench.produce(topic, put(1, "a"), put(2, "a"))
+    workbench.flush("trial")
+    for number, (point, kind) in enumerate(FAULTS.values()):
+        workbench.produce(topic, put(1, "before"), TRUNCATE, put(2, f"{number}"), put(3 + number, "new"))
+        ended = runners.run(workbench.environment(), "flush", "trial", at=Point.parse(point), kind=kind)
+        assert ended.met, ended.told
+        workbench.produce(topic, put(1, f"behind {number}"))  # a truncate that came twice would take this row
+        workbench.drain("trial")
+        rows = {1: f"behind {number}", 2: f"{number}", 3 + number: "new"}
+        assert names(workbench.rows("shop.trial")) == rows
+        refs = workbench.iceberg("shop.trial").metadata.refs
+        assert set(refs) == {"main", "tidegate_trial"}
+
+
+def test_update_that_leaves_columns_out_keeps_them_of_a_row_behind_the_truncate_alone(workbench) -> None:
+    topic = workbench.topic()
+    value = {"format": "ogg-json", "schema": "ID BIGINT, NAME STRING, N INT", "truncate": "apply"}
+    workbench.pipeline("ogg", [topic], key={"fields": ["ID"], "schema": "ID BIGINT"}, value=value)
+
+    def operation(kind: str, **row: Any) -> tuple[Any, Any]:
+        return None, {"table": "A.B", "op_type": kind, "pos": "1", **({"after": row} if row else {})}
+
+    workbench.produce(topic, operation("I", ID=1, NAME="old", N=1), operation("I", ID=2, NAME="old", N=2))
+    workbench.flush("ogg")
+    workbench.produce(
+        topic,
+        operation("U", ID=2, N=3),
+        operation("T"),
+        operation("I", ID=1, NAME="new", N=4),
+        operation("U", ID=1, N=5),
+        operation("I", ID=3, NAME="other", N=6),
+    )
+    workbench.flush("ogg")
+    assert sorted(tuple(row.values()) for row in workbench.rows("shop.ogg")) == [(1, "new", 5), (3, "other", 6)]
+
+
+def test_publication_of_a_truncated_table_deletes_the_keys_that_went(workbench) -> None:
+    way = Way(workbench, "trip")
+    workbench.pipeline("trip", [way.source], key=KEY, value=VALUE)
+    workbench.produce(way.source, put(1, "a"), put(2, "a"), put(3, "a"))
+    workbench.flush("trip")
+    way.publish()
+    workbench.produce(way.source, put(4, "b"), TRUNCATE, put(2, "c"), put(5, "c"))
+    workbench.flush("trip")
+    done = way.publish()
+    assert (done.inserted, done.updated, done.deleted) == (1, 1, 2)
+    assert {json.loads(key)["id"]: row["name"] for key, row in way.latest().items()} == {2: "c", 5: "c"}
+
+
+COLUMNS = (Column("id", "BIGINT", nullable=False), Column("name", "STRING", nullable=False))
+TRUNCATES = {
+    "debezium-json": {"op": "t", "before": None, "after": None},
+    "ogg-json": {"op_type": "T", "table": "A.B"},
+    "canal-json": {"type": "TRUNCATE", "isDdl": True, "data": None, "table": "b"},
+}
+
+
+@pytest.mark.parametrize("word", TRUNCATES)
+@pytest.mark.parametrize("key", [None, b'{"id": 7}', b"not a key"])
+def test_truncate_has_neither_key_nor_row_whatever_stands_there(spark, word: str, key: bytes | None) -> None:
+    text = json.dumps(TRUNCATES[word]).encode()
+    stage = decoding.a_stage(ValueFormat(word, options={"truncate": "apply"}), COLUMNS, COLUMNS[:1])
+    stage = replace(stage, delete_when="name = 'x'")
+    asked = ("op", "key_struct", "value_struct", "fate", "reason")
+    assert decoding.decoded(spark, stage, [(key, text)], *asked) == [("t", None, None, "staged", None)]
+    broken = decoding.decoded(spark, stage, [(key, text[:-1])], "fate")
+    assert broken == [("bad",)]
+    refusing = replace(stage, value=ValueFormat(word))
+    (reason,) = decoding.reasons(spark, refusing, [text])
+    assert "value.truncate: apply" in str(reason)

@@ -1,0 +1,45 @@
+"""Ctrl-C during merges that run beside each other: the flush ends at once, and the next one makes good."""
+
+import _thread
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from tidegate.errors import NothingToDo
+from tidegate.steps.flush import flush
+
+TABLES = (a_table("lake.shop.a", topics=("a",)), a_table("lake.shop.b", topics=("b",)))
+
+
+def test_interrupt_does_not_wait_for_a_merge_that_hangs_and_the_next_flush_publishes_every_row() -> None:
+    world, released = World(), threading.Event()
+    for topic in ("a", "b"):
+        world.broker.create(topic, 2)
+        for partition in (0, 1):
+            name = f"{topic}{partition}"
+            world.broker.produce(topic, {"id": name}, {"id": name, "name": "x"}, partition)
+    first = threading.Lock()
+
+    def interrupt(call: str, when: str) -> None:
+        if (call, when) != ("commits.publish", "before") or released.is_set():
+            return
+        if first.acquire(blocking=False):
+            _thread.interrupt_main()
+        released.wait(30)
+
+    begun = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            flush(world.ports(a_pipeline(*TABLES), interrupt), merges_at_once=2)
+        assert time.monotonic() - begun < 15
+    finally:
+        released.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("tidegate-merge"):
+            thread.join(30)
+    with suppress(NothingToDo):
+        flush(world.ports(a_pipeline(*TABLES)), merges_at_once=2)
+    assert sorted(row["id"] for row in world.rows("lake.shop.a")) == ["a0", "a1"]
+    assert sorted(row["id"] for row in world.rows("lake.shop.b")) == ["b0", "b1"]

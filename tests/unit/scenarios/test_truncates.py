@@ -1,0 +1,138 @@
+"""A truncate of the source table: the destination holds what lies behind it, wherever batches are cut."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from fakes import CrashAt, World, a_pipeline, a_table
+from fakes.clock import Crash
+from fakes.spark import TRUNCATE
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tidegate.errors import GiveUp, NothingToDo, RetryLater, SomeTables
+from tidegate.planning.key_deduplication import can_keep_last_per_key
+from tidegate.reprocess.backfill_plan import BackfillRequest, propose_backfill
+from tidegate.reprocess.replay import replay_dead_letters
+from tidegate.schema.column import Column
+from tidegate.spec.pipeline import Pipeline
+from tidegate.steps.flush import flush
+
+NAME, HELD = "lake.shop.orders", "__debezium_unavailable_value"
+COLUMNS = tuple(Column(name, "STRING") for name in ("id", "a"))
+APPLY = {"columns": COLUMNS, "options": {"truncate": "apply"}}
+
+
+def pipeline_of(name: str = "shop", **more: Any) -> Pipeline:
+    return a_pipeline(a_table(NAME, **APPLY, **more), name=name)
+
+
+def put(world: World, key: str, name: str | None) -> None:
+    world.broker.produce("orders", {"id": key}, None if name is None else {"id": key, "a": name})
+
+
+def expected(changes: list[tuple[str, str | None]]) -> list[dict[str, Any]]:
+    """The model, one record at a time."""
+    rows: dict[str, dict[str, Any]] = {}
+    for key, value in changes:
+        if key == "truncate":
+            rows = {}
+        elif value is None:
+            rows.pop(key, None)
+        else:
+            standing = rows.get(key, {}).get("a")
+            rows[key] = {"id": key, "a": standing if value == HELD else value}
+    return list(rows.values())
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+STEPS = st.one_of(
+    st.tuples(st.sampled_from("klm"), st.sampled_from([None, "x", "y", HELD])),
+    st.tuples(st.just("truncate"), st.none()),
+    st.tuples(st.just("flush"), st.integers(1, 60)),
+)
+
+
+@settings(max_examples=400)
+@given(st.lists(STEPS, min_size=3, max_size=20))
+def test_table_equals_the_model_wherever_batches_are_cut_and_runs_die(steps: list[tuple[str, Any]]) -> None:
+    world, changes = World(), []
+    world.broker.create("orders")
+    pipeline = pipeline_of(unavailable=HELD)
+    for what, argument in steps:
+        if what == "flush":
+            with suppress(NothingToDo, Crash, RetryLater):
+                flush(world.ports(pipeline, CrashAt(argument)))
+            continue
+        if what == "truncate":
+            world.broker.produce("orders", None, TRUNCATE)
+        else:
+            put(world, what, argument)
+        changes.append((what, argument))
+    for _ in range(3):
+        with suppress(NothingToDo):
+            flush(world.ports(pipeline))
+    assert in_order(world.rows(NAME) if changes else []) == in_order(expected(changes))
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders")
+    return made
+
+
+def test_batch_with_a_truncate_takes_a_statement_of_its_own_and_says_so(world: World) -> None:
+    put(world, "k", "x")
+    put(world, "l", "x")
+    flush(world.ports(pipeline_of()))
+    put(world, "k", "before")
+    world.broker.produce("orders", None, TRUNCATE)
+    put(world, "m", "y")
+    (done,) = flush(world.ports(pipeline_of())).published
+    assert (done.written_as, done.inserted, done.updated, done.deleted, done.staged) == ("truncate", 1, 0, 2, 3)
+    row = world.destination.read_history("lake.shop.tidegate_shop_batches", 1)[0]
+    assert row["written_as"] == "truncate"
+    assert world.destination.tables[NAME].ancestors()[0].summary["tidegate.truncated-at"] == "3"
+
+
+def test_truncate_is_refused_where_another_pipeline_writes_the_table(world: World) -> None:
+    put(world, "k", "x")
+    flush(world.ports(pipeline_of("other")))
+    flush(world.ports(pipeline_of()))
+    world.broker.produce("orders", None, TRUNCATE)
+    with pytest.raises(GiveUp, match="holds a truncate at offset=1, and the table has rows of pipeline=other too"):
+        flush(world.ports(pipeline_of()))
+    assert [row["id"] for row in world.rows(NAME)] == ["k"]
+
+
+def test_topic_of_several_partitions_is_refused_before_anything_is_staged() -> None:
+    world = World()
+    world.broker.create("orders", 2)
+    put(world, "k", "x")
+    with pytest.raises(
+        (GiveUp, SomeTables), match=r"topic=orders has partitions=2, and value.truncate: apply needs one"
+    ):
+        flush(world.ports(pipeline_of()))
+    assert world.engine.jobs == []
+
+
+def test_earlier_records_of_a_key_are_not_left_out_where_a_truncate_may_lie_between() -> None:
+    assert can_keep_last_per_key(a_pipeline(), a_table())
+    pipeline = pipeline_of()
+    assert not can_keep_last_per_key(pipeline, pipeline.tables[0])
+
+
+def test_backfill_and_replay_are_refused_because_they_would_bring_rows_back(world: World) -> None:
+    put(world, "k", "x")
+    world.broker.produce("orders", None, TRUNCATE)
+    ports = world.ports(pipeline_of())
+    flush(ports)
+    with pytest.raises(GiveUp, match=r"backfill does not know value.truncate: apply"):
+        propose_backfill(ports, BackfillRequest({"orders": {0: (0, 1)}}))
+    with pytest.raises(GiveUp, match=r"replay does not know value.truncate: apply"):
+        replay_dead_letters(ports)
+    assert world.rows(NAME) == []

@@ -1,0 +1,99 @@
+"""The command line as a person meets it first: help, version, what there is, and names that there are not."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tidegate.cli.main import main
+from tidegate.settings import VERSION
+
+ROOT = Path(__file__).parents[4]
+CATALOGS = """
+lake:
+  type: iceberg
+  properties: {type: sql, uri: "sqlite:////tmp/none.db", warehouse: /tmp/none}
+"""
+ORDERS = """
+description: Orders of the shop
+tags: [sales, gold]
+source:
+  topics: [shop.orders, shop.returns]
+  key: {fields: [order_id], schema: order_id BIGINT}
+  value: {format: json, schema: name STRING}
+tables:
+  - name: lake.shop.orders
+    disjoint_keys: true
+"""
+BROKEN = "source: {topics: [x]}\n"
+
+
+@pytest.fixture
+def include(tmp_path, monkeypatch) -> Path:
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "catalogs.yaml").write_text(CATALOGS)
+    (tmp_path / "pipelines" / "orders.yaml").write_text(ORDERS)
+    monkeypatch.setenv("TIDEGATE_INCLUDE", str(tmp_path))
+    return tmp_path
+
+
+def listed(capsys) -> tuple[int, dict[str, Any]]:
+    code = main(["list", "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_version_is_the_projects(capsys) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == f"tidegate {VERSION}\n"
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == VERSION
+
+
+def test_list_says_what_each_file_describes(include, capsys) -> None:
+    code, listing = listed(capsys)
+    assert code == 0
+    assert listing == {
+        "pipelines": [
+            {
+                "pipeline": "orders",
+                "description": "Orders of the shop",
+                "tags": ["sales", "gold"],
+                "topics": ["shop.orders", "shop.returns"],
+                "tables": ["lake.shop.orders"],
+                "error": None,
+            }
+        ],
+        "publications": [],
+    }
+    assert main(["list"]) == 0
+    assert capsys.readouterr().out == "orders: shop.orders, shop.returns -> lake.shop.orders: Orders of the shop\n"
+
+
+def test_list_shows_the_others_beside_a_file_that_is_wrong(include, capsys) -> None:
+    (include / "pipelines" / "broken.yaml").write_text(BROKEN)
+    code, listing = listed(capsys)
+    assert code == 1
+    assert [(entry["pipeline"], entry["tables"]) for entry in listing["pipelines"]] == [
+        ("broken", []),
+        ("orders", ["lake.shop.orders"]),
+    ]
+    assert "broken.yaml" in listing["pipelines"][0]["error"]
+
+
+@pytest.mark.parametrize("words", [["status"], ["list"], ["validate"], ["flush", "orders"]], ids="-".join)
+def test_missing_folder_is_said_once(words, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("TIDEGATE_INCLUDE", str(tmp_path / "nowhere"))
+    assert main(words) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.splitlines() == [
+        f"include={tmp_path / 'nowhere'}: no such folder; set TIDEGATE_INCLUDE to one with catalogs.yaml and pipelines/"
+    ]
+
+
+@pytest.mark.parametrize("name", ["../catalogs", "nope", "*", ""])
+def test_name_is_never_a_path(name, include, capsys) -> None:
+    assert main(["flush", name]) == 1
+    assert capsys.readouterr().err == f"pipeline={name}: no such pipeline; there are: orders\n"

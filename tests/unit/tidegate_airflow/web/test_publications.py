@@ -1,0 +1,76 @@
+"""Readings of publications behind the page: new ones after a while without a look, the last ones where one fails."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.publications import Outside
+from tidegate.connections import Resolve
+from tidegate.errors import RetryLater
+from tidegate.ports.publication_ports import PublicationPorts
+from tidegate.publications.publish import publish
+from tidegate_airflow.web import publications
+from tidegate_airflow.web.publications import PublicationsView
+
+
+class View(PublicationsView):
+    """Publications in memory instead of files."""
+
+    def __init__(self, outside: dict[str, Outside], resolve: Resolve) -> None:
+        super().__init__(Path(), resolve)
+        self.outside = outside
+        self.failure: Exception | None = None
+
+    def get_ports(self, name: str) -> PublicationPorts:
+        if self.failure:
+            raise self.failure
+        return self.outside[name].ports()
+
+
+class Clock:
+    """Seconds that pass only where a test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def time(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(publications, "time", made)
+    return made
+
+
+@pytest.fixture
+def view(clock: Clock) -> View:
+    made = {name: Outside(delivery="exactly-once") for name in ("left", "right")}
+    for one in made.values():
+        one.table.commit(a="1", b="1")
+        publish(one.ports())
+    return View(made, lambda _: pytest.fail("no connection is needed"))
+
+
+def seen(view: View) -> dict[str, tuple[Any, ...]]:
+    rows = view.get_rows(["left", "right"], patience=60)
+    return {name: (row["snapshots_behind"], row["read_at"], row["error"]) for name, row in rows.items()}
+
+
+def test_first_look_after_a_while_waits_for_new_numbers(view: View, clock: Clock) -> None:
+    assert seen(view) == {"left": (0, 1000.0, None), "right": (0, 1000.0, None)}
+    view.outside["left"].table.commit(a="2", b="1")
+    clock.seconds += 600
+    assert seen(view) == {"left": (1, 1600.0, None), "right": (0, 1600.0, None)}
+
+
+def test_failure_keeps_the_last_numbers_and_their_time(view: View, clock: Clock) -> None:
+    seen(view)
+    view.failure = RetryLater("brokers=b:9092 gave no answer")
+    clock.seconds += 600
+    error = "brokers=b:9092 gave no answer"
+    assert seen(view) == {"left": (0, 1000.0, error), "right": (0, 1000.0, error)}

@@ -1,0 +1,69 @@
+"""Spark's client gives up a port at which nobody listens after a moment, and waits on for a network that fails."""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import grpc
+import pytest
+from tidegate.adapters.server_probe import find_refusal
+from tidegate.adapters.spark.connect import ConnectEngine
+from tidegate.errors import RetryLater
+from tidegate.jobs.merge_job import MergeJob
+from tidegate_spark import server_retries
+from tidegate_spark.server_retries import RetryWhileListening
+
+
+@contextmanager
+def listening() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def unavailable(port: int) -> grpc.RpcError:
+    """What gRPC raises for that address."""
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel, pytest.raises(grpc.RpcError) as caught:
+        channel.unary_unary("/none/none")(b"", timeout=5)
+    return caught.value
+
+
+def knock_at(port: int) -> RetryWhileListening:
+    return RetryWhileListening(lambda: find_refusal([("127.0.0.1", port)]) is not None)
+
+
+def test_server_that_is_gone_is_asked_for_a_moment_only_and_one_that_comes_back_begins_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server_retries, "GONE_SECONDS", 0.2)
+    with listening() as port:
+        pass
+    error, policy = unavailable(port), knock_at(port)
+    assert policy.can_retry(error)
+    with socket.create_server(("127.0.0.1", port)):
+        time.sleep(0.3)
+        assert policy.can_retry(error)
+    assert policy.can_retry(error)
+    time.sleep(0.3)
+    assert not policy.can_retry(error)
+
+
+def test_what_spark_itself_does_not_try_again_is_not_tried_again() -> None:
+    with listening() as port:
+        policy = knock_at(port)
+        assert not policy.can_retry(ValueError("no"))
+    assert policy.max_retries is not None
+    least_ms = sum(min(50 * 4**n, policy.max_backoff or 0) for n in range(policy.max_retries))
+    assert least_ms >= 600_000, "a network may fail for ten minutes, as Spark promises"
+
+
+def test_engine_without_a_server_says_so_at_once_with_connection_and_address_and_no_token() -> None:
+    with listening() as port:
+        pass
+    engine = ConnectEngine(f"sc://127.0.0.1:{port}/;token=s3cret", {}, "connection=spark_default")
+    begun = time.monotonic()
+    with pytest.raises(RetryLater) as caught:
+        engine.run(MergeJob("shop", 1, ()))
+    assert time.monotonic() - begun < 5
+    assert str(caught.value).startswith(f"Spark connection=spark_default address=127.0.0.1:{port} took no connection")
+    assert "s3cret" not in str(caught.value)
