@@ -30,6 +30,8 @@ AT = datetime(2026, 2, 28, 10, 0, tzinfo=UTC)
 LONG, LAST = "1234567890123456789012345678.0123456789", datetime(9999, 12, 31, 23, 59, 59, 999999)
 FAR = "8410000000000000000000.00"  # Java prints this double as 8.409999999999999E21
 NTZ, TIME = "TIMESTAMP_NTZ", "TIMESTAMP"
+# the hour after Berlin's clocks were put forward, and the first of the two that they show when they are put back
+SPRING, AUTUMN = datetime(2026, 3, 29, 1, 0, tzinfo=UTC), datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
 BEFORE = datetime(1969, 12, 31, 23, 59, 59, 999999)
 LENIENT, TRUNCATE = "json.numbers: lenient", "nanoseconds: truncate"
 HEX, URL_SAFE = "json.binary: hex", "json.binary: base64-url-safe"
@@ -77,6 +79,12 @@ JSON = (
     Case("text of a number", "ARRAY<STRING>", "[0, -0, 1.50]", ["0", "-0", "1.50"]),
     Case("text of a number", "MAP<STRING, STRING>", '{"a": -0}', {"a": "-0"}),
     Case("text of an object", "STRING", '{"a": [-0, 0]}', '{"a":[-0,0]}'),
+    Case("text of an object", "STRING", '{"a": NaN, "b": "NaN"}', '{"a":NaN,"b":"NaN"}'),
+    Case("text of an object", "STRING", "[-Infinity, 1.50]", "[-Infinity,1.50]"),
+    Case("text of an object", "ARRAY<STRING>", '[{"a": Infinity}]', ['{"a":Infinity}']),
+    Case("text of an object", "STRUCT<a: STRING, b: DOUBLE>", '{"a": [NaN], "b": NaN}', ("[NaN]", float("nan"))),
+    Case("wrong kind", "STRUCT<a: STRING, b: STRING>", '{"a": [NaN], "b": NaN}', BAD),
+    Case("wrong kind", "ARRAY<STRING>", "[1.50, INF]", BAD),
     Case("range", "BIGINT", "-0", 0),
     Case("range", "DECIMAL(5,2)", "-0", Decimal("0.00")),
     Case("text of a number", "STRING", "1e400", "1e400"),
@@ -223,6 +231,14 @@ JSON = (
     Case("part of a time", "DATE", '"2026-02-28T10:00:00"', BAD),
     Case("time zone", "DATE", '"2026-02-28Z"', date(2026, 2, 28)),
     Case("time zone", TIME, '"2026-02-28T11:00:00+01:00"', AT),
+    Case("time zone", TIME, '"2026-02-28T11:00:00 Europe/Berlin"', AT),
+    Case("skipped time", TIME, '"2026-03-29T02:30:00 Europe/Berlin"', BAD),
+    Case("skipped time", TIME, '"2026-09-27 02:30:00.5 NZ"', BAD),
+    Case("skipped time", TIME, '"2026-03-29T03:00:00 Europe/Berlin"', SPRING),
+    Case("skipped time", "STRUCT<a: TIMESTAMP>", '{"a": "2026-03-29T02:30:00Europe/Berlin"}', BAD),
+    Case("skipped time", "ARRAY<TIMESTAMP>", '["2026-03-29T02:30:00 CET"]', BAD),
+    Case("skipped time", "MAP<STRING, TIMESTAMP>", '{"a": "2026-03-29T02:30:00 Europe/Berlin"}', BAD),
+    Case("repeated time", TIME, '"2026-10-25T02:30:00 Europe/Berlin"', AUTUMN),
     Case("time zone", NTZ, '"2026-02-28T10:00:00Z"', AT.replace(tzinfo=None)),
     Case("time zone", NTZ, '"2026-02-28T10:00:00+05:00"', BAD),
     Case("range", NTZ, '"9999-12-31T23:59:59.999999"', LAST),
@@ -267,6 +283,8 @@ TEXT = (
     Case("range", "DATE", "+10000-01-01", BAD),
     Case("wrong kind", "DATE", "20260101", BAD),
     Case("time zone", TIME, "2026-02-28T11:00:00+01:00", AT),
+    Case("skipped time", TIME, "2026-03-29T02:30:00 Europe/Berlin", BAD),
+    Case("repeated time", TIME, "2026-10-25T02:30:00 Europe/Berlin", AUTUMN),
     Case("time zone", NTZ, "2026-02-28T10:00:00+05:00", BAD),
     Case("range", NTZ, "9999-12-31 23:59:59.999999", LAST),
     Case("range", TIME, "+294247-01-01T00:00:00Z", BAD),
@@ -337,6 +355,7 @@ CANAL_JSON = (
     Case("half of a character", "STRING", r'"\ud800"', BAD),
     Case("half of a character", "STRING", r'"\ud83d\ude00?"', "😀?"),
     Case("half of a character", "BINARY", r'"\udc00"', BAD),
+    Case("text of an object", "STRING", '{"a": NaN}', '{"a":NaN}'),
     Case("wrong kind", "STRING", "NaN", BAD),
     Case("precision", "DECIMAL(38,2)", "841e19", Decimal(FAR)),
     Case("precision", "DECIMAL(38,2)", "9007199254740993e3", Decimal("9007199254740993000.00")),
@@ -414,6 +433,8 @@ MSGPACK = (
             ("range", NTZ, msgpack.Timestamp(253402300800), BAD, None, None),
             ("range", TIME, msgpack.Timestamp(-62135596801), BAD, None, None),
             ("time zone", TIME, "2026-02-28T11:00:00+01:00", AT, None, None),
+            ("skipped time", TIME, "2026-03-29T02:30:00 Europe/Berlin", BAD, None, None),
+            ("repeated time", TIME, "2026-10-25T02:30:00 Europe/Berlin", AUTUMN, None, None),
             ("time zone", NTZ, "2026-02-28T10:00:00+05:00", BAD, None, None),
             ("part of a time", TIME, "12:30", BAD, None, None),
             ("time unit", TIME, SECONDS, BAD, None, None),

@@ -128,6 +128,19 @@ def test_whole_number_is_a_time_under_a_stated_unit_only(spark) -> None:
     assert refused
 
 
+def test_time_that_the_clocks_of_its_zone_skip_is_bad_and_the_reason_says_so(spark) -> None:
+    skipped, column = "2026-03-29T02:30:00 Europe/Berlin", (Column("at", "TIMESTAMP"),)
+    texts = {"json": json.dumps({"at": skipped}), "csv": skipped, "string": skipped}
+    texts["canal-json"] = json.dumps({"type": "INSERT", "data": [{"at": skipped}]})
+    found = {
+        w: decoding.reasons(spark, decoding.a_stage(ValueFormat(w), column), [t.encode()]) for w, t in texts.items()
+    }
+    why = "is not a TIMESTAMP without loss: the clocks of its zone skip that time"
+    begins = {"json": "the value field at", "csv": "the value column at", "string": "the value"}
+    begins["canal-json"] = "the value field at"
+    assert found == {word: [f"{begin} {why}"] for word, begin in begins.items()}
+
+
 def test_time_without_loss_under_a_unit_that_overflows_is_bad_instead_of_failing_the_job(spark) -> None:
     fmt = ValueFormat("json", timestamp_unit="millis")
     (reason,) = reasons(spark, [b'{"x": 9223372036854775807}'], "TIMESTAMP", fmt)

@@ -19,6 +19,7 @@ PRODUCE = "jobs/tidegate_spark/publish/producer.py"
 CRASHES = "tests/integration/test_publishing_crashes.py::test_"
 WALKS = "tests/unit/scenarios/test_publication_walks.py::test_"
 DESTINATION = "tests/contract/test_destination.py::test_"
+TRUNCATES = "tests/integration/test_truncate.py::test_truncate_empties_the_table_as_of_its_offset"
 MERGE, FLUSH, STAGE = (f"tests/unit/tidegate/steps/test_{name}.py::test_" for name in ("merge", "flush", "stage"))
 
 
@@ -611,5 +612,47 @@ GUARDS = [
         "add_old_key_deletes(fated, decoded_value, table) if decoded_value.moved else fated",
         "fated",
         "tests/integration/test_presence.py::test_update_without_a_key_that_changes_a_key_field_deletes_the_old_row",
+    ),
+    Guard(
+        "a truncate takes the rows that were there",
+        f"{SQL}/_into.sql",
+        """{{ "OVERWRITE" if truncated_at is defined else "INTO" }}""",
+        "INTO",
+        TRUNCATES + "[first of a batch]",
+    ),
+    Guard(
+        "a truncate takes the rows of all partitions",
+        "plugins/tidegate/merge/write_mode.py",
+        "return distinct if staged.truncated_at is None else {**distinct, **WHOLE_TABLE_CONF}",
+        "return distinct",
+        TRUNCATES + "[first of a batch]",
+    ),
+    Guard(
+        "a truncate takes the rows before it in its own batch",
+        f"{SQL}/_staged.sql",
+        "{%- if truncated_at is defined %} AND offset > {{ truncated_at }}{% endif %}",
+        "",
+        TRUNCATES + "[rows before and after it in one batch]",
+    ),
+    Guard(
+        "a truncate keeps the rows behind it in its own batch",
+        f"{SQL}/_staged.sql",
+        "AND offset > {{ truncated_at }}{% endif %}",
+        "AND offset < {{ truncated_at }}{% endif %}",
+        TRUNCATES + "[rows before and after it in one batch]",
+    ),
+    Guard(
+        "a truncate counts from the last one of its batch",
+        "jobs/tidegate_spark/stage/job.py",
+        """f"max(CASE WHEN fate = 'staged' AND op = '{TRUNCATE}' THEN offset END)\"""",
+        """f"min(CASE WHEN fate = 'staged' AND op = '{TRUNCATE}' THEN offset END)\"""",
+        TRUNCATES + "[twice, with rows between them]",
+    ),
+    Guard(
+        "a time that the clocks of its zone skip is no moment",
+        "jobs/tidegate_spark/fields/lossless.py",
+        "{render_ends_without_name(text)} THEN {cast} ",
+        "true THEN {cast} ",
+        "tests/integration/test_values.py::test_value_is_what_was_written_or_its_record_is_bad[json]",
     ),
 ]

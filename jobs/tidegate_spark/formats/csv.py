@@ -11,6 +11,7 @@ from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.objects import find_word
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
+from tidegate_spark.fields.zone_names import render_misfit_reason
 from tidegate_spark.formats.decoded import DELETE, UPSERT, DecodedKey, DecodedValue
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
@@ -118,7 +119,8 @@ def _render_reason(
     ]
     for column, name, encoding in cells:
         is_lossy = render_is_lossy(name, column.type, encoding, column.name.casefold() in truncated)
-        reason = render_literal(f"the {what} column {column.name} is not a {column.type} without loss")
+        misfit = f"the {what} column {column.name} is not a {column.type} without loss"
+        reason = render_misfit_reason(misfit, name, column.type)
         cases.append(f"WHEN {is_lossy} THEN {reason}")
         if not column.nullable:
             cases.append(

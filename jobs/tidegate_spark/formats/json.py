@@ -26,10 +26,12 @@ from tidegate_spark.fields.json.objects import (
 )
 from tidegate_spark.fields.json.presence import (
     apply_own_spelling,
+    render_keys,
     render_missing_cases,
     render_no_column_case,
     render_respelled_case,
 )
+from tidegate_spark.fields.json.text import render_part
 from tidegate_spark.fields.lossless import DAYS_UNIT
 from tidegate_spark.fields.plain_keys import PLAIN_KEY_COLUMN, render_key_struct, render_plain_key
 from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, DecodedValue
@@ -128,7 +130,7 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
     """The same in Kafka Connect's envelope: the payload is the row, its schema says what the fields mean."""
     keys = ConnectFields(list_key_fields(table).columns, get_units(table))
     fields = ConnectFields(table.value_columns, get_units(table), beside=keys.columns)
-    payload = "get_json_object(value_text, '$.payload')"
+    payload = render_part("value_text", "$.payload")
     inside = f"schema: {fields.row_schema}, payload: {fields.text_struct}"
     key_inside = f"payload: {keys.text_struct}" if keys.columns else "payload: STRING"
     key_places = [(keys, ".payload")] if keys.columns else []
@@ -160,7 +162,7 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
 
 def render_is_null_payload(event: str, parsed: str) -> str:
     """A condition: Kafka Connect's tombstone, an envelope around null."""
-    fields = "json_object_keys(value_text)"
+    fields = render_keys("value_text")
     only = f"array_contains({fields}, 'payload') AND forall({fields}, k -> k IN ('schema', 'payload'))"
     is_read = f"{event} IS NOT NULL AND {parsed}.{CORRUPT_COLUMN} IS NULL AND {event}.payload IS NULL"
     return f"coalesce({is_read} AND contains(value_text, '\"payload\"') AND {only}, false)"
@@ -254,7 +256,7 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
             f" OR NOT {render_is_object_text('key_text')} AND NOT key_text RLIKE {render_literal(BARE_VALUE_PATTERN)}"
         )
         bad += f" OR NOT {render_is_object_text('key_text')} AND {fields.render_is_empty('kf')}"
-    inside = "get_json_object(key_json, '$.payload')"
+    inside = render_part("key_json", "$.payload")
     text = f"CASE WHEN kj.payload IS NOT NULL THEN {inside} ELSE key_json END" if key.enveloped else "key_json"
     reason = (
         f"CASE {render_header_cases('key', table.key.options)} "

@@ -3,9 +3,10 @@
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
-from tidegate.sql.spark import quote, render_literal
+from tidegate.sql.spark import quote
 
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
+from tidegate_spark.fields.zone_names import render_misfit_reason
 from tidegate_spark.formats.decoded import DELETE, UPSERT, DecodedKey, DecodedValue
 from tidegate_spark.formats.json import list_key_fields
 
@@ -49,7 +50,7 @@ def _render_value(text: str, column: Column) -> str:
 
 
 def _render_reason(what: str, text: str, column: Column, truncates: bool = False) -> str:
-    misfit = render_literal(f"the {what} is not a {column.type} without loss")
+    misfit = render_misfit_reason(f"the {what} is not a {column.type} without loss", text, column.type)
     return (
         f"CASE WHEN NOT is_valid_utf8({text}) THEN 'the {what} is not valid UTF-8' "
         f"WHEN {render_is_lossy(text, column.type, truncates=truncates)} THEN {misfit} END"

@@ -18,7 +18,7 @@ HIGH_SURROGATE, LOW_SURROGATE = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC
 LONE_SURROGATE_PATTERN = (
     rf"(?<!\\)(?:\\\\)*+(?:{HIGH_SURROGATE}(?!{LOW_SURROGATE})|(?<!{HIGH_SURROGATE}){LOW_SURROGATE})"
 )
-NON_FINITE_WORDS = ("NaN", "Infinity", "-Infinity")
+NON_FINITE_WORDS = ("NaN", *(f"{sign}{word}" for sign in ("", "-", "+") for word in ("Infinity", "INF")))
 
 
 def render_is_quoted(digits: str, expr: str, text: str) -> str:

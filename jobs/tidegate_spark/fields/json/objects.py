@@ -30,6 +30,7 @@ from tidegate_spark.fields.lossless import (
     render_is_null,
     render_lacks_required,
 )
+from tidegate_spark.fields.zone_names import render_misfit_reason
 
 CORRUPT_COLUMN, ELEMENTS_FIELD = "_tidegate_corrupt", "e"
 OVERFLOW_PROBLEM = "a number is too large"
@@ -125,7 +126,8 @@ class Fields:
             condition = self.render_is_lossy(parsed, column, f"{made}.{quote(column.name)}" if made else None)
             if condition:
                 text = f"{what} field {column.name} is not a {column.type} without loss"
-                cases.append(f"WHEN {condition} THEN {render_literal(text)}")
+                reason = render_misfit_reason(text, f"{parsed}.{quote(column.name)}", column.type)
+                cases.append(f"WHEN {condition} THEN {reason}")
             inside = render_lacks_required(f"{parsed}.{quote(column.name)}", self.get_type(column))
             if inside:
                 text = f"{what} field {column.name} lacks a part that is NOT NULL in {column.type}"

@@ -6,7 +6,7 @@ from tidegate.schema.column import Column
 from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.json.objects import Fields
-from tidegate_spark.fields.json.text import render_marked_text, render_once, render_unmarked_text
+from tidegate_spark.fields.json.text import render_marked_text, render_once, render_strict_text, render_unmarked_text
 
 # what a value looks like, by its keys, and what to write in the pipeline file then
 FORMAT_HINTS = (
@@ -21,8 +21,8 @@ FORMAT_HINTS = (
 
 
 def render_keys(text: str) -> str:
-    """The names of the object's own fields; NULL where the text is no object."""
-    return f"json_object_keys({text})"
+    """The names of the object's own fields; NULL where the text is no object. Text out of a larger one is strict."""
+    return f"json_object_keys({render_strict_text(text) if text.isidentifier() else text})"
 
 
 def render_no_column_case(text: str, parsed: str, fields: Fields, known_fields: Fields, what: str = "the value") -> str:

@@ -19,17 +19,22 @@ NUMBER_MARK = "\x16"
 _STRING_PATTERN = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|' + r"'[^'\\]*+(?:\\.[^'\\]*+)*+'"
 # zero with a sign is printed without it, as other integers are not
 NEGATIVE_ZERO = r"-0(?![0-9.eE])"
-_INTEGER_PATTERN = rf"(?!{NEGATIVE_ZERO})-?[0-9]++(?![0-9.eE])|-(?![0-9])"
+_INTEGER_PATTERN = rf"(?!{NEGATIVE_ZERO})-?[0-9]++(?![0-9.eE])|-(?![0-9I])"
 NEGATIVE_ZERO_PATTERN = rf"[:,\[\s]{NEGATIVE_ZERO}"
-_BEFORE_NUMBER_PATTERN = rf"\G([^\"'0-9-]*+(?:(?:{_STRING_PATTERN}|{_INTEGER_PATTERN})[^\"'0-9-]*+)*+)"
-_BEFORE_ANY_NUMBER_PATTERN = rf"\G([^\"'0-9-]*+(?:(?:{_STRING_PATTERN}|-(?![0-9]))[^\"'0-9-]*+)*+)"
-NUMBER_PATTERN = r"-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
+_OTHERS_PATTERN = "[^\"'0-9+NI-]*+"  # what begins neither a text nor a number, nor a word for one
+_BEFORE_NUMBER_PATTERN = rf"\G({_OTHERS_PATTERN}(?:(?:{_STRING_PATTERN}|{_INTEGER_PATTERN}){_OTHERS_PATTERN})*+)"
+_BEFORE_ANY_NUMBER_PATTERN = rf"\G({_OTHERS_PATTERN}(?:(?:{_STRING_PATTERN}|-(?![0-9I])){_OTHERS_PATTERN})*+)"
+# words that Spark's parser takes for numbers, though JSON has none: Python writes them
+NON_FINITE_PATTERN = "NaN|[+-]?(?:Infinity|INF)"
+NUMBER_PATTERN = rf"-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|{NON_FINITE_PATTERN}"
 _ESCAPED_MARK_PATTERN, _DOUBLED_MARK = r"(?<!\\)((?:\\\\)*+)\\u0016", r"$1\\u0016\\u0016"
 _QUOTED_NUMBER = r'$1"\\u0016$2"'
+MARKED_WORD_PATTERN = rf"^\x16(?:{NON_FINITE_PATTERN})$"
+_BEFORE_WORD_PATTERN = rf"\G([^\"'+NI-]*+(?:(?:{_STRING_PATTERN}|[+-](?!I))[^\"'+NI-]*+)*+)"
 # a number of more digits than a double keeps, or with an exponent, where JSON may have one; and a print of such a one
 UNKEPT = r"[:,\[\s]-?(?:(?=[0-9.]{17})[0-9]++[.]|[0-9]++(?:[.][0-9]++)?[eE])"
 KEPT_LENGTH = 16
-REPRINTED_PATTERN, NESTED_NUMBER_PATTERN = r'^-?[0-9]+[.][0-9]+(?:E-?[0-9]+)?$|^"-?Infinity"$', "[.][0-9]|Infinity"
+REPRINTED_PATTERN, NESTED_NUMBER_PATTERN = r'^-?[0-9]+[.][0-9]+(?:E-?[0-9]+)?$|^"-?Infinity"$', "[.][0-9]|Infinity|NaN"
 
 
 def render_is_reprinted(expr: str, data_type: DataType) -> str | None:
@@ -59,7 +64,7 @@ def _suspect_leaf(expr: str, leaf: Primitive) -> str | None:
     if leaf.name != "STRING":
         return None
     inside = f"({expr} LIKE '{{%' OR {expr} LIKE '[%') AND {expr} RLIKE '{NESTED_NUMBER_PATTERN}'"
-    return f"({expr} LIKE '%.%' OR {expr} LIKE '%Infinity%') AND ({expr} RLIKE '{REPRINTED_PATTERN}' OR {inside})"
+    return f"({expr} LIKE '%.%' OR {expr} LIKE '%Infinity%') AND {expr} RLIKE '{REPRINTED_PATTERN}' OR {inside}"
 
 
 def has_fraction(expr: str, data_type: DataType) -> str | None:
@@ -129,6 +134,18 @@ def _render_quoted_numbers(text: str, before: str) -> str:
     return f"regexp_replace({twice}, {render_literal(f'{before}({NUMBER_PATTERN})')}, {render_literal(_QUOTED_NUMBER)})"
 
 
+def render_strict_text(text: str) -> str:
+    """The JSON text with words such as NaN in quotes: Spark's functions of JSON read no text that has them bare."""
+    has_word = " OR ".join(f"contains({text}, '{word}')" for word in ("NaN", "Infinity", "INF"))
+    pattern = render_literal(f"{_BEFORE_WORD_PATTERN}({NON_FINITE_PATTERN})")
+    return f"CASE WHEN {has_word} THEN regexp_replace({text}, {pattern}, '$1\"$2\"') ELSE {text} END"
+
+
+def render_part(text: str, path: str) -> str:
+    """What stands at `path` of the JSON text, as text; NULL where nothing does. Words such as NaN are in quotes."""
+    return f"get_json_object({render_strict_text(text)}, {render_literal(path)})"
+
+
 def render_unmarked_text(text: str) -> str:
     """A JSON text with its numbers as they were before `render_marked_text`, or `render_text_of_numbers`."""
     pattern = render_literal(rf'"\\u0016({NUMBER_PATTERN})"|\\u0016(\\u0016)')
@@ -167,9 +184,14 @@ def _render_unmarked_leaf(expr: str, name: str) -> str:
         number = (
             f"CAST(CAST(translate({text}, '{NUMBER_MARK}', '') AS BINARY) AS VARIANT)"  # what no text in JSON becomes
         )
+        word = f"CAST({_render_number(text, 'DOUBLE')} AS VARIANT)"
         plain = f"CAST(regexp_replace({text}, '{NUMBER_MARK}({NUMBER_MARK}?)', '$1') AS VARIANT)"
         is_marked = f"schema_of_variant({expr}) = 'STRING' AND contains({text}, '{NUMBER_MARK}')"
-        return f"CASE WHEN {is_number} THEN {number} WHEN {is_marked} THEN {plain} ELSE {expr} END"
+        is_word = f"{text} RLIKE {render_literal(MARKED_WORD_PATTERN)}"
+        return (
+            f"CASE WHEN {is_number} THEN CASE WHEN {is_word} THEN {word} ELSE {number} END "
+            f"WHEN {is_marked} THEN {plain} ELSE {expr} END"
+        )
     return expr
 
 
@@ -179,9 +201,13 @@ def _render_number(expr: str, name: str) -> str:
 
 
 def _render_unmarked_string(expr: str) -> str:
-    """A text without marks; inside of an object or a list, the numbers without their quotes."""
+    """A text without marks; inside of an object or a list, the numbers without their quotes.
+
+    A word for a number stands in quotes, as in the first reading: it is no text.
+    """
     return (
         f"CASE WHEN {expr} LIKE '{{%' OR {expr} LIKE '[%' THEN {render_unmarked_text(expr)} "
+        f"WHEN {expr} RLIKE {render_literal(MARKED_WORD_PATTERN)} THEN concat('\"', substring({expr}, 2), '\"') "
         f"ELSE regexp_replace({expr}, '{NUMBER_MARK}({NUMBER_MARK}?)', '$1') END"
     )
 

@@ -16,6 +16,7 @@ from tidegate_spark.fields.json.objects import (
     render_from_json,
     render_object,
 )
+from tidegate_spark.fields.json.text import NON_FINITE_PATTERN, render_part
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.formats.change_events.row_messages import decode_rows, list_all_columns, render_lacking_cases
 from tidegate_spark.formats.change_events.truncates import render_truncate_reason
@@ -39,14 +40,17 @@ UNKEPT = {
     )
     for word, name in (("ingestion-timestamp", "ts"), ("event-timestamp", "es"))
 }
-ROW_TEXT = "get_json_object(value_text, '$.data[0]')"  # all rows of a message have the same columns
+ROW_TEXT = render_part("value_text", "$.data[0]")  # all rows of a message have the same columns
 ROW_NAMES = (
-    "transform(from_json(get_json_object(value_text, '$.data'), 'ARRAY<MAP<STRING, STRING>>'), "
+    f"transform(from_json({render_part('value_text', '$.data')}, 'ARRAY<MAP<STRING, STRING>>'), "
     "d -> array_sort(map_keys(d)))"
 )
 ROWS_DIFFER = f"size(datas) > 1 AND coalesce(size(array_distinct({ROW_NAMES})) > 1, true)"
-# a number with a point, an exponent, or a sign before zero, that stands in no quotes
-BARE_NUMBER_PATTERN = r"[:,\[\s](?:-0|-?[0-9]++(?:[.][0-9]++(?:[eE][+-]?[0-9]++)?|[eE][+-]?[0-9]++))[\s,\]}]"
+# a number with a point, an exponent, or a sign before zero, or a word for one, that stands in no quotes
+BARE_NUMBER_PATTERN = (
+    r"[:,\[\s](?:-0|-?[0-9]++(?:[.][0-9]++(?:[eE][+-]?[0-9]++)?|[eE][+-]?[0-9]++)"
+    rf"|{NON_FINITE_PATTERN})[\s,\]}}]"
+)
 IS_TRUNCATE = "coalesce(e.type = 'TRUNCATE', false)"
 LATIN = r"\A[\x00-\xff]*\z"
 METADATA_FIELDS = {

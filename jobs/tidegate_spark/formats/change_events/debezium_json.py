@@ -13,6 +13,7 @@ from tidegate_spark.fields.json.connect import ConnectFields
 from tidegate_spark.fields.json.mongodb import render_has_text_row, unwrap_documents
 from tidegate_spark.fields.json.objects import CORRUPT_COLUMN, Fields, read_objects, render_object
 from tidegate_spark.fields.json.presence import render_no_column_case, render_respelled_case
+from tidegate_spark.fields.json.text import render_part
 from tidegate_spark.fields.lossless import render_has_key_twice
 from tidegate_spark.formats.change_events.truncates import render_truncate_case, render_truncate_reason
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, ROW, TRUNCATE, UPSERT, DecodedValue
@@ -112,8 +113,10 @@ def render_old_key(parts: Sequence[tuple[str, str, str, str]], before: str, tabl
     return f"CASE WHEN {is_update} AND ({changed}) THEN struct({struct}) END"
 
 
-AFTER_TEXT = "coalesce(get_json_object(value_text, '$.payload.after'), get_json_object(value_text, '$.after'))"
-BEFORE_TEXT = "coalesce(get_json_object(value_text, '$.payload.before'), get_json_object(value_text, '$.before'))"
+AFTER_TEXT, BEFORE_TEXT = (
+    f"coalesce({render_part('value_text', f'$.payload.{row}')}, {render_part('value_text', f'$.{row}')})"
+    for row in ("after", "before")
+)
 KEY_ROW_TEXT = f"coalesce({AFTER_TEXT}, {BEFORE_TEXT})"
 METADATA = {
     "schema": "get_json_object(value_text, '$.schema')",

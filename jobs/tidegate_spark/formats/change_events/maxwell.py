@@ -7,6 +7,7 @@ from tidegate.jobs.stage_job import StageTable
 
 from tidegate_spark.fields.avro import render_timestamp
 from tidegate_spark.fields.json.objects import Fields, read_objects, render_object
+from tidegate_spark.fields.json.text import render_part
 from tidegate_spark.formats.change_events.row_messages import decode_rows, list_all_columns, render_lacking_cases
 from tidegate_spark.formats.decoded import DecodedValue
 from tidegate_spark.formats.json import get_units, list_key_fields, render_unreadable_cases
@@ -21,7 +22,7 @@ METADATA = {
     "primary-key-columns": "e.primary_key_columns",
     "ingestion-timestamp": render_timestamp("e.ts", "seconds", "TIMESTAMP"),
 }
-ROW_TEXT = "get_json_object(value_text, '$.data')"
+ROW_TEXT = render_part("value_text", "$.data")
 METADATA_FIELDS = {"primary-key-columns": "primary_key_columns: ARRAY<STRING>"}
 
 

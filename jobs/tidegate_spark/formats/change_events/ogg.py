@@ -9,6 +9,7 @@ from tidegate.schema.data_types import Primitive
 from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.json.objects import Fields, read_objects, render_object
+from tidegate_spark.fields.json.text import render_part
 from tidegate_spark.fields.lossless import render_is_text_lossy, render_text_conversion
 from tidegate_spark.formats.change_events.row_messages import (
     UPDATE,
@@ -22,7 +23,7 @@ from tidegate_spark.formats.decoded import DELETE, DecodedValue
 from tidegate_spark.formats.json import get_units, list_key_fields, render_unreadable_cases
 
 OPERATIONS, TRUNCATE = {"I": "c", "U": UPDATE, "D": DELETE}, "T"
-AFTER_TEXT, BEFORE_TEXT = "get_json_object(value_text, '$.after')", "get_json_object(value_text, '$.before')"
+AFTER_TEXT, BEFORE_TEXT = (render_part("value_text", f"$.{row}") for row in ("after", "before"))
 ROW_TEXT = f"CASE WHEN e.op_type = 'D' THEN {BEFORE_TEXT} ELSE {AFTER_TEXT} END"
 POSITION_TYPE = Primitive("DECIMAL(38,0)")
 POSITION = "try_cast(e.pos AS DECIMAL(38,0))"
