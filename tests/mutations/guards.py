@@ -621,13 +621,6 @@ GUARDS = [
         TRUNCATES + "[first of a batch]",
     ),
     Guard(
-        "a truncate takes the rows of all partitions",
-        "plugins/tidegate/merge/write_mode.py",
-        "return distinct if staged.truncated_at is None else {**distinct, **WHOLE_TABLE_CONF}",
-        "return distinct",
-        TRUNCATES + "[first of a batch]",
-    ),
-    Guard(
         "a truncate takes the rows before it in its own batch",
         f"{SQL}/_staged.sql",
         "{%- if truncated_at is defined %} AND offset > {{ truncated_at }}{% endif %}",
