@@ -3,14 +3,20 @@
 import csv
 import io
 import json
+from base64 import b64encode
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import decoding
 import msgpack
 import pytest
 import value_cases
+from protobuf_messages import a_file, entry, field, message
+from tidegate.adapters.schema_registry.client import Version
+from tidegate.adapters.schema_registry.protobuf_descriptors import from_registry
 from tidegate.schema.column import Column
+from tidegate.schema.protobuf import to_column_type
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from value_cases import BAD, Case
 
@@ -78,6 +84,49 @@ def _made(number: int, case: Case, decoded: tuple[str | None, Any]) -> Any:
     value = row[f"c{number}"]
     zoned = value is not None and case.type == "TIMESTAMP"
     return value.astimezone(value_cases.UTC) if zoned else tuple(value) if hasattr(value, "asDict") else value
+
+
+@pytest.mark.parametrize("kind", dict.fromkeys(case.type for case in value_cases.PROTOBUF))
+def test_protobuf_is_what_was_written_or_its_record_is_bad(spark, kind: str) -> None:
+    cases = [case for case in value_cases.PROTOBUF if case.type == kind]
+    options = protobuf_options(kind)
+    (own,) = options["shape"]["fields"]
+    stage = decoding.a_stage(ValueFormat("protobuf", options=options), (Column("v", to_column_type(own["shape"])),))
+    values = [b"\0\0\0\0\1\0" + bytes.fromhex(case.text) for case in cases]
+    found = [BAD if reason else row.v for reason, row in decoding.values(spark, stage, values)]
+    made = [
+        tuple(one) if hasattr(one, "asDict") else bytes(one) if isinstance(one, bytearray) else one for one in found
+    ]
+    made = [one.replace(tzinfo=value_cases.UTC) if isinstance(one, datetime) else one for one in made]
+    wrong = [(case, one) for case, one in zip(cases, made, strict=True) if written(case.value) != written(one)]
+    assert wrong == []
+
+
+def protobuf_options(kind: str) -> dict[str, Any]:
+    """How messages of one field of this type are read, as the registry's schema says."""
+    word, name = kind.rpartition(" ")[::2]
+    inside = message("Inside", field("x", 1, "int32"))
+    kinds = {
+        "enum": "enum:.shop.State",
+        "message": ".shop.Inside",
+        "group": ".shop.Row.V",
+        "int32>": ".shop.Row.VEntry",
+    }
+    known = f".google.protobuf.{name}" if name[0].isupper() else name
+    own = field(
+        "v", 1, kinds.get(name, known), repeated=name == "int32>" or word == "repeated", optional=word == "optional"
+    )
+    nested = (entry("VEntry", "string", "int32"), message("V", field("x", 1, "int32")))
+    is_old = kind in ("required int32", "closed enum", "group")
+    file = a_file(
+        message("Row", own, nested=nested), inside, enums={"State": {"NONE": 0, "OPEN": 1, "SHUT": 2, "DONE": 2}},
+        syntax="proto2" if is_old else "proto3",
+    )  # fmt: skip
+    file.enum_type[0].options.allow_alias = True
+    described = file.message_type[0].field[0]
+    described.label = 2 if word == "required" else described.label
+    described.type = 10 if kind == "group" else described.type
+    return from_registry([Version(1, "PROTOBUF", b64encode(file.SerializeToString()).decode(), {})], "shop.Row")
 
 
 @pytest.mark.parametrize("part", ["key", "value"])

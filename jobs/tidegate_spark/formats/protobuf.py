@@ -11,13 +11,15 @@ from tidegate.schema.column import Column
 from tidegate.schema.protobuf import Shape, make_truncated
 from tidegate.sql.spark import quote
 
-from tidegate_spark.fields import arrow_decoder, protobuf_decoder
+from tidegate_spark.fields import arrow_decoder
+from tidegate_spark.fields.protobuf import decoder, wire
 from tidegate_spark.formats.decoded import DELETE, NO_REASON, UPSERT, DecodedKey, DecodedValue
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
 # the server's workers do not have the product's code: these modules go with the function
 cloudpickle.register_pickle_by_value(arrow_decoder)
-cloudpickle.register_pickle_by_value(protobuf_decoder)
+cloudpickle.register_pickle_by_value(decoder)
+cloudpickle.register_pickle_by_value(wire)
 
 
 def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
@@ -61,8 +63,8 @@ def _decode_part(
     ]
     shape: Shape = {"kind": "message", "fields": fields}
     # as a text it would be sent to the server to be read
-    made = from_arrow_type(arrow_decoder.build_result_type(protobuf_decoder.to_arrow_type(shape)))
-    return F.arrow_udf(protobuf_decoder.build_decoder({**options, "shape": shape}, part), made)(F.col(part))
+    made = from_arrow_type(arrow_decoder.build_result_type(decoder.to_arrow_type(shape)))
+    return F.arrow_udf(decoder.build_decoder({**options, "shape": shape}, part), made)(F.col(part))
 
 
 def _render_fields(at: str, columns: tuple[Column, ...]) -> list[str]:

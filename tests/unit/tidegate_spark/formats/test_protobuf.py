@@ -16,7 +16,7 @@ from tidegate.errors import ConfigurationError, GiveUp
 from tidegate.schema.protobuf import make_truncated
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
-from tidegate_spark.fields.protobuf_decoder import MessageDecoder, to_arrow_type
+from tidegate_spark.fields.protobuf.decoder import MessageDecoder, to_arrow_type
 
 G = ".google.protobuf."
 STATE = {"NONE": 0, "OPEN": 1}
@@ -278,6 +278,77 @@ def test_bytes_that_are_no_message_say_why(registry: SchemaRegistry) -> None:
     assert reads.decode(None) is None
 
 
+def test_message_indexes_that_no_schema_has_are_bad(registry: SchemaRegistry) -> None:
+    good = written(registry, classes(a_file(message("Order", field("id", 1, "int32"))))["shop.Order"](id=5))
+    reads, header = reader(registry), good[:5]
+    assert reads.decode(good) == ({"id": 5}, None)
+    assert reads.decode(header + b"\x02\x00\x08\x05") == ({"id": 5}, None)
+    undecodable = "the value is not a Protobuf message of its schema"
+    told = {
+        b"\x01\x08\x05": "the value has a negative number of message indexes",
+        b"\x02\x01\x08\x05": "the value has message indexes=[-1], which schema id=1 does not",
+        b"\x80" * 11 + b"\x00": undecodable,
+        b"\xfe\xff\x7f": undecodable,
+    }
+    assert {indexes: reads.decode(header + indexes) for indexes in told} == {
+        indexes: (None, why) for indexes, why in told.items()
+    }
+
+
+def test_field_that_is_put_aside_or_cut_is_bad_wherever_it_stands_and_others_are_not_looked_at(
+    registry: SchemaRegistry,
+) -> None:
+    small = message("Small", field("n", 1, "int32"))
+    many = field("many", 3, ".shop.Small", repeated=True)
+    times = (field("doc", 4, G + "Struct"), field("at", 5, G + "Timestamp"))
+    order = message("Order", field("id", 1, "int32"), field("of", 2, ".shop.Small"), many, *times)
+    header = written(registry, classes(a_file(order, small))["shop.Order"](id=1))[:6]
+    large, reads = b"\x80\x80\x80\x80\x80\x01", reader(registry)
+    more, other = "has a number of more bits than its type", "is not written as its type is"
+    told = {
+        b"\x12\x07\x08" + large: f"the field of.n {more}",
+        b"\x1a\x02\x08\x01\x1a\x07\x08" + large: f"the field many.n {more}",
+        b"\x1a\x03\x0a\x01a": f"the field many.n {other}",
+        b"\x22\x02\x08\x01": f"the field doc.fields {other}",
+        b"\x2a\x07\x10" + large: f"the field at.nanos {more}",
+        b"\x08\x01\x08" + large: f"the field id {more}",
+    }
+    assert {body: reads.decode(header + body) for body in told} == {body: (None, why) for body, why in told.items()}
+    strange = b"\x08\x81\x00\x12\x00\x32\x01a\x3b\x08\x05\x3c\x45\x00\x00\x00\x00"  # a long 1, and fields 6, 7 and 8
+    row, reason = reads.decode(header + strange) or ({}, "none")
+    assert (row and row["id"], row and row["of"], reason) == (1, {"n": 0}, None)
+    unread = {**described({"registry": registry.url}).value.options, "shape": {"kind": "message", "fields": []}}
+    assert MessageDecoder(unread, "value").decode(header + b"\x08" + large) == ({}, None)
+
+
+def test_wrapper_that_came_or_went_between_versions_is_the_value_inside(registry: SchemaRegistry) -> None:
+    text = field("z", 3, G + "StringValue")
+    old = message("Order", field("x", 1, "int32"), field("y", 2, G + "Int64Value"), text)
+    new = message("Order", field("x", 1, G + "Int32Value"), field("y", 2, "int64"), text)
+    first = classes(a_file(old))["shop.Order"]
+    values = [written(registry, first(x=5, y={"value": 7}, z={})), written(registry, first())]
+    values.append(written(registry, classes(a_file(new))["shop.Order"](y=9)))
+    reads = reader(registry)
+    assert [reads.decode(value) for value in values] == [
+        ({"x": 5, "y": 7, "z": ""}, None),
+        ({"x": 0, "y": None, "z": None}, None),
+        ({"x": None, "y": 9, "z": None}, None),
+    ]
+
+
+def test_document_is_the_same_text_in_each_run_and_a_number_that_json_lacks_is_bad(registry: SchemaRegistry) -> None:
+    made = classes(a_file(message("Order", field("doc", 1, G + "Struct"))))["shop.Order"]
+    names = [f"n{number}" for number in range(30)]
+    one, other = made(), made()
+    one.doc.update(dict.fromkeys(names, 1.5))
+    other.doc.update(dict.fromkeys(reversed(names), 1.5))
+    values, reads = [written(registry, given) for given in (one, other)], reader(registry)
+    text = "{" + ", ".join(f'"{name}": 1.5' for name in sorted(names)) + "}"
+    assert [reads.decode(value) for value in values] == [({"doc": text}, None)] * 2
+    one.doc.update({"n0": float("nan")})
+    assert reads.decode(written(registry, one)) == (None, "the field doc has a number that JSON does not have")
+
+
 def test_nanoseconds_are_cut_where_that_is_asked_for(registry: SchemaRegistry) -> None:
     order = message("Order", field("at", 1, G + "Timestamp"), field("span", 2, G + "Duration"),
                     field("many", 3, G + "Timestamp", repeated=True))  # fmt: skip
@@ -296,12 +367,12 @@ def test_nanoseconds_are_cut_where_that_is_asked_for(registry: SchemaRegistry) -
 
 def test_value_that_no_column_holds_takes_no_other_record_of_its_batch_down(monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow as pa
-    from tidegate_spark.fields import protobuf_decoder
+    from tidegate_spark.fields.protobuf import decoder
 
     shape = {"kind": "message", "fields": [{"name": "n", "number": 1, "shape": {"kind": "int64"}}]}
     rows = {b"a": 1, b"b": 2**63, b"c": 3}
-    monkeypatch.setattr(protobuf_decoder.MessageDecoder, "decode", lambda self, value: ({"n": rows[value]}, None))
-    found = protobuf_decoder.build_decoder({"shape": shape}, "value")(pa.array(list(rows))).to_pylist()
+    monkeypatch.setattr(decoder.MessageDecoder, "decode", lambda self, value: ({"n": rows[value]}, None))
+    found = decoder.build_decoder({"shape": shape}, "value")(pa.array(list(rows))).to_pylist()
     assert [row["row"] for row in found] == [{"n": 1}, None, {"n": 3}]
     assert [row["reason"] for row in found] == [None, "the value has a value that its column cannot hold", None]
 

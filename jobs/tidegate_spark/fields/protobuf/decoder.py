@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from tidegate_spark.fields.arrow_decoder import build_arrow_decoder
+from tidegate_spark.fields.protobuf.wire import find_misread_field, read_zigzag
 
 HEADER_BYTES = 5  # the magic byte and four bytes of schema id
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999
@@ -18,6 +19,8 @@ ARROW_TYPES = {
     **dict.fromkeys(("string", "enum", "json"), "string"),
     **{"double": "float64", "float": "float32", "bool": "bool_", "empty": "bool_", "bytes": "binary"},
 }
+# what is a message itself, and no wrapper around a value
+MESSAGE_KINDS = ("message", "timestamp", "duration", "json", "empty")
 
 
 class DecodingError(Exception):
@@ -36,6 +39,7 @@ class MessageDecoder:
     def __init__(self, options: dict[str, Any], part: str) -> None:
         self._options, self._part = options, part
         self._shape = options["shape"]
+        self._numbers = frozenset(field["number"] for field in self._shape["fields"])
         self._classes: dict[tuple[str, tuple[int, ...]], Any] = {}
 
     def decode(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None] | None:
@@ -50,11 +54,15 @@ class MessageDecoder:
             return None, f"the {self._part} is not a Protobuf message of its schema"
 
     def _decode_row(self, value: bytes) -> dict[str, Any]:
-        if "files" in self._options:
-            message = self._get_class("", ()).FromString(value)
-        else:
-            number, indexes, body = self._parse_header(value)
-            message = self._get_class(number, indexes).FromString(body)
+        number, indexes, body = ("", (), value) if "files" in self._options else self._parse_header(value)
+        message = self._get_class(number, indexes).FromString(body)
+        if not message.IsInitialized():
+            raise DecodingError(f"the {self._part} lacks the required {', '.join(message.FindInitializationErrors())}")
+        message.DiscardUnknownFields()
+        if message.ByteSize() != len(body):  # something was left out, or it is not as Protobuf writes it
+            misread = find_misread_field(body, message.DESCRIPTOR, self._numbers)
+            if misread is not None:
+                raise DecodingError(f"the field {misread.path} {misread.problem}")
         return convert_message(message, self._shape, "")
 
     def _parse_header(self, value: bytes) -> tuple[str, tuple[int, ...], bytes]:
@@ -65,10 +73,12 @@ class MessageDecoder:
             raise DecodingError(f"the {self._part} has schema id={number}, whose {self._options['refused'][number]}")
         if number not in self._options["writers"]:
             raise DecodingError(f"the {self._part} has schema id={number}, which is no version of its subject")
-        count, at = read_varint(value, HEADER_BYTES)
+        count, at = read_zigzag(value, HEADER_BYTES)
+        if count < 0:
+            raise DecodingError(f"the {self._part} has a negative number of message indexes")
         indexes = []
         for _ in range(count):
-            index, at = read_varint(value, at)
+            index, at = read_zigzag(value, at)
             indexes.append(index)
         return number, tuple(indexes) or (0,), value[at:]
 
@@ -106,17 +116,6 @@ class MessageDecoder:
         return GetMessageClass(descriptor)
 
 
-def read_varint(value: bytes, at: int) -> tuple[int, int]:
-    """A zigzag number and where it ends."""
-    number = shift = 0
-    while True:
-        byte = value[at]
-        number |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if not byte & 0x80:
-            return (number >> 1) ^ -(number & 1), at
-
-
 def convert_message(message: Any, shape: dict[str, Any], path: str) -> dict[str, Any]:
     """The message as a dictionary, by the reader's names; fields that the writer does not know are None."""
     writer_fields = message.DESCRIPTOR.fields_by_number
@@ -125,27 +124,8 @@ def convert_message(message: Any, shape: dict[str, Any], path: str) -> dict[str,
         own = writer_fields.get(field["number"])
         there = own is not None and (not own.has_presence or message.HasField(own.name))
         below = f"{path}.{field['name']}"
-        if own is not None and _has_closed_enum(own):
-            _refuse_unknown_number(message, own, below)
         row[field["name"]] = _convert_field(getattr(message, own.name), own, field["shape"], below) if there else None
     return row
-
-
-def _has_closed_enum(own: Any) -> bool:
-    """Whether numbers that the field's enum does not name are put aside as if the field were not there (proto2)."""
-    if own.message_type is not None and own.message_type.GetOptions().map_entry:
-        own = own.message_type.fields_by_name["value"]
-    return own.enum_type is not None and bool(own.enum_type.is_closed)
-
-
-def _refuse_unknown_number(message: Any, own: Any, path: str) -> None:
-    from google.protobuf.unknown_fields import UnknownFieldSet
-
-    unknown_fields: Any = UnknownFieldSet(message)
-    for unknown in unknown_fields:
-        if unknown.field_number == own.number:
-            number = f" number={unknown.data}," if isinstance(unknown.data, int) else " a number"
-            raise DecodingError(f"the field {path.removeprefix('.')} has{number} which its enum does not name")
 
 
 def _convert_field(value: Any, own: Any, shape: dict[str, Any], path: str) -> Any:
@@ -165,17 +145,16 @@ def _convert_field(value: Any, own: Any, shape: dict[str, Any], path: str) -> An
 
 
 def _convert_value(value: Any, own: Any, shape: dict[str, Any], path: str) -> Any:
+    shape, own, value = _unwrap(shape, own, value)
     match shape["kind"]:
         case _ if own.enum_type is not None:
             made: Any = _get_enum_name(value, own, path)
         case "message":
             made = convert_message(value, shape, path)
-        case "wrapper":
-            made = _convert_value(value.value, value.DESCRIPTOR.fields_by_name["value"], shape["value"], path)
         case "timestamp" | "duration":
             made = _to_micros(value, shape, path)
         case "json":
-            made = _format_json(value)
+            made = _format_json(value, path)
         case "empty":
             made = True
         case "uint64" | "fixed64":
@@ -185,6 +164,14 @@ def _convert_value(value: Any, own: Any, shape: dict[str, Any], path: str) -> An
     return made
 
 
+def _unwrap(shape: dict[str, Any], own: Any, value: Any) -> tuple[dict[str, Any], Any, Any]:
+    """The shape, the field and the value inside of a wrapper; a version without one is read as one with it."""
+    shape = shape["value"] if shape["kind"] == "wrapper" else shape
+    if own.message_type is None or shape["kind"] in MESSAGE_KINDS:
+        return shape, own, value
+    return shape, value.DESCRIPTOR.fields_by_name["value"], value.value
+
+
 def _get_enum_name(value: int, own: Any, path: str) -> str:
     named = own.enum_type.values_by_number.get(value)
     if named is None:
@@ -192,10 +179,13 @@ def _get_enum_name(value: int, own: Any, path: str) -> str:
     return str(named.name)
 
 
-def _format_json(value: Any) -> str:
-    from google.protobuf.json_format import MessageToJson
+def _format_json(value: Any, path: str) -> str:
+    from google.protobuf.json_format import Error, MessageToJson
 
-    return MessageToJson(value, indent=None, ensure_ascii=False)
+    try:  # in the order of names: Protobuf keeps them in any
+        return MessageToJson(value, indent=None, ensure_ascii=False, sort_keys=True)
+    except (Error, ValueError):
+        raise DecodingError(f"the field {path.removeprefix('.')} has a number that JSON does not have") from None
 
 
 def _to_micros(value: Any, shape: dict[str, Any], path: str) -> int:
