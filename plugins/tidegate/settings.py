@@ -1,5 +1,6 @@
 """Where the product looks before the first record is read: the one place that reads its own settings."""
 
+import getpass
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,3 +30,11 @@ def format_path(path: Path) -> str:
 def read_metrics_token(environ: Mapping[str, str] | None = None) -> str | None:
     """The secret with which a scraper reads the metrics: `TIDEGATE_METRICS_TOKEN`; None lets only Airflow's users."""
     return (os.environ if environ is None else environ).get("TIDEGATE_METRICS_TOKEN", "").strip() or None
+
+
+def find_user() -> str:
+    """Who runs this process, for what is noted of a command: the user's name, of one without a name the number."""
+    try:
+        return os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number that has no name
+        return f"uid {os.getuid()}"

@@ -160,7 +160,7 @@ def test_stuck_pipeline_says_why_and_which_ways_lead_out(admin: Page, scene: Sce
     keep(admin, "stuck-overview")
     row.get_by_role("link", name="letters", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("was rolled back")
-    undo = "CALL lake.system.set_current_snapshot(table => 'e2e.letters', ref => 'tidegate_letters')"
+    undo = "bin/tidegate undo-rollback letters --table lake.e2e.letters"
     expect(page.get_by_text(undo)).to_be_visible()
     page.get_by_role("button", name=f"Copy: {undo}").click()
     expect(page.get_by_text("Copied")).to_be_visible()

@@ -23,7 +23,17 @@ from tidegate.model.ownership import (
     is_marked,
 )
 from tidegate.model.position import Position
-from tidegate.model.table_state import DeadLetters, Head, Publication, Staging, TableFiles, TableState, WaitingLetter
+from tidegate.model.table_state import (
+    DeadLetters,
+    Head,
+    PastSnapshot,
+    Publication,
+    Rollback,
+    Staging,
+    TableFiles,
+    TableState,
+    WaitingLetter,
+)
 from tidegate.ports.destination import Destination
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Struct
@@ -208,6 +218,32 @@ class MemoryDestination:
 
     def drop_branch(self, table: str, branch: str) -> None:
         self._table(table).refs.pop(branch, None)
+
+    def find_rollback(self, table: str, pipeline: str) -> Rollback | None:
+        found, tag = self._table(table), resource_names.name_tag(pipeline)
+        state = self.read_state(table, pipeline)
+        if state is None or not state.rolled_back or state.snapshot_id is None or tag not in found.refs:
+            return None
+        now, then = found.ancestors(self._written(table)), found.ancestors(tag)
+        shared = {s.id for s in now} & {s.id for s in then}
+        origins = (now[-1].parent, then[-1].parent)
+        return Rollback(
+            now[0].id,
+            then[0].id,
+            returning=tuple(_past(found, s) for s in then if s.id not in shared),
+            lost=tuple(_past(found, s) for s in now if s.id not in shared),
+            is_traceable=bool(shared) or (origins[0] is not None and origins[0] == origins[1]),
+            rows_now=len(now[0].rows),
+            rows_then=len(then[0].rows),
+        )
+
+    def undo_rollback(self, table: str, pipeline: str, rollback: Rollback, properties: dict[str, str]) -> None:
+        found = self._table(table)
+        standing = (found.refs.get(self._written(table)), found.refs.get(resource_names.name_tag(pipeline)))
+        if standing != (rollback.head, rollback.tagged):
+            raise CommitRefused(f"table={table}: main or tag has moved")
+        found.refs[self.branches.get(table, "main")] = rollback.tagged
+        found.properties |= properties
 
     def find_snapshots(self, table: str, attempt: str) -> list[int]:
         snapshots = self._table(table).snapshots.values()
@@ -522,6 +558,16 @@ def within(row: Row, ranges: Iterable[Any]) -> bool:
         (row["topic"], row["partition"]) == (topic, partition) and start <= row["offset"] < end
         for topic, partition, start, end in ranges
     )
+
+
+def _past(table: MemoryTable, snapshot: Snapshot) -> PastSnapshot:
+    before = table.snapshots.get(snapshot.parent or -1)
+    older = before.rows if before else ()
+    rows = len(without(snapshot.rows, older)) + len(without(older, snapshot.rows))
+    rows = 0 if snapshot.summary.get("operation") == "replace" else rows
+    pipeline = snapshot.summary.get("tidegate.pipeline", "")
+    batch = snapshot.summary.get(f"tidegate.{pipeline}.batch")
+    return PastSnapshot(snapshot.id, snapshot.ms, rows, pipeline, None if batch is None else int(batch))
 
 
 def _letter(row: Row) -> Row:

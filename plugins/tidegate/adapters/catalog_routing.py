@@ -12,7 +12,16 @@ from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import Ownership
 from tidegate.model.position import Position
-from tidegate.model.table_state import DeadLetters, Head, Publication, Staging, TableFiles, TableState, WaitingLetter
+from tidegate.model.table_state import (
+    DeadLetters,
+    Head,
+    Publication,
+    Rollback,
+    Staging,
+    TableFiles,
+    TableState,
+    WaitingLetter,
+)
 from tidegate.ports.batch_history import BatchHistory, HistoryRow
 from tidegate.ports.branch_commits import BranchCommits
 from tidegate.ports.dead_letter_store import DeadLetterStore
@@ -100,6 +109,12 @@ class RoutedCommits(_Routed[BranchCommits]):
 
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
         return self._route(table).drop_branches(table, pipeline, up_to_batch)
+
+    def find_rollback(self, table: str, pipeline: str) -> Rollback | None:
+        return self._route(table).find_rollback(table, pipeline)
+
+    def undo_rollback(self, table: str, pipeline: str, rollback: Rollback, properties: dict[str, str]) -> None:
+        self._route(table).undo_rollback(table, pipeline, rollback, properties)
 
     def find_snapshots(self, table: str, attempt: str) -> list[int]:
         return self._route(table).find_snapshots(table, attempt)

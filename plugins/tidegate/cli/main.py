@@ -17,6 +17,7 @@ from tidegate.cli.dead_letters import add_dead_letters, run_dead_letters
 from tidegate.cli.flush import add_flush, run_flush
 from tidegate.cli.listing import add_list, run_list
 from tidegate.cli.publications import add_publish, format_publication_status, is_publication, read_statuses, run_publish
+from tidegate.cli.rollback import add_rollback_commands, run_answer_rollback, run_undo_rollback
 from tidegate.config.catalogs_file import list_catalog_problems
 from tidegate.config.models.publication import build_publication_schema
 from tidegate.config.pipeline_file import build_json_schema, check_tables_of_others, load_all_pipelines, load_pipeline
@@ -27,7 +28,7 @@ from tidegate.monitoring.reports import PipelineStatus, UnknownStatus
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Ports
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
-from tidegate.settings import VERSION, find_include_folder
+from tidegate.settings import VERSION, find_include_folder, find_user
 from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.maintain import list_maintained_tables, maintain
 from tidegate.steps.plan import plan
@@ -96,6 +97,7 @@ def _build_parser() -> argparse.ArgumentParser:
     move.add_argument("pipeline")
     move.add_argument("--to", required=True, help='earliest, latest, group, a time, or {"topic": {"0": 42}}')
     move.add_argument("--yes", action="store_true", help="do not ask")
+    add_rollback_commands(commands)
     add_backfill(commands)
     keep = commands.add_parser("maintain", help="compact, expire snapshots and remove orphans, table by table")
     keep.add_argument("pipeline")
@@ -173,7 +175,7 @@ def _run_rebase(words: argparse.Namespace) -> int:
     if not words.yes and not _confirm_move():
         print("nothing was changed", file=sys.stderr)
         return 1
-    rebase_positions(ports, proposed)
+    rebase_positions(ports, proposed, find_user())
     print("the position was moved")
     return 0
 
@@ -213,6 +215,8 @@ COMMANDS = {
     "plan": _run_plan,
     "status": _run_status,
     "rebase": _run_rebase,
+    "undo-rollback": run_undo_rollback,
+    "answer-rollback": run_answer_rollback,
     "backfill": run_backfill,
     "maintain": _run_maintain,
     "dead-letters": run_dead_letters,

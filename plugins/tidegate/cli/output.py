@@ -7,10 +7,11 @@ from typing import Any
 
 from tidegate.errors import RetryLater, TidegateError
 from tidegate.model.batch import Plan, PublishedBatch
-from tidegate.monitoring.reports import BatchReport, PipelineStatus, UnknownStatus
+from tidegate.monitoring.reports import ActionReport, BatchReport, PipelineStatus, UnknownStatus
 from tidegate.reprocess.rebase import PartitionMove, TableMove
 
 SHOWN_BATCHES = 5
+SHOWN_ACTIONS = 5
 RETRY_PROMISE = re.compile(r"it will be (tried|staged|merged) again")
 
 
@@ -98,6 +99,11 @@ def _format_past_batch(batch: BatchReport) -> str:
     return f"{batch['published_at']} {batch['table']}: {kind} {records} {rows} seconds={batch['seconds']}"
 
 
+def _format_action(table: str, one: ActionReport) -> str:
+    by = f" by {one['by']}" if one["by"] else ""
+    return f"    {one['at']} {table}: {one['action']}{by}: {one['details']}"
+
+
 def format_status(status: PipelineStatus | UnknownStatus) -> str:
     """One pipeline."""
     if "error" in status:
@@ -105,6 +111,7 @@ def format_status(status: PipelineStatus | UnknownStatus) -> str:
     lines = [f"{status['pipeline']}: lag={status['lag']} freshness={status['freshness'] or 'unknown'}"]
     lines += [f"  {t['table']}: batch={t['batch']} rows={t['rows']} lag={t['lag']}" for t in status["tables"]]
     lines += [f"    {t['problem']}" for t in status["tables"] if t["problem"]]
+    lines += [_format_action(t["table"], one) for t in status["tables"] for one in t["actions"][:SHOWN_ACTIONS]]
     lines += [f"    warning: {warning}" for warning in status["warnings"]]
     lines += [f"  {_format_past_batch(batch)}" for batch in status["batches"][:SHOWN_BATCHES]]
     if status["newest_dead_letter"]:

@@ -138,6 +138,42 @@ class Reparenting:
     keys: MergeInput | None = None
 
 
+class PastSnapshot(NamedTuple):
+    """A snapshot in a table's history, with at most how many rows it changed.
+
+    `pipeline` and `batch` tell what published it; empty and None for another writer's.
+    """
+
+    snapshot_id: int
+    at_ms: int
+    rows: int
+    pipeline: str = ""
+    batch: int | None = None
+
+
+@dataclass(frozen=True)
+class Rollback:
+    """What lies between a table that was rolled back and the last snapshot that a pipeline published.
+
+    `head` is where the table stands, `tagged` that last snapshot. `returning` are the snapshots that lead to `tagged`
+    and not to `head`, `lost` those that lead to `head` only; newest first both. `is_traceable`: the two lines meet, so
+    that nothing is unknown between them. `rows_now` and `rows_then` count the rows of the two, None where not exact.
+    """
+
+    head: int
+    tagged: int
+    returning: tuple[PastSnapshot, ...]
+    lost: tuple[PastSnapshot, ...]
+    is_traceable: bool = True
+    rows_now: int | None = None
+    rows_then: int | None = None
+
+    @property
+    def lost_changes(self) -> tuple[PastSnapshot, ...]:
+        """Those of `lost` that changed rows: a compaction did not."""
+        return tuple(snapshot for snapshot in self.lost if snapshot.rows)
+
+
 class WaitingLetter(NamedTuple):
     """The place of a record that could not be read; `topic_id` is None where that was not known, or not kept yet."""
 

@@ -41,8 +41,20 @@ class TableOverview(TypedDict):
     problem: str | None
 
 
+class ActionReport(TypedDict):
+    """What a person did to a table's position: `action` is the command's word, `by` the user."""
+
+    at: str | None
+    by: str
+    action: str
+    details: str
+
+
 class TableStatus(TypedDict):
-    """A table in full; `exists` and `rows` are None where nobody knows, `open_batches` are staged ones' numbers."""
+    """A table in full; `exists` and `rows` are None where nobody knows, `open_batches` are staged ones' numbers.
+
+    `actions` are the last ones of people, newest first.
+    """
 
     table: str
     mode: str
@@ -55,6 +67,7 @@ class TableStatus(TypedDict):
     lag: int
     rolled_back: bool
     open_batches: list[int]
+    actions: list[ActionReport]
     problem: str | None
 
 

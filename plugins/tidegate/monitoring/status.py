@@ -8,6 +8,7 @@ from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import get_offset
 from tidegate.monitoring.reports import (
+    ActionReport,
     BackfillStatus,
     BatchReport,
     DeadLetterStatus,
@@ -17,12 +18,13 @@ from tidegate.monitoring.reports import (
     TableStatus,
 )
 from tidegate.ports.batch_history import HistoryRow
-from tidegate.ports.context import Ports
+from tidegate.ports.context import Ports, TableState
 from tidegate.progress.pipeline_progress import PipelineProgress, TableProgress, read_pipeline_progress
 from tidegate.progress.risks import find_risks
 from tidegate.progress.table_progress import read_staged
 from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
 from tidegate.spec.time_text import to_utc_datetime
+from tidegate.tables.action_history import list_actions
 
 MAX_BATCHES = 10
 Part = TypeVar("Part")
@@ -112,8 +114,16 @@ def _describe_table(ports: Ports, one: TableProgress) -> TableStatus:
         "lag": one.lag,
         "rolled_back": state.rolled_back if state else False,
         "open_batches": [s.batch for s in staged if s.batch > published],
+        "actions": _describe_actions(ports, state),
         "problem": problem,
     }
+
+
+def _describe_actions(ports: Ports, state: TableState | None) -> list[ActionReport]:
+    actions = reversed(list_actions(ports.pipeline.name, state))
+    return [
+        {"at": format_time_ms(one.at_ms), "by": one.by, "action": one.action, "details": one.details} for one in actions
+    ]
 
 
 def _describe_partitions(progress: PipelineProgress) -> list[PartitionStatus]:

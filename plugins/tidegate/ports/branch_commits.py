@@ -4,7 +4,7 @@ from typing import Protocol
 
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.position import Position
-from tidegate.model.table_state import Head, Publication, TableState
+from tidegate.model.table_state import Head, Publication, Rollback, TableState
 
 
 class BranchCommits(Protocol):
@@ -44,6 +44,17 @@ class BranchCommits(Protocol):
 
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
         """Remove this pipeline's branches of batches up to that one; returns how many."""
+        ...
+
+    def find_rollback(self, table: str, pipeline: str) -> Rollback | None:
+        """What a rollback took from this pipeline; None where nothing tells of one, or the last publish is gone."""
+        ...
+
+    def undo_rollback(self, table: str, pipeline: str, rollback: Rollback, properties: dict[str, str]) -> None:
+        """Make the last published snapshot main again and set `properties`, in one commit.
+
+        `CommitRefused` unless main and the tag stand as in `rollback`; `OutcomeUnknown` when no answer came.
+        """
         ...
 
     def find_snapshots(self, table: str, attempt: str) -> list[int]:

@@ -1,5 +1,7 @@
 """Where a table stands against the log: its effective position, and every reason not to read on from it."""
 
+from typing import NamedTuple
+
 from tidegate.errors import GiveUp, PositionLost, PublishedElsewhere, RetryLater
 from tidegate.model.offsets import Offsets, Ranges, get_offset, iterate_offsets, merge_offsets
 from tidegate.model.position import Position
@@ -33,22 +35,25 @@ def resolve_position(pipeline: Pipeline, table: Table, state: TableState | None)
 
 def _describe_rollback(pipeline: Pipeline, table: Table, state: TableState) -> str:
     recorded = state.recorded.offsets if state.recorded else {}
+    named = f"{pipeline.name} --table {table.name}"
+    keep, rebase = f"tidegate answer-rollback {named} --keep", f"tidegate rebase {pipeline.name} --to earliest"
     if state.untraceable:
         return (
             f"pipeline={pipeline.name} table={table.name}: the snapshots between {table.branch} and the last published "
             f"one have expired, so nobody can tell whether the table was rolled back behind position={recorded}; if it "
-            "was not, set on_rollback: keep; if it was, move the position with: tidegate rebase"
+            f"was not, go on with: {keep}; if it was, move the position, e.g. with: {rebase}"
         )
     if state.position is None:
         return (
             f"table={table.name} was rolled back or replaced: the last published snapshot of pipeline={pipeline.name} "
             f"is no longer part of {table.branch}, and no snapshot of {table.branch} tells a position to rewind to; "
-            f"set on_rollback: keep to go on after position={recorded}, or move the position with: tidegate rebase"
+            f"go on after position={recorded} with: {keep}; or move the position, e.g. with: {rebase}"
         )
     return (
         f"table={table.name} was rolled back: the last published snapshot of pipeline={pipeline.name} is no longer "
-        f"part of {table.branch}, which stands at position={state.position.offsets} recorded={recorded}; set "
-        "on_rollback: rewind to read its records again, or on_rollback: keep to go on after them"
+        f"part of {table.branch}, which stands at position={state.position.offsets} recorded={recorded}; undo that "
+        f"with: tidegate undo-rollback {named}; or read its records again with: tidegate answer-rollback {named} "
+        f"--rewind; or go on after them with: {keep} (on_rollback: rewind or keep answers every rollback so)"
     )
 
 
@@ -71,16 +76,24 @@ def _describe_overtaken(state: TableState | None) -> str:
     return "the table was rolled back meanwhile" if state and state.rolled_back else "another run published first"
 
 
+class _Where(NamedTuple):
+    """The table in words, and the command that moves its position."""
+
+    table: str
+    rebase: str
+
+
 def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log) -> None:
     """Raise `PositionLost` when the log is not the one that was read, or no longer holds what comes next.
 
     `RetryLater` where the same topic shows fewer partitions than it had: topics do not shrink, answers may be partial.
     """
-    where = f"pipeline={pipeline.name} table={table.name}"
+    where = _Where(f"pipeline={pipeline.name} table={table.name}", f"tidegate rebase {pipeline.name} --to earliest")
     if position.cluster_id and log.cluster_id and position.cluster_id != log.cluster_id:
         raise PositionLost(
-            f"{where}: the brokers are another cluster: cluster_id={log.cluster_id} recorded={position.cluster_id}; "
-            "connect to the recorded one, or move the position by hand with: tidegate rebase"
+            f"{where.table}: the brokers are another cluster: cluster_id={log.cluster_id} "
+            f"recorded={position.cluster_id}; "
+            f"connect to the recorded one, or move the position by hand, e.g. with: {where.rebase}"
         )
     for topic, recorded in position.topic_ids.items():
         _check_topic(where, topic, recorded, position, log)
@@ -88,42 +101,43 @@ def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log) ->
         _check_offset(where, topic, partition, offset, log)
 
 
-def _check_topic(where: str, topic: str, recorded: str, position: Position, log: Log) -> None:
+def _check_topic(where: _Where, topic: str, recorded: str, position: Position, log: Log) -> None:
     topic_id = log.topic_ids.get(topic, "")
     if not topic_id or recorded == NO_TOPIC_ID:
         return
     if topic_id == NO_TOPIC_ID:
         raise RetryLater(
-            f"{where}: topic={topic}: the brokers do not tell its id now, recorded={recorded}; it will be tried again"
+            f"{where.table}: topic={topic}: the brokers do not tell its id now, recorded={recorded}; "
+            "it will be tried again"
         )
     if topic_id != recorded:
         raise PositionLost(
-            f"{where}: topic={topic} was deleted and created again: topic_id={topic_id} "
-            f"recorded={recorded}; its offsets mean other records now; move the position with: tidegate rebase"
+            f"{where.table}: topic={topic} was deleted and created again: topic_id={topic_id} "
+            f"recorded={recorded}; its offsets mean other records now; move the position, e.g. with: {where.rebase}"
         )
     named = sorted(log.begin.get(topic, {}))
     missing = [partition for partition in position.offsets.get(topic, {}) if partition not in named]
     if named and missing:
         raise RetryLater(
-            f"{where}: topic={topic} partition={missing[0]}: the brokers name partitions={named} only, and a topic "
-            "never shrinks; it will be tried again"
+            f"{where.table}: topic={topic} partition={missing[0]}: the brokers name partitions={named} only, and a "
+            "topic never shrinks; it will be tried again"
         )
 
 
-def _check_offset(where: str, topic: str, partition: int, offset: int, log: Log) -> None:
+def _check_offset(where: _Where, topic: str, partition: int, offset: int, log: Log) -> None:
     begin, end = get_offset(log.begin, topic, partition), get_offset(log.end, topic, partition)
-    at = f"{where}: topic={topic} partition={partition} position={offset}"
+    at = f"{where.table}: topic={topic} partition={partition} position={offset}"
     if begin is None or end is None:
-        raise PositionLost(f"{at}: the log has no such partition; move the position with: tidegate rebase")
+        raise PositionLost(f"{at}: the log has no such partition; move the position, e.g. with: {where.rebase}")
     if begin > offset:
         raise PositionLost(
             f"{at}: the log starts at offset={begin}, so {begin - offset} offsets are gone before they were read; "
-            "lengthen the topic's retention, and move the position with: tidegate rebase"
+            f"lengthen the topic's retention, and move the position, e.g. with: {where.rebase}"
         )
     if end < offset:
         raise PositionLost(
             f"{at}: the log ends at offset={end}, before the position; the topic was truncated or recreated; "
-            "move the position with: tidegate rebase"
+            f"move the position, e.g. with: {where.rebase}"
         )
 
 

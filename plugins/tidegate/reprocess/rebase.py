@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,8 +17,10 @@ from tidegate.ports.context import Log, Ports, TableState
 from tidegate.progress.topic_log import filter_table_log, read_log
 from tidegate.spec.table import Table
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
+from tidegate.tables.action_history import add_action
 from tidegate.tables.templated_tables import expand_template
 
+MAX_NAMED_MOVES = 10
 TARGET_FORMS = f"write earliest, latest, group, a time like {EXAMPLE}, or offsets as JSON"
 
 
@@ -109,21 +112,31 @@ def _find_old_topics(ports: Ports, table: Table, before: Position, ids: dict[str
     return tuple(OldTopic(table.name, topic, was[topic], now[topic], rows, left[topic]) for topic in changed)
 
 
-def rebase_positions(ports: Ports, proposed: list[TableMove]) -> None:
+def rebase_positions(ports: Ports, proposed: list[TableMove], by: str = "", action: str = "rebase") -> None:
     """Move the position of every table as proposed, if it still stands where it stood then.
 
-    Like a publish, the move is one compare-and-swap, and its snapshot keeps a mark of it: ``tidegate.rebase`` with the
-    offsets before and after.
+    Like a publish, the move is one compare-and-swap. Its snapshot keeps a mark of it, ``tidegate.rebase`` with the
+    offsets before and after, and the table a note of the `action` and of who did it.
     """
     for move in proposed:
-        retry_commits(ports, _describe_table(ports, move), partial(_move_position, ports, move))
+        note = partial(add_action, action=action, by=by, details=_describe_move(move))
+        retry_commits(ports, _describe_table(ports, move), partial(_move_position, ports, move, note))
+
+
+def _describe_move(move: TableMove) -> str:
+    moved = [part for part in move.moves if part.before != part.after]
+    if not moved:
+        return "the position stays"
+    names = [f"{part.topic} {part.partition}: {part.before} -> {part.after}" for part in moved[:MAX_NAMED_MOVES]]
+    more = len(moved) - len(names)
+    return ", ".join([*names, *([f"and {more} more"] if more else [])])
 
 
 def _describe_table(ports: Ports, move: TableMove) -> str:
     return f"pipeline={ports.pipeline.name} table={move.table.name}"
 
 
-def _move_position(ports: Ports, move: TableMove) -> None:
+def _move_position(ports: Ports, move: TableMove, note: Callable[[Ports, TableState], dict[str, str]]) -> None:
     name, state, attempt = ports.pipeline.name, _require_state(ports, move.table), ports.new_attempt()
     guard = partial(_check_unmoved, _describe_table(ports, move), move.before)
     guard(state)
@@ -139,7 +152,7 @@ def _move_position(ports: Ports, move: TableMove) -> None:
         state=state,
         branch=resource_names.name_branch(name, state.highest_batch, attempt),
         attempt=attempt,
-        properties=properties,
+        properties={**properties, **note(ports, state)},
         guard=guard,
         summary={**properties, "tidegate.pipeline": name, "tidegate.rebase": mark},
         tag=resource_names.name_tag(name),

@@ -18,13 +18,13 @@ from pyiceberg.manifest import (
     ManifestFile,
 )
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.table.snapshots import Snapshot
 
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.data_files import find_referenced_file
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
 from tidegate.adapters.iceberg.table.format_version import refuse_newer_format
-from tidegate.adapters.iceberg.table.lineage import Lineage
+from tidegate.adapters.iceberg.table.lineage import Lineage, count_changed_rows
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs.publish_job import TouchedFiles
 from tidegate.ports.publication_ports import Behind, Made, TableNow
@@ -34,8 +34,6 @@ DATA_FILE_FIELDS = [field.name for field in DATA_FILE_TYPE[3].fields]
 REFERENCED, CONTENT_OFFSET = DATA_FILE_FIELDS.index("referenced_data_file"), DATA_FILE_FIELDS.index("content_offset")
 Files = dict[tuple[str, int | None], DataFile]
 MAX_COMMIT_ATTEMPTS = 5
-MERGE_COUNTERS = tuple(f"spark.merge-into.num-target-rows-{what}" for what in ("inserted", "updated", "deleted"))
-WRITE_COUNTERS = ("added-records", "deleted-records", "added-position-deletes", "added-equality-deletes")
 
 
 class IcebergSnapshots:
@@ -73,7 +71,7 @@ class IcebergSnapshots:
         lineage = Lineage(table.metadata)
         before, after = _read_ancestors(lineage, old), _read_ancestors(lineage, new)
         apart = [snapshot for number, snapshot in (before | after).items() if (number in before) != (number in after)]
-        changed = {snapshot.snapshot_id: rows for snapshot in apart if (rows := _count_changed_rows(snapshot))}
+        changed = {snapshot.snapshot_id: rows for snapshot in apart if (rows := count_changed_rows(snapshot))}
         times = [after[number].timestamp_ms for number in changed if number in after]
         back = [entry.timestamp_ms for entry in table.metadata.snapshot_log if entry.snapshot_id == new]
         return Behind(len(changed), sum(changed.values()), min(times, default=back[-1] if back and changed else None))
@@ -87,7 +85,7 @@ class IcebergSnapshots:
                 one.snapshot_id,
                 one.timestamp_ms,
                 one.summary.operation.value if one.summary else "",
-                _count_changed_rows(one),
+                count_changed_rows(one),
             )
             for one in islice(Lineage(table.metadata).ancestors(table.current_snapshot()), most)
         ]
@@ -153,16 +151,6 @@ def _read_ancestors(lineage: Lineage, snapshot_id: int | None) -> dict[int, Snap
     """A snapshot with all that it descends from, as far as they are there."""
     newest = lineage.snapshot(snapshot_id)
     return {snapshot.snapshot_id: snapshot for snapshot in lineage.ancestors(newest)}
-
-
-def _count_changed_rows(snapshot: Snapshot) -> int:
-    """At most how many rows it changed: what a merge has counted, else rows added and removed."""
-    summary = snapshot.summary
-    if summary is None or summary.operation == Operation.REPLACE:
-        return 0
-    properties = summary.additional_properties
-    merged = [properties[name] for name in MERGE_COUNTERS if name in properties]
-    return sum(map(int, merged or [properties[name] for name in WRITE_COUNTERS if name in properties]))
 
 
 class _Reach:

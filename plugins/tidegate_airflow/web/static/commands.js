@@ -9,7 +9,7 @@ export function commands(name, row) {
   const range = topic ? JSON.stringify({ [topic.topic]: { [topic.partition]: [0, topic.published] } }) : '{"topic": {"0": [0, 100]}}';
   const problem = (row.tables ?? []).find((one) => one.problem);
   return section("Commands",
-    problem && /rolled back/.test(problem.problem) ? afterRollback(name, problem.table) : null,
+    problem && /rolled back/.test(problem.problem) ? afterRollback(me, problem.table) : null,
     problem && /log|offset|cluster|topic/.test(problem.problem) && !/rolled back/.test(problem.problem) ? afterLoss(me) : null,
     h("h3", {}, "Look"),
     h("ul", {}, command(`bin/tidegate status ${me}`, "position, lag and last batches"),
@@ -19,13 +19,12 @@ export function commands(name, row) {
       command(`bin/tidegate backfill ${me} --range ${quoted(range)} --dry-run`, "what a backfill of these offsets would apply; changes nothing")));
 }
 
-function afterRollback(name, tableName) {
-  const [catalog, ...rest] = tableName.split(".");
-  const undo = `CALL ${catalog}.system.set_current_snapshot(table => '${rest.join(".")}', ref => 'tidegate_${name}')`;
+function afterRollback(me, tableName) {
+  const table = `${me} --table ${quoted(tableName)}`;
   return [h("h3", {}, "The table was rolled back: choose one"), h("ol", {},
-    command(undo, "it was a mistake: undo it in Spark SQL; nothing else is needed"),
-    command("on_rollback: rewind", `the records shall be read again: put this into include/pipelines/${name}.yaml until the next flush is through`),
-    command("on_rollback: keep", "they shall stay away: the same, and the pipeline goes on after the recorded position"))];
+    command(`bin/tidegate undo-rollback ${table}`, "it was a mistake: shows which snapshots and rows come back, and asks"),
+    command(`bin/tidegate answer-rollback ${table} --rewind`, "its records shall be read again; shows which, and asks"),
+    command(`bin/tidegate answer-rollback ${table} --keep`, "they shall stay away: go on after the recorded position; asks"))];
 }
 
 function afterLoss(me) {

@@ -60,7 +60,7 @@ def test_rollback_is_answered_as_configured(choice: str, position: Position) -> 
 def test_rollback_fails_by_default_and_names_both_ways_out() -> None:
     with pytest.raises(PositionLost) as caught:
         resolve_position(PIPELINE, TABLE, state(OLD, rolled_back=True))
-    told(str(caught.value), "was rolled back", "on_rollback: rewind", way_out="on_rollback: keep")
+    told(str(caught.value), "was rolled back", "undo-rollback shop --table", "--rewind", way_out="--keep")
 
 
 def test_rewind_without_a_snapshot_to_rewind_to_fails_instead_of_starting_over() -> None:
@@ -142,14 +142,14 @@ def test_rollback_that_cannot_be_told_apart_from_expiry_says_so() -> None:
     unclear = TableState("u", 1, 0, None, 2, (), rolled_back=True, recorded=NEW, untraceable=True)
     with pytest.raises(PositionLost) as caught:
         resolve_position(a_pipeline(TABLE, on_rollback="rewind"), TABLE, unclear)
-    told(str(caught.value), "nobody can tell", "on_rollback: keep", str(NEW.offsets))
+    told(str(caught.value), "nobody can tell", "--keep", str(NEW.offsets))
     assert resolve_position(a_pipeline(TABLE, on_rollback="keep"), TABLE, unclear) == NEW
 
 
 def test_rollback_with_nothing_to_rewind_to_names_what_is_left_to_do() -> None:
     with pytest.raises(PositionLost) as caught:
         resolve_position(a_pipeline(TABLE, on_rollback="rewind"), TABLE, state(None, rolled_back=True))
-    told(str(caught.value), "no snapshot of main tells a position", "on_rollback: keep")
+    told(str(caught.value), "no snapshot of main tells a position", "--keep")
 
 
 def test_fewer_partitions_than_a_topic_had_are_a_partial_answer_and_no_reason_to_move_the_position() -> None:

@@ -14,6 +14,7 @@ from tidegate.errors import CommitRefused, GiveUp
 from tidegate.model import resource_names
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.position import Position
+from tidegate.model.table_state import Rollback
 from tidegate.ports.context import Head, Publication, TableState
 
 NO_BRANCHES_REASON = "BigQuery has no branches: a merge is written by the transaction that publishes it"
@@ -86,6 +87,16 @@ class BigQueryCommits(BigQueryPort):
         """See the port."""
         self._require_table(table)
         return 0
+
+    @translate_bigquery_errors
+    def find_rollback(self, table: str, pipeline: str) -> Rollback | None:
+        """See the port: a table that was restored to an earlier time tells nothing of it."""
+        return None
+
+    @translate_bigquery_errors
+    def undo_rollback(self, table: str, pipeline: str, rollback: Rollback, properties: dict[str, str]) -> None:
+        """See the port."""
+        raise GiveUp(f"table={table}: {NO_BRANCHES_REASON}")
 
     @translate_bigquery_errors
     def find_snapshots(self, table: str, attempt: str) -> list[int]:

@@ -1,14 +1,17 @@
 """The port `BranchCommits` over Iceberg."""
 
 from tidegate.adapters.iceberg import reparent as iceberg_reparent
+from tidegate.adapters.iceberg import rollback as iceberg_rollback
 from tidegate.adapters.iceberg.ports.port import IcebergPort
 from tidegate.adapters.iceberg.pruning import key_ranges
 from tidegate.adapters.iceberg.table import commit
 from tidegate.adapters.iceberg.table import state as iceberg_state
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
 from tidegate.errors import CommitRefused
+from tidegate.model import resource_names
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.position import Position
+from tidegate.model.table_state import Rollback
 from tidegate.ports.context import Head, Publication, TableState
 
 
@@ -73,6 +76,17 @@ class IcebergCommits(IcebergPort):
         if stale:
             commit.drop_references(loaded_table, stale)
         return len(stale)
+
+    @translate_iceberg_errors
+    def find_rollback(self, table: str, pipeline: str) -> Rollback | None:
+        """See the port."""
+        return iceberg_rollback.find_rollback(self._table(table), pipeline, self._branch(table))
+
+    @translate_iceberg_errors
+    def undo_rollback(self, table: str, pipeline: str, rollback: Rollback, properties: dict[str, str]) -> None:
+        """See the port."""
+        line, tag = (rollback.head, rollback.tagged), resource_names.name_tag(pipeline)
+        commit.return_to_tag(self._table(table), line, tag, properties, self._branch(table))
 
     @translate_iceberg_errors
     def find_snapshots(self, table: str, attempt: str) -> list[int]:

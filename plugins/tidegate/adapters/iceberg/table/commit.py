@@ -109,6 +109,19 @@ def replace_branch_head(
     commit(table, requirements, (snapshot, moved, RemoveSnapshotsUpdate(snapshot_ids=[publication.head])))
 
 
+def return_to_tag(
+    table: Table, line: tuple[int, int], tag: str, properties: dict[str, str], target: str = MAIN
+) -> None:
+    """Main from the first snapshot of `line` to the second, where the tag is, if both still stand there."""
+    head, tagged = line
+    requirements = (
+        AssertTableUUID(uuid=table.metadata.table_uuid),
+        *_require_branch_at(table, target, head),
+        AssertRefSnapshotId(ref=tag, snapshot_id=tagged),
+    )
+    commit(table, requirements, (_move_branch(table, target, tagged), SetPropertiesUpdate(updates=properties)))
+
+
 def append_empty(table: Table, branch: str, summary: dict[str, str]) -> None:
     """One snapshot without rows on `branch`."""
     transaction = table.transaction()

@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+MERGE_COUNTERS = tuple(f"spark.merge-into.num-target-rows-{what}" for what in ("inserted", "updated", "deleted"))
+WRITE_COUNTERS = ("added-records", "deleted-records", "added-position-deletes", "added-equality-deletes")
 
 
 class Lineage:
@@ -28,3 +31,13 @@ class Lineage:
             yield snapshot
             if last is not None and snapshot.snapshot_id == last.snapshot_id:
                 return
+
+
+def count_changed_rows(snapshot: Snapshot) -> int:
+    """At most how many rows it changed: what a merge has counted, else rows added and removed."""
+    summary = snapshot.summary
+    if summary is None or summary.operation == Operation.REPLACE:
+        return 0
+    properties = summary.additional_properties
+    merged = [properties[name] for name in MERGE_COUNTERS if name in properties]
+    return sum(map(int, merged or [properties[name] for name in WRITE_COUNTERS if name in properties]))

@@ -1,0 +1,58 @@
+"""What a rollback took from a pipeline: the snapshots between an Iceberg table as it stands and the last published."""
+
+from itertools import takewhile
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from tidegate.adapters.iceberg.table.lineage import Lineage, count_changed_rows
+from tidegate.adapters.iceberg.table.row_count import count_rows
+from tidegate.adapters.iceberg.table.state import build_state, read_summary
+from tidegate.model import resource_names
+from tidegate.model.ownership import PIPELINE
+from tidegate.model.table_state import PastSnapshot, Rollback
+
+
+def find_rollback(table: Table, pipeline: str, branch: str) -> Rollback | None:
+    """The two lines of snapshots; None where the table was not rolled back, is empty, or has no tag to go back to."""
+    state, tag, lineage = (
+        build_state(table, pipeline, branch),
+        resource_names.name_tag(pipeline),
+        Lineage(table.metadata),
+    )
+    reference = table.metadata.refs.get(tag)
+    head = lineage.snapshot(state.snapshot_id)
+    tagged = lineage.snapshot(reference.snapshot_id) if reference else None
+    if not state.rolled_back or tagged is None or head is None:
+        return None
+    now, then = list(lineage.ancestors(head)), list(lineage.ancestors(tagged))
+    shared = {one.snapshot_id for one in now} & {one.snapshot_id for one in then}
+    return Rollback(
+        head.snapshot_id,
+        tagged.snapshot_id,
+        returning=_list_until(then, shared),
+        lost=_list_until(now, shared),
+        is_traceable=bool(shared) or _have_same_origin(now, then),
+        rows_now=count_rows(table, branch),
+        rows_then=count_rows(table, tag),
+    )
+
+
+def _list_until(line: list[Snapshot], shared: set[int]) -> tuple[PastSnapshot, ...]:
+    return tuple(_describe_snapshot(one) for one in takewhile(lambda one: one.snapshot_id not in shared, line))
+
+
+def _have_same_origin(now: list[Snapshot], then: list[Snapshot]) -> bool:
+    """Whether the snapshot that both lines came from has expired, and its children still name it."""
+    origins = (now[-1].parent_snapshot_id, then[-1].parent_snapshot_id)
+    return origins[0] is not None and origins[0] == origins[1]
+
+
+def _describe_snapshot(snapshot: Snapshot) -> PastSnapshot:
+    summary = read_summary(snapshot)
+    pipeline = summary.get(PIPELINE, "")
+    batch = summary.get(resource_names.name_pipeline_property(pipeline, "batch")) if pipeline else None
+    rows = count_changed_rows(snapshot)
+    return PastSnapshot(
+        snapshot.snapshot_id, snapshot.timestamp_ms, rows, pipeline, None if batch is None else int(batch)
+    )

@@ -1,0 +1,27 @@
+"""Which tables of a pipeline were rolled back, for the commands that a person answers a rollback with."""
+
+from tidegate.errors import ConfigurationError, NothingToDo
+from tidegate.ports.context import Ports, TableState
+from tidegate.spec.table import Table
+from tidegate.tables.templated_tables import expand_template
+
+
+def select_tables(ports: Ports, name: str | None) -> tuple[Table, ...]:
+    """The pipeline's tables that rows are published into, or the one of that name; `ConfigurationError` without it."""
+    tables = tuple(table for table in expand_template(ports).pipeline.tables if not table.finds)
+    chosen = tuple(table for table in tables if name in (None, table.name))
+    if not chosen:
+        names = ", ".join(table.name for table in tables) or "none yet"
+        raise ConfigurationError(f"pipeline={ports.pipeline.name} has no table={name}; it has: {names}")
+    return chosen
+
+
+def list_rolled_back_tables(ports: Ports, name: str | None) -> list[tuple[Table, TableState]]:
+    """Each of them that was rolled back, as it stands; `NothingToDo` where none was."""
+    tables = select_tables(ports, name)
+    states = [(table, ports.tables.read_state(table.name, ports.pipeline.name)) for table in tables]
+    found = [(table, state) for table, state in states if state is not None and state.rolled_back]
+    if not found:
+        names = ", ".join(table.name for table in tables)
+        raise NothingToDo(f"pipeline={ports.pipeline.name} tables={names}: none was rolled back; nothing was changed")
+    return found

@@ -1,0 +1,120 @@
+"""undo_rollback: make the last snapshot that the pipeline published the table's main again, after showing what changes.
+
+Main alone moves: the position is the one that was published with that snapshot, and nothing is read or written again.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater
+from tidegate.merge.compare_and_swap import retry_commits
+from tidegate.model import resource_names
+from tidegate.model.table_state import Rollback
+from tidegate.ports.context import Ports
+from tidegate.reprocess.rolled_back_tables import list_rolled_back_tables, select_tables
+from tidegate.spec.table import Table
+from tidegate.tables.action_history import add_action
+
+ACTION = "undo-rollback"
+
+
+@dataclass(frozen=True)
+class ProposedUndo:
+    """One table that was rolled back, and what undoing that brings and takes."""
+
+    table: Table
+    rollback: Rollback
+
+
+def propose_undos(ports: Ports, name: str | None) -> list[ProposedUndo]:
+    """What `undo_rollbacks` would do to each table that was rolled back, or to the one named; changes nothing.
+
+    `NothingToDo` where none was rolled back, `GiveUp` where a rollback cannot be undone.
+    """
+    for table in select_tables(ports, name):
+        _refuse_without_snapshots(ports, table)
+    return [_propose_undo(ports, table) for table, _ in list_rolled_back_tables(ports, name)]
+
+
+def _refuse_without_snapshots(ports: Ports, table: Table) -> None:
+    if not ports.commits.has_branches(table.name):
+        raise GiveUp(
+            f"{_describe_table(ports, table)}: BigQuery keeps no snapshots by which a rollback is noticed or undone; "
+            "if the table was restored to an earlier time, read the records since then again, e.g. with: "
+            f"tidegate rebase {ports.pipeline.name} --to 2026-01-01T00:00:00Z"
+        )
+
+
+def _propose_undo(ports: Ports, table: Table) -> ProposedUndo:
+    where, rollback = _describe_table(ports, table), ports.commits.find_rollback(table.name, ports.pipeline.name)
+    if rollback is None:
+        raise GiveUp(
+            f"{where}: nothing to go back to: the tag {resource_names.name_tag(ports.pipeline.name)} is gone, or "
+            f"{table.branch} has no snapshot; {_name_other_ways(ports, table)}"
+        )
+    if not rollback.is_traceable:
+        raise GiveUp(
+            f"{where}: the last published snapshot={rollback.tagged} and {table.branch} at snapshot={rollback.head} "
+            "share no snapshot that is still there: the table was replaced, or expiry took what lay between them; so "
+            f"nobody can tell what would be lost; {_name_other_ways(ports, table)}"
+        )
+    return ProposedUndo(table, rollback)
+
+
+def _name_other_ways(ports: Ports, table: Table) -> str:
+    pipeline = ports.pipeline.name
+    return (
+        f"go on after the recorded position with: tidegate answer-rollback {pipeline} --table {table.name} --keep; "
+        f"or fill the table again with: tidegate rebase {pipeline} --to earliest"
+    )
+
+
+def undo_rollbacks(ports: Ports, proposed: list[ProposedUndo], by: str, *, discard_foreign: bool = False) -> None:
+    """Undo each rollback as proposed, if table and tag still stand where they stood then.
+
+    `GiveUp`, before anything is changed, where that would lose rows that others wrote since and nobody said they may
+    be lost. Like a publish, each is one compare-and-swap; it notes `by` whom it was done. A repeat call finds it done.
+    """
+    if not discard_foreign:
+        for undo in proposed:
+            _refuse_loss(ports, undo)
+    for undo in proposed:
+        where = _describe_table(ports, undo.table)
+        retry_commits(ports, where, partial(_undo_rollback, ports, undo, by))
+
+
+def _refuse_loss(ports: Ports, undo: ProposedUndo) -> None:
+    lost = undo.rollback.lost_changes
+    if lost:
+        numbers = ", ".join(str(snapshot.snapshot_id) for snapshot in lost)
+        raise GiveUp(
+            f"{_describe_table(ports, undo.table)}: others wrote to {undo.table.branch} after the rollback, and "
+            f"undoing it would lose snapshots={numbers} with up to rows={sum(snapshot.rows for snapshot in lost)}; "
+            f"nothing was changed; if they may be lost: tidegate undo-rollback {ports.pipeline.name} "
+            f"--table {undo.table.name} --discard-foreign"
+        )
+
+
+def _undo_rollback(ports: Ports, undo: ProposedUndo, by: str) -> None:
+    """One try; `CommitRefused` asks for another look at the table."""
+    name, pipeline, shown = undo.table.name, ports.pipeline.name, undo.rollback
+    state = ports.tables.read_state(name, pipeline)
+    if state is not None and state.snapshot_id == shown.tagged:
+        return
+    found = ports.commits.find_rollback(name, pipeline)
+    if state is None or found is None or (found.head, found.tagged) != (shown.head, shown.tagged):
+        raise RetryLater(
+            f"{_describe_table(ports, undo.table)}: another writer was faster, nothing was undone: "
+            f"found={found and found.head} shown={shown.head}; look at the status and undo the rollback again"
+        )
+    details = f"snapshot={shown.head} -> snapshot={shown.tagged}"
+    if shown.lost_changes:
+        details += f" discarded={','.join(str(snapshot.snapshot_id) for snapshot in shown.lost_changes)}"
+    try:
+        ports.commits.undo_rollback(name, pipeline, found, add_action(ports, state, ACTION, by, details))
+    except OutcomeUnknown as error:
+        raise CommitRefused(str(error)) from error  # the next look finds it done, or does it
+
+
+def _describe_table(ports: Ports, table: Table) -> str:
+    return f"pipeline={ports.pipeline.name} table={table.name}"
