@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
@@ -32,10 +33,10 @@ def to_columns(text: str, older: Iterable[str] = (), logical: bool = False) -> t
     columns: dict[str, Column] = {}
     for version in (text, *older):
         schema = json.loads(version)
-        properties = schema.get("properties") if isinstance(schema, dict) else None
+        properties = _find_properties(schema)
         if not properties and version is text:
             raise ConfigurationError("the JSON Schema has no properties; declare the columns in the pipeline file")
-        for name, node in (properties or {}).items():
+        for name, node in properties.items():
             if name not in columns:
                 columns[name] = Column(name, _to_type(_Node(node, schema, (name,), is_logical=logical)))
     return tuple(columns.values())
@@ -45,9 +46,18 @@ def kinds_of(text: str) -> dict[str, dict[str, Any]]:
     """The properties that Connect's logical types stand behind: name and parameters, as in Connect's own schema, and
     the same of a list's `items`, a map's `values` and a struct's `fields`."""
     schema = json.loads(text)
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    found = ((name, _describe_kinds(_Node(node, schema, (name,)))) for name, node in (properties or {}).items())
+    found = ((name, _describe_kinds(_Node(node, schema, (name,)))) for name, node in _find_properties(schema).items())
     return {name: kinds for name, kinds in found if kinds}
+
+
+def _find_properties(schema: Any) -> dict[str, Any]:
+    """The properties of the schema's object, which may be a definition in it, or a choice with null; empty without."""
+    try:
+        node = _Node(schema, schema, ()).present().node
+    except ConfigurationError:
+        return {}
+    properties = node.get("properties") if isinstance(node, dict) else None
+    return properties if isinstance(properties, dict) else {}
 
 
 def _describe_kinds(given: "_Node") -> dict[str, Any]:
@@ -97,14 +107,18 @@ class _Node(NamedTuple):
             raise self.open()
         node = self.root
         for word in reference.removeprefix("#/").split("/"):
-            node = node.get(word.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+            name = unquote(word).replace("~1", "/").replace("~0", "~")
+            node = node.get(name) if isinstance(node, dict) else None
         return self._replace(node=node, references=(*self.references, reference)).resolved()
 
     def present(self) -> "_Node":
-        """What the value is where it is not null: the other one of a choice with null."""
+        """What the value is where it is not null: the other one of a choice with null, or the one that stands alone."""
         place = self.resolved()
         node = place.node if isinstance(place.node, dict) else {}
         branches = [place.below(one).resolved() for word in ("oneOf", "anyOf") for one in node.get(word, ())]
+        alone = node.get("allOf", ())
+        if len(alone) == 1 and not branches and not node.keys() & {"type", "properties"}:
+            return place.below(alone[0]).present()
         real = [one for one in branches if not (isinstance(one.node, dict) and one.node.get("type") == "null")]
         return real[0].present() if branches and len(real) == 1 else place
 
@@ -122,7 +136,8 @@ def _to_type(schema_node: _Node) -> str:
         raise place.open()
     if place.is_logical and (logical_type := _logical_type(place)):
         return logical_type
-    words = node.get("type", "string" if "enum" in node else None)
+    is_text = all(one is None or isinstance(one, str) for one in node.get("enum", (0,)))
+    words = node.get("type", "string" if is_text else None)
     kinds = [word for word in (words if isinstance(words, list) else [words]) if word != "null"]
     kind = kinds[0] if len(kinds) == 1 else None
     if kind in SIMPLE_TYPES:
@@ -142,13 +157,19 @@ def _logical_type(place: _Node) -> str | None:
         return LOGICAL[kind["name"]] if is_read else None
     if not is_read:  # its bytes are no number, and nobody would read them there
         raise place.open()
-    precision = int(kind["parameters"].get("connect.decimal.precision", MAX_PRECISION))
-    return f"DECIMAL({min(precision, MAX_PRECISION)},{int(kind['parameters'].get('scale', 0))})"
+    try:
+        precision = min(int(kind["parameters"].get("connect.decimal.precision", MAX_PRECISION)), MAX_PRECISION)
+        scale = int(kind["parameters"].get("scale", 0))
+    except ValueError:
+        raise place.open() from None
+    if not 0 <= scale <= precision or precision < 1:  # Connect has such; no table does
+        raise place.open()
+    return f"DECIMAL({precision},{scale})"
 
 
 def _list_parts(kind: str | None, place: _Node) -> str:
     node = place.node
-    if kind == "array" and "items" in node and not isinstance(node["items"], list):
+    if kind == "array" and "items" in node and "prefixItems" not in node and not isinstance(node["items"], list):
         return f"ARRAY<{_to_type(place.below(node['items'], '[]'))}>"
     if kind == "object" and node.get("properties"):
         fields = (f"{quote(name)}: {_to_type(place.below(inner, name))}" for name, inner in node["properties"].items())

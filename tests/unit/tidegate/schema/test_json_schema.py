@@ -21,6 +21,9 @@ TYPES: dict[str, tuple[Any, str]] = {
     ),
     "place": ({"$ref": "#/$defs/place"}, "STRUCT<`x`: DOUBLE, `at`: TIMESTAMP>"),
     "places": ({"oneOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#/$defs/a~1b"}}]}, "ARRAY<BIGINT>"),
+    "spaced": ({"$ref": "#/$defs/a~1b%20c"}, "BOOLEAN"),
+    "alone": ({"allOf": [{"$ref": "#/$defs/time"}], "title": "When"}, "TIMESTAMP"),
+    "word": ({"enum": ["a", None]}, "STRING"),
     "marks": ({"type": "object", "additionalProperties": {"type": "number"}}, "MAP<STRING, DOUBLE>"),
 }
 
@@ -29,6 +32,7 @@ DEFINITIONS = {
     "place": {"type": "object", "properties": {"x": {"type": "number"}, "at": {"$ref": "#/$defs/time"}}},
     "time": {"type": "string", "format": "date-time"},
     "a/b": {"type": "integer"},
+    "a/b c": {"type": "boolean"},
     "tree": {"type": "object", "properties": {"child": {"$ref": "#/$defs/tree"}}},
 }
 
@@ -55,16 +59,40 @@ def test_definition_inside_itself_or_elsewhere_has_to_be_declared(node: Any) -> 
 
 
 @pytest.mark.parametrize("node", [{}, True, False, {"type": ["string", "integer"]}, {"$ref": "#/x"}, {"type": "object"},
-    {"oneOf": [{"type": "string"}, {"type": "integer"}]}])  # fmt: skip
+    {"oneOf": [{"type": "string"}, {"type": "integer"}]}, {"allOf": [{"type": "string"}, {"minLength": 1}]},
+    {"enum": [1, 2]}, {"enum": ["a", True]}, {"const": 5},
+    {"type": "array", "prefixItems": [{"type": "integer"}], "items": {"type": "string"}}])  # fmt: skip
 def test_what_leaves_the_type_open_has_to_be_declared(node: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"leaves the type of a\.b\[\] open; declare the columns"):
         to_columns(json.dumps({"properties": {"a": {"type": "object", "properties": {"b": {
             "type": "array", "items": node}}}}}))  # fmt: skip
 
 
-def test_schema_without_properties_is_refused() -> None:
+@pytest.mark.parametrize("schema", [{"type": "object"}, {"$ref": "#"}, {"$ref": "#/$defs/none"}, True, [], {"oneOf": [
+    {"type": "object", "properties": {"a": {"type": "integer"}}}, {"type": "object"}]}])  # fmt: skip
+def test_schema_without_properties_is_refused(schema: Any) -> None:
     with pytest.raises(ConfigurationError, match="has no properties"):
-        to_columns('{"type": "object"}')
+        to_columns(json.dumps(schema))
+
+
+def test_object_that_is_a_definition_or_may_be_null_has_its_properties() -> None:
+    at = a_meaning("integer", DATA + "Timestamp", "int64")
+    row = {"type": "object", "properties": {"id": {"type": "integer"}, "at": at}}
+    for schema in (
+        {"$ref": "#/definitions/Row", "definitions": {"Row": row}},
+        {"oneOf": [{"type": "null"}, row]},
+        {"allOf": [{"$ref": "#/definitions/Row"}], "definitions": {"Row": row}},
+    ):
+        text = json.dumps(schema)
+        assert [(c.name, c.type) for c in to_columns(text, logical=True)] == [("id", "BIGINT"), ("at", "TIMESTAMP")]
+        assert set(kinds_of(text)) == {"at"}
+
+
+@pytest.mark.parametrize("scale", ["-2", "39", "two", "13"])
+def test_decimal_that_no_column_holds_has_to_be_declared(scale: str) -> None:
+    parameters = {"scale": scale, "connect.decimal.precision": "12"}
+    with pytest.raises(ConfigurationError, match="leaves the type of a open"):
+        to_columns(a_schema(a=a_meaning("number", DATA + "Decimal", "bytes", **parameters)), logical=True)
 
 
 DATA = "org.apache.kafka.connect.data."
