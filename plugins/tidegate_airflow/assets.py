@@ -3,13 +3,27 @@
 from collections.abc import Mapping
 from typing import Any
 
-from airflow.sdk import Asset, AssetAlias, Context
+from airflow.sdk import Asset, AssetAlias, AssetWatcher, Context
 from tidegate.spec.time_text import to_utc_datetime
 
 
 def build_asset_alias(pipeline: str) -> AssetAlias:
     """What a pipeline's merge declares: which tables were published is only known when it has run."""
     return AssetAlias(f"tidegate_{pipeline}")
+
+
+def build_backlog_asset(pipeline: str, watchers: list[AssetWatcher] | None = None) -> Asset:
+    """What starts a pipeline's flush beside its schedule. Its state in Airflow's store is what runs tell later ones."""
+    return Asset(_format_backlog_name(pipeline), watchers=watchers or [])
+
+
+def build_backlog_alias(pipeline: str) -> AssetAlias:
+    """What the last task of a run declares, so that it may call for the next run."""
+    return AssetAlias(_format_backlog_name(pipeline))
+
+
+def _format_backlog_name(pipeline: str) -> str:
+    return f"tidegate_{pipeline}_backlog"
 
 
 def emit_asset_event(context: Context, published: Mapping[str, Any], pipeline: str) -> None:

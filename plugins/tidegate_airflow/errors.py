@@ -37,11 +37,12 @@ def _record_failure_reason() -> Iterator[None]:
     except Exception as problem:
         # what is not ours may quote anything: its kind is told, its text stands in the log
         text = str(problem) if isinstance(problem, TidegateError) else "see the log of this task"
-        _push_failure_reason({"error": type(problem).__name__, "message": text[:MAX_MESSAGE_CHARACTERS]})
+        push_failure_reason({"error": type(problem).__name__, "message": text[:MAX_MESSAGE_CHARACTERS]})
         raise
 
 
-def _push_failure_reason(reason: dict[str, str]) -> None:
+def push_failure_reason(reason: dict[str, str]) -> None:
+    """Leave why the task fails as its result `error`: the error's class and its text, for people and the page."""
     try:
         get_current_context()["ti"].xcom_push(key=ERROR_KEY, value=reason)
     except Exception as failure:  # the reason itself must not be hidden by a failure to note it

@@ -27,6 +27,25 @@ def assemble_ports(name: str, engine: Any = None, watcher: Any = None) -> Any:
     return assemble_pipeline(find_include_folder(), name, resolve_connection, engine, OpenClients(watcher))
 
 
+def read_pipeline(name: str) -> Any:
+    """The pipeline as its file says; nothing is connected to."""
+    from tidegate.config.pipeline_file import load_pipeline
+    from tidegate.settings import find_include_folder
+    from tidegate.wiring.pipeline import find_pipeline_file
+
+    with translate_errors():
+        return load_pipeline(find_pipeline_file(find_include_folder(), name))
+
+
+def read_inputs(name: str) -> str:
+    """A digest of what a person would change to mend a failed run: the pipeline's files, and its tables."""
+    from tidegate.monitoring.work_inputs import digest_work_inputs
+    from tidegate.settings import find_include_folder
+
+    with translate_errors():
+        return digest_work_inputs(assemble_ports(name), find_include_folder())
+
+
 def run_plan(name: str, max_records: int | None = None, least: Callable[[Any], int] = lambda _: 0) -> Data:
     """plan: the next batch of each table; skipped when there is nothing to do.
 

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from e2e.airflow_client import AirflowClient, wait_until
+from e2e.mailbox import Mailbox, mailbox
 from e2e.standalone import standalone
 from e2e.statsd import StatsdServer, statsd_server
 from guarded_broker import GuardedBroker, guarded_broker
@@ -95,6 +96,22 @@ tables:
   - name: lake.e2e.letters
 merge: {interval: 1h}
 """,
+    "stopped": """
+source:
+  topics: [stopped]
+  key: {format: json, fields: [id], schema: id BIGINT}
+  value: {format: json, schema: "id BIGINT, amount INT"}
+tables:
+  - name: lake.e2e.stopped
+merge: {interval: 5s}
+on_failure:
+  - notifier: airflow.providers.smtp.notifications.smtp.SmtpNotifier
+    kwargs: &mail {to: someone@example.com, from_email: tidegate@example.com, subject: 'failed: {{ failure.reason }}',
+      html_content: '{{ dag.dag_id }}'}
+on_recovery:
+  - notifier: airflow.providers.smtp.notifications.smtp.SmtpNotifier
+    kwargs: {<<: *mail, subject: 'well again: {{ failure.reason }}'}
+""",
     "broken": """
 source:
   topics: [broken]
@@ -116,7 +133,16 @@ on_table_change: false
 spark: {mode: submit, connection: spark_standalone, conf: {spark.executor.memory: 1g, spark.driver.host: 127.0.0.1}}
 """,
 }
-TOPICS = {"solo": 2, "fan.left": 1, "fan.right": 1, "submitted": 2, "counted": 2, "behind": 1, "letters": 2}
+TOPICS = {
+    "solo": 2,
+    "fan.left": 1,
+    "fan.right": 1,
+    "submitted": 2,
+    "counted": 2,
+    "behind": 1,
+    "letters": 2,
+    "stopped": 2,
+}
 PASSWORDS = {"admin": "tidal-admin", "viewer": "tidal-viewer"}
 GUARDED = ("submitted", "counted")  # topics of a broker that asks for a log-in, and for a right to each thing
 # what must not be seen anywhere: a password of the brokers, and one that goes with every catalog's properties
@@ -132,6 +158,7 @@ class Scene:
     folder: Path
     guarded: GuardedBroker
     statsd: StatsdServer
+    mailbox: Mailbox
 
     def produce(self, topic: str, rows: dict[int, str | None]) -> None:
         values = {key: None if name is None else json.dumps({"id": key, "name": name}) for key, name in rows.items()}
@@ -193,18 +220,23 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         guarded.add_user("tidegate", SECRETS["kafka"])
         guarded.allow_documented("tidegate", *GUARDED)
         statsd = stage.enter_context(statsd_server())
+        mails = stage.enter_context(mailbox())
         with pytest.MonkeyPatch.context() as patch:  # for this stack alone: the demo's own has no log-in
-            for name, value in _settings(folder, master, guarded, statsd).items():
+            for name, value in _settings(folder, master, guarded, statsd, mails).items():
                 patch.setenv(name, value)
             stack = start_stack(
                 folder / "run", parts={"kafka", "spark", "airflow"}, include=include, tied_to=os.getpid()
             )
         stage.callback(stack.stop)
         _create_topics(AdminClient({"bootstrap.servers": stack.kafka_bootstrap}), set(TOPICS) - set(GUARDED))
-        yield Scene(stack, AirflowClient(stack.airflow_url, "admin", PASSWORDS["admin"]), folder, guarded, statsd)
+        yield Scene(
+            stack, AirflowClient(stack.airflow_url, "admin", PASSWORDS["admin"]), folder, guarded, statsd, mails
+        )
 
 
-def _settings(folder: Path, master: str, guarded: GuardedBroker, statsd: StatsdServer) -> dict[str, str]:
+def _settings(
+    folder: Path, master: str, guarded: GuardedBroker, statsd: StatsdServer, mails: Mailbox
+) -> dict[str, str]:
     """The environment that Airflow starts in: log-ins, connections, and where its metrics go."""
     logins = folder / "logins.json"
     logins.write_text(json.dumps(PASSWORDS))
@@ -212,6 +244,12 @@ def _settings(folder: Path, master: str, guarded: GuardedBroker, statsd: StatsdS
     connections = {
         "SPARK_STANDALONE": {"conn_type": "spark", "host": host, "port": int(port)},
         "KAFKA_GUARDED": {"conn_type": "kafka", "extra": guarded.settings("tidegate", SECRETS["kafka"])},
+        "SMTP_DEFAULT": {
+            "conn_type": "smtp",
+            "host": "127.0.0.1",
+            "port": mails.port,
+            "extra": {"disable_ssl": True, "disable_tls": True},
+        },
         "LAKE_KEYS": {"conn_type": "generic", "extra": {"s3.secret-access-key": SECRETS["lake"]}},
     }
     found = {f"AIRFLOW_CONN_{name}": json.dumps(told) for name, told in connections.items()}

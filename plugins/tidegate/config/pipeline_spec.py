@@ -1,11 +1,13 @@
 """Turns a checked pipeline file into the nouns of a record's journey; owns defaults that depend on other keys."""
 
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
 from tidegate.config.models.formats import KeyModel, ValueModel, get_options
 from tidegate.config.models.pipeline import (
     MergeModel,
+    NotifierModel,
     PipelineModel,
     SourceModel,
     StartOffsets,
@@ -55,9 +57,14 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
         ),
         spark=to_spark_target(model.spark),
         freshness_target_seconds=model.freshness_target,
-        on_failure=tuple(Notifier(entry.notifier, dict(entry.kwargs)) for entry in model.on_failure),
+        on_failure=_build_notifiers(model.on_failure),
+        on_recovery=_build_notifiers(model.on_recovery),
         **_copy_texts(model),
     )
+
+
+def _build_notifiers(entries: Iterable[NotifierModel]) -> tuple[Notifier, ...]:
+    return tuple(Notifier(entry.notifier, dict(entry.kwargs)) for entry in entries)
 
 
 def _copy_texts(model: PipelineModel) -> dict[str, Any]:

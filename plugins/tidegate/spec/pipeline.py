@@ -55,7 +55,7 @@ class Heartbeat:
 
 @dataclass(frozen=True)
 class Notifier:
-    """Whom a failed run is told to: the import path of a notifier of Airflow's, and its arguments."""
+    """Whom a failed run, or a recovery, is told to: the import path of a notifier of Airflow's, and its arguments."""
 
     path: str
     kwargs: dict[str, Any] = field(default_factory=dict)
@@ -83,6 +83,7 @@ class Pipeline:
     template: Table | None = None
     freshness_target_seconds: int | None = None
     on_failure: tuple[Notifier, ...] = ()
+    on_recovery: tuple[Notifier, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property

@@ -5,7 +5,7 @@ from typing import Any
 
 from tidegate.spec.pipeline import Pipeline
 
-from tidegate_airflow.notifiers import build_failure_callbacks
+from tidegate_airflow.failures.notifiers import build_failure_callbacks
 
 # A passing fault (a restarted broker or Spark server) is over within a minute or two; later tries are further apart.
 RETRY_ARGS: dict[str, Any] = {

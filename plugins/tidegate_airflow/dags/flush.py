@@ -9,7 +9,7 @@ from airflow.sdk.definitions.param import ParamsDict
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
-from tidegate_airflow.assets import build_asset_alias
+from tidegate_airflow.assets import build_asset_alias, build_backlog_alias, build_backlog_asset
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import build_dag_settings
 from tidegate_airflow.dags.flush_params import build_form
@@ -20,7 +20,7 @@ from tidegate_airflow.dags.run_outcome import (
     finish_run,
     plan_as_requested,
 )
-from tidegate_airflow.dags.schedule import build_backlog_alias, build_schedule
+from tidegate_airflow.dags.schedule import build_schedule
 from tidegate_airflow.operators.step import StepOperator
 
 SHORT_TIMEOUT, LONG_TIMEOUT = timedelta(minutes=10), timedelta(hours=2)
@@ -53,7 +53,8 @@ def format_pool_name(pipeline: Pipeline) -> str:
 def _build_tasks(pipeline: Pipeline) -> None:
     name: str = pipeline.name
     quick: dict[str, Any] = {"execution_timeout": SHORT_TIMEOUT, "multiple_outputs": False}
-    plan = task(task_id="plan", doc_md=task_docs.PLAN, **quick)(plan_as_requested)
+    memory: dict[str, Any] = {"inlets": [build_backlog_asset(name)]}  # of the failed runs before
+    plan = task(task_id="plan", doc_md=task_docs.PLAN, **memory, **quick)(plan_as_requested)
     commit_offsets = task(
         task_id="commit_offsets",
         doc_md=task_docs.COMMIT_OFFSETS,
@@ -72,6 +73,7 @@ def _build_tasks(pipeline: Pipeline) -> None:
         doc_md=task_docs.HEARTBEAT,
         trigger_rule=TriggerRule.ALL_DONE,
         outlets=[build_backlog_alias(name)],
+        **memory,
         **quick,
     )(finish_run)
     planned, beat = plan(name), heartbeat(name)
@@ -84,7 +86,7 @@ def _build_tasks(pipeline: Pipeline) -> None:
             _build_compact_task(pipeline, cleaned)
     target = pipeline.freshness_target_seconds
     if target is not None:
-        task(task_id="freshness", doc_md=task_docs.FRESHNESS, **{**quick, "retries": 0})(check_freshness)(
+        task(task_id="freshness", doc_md=task_docs.FRESHNESS, **memory, **{**quick, "retries": 0})(check_freshness)(
             beat, name, target
         )
 

@@ -5,12 +5,24 @@ from typing import Any
 
 from airflow.sdk import Context, get_current_context
 from airflow.sdk.bases.xcom import BaseXCom
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+    DownstreamTasksSkipped,
+)
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dags.flush_params import read_run_params
 from tidegate_airflow.dags.schedule import compute_min_records, trigger_next_run
 from tidegate_airflow.errors import ERROR_KEY, MAX_MESSAGE_CHARACTERS
+from tidegate_airflow.failures.back_off import (
+    FRESHNESS_KEY,
+    remember_failure,
+    remember_lateness,
+    remember_success,
+    wait_if_nothing_changed,
+)
 from tidegate_airflow.operators.step import REFUSED_TABLES_KEY
 
 FAILED_STATES = {"failed", "upstream_failed"}
@@ -22,6 +34,8 @@ def plan_as_requested(name: str) -> dict[str, Any]:
     context = get_current_context()
     words = read_run_params(context)
     planned = tasks.run_plan(name, words["max_records"], partial(compute_min_records, context=context))
+    if not words["dry_run"]:
+        wait_if_nothing_changed(name, context)
     if words["dry_run"]:
         context["ti"].xcom_push(key="planned", value=planned)
         raise AirflowSkipException("a dry run: the plan stands in the result `planned`; nothing was read or written")
@@ -51,6 +65,16 @@ def finish_run(name: str) -> dict[str, Any]:
     context = get_current_context()
     _skip_if_dry(context)
     states = _read_task_states(context)
+    try:
+        done = _finish_run(name, context, states)
+    except AirflowException as problem:
+        remember_failure(tasks.read_pipeline(name), context, str(problem), states)
+        raise
+    remember_success(tasks.read_pipeline(name), context)
+    return done
+
+
+def _finish_run(name: str, context: Context, states: dict[str, str]) -> dict[str, Any]:
     done = tasks.run_heartbeat(name)
     done["measures"] = tasks.run_measure(name)
     failed = sorted(task for task, state in states.items() if state in FAILED_STATES)
@@ -74,13 +98,17 @@ def check_freshness(heard: dict[str, Any], name: str, target: int) -> float:
 
     A task of its own, behind the heartbeat: it colours the run, and holds up nothing that catches up.
     """
+    context = get_current_context()
     behind: float | None = heard["measures"]["behind"]
     if behind is None or behind > target:
         age = "nobody can tell how long" if behind is None else f"behind={behind:.0f}s"
-        raise AirflowFailException(
+        reason = (
             f"pipeline={name}: {age}, freshness_target={target}s: records wait; see the lag of its partitions with: "
             f"tidegate status {name}"
         )
+        remember_lateness(name, context, reason)
+        raise AirflowFailException(reason)
+    remember_success(tasks.read_pipeline(name), context, FRESHNESS_KEY)
     return behind
 
 

@@ -4,8 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import (
-    Asset,
-    AssetAlias,
     AssetOrTimeSchedule,
     AssetWatcher,
     Context,
@@ -15,11 +13,13 @@ from airflow.sdk import (
 from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.spec.pipeline import Pipeline
 
+from tidegate_airflow.assets import build_backlog_alias, build_backlog_asset
+
 
 def build_schedule(pipeline: Pipeline) -> Any:
     """Time, or an event of the pipeline's backlog, whichever comes first."""
     trigger = _build_watchers(pipeline) if pipeline.merge.records_threshold > 0 else []
-    backlog = Asset(_format_backlog_name(pipeline.name), watchers=trigger)
+    backlog = build_backlog_asset(pipeline.name, trigger)
     timetable = _build_timetable(pipeline)
     return [backlog] if timetable is None else AssetOrTimeSchedule(timetable=timetable, assets=[backlog])
 
@@ -28,7 +28,7 @@ def _build_watchers(pipeline: Pipeline) -> list[AssetWatcher]:
     from tidegate_airflow.triggers.backlog import BacklogTrigger
 
     trigger = BacklogTrigger(pipeline.source.kafka, MonitoredPipeline.from_pipeline(pipeline).to_dict())
-    return [AssetWatcher(name=_format_backlog_name(pipeline.name), trigger=trigger)]
+    return [AssetWatcher(name=build_backlog_asset(pipeline.name).name, trigger=trigger)]
 
 
 def _build_timetable(pipeline: Pipeline) -> Any:
@@ -46,17 +46,6 @@ def compute_min_records(pipeline: Pipeline, context: Context) -> int:
     return pipeline.merge.records_threshold if beats_only else 0
 
 
-def build_backlog_alias(name: str) -> AssetAlias:
-    """What the last task of a run declares, so that it may call for the next run."""
-    return AssetAlias(_format_backlog_name(name))
-
-
 def trigger_next_run(name: str, context: Context, run_params: dict[str, Any]) -> None:
     """Let the next run begin as soon as this one has ended; it is asked for the same as this one."""
-    context["outlet_events"][build_backlog_alias(name)].add(
-        Asset(_format_backlog_name(name)), extra={"asked": run_params}
-    )
-
-
-def _format_backlog_name(name: str) -> str:
-    return f"tidegate_{name}_backlog"
+    context["outlet_events"][build_backlog_alias(name)].add(build_backlog_asset(name), extra={"asked": run_params})

@@ -58,9 +58,9 @@ def _check_place(spark: SparkModel, findings: Problems) -> None:
 
 
 def _check_notifiers(model: PipelineModel, findings: Problems) -> None:
-    for index, entry in enumerate(model.on_failure):
-        for name, value in entry.kwargs.items():
-            if is_secret_name(name) or has_secret(value):
-                findings.add(
-                    ("on_failure", index, "kwargs", name), "a secret in a file; put it into an Airflow connection"
-                )
+    for key, entries in (("on_failure", model.on_failure), ("on_recovery", model.on_recovery)):
+        for index, entry in enumerate(entries):
+            for name, value in entry.kwargs.items():
+                if is_secret_name(name) or has_secret(value):
+                    place = (key, index, "kwargs", name)
+                    findings.add(place, "a secret in a file; put it into an Airflow connection")

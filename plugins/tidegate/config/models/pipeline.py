@@ -236,7 +236,7 @@ class MergeModel(StrictModel):
 
 
 class NotifierModel(StrictModel):
-    """One of Airflow's notifiers, called when a run fails."""
+    """One of Airflow's notifiers, called when a run fails, or succeeds again."""
 
     notifier: str = Field(
         pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", description="Import path of the notifier's class."
@@ -263,7 +263,8 @@ class PipelineModel(SharedModel):
     freshness_target: Duration | None = Field(
         default=None, gt=0, description="The run turns red when a record has waited longer than this."
     )
-    on_failure: list[NotifierModel] = Field(default=[], description="Who is told of a failed run.")
+    on_failure: list[NotifierModel] = Field(default=[], description="Who is told of a run that fails for a new reason.")
+    on_recovery: list[NotifierModel] = Field(default=[], description="Who is told when a run succeeds again.")
     spark: SparkModel = SparkModel()
 
 

@@ -31,7 +31,7 @@ class Results:
     def xcom_push(self, key: str, value: Any) -> None:
         self.left[self.task, key] = value
 
-    def xcom_pull(self, task_ids: str, key: str = "return_value") -> Any:
+    def xcom_pull(self, task_ids: str, key: str = "return_value", map_indexes: int = -1) -> Any:
         return self.left.get((task_ids, key))
 
     def get_task_states(self, dag_id: str, run_ids: list[str]) -> dict[str, dict[str, str]]:
@@ -47,6 +47,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
     monkeypatch.setattr(tasks, "assemble_ports", ports)
     monkeypatch.setattr(tasks, "run_measure", lambda name: {})
+    monkeypatch.setattr(tasks, "read_pipeline", lambda name: PIPELINE)
     for topic in ("broken", "good"):
         made.broker.create(topic, 2)
         made.broker.produce(topic, {"id": "a"}, {"id": "a", "name": topic})

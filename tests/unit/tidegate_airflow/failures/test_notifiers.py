@@ -35,7 +35,7 @@ def backend() -> Iterator[Backend]:
 def told(notifier: Notifier, run_id: str = "r1") -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from tidegate_airflow.notifiers import build_failure_callbacks
+        from tidegate_airflow.failures.notifiers import build_failure_callbacks
     for call in build_failure_callbacks(replace(a_pipeline(), on_failure=(notifier,))):
         call({"run_id": run_id})
 

@@ -1,0 +1,42 @@
+"""What a person can change so that work which failed may succeed: the files of a pipeline, and its tables."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from tidegate.model.table_state import TableState
+from tidegate.ports.context import Ports
+
+OTHERS_FOLDERS = (
+    "pipelines",
+    "publications",
+)  # of include/: what lies there belongs to one pipeline or publication each
+
+
+def digest_work_inputs(ports: Ports, include: Path) -> str:
+    """A digest of the include folder, without other pipelines' files, and of how the destination tables stand.
+
+    It changes with a file, with a table's schema, rows, position or the properties that are the pipeline's. Metadata is
+    read once for each table, and no row. Raises what `TableStore.read_state` raises.
+    """
+    pipeline, digest = ports.pipeline, hashlib.sha256()
+    for file in sorted(_find_files(include, pipeline.name)):
+        digest.update(f"{file.relative_to(include)}\0".encode())
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    for table in pipeline.tables:
+        digest.update(repr(_describe_state(ports.tables.read_state(table.name, pipeline.name))).encode())
+    return digest.hexdigest()[:32]
+
+
+def _find_files(include: Path, pipeline: str) -> Iterator[Path]:
+    for file in include.rglob("*"):
+        folder = file.relative_to(include).parts[0]
+        is_own = folder not in OTHERS_FOLDERS or (folder == "pipelines" and file.stem == pipeline)
+        if is_own and file.is_file():
+            yield file
+
+
+def _describe_state(state: TableState | None) -> object:
+    if state is None:
+        return None
+    return state.uuid, state.snapshot_id, state.columns, state.struct, state.position, sorted(state.marks.items())

@@ -1,0 +1,134 @@
+"""What a run of the flush DAG remembers of the failed ones before it: it waits if it must, and says what is new.
+
+The memory is Airflow's store of an asset's state, that of the pipeline's backlog. Where it cannot be read or written,
+runs try, and tell, as if each were the first.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowFailException
+from tidegate.spec.pipeline import Pipeline
+
+from tidegate_airflow import tasks
+from tidegate_airflow.assets import build_backlog_asset
+from tidegate_airflow.errors import ERROR_KEY, push_failure_reason
+from tidegate_airflow.failures.failure_streak import (
+    FailedTask,
+    Failure,
+    FailureStreak,
+    extend_streak,
+    identify_reason,
+    needs_pause,
+)
+from tidegate_airflow.failures.notifiers import FAILURE_KEY, notify_of_recovery
+
+log = logging.getLogger(__name__)
+FLUSH_KEY, FRESHNESS_KEY = "flush_failures", "freshness_failures"  # of the asset's state
+INPUTS_KEY = "inputs"  # a result of plan: what would have to change for a try to end otherwise
+WAITING = "Waiting"  # the class of the error of a run that does not try
+
+
+def wait_if_nothing_changed(name: str, context: Context) -> None:
+    """Fail a run where its work has failed before, nothing was changed since, and it is too early to try again.
+
+    A run that a person triggers tries, and so does a task that a person has cleared.
+    """
+    streak = _read_streak(name, context, FLUSH_KEY)
+    if streak is None:
+        return
+    inputs = tasks.read_inputs(name)
+    context["ti"].xcom_push(key=INPUTS_KEY, value=inputs)
+    is_by_hand = context["dag_run"].run_type == "manual" or context["ti"].try_number > 1
+    if is_by_hand or not streak.must_wait(inputs, time.time()):
+        return
+    reason = (
+        f"the same failure in {streak.runs} runs since {_format_time(streak.since)}; it is tried again at "
+        f"{_format_time(streak.retry_at)}, or at once when include/ or the table changes or when you trigger the DAG: "
+        f"{streak.reason}"
+    )
+    push_failure_reason({"error": WAITING, "message": reason})
+    raise AirflowFailException(reason)
+
+
+def remember_failure(pipeline: Pipeline, context: Context, message: str, states: Mapping[str, str]) -> None:
+    """Note why the run fails. `states` are those of its other tasks, with a mapped task's index in its name."""
+    failed = [_read_failed_task(context, task) for task, state in sorted(states.items()) if state == "failed"]
+    streak = _read_streak(pipeline.name, context, FLUSH_KEY)
+    if streak is not None and any(one.kind == WAITING for one in failed):
+        _push_failure(context, streak, is_new=False)
+        return
+    published = any(task.partition("_")[0] == "merge" and state == "success" for task, state in states.items())
+    waits = needs_pause(failed, has_published=published, has_several=pipeline.has_several)
+    inputs = context["ti"].xcom_pull(task_ids="plan", key=INPUTS_KEY) if waits else ""
+    reason = "\n".join(one.message for one in failed if one.message) or message
+    failure = Failure(identify_reason(message, failed), reason, inputs or "")
+    _extend_streak(pipeline.name, context, FLUSH_KEY, failure)
+
+
+def remember_lateness(name: str, context: Context, message: str) -> None:
+    """Note that the run is red because records wait too long, by the task `freshness`."""
+    _extend_streak(name, context, FRESHNESS_KEY, Failure(FRESHNESS_KEY, message))
+
+
+def remember_success(pipeline: Pipeline, context: Context, key: str = FLUSH_KEY) -> None:
+    """Forget the failures; tell of the recovery where an earlier run failed."""
+    streak = _read_streak(pipeline.name, context, key)
+    if streak is None:
+        return
+    try:
+        _open_store(pipeline.name, context).delete(key)
+    except Exception as fault:
+        log.warning("the failures before this run are not forgotten: %s", type(fault).__name__)
+        return
+    if streak.run_id != context["dag_run"].run_id:
+        notify_of_recovery(pipeline.on_recovery, context, _to_failure(streak, is_new=False))
+
+
+def _extend_streak(name: str, context: Context, key: str, failure: Failure) -> None:
+    before = _read_streak(name, context, key)
+    streak = extend_streak(before, failure, context["dag_run"].run_id, time.time())
+    _push_failure(context, streak, is_new=streak.is_new)
+    try:
+        _open_store(name, context).set(key, streak.to_dict())
+    except Exception as fault:
+        log.warning("the failure is not remembered for the next run: %s", type(fault).__name__)
+
+
+def _read_failed_task(context: Context, task: str) -> FailedTask:
+    """What a failed task left of its reason; a mapped task's name ends in its index."""
+    base, _, index = task.rpartition("_")
+    mapped: dict[str, Any] = {"map_indexes": int(index)} if base and index.isdigit() else {}
+    name = base if mapped else task
+    error = context["ti"].xcom_pull(task_ids=name, key=ERROR_KEY, **mapped)
+    found = error if isinstance(error, dict) else {}
+    return FailedTask(name, str(found.get("error", "")), str(found.get("message", "")))
+
+
+def _push_failure(context: Context, streak: FailureStreak, *, is_new: bool) -> None:
+    context["ti"].xcom_push(key=FAILURE_KEY, value=_to_failure(streak, is_new=is_new))
+
+
+def _to_failure(streak: FailureStreak, *, is_new: bool) -> dict[str, Any]:
+    """What notifiers' templates see as `failure`."""
+    return {"reason": streak.reason, "since": _format_time(streak.since), "runs": streak.runs, "is_new": is_new}
+
+
+def _read_streak(name: str, context: Context, key: str) -> FailureStreak | None:
+    try:
+        return FailureStreak.from_dict(_open_store(name, context).get(key))
+    except Exception as fault:  # whatever the store does, the run goes on
+        log.warning("what earlier runs noted of failures cannot be read: %s", type(fault).__name__)
+        return None
+
+
+def _open_store(name: str, context: Context) -> Any:
+    return context["asset_state_store"][build_backlog_asset(name)]
+
+
+def _format_time(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,111 @@
+"""Runs of a flush DAG that fail one after the other for one reason: who is told, and when the work is tried again."""
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from tidegate.errors import GiveUp, find_kind
+
+FIRST_PAUSE_SECONDS = 60
+MAX_PAUSE_SECONDS = 30 * 60
+MAX_REASON_CHARACTERS = 2000
+# a record's place tells one failure from another; every other number may differ between two tries of the same work
+PLACE = re.compile(r"\b(partition|offset)=\d+")
+CHANGING_TEXT = re.compile(r"\b[0-9a-f]{8,}\b|[0-9]+(?:\.[0-9]+)?")
+
+
+@dataclass(frozen=True)
+class FailedTask:
+    """A task that failed in a run: `task` without its map index, `kind` the class of its error, empty if unknown."""
+
+    task: str
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run failed, for people and as a digest. `inputs` is that of what was tried where a try needs a pause."""
+
+    identity: str
+    reason: str
+    inputs: str = ""
+
+
+@dataclass(frozen=True)
+class FailureStreak:
+    """The failed runs since the last one that succeeded, or since the reason changed.
+
+    `identity` is equal for failures of the same reason. `since` and `retry_at` are Unix times in seconds: a run that
+    the schedule starts before `retry_at` does not try. `inputs` is a digest of what a person would change to mend it,
+    empty where it is not known; `runs` counts the runs that tried, `run_id` is the last of them.
+    """
+
+    identity: str
+    reason: str
+    since: float
+    runs: int
+    run_id: str
+    retry_at: float = 0.0
+    inputs: str = ""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nobody was told of this reason before the last run."""
+        return self.runs == 1
+
+    def must_wait(self, inputs: str, now: float) -> bool:
+        """Whether a run that nobody asked for leaves the work alone: nothing was changed, and it is too early."""
+        return bool(self.inputs) and inputs == self.inputs and now < self.retry_at
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for Airflow's store."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Any) -> "FailureStreak | None":
+        """Inverse of `to_dict`; None for nothing, and for what another version left that this one does not read."""
+        try:
+            return cls(**data)
+        except TypeError:
+            return None
+
+
+def identify_reason(message: str, failed: Iterable[FailedTask]) -> str:
+    """A digest that two failures share if they are the same for a person: errors, texts and places of records."""
+    parts = sorted({(one.task, one.kind, _blur_numbers(one.message)) for one in failed})
+    return hashlib.sha256(repr(parts or _blur_numbers(message)).encode()).hexdigest()[:16]
+
+
+def _blur_numbers(text: str) -> str:
+    places: list[str] = []
+
+    def keep_place(found: re.Match[str]) -> str:
+        places.append(found.group())
+        return "\0"
+
+    blurred = CHANGING_TEXT.sub("#", PLACE.sub(keep_place, text))
+    return blurred + " ".join(places)
+
+
+def extend_streak(streak: FailureStreak | None, failure: Failure, run_id: str, now: float) -> FailureStreak:
+    """The streak with one more failed run. A second try of the same run changes nothing but the times."""
+    if streak is None or streak.identity != failure.identity:
+        streak = FailureStreak(failure.identity, failure.reason[:MAX_REASON_CHARACTERS], now, 1, run_id)
+    elif streak.run_id != run_id:
+        streak = replace(streak, runs=streak.runs + 1, run_id=run_id)
+    pause = min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(max(streak.runs - 2, 0), 10))
+    return replace(streak, retry_at=now + pause if failure.inputs else 0.0, inputs=failure.inputs)
+
+
+def needs_pause(failed: Collection[FailedTask], *, has_published: bool, has_several: bool) -> bool:
+    """Whether trying again at once is a waste: the whole of the work fails for what a person must mend.
+
+    Not for a failure of `plan`, which costs no Spark job; nor for what passes by itself; nor where other tables go on.
+    """
+    if has_published or has_several or not failed or {one.task for one in failed} - {"stage", "merge"}:
+        return False
+    kinds = [find_kind(one.kind) for one in failed]
+    return all(kind is not None and issubclass(kind, GiveUp) for kind in kinds)

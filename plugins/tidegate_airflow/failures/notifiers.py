@@ -1,0 +1,71 @@
+"""Who is told of a failed run, and of one that succeeds again: Airflow's notifiers, as the pipeline file names them."""
+
+import importlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from airflow.sdk import Context
+from airflow.sdk.bases.notifier import BaseNotifier
+from tidegate.errors import ConfigurationError
+from tidegate.spec.pipeline import Notifier, Pipeline
+
+log = logging.getLogger(__name__)
+FAILURE_KEY = "failure"  # a result of the tasks that colour a run, and what templates call it
+COLOURING_TASKS = ("heartbeat", "freshness")
+
+
+def build_failure_callbacks(pipeline: Pipeline) -> list[Callable[[Context], None]]:
+    """A callback of the DAG for each notifier. Its class is imported when it is called, not when the DAG is read.
+
+    A run that failed for the reason of the one before it is not told again.
+    """
+    return [_build_callback(notifier) for notifier in pipeline.on_failure]
+
+
+def _build_callback(notifier: Notifier) -> Callable[[Context], None]:
+    def tell(context: Context) -> None:
+        failures = _read_failures(context)
+        new = [failure for failure in failures if failure["is_new"]]
+        if failures and not new:
+            log.info("not told again: %s", failures[0]["reason"])
+            return
+        _call_notifier("on_failure", notifier, context, new[0] if new else None)
+
+    return tell
+
+
+def notify_of_recovery(notifiers: tuple[Notifier, ...], context: Context, failure: dict[str, Any]) -> None:
+    """Tell everybody of `on_recovery`. One that cannot be told is logged: the run has succeeded."""
+    for notifier in notifiers:
+        try:
+            _call_notifier("on_recovery", notifier, context, failure)
+        except Exception:
+            log.exception("on_recovery.notifier=%s was not told", notifier.path)
+
+
+def _call_notifier(key: str, notifier: Notifier, context: Context, failure: dict[str, Any] | None) -> None:
+    seen: Any = {**context, FAILURE_KEY: failure}
+    _load_notifier(key, notifier.path)(**notifier.kwargs)(seen)
+
+
+def _read_failures(context: Context) -> list[dict[str, Any]]:
+    """What the run's tasks noted of its failure; none where they could not, or for a DAG that notes nothing."""
+    try:
+        task_instance = context["ti"]
+        found = [task_instance.xcom_pull(task_ids=task, key=FAILURE_KEY) for task in COLOURING_TASKS]
+    except Exception as fault:  # better told twice than never
+        log.info("what the run noted of its failure is not known: %s", type(fault).__name__)
+        return []
+    return [failure for failure in found if isinstance(failure, dict)]
+
+
+def _load_notifier(key: str, path: str) -> Any:
+    module, _, name = path.rpartition(".")
+    try:
+        notifier_class = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as fault:
+        raise ConfigurationError(f"{key}.notifier={path}: {fault}; install its provider, or correct it") from fault
+    if not (isinstance(notifier_class, type) and issubclass(notifier_class, BaseNotifier)):
+        raise ConfigurationError(f"{key}.notifier={path}: not a notifier of Airflow's; name a class of one")
+    return notifier_class

@@ -1,0 +1,250 @@
+"""A pipeline that stands still through a night: how often it tries, whom it tells, and how soon it goes on."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fakes import BAD, World, a_pipeline, a_table
+from tidegate.errors import RetryLater
+from tidegate.monitoring.work_inputs import digest_work_inputs
+from tidegate.ports.context import Ports
+from tidegate.spec.pipeline import Notifier
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # Airflow's own, while it is imported
+    from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+    from fakes.notifier import KeepingNotifier
+    from tidegate_airflow import errors, tasks
+    from tidegate_airflow.dags import run_outcome
+    from tidegate_airflow.failures import back_off
+    from tidegate_airflow.failures.notifiers import build_failure_callbacks
+    from tidegate_airflow.operators import step
+
+TABLE, TOPIC = "lake.shop.orders", "orders"
+FAILED = Notifier("fakes.notifier.KeepingNotifier", {"text": "failed: {{ failure.reason }}"})
+RECOVERED = Notifier("fakes.notifier.KeepingNotifier", {"text": "well again after {{ failure.runs }} runs"})
+PIPELINE = replace(a_pipeline(a_table(TABLE, topics=(TOPIC,))), on_failure=(FAILED,), on_recovery=(RECOVERED,))
+BEGIN = 1_800_000_000.0
+
+
+class Store(dict[str, Any]):
+    """Airflow's store of one asset's state."""
+
+    def set(self, key: str, value: Any) -> None:
+        self[key] = value
+
+    def delete(self, key: str) -> None:
+        self.pop(key, None)
+
+
+@dataclass
+class Run:
+    """One run of the DAG: its tasks' states, and what they leave for each other."""
+
+    run_id: str
+    run_type: str = "scheduled"
+    dag_id: str = "tidegate_shop"
+    states: dict[str, str] = field(default_factory=dict)
+    left: dict[tuple[str, str], Any] = field(default_factory=dict)
+    task: str = ""
+    try_number: int = 1
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.left[self.task, key] = value
+
+    def xcom_pull(self, task_ids: str, key: str = "return_value", map_indexes: int = -1) -> Any:
+        return self.left.get((task_ids, key))
+
+    def get_task_states(self, dag_id: str, run_ids: list[str]) -> dict[str, dict[str, str]]:
+        return {run: {**self.states, "heartbeat": "running"} for run in run_ids}
+
+
+class Night:
+    """The scheduler: a run each minute. Counts what costs a Spark job, keeps who was told of what."""
+
+    def __init__(self, world: World, include: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world, self.include, self.now, self.store = world, include, BEGIN, Store()
+        self.stage_tries = 0
+        self.context: Any = {}
+
+        def ports(name: str, engine: Any = None, watcher: Any = None) -> Ports:
+            return world.ports(PIPELINE)
+
+        monkeypatch.setattr(tasks, "assemble_ports", ports)
+        monkeypatch.setattr(tasks, "run_measure", lambda name: {})
+        monkeypatch.setattr(tasks, "read_pipeline", lambda name: PIPELINE)
+        monkeypatch.setattr(tasks, "read_inputs", lambda name: digest_work_inputs(world.ports(PIPELINE), include))
+        monkeypatch.setattr(back_off, "time", SimpleNamespace(time=lambda: self.now))
+        for module in (run_outcome, errors):
+            monkeypatch.setattr(module, "get_current_context", lambda: self.context)
+
+    def run(self, run_type: str = "scheduled", try_number: int = 1) -> Run:
+        """One run, a minute later, as Airflow runs the tasks."""
+        self.now += 60
+        run = Run(f"r{self.now:.0f}", run_type, try_number=try_number)
+        self.context = {"ti": run, "dag_run": run, "asset_state_store": SimpleStores(self.store), "run_id": run.run_id}
+        self.context["params"] = {"max_records": None, "until_current": True, "dry_run": False}
+        planned = self._do(run, "plan", lambda: run_outcome.plan_as_requested("shop"))
+        staged = planned and self._do(run, "stage", lambda: self._stage(planned))
+        if staged:
+            self._do(run, "merge", lambda: tasks.run_merge("shop", step.tasks.select_queue(staged)))
+        self._do(run, "heartbeat", lambda: run_outcome.finish_run("shop"))
+        if run.states["heartbeat"] == "failed":
+            for tell in build_failure_callbacks(PIPELINE):
+                tell(self.context)
+        return run
+
+    def _stage(self, planned: Any) -> Any:
+        self.stage_tries += 1
+        return step.run_stage_step(self.context, "shop", planned, {})
+
+    @staticmethod
+    def _do(run: Run, task: str, work: Callable[[], Any]) -> Any:
+        run.task = task
+        try:
+            result = work()
+        except AirflowSkipException:
+            run.states[task] = "skipped"
+        except AirflowException:
+            run.states[task] = "failed"
+        else:
+            run.states[task] = "success"
+            run.left[task, "return_value"] = result
+            return result
+        return None
+
+
+class SimpleStores:
+    """The stores by asset: the run's tasks have one."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def __getitem__(self, asset: Any) -> Store:
+        assert asset.name == "tidegate_shop_backlog"
+        return self.store
+
+
+@pytest.fixture
+def night(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Night:
+    """Two partitions, one good record and a bad one."""
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "shop.yaml").write_text("tables: []")
+    world = World()
+    world.broker.create(TOPIC, 2)
+    world.broker.produce(TOPIC, {"id": "a"}, {"id": "a", "name": "good"})
+    world.broker.produce(TOPIC, {"id": "b"}, BAD, 1)
+    KeepingNotifier.kept.clear()
+    return Night(world, tmp_path, monkeypatch)
+
+
+def messages() -> list[str]:
+    return [text for text, _ in KeepingNotifier.kept]
+
+
+def test_night_of_failed_runs_tries_a_few_times_and_tells_once(night: Night) -> None:
+    runs = [night.run() for _ in range(480)]
+    assert all(run.states["heartbeat"] == "failed" for run in runs)
+    assert 15 <= night.stage_tries <= 22, night.stage_tries
+    (message,) = messages()
+    assert "topic=orders partition=1 offset=0" in message
+    assert "the same failure in" in runs[-1].left["plan", "error"]["message"]
+    assert "topic=orders partition=1 offset=0" in runs[-1].left["plan", "error"]["message"]
+
+
+def test_pauses_double_and_a_run_by_hand_tries_at_once(night: Night) -> None:
+    tried = []
+    for minute in range(40):
+        before = night.stage_tries
+        night.run()
+        tried += [minute] if night.stage_tries > before else []
+    assert tried == [0, 1, 2, 4, 8, 16, 32]
+    for hand in ({"run_type": "manual"}, {"try_number": 2}):
+        before = night.stage_tries
+        night.run(**hand)
+        assert night.stage_tries == before + 1
+    assert len(messages()) == 1
+
+
+def test_change_of_a_file_is_tried_at_once_and_that_of_another_pipeline_is_not(night: Night) -> None:
+    for _ in range(20):
+        night.run()
+    before = night.stage_tries
+    (night.include / "pipelines" / "other.yaml").write_text("tables: [1]")
+    assert night.run().states["plan"] == "failed"
+    assert night.stage_tries == before
+    (night.include / "pipelines" / "shop.yaml").write_text("tables: [2]")
+    night.run()
+    assert night.stage_tries == before + 1
+    (night.include / "catalogs.yaml").write_text("lake: {}")
+    night.run()
+    assert night.stage_tries == before + 2
+
+
+def test_new_reason_is_told_and_the_recovery_once(night: Night) -> None:
+    broker = night.world.broker
+    for _ in range(5):
+        night.run()
+    broker.retain_from(TOPIC, 1, 1)
+    broker.produce(TOPIC, {"id": "c"}, BAD, 0)
+    for run_type in ("manual", "scheduled", "manual"):
+        assert night.run(run_type).states["heartbeat"] == "failed"
+    first, second = messages()
+    assert "partition=1 offset=0" in first
+    assert "partition=0 offset=1" in second
+    broker.retain_from(TOPIC, 2, 0)
+    broker.produce(TOPIC, {"id": "d"}, {"id": "d", "name": "good"}, 1)
+    for run_type in ("manual", "scheduled", "scheduled"):
+        assert night.run(run_type).states["heartbeat"] == "success"
+    assert messages() == [first, second, "well again after 3 runs"]
+    assert night.world.rows(TABLE) == [{"id": "d", "name": "good"}]
+    assert night.store == {}
+
+
+def test_failure_in_passing_is_tried_by_every_run_and_told_once(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise RetryLater(f"broker=b1:9092 does not answer after {night.now} s; it is tried again")
+
+    night.world.broker.retain_from(TOPIC, 1, 1)
+    with monkeypatch.context() as down:
+        down.setattr(night.world.engine, "run", fail)
+        for _ in range(30):
+            assert night.run().states["heartbeat"] == "failed"
+    assert night.stage_tries == 30
+    assert len(messages()) == 1
+    assert night.run().states["heartbeat"] == "success"
+    assert messages()[1:] == ["well again after 30 runs"]
+
+
+def test_store_that_does_not_answer_costs_no_flush_and_hides_no_failure(night: Night) -> None:
+    for method in ("get", "set", "delete"):
+        setattr(night.store, method, None)
+    for _ in range(3):
+        assert night.run().states["heartbeat"] == "failed"
+    assert (night.stage_tries, len(messages())) == (3, 3)
+    night.world.broker.retain_from(TOPIC, 1, 1)
+    assert night.run().states["heartbeat"] == "success"
+    assert night.world.rows(TABLE) == [{"id": "a", "name": "good"}]
+
+
+def test_records_that_wait_too_long_are_told_once_and_when_they_have_come_in(night: Night) -> None:
+    for minute, behind in enumerate([10, 90, 150, 210, 20, 10]):
+        run = Run(f"r{minute}", task="freshness")
+        stores = SimpleStores(night.store)
+        night.context = {"ti": run, "dag_run": run, "asset_state_store": stores, "run_id": run.run_id}
+        late = behind > 60
+        try:
+            run_outcome.check_freshness({"measures": {"behind": float(behind)}}, "shop", 60)
+        except AirflowException:
+            assert late
+            for tell in build_failure_callbacks(PIPELINE):
+                tell(night.context)
+        else:
+            assert not late
+    first, second = messages()
+    assert "behind=90s, freshness_target=60s" in first
+    assert second == "well again after 3 runs"

@@ -1,0 +1,101 @@
+"""Failed runs of a flush DAG, one after the other: what counts as the same reason, and when the work is tried again."""
+
+import warnings
+
+import pytest
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # Airflow's own, while it is imported
+    from tidegate_airflow.failures.failure_streak import (
+        FailedTask,
+        Failure,
+        FailureStreak,
+        extend_streak,
+        identify_reason,
+        needs_pause,
+    )
+
+BAD = "topic=orders partition=1 offset=42: score: expected INT, got 1.5; batch=7 attempt=0a1b2c3d4e5f"
+
+
+def streak_of(runs: int, *, inputs: str = "as they were") -> FailureStreak:
+    """A pipeline that fails once a minute, each time for the same reason."""
+    made = None
+    for number in range(runs):
+        made = extend_streak(made, Failure("x", BAD, inputs), f"r{number}", 60.0 * number)
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize(
+    ("other", "is_same"),
+    [
+        (BAD.replace("batch=7", "batch=8"), True),
+        (BAD.replace("0a1b2c3d4e5f", "ffff2c3d4e5f"), True),
+        (BAD.replace("offset=42", "offset=43"), False),
+        (BAD.replace("partition=1", "partition=0"), False),
+        (BAD.replace("score", "price"), False),
+    ],
+)
+def test_same_reason_is_told_by_its_text_and_the_place_of_its_record(other: str, is_same: bool) -> None:
+    first, second = (identify_reason("", [FailedTask("stage", "BadRecord", text)]) for text in (BAD, other))
+    assert (first == second) is is_same
+
+
+def test_reason_depends_on_the_tasks_that_failed_and_not_on_their_order() -> None:
+    tasks = [FailedTask("merge", "AuditFailed", "a"), FailedTask("merge", "PositionLost", "b")]
+    assert identify_reason("", tasks) == identify_reason("other words", tasks[::-1])
+    assert identify_reason("", tasks) != identify_reason("", tasks[:1])
+    assert identify_reason("lag=3", []) == identify_reason("lag=4", [])
+
+
+def test_pauses_double_up_to_half_an_hour() -> None:
+    pauses = [streak.retry_at - 60.0 * (streak.runs - 1) for streak in map(streak_of, range(1, 9))]
+    assert pauses == [60, 60, 120, 240, 480, 960, 1800, 1800]
+    assert streak_of(500).retry_at == 60 * 499 + 1800
+
+
+def test_first_failure_of_a_reason_is_new_and_its_later_tries_are_not() -> None:
+    first = extend_streak(None, Failure("x", BAD), "r1", 10)
+    again = extend_streak(first, Failure("x", BAD), "r1", 20)
+    second = extend_streak(again, Failure("x", BAD), "r2", 30)
+    other = extend_streak(second, Failure("y", "disk"), "r3", 40)
+    assert [one.is_new for one in (first, again, second, other)] == [True, True, False, True]
+    assert [one.since for one in (first, again, second, other)] == [10, 10, 10, 40]
+    assert [one.runs for one in (first, again, second, other)] == [1, 1, 2, 1]
+
+
+def test_run_waits_until_its_time_unless_something_was_changed() -> None:
+    streak = streak_of(3)
+    assert streak.must_wait("as they were", streak.retry_at - 1)
+    assert not streak.must_wait("as they were", streak.retry_at)
+    assert not streak.must_wait("changed", streak.retry_at - 1)
+    assert not streak_of(3, inputs="").must_wait("", 0)
+
+
+def test_streak_is_stored_as_plain_data_and_that_of_another_version_is_none() -> None:
+    streak = streak_of(4)
+    assert FailureStreak.from_dict(streak.to_dict()) == streak
+    assert FailureStreak.from_dict({"identity": "x", "unknown": 1}) is None
+    assert FailureStreak.from_dict(None) is None
+
+
+@pytest.mark.parametrize(
+    ("failed", "more", "expected"),
+    [
+        ([FailedTask("stage", "BadRecord", "")], {}, True),
+        ([FailedTask("merge", "AuditFailed", "")], {}, True),
+        ([FailedTask("merge", "AuditFailed", "")], {"has_published": True}, False),
+        ([FailedTask("stage", "BadRecord", "")], {"has_several": True}, False),
+        ([FailedTask("stage", "RetryLater", "")], {}, False),
+        ([FailedTask("stage", "SomeTablesDelayed", "")], {}, False),
+        ([FailedTask("stage", "", "")], {}, False),
+        ([FailedTask("plan", "PositionLost", "")], {}, False),
+        ([FailedTask("stage", "BadRecord", ""), FailedTask("clean_up", "BadRecord", "")], {}, False),
+        ([], {}, False),
+    ],
+)
+def test_only_the_whole_work_that_a_person_must_mend_needs_a_pause(
+    failed: list[FailedTask], more: dict[str, bool], expected: bool
+) -> None:
+    assert needs_pause(failed, **{"has_published": False, "has_several": False, **more}) is expected
