@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import (
 )
 
 from tidegate_airflow import tasks
+from tidegate_airflow.dag_ids import list_dag_ids
 from tidegate_airflow.dags.flush_params import read_run_params
 from tidegate_airflow.dags.schedule import compute_min_records, trigger_next_run
 from tidegate_airflow.errors import ERROR_KEY, MAX_MESSAGE_CHARACTERS
@@ -33,6 +34,11 @@ def plan_as_requested(name: str) -> dict[str, Any]:
     """plan, of as many records as the run was asked for; a dry run ends here, with the plan as `planned`."""
     context = get_current_context()
     words = read_run_params(context)
+    if context["dag_run"].run_type == "backfill":
+        raise AirflowSkipException(
+            "Airflow's own backfill repeats a DAG for past dates; a flush reads what waits, whatever the date, so this "
+            f"run does nothing; to apply offsets or times again trigger the DAG {list_dag_ids(name)['backfill']}"
+        )
     planned = tasks.run_plan(name, words["max_records"], partial(compute_min_records, context=context))
     if not words["dry_run"]:
         wait_if_nothing_changed(name, context)

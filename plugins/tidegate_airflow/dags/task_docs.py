@@ -5,7 +5,8 @@ PLAN = """
 half-open offset ranges become batch N. Batches that are staged and not published are finished first, in order. While a
 table's queue is full (`max_pending`) there is no new batch; `held` in the result says so. A table that cannot go on
 (rolled back, its log or its schema gone) is left as it is and told under `refused`; the others go on.
-Skipped when every table stands at the end of the log.
+Skipped when every table stands at the end of the log, and in runs of Airflow's own backfill, which repeats dates: a
+flush reads what waits, whatever its date.
 """
 STAGE = """
 **stage** reads exactly those offsets once, decodes them, and overwrites batch N of each intermediate table under a new

@@ -30,21 +30,22 @@ from tidegate_airflow.failures.notifiers import FAILURE_KEY, notify_of_recovery
 log = logging.getLogger(__name__)
 FLUSH_KEY, FRESHNESS_KEY = "flush_failures", "freshness_failures"  # of the asset's state
 INPUTS_KEY = "inputs"  # a result of plan: what would have to change for a try to end otherwise
+AUTOMATIC_RUN_TYPES = {"scheduled", "asset_triggered"}
 WAITING = "Waiting"  # the class of the error of a run that does not try
 
 
 def wait_if_nothing_changed(name: str, context: Context) -> None:
     """Fail a run where its work has failed before, nothing was changed since, and it is too early to try again.
 
-    A run that a person triggers tries, and so does a task that a person has cleared.
+    A run that a person or another DAG triggers tries, and so does a task that a person has cleared.
     """
     streak = _read_streak(name, context, FLUSH_KEY)
     if streak is None:
         return
     inputs = tasks.read_inputs(name)
     context["ti"].xcom_push(key=INPUTS_KEY, value=inputs)
-    is_by_hand = context["dag_run"].run_type == "manual" or context["ti"].try_number > 1
-    if is_by_hand or not streak.must_wait(inputs, time.time()):
+    is_asked_for = context["dag_run"].run_type not in AUTOMATIC_RUN_TYPES or context["ti"].try_number > 1
+    if is_asked_for or not streak.must_wait(inputs, time.time()):
         return
     reason = (
         f"the same failure in {streak.runs} runs since {_format_time(streak.since)}; it is tried again at "

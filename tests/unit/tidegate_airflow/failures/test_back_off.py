@@ -68,7 +68,7 @@ class Night:
 
     def __init__(self, world: World, include: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world, self.include, self.now, self.store = world, include, BEGIN, Store()
-        self.stage_tries = 0
+        self.stage_tries, self.reasons = 0, list[str]()
         self.context: Any = {}
 
         def ports(name: str, engine: Any = None, watcher: Any = None) -> Ports:
@@ -102,13 +102,13 @@ class Night:
         self.stage_tries += 1
         return step.run_stage_step(self.context, "shop", planned, {})
 
-    @staticmethod
-    def _do(run: Run, task: str, work: Callable[[], Any]) -> Any:
+    def _do(self, run: Run, task: str, work: Callable[[], Any]) -> Any:
         run.task = task
         try:
             result = work()
-        except AirflowSkipException:
+        except AirflowSkipException as skipped:
             run.states[task] = "skipped"
+            self.reasons.append(str(skipped))
         except AirflowException:
             run.states[task] = "failed"
         else:
@@ -163,11 +163,21 @@ def test_pauses_double_and_a_run_by_hand_tries_at_once(night: Night) -> None:
         night.run()
         tried += [minute] if night.stage_tries > before else []
     assert tried == [0, 1, 2, 4, 8, 16, 32]
-    for hand in ({"run_type": "manual"}, {"try_number": 2}):
+    for hand in ({"run_type": "manual"}, {"run_type": "operator_triggered"}, {"try_number": 2}):
         before = night.stage_tries
         night.run(**hand)
         assert night.stage_tries == before + 1
     assert len(messages()) == 1
+
+
+def test_backfill_of_airflows_own_reads_nothing_and_names_the_dag_that_applies_offsets_again(night: Night) -> None:
+    night.world.broker.retain_from(TOPIC, 1, 1)
+    run = night.run("backfill")
+    assert run.states == {"plan": "skipped", "heartbeat": "success"}
+    assert night.world.rows(TABLE) == []
+    assert "tidegate_shop_backfill" in night.reasons[-1]
+    assert night.run().states["merge"] == "success"
+    assert night.world.rows(TABLE) == [{"id": "a", "name": "good"}]
 
 
 def test_change_of_a_file_is_tried_at_once_and_that_of_another_pipeline_is_not(night: Night) -> None:
