@@ -21,7 +21,7 @@ OUTSIDE = (ADAPTERS, *(f"{CORE}{place}" for place in ABOVE))
 SPARK = "jobs/tidegate_spark/"
 PUBLISH = f"{SPARK}publish/"
 PRODUCER = f"{PUBLISH}producer.py"  # the one file whose functions run in the executors' Python
-REGISTRY = f"{PUBLISH}schema_registration.py"
+REGISTRY = f"{PUBLISH}encoders/schema_registration.py"
 IN_EXECUTORS = {"confluent_kafka", "pyarrow"}
 IN_DRIVER = {"pyspark", "tidegate", "tidegate_spark"}
 AIRFLOW = ("plugins/tidegate_airflow/", "plugins/tidegate_plugin.py", "dags/")
@@ -112,7 +112,7 @@ TRAVEL = (
     *(f"{SPARK}fields/{name}.py" for name in ("arrow_decoder", "avro_lengths")),
     f"{SPARK}fields/msgpack/",
     f"{SPARK}fields/protobuf/",
-    f"{PUBLISH}protobuf_encoder.py",
+    f"{PUBLISH}encoders/protobuf_messages.py",
 )
 
 
@@ -190,6 +190,64 @@ def test_every_adapter_of_a_destination_is_registered() -> None:
     assert set(DESTINATIONS) == set(DESTINATION_TYPES)
 
 
+FORMAT_REGISTRY = f"{CORE}formats/registry.py"
+
+
+def asks_for_format(node: ast.AST) -> bool:
+    """Whether the `format` of a key or a value is compared, or chooses a case."""
+    looked_at: list[ast.expr] = []
+    if isinstance(node, ast.Compare):
+        looked_at = [node.left, *node.comparators]
+    elif isinstance(node, ast.Match):
+        looked_at = [node.subject]
+    return any(isinstance(side, ast.Attribute) and side.attr == "format" for side in looked_at)
+
+
+@for_each(FILES)
+def test_format_is_named_by_its_description_alone(path: Path) -> None:
+    """Names that are also a kind of options, of a schema or of a field may stand elsewhere, but choose nothing."""
+    from tidegate.formats.registry import FORMATS
+
+    words_of_others = {described.options for described in FORMATS.values()} | {"string"}
+    names = FORMATS.keys() - words_of_others
+    for node in ast.walk(ast.parse(path.read_text())):
+        is_named = isinstance(node, ast.Constant) and node.value in names
+        assert not is_named or lies_in(path, FORMAT_REGISTRY), (
+            f"{name_of(path)}:{getattr(node, 'lineno', 0)} names a format; ask its description what it can do"
+        )
+        assert not asks_for_format(node), (
+            f"{name_of(path)}:{getattr(node, 'lineno', 0)} compares a format's name; ask its description what it can do"
+        )
+
+
+def test_every_module_of_a_format_is_registered() -> None:
+    from tidegate.formats.registry import FORMATS
+
+    for folder, modules_named in (
+        (f"{SPARK}formats", {described.module for described in FORMATS.values()}),
+        (f"{PUBLISH}encoders", {described.encoder for described in FORMATS.values() if described.is_written}),
+    ):
+        paths = {module: ROOT / folder / f"{module.replace('.', '/')}.py" for module in modules_named}
+        assert all(path.exists() for path in paths.values()), paths
+        reads_or_writes = {
+            path
+            for path in (ROOT / folder).rglob("*.py")
+            if {"decode_value", "decode_key", "encode"}
+            & {node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
+        }
+        assert reads_or_writes == set(paths.values())
+
+
+def test_no_port_gets_its_methods_at_run_time() -> None:
+    """Neither `__getattr__`, nor a decorator of a class that rewrites its methods."""
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            assert not (isinstance(node, ast.FunctionDef) and node.name == "__getattr__"), name_of(path)
+            if isinstance(node, ast.ClassDef):
+                decorators = {ast.unparse(one).partition("(")[0].rpartition(".")[2] for one in node.decorator_list}
+                assert decorators <= {"dataclass", "final"}, f"{name_of(path)}: {node.name} is rewritten by {decorators}"
+
+
 def test_half_of_the_files_are_short() -> None:
     lines = sorted(len(path.read_text().splitlines()) for path in FILES if path.name != "__init__.py")
     assert lines[len(lines) // 2] < 120
@@ -247,5 +305,5 @@ def test_unit_tests_lie_where_their_subject_lies() -> None:
 
 
 def test_the_rules_apply_to_files_that_exist() -> None:
-    for place in (CORE, DESCRIPTIONS, PRODUCER, REGISTRY, *OUTSIDE, *AIRFLOW, SPARK, "jobs/", "dags/"):
+    for place in (CORE, DESCRIPTIONS, FORMAT_REGISTRY, PRODUCER, REGISTRY, *OUTSIDE, *AIRFLOW, SPARK, "jobs/", "dags/"):
         assert [path for path in FILES if lies_in(path, place)], place

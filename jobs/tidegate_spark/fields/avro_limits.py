@@ -4,6 +4,7 @@ import logging
 from dataclasses import replace
 from typing import Any
 
+from tidegate.formats.record_format import SchemaKind
 from tidegate.formats.registry import get_format
 from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.schema.avro_limits import AVRO_LIMITS, JAVA_OPTIONS, has_limits
@@ -40,4 +41,4 @@ def add_length_check(table: StageTable) -> StageTable:
 
 
 def _is_avro(part: KeyFormat | ValueFormat) -> bool:
-    return get_format(part.format).schema == "avro"
+    return get_format(part.format).schema is SchemaKind.AVRO

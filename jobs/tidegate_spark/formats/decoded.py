@@ -5,14 +5,16 @@ A value format is a function `decode_value(records, table) -> DecodedValue`, a k
 `records` are the Kafka source's columns with `key_text` and `value_text` beside the bytes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
+from tidegate_spark.fields.json.objects import Fields
+
 DELETE, UPSERT, TRUNCATE = "d", "u", "t"
 NO_CHANGE = "-"  # the record changes no row: it is ignored
-ROW = "row_struct"  # the value's columns and the metadata, worked out before `FoundValue.reason` is
+ROW = "row_struct"  # the value's columns and the metadata, worked out before `DecodedValue.reason` is
 NO_REASON = "CAST(NULL AS STRING)"
 
 
@@ -38,7 +40,8 @@ class DecodedValue:
     where it did not. `absent` gives a condition for each column that an update may leave out, because the value did
     not change. `truncated` is a condition for records that say that the source table was emptied, where the destination
     is to be emptied too: they look like deletes of no row. `unkept` gives a condition for each word of `metadata` whose
-    value a record shows and whose type cannot hold it.
+    value a record shows and whose type cannot hold it. `add_ordered_row` adds to decoded records a struct `ordered_row`
+    of some of the row's columns, for a delete those of the row before it, where that is parsed only for a sequence.
     """
 
     records: DataFrame
@@ -55,3 +58,4 @@ class DecodedValue:
     absent: Mapping[str, str] = field(default_factory=dict)
     truncated: str | None = None
     unkept: Mapping[str, str] = field(default_factory=dict)
+    add_ordered_row: Callable[[DataFrame, Fields], DataFrame] | None = None

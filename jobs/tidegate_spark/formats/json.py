@@ -5,6 +5,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from tidegate.formats.registry import get_format
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Primitive
 from tidegate.sql.spark import render_literal
@@ -58,9 +59,9 @@ def list_truncated_names(table: StageTable) -> frozenset[str]:
 
 
 def _get_time_units(table: StageTable) -> Units:
-    """Debezium's dates are days, and nothing else is known."""
+    """What the pipeline file says; where the format counts days, whole numbers are days in all other columns."""
     units = table.value.timestamp_unit
-    if table.value.format != "debezium-json" or isinstance(units, str):
+    if not get_format(table.value.format).counts_days or isinstance(units, str):
         return units
     names = (c.name.removeprefix(table.key.prefix) for c in table.key_columns)
     every = {name.casefold(): DAYS_UNIT for name in (*names, *(c.name for c in table.value_columns))}
@@ -287,4 +288,4 @@ def render_header_cases(part: str, options: dict[str, Any]) -> str:
 
 def reads_envelope(table: StageTable) -> bool:
     """Whether Kafka Connect's schema beside the payload decides how fields are read."""
-    return table.value.format == "debezium-json" or bool(table.value.options.get("envelope"))
+    return get_format(table.value.format).is_enveloped or bool(table.value.options.get("envelope"))

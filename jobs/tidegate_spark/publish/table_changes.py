@@ -12,7 +12,8 @@ from tidegate.model.publication_progress import TOPIC
 from tidegate.spec.publication import PLACEHOLDER
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.publish.record_encoding import encode_rows, render_json
+from tidegate_spark.publish.encoders.json import render_json
+from tidegate_spark.publish.record_encoding import encode_rows
 from tidegate_spark.publish.table_at_snapshot import render_table_as_of
 from tidegate_spark.session import read_private_conf
 from tidegate_spark.stage.kafka_source import RECORDS_PER_TASK, build_offsets_options

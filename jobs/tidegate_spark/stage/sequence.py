@@ -8,13 +8,11 @@ from tidegate.spec.projection import RECORD_FIELDS, Selected
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.connect import ConnectFields
-from tidegate_spark.fields.json.objects import CORRUPT_COLUMN, Fields, read_objects, render_object
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, DecodedValue
 from tidegate_spark.formats.json import get_units
 from tidegate_spark.stage.projection import FAILURE, RECORD, render_conversion, render_failure, render_misfit_cases
 from tidegate_spark.stage.value import render_metadata
 
-UNREADABLE_REASON = "the row before the delete does not fit the columns of sequence_by"
 SOURCES_COLUMN = "its_sources"
 
 
@@ -36,8 +34,8 @@ def add_sequence(decoded: DataFrame, decoded_value: DecodedValue, table: StageTa
         sourced = decoded.withColumn(SOURCES_COLUMN, F.expr(_render_struct(parts)))
         return _require_version_time(_add_sequence_column(sourced, table, has_sources), table)
     carried = _list_value_fields(table, needed)
-    if carried.columns and table.value.format == "debezium-json":
-        decoded = _add_ordered_row(decoded, carried)
+    if carried.columns and decoded_value.add_ordered_row is not None:
+        decoded = decoded_value.add_ordered_row(decoded, carried)
         picked = (value.rpartition(" AS ")[0] for value in carried.render_values("ordered_row"))
         values = dict(zip((c.name for c in carried.columns), picked, strict=True))
     else:
@@ -121,28 +119,3 @@ def _list_value_fields(table: StageTable, needed: tuple[str, ...]) -> ConnectFie
     types = {c.name: c.type for c in table.value_columns}
     columns = tuple(Column(name, types[name]) for name in needed if name not in table.metadata)
     return ConnectFields(columns, get_units(table))
-
-
-def _add_ordered_row(decoded: DataFrame, carried: Fields) -> DataFrame:
-    """Add `ordered_row`: the row of a change event, for a delete event the one before it, parsed for deletes alone."""
-    event = f"before: {carried.text_struct}"
-    is_delete = f"change = '{DELETE}' AND value IS NOT NULL AND value_reason IS NULL"
-    places = [(carried, ".before"), (carried, ".payload.before")]
-    rows = (
-        read_objects(decoded, "bj", f"{event}, payload: STRUCT<{event}>", places, is_delete)
-        .selectExpr("*", f"{render_object('bj')} AS b")
-        .selectExpr("*", "coalesce(b.payload.before, b.before) AS before_row")
-    )
-    reason = (
-        f"CASE WHEN value_reason IS NOT NULL THEN value_reason WHEN bj.{CORRUPT_COLUMN} IS NOT NULL "
-        f"THEN '{UNREADABLE_REASON}' "
-        f"WHEN bj IS NOT NULL THEN {carried.render_reason('before_row', 'before')} END"
-    )
-    return rows.withColumns(
-        {
-            "ordered_row": F.expr(
-                f"CASE WHEN change = '{DELETE}' THEN before_row ELSE {carried.render_parsed_struct('row')} END"
-            ),
-            "value_reason": F.expr(reason),
-        }
-    )

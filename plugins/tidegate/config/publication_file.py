@@ -12,7 +12,7 @@ from tidegate.config.checks.schedule import check_spark
 from tidegate.config.checks.source import TOPIC_PATTERN, check_kafka
 from tidegate.config.checks.tables import check_name
 from tidegate.config.destinations.registry import get_destination, list_titles
-from tidegate.config.models.formats import AvroModel, ProtobufModel
+from tidegate.config.models.formats import AvroModel, ProtobufModel, StrictModel
 from tidegate.config.models.pipeline import StartTimestamp
 from tidegate.config.models.publication import KeyOutModel, PublicationModel, StartSnapshot, ValueOutModel
 from tidegate.config.parsing.problems import Problems
@@ -21,11 +21,17 @@ from tidegate.config.parsing.validation_messages import read_model
 from tidegate.config.parsing.yaml_document import read_document
 from tidegate.config.pipeline_spec import to_spark_target
 from tidegate.errors import ConfigurationError
-from tidegate.formats.registry import get_format
+from tidegate.formats.record_format import SchemaKind
+from tidegate.formats.registry import FORMATS, get_format
 from tidegate.settings import format_path
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.publication import EVERYTHING, Begin, CreateTopics, KeyOut, MetadataOut, Publication, ValueOut
 
+OPTION_KEYS = {described.options for described in FORMATS.values() if described.options is not None}
+REGISTRY_MODELS: dict[SchemaKind, type[StrictModel]] = {
+    SchemaKind.AVRO: AvroModel,
+    SchemaKind.PROTOBUF: ProtobufModel,
+}
 PUBLICATION_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_-]{0,59}")
 
 
@@ -131,8 +137,8 @@ def _check_topics(model: PublicationModel, findings: Problems) -> None:
 
 
 def _check_format(what: str, part: KeyOutModel | ValueOutModel, findings: Problems) -> None:
-    for word in ("avro", "protobuf", "csv"):
-        if getattr(part, word) is not None and part.format != word:
+    for word in sorted(OPTION_KEYS & part.model_fields_set):
+        if getattr(part, word) is not None and get_format(part.format).options != word:
             findings.add((what, word), f"options of another format than {part.format}; leave them out")
     if part.avro is not None and part.avro.schema_ is not None:
         check_avro(part.avro, (what, "avro"), findings)
@@ -177,11 +183,12 @@ def _to_publication(name: str, model: PublicationModel) -> Publication:
 
 def _to_options(part: KeyOutModel | ValueOutModel) -> dict[str, Any]:
     """The options of the format that is used, those of a registry with their defaults."""
-    if part.format == "avro":
-        return (part.avro or AvroModel()).model_dump(by_alias=True)
-    if part.format == "protobuf":
-        return (part.protobuf or ProtobufModel()).model_dump()
-    return {} if part.csv is None else part.csv.model_dump()
+    described = get_format(part.format)
+    has_options = described.options in type(part).model_fields
+    given: StrictModel | None = getattr(part, described.options or "") if has_options else None
+    if given is None and described.schema is not None:
+        given = REGISTRY_MODELS[described.schema]()
+    return {} if given is None else given.model_dump(by_alias=True)
 
 
 def _to_begin(start: str | StartSnapshot | StartTimestamp) -> Begin:

@@ -1,6 +1,6 @@
 """The formats that keys and values of records may have. A new one is registered here, and nowhere else."""
 
-from tidegate.formats.record_format import RecordFormat
+from tidegate.formats.record_format import RecordFormat, SchemaKind
 
 DEBEZIUM_PLACEHOLDER = "__debezium_unavailable_value"  # as Debezium's unavailable.value.placeholder has it
 RAW_TYPES = ("BINARY", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
@@ -45,13 +45,18 @@ _OGG_METADATA = {
 
 # in the order in which messages name them
 _FORMATS = (
-    RecordFormat("json", is_written=True, options="json"),
-    RecordFormat("avro", is_written=True, options="avro", schema="avro", reads_several_types=True),
-    RecordFormat("protobuf", is_written=True, options="protobuf", schema="protobuf"),
-    RecordFormat("csv", is_written=True, options="csv", is_flat=True, is_positional=True),
-    RecordFormat("string", is_written=True, decoder="text", only_column="STRING", is_flat=True),
+    RecordFormat("json", encoder="json", options="json"),
+    RecordFormat("avro", encoder="avro", options="avro", schema=SchemaKind.AVRO, reads_several_types=True),
+    RecordFormat("protobuf", encoder="protobuf", options="protobuf", schema=SchemaKind.PROTOBUF),
+    RecordFormat("csv", encoder="csv", options="csv", is_flat=True, is_positional=True),
+    RecordFormat("string", decoder="text", encoder="one_column", only_column="STRING", is_flat=True),
     RecordFormat(
-        "raw", is_written=True, options="raw", only_column="BINARY", column_types=RAW_TYPES, noun="bytes or a number"
+        "raw",
+        encoder="one_column",
+        options="raw",
+        only_column="BINARY",
+        column_types=RAW_TYPES,
+        noun="bytes or a number",
     ),
     RecordFormat("msgpack"),
     RecordFormat(
@@ -61,6 +66,8 @@ _FORMATS = (
         options="json",
         option_names=CONNECT_JSON_OPTIONS,
         is_change_event=True,
+        is_enveloped=True,
+        counts_days=True,
         knows_truncate=True,
         shows_deleted_row=True,
         unavailable_value=DEBEZIUM_PLACEHOLDER,
@@ -71,7 +78,7 @@ _FORMATS = (
         reads_keys=False,
         decoder="change_events.debezium_avro",
         options="avro",
-        schema="avro",
+        schema=SchemaKind.AVRO,
         is_change_event=True,
         knows_truncate=True,
         shows_deleted_row=True,

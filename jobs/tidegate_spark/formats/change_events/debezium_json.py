@@ -15,6 +15,7 @@ from tidegate_spark.fields.json.objects import CORRUPT_COLUMN, Fields, read_obje
 from tidegate_spark.fields.json.presence import render_no_column_case, render_respelled_case
 from tidegate_spark.fields.json.text import render_part
 from tidegate_spark.fields.lossless import render_has_key_twice
+from tidegate_spark.formats.change_events.ordered_rows import add_ordered_row
 from tidegate_spark.formats.change_events.truncates import render_truncate_case, render_truncate_reason
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, ROW, TRUNCATE, UPSERT, DecodedValue
 from tidegate_spark.formats.json import (
@@ -41,8 +42,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """`op` decides what a record is; a tombstone is a delete."""
     keys = ConnectFields(list_key_fields(table).columns, get_units(table))
     fields = ConnectFields(table.value_columns, get_units(table), beside=keys.columns)
-    metadata = _render_source_fields(table)
-    records = unwrap_documents(records, table)
+    metadata, records = _render_source_fields(table), unwrap_documents(records, table)
     event = f"after: {fields.text_struct}, op: STRING{metadata}"
     both = f"{event}, schema: {fields.event_schema}, payload: STRUCT<{event}>"
     parsed = read_objects(_add_key_of_value(records, keys, table), "j", both, _list_places(fields, metadata))
@@ -76,6 +76,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         moved=_render_old_key_of_row(keys, table),
         truncated=IS_TRUNCATE if table.value.applies_truncates else None,
         unkept=UNKEPT,
+        add_ordered_row=add_ordered_row,
     )
 
 

@@ -10,6 +10,7 @@ from tidegate.adapters.schema_registry.apicurio import ApicurioRegistry, is_apic
 from tidegate.adapters.schema_registry.client import Registry, Version, resolve_registry_settings
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
+from tidegate.formats.record_format import SchemaKind
 from tidegate.formats.registry import get_format
 from tidegate.schema import json_schema
 from tidegate.schema.avro import (
@@ -70,7 +71,7 @@ class RegistrySchemas:
 
     def _describe_value(self, table: Table) -> Table:
         value, described = table.value, get_format(table.value.format)
-        if described.schema == "protobuf":
+        if described.schema is SchemaKind.PROTOBUF:
             options = self._read_protobuf_options(value.options, table, "value")
             columns = _choose_columns(table, "value", value.columns, _to_message_columns(options))
             return replace(table, value=replace(value, columns=columns, options=options))
@@ -102,7 +103,7 @@ class RegistrySchemas:
             return table
         bare: tuple[Column, ...] = ()
         numbers: set[str] = set()
-        if kind == "protobuf":
+        if kind is SchemaKind.PROTOBUF:
             options = self._read_protobuf_options(key.options, table, "key")
             schema_columns = _to_message_columns(options)
         else:
@@ -124,7 +125,7 @@ class RegistrySchemas:
     def _read_avro_options(self, settings: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
         if "schema" in settings:
             return asdict(plan_decoding(parse_schema(settings["schema"]), {}), dict_factory=_drop_refused)
-        versions = self._read_versions(settings, table, part, "avro")
+        versions = self._read_versions(settings, table, part, SchemaKind.AVRO)
         writers, newest = {}, {}
         for version in versions:
             named_types = {name: parse_schema(text) for name, text in version.references.items()}
@@ -137,7 +138,7 @@ class RegistrySchemas:
     def _read_protobuf_options(self, settings: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
         if "descriptor" in settings:
             return protobuf_descriptors.from_file(self._folder / settings["descriptor"], settings.get("message"))
-        versions = self._read_versions(settings, table, part, "protobuf")
+        versions = self._read_versions(settings, table, part, SchemaKind.PROTOBUF)
         made = protobuf_descriptors.from_registry(
             versions, settings.get("message") or next(iter(settings.get("records", ())), None)
         )

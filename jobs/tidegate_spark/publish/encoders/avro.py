@@ -1,10 +1,18 @@
-"""A publication's rows as Avro: the schema that their columns have, and the bytes with or without a schema's id."""
+"""avro: the schema that the columns have, and the bytes with or without the id of a registered schema."""
 
+import json
 import re
+import struct
 from typing import Any
 
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call it)
 from tidegate.errors import ConfigurationError
+from tidegate.sql.spark import render_literal
+
+from tidegate_spark.publish.encoders.record_part import RecordPart
+from tidegate_spark.publish.encoders.schema_registration import read_registry_settings, register_schema
 
 SIMPLE_TYPES: dict[str, Any] = {
     "boolean": "boolean", "tinyint": "int", "smallint": "int", "int": "int", "bigint": "long", "float": "float",
@@ -18,9 +26,16 @@ SIMPLE_TYPES: dict[str, Any] = {
 NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def build_record_name(topic: str, what: str) -> str:
-    """What the record of a topic's keys or values is called: letters, digits and underscores, as Avro has it."""
-    return "_" * (not topic[0].isalpha()) + re.sub(r"[^A-Za-z0-9_]", "_", f"{topic}_{what}")
+def encode(spark: SparkSession, part: RecordPart) -> Column:
+    """Confluent's form: a zero byte, the schema's id in four, then Avro; with a schema in the options Avro alone."""
+    configured_schema = part.options.get("schema")
+    schema = configured_schema or json.dumps(build_record_schema(part.build_record_name(), part.typed_fields))
+    plain = f"to_avro({part.render_struct()}, {render_literal(schema)})"
+    if configured_schema:
+        return F.expr(plain)
+    number = register_schema(read_registry_settings(spark, part), part.subjects, schema)
+    header = struct.pack(">bI", 0, number)
+    return F.expr(f"concat(X'{header.hex()}', {plain})")
 
 
 def build_record_schema(name: str, fields: list[tuple[str, T.DataType]]) -> dict[str, Any]:

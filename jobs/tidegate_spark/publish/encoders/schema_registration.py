@@ -1,9 +1,21 @@
 """Makes the schema of a publication's records known to the registry, before the first of them is encoded."""
 
 import base64
+import json
 from typing import Any
 
+from pyspark.sql import SparkSession
 from tidegate.errors import GiveUp
+from tidegate.jobs.publish_job import REGISTRY_CONF
+
+from tidegate_spark.publish.encoders.record_part import RecordPart
+from tidegate_spark.session import read_private_conf
+
+
+def read_registry_settings(spark: SparkSession, part: RecordPart) -> dict[str, Any]:
+    """How the registry of the key or the value is reached, with its secrets: for the driver alone."""
+    settings: dict[str, Any] = json.loads(read_private_conf(spark, REGISTRY_CONF))[part.part]
+    return settings
 
 
 def register_schema(settings: dict[str, Any], subjects: list[str], schema: str, kind: str = "AVRO") -> int:

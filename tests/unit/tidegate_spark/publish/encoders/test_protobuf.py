@@ -9,7 +9,7 @@ from google.protobuf import timestamp_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
-from tidegate_spark.publish.protobuf_encoder import IncompatibleColumn, build_descriptor, build_encoder
+from tidegate_spark.publish.encoders.protobuf_messages import IncompatibleColumn, build_descriptor, build_encoder
 
 
 def field(name: str, kind: str, *fields: dict[str, Any], repeated: bool = False) -> dict[str, Any]:

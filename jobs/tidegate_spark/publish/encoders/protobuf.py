@@ -1,20 +1,25 @@
-"""A publication's rows as Protobuf: the message that their columns have, registered or found, and the bytes."""
+"""protobuf: the message that the columns have, registered or found, and the bytes."""
 
 import base64
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyspark import cloudpickle
-from pyspark.sql import Column as SparkColumn
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call it)
 from tidegate.errors import ConfigurationError
 
-from tidegate_spark.publish import protobuf_encoder
-from tidegate_spark.publish.schema_registration import read_newest_schema, register_schema
+from tidegate_spark.publish.encoders import protobuf_messages
+from tidegate_spark.publish.encoders.record_part import RecordPart
+from tidegate_spark.publish.encoders.schema_registration import (
+    read_newest_schema,
+    read_registry_settings,
+    register_schema,
+)
 
 # the server's workers do not have the product's code: this module goes with the function
-cloudpickle.register_pickle_by_value(protobuf_encoder)
+cloudpickle.register_pickle_by_value(protobuf_messages)
 
 SIMPLE_TYPES = {
     "boolean": "bool", "tinyint": "int32", "smallint": "int32", "int": "int32", "bigint": "int64", "float": "float",
@@ -25,35 +30,32 @@ MAP_KEY_TYPES = ("int32", "int64", "bool", "string")
 TypedFields = list[tuple[str, T.DataType]]
 
 
-class Subjects(NamedTuple):
-    """Where the schema is: `names` in a registry, `message` among its messages, None for its first."""
-
-    names: list[str]
-    message: str | None
-    settings: dict[str, Any]
-
-
-def encode_protobuf(struct: str, fields: TypedFields, name: str, subjects: Subjects) -> SparkColumn:
+def encode(spark: SparkSession, part: RecordPart) -> Column:
     """Confluent's form: a zero byte, the schema's id in four, the message's index, then the message.
 
     The newest schema of the first subject is used where it has every column; else it is extended, and registered.
     """
-    settings, (first, *others) = subjects.settings, subjects.names
+    settings, (first, *others) = read_registry_settings(spark, part), part.subjects
     newest_schema = read_newest_schema(settings, first)
     try:
-        file, message, index, is_known = protobuf_encoder.build_descriptor(
-            name, _describe_fields(fields, ""), newest_schema and newest_schema[1], subjects.message
+        file, message, index, is_known = protobuf_messages.build_descriptor(
+            part.build_record_name(),
+            _describe_fields(part.typed_fields, ""),
+            newest_schema and newest_schema[1],
+            part.options.get("message"),
         )
-    except protobuf_encoder.IncompatibleColumn as reason:
+    except protobuf_messages.IncompatibleColumn as reason:
         raise ConfigurationError(f"subject={first}: {reason}; cast it in sql, or publish to a new topic") from reason
     text = base64.b64encode(file).decode()
     number = (
-        newest_schema[0] if is_known and newest_schema else register_schema(settings, subjects.names, text, "PROTOBUF")
+        newest_schema[0] if is_known and newest_schema else register_schema(settings, part.subjects, text, "PROTOBUF")
     )
     if is_known and others:
         register_schema(settings, others, text, "PROTOBUF")
     header = b"\x00" + number.to_bytes(4, "big") + (b"\x00" if index == 0 else b"\x02" + _encode_zigzag(index))
-    return F.arrow_udf(protobuf_encoder.build_encoder(file, message, header), T.BinaryType())(F.expr(struct))
+    return F.arrow_udf(protobuf_messages.build_encoder(file, message, header), T.BinaryType())(
+        F.expr(part.render_struct())
+    )
 
 
 def _encode_zigzag(number: int) -> bytes:

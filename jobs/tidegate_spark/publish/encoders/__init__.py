@@ -1,0 +1,1 @@
+"""How a publication writes keys and values: one module for each format, found by the format's description."""

@@ -1,0 +1,58 @@
+"""A key or a value that is to be written: its columns, and all that its format has to know of it."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call it)
+from tidegate.sql.spark import quote, render_literal
+
+
+@dataclass(frozen=True)
+class WrittenColumn:
+    """A column of the publication's result, and its name in the record."""
+
+    name: str
+    type: T.DataType
+    name_in_record: str
+
+
+@dataclass(frozen=True)
+class RecordPart:
+    """What an encoder is given.
+
+    `part` is key or value, `format` its word in the publication file, `options` are the format's own without a secret,
+    `topics` all that a record may go to, `columns` those of the result, one at least.
+    """
+
+    part: str
+    format: str
+    options: dict[str, Any]
+    topics: tuple[str, ...]
+    columns: tuple[WrittenColumn, ...]
+
+    @property
+    def typed_fields(self) -> list[tuple[str, T.DataType]]:
+        """The fields' names in the record, with Spark's types."""
+        return [(column.name_in_record, column.type) for column in self.columns]
+
+    @property
+    def subjects(self) -> list[str]:
+        """Where a registry keeps the schema: the subject that is given, or one for each topic."""
+        subject = self.options.get("subject")
+        return [subject] if subject else [f"{topic}-{self.part}" for topic in self.topics]
+
+    def build_record_name(self) -> str:
+        """What a schema calls the record: letters, digits and underscores, as Avro and Protobuf have it."""
+        topic = self.topics[0]
+        return "_" * (not topic[0].isalpha()) + re.sub(r"[^A-Za-z0-9_]", "_", f"{topic}_{self.part}")
+
+    def render_struct(self) -> str:
+        """SQL of one struct with the record's fields."""
+        fields = (f"{render_literal(column.name_in_record)}, {quote(column.name)}" for column in self.columns)
+        return f"named_struct({', '.join(fields)})"
+
+
+def render_map(options: dict[str, str]) -> str:
+    """SQL of a map of texts, as Spark's writers take their options."""
+    return f"map({', '.join(f'{render_literal(name)}, {render_literal(value)}' for name, value in options.items())})"
