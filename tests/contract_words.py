@@ -4,13 +4,16 @@ import json
 from dataclasses import replace
 
 from tidegate.model.batch import RECORD_COUNTS
-from tidegate.model.ownership import Ownership
+from tidegate.model.ownership import Ownership, TableKind
 from tidegate.model.position import Position
 from tidegate.schema.column import Column
 
 TABLE, PIPELINE, STAGED = "lake.shop.orders", "shop", "lake.shop.orders_shop_tmp"
 DELETES = f"{TABLE}_deletes"
-OWN_STAGED, OWN_DELETES = Ownership("intermediate", PIPELINE, "shop.orders"), Ownership("deletes", "", "shop.orders")
+OWN_STAGED, OWN_DELETES = (
+    Ownership(TableKind.INTERMEDIATE, PIPELINE, "shop.orders"),
+    Ownership(TableKind.DELETES, "", "shop.orders"),
+)
 COLUMNS = (Column("id", "STRING"), Column("n", "INT"))
 START = Position({"t": {0: 0}}, cluster_id="c", topic_ids={"t": "i"})
 FIRST = replace(START, offsets={"t": {0: 5}}, batch=1, staged_attempt="s1", timestamps={"t": {0: 99}})

@@ -18,7 +18,7 @@ from tidegate.adapters.bigquery.stores.batch_history import COLUMN_TYPES
 from tidegate.errors import AuditFailed, CommitRefused, GiveUp, RetryLater
 from tidegate.failpoints import install_visitor
 from tidegate.model import resource_names
-from tidegate.model.ownership import Ownership
+from tidegate.model.ownership import Ownership, TableKind
 from tidegate.model.table_state import Source
 from tidegate.ports.context import Publication
 from tidegate.schema.column import Column
@@ -300,7 +300,9 @@ def test_dead_letters_that_wait_are_copied_for_spark_with_their_bytes(hands: Big
 
     letters, into = "lake.shop.tidegate_shop_dead_letters", "lake.shop.orders_shop_backfill_replay_tmp"
     hands.sql(
-        hands.port.tables._sql.render("create_dead_letters", table=letters, own=Ownership("dead_letters", PIPELINE))
+        hands.port.tables._sql.render(
+            "create_dead_letters", table=letters, own=Ownership(TableKind.DEAD_LETTERS, PIPELINE)
+        )
     )
     rows = [
         (0, "NULL", "[STRUCT('trace' AS key, b'\\xff' AS value)]", "orders"),

@@ -27,7 +27,7 @@ from tidegate.errors import CommitRefused, GiveUp, TidegateError
 from tidegate.model import resource_names
 from tidegate.model.batch import RECORD_COUNTS, Counts
 from tidegate.model.offsets import Ranges
-from tidegate.model.ownership import SHAPE_PROPERTY, Ownership
+from tidegate.model.ownership import SHAPE_PROPERTY, Ownership, TableKind
 from tidegate.model.position import Position
 from tidegate.model.publish_cost import COST_COUNTS
 from tidegate.ports.context import Publication, TableState
@@ -939,7 +939,7 @@ def test_table_of_ours_is_known_by_its_mark(kit: Kit) -> None:
     kit.stage(1, "a1", 2)
     assert kit.port.tables.claim(STAGED, OWN_STAGED) is not None
     with pytest.raises(GiveUp, match=f"table={STAGED} is needed as kind=intermediate pipeline=a .*it is marked as"):
-        kit.port.tables.claim(STAGED, Ownership("intermediate", "a", "shop.orders_shop"))
+        kit.port.tables.claim(STAGED, Ownership(TableKind.INTERMEDIATE, "a", "shop.orders_shop"))
 
 
 def test_table_that_version_0_1_made_is_recognised_and_marked(kit: Kit) -> None:
@@ -987,7 +987,7 @@ def test_table_that_another_pipeline_of_version_0_1_stages_into_is_not_claimed(t
 
 def test_memory_without_a_mark_is_recognised_by_its_very_columns(kit: Kit) -> None:
     kit.create()
-    own = Ownership("deletes", "", "shop.orders", frozenset({"id", "n"}))
+    own = Ownership(TableKind.DELETES, "", "shop.orders", frozenset({"id", "n"}))
     with pytest.raises(GiveUp):
         kit.port.tables.claim(TABLE, replace(own, needs=frozenset({"id"})))
     assert kit.port.tables.claim(TABLE, own) is not None

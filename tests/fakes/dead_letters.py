@@ -5,17 +5,22 @@ from typing import Any
 from tidegate.errors import RetryLater
 from tidegate.jobs.stage_job import StageJob
 from tidegate.merge.dead_letters import TOPIC_ID_COLUMN
-from tidegate.model.ownership import Ownership
+from tidegate.model.ownership import Ownership, TableKind
 
 from fakes.broker import Record
 from fakes.lake import MemoryDestination, Row, within
+
+
+def mark_of(own: dict[str, Any]) -> dict[str, str]:
+    """The properties that a statement sets for an `Ownership` that went through JSON."""
+    return Ownership(**{**own, "kind": TableKind(own["kind"])}).properties
 
 
 def write_dead_letters(destination: MemoryDestination, statement: dict[str, Any]) -> None:
     """Do one of the statements whose names end in `_dead_letters`."""
     name = statement["table"]
     if statement["statement"] == "create_dead_letters":
-        destination.create(name, (TOPIC_ID_COLUMN,)).properties.update(Ownership(**statement["own"]).properties)
+        destination.create(name, (TOPIC_ID_COLUMN,)).properties.update(mark_of(statement["own"]))
         return
     rows = destination.tables[name].rows()
     if statement["statement"] == "forget_dead_letters":

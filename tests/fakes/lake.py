@@ -10,17 +10,20 @@ from typing import Any
 
 from tidegate.errors import CommitRefused, GiveUp
 from tidegate.model import resource_names
-from tidegate.model.batch import OUTCOME_FIELDS, Counts, SignedAttempt, StagedBatch, can_be_merged
+from tidegate.model.batch import OUTCOME_FIELDS, Counts, StagedBatch, can_be_merged
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import (
     KIND_PROPERTY,
     MEMORY_KINDS,
     SHAPE_PROPERTY,
     STAGING_KINDS,
+    Mark,
     Ownership,
+    TableKind,
     check_kind,
     check_recognised,
-    is_marked,
+    compare_mark,
+    refuse_other_mark,
 )
 from tidegate.model.position import Position
 from tidegate.model.table_state import (
@@ -29,6 +32,7 @@ from tidegate.model.table_state import (
     PastSnapshot,
     Publication,
     Rollback,
+    SignedAttempt,
     Staging,
     TableFiles,
     TableState,
@@ -290,7 +294,7 @@ class MemoryDestination:
 
     def list_backfills(self, table: str, pipeline: str) -> list[str]:
         prefix = resource_names.get_backfill_prefix(pipeline, table)
-        own = Ownership("intermediate", pipeline, table.split(".", 1)[1]).properties.items()
+        own = Ownership(TableKind.INTERMEDIATE, pipeline, table.split(".", 1)[1]).properties.items()
         named = [t.properties for name, t in sorted(self.tables.items()) if name.startswith(prefix)]
         found = [
             p.get(resource_names.BACKFILL_PROPERTY, "") for p in named if KIND_PROPERTY not in p or own <= p.items()
@@ -335,7 +339,8 @@ class MemoryDestination:
         found = self.tables.get(table)
         if found is None:
             return None
-        if not is_marked(table, own, own.properties, found.properties):
+        refuse_other_mark(table, own, own.properties, found.properties)
+        if compare_mark(own.properties, found.properties) is Mark.MISSING:
             check_recognised(table, own, [c.name for c in found.columns], found.properties.get(SHAPE_PROPERTY))
             found.properties |= own.properties
         return dict(found.properties)

@@ -11,7 +11,7 @@ import pyarrow
 from tidegate.jobs.publish_job import PublishJob, TouchedFiles
 from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
-from tidegate.model.publication_progress import TOPIC, PartProgress
+from tidegate.model.publication_progress import PartProgress, RunMode
 from tidegate.ports.publication_ports import Behind, FoundTopics, Made, PublicationPorts, TableNow
 from tidegate.spec.publication import KeyOut, Publication
 from tidegate_spark.publish import producer
@@ -149,7 +149,8 @@ class Spark:
     def changes(self, job: PublishJob) -> pyarrow.RecordBatch:
         """What Spark hands over: of each part a row without a key, then its changes in the order of their keys."""
         position = job.position
-        old = self.topic.latest() if position.mode == TOPIC else self._rows(position.origin, position.joined_origin)
+        is_beside_topic = position.mode == RunMode.TOPIC
+        old = self.topic.latest() if is_beside_topic else self._rows(position.origin, position.joined_origin)
         new = self._rows(position.until or position.to, position.joined)
         now = self._rows(position.to, position.joined)
         rows: list[dict[str, Any]] = []

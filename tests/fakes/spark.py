@@ -15,7 +15,6 @@ from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.model.batch import DELETE_COUNTS, RECORD_COUNTS, TRUNCATED_AT, UNCHANGED_COUNTS, exceeds_tolerance
-from tidegate.model.ownership import Ownership
 from tidegate.schema.column import Column
 from tidegate.spec.projection import Projection
 from tidegate.spec.table import Route
@@ -23,7 +22,7 @@ from tidegate.spec.table import Route
 from fakes.audits import answer
 from fakes.bounds import check_bounds
 from fakes.broker import MemoryBroker, Record
-from fakes.dead_letters import waiting_letters, write_dead_letters
+from fakes.dead_letters import mark_of, waiting_letters, write_dead_letters
 from fakes.folded import merge_folded, without_placeholders
 from fakes.lake import MemoryDestination, Row
 from fakes.sequenced import comparable, merge_sequenced, remember_deletes
@@ -115,13 +114,13 @@ class MemoryEngine:
             if "pipeline" in statement:
                 made.properties.setdefault("tidegate.created-by", statement["pipeline"])
             if "own" in statement:
-                made.properties |= Ownership(**statement["own"]).properties
+                made.properties |= mark_of(statement["own"])
         elif statement["statement"] == "order_table":
             self.destination.tables[statement["table"]].ordered_by = tuple(statement["cluster_by"])
         elif statement["statement"] == "create_intermediate":
             made = self.destination.create(statement["table"], ())
             made.properties |= {"tidegate.shape": statement["shape"], "tidegate.highest-batch": str(statement["batch"])}
-            made.properties |= {**statement.get("properties", {}), **Ownership(**statement["own"]).properties}
+            made.properties |= {**statement.get("properties", {}), **mark_of(statement["own"])}
         elif statement["statement"] == "drop_intermediate":
             self.destination.tables.pop(statement["table"], None)
         return statement["statement"].startswith(("create_", "drop_", "order_"))

@@ -245,7 +245,9 @@ def test_no_port_gets_its_methods_at_run_time() -> None:
             assert not (isinstance(node, ast.FunctionDef) and node.name == "__getattr__"), name_of(path)
             if isinstance(node, ast.ClassDef):
                 decorators = {ast.unparse(one).partition("(")[0].rpartition(".")[2] for one in node.decorator_list}
-                assert decorators <= {"dataclass", "final"}, f"{name_of(path)}: {node.name} is rewritten by {decorators}"
+                assert decorators <= {"dataclass", "final"}, (
+                    f"{name_of(path)}: {node.name} is rewritten by {decorators}"
+                )
 
 
 def test_half_of_the_files_are_short() -> None:

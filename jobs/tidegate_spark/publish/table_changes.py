@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tidegate.jobs.publish_job import PublishJob
 from tidegate.jobs.stage_job import KAFKA_CONF
 from tidegate.model.offsets import Ranges
-from tidegate.model.publication_progress import TOPIC
+from tidegate.model.publication_progress import RunMode
 from tidegate.spec.publication import PLACEHOLDER
 from tidegate.sql.spark import quote, render_literal
 
@@ -39,7 +39,7 @@ def find_changes(spark: SparkSession, job: PublishJob, persisted_frames: list[Da
     sides = [f"first(CASE WHEN side = '{side}' THEN row END, true) AS {side}" for side in (OLD, NEW)]
     grouped = both.selectExpr("topic", "key", "side", f"{ROW_STRUCT} AS row").groupBy("topic", "key")
     states = grouped.agg(*[F.expr(sql) for sql in (f"count_if(side = '{NEW}') AS copies", *sides)])
-    differ = states.where(VALUES_DIFFER if job.position.mode == TOPIC else ROWS_DIFFER)
+    differ = states.where(VALUES_DIFFER if job.position.mode == RunMode.TOPIC else ROWS_DIFFER)
     if until != job.position.to:
         differ = _read_current_rows(spark, job, _persist_rows(differ, persisted_frames)).withColumn(
             "old", F.expr("coalesce(old, new)")
@@ -76,7 +76,7 @@ def _read_current_rows(spark: SparkSession, job: PublishJob, changed: DataFrame)
 
 
 def _read_old_state(spark: SparkSession, job: PublishJob, new: DataFrame) -> DataFrame | None:
-    if job.position.mode == TOPIC:
+    if job.position.mode == RunMode.TOPIC:
         topic_state = _read_topic_state(spark, job.ranges or Ranges({}))
         if topic_state is None:
             return None
@@ -103,7 +103,9 @@ def _read_state(spark: SparkSession, job: PublishJob, side: _TableState) -> Data
     position = job.position
     source = _render_source(spark, job, side.snapshot, None if job.grouped else side.files)
     rows = spark.sql(_render_query(spark, job, job.sql, source, side.joined))
-    is_change = position.origin is not None and position.mode != TOPIC and position.joined == position.joined_origin
+    is_change = (
+        position.origin is not None and position.mode != RunMode.TOPIC and position.joined == position.joined_origin
+    )
     if job.grouped is not None and job.grouped.matched and side.is_limited and is_change:
         same = " AND ".join(f"result.{quote(name)} <=> touched.{quote(name)}" for name in job.grouped.matched)
         rows = rows.alias("result").join(_find_touched_groups(spark, job).alias("touched"), F.expr(same), "left_semi")

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from tidegate.jobs.job import Job
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.model.batch import SignedAttempt, StagedBatch
+from tidegate.model.batch import StagedBatch
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import Ownership
@@ -17,6 +17,7 @@ from tidegate.model.table_state import (
     Head,
     Publication,
     Rollback,
+    SignedAttempt,
     Staging,
     TableFiles,
     TableState,

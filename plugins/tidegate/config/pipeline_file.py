@@ -22,14 +22,14 @@ from tidegate.config.parsing.validation_messages import read_model
 from tidegate.config.parsing.yaml_document import read_document
 from tidegate.config.pipeline_spec import to_pipeline
 from tidegate.errors import ConfigurationError
-from tidegate.model.ownership import Ownership, list_product_tables
+from tidegate.model.ownership import Ownership, TableKind, list_product_tables
 from tidegate.settings import format_path
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.pipeline import Pipeline
 
 __all__ = ["build_json_schema", "check_tables_of_others", "load_all_pipelines", "load_pipeline"]
 
-DESTINATION_OWNERSHIP = Ownership("destination")
+DESTINATION_OWNERSHIP = Ownership(TableKind.DESTINATION)
 PIPELINE_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_-]{0,59}")
 BACKFILL_NAME_PATTERN = re.compile(r"_backfill(_([0-9a-f]+|replay))?$")  # the latter stands where a backfill has its id
 

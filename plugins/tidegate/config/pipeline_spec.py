@@ -22,12 +22,12 @@ from tidegate.config.parsing.select_statement import parse_select
 from tidegate.formats.registry import get_format
 from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
-from tidegate.spec.pipeline import Heartbeat, Merge, Notifier, Pipeline
+from tidegate.spec.pipeline import Heartbeat, Merge, Notifier, Pipeline, RiskPolicy, RollbackPolicy
 from tidegate.spec.record_metadata import order_metadata
-from tidegate.spec.runtime import Maintenance, SparkTarget
+from tidegate.spec.runtime import Maintenance, SparkMode, SparkTarget, UseWhen
 from tidegate.spec.scd2 import History
-from tidegate.spec.source import Errors, Source, Start
-from tidegate.spec.table import Create, Route, Table
+from tidegate.spec.source import Errors, Source, Start, StartKind
+from tidegate.spec.table import Create, DeleteMode, Route, Table
 from tidegate.spec.table_template import is_template, split_template
 
 
@@ -41,24 +41,27 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
         template=next((table for table in tables if is_template(table.name)), None),
         merge=_to_merge(model.merge),
         heartbeat=Heartbeat(
-            model.heartbeat.interval,
-            tuple(model.heartbeat.ignore_topics),
-            model.heartbeat.produce,
-            model.heartbeat.topic,
-            model.heartbeat.hook,
+            interval_seconds=model.heartbeat.interval,
+            ignore_topics=tuple(model.heartbeat.ignore_topics),
+            produce=model.heartbeat.produce,
+            topic=model.heartbeat.topic,
+            hook=model.heartbeat.hook,
         ),
         maintenance=Maintenance(
-            model.maintenance.interval,
-            model.maintenance.compact,
-            model.maintenance.compact_every,
-            model.maintenance.keep_snapshots,
-            model.maintenance.keep_snapshots_for,
-            model.maintenance.orphans_older_than,
+            interval_seconds=model.maintenance.interval,
+            compact=UseWhen(model.maintenance.compact),
+            compact_every=model.maintenance.compact_every,
+            keep_snapshots=model.maintenance.keep_snapshots,
+            keep_snapshots_for_seconds=model.maintenance.keep_snapshots_for,
+            orphans_older_than_seconds=model.maintenance.orphans_older_than,
         ),
         spark=to_spark_target(model.spark),
         freshness_target_seconds=model.freshness_target,
         on_failure=_build_notifiers(model.on_failure),
         on_recovery=_build_notifiers(model.on_recovery),
+        on_rollback=RollbackPolicy(model.on_rollback),
+        on_partition_growth=RiskPolicy(model.on_partition_growth),
+        on_incomplete_start=RiskPolicy(model.on_incomplete_start),
         **_copy_texts(model),
     )
 
@@ -77,10 +80,17 @@ def _copy_texts(model: PipelineModel) -> dict[str, Any]:
 
 def _to_merge(merge: MergeModel) -> Merge:
     cron = merge.interval if isinstance(merge.interval, str) else None
-    seconds = merge.interval if isinstance(merge.interval, int) else find_longest_pause(merge.interval)
-    sizes = (merge.records_threshold, merge.max_records, merge.intermediate_suffix)
-    limits = (merge.batch_time, merge.max_bytes)
-    return Merge(seconds, *sizes, cron, merge.catch_up_records, merge.partition_time, *limits)
+    return Merge(
+        interval_seconds=merge.interval if isinstance(merge.interval, int) else find_longest_pause(merge.interval),
+        records_threshold=merge.records_threshold,
+        max_records=merge.max_records,
+        intermediate_suffix=merge.intermediate_suffix,
+        cron=cron,
+        catch_up_records=merge.catch_up_records,
+        partition_time=merge.partition_time,
+        batch_seconds=merge.batch_time,
+        max_bytes=merge.max_bytes,
+    )
 
 
 def _to_source(pipeline: str, source: SourceModel) -> Source:
@@ -105,16 +115,22 @@ def _to_errors(source: SourceModel) -> Errors:
 
 def _to_start(source: SourceModel) -> Start:
     if isinstance(source.start, StartTimestamp):
-        return Start("timestamp", timestamp_ms=round(source.start.timestamp.timestamp() * 1000))
+        return Start(StartKind.TIMESTAMP, timestamp_ms=round(source.start.timestamp.timestamp() * 1000))
     if isinstance(source.start, StartOffsets):
-        return Start("offsets", offsets={topic: dict(at) for topic, at in source.start.offsets.items()})
-    return Start(source.start)
+        return Start(StartKind.OFFSETS, offsets={topic: dict(at) for topic, at in source.start.offsets.items()})
+    return Start(StartKind(source.start))
 
 
 def _to_key_format(key: KeyModel, value: ValueModel) -> KeyFormat:
     columns, from_value = _resolve_key_columns(key, value), key.from_ == "value"
     return KeyFormat(
-        key.format, tuple(key.fields), key.prefix, columns, to_format_options(key), key.into, from_value=from_value
+        format=key.format,
+        fields=tuple(key.fields),
+        prefix=key.prefix,
+        columns=columns,
+        options=to_format_options(key),
+        into=key.into,
+        from_value=from_value,
     )
 
 
@@ -160,7 +176,15 @@ def _to_value_format(value: ValueModel) -> ValueFormat:
     unit = value.timestamp_unit
     stated: str | dict[str, str] | None = {**unit} if isinstance(unit, dict) else unit
     finer: str | dict[str, str] = {**value.nanoseconds} if isinstance(value.nanoseconds, dict) else value.nanoseconds
-    return ValueFormat(value.format, columns, value.fields_include, stated, options, unavailable or None, finer)
+    return ValueFormat(
+        format=value.format,
+        columns=columns,
+        fields_include=value.fields_include,
+        timestamp_unit=stated,
+        options=options,
+        unavailable=unavailable or None,
+        nanoseconds=finer,
+    )
 
 
 def _to_table(source: SourceModel, table: TableModel) -> Table:
@@ -177,17 +201,17 @@ def _to_table(source: SourceModel, table: TableModel) -> Table:
         when_false=table.when_false,
         route=_to_route(table),
         delete_when=table.delete_when,
-        deletes=table.deletes,
+        deletes=DeleteMode(table.deletes),
         partial_updates=bool(table.partial_updates),
         sequence_groups=find_groups(table),
         sequence_by=tuple(table.sequence_by),
         tombstone_retention_seconds=table.tombstone_retention,
         create=Create(
-            table.create.enabled,
-            tuple(table.create.partition_by),
-            tuple(table.create.cluster_by),
-            dict(table.create.properties),
-            table.create.force_optional,
+            enabled=table.create.enabled,
+            partition_by=tuple(table.create.partition_by),
+            cluster_by=tuple(table.create.cluster_by),
+            properties=dict(table.create.properties),
+            force_optional=table.create.force_optional,
         ),
         add_columns=table.evolve.add_columns,
         widen=table.evolve.widen,
@@ -195,7 +219,7 @@ def _to_table(source: SourceModel, table: TableModel) -> Table:
         max_pending=table.max_pending,
         namespaces=_list_namespaces(table),
         max_tables=table.max_tables,
-        last_per_key=table.last_per_key,
+        last_per_key=UseWhen(table.last_per_key),
         deleted_column=table.deleted_column,
         errors=_to_errors(source),
         audits=tuple(table.audits),
@@ -222,5 +246,5 @@ def _to_route(table: TableModel) -> Route | None:
 
 def to_spark_target(spark: SparkModel) -> SparkTarget:
     """Where the jobs run: a master of its own means spark-submit."""
-    mode = "submit" if spark.master is not None else spark.mode
+    mode = SparkMode.SUBMIT if spark.master is not None else SparkMode(spark.mode)
     return SparkTarget(mode, spark.connection, spark.remote, spark.master, dict(spark.conf))

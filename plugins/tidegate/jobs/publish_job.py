@@ -80,7 +80,7 @@ class PublishJob:
             "value": ValueOut(**data["value"]),
             "metadata": MetadataOut(**data["metadata"]),
             "topics": tuple(data["topics"]),
-            "position": Progress(**data["position"]),
+            "position": Progress.from_dict(data["position"]),
             "parts": tuple(Part(**part) for part in data["parts"]),
             "grouped": grouped and Grouped(grouped["keys_sql"], tuple(grouped["matched"])),
             "touched": touched and TouchedFiles(tuple(touched["old"]), tuple(touched["new"])),

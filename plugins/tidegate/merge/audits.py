@@ -12,7 +12,7 @@ from tidegate.model.merge_input import MergeInput
 from tidegate.ports.context import Ports
 from tidegate.ports.sql import Sql
 from tidegate.ports.staging_store import StagingStore
-from tidegate.spec.table import Table
+from tidegate.spec.table import DeleteMode, Table
 
 PLACEHOLDER = "{table}"
 MAX_SHOWN_CHARACTERS = 200  # letters of an audit in a message
@@ -70,7 +70,7 @@ def check_audits(staging: StagingStore, where: str, audited: BatchAudits) -> Non
 
 def _select_audited_rows(table: Table, staged: StagedBatch) -> str:
     """Where the rows that a batch writes are found: among the staged ones, unless these may be changed on their way."""
-    if table.sequence_by or table.history or table.deletes == "soft" or is_folded(table, staged):
+    if table.sequence_by or table.history or table.deletes == DeleteMode.SOFT or is_folded(table, staged):
         return "branch"
     return "upsert" if table.upsert else table.mode
 

@@ -14,7 +14,7 @@ from tidegate.ports.sql import Sql
 from tidegate.schema.data_types import Struct
 from tidegate.schema.evolution import render_aligned_field, to_struct
 from tidegate.spec.pipeline import Pipeline
-from tidegate.spec.table import Table
+from tidegate.spec.table import DeleteMode, Table, TableMode
 from tidegate.sql.pruning import UNBOUNDED, Bounds
 from tidegate.sql.spark import quote
 from tidegate.tables.columns import (
@@ -44,7 +44,7 @@ def render_merge_statements(
         return (ports.sql_for(table.name).render("merge_truncate", **values),)
     if table.history is not None:
         return _render_history(ports, table, staged, values)
-    if way.written_as == APPEND and table.mode != "append":
+    if way.written_as == APPEND and table.mode != TableMode.APPEND:
         return (ports.sql_for(table.name).render("merge_new", **values),)
     return _render_statements(ports, table, staged, _choose_statement(table), values, known=way.bounds)
 
@@ -88,7 +88,7 @@ def render_backfill_statements(
     values = build_merge_input(ports.pipeline, table, staged, branch)
     values["source"] = source
     values.setdefault("leaves", _list_key_paths(table))
-    if table.mode != "append" and not is_folded(table, staged):
+    if table.mode != TableMode.APPEND and not is_folded(table, staged):
         values["guarded"] = True
     name = _choose_statement(table) if table.upsert else f"backfill_{table.mode}"
     return _render_statements(ports, table, staged, name, values, late=True)
@@ -103,7 +103,7 @@ def render_replay_statements(
     """
     values = build_merge_input(ports.pipeline, table, staged, branch)
     values["source"] = source
-    if table.mode != "append" and not _is_decided_by_groups(ports, table, staged, branch):
+    if table.mode != TableMode.APPEND and not _is_decided_by_groups(ports, table, staged, branch):
         values["guarded"] = values["by_offset"] = True
     return _render_statements(ports, table, staged, _choose_statement(table), values, late=True)
 
@@ -169,7 +169,9 @@ def _render_sequenced(  # noqa: PLR0913, PLR0917 (each is one word of the statem
 def build_merge_input(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: str) -> MergeInput:
     """What a merge template is filled with. `table` has its columns resolved."""
     metadata = _get_metadata(pipeline)
-    apart = {c.name for c in list_key_columns(table)} | ({table.deleted_column} if table.deletes == "soft" else set())
+    apart = {c.name for c in list_key_columns(table)} | (
+        {table.deleted_column} if table.deletes == DeleteMode.SOFT else set()
+    )
     apart |= set(table.history.columns) if table.history else set()
     values: MergeInput = {
         "target": table.name,
@@ -185,16 +187,16 @@ def build_merge_input(pipeline: Pipeline, table: Table, staged: StagedBatch, bra
     }
     if staged.truncated_at is not None:
         values["truncated_at"] = staged.truncated_at
-    if table.mode != "append":
+    if table.mode != TableMode.APPEND:
         values["leaves"] = _list_key_paths(table)
-    if table.deletes == "soft":
+    if table.deletes == DeleteMode.SOFT:
         values["flag"] = table.deleted_column
     if is_folded(table, staged):
         values["kept"] = stages_kept_columns(table)
     if table.sequence_by or table.history:
         values["sequence"] = [c.name for c in list_sequence_columns(table, metadata)]
         values["deletes"] = resource_names.name_deletes_table(table) if table.remembers_deletes else None
-        values["soft"] = table.deletes == "soft"
+        values["soft"] = table.deletes == DeleteMode.SOFT
         values.setdefault("flag", None)
     if table.target_schema is not None:
         _cast_to_destination(values, to_struct(list_staged_columns(table, metadata)), table.target_schema)
@@ -243,7 +245,7 @@ def _list_given_conditions(
 
 def _choose_statement(table: Table) -> str:
     """The merge of a batch whose last record of each key decides alone."""
-    return "merge_soft_delete" if table.deletes == "soft" else f"merge_{table.mode}"
+    return "merge_soft_delete" if table.deletes == DeleteMode.SOFT else f"merge_{table.mode}"
 
 
 def _get_metadata(pipeline: Pipeline) -> dict[str, str]:

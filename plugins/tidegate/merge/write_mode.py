@@ -10,7 +10,7 @@ from tidegate.model.batch import StagedBatch
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.table_state import Reparenting
 from tidegate.ports.context import Ports, TableState
-from tidegate.spec.table import Table
+from tidegate.spec.table import DeleteMode, Table, TableMode
 from tidegate.sql.pruning import Bounds
 
 APPEND, MERGE, TRUNCATE = "append", "merge", "truncate"
@@ -42,7 +42,7 @@ def choose_write_mode(
     """
     if staged.truncated_at is not None:
         return WritePlan(written_as=TRUNCATE)
-    if table.mode == "append":
+    if table.mode == TableMode.APPEND:
         return WritePlan(written_as=APPEND)
     if table.history is not None:
         return MERGE_UNBOUNDED
@@ -85,9 +85,14 @@ def is_folded(table: Table, staged: StagedBatch) -> bool:
 
 def is_always_written(table: Table, staged: StagedBatch) -> bool:
     """Whether a staged row changes the table whatever that holds: no row is a delete, and none can come too late."""
-    if table.mode == "append":
+    if table.mode == TableMode.APPEND:
         return True
-    return table.mode == "upsert" and table.history is None and not table.sequence_by and not is_folded(table, staged)
+    return (
+        table.mode == TableMode.UPSERT
+        and table.history is None
+        and not table.sequence_by
+        and not is_folded(table, staged)
+    )
 
 
 def plan_reparenting(table: Table, staged: StagedBatch, values: MergeInput) -> Reparenting | None:
@@ -98,11 +103,13 @@ def plan_reparenting(table: Table, staged: StagedBatch, values: MergeInput) -> R
     """
     if table.audits or staged.truncated_at is not None:
         return None
-    if table.mode == "append" or not staged.counts.staged:
+    if table.mode == TableMode.APPEND or not staged.counts.staged:
         return Reparenting()
     if table.upsert and not _writes_each_column(table, values):
         return None
-    asks_rows = table.sequence_by or table.history is not None or table.deletes != "hard" or is_folded(table, staged)
+    asks_rows = (
+        table.sequence_by or table.history is not None or table.deletes != DeleteMode.HARD or is_folded(table, staged)
+    )
     return None if asks_rows else Reparenting(values)
 
 
@@ -122,5 +129,5 @@ def _has_only_new_keys(bounds: Bounds) -> bool:
 
 def _only_adds_new_keys(table: Table, staged: StagedBatch) -> bool:
     """Whether a key that is not in the table is no more than a row to add, or a delete of nothing."""
-    plain = table.upsert and table.deletes == "hard" and not table.sequence_by
+    plain = table.upsert and table.deletes == DeleteMode.HARD and not table.sequence_by
     return plain and not is_folded(table, staged)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tidegate.model.offsets import Offsets, Ranges, cap_ranges, get_offset
-from tidegate.model.publish_cost import PublishCost
+from tidegate.model.publish_cost import PublishCost, PublishOutcome
 
 DIGITS = 10  # of a backfill's id
 
@@ -94,7 +94,7 @@ class AppliedSlice(PublishCost):
     deleted: int
     seconds: float
     snapshot_id: int | None
-    outcome: str = "published"
+    outcome: PublishOutcome = PublishOutcome.PUBLISHED
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""

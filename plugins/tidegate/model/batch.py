@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tidegate.model.offsets import Offsets, Ranges, parse_offsets
-from tidegate.model.publish_cost import PublishCost
+from tidegate.model.position import WatermarkSide
+from tidegate.model.publish_cost import PublishCost, PublishOutcome
 
 # What can become of a record that was read: the counts of these add up to `read`.
 DISPOSITIONS = ("staged", "superseded", "filtered", "ignored", "dead_lettered")
@@ -79,7 +80,7 @@ class PlannedBatch:
     """What `plan` decided for one table. `attempt` is set when a batch that is already staged is resumed.
 
     `follows` is the attempt of the staged batch that a new one starts behind, empty when it starts at the position.
-    `watermark` says how the table stands to the others that read the log: inside, outside, or joins them with this one.
+    `watermark` says how the table stands to the others that read the log.
     `last_per_key` says that of each raw key's records only the last will be decoded and staged. `superseded_share` is
     about how many of the records have a later one of their key behind them, from a sample; None without one.
     """
@@ -89,7 +90,7 @@ class PlannedBatch:
     ranges: Ranges
     attempt: str | None = None
     follows: str = ""
-    watermark: str = "inside"
+    watermark: WatermarkSide = WatermarkSide.INSIDE
     last_per_key: bool = False
     superseded_share: float | None = None
 
@@ -120,9 +121,13 @@ class PlannedBatch:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "PlannedBatch":
         """Inverse of `to_dict`."""
-        ranges = Ranges.from_dict(data["ranges"])
-        rest = (data[name] for name in ("resumed_attempt", "follows", "watermark", "last_per_key", "superseded_share"))
-        return cls(data["table"], data["batch"], ranges, *rest)
+        same = ("table", "batch", "follows", "last_per_key", "superseded_share")
+        return cls(
+            ranges=Ranges.from_dict(data["ranges"]),
+            attempt=data["resumed_attempt"],
+            watermark=WatermarkSide(data["watermark"]),
+            **{name: data[name] for name in same},
+        )
 
 
 @dataclass(frozen=True)
@@ -198,7 +203,7 @@ class StagedBatch:
     table_uuid: str | None = None
     shape: str = ""
     follows: str = ""
-    watermark: str = "inside"
+    watermark: WatermarkSide = WatermarkSide.INSIDE
     keys_differ: bool = False
     together: int = 1
     deletes: int = 0
@@ -221,6 +226,7 @@ class StagedBatch:
         ready["ranges"] = Ranges.from_dict(data["ranges"])
         ready["counts"] = Counts(**data["counts"])
         ready["timestamps"] = parse_offsets(data["timestamps"])
+        ready["watermark"] = WatermarkSide(data.get("watermark", WatermarkSide.INSIDE))
         return cls(**ready)
 
     @classmethod
@@ -257,7 +263,7 @@ class PublishedBatch(PublishCost):
     seconds: float
     snapshot_id: int | None
     valid_through_ms: int | None
-    outcome: str = "published"
+    outcome: PublishOutcome = PublishOutcome.PUBLISHED
     batches: int = 1
     written_as: str = ""
 
@@ -271,6 +277,7 @@ class PublishedBatch(PublishCost):
         """Inverse of `to_dict`."""
         ready = {**data, "ranges": Ranges.from_dict(data["ranges"])}
         ready["snapshot_id"] = None if data["snapshot_id"] is None else int(data["snapshot_id"])
+        ready["outcome"] = PublishOutcome(data["outcome"])
         return cls(**ready)
 
     def then(self, later: "PublishedBatch") -> "PublishedBatch":
@@ -287,14 +294,3 @@ class PublishedBatch(PublishCost):
             **self.add_cost(later),
             written_as=self.written_as if later.snapshot_id is None else later.written_as,
         )
-
-
-@dataclass(frozen=True)
-class SignedAttempt:
-    """An attempt whose job has left all of its files in a folder: what was asked, and whether its rows came in."""
-
-    batch: int
-    attempt: str
-    request: str
-    ranges: Ranges
-    is_landed: bool = False

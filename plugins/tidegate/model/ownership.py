@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from tidegate.errors import GiveUp
 from tidegate.model import resource_names
@@ -13,8 +14,6 @@ from tidegate.spec.table import Table
 KIND_PROPERTY, PIPELINE, TABLE = "tidegate.kind", "tidegate.pipeline", "tidegate.table"
 SHAPE_PROPERTY = "tidegate.shape"  # what version 0.1 already wrote on intermediate tables
 KIND_LABEL, OWNER_LABEL = "tidegate-kind", "tidegate-owner"  # tidegate_<pipeline> are those of destinations
-MEMORY_KINDS = ("deletes", "changes")
-STAGING_KINDS = ("intermediate", "names")  # tables whose batches a clean-up removes
 RECORD_ADDRESS_COLUMNS = ("topic", "partition", "offset", "timestamp")
 DEAD_LETTER_COLUMNS = frozenset({
     *RECORD_ADDRESS_COLUMNS, "key", "value", "headers", "stage", "error_class", "message", "batch", "attempt",
@@ -26,6 +25,31 @@ BATCH_COLUMNS = frozenset({"batch", "published_at_ms", "table", "attempt", "rang
 POSITION_COLUMNS = frozenset({"pipeline", "version", "attempt", "properties", "changed"})
 
 
+class TableKind(StrEnum):
+    """What a marked table is for."""
+
+    DESTINATION = "destination"  # never the product's own: what a pipeline writes
+    INTERMEDIATE = "intermediate"  # staged rows
+    NAMES = "names"  # how far a template's names have been looked for
+    DELETES = "deletes"  # remembered deletes
+    CHANGES = "changes"  # remembered changes
+    DEAD_LETTERS = "dead_letters"
+    BATCHES = "batches"  # the control table
+    POSITIONS = "positions"  # BigQuery's
+
+
+MEMORY_KINDS = (TableKind.DELETES, TableKind.CHANGES)
+STAGING_KINDS = (TableKind.INTERMEDIATE, TableKind.NAMES)  # tables whose batches a clean-up removes
+
+
+class Mark(StrEnum):
+    """What a table's mark says to whoever needs the table."""
+
+    OURS = "ours"
+    MISSING = "missing"
+    OTHERS = "others"  # of another table of the product's
+
+
 @dataclass(frozen=True)
 class Ownership:
     """What a table of the product's own is for: its kind, and the pipeline, the destination, or both that it serves.
@@ -33,7 +57,7 @@ class Ownership:
     `needs` are the columns by which a table without a mark is recognised; `is_exact` allows no others.
     """
 
-    kind: str
+    kind: TableKind
     pipeline: str = ""
     table: str = ""
     needs: frozenset[str] = field(default=frozenset(), compare=False)
@@ -42,14 +66,14 @@ class Ownership:
     @property
     def properties(self) -> dict[str, str]:
         """The mark on an Iceberg table."""
-        mark = {KIND_PROPERTY: self.kind, PIPELINE: self.pipeline, TABLE: self.table}
+        mark = {KIND_PROPERTY: self.kind.value, PIPELINE: self.pipeline, TABLE: self.table}
         return {name: value for name, value in mark.items() if value}
 
     @property
     def labels(self) -> dict[str, str]:
         """The mark on a BigQuery table, where a label holds few characters: whose the table is stands as a digest."""
         owner = hashlib.sha256(f"{self.pipeline}/{self.table}".encode()).hexdigest()[:40]
-        return {KIND_LABEL: self.kind, OWNER_LABEL: owner}
+        return {KIND_LABEL: self.kind.value, OWNER_LABEL: owner}
 
     @property
     def words(self) -> str:
@@ -58,15 +82,17 @@ class Ownership:
         return " ".join([f"kind={self.kind}", *(f"{name}={value}" for name, value in owners if value)])
 
 
-def is_marked(name: str, own: Ownership, mark: Mapping[str, str], present: Mapping[str, str]) -> bool:
-    """Whether the table `name`, with what is `present` on it, carries this mark; False where it carries none at all.
-
-    `GiveUp` where the mark is that of another table of the product's.
-    """
+def compare_mark(mark: Mapping[str, str], present: Mapping[str, str]) -> Mark:
+    """Whose mark is `present` on a table, as properties or labels, for the one whose `mark` it should be."""
     if not any(present.get(key) for key in mark):
-        return False
-    if all(present.get(key, "") == value for key, value in mark.items()):
-        return True
+        return Mark.MISSING
+    return Mark.OURS if all(present.get(key, "") == value for key, value in mark.items()) else Mark.OTHERS
+
+
+def refuse_other_mark(name: str, own: Ownership, mark: Mapping[str, str], present: Mapping[str, str]) -> None:
+    """`GiveUp` where the table `name` is marked as another table of the product's."""
+    if compare_mark(mark, present) is not Mark.OTHERS:
+        return
     mark_text = " ".join(f"{key.removeprefix('tidegate')[1:]}={present[key]}" for key in mark if present.get(key))
     raise GiveUp(
         f"table={name} is needed as {own.words}, and it is marked as {mark_text}; nothing was changed; "
@@ -89,7 +115,7 @@ def check_recognised(name: str, own: Ownership, columns: Collection[str], shape:
 
 def check_kind(name: str, kind: str | None, shape: str | None, kinds: Collection[str]) -> None:
     """`GiveUp` before something is removed from a table that is not of these kinds, and was not by version 0.1."""
-    if kind in kinds or (not kind and shape is not None and "intermediate" in kinds):
+    if kind in kinds or (not kind and shape is not None and TableKind.INTERMEDIATE in kinds):
         return
     raise GiveUp(
         f"table={name} kind={kind or 'none'}: it is not one of Tidegate's own ({', '.join(kinds)}), so nothing was "
@@ -99,37 +125,37 @@ def check_kind(name: str, kind: str | None, shape: str | None, kinds: Collection
 
 def describe_intermediate(pipeline: Pipeline, table: Table) -> Ownership:
     """The intermediate tables of a destination: the flush's, and those of backfills and replays."""
-    return Ownership("intermediate", pipeline.name, table.identifier)
+    return Ownership(TableKind.INTERMEDIATE, pipeline.name, table.identifier)
 
 
 def describe_memory(table: Table, columns: Collection[Column]) -> Ownership:
     """What remembers deletes or changes of a destination, for all pipelines that write it; `columns` are its own."""
     branch = "" if table.branch == "main" else f" branch={table.branch}"
     if table.history is not None:
-        return Ownership("changes", "", table.identifier + branch, CHANGE_COLUMNS, is_exact=False)
+        return Ownership(TableKind.CHANGES, "", table.identifier + branch, CHANGE_COLUMNS, is_exact=False)
     needs = frozenset(column.name.casefold() for column in columns)
-    return Ownership("deletes", "", table.identifier + branch, needs)
+    return Ownership(TableKind.DELETES, "", table.identifier + branch, needs)
 
 
 def describe_dead_letters(pipeline: Pipeline) -> Ownership:
     """The dead letters of a pipeline."""
-    return Ownership("dead_letters", pipeline.name, "", DEAD_LETTER_COLUMNS)
+    return Ownership(TableKind.DEAD_LETTERS, pipeline.name, "", DEAD_LETTER_COLUMNS)
 
 
 def describe_control(control: str) -> Ownership:
     """The control table of the pipeline whose name is in its own."""
     pipeline = control.rpartition(".")[2].removeprefix("tidegate_").removesuffix("_batches")
-    return Ownership("batches", pipeline, "", BATCH_COLUMNS, is_exact=False)
+    return Ownership(TableKind.BATCHES, pipeline, "", BATCH_COLUMNS, is_exact=False)
 
 
 def describe_name_registry(pipeline: Pipeline) -> Ownership:
     """The table that says how far a template's names have been looked for."""
-    return Ownership("names", pipeline.name, "", frozenset({"name"}))
+    return Ownership(TableKind.NAMES, pipeline.name, "", frozenset({"name"}))
 
 
 def describe_positions(table: str) -> Ownership:
     """The table of positions of a BigQuery destination, given by its full name."""
-    return Ownership("positions", "", table.split(".", 1)[1], POSITION_COLUMNS)
+    return Ownership(TableKind.POSITIONS, "", table.split(".", 1)[1], POSITION_COLUMNS)
 
 
 def list_product_tables(pipeline: Pipeline) -> dict[str, Ownership]:

@@ -3,8 +3,17 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from tidegate.model.offsets import Offsets, iterate_offsets, parse_offsets
+
+
+class WatermarkSide(StrEnum):
+    """How a table stands to the low watermark of the tables that read the same log, with one of its batches."""
+
+    INSIDE = "inside"
+    OUTSIDE = "outside"  # it came later, and has not caught up
+    JOINS = "joins"  # it came later, and this batch brings it to where the others stand
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,20 @@ it, so it can neither run ahead of them nor stay behind.
 
 import json
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from typing import Any
 
 KEY = b"position"
-# what the changes of a run are told from; the last one moves no position: what is published is produced once more
-CHANGES, EVERYTHING, TOPIC, REPUBLISH = "changes", "everything", "topic", "again"
 Target = tuple[int, dict[str, int]]
+
+
+class RunMode(StrEnum):
+    """What a run tells the changes from."""
+
+    CHANGES = "changes"  # the snapshots since the position
+    EVERYTHING = "everything"  # the whole table, into topics that hold nothing of it
+    TOPIC = "topic"  # the table beside what the topics hold
+    REPUBLISH = "again"  # moves no position: what is published is produced once more
 
 
 @dataclass(frozen=True)
@@ -26,7 +34,7 @@ class Progress:
     """
 
     run: str
-    mode: str
+    mode: RunMode
     origin: int | None
     to: int
     digest: str
@@ -63,7 +71,7 @@ class Progress:
     @property
     def state(self) -> Target | None:
         """The state that the topics hold of the part's keys; None on the way. Producing again does not change it."""
-        return self.target if self.is_complete or self.mode == REPUBLISH else None
+        return self.target if self.is_complete or self.mode == RunMode.REPUBLISH else None
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in the state topic."""
@@ -72,7 +80,12 @@ class Progress:
     @classmethod
     def from_bytes(cls, data: bytes | None) -> "Progress | None":
         """Inverse of what a producer wrote; None for None."""
-        return None if data is None else cls(**json.loads(data))
+        return None if data is None else cls.from_dict(json.loads(data))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Progress":
+        """Inverse of `to_dict`. ValueError for a mode that this version does not know."""
+        return cls(**{**data, "mode": RunMode(data["mode"])})
 
 
 @dataclass(frozen=True)
@@ -108,7 +121,11 @@ class PartProgress:
         if last is None or last.state is None or len(known_parts) < len(self.raw):
             return None
         is_one = all((part.state, part.identity) == (last.state, last.identity) for part in known_parts)
-        return last if is_one and (last.mode != TOPIC or all(part.mode == TOPIC for part in known_parts)) else None
+        return (
+            last
+            if is_one and (last.mode != RunMode.TOPIC or all(part.mode == RunMode.TOPIC for part in known_parts))
+            else None
+        )
 
     @property
     def unfinished(self) -> Progress | None:

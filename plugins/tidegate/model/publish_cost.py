@@ -1,8 +1,18 @@
-"""What a publish cost in bytes: counted by the destination, kept in results and in the history of batches."""
+"""How a publish ended and what it cost in bytes: kept in results and in the history of batches."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
 from typing import Any
+
+
+class PublishOutcome(StrEnum):
+    """How a merge or a backfill's slice ended; each is a success."""
+
+    PUBLISHED = "published"
+    ALREADY_PUBLISHED = "already published"  # by an attempt before this one
+    ALREADY_APPLIED = "already applied"  # the same of a slice of a backfill
+    NO_ROWS = "no rows"
 
 
 @dataclass(frozen=True, kw_only=True)

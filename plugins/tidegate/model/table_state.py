@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from tidegate.model.batch import StagedBatch
 from tidegate.model.merge_input import MergeInput
+from tidegate.model.offsets import Ranges
 from tidegate.model.position import Position
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Struct
@@ -190,3 +191,14 @@ class DeadLetters:
     waiting: int = 0
     replayed: int = 0
     newest: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class SignedAttempt:
+    """An attempt whose job has left all of its files in a folder: what was asked, and whether its rows came in."""
+
+    batch: int
+    attempt: str
+    request: str
+    ranges: Ranges
+    is_landed: bool = False

@@ -9,6 +9,7 @@ from tidegate.errors import TidegateError
 from tidegate.model.offsets import Offsets, get_offset, iterate_offsets, merge_offsets
 from tidegate.ports.broker import Broker
 from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.source import StartKind
 
 METADATA_TTL_SECONDS = 60.0  # seconds for which the topics of a pattern are believed
 PROGRESS_TTL_SECONDS = (
@@ -46,7 +47,7 @@ class MonitoredPipeline:
             source.topics,
             source.topic_pattern,
             pipeline.heartbeat.ignore_topics,
-            source.start.kind == "latest",
+            source.start.kind == StartKind.LATEST,
         )
 
     def to_dict(self) -> dict[str, Any]:

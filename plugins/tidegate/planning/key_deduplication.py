@@ -11,7 +11,8 @@ from tidegate.formats.registry import get_format
 from tidegate.model.offsets import Ranges
 from tidegate.schema.wire_format import OTHER_IDS, WIRE
 from tidegate.spec.pipeline import Pipeline
-from tidegate.spec.table import Table
+from tidegate.spec.runtime import UseWhen
+from tidegate.spec.table import DeleteMode, Table, TableMode
 
 # options by which more than a key's bytes says what it is, or by which the last record of a key may be no row's
 BESIDE_BYTES = ("wire_format", "ignored_records", WIRE, OTHER_IDS)
@@ -33,9 +34,9 @@ def can_keep_last_per_key(pipeline: Pipeline, table: Table) -> bool:
     which the source holds the place of an unchanged value are not left out by the job.
     """
     return (
-        table.last_per_key != "never"
-        and table.mode == "upsert_delete"
-        and table.deletes == "hard"
+        table.last_per_key != UseWhen.NEVER
+        and table.mode == TableMode.UPSERT_DELETE
+        and table.deletes == DeleteMode.HARD
         and not table.sequence_by
         and table.history is None
         and not get_format(table.value.format).holds_several_rows
@@ -48,7 +49,7 @@ def can_keep_last_per_key(pipeline: Pipeline, table: Table) -> bool:
         and table.route is None
         and table.naming is None
         and table.delete_when is None
-        and pipeline.source.errors.tolerance == "none"
+        and pipeline.source.errors.set_aside is None
         and not pipeline.source.verify_integrity
     )
 

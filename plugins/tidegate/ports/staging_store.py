@@ -2,8 +2,8 @@
 
 from typing import Any, Protocol
 
-from tidegate.model.batch import SignedAttempt, StagedBatch
-from tidegate.model.table_state import Staging
+from tidegate.model.batch import StagedBatch
+from tidegate.model.table_state import SignedAttempt, Staging
 
 
 class StagingStore(Protocol):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Offsets, find_highest
-from tidegate.model.position import Position
+from tidegate.model.position import Position, WatermarkSide
 from tidegate.ports.context import Ports, TableState
 from tidegate.spec.table import Table
 from tidegate.tables.columns import compute_shape, resolve_columns
@@ -88,6 +88,7 @@ def combine(group: Sequence[StagedBatch]) -> StagedBatch:
     first, last = group[0], group[-1]
     if first is last:
         return last
+    joins = first.watermark != WatermarkSide.INSIDE and last.watermark == WatermarkSide.INSIDE
     totals = (sum(numbers) for numbers in zip(*(_list_counts(staged.counts) for staged in group), strict=True))
     return replace(
         last,
@@ -95,7 +96,7 @@ def combine(group: Sequence[StagedBatch]) -> StagedBatch:
         counts=Counts(*totals),
         timestamps=find_highest(*(staged.timestamps for staged in group)),
         follows=first.follows,
-        watermark="joins" if first.watermark != "inside" and last.watermark == "inside" else last.watermark,
+        watermark=WatermarkSide.JOINS if joins else last.watermark,
         together=len(group),
     )
 

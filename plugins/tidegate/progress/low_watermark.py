@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from tidegate.errors import PositionLost, RetryLater
 from tidegate.model.offsets import Offsets, find_lowest, merge_offsets
+from tidegate.model.position import WatermarkSide
 from tidegate.ports.context import Ports
 from tidegate.progress.batch_queue import find_rowless_end
 from tidegate.progress.table_progress import ObservedTable, read_staged
 from tidegate.progress.topic_log import list_row_topics
+from tidegate.spec.source import StartKind
 from tidegate.spec.table import Table
 
 log = logging.getLogger(__name__)
@@ -23,7 +25,7 @@ def compute_low_watermark(ports: Ports, tables: Sequence[ObservedTable]) -> Offs
     stands, and has not begun, keeps the group there; so does one that cannot be read now. `RetryLater` where none can.
     """
     marks, absent, failures = list[Offsets](), list[Table](), list[RetryLater]()
-    by_group = ports.pipeline.source.start.kind in ("group", "latest")
+    by_group = ports.pipeline.source.start.kind in (StartKind.GROUP, StartKind.LATEST)
     for seen in tables:
         try:
             mark = _compute_table_watermark(ports, seen)
@@ -56,7 +58,7 @@ def _compute_table_watermark(ports: Ports, seen: ObservedTable) -> Offsets | Non
             return _find_staged_start(ports, seen)
     if position is None and not queue:
         return None
-    if position.outside if position else queue[0].watermark != "inside":
+    if position.outside if position else queue[0].watermark != WatermarkSide.INSIDE:
         return {}
     start = position.offsets if position else queue[0].ranges.start
     return merge_offsets(start, find_rowless_end(queue))
@@ -64,7 +66,7 @@ def _compute_table_watermark(ports: Ports, seen: ObservedTable) -> Offsets | Non
 
 def _find_staged_start(ports: Ports, seen: ObservedTable) -> Offsets | None:
     """Where a table without a position begins whose queue is not known: the first of what is staged for it."""
-    starts = [batch.ranges.start for batch in read_staged(ports, seen) if batch.watermark == "inside"]
+    starts = [batch.ranges.start for batch in read_staged(ports, seen) if batch.watermark == WatermarkSide.INSIDE]
     return find_lowest(*starts) if starts else None
 
 

@@ -8,7 +8,7 @@ from tidegate.model.position import Position
 from tidegate.model.resource_names import name_positions_table
 from tidegate.model.table_state import NO_TOPIC_ID
 from tidegate.ports.context import Log, TableState
-from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.pipeline import Pipeline, RiskPolicy, RollbackPolicy
 from tidegate.spec.table import Table
 
 
@@ -26,9 +26,9 @@ def resolve_position(pipeline: Pipeline, table: Table, state: TableState | None)
         )
     if not state.rolled_back:
         return state.position
-    if pipeline.on_rollback == "keep":
+    if pipeline.on_rollback == RollbackPolicy.KEEP:
         return state.recorded
-    if pipeline.on_rollback == "rewind" and state.position is not None:
+    if pipeline.on_rollback == RollbackPolicy.REWIND and state.position is not None:
         return state.position
     raise PositionLost(_describe_rollback(pipeline, table, state))
 
@@ -174,7 +174,7 @@ def resolve_next_start(pipeline: Pipeline, table: Table, position: Position, log
         if topic in position.offsets and partition not in position.offsets[topic]
     ]
     ordered_by_offset = (table.upsert or table.delete) and not table.sequence_by
-    if grown and ordered_by_offset and pipeline.on_partition_growth == "fail":
+    if grown and ordered_by_offset and pipeline.on_partition_growth == RiskPolicy.FAIL:
         topic, partition = grown[0]
         raise PositionLost(
             f"pipeline={pipeline.name} table={table.name}: topic={topic} has a new partition={partition}: keys may "

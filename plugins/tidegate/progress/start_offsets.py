@@ -4,6 +4,8 @@ from tidegate.model.offsets import Offsets, iterate_offsets, merge_offsets
 from tidegate.ports.context import Log, Ports
 from tidegate.progress.position_checks import check_complete, check_start, resolve_next_start
 from tidegate.progress.table_progress import TableWithLog
+from tidegate.spec.pipeline import RiskPolicy
+from tidegate.spec.source import StartKind
 from tidegate.spec.table import Table
 
 
@@ -18,9 +20,9 @@ def resolve_complete_start(ports: Ports, table: Table, log: Log) -> Offsets:
     """Where a table without a position begins; refused where that leaves out what was asked for, or keys for good."""
     configured_start = _read_configured_start(ports, log)
     start = _clamp_to_log(configured_start, log)
-    if ports.pipeline.on_incomplete_start == "fail":
+    if ports.pipeline.on_incomplete_start == RiskPolicy.FAIL:
         check_start(ports.pipeline, table, configured_start, log)
-    if table.upsert and ports.pipeline.on_incomplete_start == "fail":
+    if table.upsert and ports.pipeline.on_incomplete_start == RiskPolicy.FAIL:
         behind = tuple(sorted({t for t, p, offset in iterate_offsets(start) if offset > log.begin[t][p]}))
         check_complete(ports.pipeline, table, ports.broker.filter_compacted(behind) if behind else (), start, log)
     return start
@@ -40,13 +42,13 @@ def _read_configured_start(ports: Ports, log: Log) -> Offsets:
     topics = tuple(log.begin)
     configured_start: Offsets = {}
     match source.start.kind:
-        case "latest":
+        case StartKind.LATEST:
             configured_start = merge_offsets(log.end, ports.broker.read_committed(source.group, topics))
-        case "group":
+        case StartKind.GROUP:
             configured_start = ports.broker.read_committed(source.group, topics)
-        case "timestamp":
+        case StartKind.TIMESTAMP:
             configured_start = ports.broker.find_offsets_at(topics, source.start.timestamp_ms or 0)
-        case "offsets":
+        case StartKind.OFFSETS:
             configured_start = source.start.offsets
     return merge_offsets(log.begin, {t: parts for t, parts in configured_start.items() if t in log.begin})
 

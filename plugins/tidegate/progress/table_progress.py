@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
-from tidegate.model.position import Position
+from tidegate.model.position import Position, WatermarkSide
 from tidegate.ports.context import Log, Ports, TableState
 from tidegate.progress.batch_queue import select_queue
 from tidegate.progress.position_checks import check_log, resolve_position
@@ -52,7 +52,7 @@ class ObservedTable:
             last.ranges.end,
             cluster_id=last.cluster_id,
             topic_ids=last.topic_ids,
-            outside=last.watermark == "outside",
+            outside=last.watermark == WatermarkSide.OUTSIDE,
         )
 
 

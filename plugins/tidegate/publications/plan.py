@@ -5,7 +5,7 @@ from typing import Any
 
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.jobs.publish_job import Part, TouchedFiles
-from tidegate.model.publication_progress import CHANGES, EVERYTHING, REPUBLISH, TOPIC, PartProgress, Progress
+from tidegate.model.publication_progress import PartProgress, Progress, RunMode
 from tidegate.ports.publication_ports import FoundTopics, PublicationPorts, TableNow
 from tidegate.publications.joined_tables import find_lost_snapshot, is_unchanged, read_joined_snapshots
 from tidegate.publications.unfinished_parts import UnfinishedGroup, find_next_group
@@ -64,7 +64,7 @@ def plan_run(ports: PublicationPorts, resynchronise: bool = False) -> PlannedRun
                 if rest is None
                 else _plan_group(ports, progress, rest, topics)
             )
-    return plan_all_parts(ports, progress, topics, _build_position(ports, TOPIC, None, table, topics))
+    return plan_all_parts(ports, progress, topics, _build_position(ports, RunMode.TOPIC, None, table, topics))
 
 
 def observe_publication(ports: PublicationPorts) -> tuple[TableNow, FoundTopics, PartProgress]:
@@ -164,9 +164,9 @@ def _plan_next(ports: PublicationPorts, progress: PartProgress, topics: FoundTop
     is_same = is_unchanged(ports, before, joined)
     if origin == to and is_same:
         raise NothingToDo(f"publication={publication.name}: published up to snapshot={origin}, and nothing came since")
-    mode = EVERYTHING if origin is None else CHANGES
+    mode = RunMode.EVERYTHING if origin is None else RunMode.CHANGES
     position = _build_position(ports, mode, origin, table, topics)
-    if mode == CHANGES:
+    if mode == RunMode.CHANGES:
         position = replace(position, joined=joined, joined_origin=joined if is_same else before)
     following = plan_all_parts(ports, progress, topics, position)
     if following.touched == TouchedFiles() and settled is not None:
@@ -191,12 +191,19 @@ def _find_start_snapshot(ports: PublicationPorts) -> int | None:
 
 
 def _build_position(
-    ports: PublicationPorts, mode: str, origin: int | None, table: TableNow, topics: FoundTopics
+    ports: PublicationPorts, mode: RunMode, origin: int | None, table: TableNow, topics: FoundTopics
 ) -> Progress:
-    to, digest = table.snapshot_id or 0, ports.publication.digest
-    return Progress(ports.new_run(), mode, origin, to, digest, table.uuid, topics.ids, topics.partitions,
+    return Progress(
+        run=ports.new_run(),
+        mode=mode,
+        origin=origin,
+        to=table.snapshot_id or 0,
+        digest=ports.publication.digest,
+        table_uuid=table.uuid,
+        topic_ids=topics.ids,
+        partitions=topics.partitions,
         joined=read_joined_snapshots(ports),
-    )  # fmt: skip
+    )
 
 
 def plan_all_parts(
@@ -208,7 +215,7 @@ def plan_all_parts(
 
 
 def _find_touched_files(ports: PublicationPorts, position: Progress) -> TouchedFiles | None:
-    if position.mode not in (CHANGES, REPUBLISH) or position.origin is None:
+    if position.mode not in (RunMode.CHANGES, RunMode.REPUBLISH) or position.origin is None:
         return None
     if position.joined != position.joined_origin:  # any row may look different then
         return None
@@ -226,7 +233,9 @@ def _plan_group(
     parts = []
     for number in rest.numbers:
         part = progress.parts[number]
-        is_on_the_way = part is not None and part.state is None and part.pair == position.pair and part.mode != TOPIC
+        is_on_the_way = (
+            part is not None and part.state is None and part.pair == position.pair and part.mode != RunMode.TOPIC
+        )
         after, counts = (part.after or "", part.counts) if part is not None and is_on_the_way else ("", {})
         parts.append(Part(number, progress.raw[number], after, counts))
     return PlannedRun(position, tuple(parts), _find_touched_files(ports, position), topics, resumed=True)

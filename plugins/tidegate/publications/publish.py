@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.jobs.publish_job import PublishJob
-from tidegate.model.publication_progress import REPUBLISH, TOPIC, PartProgress, Progress
+from tidegate.model.publication_progress import PartProgress, Progress, RunMode
 from tidegate.ports.publication_ports import PublicationPorts
 from tidegate.publications.heartbeat import send_heartbeat
 from tidegate.publications.plan import PlannedRun, plan_run
@@ -97,7 +97,7 @@ def publish_changes(
 def _produce_round(ports: PublicationPorts, planned: PlannedRun) -> PartProgress:
     """One round, and where the parts stand behind it."""
     publication = ports.publication
-    if planned.position.mode == TOPIC:  # also where the file asks for it
+    if planned.position.mode == RunMode.TOPIC:  # also where the file asks for it
         ports.topics.create(publication)
         topics = ports.topics.find_topics(publication)
         position = replace(planned.position, topic_ids=topics.ids, partitions=topics.partitions)
@@ -135,7 +135,7 @@ def build_publish_job(ports: PublicationPorts, planned: PlannedRun) -> PublishJo
         parts=planned.parts,
         touched=planned.touched,
         grouped=publication.grouped,
-        ranges=planned.topics.ranges if planned.position.mode == TOPIC else None,
+        ranges=planned.topics.ranges if planned.position.mode == RunMode.TOPIC else None,
     )
 
 
@@ -159,7 +159,7 @@ def _count_changes(ports: PublicationPorts, planned: PlannedRun, progress: PartP
     ours = [part for part in parts if part is not None and part.is_complete and part.run == position.run]
     is_short = len(ours) < len(parts)
     is_same = all(part is not None and part.state == position.target for part in parts)
-    if is_short and (position.mode in (REPUBLISH, TOPIC) or not is_same):
+    if is_short and (position.mode in (RunMode.REPUBLISH, RunMode.TOPIC) or not is_same):
         kind = RetryLater if ours or progress.is_new else PublishedElsewhere
         raise kind(
             f"publication={publication.name} snapshot={position.to}: {len(ours)} of {len(planned.parts)} parts arrived "

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.jobs.publish_job import TouchedFiles
-from tidegate.model.publication_progress import REPUBLISH, Progress
+from tidegate.model.publication_progress import Progress, RunMode
 from tidegate.ports.publication_ports import PublicationPorts
 from tidegate.publications.plan import PlannedRun, observe_publication, plan_all_parts, refuse_lost_progress
 from tidegate.spec.time_text import EXAMPLE as A_TIME
@@ -48,9 +48,18 @@ def plan_republish(ports: PublicationPorts, request: RepublishRequest) -> Planne
             f"publication={publication.name}: table={publication.table} had no snapshot by to={request.end}"
         )
     position = Progress(
-        ports.new_run(), REPUBLISH, origin, settled.to, publication.digest, table.uuid, topics.ids, topics.partitions,
-        until=None if until == settled.to else until, joined=settled.joined, joined_origin=settled.joined,
-    )  # fmt: skip
+        run=ports.new_run(),
+        mode=RunMode.REPUBLISH,
+        origin=origin,
+        to=settled.to,
+        digest=publication.digest,
+        table_uuid=table.uuid,
+        topic_ids=topics.ids,
+        partitions=topics.partitions,
+        until=None if until == settled.to else until,
+        joined=settled.joined,
+        joined_origin=settled.joined,
+    )
     run = plan_all_parts(ports, progress, topics, position)
     if run.touched == TouchedFiles():
         raise NothingToDo(

@@ -4,7 +4,7 @@ from typing import Any
 
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.model.publication_progress import PartProgress, Progress
-from tidegate.monitoring.health import CATCHING_UP, CURRENT, FAILING, PAUSED, STUCK, UNKNOWN, Schedule
+from tidegate.monitoring.health import Health, Schedule
 from tidegate.ports.publication_ports import Behind, PublicationPorts
 from tidegate.publications.plan import plan_run
 
@@ -80,19 +80,19 @@ def describe_last_run(progress: PartProgress) -> dict[str, Any] | None:
     }
 
 
-def describe_state(row: dict[str, Any], schedule: Schedule) -> tuple[str, str]:
+def describe_state(row: dict[str, Any], schedule: Schedule) -> tuple[Health, str]:
     """State and reason, in the words of pipelines; `row` is a status, or an `error` that may `needs_person`."""
     if row.get("problem") or (row.get("error") and row.get("needs_person")):
-        return STUCK, str(row.get("problem") or row["error"])
+        return Health.STUCK, str(row.get("problem") or row["error"])
     lag_text = _describe_lag(row)
     if schedule.paused:
-        return PAUSED, row.get("error") or lag_text
+        return Health.PAUSED, row.get("error") or lag_text
     if schedule.failed:
-        return FAILING, schedule.failed
+        return Health.FAILING, schedule.failed
     if row.get("error"):
-        return UNKNOWN, row["error"]
+        return Health.UNKNOWN, row["error"]
     is_behind = row["unfinished"] or (row["behind_seconds"] or 0) > MIN_BEHIND_SECONDS
-    return (CATCHING_UP if is_behind and row["waiting"] else CURRENT), lag_text
+    return (Health.CATCHING_UP if is_behind and row["waiting"] else Health.CURRENT), lag_text
 
 
 def _describe_lag(row: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tidegate.model.publication_progress import CHANGES, TOPIC, PartProgress, Progress, Target
+from tidegate.model.publication_progress import PartProgress, Progress, RunMode, Target
 from tidegate.ports.publication_ports import PublicationPorts
 from tidegate.publications.joined_tables import find_lost_snapshot, is_unchanged
 
@@ -49,12 +49,12 @@ def _find_not_compared(
     last, good = progress.last, [part for part in progress.known if fits(part)]
     if last is None or not good:
         return None
-    compared = [part for part in good if part.mode == TOPIC]
-    is_begun = last.mode == TOPIC or any(part.state is None for part in compared)
+    compared = [part for part in good if part.mode == RunMode.TOPIC]
+    is_begun = last.mode == RunMode.TOPIC or any(part.state is None for part in compared)
     if not is_begun and len(good) == len(progress.known):
         return None
     goal = _find_newest(ports, compared or good)
-    done = (TOPIC, goal.target) if is_begun else None
+    done = (RunMode.TOPIC, goal.target) if is_begun else None
 
     def is_done(part: Progress | None) -> bool:
         if part is None or not fits(part):
@@ -62,7 +62,7 @@ def _find_not_compared(
         return done is None or (part.is_complete and (part.mode, part.target) == done)
 
     numbers = tuple(number for number, part in enumerate(progress.parts) if not is_done(part))
-    position = replace(goal, mode=TOPIC, origin=None, until=None, joined_origin={})
+    position = replace(goal, mode=RunMode.TOPIC, origin=None, until=None, joined_origin={})
     return UnfinishedGroup(position, numbers) if numbers else None
 
 
@@ -111,7 +111,7 @@ def _find_behind(ports: PublicationPorts, progress: PartProgress) -> UnfinishedG
         ports, stays.joined, goal.joined
     )
     before = goal.joined if is_same else stays.joined
-    position = replace(goal, mode=CHANGES, origin=stays.to, until=None, joined_origin=before)
+    position = replace(goal, mode=RunMode.CHANGES, origin=stays.to, until=None, joined_origin=before)
     return UnfinishedGroup(position, numbers)
 
 

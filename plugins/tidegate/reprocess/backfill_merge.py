@@ -13,6 +13,7 @@ from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice
 from tidegate.model.batch import StagedBatch
 from tidegate.model.position import Position
+from tidegate.model.publish_cost import PublishOutcome
 from tidegate.model.table_state import Source
 from tidegate.ports.context import Head, TableState
 from tidegate.reprocess.backfill_plan import require_position
@@ -50,7 +51,7 @@ def _merge_round(one: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch
     position = require_position(one.ports, one.table, state)
     _check_same_topics(one, position)
     if state is None or one.is_applied:
-        return _build_result(one, None, None, started_ms, "already applied"), None
+        return _build_result(one, None, None, started_ms, PublishOutcome.ALREADY_APPLIED), None
     table = resolve_columns(one.table, one.ports.pipeline.source.metadata, state)
     columns = list_destination_columns(table, one.ports.pipeline.source.metadata)
     if tables.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
@@ -58,7 +59,7 @@ def _merge_round(one: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch
         position = require_position(one.ports, one.table, state)
     staged = next(batch for batch in complete_staging(one, position.offsets).batches if batch.batch == one.number)
     if not staged.counts.staged:
-        return _build_result(one, None, staged, started_ms, "no rows"), staged
+        return _build_result(one, None, staged, started_ms, PublishOutcome.NO_ROWS), staged
     return _merge_and_publish(_SliceRound(one, state, staged, started_ms)), staged
 
 
@@ -100,7 +101,7 @@ def _merge_and_publish(cut: _SliceRound) -> AppliedSlice:
     with suppress(CommitRefused, RetryLater, GiveUp):  # without it, or its table, the slice is applied once more
         ports.history.mark_applied(one.intermediate, one.number)
     log.info("applied: %s snapshot=%s", one.where, head.snapshot_id)
-    return _build_result(one, head, cut.staged, cut.started_ms, "published")
+    return _build_result(one, head, cut.staged, cut.started_ms, PublishOutcome.PUBLISHED)
 
 
 def _check_same_table(cut: _SliceRound, state: TableState | None) -> None:
@@ -113,7 +114,7 @@ def _check_same_table(cut: _SliceRound, state: TableState | None) -> None:
 
 
 def _build_result(
-    one: Slice, head: Head | None, staged: StagedBatch | None, started_ms: int, outcome: str
+    one: Slice, head: Head | None, staged: StagedBatch | None, started_ms: int, outcome: PublishOutcome
 ) -> AppliedSlice:
     return AppliedSlice(
         table=one.table.name,

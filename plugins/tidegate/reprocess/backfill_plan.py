@@ -14,7 +14,7 @@ from tidegate.ports.context import Log, Ports, TableState
 from tidegate.progress.position_checks import check_log, resolve_position
 from tidegate.progress.topic_log import filter_table_log, list_ignored_topics, read_log
 from tidegate.spec.pipeline import Pipeline
-from tidegate.spec.table import Table
+from tidegate.spec.table import Table, TableMode
 from tidegate.spec.time_text import parse_timestamp_ms
 from tidegate.tables.templated_tables import refuse_template
 
@@ -155,7 +155,7 @@ def _list_parts(ports: Ports, backfill: Backfill, positions: Mapping[str, Positi
 
 def needs_later_records(table: Table) -> bool:
     """Whether later records decide what may be written; a table that is only appended to looks at its rows instead."""
-    return table.mode != "append"
+    return table.mode != TableMode.APPEND
 
 
 def _find_open_backfill(ports: Ports, request: BackfillRequest, chosen: list[Table], log: Log) -> Backfill | None:

@@ -19,7 +19,7 @@ from tidegate.ports.context import Head, Ports, TableState
 from tidegate.reprocess.backfill_plan import require_position
 from tidegate.reprocess.replay_stage import REPLAY_ID, LetterGroup, Replay, complete_staging, group_letters
 from tidegate.spec.source import Errors
-from tidegate.spec.table import Table
+from tidegate.spec.table import Table, TableMode
 from tidegate.tables.columns import list_destination_columns, resolve_columns
 from tidegate.tables.compatibility import check_key
 from tidegate.tables.templated_tables import refuse_template
@@ -84,7 +84,7 @@ def _replay_table(work: Replay) -> ReplayResult | None:
     ports.tables.claim(work.intermediate, describe_intermediate(ports.pipeline, table))
     ports.staging.drop(work.intermediate)  # of a replay that was killed before its publish
     groups = group_letters(work, require_position(ports, table, state))
-    possible = [group for group in groups if table.mode == "append" or not group.is_old]
+    possible = [group for group in groups if table.mode == TableMode.APPEND or not group.is_old]
     results = [_replay_group(work, group) for group in possible]
     rest = sum(group.count for group in groups if group not in possible)
     if not groups:
@@ -101,7 +101,7 @@ def _replay_group(work: Replay, letters: LetterGroup) -> ReplayResult:
 
 
 def _check_mode(work: Replay, table: Table) -> None:
-    if table.mode == "delete":
+    if table.mode == TableMode.DELETE:
         raise ConfigurationError(
             f"{work.where}: a table with deletes and without upserts keeps several rows of a key, and which of them "
             "follow a dead letter cannot be told; insert its dead letters by hand, and delete them"
@@ -135,7 +135,7 @@ def _replay_round(work: Replay, letters: LetterGroup) -> Head | None:
         guard=partial(_check_same_table, work, state),
         summary={"tidegate.pipeline": name, resource_names.BACKFILL_PROPERTY: REPLAY_ID},
         source=Source(work.intermediate, staged.batch, staged.attempt),
-        must_add=staged.counts.staged if table.mode == "append" else 0,
+        must_add=staged.counts.staged if table.mode == TableMode.APPEND else 0,
     )
     current = resolve_columns(work.table, ports.pipeline.source.metadata, state)
     head = write_on_branch(

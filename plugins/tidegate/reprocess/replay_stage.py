@@ -15,7 +15,7 @@ from tidegate.model.position import Position
 from tidegate.model.table_state import WaitingLetter
 from tidegate.ports.context import Ports, Staging
 from tidegate.progress.topic_log import read_log
-from tidegate.spec.table import Table
+from tidegate.spec.table import Table, TableMode
 from tidegate.staging.stage_outcome import read_outcome
 from tidegate.steps.stage import build_stage_table
 
@@ -118,7 +118,7 @@ def _find_missing_pieces(
     """Batch 1 are the dead letters; those after it are the keys of the log from the first of them to the position."""
     there = {batch.batch: batch.ranges for batch in staging.batches} if staging else {}
     pieces = [] if staging else [(1, letters)]
-    if work.table.mode == "append":
+    if work.table.mode == TableMode.APPEND:
         return pieces
     after = {topic: {p: start + 1 for p, (start, _) in parts.items()} for topic, parts in letters.by_topic.items()}
     reach = find_reach([ranges for number, ranges in there.items() if number > 1], after)

@@ -7,6 +7,7 @@ Identifier fields (Flink's PRIMARY KEY) stay required, as Iceberg wants them: a 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from tidegate.errors import IncompatibleSchema
 from tidegate.schema.column import Column
@@ -26,20 +27,30 @@ class EvolutionRules:
     relax: bool = True
 
 
+class ChangeKind(StrEnum):
+    """What becomes of a column: it is new, its type gets wider, or it need not be there any more."""
+
+    ADD = "add"
+    WIDEN = "widen"
+    RELAX = "relax"
+
+
 @dataclass(frozen=True)
 class SchemaChange:
-    """One change at `path`, by the table's own names; `kind` is add, widen or relax, `type` Spark's text."""
+    """One change at `path`, by the table's own names; `type` and `before` are Spark's text."""
 
-    kind: str
+    kind: ChangeKind
     path: Path
     type: str
     before: str = ""
 
     def __str__(self) -> str:
         name = ".".join(self.path)
-        if self.kind == "add":
+        if self.kind is ChangeKind.ADD:
             return f"added {name} {self.type}"
-        return f"widened {name} from {self.before} to {self.type}" if self.kind == "widen" else f"relaxed {name}"
+        return (
+            f"widened {name} from {self.before} to {self.type}" if self.kind is ChangeKind.WIDEN else f"relaxed {name}"
+        )
 
 
 @dataclass(frozen=True)
@@ -103,12 +114,12 @@ def _compare_structs(compared: _Compared, path: Path, current: Struct, expected:
         yield from _compare_types(compared, here, types[own], data_type)
         is_relaxed = own in current.required and name not in expected.required and own not in current.identifying
         if is_relaxed and compared.rules.relax:
-            yield SchemaChange("relax", here, format_type(types[own]))
+            yield SchemaChange(ChangeKind.RELAX, here, format_type(types[own]))
     missing = current.required - {current.named(name) for name, _ in expected.fields} if path else frozenset()
     for own in sorted(missing):
         if own in current.identifying or not compared.rules.relax:
             raise _check_unfilled(compared, (*path, own), current, "make it optional, or allow evolve.relax")
-        yield SchemaChange("relax", (*path, own), format_type(types[own]))
+        yield SchemaChange(ChangeKind.RELAX, (*path, own), format_type(types[own]))
 
 
 def _compare_types(compared: _Compared, path: Path, current: DataType, expected: DataType) -> Iterable[SchemaChange]:
@@ -118,22 +129,22 @@ def _compare_types(compared: _Compared, path: Path, current: DataType, expected:
         case Array(), Array():
             yield from _compare_types(compared, (*path, ELEMENT), current.element, expected.element)
             if current.required and compared.rules.relax:
-                yield SchemaChange("relax", (*path, ELEMENT), format_type(current.element))
+                yield SchemaChange(ChangeKind.RELAX, (*path, ELEMENT), format_type(current.element))
         case Map(), Map() if _is_wider(current.key, expected.key) or _is_same_type(current.key, expected.key):
             yield from _compare_types(compared, (*path, VALUE), current.value, expected.value)
             if current.required and compared.rules.relax:
-                yield SchemaChange("relax", (*path, VALUE), format_type(current.value))
+                yield SchemaChange(ChangeKind.RELAX, (*path, VALUE), format_type(current.value))
         case Primitive(), Primitive() if _is_wider(current, expected):
             return
         case Primitive(), Primitive() if _is_wider(expected, current) and compared.rules.widen:
-            yield SchemaChange("widen", path, format_type(expected), format_type(current))
+            yield SchemaChange(ChangeKind.WIDEN, path, format_type(expected), format_type(current))
         case _:
             raise _refuse_change(compared, path, current, expected)
 
 
 def _check_added(compared: _Compared, path: Path, data_type: DataType) -> SchemaChange:
     if compared.rules.add:
-        return SchemaChange("add", path, format_type(data_type))
+        return SchemaChange(ChangeKind.ADD, path, format_type(data_type))
     why = f"the table has no such column and evolve.add_columns=false: type={format_type(data_type)}"
     raise compared.incompatible(path, why, "add the column by hand, or allow it")
 

@@ -4,11 +4,27 @@ Checked by `config/pipeline_file.py`: every value is good. Durations are whole s
 """
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from tidegate.spec.runtime import Maintenance, SparkTarget
 from tidegate.spec.source import Source
 from tidegate.spec.table import Table
+
+
+class RollbackPolicy(StrEnum):
+    """What a flush does with a table that was rolled back: stop, read the lost records again, or go on as it is."""
+
+    FAIL = "fail"
+    REWIND = "rewind"
+    KEEP = "keep"
+
+
+class RiskPolicy(StrEnum):
+    """What a flush does where the log may have changed what a table should hold: stop, or go on."""
+
+    FAIL = "fail"
+    ACCEPT = "accept"
 
 
 @dataclass(frozen=True)
@@ -76,9 +92,9 @@ class Pipeline:
     merge: Merge = Merge()
     heartbeat: Heartbeat = Heartbeat()
     maintenance: Maintenance = field(default_factory=Maintenance)
-    on_rollback: str = "fail"
-    on_partition_growth: str = "fail"
-    on_incomplete_start: str = "fail"
+    on_rollback: RollbackPolicy = RollbackPolicy.FAIL
+    on_partition_growth: RiskPolicy = RiskPolicy.FAIL
+    on_incomplete_start: RiskPolicy = RiskPolicy.FAIL
     spark: SparkTarget = field(default_factory=SparkTarget)
     template: Table | None = None
     freshness_target_seconds: int | None = None

@@ -1,15 +1,26 @@
 """Where records come from: topics, start, isolation, and what happens to bad records."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from tidegate.spec.formats import KeyFormat, ValueFormat
 
 
+class StartKind(StrEnum):
+    """Where a table without a position begins."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    GROUP = "group"
+    TIMESTAMP = "timestamp"
+    OFFSETS = "offsets"
+
+
 @dataclass(frozen=True)
 class Start:
-    """Where a table without a position begins: `kind` is earliest, latest, group, timestamp or offsets."""
+    """Where a table without a position begins, with the time or the offsets that `kind` needs."""
 
-    kind: str = "earliest"
+    kind: StartKind = StartKind.EARLIEST
     timestamp_ms: int | None = None
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)
 

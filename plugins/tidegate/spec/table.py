@@ -1,13 +1,31 @@
 """One destination table of a pipeline: its columns, its key, its mode and its routing."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from tidegate.schema.data_types import Struct
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.projection import Select
+from tidegate.spec.runtime import UseWhen
 from tidegate.spec.scd2 import History
 from tidegate.spec.source import Errors
 from tidegate.spec.table_template import TableTemplate
+
+
+class TableMode(StrEnum):
+    """What records do to a table; also how its merge statements are called."""
+
+    UPSERT_DELETE = "upsert_delete"
+    UPSERT = "upsert"
+    DELETE = "delete"
+    APPEND = "append"
+
+
+class DeleteMode(StrEnum):
+    """What a delete does: it removes the row, or sets its flag."""
+
+    HARD = "hard"
+    SOFT = "soft"
 
 
 @dataclass(frozen=True)
@@ -50,7 +68,7 @@ class Table:
     when_false: str = "ignore"  # or delete
     route: Route | None = None
     delete_when: str | None = None
-    deletes: str = "hard"
+    deletes: DeleteMode = DeleteMode.HARD
     partial_updates: bool = False
     sequence_groups: tuple[tuple[str, tuple[str, ...]], ...] = ()  # a sequence column, and the columns that follow it
     sequence_by: tuple[str, ...] = ()
@@ -63,7 +81,7 @@ class Table:
     namespaces: tuple[str, ...] = ()
     max_tables: int = 1000
     naming: TableTemplate | None = None
-    last_per_key: str = "auto"
+    last_per_key: UseWhen = UseWhen.AUTO
     deleted_column: str = "_deleted"
     errors: Errors = field(default_factory=Errors)
     target_schema: Struct | None = None
@@ -88,10 +106,11 @@ class Table:
         return self.naming is not None and self.naming.name is None
 
     @property
-    def mode(self) -> str:
-        """upsert_delete, upsert, delete or append: the name of the merge statement."""
-        names = {(True, True): "upsert_delete", (True, False): "upsert", (False, True): "delete"}
-        return names.get((self.upsert, self.delete), "append")
+    def mode(self) -> TableMode:
+        """What its records do, by `upsert` and `delete`."""
+        if self.upsert:
+            return TableMode.UPSERT_DELETE if self.delete else TableMode.UPSERT
+        return TableMode.DELETE if self.delete else TableMode.APPEND
 
     @property
     def remembers_deletes(self) -> bool:

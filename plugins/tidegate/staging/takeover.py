@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.model import resource_names
-from tidegate.model.batch import Counts, SignedAttempt
+from tidegate.model.batch import Counts
 from tidegate.model.offsets import Offsets, Ranges, get_offset
+from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.context import Ports
 from tidegate.spec.table import Table
 

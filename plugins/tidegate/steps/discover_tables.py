@@ -12,7 +12,7 @@ from tidegate.merge.compare_and_swap import Swap, publish, retry_commits, write_
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.ownership import describe_name_registry
-from tidegate.model.position import Position
+from tidegate.model.position import Position, WatermarkSide
 from tidegate.ports.context import Ports, TableState
 from tidegate.progress.position_checks import check_not_overtaken
 from tidegate.schema.column import Column
@@ -131,7 +131,7 @@ def _commit_registry_advance(ports: Ports, plan: Plan, planned: PlannedBatch) ->
     ids = {topic: i for topic, i in plan.topic_ids.items() if topic in planned.ranges.by_topic}
     end = Position(
         planned.ranges.end, planned.batch, attempt, cluster_id=plan.cluster_id, topic_ids=ids,
-        outside=planned.watermark == "outside",
+        outside=planned.watermark == WatermarkSide.OUTSIDE,
     )  # fmt: skip
 
     def guard(state: TableState | None) -> None:
@@ -140,7 +140,7 @@ def _commit_registry_advance(ports: Ports, plan: Plan, planned: PlannedBatch) ->
     state = ports.tables.read_state(table.name, name)
     guard(state)
     if state is not None and state.snapshot_id is None:
-        start = replace(end, offsets=planned.ranges.start, batch=0, outside=planned.watermark != "inside")
+        start = replace(end, offsets=planned.ranges.start, batch=0, outside=planned.watermark != WatermarkSide.INSIDE)
         ports.commits.seed(table.name, name, start)
         state = ports.tables.read_state(table.name, name)
     if state is None:

@@ -16,6 +16,7 @@ from tidegate.progress.risks import find_risks
 from tidegate.progress.start_offsets import resolve_first_start
 from tidegate.progress.table_progress import ObservedTable, observe_tables
 from tidegate.progress.topic_log import list_ignored_topics, list_row_topics, read_known_log
+from tidegate.spec.source import StartKind
 from tidegate.tables.templated_tables import expand_template
 
 log = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ def _find_empty_start(ports: Ports, own: Offsets) -> Offsets:
     if all(topic in own for topic in list_row_topics(ports)):
         return {}
     log = read_known_log(ports)[0]
-    if ports.pipeline.source.start.kind == "latest" and not own:
+    if ports.pipeline.source.start.kind == StartKind.LATEST and not own:
         return resolve_first_start(ports, log)
     empty = tuple(topic for topic in log.begin if topic not in own and log.begin[topic] == log.end[topic])
     committed = ports.broker.read_committed(ports.pipeline.source.group, empty) if empty else {}

@@ -12,7 +12,7 @@ from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.model import resource_names
 from tidegate.model.ownership import KIND_PROPERTY
 from tidegate.ports.context import Ports, TableFiles
-from tidegate.spec.runtime import Maintenance
+from tidegate.spec.runtime import Maintenance, UseWhen
 from tidegate.tables.templated_tables import expand_template
 
 log = logging.getLogger(__name__)
@@ -154,17 +154,17 @@ def _render_rewrites(render: Callable[..., str], settings: Maintenance, files: T
     statements: dict[str, str] = {}
     if needs_compaction(settings, files):
         statements["compact"] = render("compact", delete_files=DELETE_FILES, deleted_share=DELETED_SHARE)
-    if settings.compact != "never" and files.delete_files >= MIN_SMALL_FILES:
+    if settings.compact != UseWhen.NEVER and files.delete_files >= MIN_SMALL_FILES:
         statements["deletes"] = render("deletes")
-    if settings.compact != "never" and has_many_manifests(files):
+    if settings.compact != UseWhen.NEVER and has_many_manifests(files):
         statements["manifests"] = render("manifests")
     return statements
 
 
 def needs_compaction(settings: Maintenance, files: TableFiles) -> bool:
     """Whether data files are rewritten: as configured, or where enough small files or deletes are measured."""
-    if settings.compact != "auto":
-        return settings.compact == "always"
+    if settings.compact != UseWhen.AUTO:
+        return settings.compact == UseWhen.ALWAYS
     return is_worn(files) or files.delete_files >= DELETE_FILES
 
 

@@ -15,9 +15,10 @@ from tidegate.merge.statements import build_merge_input, render_merge_statements
 from tidegate.model import resource_names
 from tidegate.model.batch import PublishedBatch, StagedBatch
 from tidegate.model.merge_input import MergeInput
-from tidegate.model.offsets import merge_offsets
+from tidegate.model.offsets import find_highest
 from tidegate.model.ownership import describe_memory
-from tidegate.model.position import Position
+from tidegate.model.position import Position, WatermarkSide
+from tidegate.model.publish_cost import PublishOutcome
 from tidegate.model.table_state import Source
 from tidegate.ports.context import Head, Ports, TableState
 from tidegate.progress.batch_queue import publishes_without_rows
@@ -68,7 +69,7 @@ def _run_round(work: _MergeContext) -> PublishedBatch:
     if done is not None:
         return done
     if not work.staged.counts.to_write and not publishes_without_rows(work.ports, work.table, state, work.staged):
-        return _build_result(work, None, None, "no rows")
+        return _build_result(work, None, None, PublishOutcome.NO_ROWS)
     try:
         return _cut_merge_publish(work, state)
     except RetryLater:
@@ -111,7 +112,7 @@ def _prepare_table(work: _MergeContext) -> TableState:
     if state.snapshot_id is None:
         start = replace(_compute_end_position(work, None), offsets=work.staged.ranges.start, staged_attempt="")
         start = replace(start, batch=state.highest_batch, timestamps={})
-        ports.commits.seed(table.name, name, replace(start, outside=work.staged.watermark != "inside"))
+        ports.commits.seed(table.name, name, replace(start, outside=work.staged.watermark != WatermarkSide.INSIDE))
         state = _read_state(work) or state
     return state
 
@@ -206,7 +207,7 @@ def _find_published(work: _MergeContext, state: TableState) -> PublishedBatch | 
     position = resolve_position(pipeline, work.table, state)
     if position is not None and position.offsets == staged.ranges.end and position.staged_attempt == staged.attempt:
         head = work.ports.commits.read_head(work.table.name, resource_names.name_tag(pipeline.name))
-        return _build_result(work, head, position, "already published")
+        return _build_result(work, head, position, PublishOutcome.ALREADY_PUBLISHED)
     check_not_overtaken(pipeline, work.table, state, staged.batch, staged.ranges)
     return None
 
@@ -244,7 +245,7 @@ def _cut_merge_publish(work: _MergeContext, state: TableState) -> PublishedBatch
     log.info("%s: %s snapshot=%s rows=%s", way.written_as, work.where, head.snapshot_id, work.staged.counts.staged)
     head = publish(swap, head)
     log.info("published: %s position=%s", work.where, position.offsets)
-    return _build_result(work, head, position, "published")
+    return _build_result(work, head, position, PublishOutcome.PUBLISHED)
 
 
 def _choose_write_plan(
@@ -269,23 +270,16 @@ def _compute_end_position(work: _MergeContext, before: Position | None) -> Posit
         offsets=staged.ranges.end,
         batch=staged.batch,
         staged_attempt=staged.attempt,
-        timestamps=_find_latest_timestamps(before, staged),
+        timestamps=find_highest(before.timestamps if before else {}, staged.timestamps),
         cluster_id=staged.cluster_id,
         topic_ids=staged.topic_ids,
-        outside=staged.watermark == "outside",
+        outside=staged.watermark == WatermarkSide.OUTSIDE,
     )
 
 
-def _find_latest_timestamps(before: Position | None, staged: StagedBatch) -> dict[str, dict[int, int]]:
-    timestamps = before.timestamps if before else {}
-    newer = {
-        topic: {p: max(ms, timestamps.get(topic, {}).get(p, ms)) for p, ms in parts.items()}
-        for topic, parts in staged.timestamps.items()
-    }
-    return merge_offsets(timestamps, newer)
-
-
-def _build_result(work: _MergeContext, head: Head | None, position: Position | None, outcome: str) -> PublishedBatch:
+def _build_result(
+    work: _MergeContext, head: Head | None, position: Position | None, outcome: PublishOutcome
+) -> PublishedBatch:
     return PublishedBatch(
         table=work.table.name,
         batch=work.staged.batch,

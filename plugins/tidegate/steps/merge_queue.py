@@ -8,6 +8,7 @@ from typing import Any
 
 from tidegate.errors import PublishedElsewhere, TidegateError
 from tidegate.model.batch import PublishedBatch, StagedBatch
+from tidegate.model.publish_cost import PublishOutcome
 from tidegate.ports.context import Ports
 from tidegate.progress.batch_queue import combine, count_mergeable, describe_full_queue, merge_groups
 from tidegate.progress.position_checks import resolve_position
@@ -98,7 +99,7 @@ def merge_queue(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeChe
 def _claim_deferred(published: PublishedBatch, awaited: DeferredJob | None) -> PublishedBatch:
     if awaited is None or published.job != awaited.job:
         return published
-    return replace(published, outcome="published", seconds=round(published.seconds + awaited.seconds, 2))
+    return replace(published, outcome=PublishOutcome.PUBLISHED, seconds=round(published.seconds + awaited.seconds, 2))
 
 
 def _find_remaining(ports: Ports, queue: Sequence[StagedBatch], awaited: DeferredJob | None) -> Sequence[StagedBatch]:

@@ -9,6 +9,7 @@ from tidegate.errors import GiveUp, NothingToDo, TidegateError
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.offsets import Offsets, Ranges, cap_ranges, find_lowest, get_offset, iterate_offsets, merge_offsets
+from tidegate.model.position import WatermarkSide
 from tidegate.planning.batch_size import BatchSizer
 from tidegate.planning.blocked_tables import Delay, to_refusals
 from tidegate.planning.key_deduplication import (
@@ -29,6 +30,7 @@ from tidegate.progress.position_checks import check_truncates_are_ordered
 from tidegate.progress.start_offsets import resolve_batch_start
 from tidegate.progress.table_progress import TableWithLog, attach_log, observe_tables
 from tidegate.progress.topic_log import read_known_log
+from tidegate.spec.runtime import UseWhen
 from tidegate.staging.takeover import find_left_behind
 from tidegate.tables.templated_tables import expand_template
 
@@ -174,14 +176,14 @@ def _plan_new_batch(
         ports.schemas.describe_table(table)  # a schema that is missing must not stop the read that tables share
     follows = one.queue[-1].attempt if one.queue else ""
     may_leave_out = can_keep_last_per_key(ports.pipeline, table)
-    share = new.superseded_share(ports, ranges) if may_leave_out and table.last_per_key == "auto" else None
+    share = new.superseded_share(ports, ranges) if may_leave_out and table.last_per_key == UseWhen.AUTO else None
     return PlannedBatch(
         table.name, number or new.number(), ranges, follows=follows, watermark=_classify_watermark(one, others, ranges),
         last_per_key=may_leave_out and is_deduplication_worth_it(share), superseded_share=share,
     )  # fmt: skip
 
 
-def _classify_watermark(one: TableWithLog, others: Sequence[TableWithLog], ranges: Ranges) -> str:
+def _classify_watermark(one: TableWithLog, others: Sequence[TableWithLog], ranges: Ranges) -> WatermarkSide:
     """How the table stands to the others with this batch; once inside it stays there, however far it falls behind.
 
     A table without a position while others have one came later: it is outside, until a batch of its own ends where the
@@ -190,9 +192,10 @@ def _classify_watermark(one: TableWithLog, others: Sequence[TableWithLog], range
     inside = [other.end.offsets for other in others if other.position and other.end and not other.end.outside]
     came_later = one.end.outside if one.end else bool(inside)
     if not came_later:
-        return "inside"
+        return WatermarkSide.INSIDE
     reached = ranges.end
     offset_pairs = [
         (get_offset(reached, topic, p), offset) for topic, p, offset in iterate_offsets(find_lowest(*inside))
     ]
-    return "joins" if all(mine is None or mine >= offset for mine, offset in offset_pairs) else "outside"
+    reaches = all(mine is None or mine >= offset for mine, offset in offset_pairs)
+    return WatermarkSide.JOINS if reaches else WatermarkSide.OUTSIDE

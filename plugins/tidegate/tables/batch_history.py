@@ -7,7 +7,7 @@ from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice
 from tidegate.model.batch import RECORD_COUNTS, PublishedBatch, StagedBatch
 from tidegate.model.offsets import Ranges
-from tidegate.model.publish_cost import COST_COUNTS, NOTHING_PUBLISHED
+from tidegate.model.publish_cost import COST_COUNTS, NOTHING_PUBLISHED, PublishOutcome
 from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Ports
 
@@ -27,14 +27,14 @@ def record_batch(ports: Ports, staged: StagedBatch, published: PublishedBatch) -
     Nothing is written for a result that says that another attempt has published: so a retried merge appends no second
     row, and a crash right behind the publish leaves the row out.
     """
-    if published.outcome == "published":
+    if published.outcome == PublishOutcome.PUBLISHED:
         row = _build_row(ports, staged, published, staged.batch)
         _append_row(ports, {**row, "valid_through_ms": published.valid_through_ms})
 
 
 def record_slice(ports: Ports, staged: StagedBatch, applied: AppliedSlice) -> None:
     """Append one slice of a backfill, under the number of the batch that the table stood at."""
-    if applied.outcome == "published":
+    if applied.outcome == PublishOutcome.PUBLISHED:
         state = ports.tables.read_state(applied.table, ports.pipeline.name)
         row = _build_row(ports, staged, applied, state.highest_batch if state else 0)
         _append_row(ports, {**row, "backfill": f"{applied.backfill} {applied.slice}/{applied.slices}"})

@@ -20,7 +20,7 @@ from tidegate.spec.projection import (
     resolve_projection,
 )
 from tidegate.spec.record_metadata import METADATA_TYPES
-from tidegate.spec.table import Table
+from tidegate.spec.table import DeleteMode, Table
 from tidegate.sql.spark import quote
 from tidegate.tables.partial_updates import find_retracting_answers
 
@@ -36,7 +36,7 @@ def resolve_columns(table: Table, metadata: dict[str, str], state: TableState | 
         return table
     if table.value.columns is not None or table.select is not None:
         return replace(table, target_schema=state.struct)
-    ours = {*metadata, table.key.into, *([table.deleted_column] if table.deletes == "soft" else [])}
+    ours = {*metadata, table.key.into, *([table.deleted_column] if table.deletes == DeleteMode.SOFT else [])}
     ours |= set(table.history.columns) if table.history else set()
     own = {c.name: c for c in state.columns}
     # a column that was renamed may come under its old names too
@@ -164,8 +164,8 @@ def list_metadata_columns(metadata: dict[str, str]) -> tuple[Column, ...]:
 def compute_shape(table: Table, metadata: dict[str, str]) -> str:
     """A short name for what a table's staged rows look like: the same for the same columns, formats and conditions."""
     parts = (list_key_columns(table), list_value_columns(table), metadata, table.key.format, table.value.format)
-    conditions = (table.value.time_rules, table.mode, table.when, table.route, table.delete_when)
-    updates = (table.deletes, table.partial_updates, list_unavailable_columns(table))
+    conditions = (table.value.time_rules, str(table.mode), table.when, table.route, table.delete_when)
+    updates = (str(table.deletes), table.partial_updates, list_unavailable_columns(table))
     template = (table.naming.template,) if table.naming else ()
     text = repr((*parts, table.key.options, table.value.options, *conditions, *updates, *table.sequence_by, *template))
     text += repr([(c.name, c.sql, c.type) for c in _list_selected_columns(table, metadata)]) if table.select else ""
@@ -185,7 +185,7 @@ def list_destination_columns(table: Table, metadata: dict[str, str]) -> tuple[Co
     does not tell cases apart.
     """
     data = list_record_columns(table, metadata) if table.select is None else list_staged_columns(table, metadata)
-    flag = (Column(table.deleted_column, "BOOLEAN"),) if table.deletes == "soft" else ()
+    flag = (Column(table.deleted_column, "BOOLEAN"),) if table.deletes == DeleteMode.SOFT else ()
     columns = (*data, *flag, *list_version_columns(table, metadata))
     _check_names(table, columns)
     return columns

@@ -8,9 +8,9 @@ from tidegate.model.offsets import Ranges
 from tidegate.ports.context import TableState
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Struct, format_type
-from tidegate.schema.evolution import EvolutionRules, find_changes, replace_maps, to_struct
+from tidegate.schema.evolution import ChangeKind, EvolutionRules, find_changes, replace_maps, to_struct
 from tidegate.spec.pipeline import Pipeline
-from tidegate.spec.table import Table
+from tidegate.spec.table import Table, TableMode
 from tidegate.tables.columns import list_destination_columns, list_key_columns
 
 KEY_PROPERTY = "key"
@@ -66,7 +66,7 @@ def check_key(pipeline: Pipeline, table: Table, state: TableState) -> None:
                 "it so in the pipeline file and in the records"
             )
     mark = state.marks.get(resource_names.name_pipeline_property(pipeline.name, KEY_PROPERTY))
-    if mark is None or table.mode == "append":
+    if mark is None or table.mode == TableMode.APPEND:
         return
     before, now = [Column(*column) for column in json.loads(mark)], _list_declared_key(table)
     previous_columns = {column.name.casefold(): column for column in before}
@@ -113,7 +113,7 @@ def _check_column(pipeline: Pipeline, table: Table, old: Column, new: Column) ->
         )
     except IncompatibleSchema:
         raise _describe_key_change(pipeline, table, what) from None
-    if any(change.kind == "add" for change in changes):
+    if any(change.kind is ChangeKind.ADD for change in changes):
         raise _describe_key_change(pipeline, table, what)
 
 

@@ -26,6 +26,7 @@ from tidegate.ports.engine import Engine
 from tidegate.settings import find_repository_root
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.runtime import SparkMode
 from tidegate.wiring.entry_points import build_hook
 
 
@@ -116,7 +117,7 @@ def _select_catalogs(include: Path, pipeline: Pipeline) -> list[Catalog]:
 
 
 def _build_engine(pipeline: Pipeline, resolve: Resolve, conf: dict[str, str]) -> Engine:
-    if pipeline.spark.mode == "connect":
+    if pipeline.spark.mode == SparkMode.CONNECT:
         return ConnectEngine(
             resolve_spark_remote(pipeline.spark, resolve), conf, describe_spark_place(pipeline.spark, resolve)
         )

@@ -23,6 +23,7 @@ from tidegate.ports.engine import Engine
 from tidegate.ports.publication_ports import PublicationPorts, Snapshots
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.publication import Publication
+from tidegate.spec.runtime import SparkMode
 from tidegate.wiring.pipeline import find_file, list_local_jars, resolve_spark_master
 
 
@@ -74,6 +75,6 @@ def _select_catalog(include: Path, publication: Publication) -> Catalog:
 
 def _build_engine(publication: Publication, resolve: Resolve, conf: dict[str, str]) -> Engine:
     spark = publication.spark
-    if spark.mode == "connect":
+    if spark.mode == SparkMode.CONNECT:
         return ConnectEngine(resolve_spark_remote(spark, resolve), conf, describe_spark_place(spark, resolve))
     return SubmitEngine(spark.master or resolve_spark_master(spark.connection, resolve), list_local_jars(), conf)

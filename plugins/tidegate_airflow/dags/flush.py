@@ -7,6 +7,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, TaskGroup, TriggerRule, task
 from airflow.sdk.definitions.param import ParamsDict
 from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.runtime import SparkMode
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import build_asset_alias, build_backlog_alias, build_backlog_asset
@@ -161,7 +162,7 @@ def _build_compact_task(pipeline: Pipeline, cleaned: Any) -> None:
 
 def is_submitted(pipeline: Pipeline) -> bool:
     """Whether a Spark connection is submitted to; a pipeline's own `spark.master` is run as a plain process."""
-    return pipeline.spark.mode == "submit" and pipeline.spark.master is None
+    return pipeline.spark.mode == SparkMode.SUBMIT and pipeline.spark.master is None
 
 
 def _format_doc_md(pipeline: Pipeline) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, AssetAny, Param, get_current_context, task
 from tidegate.spec.publication import Publication
+from tidegate.spec.runtime import SparkMode
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
@@ -74,7 +75,7 @@ def _build_publish_task(publication: Publication) -> None:
         "execution_timeout": LONG_TIMEOUT,
         "pool": f"tidegate_{publication.catalog}",
     }
-    if publication.spark.mode == "submit" and publication.spark.master is None:
+    if publication.spark.mode == SparkMode.SUBMIT and publication.spark.master is None:
         from tidegate_airflow.operators.spark_submit import SubmitOperator
 
         words = {name: f"{{{{ params['{name}'] or '' }}}}" for name in ("from", "to")}

@@ -12,7 +12,7 @@ from golden_files import compare_with_golden
 from tidegate.adapters.bigquery.publish_script import POSITION_MOVED, render_transaction
 from tidegate.adapters.sql_templates import SQL_FOLDER, SqlFiles
 from tidegate.errors import GiveUp
-from tidegate.model.ownership import Ownership
+from tidegate.model.ownership import Ownership, TableKind
 from tidegate.schema.column import Column
 from tidegate.spec.table import Create
 from tidegate.sql.googlesql import quote, render_constant, render_literal
@@ -76,9 +76,12 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "assert_versions-plain": ("assert_versions", {**POSITIONED, "versions": 17}),
     "create_names-plain": (
         "create_names",
-        {"table": "lake.shop.tidegate_shop_names", "own": Ownership("names", "shop")},
+        {"table": "lake.shop.tidegate_shop_names", "own": Ownership(TableKind.NAMES, "shop")},
     ),
-    "create_positions-plain": ("create_positions", {**POSITIONS, "own": Ownership("positions", "", "shop.orders")}),
+    "create_positions-plain": (
+        "create_positions",
+        {**POSITIONS, "own": Ownership(TableKind.POSITIONS, "", "shop.orders")},
+    ),
     "seed_position-plain": ("seed_position", POSITIONS),
 }
 

@@ -10,7 +10,7 @@ import jinja2
 import pytest
 from golden_files import compare_with_golden
 from tidegate.adapters.sql_templates import SQL_FOLDER, SqlFiles
-from tidegate.model.ownership import Ownership
+from tidegate.model.ownership import Ownership, TableKind
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import parse_type
 from tidegate.sql.pruning import Bound
@@ -145,10 +145,10 @@ STAGED: dict[str, Any] = {
     "sequence": (),
     "dead_letters": False,
     "properties": {},
-    "own": Ownership("intermediate", "shop", "shop.orders"),
+    "own": Ownership(TableKind.INTERMEDIATE, "shop", "shop.orders"),
 }
-DELETES_OWN = Ownership("deletes", "", "shop.it's")
-LETTERS_OWN = Ownership("dead_letters", "shop")
+DELETES_OWN = Ownership(TableKind.DELETES, "", "shop.it's")
+LETTERS_OWN = Ownership(TableKind.DEAD_LETTERS, "shop")
 TABLE: dict[str, Any] = {"table": "lake.shop.orders", "columns": COLUMNS, "partition_by": (), "properties": {}}
 TABLE["pipeline"] = "it's a shop"
 

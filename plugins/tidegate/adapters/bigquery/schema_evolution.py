@@ -11,7 +11,7 @@ from tidegate.adapters.bigquery.type_mapping import (
 )
 from tidegate.errors import IncompatibleSchema
 from tidegate.schema.column import Column
-from tidegate.schema.evolution import EvolutionRules, SchemaChange, find_changes
+from tidegate.schema.evolution import ChangeKind, EvolutionRules, SchemaChange, find_changes
 from tidegate.sql.googlesql import quote, quote_name
 
 Field = dict[str, Any]
@@ -27,10 +27,10 @@ def evolve(warehouse: Warehouse, name: str, columns: tuple[Column, ...], rules: 
         return []
     fields = [field.to_api_repr() for field in table.schema]
     changes = find_changes(name, read_table_struct(fields), to_stored_columns(columns), rules)
-    widened = [change for change in changes if change.kind == "widen"]
+    widened = [change for change in changes if change.kind is ChangeKind.WIDEN]
     for change in widened:
         _check_widens(name, change)
-    changed = [change for change in changes if change.kind != "widen"]
+    changed = [change for change in changes if change.kind is not ChangeKind.WIDEN]
     if changed:
         for change in changed:
             _apply_change(fields, change)
@@ -56,7 +56,7 @@ def _apply_change(fields: list[Field], change: SchemaChange) -> None:
     *above, last = (step for step in change.path if step != "element")
     for step in above:
         fields = _find_field(fields, step).setdefault("fields", [])
-    if change.kind == "add":
+    if change.kind is ChangeKind.ADD:
         fields += to_bigquery_schema([Column(last, change.type)])
     else:
         _find_field(fields, last)["mode"] = "NULLABLE"

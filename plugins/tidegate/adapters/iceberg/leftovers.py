@@ -19,11 +19,15 @@ from tidegate.model.ownership import (
     PIPELINE,
     SHAPE_PROPERTY,
     Ownership,
+    TableKind,
     check_recognised,
 )
 from tidegate.sql.spark import quote_name, render_literal
 
-KINDS_BY_SUFFIX = {"_batches": ("batches", BATCH_COLUMNS), "_dead_letters": ("dead_letters", DEAD_LETTER_COLUMNS)}
+KINDS_BY_SUFFIX = {
+    "_batches": (TableKind.BATCHES, BATCH_COLUMNS),
+    "_dead_letters": (TableKind.DEAD_LETTERS, DEAD_LETTER_COLUMNS),
+}
 
 
 def find_leftovers(
@@ -37,7 +41,7 @@ def find_leftovers(
     """
     tables = dict(_load_tables(catalogs, catalog, failures))
     owners = {name: owner for name, table in tables.items() if (owner := _find_owner(name, table)) is not None}
-    pipelines = {own.pipeline for own in owners.values() if own.kind == "batches"}
+    pipelines = {own.pipeline for own in owners.values() if own.kind is TableKind.BATCHES}
     for name, table in tables.items():
         if (
             name not in owners
@@ -45,7 +49,7 @@ def find_leftovers(
             and SHAPE_PROPERTY in table.metadata.properties
         ):
             owners[name] = Ownership(
-                "intermediate", _find_pipeline_in_name(name, tables, {*pipelines, *configured_pipelines})
+                TableKind.INTERMEDIATE, _find_pipeline_in_name(name, tables, {*pipelines, *configured_pipelines})
             )
     orphaned_pipelines = pipelines - set(configured_pipelines)
     return [_list_pipeline_commands(pipeline, tables, owners) for pipeline in sorted(orphaned_pipelines)]
@@ -79,15 +83,16 @@ def _keep_apart(catalogs: Catalogs, table: str, failures: list[TidegateError]) -
 def _find_owner(name: str, table: Table) -> Ownership | None:
     """Whose table it is; None for one that no pipeline made, or that several share."""
     properties = table.metadata.properties
-    if properties.get(KIND_PROPERTY):
-        return Ownership(properties[KIND_PROPERTY], properties.get(PIPELINE, ""))
+    if mark := properties.get(KIND_PROPERTY):
+        is_known = mark in set(TableKind)  # a later version may have made more kinds
+        return Ownership(TableKind(mark), properties.get(PIPELINE, "")) if is_known else None
     if SHAPE_PROPERTY in properties:  # version 0.1: what was staged there tells by whom
         staged_by = {pipeline for s in table.metadata.snapshots if (pipeline := read_summary(s).get(PIPELINE))}
-        return Ownership("intermediate", staged_by.pop()) if len(staged_by) == 1 else None
+        return Ownership(TableKind.INTERMEDIATE, staged_by.pop()) if len(staged_by) == 1 else None
     bare = name.rpartition(".")[2]
     for end, (kind, needs) in KINDS_BY_SUFFIX.items():
         if bare.startswith("tidegate_") and bare.endswith(end):
-            own = Ownership(kind, bare[len("tidegate_") : -len(end)], "", needs, is_exact=kind != "batches")
+            own = Ownership(kind, bare[len("tidegate_") : -len(end)], "", needs, is_exact=kind is not TableKind.BATCHES)
             return own if _is_recognised(name, own, table) else None
     return None
 

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from fakes import BAD, World, a_pipeline, a_table
 from tidegate.model import resource_names
-from tidegate.monitoring import health
 from tidegate.monitoring.details import read_batch_history
-from tidegate.monitoring.health import CURRENT, STUCK, Schedule, describe_state
+from tidegate.monitoring.health import Health, Schedule, describe_state
 from tidegate.monitoring.overview import build_overview, find_unpublished, read_recent
 from tidegate.ports.context import Ports
 from tidegate.progress.pipeline_progress import compare_with_log, read_pipeline_progress
@@ -114,7 +113,7 @@ def test_history_tells_when_each_partition_last_moved(world: World) -> None:
 def test_pipeline_without_lag_is_current(world: World) -> None:
     ports = world.ports(a_pipeline(*TWO))
     flush(ports)
-    assert told(seen(ports)) == (health.CURRENT, "nothing waits")
+    assert told(seen(ports)) == (Health.CURRENT, "nothing waits")
 
 
 def test_rolled_back_table_is_stuck_and_the_reason_is_the_way_out(world: World) -> None:
@@ -123,29 +122,29 @@ def test_rolled_back_table_is_stuck_and_the_reason_is_the_way_out(world: World) 
     table = world.destination.tables["lake.shop.left"]
     world.destination.rollback("lake.shop.left", table.ancestors()[-1].id)
     state, reason = told(seen(ports), paused=True)
-    assert state == health.STUCK
+    assert state == Health.STUCK
     assert "on_rollback" in reason
 
 
 def test_full_queue_is_stuck_even_while_other_tables_move() -> None:
     table = {"table": "lake.a.b", "problem": None, "open_batches": 10, "max_pending": 10}
-    assert told({"tables": [table], "lag": 5})[0] == health.STUCK
+    assert told({"tables": [table], "lag": 5})[0] == Health.STUCK
 
 
 @pytest.mark.parametrize(
     ("changed", "schedule", "state"),
     [
-        ({"lag": 5, "lag_seconds": 30.0}, {}, health.CURRENT),
-        ({"lag": 5, "lag_seconds": 400.0}, {}, health.CATCHING_UP),
-        ({"lag": 5, "lag_seconds": 1.0, "open_batches": 3}, {}, health.CATCHING_UP),
-        ({"lag": 5, "lag_seconds": 2000.0}, {}, health.STUCK),
-        ({"lag": 5, "lag_seconds": 2000.0}, {"running": True}, health.CATCHING_UP),
-        ({"lag": 5, "lag_seconds": 2000.0, "published_ms": 1_999_000}, {}, health.CATCHING_UP),
-        ({"lag": 5, "lag_seconds": None}, {}, health.CURRENT),
-        ({"lag": 5, "lag_seconds": 2000.0}, {"paused": True}, health.PAUSED),
-        ({"lag": 5, "lag_seconds": 2000.0}, {"failed": "run 7"}, health.FAILING),
-        ({"error": "the brokers do not answer"}, {}, health.UNKNOWN),
-        ({"error": "the brokers do not answer"}, {"failed": "run 7"}, health.FAILING),
+        ({"lag": 5, "lag_seconds": 30.0}, {}, Health.CURRENT),
+        ({"lag": 5, "lag_seconds": 400.0}, {}, Health.CATCHING_UP),
+        ({"lag": 5, "lag_seconds": 1.0, "open_batches": 3}, {}, Health.CATCHING_UP),
+        ({"lag": 5, "lag_seconds": 2000.0}, {}, Health.STUCK),
+        ({"lag": 5, "lag_seconds": 2000.0}, {"running": True}, Health.CATCHING_UP),
+        ({"lag": 5, "lag_seconds": 2000.0, "published_ms": 1_999_000}, {}, Health.CATCHING_UP),
+        ({"lag": 5, "lag_seconds": None}, {}, Health.CURRENT),
+        ({"lag": 5, "lag_seconds": 2000.0}, {"paused": True}, Health.PAUSED),
+        ({"lag": 5, "lag_seconds": 2000.0}, {"failed": "run 7"}, Health.FAILING),
+        ({"error": "the brokers do not answer"}, {}, Health.UNKNOWN),
+        ({"error": "the brokers do not answer"}, {"failed": "run 7"}, Health.FAILING),
     ],
 )
 def test_state_in_words(changed: dict[str, Any], schedule: dict[str, Any], state: str) -> None:
@@ -156,5 +155,5 @@ def test_state_in_words(changed: dict[str, Any], schedule: dict[str, Any], state
 
 def test_fewer_records_than_start_a_flush_may_wait_for_ever() -> None:
     row = {"tables": [], "lag": 9, "lag_seconds": 90_000.0, "published_ms": 0, "open_batches": 0, "starts_at": 10}
-    assert describe_state(row, Schedule(), 0, 100_000_000)[0] == CURRENT
-    assert describe_state({**row, "lag": 10}, Schedule(), 0, 100_000_000)[0] == STUCK
+    assert describe_state(row, Schedule(), 0, 100_000_000)[0] == Health.CURRENT
+    assert describe_state({**row, "lag": 10}, Schedule(), 0, 100_000_000)[0] == Health.STUCK

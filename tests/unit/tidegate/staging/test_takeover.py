@@ -10,8 +10,8 @@ from contract_words import outcome_of
 from fakes import World, a_pipeline, a_table
 from fakes.faults import _Delegating
 from tidegate.jobs.stage_job import StageJob
-from tidegate.model.batch import SignedAttempt
 from tidegate.model.offsets import Ranges
+from tidegate.model.table_state import SignedAttempt
 from tidegate.staging.takeover import compute_request_digest, run_or_take_over
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import build_stage_table

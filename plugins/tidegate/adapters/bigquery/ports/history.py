@@ -9,7 +9,7 @@ from tidegate.adapters.bigquery.stores import (
     batch_history,
 )
 from tidegate.model import resource_names
-from tidegate.model.ownership import Ownership
+from tidegate.model.ownership import Ownership, TableKind
 from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Publication
 
@@ -30,7 +30,7 @@ class BigQueryHistory(BigQueryPort):
     @translate_bigquery_errors
     def list_backfills(self, table: str, pipeline: str) -> list[str]:
         """See the port."""
-        own = Ownership("intermediate", pipeline, table.split(".", 1)[1])
+        own = Ownership(TableKind.INTERMEDIATE, pipeline, table.split(".", 1)[1])
         return bigquery_backfills.read_backfill_notes(
             self._get_warehouse(table), resource_names.get_backfill_prefix(pipeline, table), own
         )

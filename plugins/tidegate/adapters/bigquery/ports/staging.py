@@ -8,7 +8,8 @@ from tidegate.adapters.bigquery.stores import (
     staging,
     staging_requests,
 )
-from tidegate.model.batch import SignedAttempt, StagedBatch
+from tidegate.model.batch import StagedBatch
+from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.context import Staging
 
 

@@ -15,7 +15,7 @@ from tidegate.adapters.bigquery.stores import (
 from tidegate.adapters.bigquery.type_mapping import read_table_struct, to_columns
 from tidegate.model import resource_names
 from tidegate.model.merge_input import MergeInput
-from tidegate.model.ownership import SHAPE_PROPERTY, Ownership
+from tidegate.model.ownership import SHAPE_PROPERTY, Ownership, TableKind
 from tidegate.model.position import Position
 from tidegate.ports.context import TableFiles, TableState
 from tidegate.schema.column import Column
@@ -87,7 +87,7 @@ class BigQueryTables(BigQueryPort):
         if loaded_table is None:
             return None
         ownership.claim(self._get_warehouse(table), loaded_table, table, own)
-        return {SHAPE_PROPERTY: staging.get_shape(loaded_table)} if own.kind == "intermediate" else {}
+        return {SHAPE_PROPERTY: staging.get_shape(loaded_table)} if own.kind is TableKind.INTERMEDIATE else {}
 
     @translate_bigquery_errors
     def list_pipelines(self, table: str) -> tuple[str, ...]:

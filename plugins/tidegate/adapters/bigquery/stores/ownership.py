@@ -5,7 +5,15 @@ from collections.abc import Collection
 from typing import Any
 
 from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.model.ownership import KIND_LABEL, Ownership, check_kind, check_recognised, is_marked
+from tidegate.model.ownership import (
+    KIND_LABEL,
+    Mark,
+    Ownership,
+    check_kind,
+    check_recognised,
+    compare_mark,
+    refuse_other_mark,
+)
 
 log = logging.getLogger(__name__)
 SHAPE_LABEL = "tidegate_shape"
@@ -13,7 +21,8 @@ SHAPE_LABEL = "tidegate_shape"
 
 def claim(warehouse: Warehouse, table: Any, name: str, own: Ownership) -> None:
     """See that the table is ours; one of version 0.1 is marked. `GiveUp` for a table of somebody else."""
-    if is_marked(name, own, own.labels, table.labels):
+    refuse_other_mark(name, own, own.labels, table.labels)
+    if compare_mark(own.labels, table.labels) is Mark.OURS:
         return
     check_recognised(name, own, [field.name for field in table.schema], table.labels.get(SHAPE_LABEL))
     table.labels = {**table.labels, **own.labels}

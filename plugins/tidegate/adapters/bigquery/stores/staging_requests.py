@@ -5,8 +5,8 @@ import json
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.stores.staging import BATCH_PATH_PATTERN, LANDED_FILE, get_folder, read_job_outcome
 from tidegate.failpoints import hit_failpoint
-from tidegate.model.batch import SignedAttempt
 from tidegate.model.offsets import Ranges
+from tidegate.model.table_state import SignedAttempt
 
 REQUEST_FILE = "request.json"
 

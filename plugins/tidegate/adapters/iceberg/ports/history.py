@@ -7,7 +7,7 @@ from tidegate.adapters.iceberg.table import commit
 from tidegate.adapters.iceberg.table import state as iceberg_state
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
 from tidegate.model import resource_names
-from tidegate.model.ownership import Ownership
+from tidegate.model.ownership import Ownership, TableKind
 from tidegate.ports.batch_history import HistoryRow
 
 
@@ -31,7 +31,7 @@ class IcebergHistory(IcebergPort):
         """See the port."""
         catalog, identifier = table.split(".", 1)
         prefix = resource_names.get_backfill_prefix(pipeline, identifier)
-        own = Ownership("intermediate", pipeline, identifier)
+        own = Ownership(TableKind.INTERMEDIATE, pipeline, identifier)
         return iceberg_staging.read_backfill_notes(self.catalogs.catalog(catalog), prefix, own)
 
     @translate_iceberg_errors

@@ -5,7 +5,8 @@ from typing import Any
 from tidegate.adapters.iceberg.ports.port import IcebergPort
 from tidegate.adapters.iceberg.stores import staging as iceberg_staging
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
-from tidegate.model.batch import SignedAttempt, StagedBatch
+from tidegate.model.batch import StagedBatch
+from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.context import Staging
 
 

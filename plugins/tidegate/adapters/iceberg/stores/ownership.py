@@ -14,10 +14,13 @@ from tidegate.model.ownership import (
     KIND_PROPERTY,
     PIPELINE,
     SHAPE_PROPERTY,
+    Mark,
     Ownership,
+    TableKind,
     check_kind,
     check_recognised,
-    is_marked,
+    compare_mark,
+    refuse_other_mark,
 )
 
 log = logging.getLogger(__name__)
@@ -26,7 +29,8 @@ log = logging.getLogger(__name__)
 def claim(table: Table, name: str, own: Ownership) -> dict[str, str]:
     """The properties of a table that is ours; one of version 0.1 is marked. `GiveUp` for a table of somebody else."""
     properties = table.metadata.properties
-    if not is_marked(name, own, own.properties, properties):
+    refuse_other_mark(name, own, own.properties, properties)
+    if compare_mark(own.properties, properties) is Mark.MISSING:
         check_recognised(name, own, table.schema().column_names, properties.get(SHAPE_PROPERTY))
         _check_staged_by(table, name, own)
         with suppress(CommitRefused):  # others write it too; the next look marks it
@@ -42,7 +46,7 @@ def claim(table: Table, name: str, own: Ownership) -> dict[str, str]:
 def _check_staged_by(table: Table, name: str, own: Ownership) -> None:
     """What is staged tells the pipeline that it was staged by."""
     pipelines = {read_summary(snapshot).get(PIPELINE, own.pipeline) for snapshot in table.metadata.snapshots}
-    if own.kind == "intermediate" and pipelines - {own.pipeline}:
+    if own.kind is TableKind.INTERMEDIATE and pipelines - {own.pipeline}:
         others = ", ".join(sorted(pipelines - {own.pipeline}))
         raise GiveUp(
             f"table={name} is needed as {own.words}, and pipeline={others} stages its rows there; nothing was changed; "

@@ -7,7 +7,7 @@ from pyiceberg.table.update.schema import UpdateSchema
 from tidegate.adapters.iceberg.table.type_mapping import read_table_struct, to_iceberg_type
 from tidegate.errors import CommitRefused
 from tidegate.schema.column import Column
-from tidegate.schema.evolution import EvolutionRules, SchemaChange, find_changes
+from tidegate.schema.evolution import ChangeKind, EvolutionRules, SchemaChange, find_changes
 
 
 def evolve(table: Table, name: str, columns: tuple[Column, ...], rules: EvolutionRules) -> list[str]:
@@ -29,9 +29,9 @@ def evolve(table: Table, name: str, columns: tuple[Column, ...], rules: Evolutio
 
 
 def _apply_change(update: UpdateSchema, change: SchemaChange) -> None:
-    if change.kind == "add":
+    if change.kind is ChangeKind.ADD:
         update.add_column(change.path, to_iceberg_type(change.type))
-    elif change.kind == "widen":
+    elif change.kind is ChangeKind.WIDEN:
         widened = to_iceberg_type(change.type)
         assert widened.is_primitive
         update.update_column(change.path, widened)

@@ -10,7 +10,7 @@ from tidegate.adapters.iceberg.leftovers import find_leftovers
 from tidegate.adapters.iceberg.stores import batch_history
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
-from tidegate.model.ownership import DEAD_LETTER_COLUMNS, SHAPE_PROPERTY, Ownership
+from tidegate.model.ownership import DEAD_LETTER_COLUMNS, SHAPE_PROPERTY, Ownership, TableKind
 from tidegate.wiring.pipeline import find_all_leftovers
 
 SCHEMA = Schema(NestedField(1, "id", LongType()))
@@ -18,7 +18,7 @@ LETTERS = Schema(*(NestedField(n, name, StringType()) for n, name in enumerate(s
 
 
 def marked(kind: str, pipeline: str, table: str = "") -> dict[str, str]:
-    return Ownership(kind, pipeline, table).properties
+    return Ownership(TableKind(kind), pipeline, table).properties
 
 
 @pytest.fixture

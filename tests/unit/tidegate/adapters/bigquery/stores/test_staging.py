@@ -14,8 +14,8 @@ from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.client.staging_files import LocalFolder
 from tidegate.adapters.bigquery.stores import staging, staging_requests
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.model.batch import SignedAttempt
 from tidegate.model.offsets import Ranges
+from tidegate.model.table_state import SignedAttempt
 from tidegate.spec.catalog import Catalog
 
 QUOTA = {"reason": "quotaExceeded", "message": "Quota exceeded: Your table exceeded quota for imports per table"}
