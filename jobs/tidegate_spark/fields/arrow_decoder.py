@@ -9,6 +9,27 @@ from typing import Any
 Decode = Callable[[bytes | None], tuple[dict[str, Any] | None, str | None] | None]
 
 
+class DecodingError(Exception):
+    """Bytes that are no row, or a value that no column holds; the text says which."""
+
+
+def decode_record(
+    decode_row: Callable[[bytes], dict[str, Any]], value: bytes | None, unreadable: str
+) -> tuple[dict[str, Any] | None, str | None] | None:
+    """The row, or the reason why there is none; None for no bytes.
+
+    `unreadable` is the reason where the format's library raises: it has errors of several kinds for foreign bytes.
+    """
+    if value is None:
+        return None
+    try:
+        return decode_row(value), None
+    except DecodingError as error:
+        return None, str(error)
+    except Exception:
+        return None, unreadable
+
+
 def build_arrow_decoder(
     open_decoder: Callable[[], Decode], get_row_type: Callable[[], Any], part: str
 ) -> Callable[[Any], Any]:

@@ -43,7 +43,7 @@ from tidegate_spark.stage.key_deduplication import (
     keep_every_record,
     keep_last_per_key,
 )
-from tidegate_spark.stage.output_files import BIGQUERY_PARQUET_CONF, write_counts, write_rows
+from tidegate_spark.stage.output_files import BIGQUERY_PARQUET_CONF, render_outcome, write_counts, write_rows
 from tidegate_spark.stage.pass_counts import PassCounts
 from tidegate_spark.stage.projection import project_rows
 from tidegate_spark.stage.sequence import add_sequence
@@ -109,10 +109,7 @@ def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records:
     if table.folder:
         write_counts(spark, table.folder, outcome)
         return
-    spark.sql(
-        f"ALTER TABLE {quote_name(table.intermediate)} "
-        f"SET TBLPROPERTIES ({render_literal(table.property)} = {render_literal(json.dumps(outcome))})"
-    )
+    spark.sql(render_outcome(table, outcome))
     hit_failpoint("job.counted")
 
 

@@ -1,4 +1,4 @@
-"""Staged rows as files, for a destination whose tables Spark does not write: Parquet, then the counts beside it."""
+"""What a job leaves behind: counts in a table property, or rows as files with the counts beside them."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.stage_job import StageTable
-from tidegate.sql.spark import quote
+from tidegate.sql.spark import quote, quote_name, render_literal
 
 # Spark's own default for times is a type that others have left behind.
 BIGQUERY_PARQUET_CONF = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
@@ -27,6 +27,14 @@ def write_counts(spark: SparkSession, folder: str, outcome: dict[str, Any]) -> N
     counts = spark.createDataFrame([(json.dumps(outcome),)], "value STRING")
     counts.coalesce(1).write.mode("overwrite").text(f"{folder}/counts")
     hit_failpoint("job.counts_left")
+
+
+def render_outcome(table: StageTable, outcome: dict[str, Any]) -> str:
+    """The statement that keeps what a job did in a property of the intermediate table, under the attempt's name."""
+    value = render_literal(json.dumps(outcome))
+    return (
+        f"ALTER TABLE {quote_name(table.intermediate)} SET TBLPROPERTIES ({render_literal(table.property)} = {value})"
+    )
 
 
 def replace_maps(rows: DataFrame) -> DataFrame:

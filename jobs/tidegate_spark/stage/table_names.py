@@ -6,9 +6,9 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.stage_job import StageTable
 from tidegate.spec.table_template import FIELD_PATTERN, MAX_NAME_CHARACTERS, VALUE_PATTERN, TableTemplate
-from tidegate.sql.spark import quote, quote_name, render_literal
+from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.stage.output_files import write_counts
+from tidegate_spark.stage.output_files import render_outcome, write_counts
 
 UNNAMED_ROW_COUNT = 4  # of records without a name: bad, dead_lettered, filtered, ignored; each is one row of the list
 
@@ -68,8 +68,5 @@ def write_names(spark: SparkSession, table: StageTable, decoded: DataFrame) -> N
     if table.folder:
         write_counts(spark, table.folder, outcome)
         return
-    spark.sql(
-        f"ALTER TABLE {quote_name(table.intermediate)} "
-        f"SET TBLPROPERTIES ({render_literal(table.property)} = {render_literal(json.dumps(outcome))})"
-    )
+    spark.sql(render_outcome(table, outcome))
     hit_failpoint("job.named")

@@ -8,6 +8,7 @@ published, 0 where none waits, None where nobody can tell.
 from typing import Any, Required, TypedDict, final
 
 from tidegate.model.offsets import Offsets
+from tidegate.ports.batch_history import BatchCounts
 
 
 class PartitionOverview(TypedDict):
@@ -146,7 +147,7 @@ class PipelineRow(TypedDict, total=False):
     last_run: dict[str, Any] | None
 
 
-class BatchReport(TypedDict):
+class BatchReport(BatchCounts):
     """A published batch of one table; `span` counts offsets, `gaps` those without a record, the rest as in `Counts`.
 
     `backfill` names the slice of one, None for a batch of the log. What a destination does not count is None.
@@ -156,16 +157,6 @@ class BatchReport(TypedDict):
     table: str
     span: int
     gaps: int
-    read: int
-    staged: int
-    superseded: int
-    filtered: int
-    ignored: int
-    dead_lettered: int
-    inserted: int
-    updated: int
-    deleted: int
-    seconds: float
     bytes_scanned: int | None
     bytes_billed: int | None
     bytes_written: int | None

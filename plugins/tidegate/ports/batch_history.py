@@ -3,18 +3,9 @@
 from typing import NotRequired, Protocol, TypedDict
 
 
-class HistoryRow(TypedDict):
-    """What one batch, or one slice of a backfill, did to one table; rows of earlier versions lack the later columns.
+class BatchCounts(TypedDict):
+    """What became of a batch: records up to `dead_lettered`, then rows, then the seconds that its merge took."""
 
-    Counts are records up to `dead_lettered`, then rows; `span` counts offsets. `ranges` is JSON, times end in ``_ms``.
-    `backfill` names the slice, None for a batch of the log.
-    """
-
-    batch: int
-    table: str
-    attempt: str
-    ranges: str
-    span: int
     read: int
     staged: int
     superseded: int
@@ -25,6 +16,20 @@ class HistoryRow(TypedDict):
     updated: int
     deleted: int
     seconds: float
+
+
+class HistoryRow(BatchCounts):
+    """What one batch, or one slice of a backfill, did to one table; rows of earlier versions lack the later columns.
+
+    `span` counts offsets. `ranges` is JSON, times end in ``_ms``.
+    `backfill` names the slice, None for a batch of the log.
+    """
+
+    batch: int
+    table: str
+    attempt: str
+    ranges: str
+    span: int
     stage_seconds: NotRequired[float | None]
     staged_bytes: NotRequired[int | None]
     bytes_scanned: NotRequired[int | None]

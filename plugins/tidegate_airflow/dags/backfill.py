@@ -7,14 +7,8 @@ from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.dag_settings import build_dag_settings
-from tidegate_airflow.dags.flush import (
-    LONG_TIMEOUT,
-    SHORT_TIMEOUT,
-    format_pool_name,
-    is_submitted,
-    to_params_dict,
-)
+from tidegate_airflow.dags.dag_settings import SHORT_TIMEOUT, build_dag_settings, build_job_task_settings, is_submitted
+from tidegate_airflow.dags.flush import to_params_dict
 
 OFFSET_RANGES_SCHEMA = {
     "type": "object",
@@ -108,11 +102,8 @@ def _build_tasks(pipeline: Pipeline) -> None:
 
 
 def _build_batch_task(pipeline: Pipeline, planned: Any) -> Any:
-    settings: dict[str, Any] = {
-        "task_id": "batch",
-        "doc_md": task_docs.BACKFILL_BATCH,
-        "execution_timeout": LONG_TIMEOUT,
-        "pool": format_pool_name(pipeline),
+    settings = {
+        **build_job_task_settings(pipeline, "batch", task_docs.BACKFILL_BATCH),
         "max_active_tis_per_dagrun": 1,
         "map_index_template": "{{ slice }}",
     }

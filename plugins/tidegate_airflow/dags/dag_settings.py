@@ -1,12 +1,14 @@
-"""What the DAGs of a pipeline have in common: retries, owner, who is told of a failure, tags."""
+"""What the DAGs of a pipeline and their tasks have in common: retries, owner, who is told of a failure, tags, pools."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.runtime import SparkMode
 
 from tidegate_airflow.failures.notifiers import build_failure_callbacks
 
+SHORT_TIMEOUT, LONG_TIMEOUT = timedelta(minutes=10), timedelta(hours=2)
 # A passing fault (a restarted broker or Spark server) is over within a minute or two; later tries are further apart.
 RETRY_ARGS: dict[str, Any] = {
     "retries": 4,
@@ -26,3 +28,23 @@ def build_dag_settings(pipeline: Pipeline, kind: str) -> dict[str, Any]:
         "default_args": {"owner": "tidegate", **RETRY_ARGS},
         "tags": ["tidegate", kind, *sorted({table.catalog for table in pipeline.entries}), *pipeline.tags],
     }
+
+
+def build_job_task_settings(pipeline: Pipeline, task_id: str, doc: str) -> dict[str, Any]:
+    """Arguments of a task that runs a job on Spark, or waits for one: two hours at most, in the pool of its catalog."""
+    return {
+        "task_id": task_id,
+        "doc_md": doc,
+        "execution_timeout": LONG_TIMEOUT,
+        "pool": format_pool_name(pipeline),
+    }
+
+
+def format_pool_name(pipeline: Pipeline) -> str:
+    """The pool of the destination's catalog: it saves wasted work, and correctness never depends on it."""
+    return f"tidegate_{pipeline.entries[0].catalog}"
+
+
+def is_submitted(pipeline: Pipeline) -> bool:
+    """Whether a Spark connection is submitted to; a pipeline's own `spark.master` is run as a plain process."""
+    return pipeline.spark.mode == SparkMode.SUBMIT and pipeline.spark.master is None

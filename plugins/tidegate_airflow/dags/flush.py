@@ -1,18 +1,23 @@
 """The flush DAG of one pipeline: plan → stage → merge → commit_offsets → clean_up → heartbeat, and compact."""
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Param, TaskGroup, TriggerRule, task
 from airflow.sdk.definitions.param import ParamsDict
 from tidegate.spec.pipeline import Pipeline
-from tidegate.spec.runtime import SparkMode
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import build_asset_alias, build_backlog_alias, build_backlog_asset
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.dag_settings import build_dag_settings
+from tidegate_airflow.dags.dag_settings import (
+    LONG_TIMEOUT,
+    SHORT_TIMEOUT,
+    build_dag_settings,
+    build_job_task_settings,
+    format_pool_name,
+    is_submitted,
+)
 from tidegate_airflow.dags.flush_params import build_form
 from tidegate_airflow.dags.run_outcome import (
     COMPACT_TASK_ID,
@@ -23,8 +28,6 @@ from tidegate_airflow.dags.run_outcome import (
 )
 from tidegate_airflow.dags.schedule import build_schedule
 from tidegate_airflow.operators.step import StepOperator
-
-SHORT_TIMEOUT, LONG_TIMEOUT = timedelta(minutes=10), timedelta(hours=2)
 
 
 def build_flush_dag(pipeline: Pipeline) -> DAG:
@@ -44,11 +47,6 @@ def build_flush_dag(pipeline: Pipeline) -> DAG:
 def to_params_dict(form: Mapping[str, Param]) -> ParamsDict:
     """A DAG's form, for when its tasks are there: each would copy it, and that takes longer than all the rest."""
     return ParamsDict(dict(form))
-
-
-def format_pool_name(pipeline: Pipeline) -> str:
-    """The pool of the destination's catalog: it saves wasted work, and correctness never depends on it."""
-    return f"tidegate_{pipeline.entries[0].catalog}"
 
 
 def _build_tasks(pipeline: Pipeline) -> None:
@@ -93,12 +91,7 @@ def _build_tasks(pipeline: Pipeline) -> None:
 
 
 def _build_stage_task(pipeline: Pipeline, planned: Any) -> Any:
-    settings: dict[str, Any] = {
-        "task_id": "stage",
-        "doc_md": task_docs.STAGE,
-        "execution_timeout": LONG_TIMEOUT,
-        "pool": format_pool_name(pipeline),
-    }
+    settings = build_job_task_settings(pipeline, "stage", task_docs.STAGE)
     if is_submitted(pipeline):
         from tidegate_airflow.operators.spark_submit import SubmitOperator
 
@@ -111,11 +104,8 @@ def _build_stage_task(pipeline: Pipeline, planned: Any) -> Any:
 
 
 def _build_merge_task(pipeline: Pipeline, staged: Any) -> Any:
-    settings: dict[str, Any] = {
-        "task_id": "merge",
-        "doc_md": task_docs.MERGE,
-        "execution_timeout": LONG_TIMEOUT,
-        "pool": format_pool_name(pipeline),
+    settings = {
+        **build_job_task_settings(pipeline, "merge", task_docs.MERGE),
         "outlets": [build_asset_alias(pipeline.name)],
     }
     # one result for each count beside the whole, so that the UI shows them at a glance
@@ -144,11 +134,8 @@ def _build_merge_task(pipeline: Pipeline, staged: Any) -> Any:
 
 def _build_compact_task(pipeline: Pipeline, cleaned: Any) -> None:
     """Skipped by clean_up, on which it alone depends, where no table is due."""
-    settings: dict[str, Any] = {
-        "task_id": COMPACT_TASK_ID,
-        "doc_md": task_docs.COMPACT,
-        "execution_timeout": LONG_TIMEOUT,
-        "pool": format_pool_name(pipeline),
+    settings = {
+        **build_job_task_settings(pipeline, COMPACT_TASK_ID, task_docs.COMPACT),
         "retries": 0,
     }
     if is_submitted(pipeline):
@@ -158,11 +145,6 @@ def _build_compact_task(pipeline: Pipeline, cleaned: Any) -> None:
         SubmitOperator(verb=COMPACT_TASK_ID, pipeline=pipeline.name, given=cleaned, conn_id=connection, **settings)
     else:
         task(**settings)(tasks.run_compact)(pipeline.name, cleaned)
-
-
-def is_submitted(pipeline: Pipeline) -> bool:
-    """Whether a Spark connection is submitted to; a pipeline's own `spark.master` is run as a plain process."""
-    return pipeline.spark.mode == SparkMode.SUBMIT and pipeline.spark.master is None
 
 
 def _format_doc_md(pipeline: Pipeline) -> str:

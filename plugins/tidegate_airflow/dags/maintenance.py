@@ -8,8 +8,7 @@ from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.dag_settings import build_dag_settings
-from tidegate_airflow.dags.flush import LONG_TIMEOUT, SHORT_TIMEOUT, format_pool_name, is_submitted
+from tidegate_airflow.dags.dag_settings import SHORT_TIMEOUT, build_dag_settings, build_job_task_settings, is_submitted
 
 
 def build_maintenance_dag(pipeline: Pipeline) -> DAG:
@@ -28,11 +27,8 @@ def build_maintenance_dag(pipeline: Pipeline) -> DAG:
 
 
 def _build_maintain_task(pipeline: Pipeline, tables: Any) -> None:
-    settings: dict[str, Any] = {
-        "task_id": "maintain",
-        "doc_md": task_docs.MAINTAIN,
-        "execution_timeout": LONG_TIMEOUT,
-        "pool": format_pool_name(pipeline),
+    settings = {
+        **build_job_task_settings(pipeline, "maintain", task_docs.MAINTAIN),
         "max_active_tis_per_dagrun": 1,  # one rewrite at a time leaves room for the flushes
         "map_index_template": "{{ table }}",
     }

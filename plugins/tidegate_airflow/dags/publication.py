@@ -9,8 +9,7 @@ from tidegate.spec.runtime import SparkMode
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.dag_settings import RETRY_ARGS
-from tidegate_airflow.dags.flush import LONG_TIMEOUT
+from tidegate_airflow.dags.dag_settings import LONG_TIMEOUT, RETRY_ARGS
 
 # Airflow looks at a pattern in programs' runs, too: a snapshot's id, or a time.
 SNAPSHOT_OR_TIME_SCHEMA = {"type": ["null", "string"], "pattern": r"^\d+$|^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"}

@@ -7,8 +7,7 @@ from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.dag_settings import build_dag_settings
-from tidegate_airflow.dags.flush import LONG_TIMEOUT, format_pool_name, is_submitted
+from tidegate_airflow.dags.dag_settings import build_dag_settings, build_job_task_settings, is_submitted
 
 
 def can_replay(pipeline: Pipeline) -> bool:
@@ -31,12 +30,7 @@ def build_replay_dag(pipeline: Pipeline) -> DAG:
 
 
 def _build_replay_task(pipeline: Pipeline) -> None:
-    settings: dict[str, Any] = {
-        "task_id": "replay",
-        "doc_md": task_docs.REPLAY_TASK,
-        "execution_timeout": LONG_TIMEOUT,
-        "pool": format_pool_name(pipeline),
-    }
+    settings = build_job_task_settings(pipeline, "replay", task_docs.REPLAY_TASK)
     if is_submitted(pipeline):
         from tidegate_airflow.operators.spark_submit import SubmitOperator
 

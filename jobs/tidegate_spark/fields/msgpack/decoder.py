@@ -9,7 +9,7 @@ nesting that no record has takes memory.
 from collections.abc import Callable
 from typing import Any
 
-from tidegate_spark.fields.arrow_decoder import build_arrow_decoder
+from tidegate_spark.fields.arrow_decoder import DecodingError, build_arrow_decoder, decode_record
 from tidegate_spark.fields.msgpack.values import convert_leaf, split_decimal
 
 Shape = dict[str, Any]
@@ -21,10 +21,6 @@ CONTAINERS = MAPS | LISTS
 ARROW_TYPES = {"BOOLEAN": "bool_", "FLOAT": "float32", "DOUBLE": "float64", "STRING": "string", "BINARY": "binary"}
 ARROW_TYPES |= {"INT": "int32", "BIGINT": "int64"}
 ARROW_KEY_TYPES = {**ARROW_TYPES, "TINYINT": "int8", "SMALLINT": "int16", "DATE": "date32"}
-
-
-class DecodingError(Exception):
-    """Bytes that are no row; the text says why."""
 
 
 def build_decoder(shape: Shape, part: str) -> Callable[[Any], Any]:
@@ -44,14 +40,7 @@ class MapDecoder:
 
     def decode(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None] | None:
         """The row, or the reason why there is none; None for no bytes."""
-        if value is None:
-            return None
-        try:
-            return self._decode_row(value), None
-        except DecodingError as error:
-            return None, str(error)
-        except Exception:  # the library has errors of several kinds for bytes that are no MessagePack
-            return None, f"the {self._part} is not MessagePack"
+        return decode_record(self._decode_row, value, f"the {self._part} is not MessagePack")
 
     def _decode_row(self, value: bytes) -> dict[str, Any]:
         reader = _Reader(value, self._part)

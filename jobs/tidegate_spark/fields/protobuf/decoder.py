@@ -8,7 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from tidegate_spark.fields.arrow_decoder import build_arrow_decoder
+from tidegate_spark.fields.arrow_decoder import DecodingError, build_arrow_decoder, decode_record
 from tidegate_spark.fields.protobuf.wire import find_misread_field, read_zigzag
 
 HEADER_BYTES = 5  # the magic byte and four bytes of schema id
@@ -21,10 +21,6 @@ ARROW_TYPES = {
 }
 # what is a message itself, and no wrapper around a value
 MESSAGE_KINDS = ("message", "timestamp", "duration", "json", "empty")
-
-
-class DecodingError(Exception):
-    """Bytes that are no message, or a value that no column holds; the text says which."""
 
 
 def build_decoder(options: dict[str, Any], part: str) -> Callable[[Any], Any]:
@@ -44,14 +40,7 @@ class MessageDecoder:
 
     def decode(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None] | None:
         """The row, or the reason why there is none; None for no bytes."""
-        if value is None:
-            return None
-        try:
-            return self._decode_row(value), None
-        except DecodingError as error:
-            return None, str(error)
-        except Exception:  # the runtime has errors of several kinds for bytes that are no message
-            return None, f"the {self._part} is not a Protobuf message of its schema"
+        return decode_record(self._decode_row, value, f"the {self._part} is not a Protobuf message of its schema")
 
     def _decode_row(self, value: bytes) -> dict[str, Any]:
         number, indexes, body = ("", (), value) if "files" in self._options else self._parse_header(value)
