@@ -1068,22 +1068,28 @@ def test_forget_takes_one_backfills_branches_and_mark_and_nothing_else(kit: Kit)
         replace(kit.merged(SECOND, attempt="m2"), tag=None, properties={"tidegate.shop.backfill.1": "x"})
     )
     for branch in (
-        resource_names.name_backfill_branch(PIPELINE, "1", 3, "a"),
-        resource_names.name_backfill_branch(PIPELINE, "2", 3, "a"),
+        resource_names.name_backfill_branch(PIPELINE, "1", number=3, attempt="a"),
+        resource_names.name_backfill_branch(PIPELINE, "2", number=3, attempt="a"),
     ):
         kit.port.commits.start_branch(TABLE, kit.state(), branch)
     before = kit.state()
     kit.port.history.forget_backfill(TABLE, PIPELINE, "1")
     kit.port.history.forget_backfill("lake.shop.gone", PIPELINE, "1")
-    assert kit.port.commits.read_head(TABLE, resource_names.name_backfill_branch(PIPELINE, "1", 3, "a")) is None
-    assert kit.port.commits.read_head(TABLE, resource_names.name_backfill_branch(PIPELINE, "2", 3, "a")) is not None
+    assert (
+        kit.port.commits.read_head(TABLE, resource_names.name_backfill_branch(PIPELINE, "1", number=3, attempt="a"))
+        is None
+    )
+    assert (
+        kit.port.commits.read_head(TABLE, resource_names.name_backfill_branch(PIPELINE, "2", number=3, attempt="a"))
+        is not None
+    )
     assert kit.port.commits.read_head(TABLE, ours.branch) is not None
     assert kit.state() == replace(before, marks={k: v for k, v in before.marks.items() if "backfill" not in k})
 
 
 @branches
 def test_clean_up_of_a_flush_leaves_branches_of_a_backfill(kit: Kit) -> None:
-    branch = resource_names.name_backfill_branch(PIPELINE, "0123456789", 1, "a")
+    branch = resource_names.name_backfill_branch(PIPELINE, "0123456789", number=1, attempt="a")
     kit.port.commits.start_branch(TABLE, kit.seeded().state(), branch)
     assert kit.port.commits.drop_branches(TABLE, PIPELINE, 99) == 0
     assert kit.port.commits.read_head(TABLE, branch) is not None

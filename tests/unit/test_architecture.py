@@ -250,6 +250,29 @@ def test_no_port_gets_its_methods_at_run_time() -> None:
                 )
 
 
+MOST_POSITIONAL = 4
+
+
+def is_record(node: ast.ClassDef) -> bool:
+    shapes = [*(ast.unparse(one) for one in node.decorator_list), *(ast.unparse(base) for base in node.bases)]
+    return any("dataclass" in shape or shape == "NamedTuple" for shape in shapes)
+
+
+def test_records_of_many_fields_are_built_by_the_names_of_the_fields() -> None:
+    """Six numbers and texts in a row are swapped without anybody noticing."""
+    trees = {path: ast.parse(path.read_text()) for path in FILES}
+    classes = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    records = {node.name for node in classes if is_record(node)}
+    positional = [
+        f"{name_of(path)}:{node.lineno} {ast.unparse(node.func)}"
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and len(node.args) > MOST_POSITIONAL
+        if ast.unparse(node.func).rpartition(".")[2] in records | {"cls"}
+    ]
+    assert not positional, "\n".join(positional)
+
+
 def test_half_of_the_files_are_short() -> None:
     lines = sorted(len(path.read_text().splitlines()) for path in FILES if path.name != "__init__.py")
     assert lines[len(lines) // 2] < 120

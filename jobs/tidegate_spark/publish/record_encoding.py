@@ -45,7 +45,7 @@ def _describe_part(rows: DataFrame, job: PublishJob, name: str, fields: RecordFi
     part = job.key if name == "key" else job.value
     types = {field.name.casefold(): field.dataType for field in rows.schema}
     columns = tuple(WrittenColumn(column, types[column.casefold()], field) for column, field in fields)
-    return RecordPart(name, part.format, part.options, job.topics, columns)
+    return RecordPart(part=name, format=part.format, options=part.options, topics=job.topics, columns=columns)
 
 
 def _render_headers(rows: DataFrame, column: str | None) -> str:

@@ -247,4 +247,6 @@ def _to_route(table: TableModel) -> Route | None:
 def to_spark_target(spark: SparkModel) -> SparkTarget:
     """Where the jobs run: a master of its own means spark-submit."""
     mode = SparkMode.SUBMIT if spark.master is not None else SparkMode(spark.mode)
-    return SparkTarget(mode, spark.connection, spark.remote, spark.master, dict(spark.conf))
+    return SparkTarget(
+        mode=mode, connection=spark.connection, remote=spark.remote, master=spark.master, conf=dict(spark.conf)
+    )

@@ -93,7 +93,9 @@ def _run_on_branch(swap: Swap, batch: int, statements: tuple[str, ...]) -> Head:
         snapshot_properties = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in summary.items()}
         conf = {**swap.conf, **snapshot_properties}
         audits = swap.audited.asked if swap.audited else None
-        swap.ports.engine.run(MergeJob(swap.ports.pipeline.name, batch, statements, conf, audits, swap.table))
+        swap.ports.engine.run(
+            MergeJob(swap.ports.pipeline.name, batch, statements, conf=conf, audits=audits, table=swap.table)
+        )
     head = commits.read_head(swap.table, swap.branch)
     if head is not None and head.snapshot_id == swap.state.snapshot_id:
         if statements:

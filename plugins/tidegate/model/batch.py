@@ -174,8 +174,8 @@ class Plan:
         """Inverse of `to_dict`."""
         tables = tuple(PlannedBatch.from_dict(table) for table in data["tables"])
         refused = tuple(Refusal(**refusal) for refusal in data["refused"])
-        more = (data["left"], data["sized"])
-        return cls(tables, data["cluster_id"], dict(data["topic_ids"]), data["held"], refused, *more)
+        rest = {"offsets_left": data["left"], "size_reason": data["sized"]}
+        return cls(tables, data["cluster_id"], dict(data["topic_ids"]), data["held"], refused=refused, **rest)
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def name_branch(pipeline: str, batch: int, attempt: str) -> str:
     return f"tidegate_{pipeline}_{batch}_{attempt}"
 
 
-def name_backfill_branch(pipeline: str, backfill: str, number: int, attempt: str) -> str:
+def name_backfill_branch(pipeline: str, backfill: str, *, number: int, attempt: str) -> str:
     """The branch of one attempt at one slice of a backfill; a flush takes it for nobody's batch and leaves it alone."""
     return f"{get_backfill_branch_prefix(pipeline, backfill)}{number}_{attempt}"
 

@@ -40,14 +40,14 @@ class MonitoredPipeline:
         """What there is to watch of a pipeline."""
         source = pipeline.source
         return cls(
-            pipeline.name,
-            source.group,
-            pipeline.merge.records_threshold,
-            source.isolation,
-            source.topics,
-            source.topic_pattern,
-            pipeline.heartbeat.ignore_topics,
-            source.start.kind == StartKind.LATEST,
+            pipeline=pipeline.name,
+            group=source.group,
+            threshold=pipeline.merge.records_threshold,
+            isolation=source.isolation,
+            topics=source.topics,
+            pattern=source.topic_pattern,
+            ignored=pipeline.heartbeat.ignore_topics,
+            from_end=source.start.kind == StartKind.LATEST,
         )
 
     def to_dict(self) -> dict[str, Any]:

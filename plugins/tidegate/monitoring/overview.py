@@ -23,7 +23,7 @@ RECENT_BATCHES = 10
 
 def find_unpublished(progress: PipelineProgress) -> set[tuple[str, int, int]]:
     """Topic, partition and offset of each table's first record that it has not published: their age is its lag."""
-    return {(t, p, offset) for one in progress.tables for t, p, offset, end in one.iterate_next() if offset < end}
+    return {part[:3] for one in progress.tables for part in one.iterate_next() if part.lag}
 
 
 def describe_file(pipeline: Pipeline) -> FileDescription:
@@ -46,7 +46,7 @@ def build_overview(progress: PipelineProgress) -> PipelineOverview:
         "open_batches": max((table["open_batches"] for table in tables), default=0),
         "published_ms": max(published_ms, default=None),
         "tables": tables,
-        "partitions": [describe_partition(ports, *place) for place in progress.iterate_published()],
+        "partitions": [describe_partition(ports, part) for part in progress.iterate_published()],
     }
 
 
@@ -56,7 +56,7 @@ def _get_flush_threshold(ports: Ports) -> int:
 
 
 def _describe_table(ports: Ports, one: TableProgress) -> TableOverview:
-    ages = [measure_lag_seconds(ports, *place) for place in one.iterate_next()]
+    ages = [measure_lag_seconds(ports, part) for part in one.iterate_next()]
     return {
         "table": one.table.name,
         "batch": one.position.batch if one.position else None,

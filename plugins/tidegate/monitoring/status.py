@@ -19,7 +19,12 @@ from tidegate.monitoring.reports import (
 )
 from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Ports, TableState
-from tidegate.progress.pipeline_progress import PipelineProgress, TableProgress, read_pipeline_progress
+from tidegate.progress.pipeline_progress import (
+    PartitionProgress,
+    PipelineProgress,
+    TableProgress,
+    read_pipeline_progress,
+)
 from tidegate.progress.risks import find_risks
 from tidegate.progress.table_progress import read_staged
 from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
@@ -131,31 +136,31 @@ def _describe_partitions(progress: PipelineProgress) -> list[PartitionStatus]:
     committed = ports.broker.read_committed(ports.pipeline.source.group, tuple(log.end))
     return [
         {
-            **describe_partition(ports, topic, partition, offset, end),
-            "begin": get_offset(log.begin, topic, partition),
-            "committed": get_offset(committed, topic, partition),
+            **describe_partition(ports, part),
+            "begin": get_offset(log.begin, part.topic, part.partition),
+            "committed": get_offset(committed, part.topic, part.partition),
         }
-        for topic, partition, offset, end in progress.iterate_published()
+        for part in progress.iterate_published()
     ]
 
 
-def describe_partition(ports: Ports, topic: str, partition: int, offset: int, end: int) -> PartitionOverview:
-    """How far one partition is behind: published up to `offset` of a log that ends at `end`."""
+def describe_partition(ports: Ports, part: PartitionProgress) -> PartitionOverview:
+    """How far one partition is behind."""
     return {
-        "topic": topic,
-        "partition": partition,
-        "published": offset,
-        "end": end,
-        "lag": max(0, end - offset),
-        "lag_seconds": measure_lag_seconds(ports, topic, partition, offset, end),
+        "topic": part.topic,
+        "partition": part.partition,
+        "published": part.offset,
+        "end": part.end,
+        "lag": part.lag,
+        "lag_seconds": measure_lag_seconds(ports, part),
     }
 
 
-def measure_lag_seconds(ports: Ports, topic: str, partition: int, offset: int, end: int) -> float | None:
+def measure_lag_seconds(ports: Ports, part: PartitionProgress) -> float | None:
     """Age of the first record that is not published; 0 when there is none, None when the brokers do not tell."""
-    if offset >= end:
+    if not part.lag:
         return 0.0
-    oldest = ports.broker.read_timestamp(topic, partition, offset)
+    oldest = ports.broker.read_timestamp(part.topic, part.partition, part.offset)
     return None if oldest is None else max(0.0, round((ports.now_ms() - oldest) / 1000, 1))
 
 

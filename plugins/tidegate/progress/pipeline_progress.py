@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.model.offsets import Offsets, get_offset, iterate_offsets, merge_offsets
@@ -21,6 +22,20 @@ from tidegate.progress.topic_log import read_known_log
 from tidegate.tables.templated_tables import expand_template
 
 
+class PartitionProgress(NamedTuple):
+    """One partition: everything before `offset` is done, of a log that ends at `end`."""
+
+    topic: str
+    partition: int
+    offset: int
+    end: int
+
+    @property
+    def lag(self) -> int:
+        """Offsets that wait; 0 too where the log has become shorter."""
+        return max(0, self.end - self.offset)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableProgress(TableWithLog):
     """One table with `following`, its next offsets; `valid_through_ms` is the time up to which everything is in it.
@@ -34,12 +49,13 @@ class TableProgress(TableWithLog):
     @property
     def lag(self) -> int:
         """Offsets of the log that this table has not come to."""
-        return sum(end - offset for _, _, offset, end in self.iterate_next())
+        return sum(one.lag for one in self.iterate_next())
 
-    def iterate_next(self) -> Iterator[tuple[str, int, int, int]]:
-        """Topic, partition, the table's next offset (at most the end), and the log's end."""
+    def iterate_next(self) -> Iterator[PartitionProgress]:
+        """Each partition of the log with the table's next offset, at most its end."""
         for topic, partition, end in iterate_offsets(self.log.end):
-            yield topic, partition, min(get_offset(self.following, topic, partition) or 0, end), end
+            next_offset = min(get_offset(self.following, topic, partition) or 0, end)
+            yield PartitionProgress(topic, partition, next_offset, end)
 
 
 @dataclass(frozen=True)
@@ -53,12 +69,13 @@ class PipelineProgress:
     log: Log
     tables: tuple[TableProgress, ...]
 
-    def iterate_published(self) -> Iterator[tuple[str, int, int, int]]:
-        """Topic, partition, the smallest offset that all tables have come to, and the log's end."""
+    def iterate_published(self) -> Iterator[PartitionProgress]:
+        """Each partition of the log with the smallest offset that all tables have come to."""
         for topic, partition, end in iterate_offsets(self.log.end):
             offsets = [get_offset(table.following, topic, partition) for table in self.tables]
             begin = get_offset(self.log.begin, topic, partition) or 0
-            yield topic, partition, min((o for o in offsets if o is not None), default=begin), end
+            published = min((o for o in offsets if o is not None), default=begin)
+            yield PartitionProgress(topic, partition, published, end)
 
     @property
     def published(self) -> Offsets:

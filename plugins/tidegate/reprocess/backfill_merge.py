@@ -77,7 +77,7 @@ def _check_same_topics(one: Slice, position: Position) -> None:
 def _merge_and_publish(cut: _SliceRound) -> AppliedSlice:
     one, ports = cut.slice, cut.slice.ports
     name, attempt = ports.pipeline.name, ports.new_attempt()
-    branch = resource_names.name_backfill_branch(name, one.backfill.id, one.number, attempt)
+    branch = resource_names.name_backfill_branch(name, one.backfill.id, number=one.number, attempt=attempt)
     summary = {"id": one.backfill.id, "slice": one.number, "slices": len(one.all_ranges), "attempt": cut.staged.attempt}
     swap = Swap(
         ports=ports,

@@ -149,7 +149,11 @@ def _list_parts(ports: Ports, backfill: Backfill, positions: Mapping[str, Positi
             find_missing_ranges(mine.ranges.end, positions[mine.table].offsets) if needs_later_records(table) else None
         )
         later = {(t, p): end - start for t, p, start, end in tail} if tail else {}
-        parts += [BackfillPart(mine.table, t, p, s, e, later.get((t, p), 0)) for t, p, s, e in mine.ranges if e > s]
+        parts += [
+            BackfillPart(table=mine.table, topic=t, partition=p, start=s, end=e, later=later.get((t, p), 0))
+            for t, p, s, e in mine.ranges
+            if e > s
+        ]
     return parts
 
 
@@ -244,12 +248,12 @@ def _compute_table_ranges(
                 f"{where} range=[{start}, {end}): the table's position is {flushed}, the flush will read what comes "
                 f"after it; name a range that ends at {flushed} or before"
             )
-        check_log_holds(where, start, end, begin)
+        check_log_holds(where, start=start, end=end, begin=begin)
     return mine
 
 
-def check_log_holds(where: str, start: int, end: int, begin: int) -> None:
-    """Raise PositionLost when the log has lost offsets that a backfill has to read."""
+def check_log_holds(where: str, *, start: int, end: int, begin: int) -> None:
+    """PositionLost where the log, which starts at `begin`, has lost offsets of `[start, end)` that must be read."""
     if start < end and start < begin:
         lost = f"[{start}, {min(begin, end)})"
         raise PositionLost(

@@ -146,7 +146,11 @@ def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
         for batch, (one, _) in zip(planned, group, strict=True)
     ]
     job = StageJob(
-        ports.pipeline.name, piece.number, piece.ranges, ports.pipeline.source.isolation, tuple(stage_tables)
+        pipeline=ports.pipeline.name,
+        batch=piece.number,
+        ranges=piece.ranges,
+        isolation=ports.pipeline.source.isolation,
+        tables=tuple(stage_tables),
     )
     what = "keys" if piece.keys_only else "records"
     log.info("staging: %s batch=%s offsets=%s of %s", first.where, piece.number, piece.ranges.span, what)
@@ -158,4 +162,5 @@ def _check_log(one: Slice, piece: StagePiece, topic_log: Log) -> None:
     what = "later offsets, which decide what may be written" if piece.keys_only else "offsets"
     for topic, partition, start, end in piece.ranges:
         where = f"{one.where} topic={topic} partition={partition}: {what} [{start}, {end})"
-        check_log_holds(where, start, end, get_offset(topic_log.begin, topic, partition) or 0)
+        begin = get_offset(topic_log.begin, topic, partition) or 0
+        check_log_holds(where, start=start, end=end, begin=begin)

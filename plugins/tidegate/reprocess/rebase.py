@@ -74,7 +74,7 @@ class TableMove:
         """Partition by partition."""
         name, current_offsets = self.table.name, self.before.offsets
         return [
-            PartitionMove(name, t, p, get_offset(current_offsets, t, p), after)
+            PartitionMove(table=name, topic=t, partition=p, before=get_offset(current_offsets, t, p), after=after)
             for t, p, after in iterate_offsets(self.after.offsets)
         ]
 
@@ -109,7 +109,12 @@ def _find_old_topics(ports: Ports, table: Table, before: Position, ids: dict[str
     letters = ports.dead_letters.list_waiting_letters(name_dead_letter_table(ports.pipeline), table.name)
     left = Counter(letter.topic for letter in letters if letter.topic_id != now.get(letter.topic))
     rows = ports.tables.count_rows(table.name)
-    return tuple(OldTopic(table.name, topic, was[topic], now[topic], rows, left[topic]) for topic in changed)
+    return tuple(
+        OldTopic(
+            table=table.name, topic=topic, recorded=was[topic], found=now[topic], rows=rows, dead_letters=left[topic]
+        )
+        for topic in changed
+    )
 
 
 def rebase_positions(ports: Ports, proposed: list[TableMove], by: str = "", action: str = "rebase") -> None:

@@ -123,7 +123,7 @@ def _replay_round(work: Replay, letters: LetterGroup) -> Head | None:
     if not staged.counts.staged or state is None:
         return None
     attempt = ports.new_attempt()
-    branch = resource_names.name_backfill_branch(name, REPLAY_ID, staged.batch, attempt)
+    branch = resource_names.name_backfill_branch(name, REPLAY_ID, number=staged.batch, attempt=attempt)
     swap = Swap(
         ports=ports,
         where=work.where,

@@ -138,7 +138,16 @@ def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup
     )
     source = _copy_dead_letters(work, letters) if are_letters else None
     isolation = ports.pipeline.source.isolation
-    ports.engine.run(StageJob(ports.pipeline.name, number, ranges, isolation, (stage_table,), source))
+    ports.engine.run(
+        StageJob(
+            pipeline=ports.pipeline.name,
+            batch=number,
+            ranges=ranges,
+            isolation=isolation,
+            tables=(stage_table,),
+            letters=source,
+        )
+    )
     read_outcome(ports, planned, stage_table)
 
 

@@ -113,12 +113,12 @@ def parse_projection(data: dict) -> Projection:  # type: ignore[type-arg]
     """Inverse of `dataclasses.asdict`, after JSON."""
     dimensions = tuple(Dimension(**{**d, "columns": None}) for d in data["dimensions"])
     return Projection(
-        data["text"],
-        data["alias"],
-        tuple(Selected(**{**column, "reads": tuple(column["reads"])}) for column in data["columns"]),
-        tuple((name, part) for name, part in data["keys"]),
-        dimensions,
-        tuple(data["unusable"]),
+        text=data["text"],
+        alias=data["alias"],
+        columns=tuple(Selected(**{**column, "reads": tuple(column["reads"])}) for column in data["columns"]),
+        keys=tuple((name, part) for name, part in data["keys"]),
+        dimensions=dimensions,
+        unusable=tuple(data["unusable"]),
     )
 
 

@@ -108,4 +108,4 @@ def _report_tables(ports: Ports, tables: Sequence[ObservedTable], offsets: Offse
         warnings.append(f"pipeline={ports.pipeline.name}: this heartbeat could not tell everything: {reason}")
     for warning in warnings:
         log.warning(warning)
-    return HeartbeatResult(offsets, True, sent, tuple(values), tuple(warnings))
+    return HeartbeatResult(committed=offsets, due=True, sent=sent, tables=tuple(values), warnings=tuple(warnings))

@@ -79,7 +79,9 @@ def maintain(ports: Ports, table: str) -> dict[str, Any]:
 def rewrite_table(ports: Ports, table: str, files: TableFiles, statements: dict[str, str]) -> dict[str, Any]:
     """Run the statements on a table of these files, and return what changed; `RetryLater` when one of them failed."""
     attempt, property_name = ports.new_attempt(), resource_names.name_maintenance_property(ports.pipeline.name)
-    job = MaintainJob(ports.pipeline.name, table, attempt, property_name, statements)
+    job = MaintainJob(
+        pipeline=ports.pipeline.name, table=table, attempt=attempt, property=property_name, statements=statements
+    )
     log.info("maintaining: pipeline=%s table=%s %s", job.pipeline, table, ", ".join(job.statements))
     ports.engine.run(job)
     outcome = json.loads(ports.tables.read_property(table, property_name) or "{}")

@@ -87,7 +87,15 @@ def plan(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
         raise NothingToDo(f"pipeline={ports.pipeline.name}: {few or f'every table stands at the {end}'}")
     if pause:
         logger.warning(pause)
-    return Plan(tuple(work), log.cluster_id, log.topic_ids, pause, refusals, remaining, sizing.reason)
+    return Plan(
+        tuple(work),
+        log.cluster_id,
+        log.topic_ids,
+        pause,
+        refused=refusals,
+        offsets_left=remaining,
+        size_reason=sizing.reason,
+    )
 
 
 def _collect_batches(

@@ -244,7 +244,7 @@ def _render_table_creation(
 def _build_staged_batch(ports: Ports, plan: Plan, planned: PlannedBatch, table: Table, uuid: str | None) -> StagedBatch:
     """The batch as it is known before anything is read."""
     return StagedBatch(
-        table.name, planned.batch, "", 0, planned.ranges, Counts(),
+        table=table.name, batch=planned.batch, attempt="", snapshot_id=0, ranges=planned.ranges, counts=Counts(),
         cluster_id=plan.cluster_id,
         topic_ids={t: i for t, i in plan.topic_ids.items() if t in planned.ranges.by_topic},
         table_uuid=uuid,

@@ -248,7 +248,7 @@ def build_projection(table: Table, metadata: dict[str, str]) -> Projection | Non
     placed = {name.casefold() for name in list_unavailable_columns(table)}
     bad = tuple(name for name in list_unusable_columns(table.select) if name.casefold() in placed)
     columns, select = _list_selected_columns(table, metadata), table.select
-    return Projection(select.text, select.alias, columns, parts, select.dimensions, bad)
+    return Projection(select.text, select.alias, columns, parts, dimensions=select.dimensions, unusable=bad)
 
 
 def find_key_field(table: Table, column: str) -> str | None:

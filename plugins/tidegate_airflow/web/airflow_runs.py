@@ -151,7 +151,7 @@ def _to_error_row(instance: Any, error_value: Any) -> Data:
     }
 
 
-def read_newest_results(dag_id: str, task_id: str, by: str, limit: int) -> list[Data]:
+def read_newest_results(dag_id: str, task_id: str, *, by: str, limit: int) -> list[Data]:
     """What a task last returned for each value of its result's field `by`, with when and in which run, newest first."""
     from airflow.models.taskinstance import TaskInstance as Instance
     from airflow.models.xcom import XComModel

@@ -90,7 +90,9 @@ class PipelinesView:
             "runs": airflow_runs.read_runs(dags.values(), MAX_RUNS),
             "errors": airflow_runs.read_errors(dags.values(), MAX_ERRORS),
             "assets": airflow_runs.read_asset_ids(tables),
-            "maintenance": airflow_runs.read_newest_results(dags["maintenance"], "maintain", "table", MAX_RESULTS),
+            "maintenance": airflow_runs.read_newest_results(
+                dags["maintenance"], "maintain", by="table", limit=MAX_RESULTS
+            ),
             "last_heartbeat": format_time(last_success),
         }
 

@@ -68,7 +68,14 @@ def read_row(warehouse: Warehouse, table: str, uuid: str, pipeline: str) -> Posi
             job, scanned, writes = data.pop(JOB_KEY, ""), data.pop(SCANNED_BYTES_KEY, None), data.pop(WRITES_KEY, None)
             properties = data if is_current else {}
             return PositionRow(
-                row["version"], row["attempt"] or "", properties, changed_ms, is_current, job, scanned, writes
+                version=row["version"],
+                attempt=row["attempt"] or "",
+                properties=properties,
+                changed_ms=changed_ms,
+                is_current=is_current,
+                job=job,
+                scanned=scanned,
+                writes=writes,
             )
     return None
 

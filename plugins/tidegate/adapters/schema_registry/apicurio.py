@@ -66,7 +66,15 @@ class ApicurioRegistry:
         place = f"ids/contentIds/{content}"
         self._read_references(place, texts, subject)
         text = self._get(place, subject).text
-        return Version(int(metadata[self._use_id]), kind, text, texts, "", int(metadata["globalId"]), content)
+        return Version(
+            id=int(metadata[self._use_id]),
+            kind=kind,
+            text=text,
+            references=texts,
+            guid="",
+            global_id=int(metadata["globalId"]),
+            content_id=content,
+        )
 
     def _read_references(self, place: str, texts: dict[str, str], subject: str) -> None:
         for one in self._get_json(f"{place}/references", subject):
@@ -102,4 +110,4 @@ class ApicurioRegistry:
         return answer
 
     def _explain(self, subject: str, status: int, message: str) -> Exception:
-        return explain_status(self._name, subject, status, message)
+        return explain_status(self._name, subject, status=status, message=message)

@@ -47,13 +47,15 @@ class Registry:
             numbers = sorted(client.get_versions(subject, deleted=True), key=lambda n: (n in alive, n))
             versions = tuple(self._read_version(client, other, subject, number) for number in numbers)
         except SchemaRegistryError as fault:
-            raise explain_status(self._name, subject, fault.http_status_code, fault.error_message) from fault
+            raise explain_status(
+                self._name, subject, status=fault.http_status_code, message=fault.error_message
+            ) from fault
         except (httpx.HTTPError, OSError) as fault:
             raise RetryLater(f"registry={self._name} cannot be asked for subject={subject}: {fault}") from fault
         except ValueError as fault:
             raise ConfigurationError(f"registry={self._name}: its settings are not usable: {fault}") from fault
         if not alive:
-            raise explain_status(self._name, subject, NOT_FOUND_STATUS_CODES[0], "it has no version")
+            raise explain_status(self._name, subject, status=NOT_FOUND_STATUS_CODES[0], message="it has no version")
         return versions
 
     def _read_version(self, client: Any, other: Any, subject: str, number: int) -> Version:
@@ -65,7 +67,9 @@ class Registry:
             version = client.get_version(subject, number, deleted=True, fmt=form)
         texts: dict[str, str] = {}
         self._read_references(client, version.schema, texts, form)
-        return Version(version.schema_id, kind, version.schema.schema_str, texts, version.guid or "")
+        return Version(
+            id=version.schema_id, kind=kind, text=version.schema.schema_str, references=texts, guid=version.guid or ""
+        )
 
     def _read_references(self, client: Any, schema: Any, texts: dict[str, str], form: str | None) -> None:
         for reference in schema.references or ():
@@ -80,7 +84,7 @@ def require_registry(name: str, settings: Mapping[str, Any]) -> None:
     require_server(Server.from_uris("schema registry", f"registry={name}", str(settings.get("url", ""))))
 
 
-def explain_status(name: str, subject: str, status: int, message: str) -> Exception:
+def explain_status(name: str, subject: str, *, status: int, message: str) -> Exception:
     """What a registry's refusal means: nothing to wait for, or try again later."""
     where = f"registry={name} subject={subject}"
     if status in NOT_FOUND_STATUS_CODES:

@@ -48,7 +48,7 @@ def check_sequences(model: PipelineModel, findings: Problems) -> None:
         path: KeyPath = ("tables", index)
         key, key_path = (table.key, (*path, "key")) if table.key else (model.source.key, ("source", "key"))
         types = _try_parse_types((table.value or model.source.value).schema_)
-        checked = _CheckedTable(table, path, key, key_path, types, metadata)
+        checked = _CheckedTable(table=table, path=path, key=key, key_path=key_path, types=types, metadata=metadata)
         _check_key_types(checked, findings)
         _check_soft(checked, findings)
         _check_partial(checked, findings)

@@ -35,7 +35,7 @@ def parse_select(text: str) -> Select:
         raise ValueError(f"two tables are called the same: {', '.join(aliases)}; give each an alias of its own")
     items = tuple(_parse_item(node, sql, alias, aliases) for node, sql in zip(tree.expressions, texts, strict=True))
     reads = tuple(name for join in joins for name in _find_reads(join.args["on"], alias, aliases))
-    return Select(" ".join(text.split()), items, alias, dimensions, reads)
+    return Select(text=" ".join(text.split()), items=items, alias=alias, dimensions=dimensions, reads=reads)
 
 
 def _check_clauses(tree: Any) -> None:

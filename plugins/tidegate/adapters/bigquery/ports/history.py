@@ -54,5 +54,16 @@ class BigQueryHistory(BigQueryPort):
             return
         properties = {name: value for name, value in state.marks.items() if name != mark}
         attempt = f"forget {mark} {state.snapshot_id}"
-        forgotten = Publication(table, state.uuid, 0, state.snapshot_id, "", 0, properties, None, pipeline, attempt)
+        forgotten = Publication(
+            table=table,
+            uuid=state.uuid,
+            schema_id=0,
+            cut=state.snapshot_id,
+            branch="",
+            head=0,
+            properties=properties,
+            tag=None,
+            pipeline=pipeline,
+            attempt=attempt,
+        )
         position_table.commit_publication(self._get_warehouse(table), self._sql, forgotten)

@@ -40,7 +40,14 @@ class BigQueryTables(BigQueryPort):
         fields = [field.to_api_repr() for field in loaded_table.schema]
         columns = to_columns(fields)
         state = TableState(
-            staging.get_uuid(loaded_table), None, 0, None, 0, columns, schema=read_table_struct(fields), has_maps=False
+            uuid=staging.get_uuid(loaded_table),
+            snapshot_id=None,
+            schema_id=0,
+            position=None,
+            highest_batch=0,
+            columns=columns,
+            schema=read_table_struct(fields),
+            has_maps=False,
         )
         state = replace(state, kind=ownership.get_kind(loaded_table) or "")
         row = position_table.read_row(self._get_warehouse(table), table, state.uuid, pipeline)

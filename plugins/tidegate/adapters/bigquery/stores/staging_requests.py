@@ -31,5 +31,13 @@ def find_signed(warehouse: Warehouse, intermediate: str) -> list[SignedAttempt]:
             continue
         note, batch, attempt = json.loads(text), int(place[1]), place[2]
         is_landed = f"{get_folder(intermediate, batch, attempt)}/{LANDED_FILE}" in names
-        attempts.append(SignedAttempt(batch, attempt, note["request"], Ranges.from_dict(note["ranges"]), is_landed))
+        attempts.append(
+            SignedAttempt(
+                batch=batch,
+                attempt=attempt,
+                request=note["request"],
+                ranges=Ranges.from_dict(note["ranges"]),
+                is_landed=is_landed,
+            )
+        )
     return attempts

@@ -103,7 +103,7 @@ def _compute_range(files: Sequence[DataFile], field: NestedField, leaf: tuple[st
             return None  # of this file nothing is known
     if not ends:
         return None
-    return KeyRange(leaf, data_type, min(ends), max(ends), nulls)
+    return KeyRange(leaf=leaf, data_type=data_type, low=min(ends), high=max(ends), nulls=nulls)
 
 
 def _render_constant(data_type: Any, value: Any) -> str:
