@@ -22,7 +22,7 @@ class RetryWhileListening(DefaultPolicy):  # type: ignore[misc]  # pyspark's own
         self._refused_since: float | None = None
 
     def can_retry(self, e: BaseException) -> bool:
-        """Whether to ask again after this error."""
+        """Whether to ask again after this error: not where the server itself is gone."""
         return super().can_retry(e) and not self._is_gone()
 
     def _is_gone(self) -> bool:

@@ -89,7 +89,9 @@ def connect_session(remote: str, conf: Mapping[str, str]) -> SparkSession:
 
 
 def check_event_log(spark: SparkSession, conf: Mapping[str, str]) -> None:
-    """Refuse a server that would write a catalog's secret to its event log; `conf` is not set in the session yet."""
+    """ConfigurationError for a server that would write a catalog's secret to its event log. `conf` is not set in the
+    session yet.
+    """
     secrets = [name for name in conf if name.startswith(CATALOG_PREFIX) and SECRET_PATTERN.search(name)]
     if not secrets or spark.conf.get("spark.eventLog.enabled", "false") != "true":
         return

@@ -15,7 +15,11 @@ MAX_MESSAGE_CHARACTERS = 2000
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Translate the core's errors: no work and lost races skip, what a person must mend fails, the rest is retried."""
+    """Translate the core's errors, with their text.
+
+    NothingToDo and PublishedElsewhere skip the task (AirflowSkipException), GiveUp fails it without a retry
+    (AirflowFailException), every other TidegateError is retried (AirflowException).
+    """
     try:
         with _record_failure_reason():
             yield

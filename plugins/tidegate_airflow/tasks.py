@@ -156,7 +156,7 @@ def run_measure(name: str) -> Data:
 
 
 def run_tables(name: str) -> list[str]:
-    """The tables that a pipeline maintains."""
+    """The full names of the tables that a pipeline maintains: its destinations, and its own beside them."""
     from tidegate.steps.maintain import list_maintained_tables
 
     with translate_errors():
@@ -164,7 +164,7 @@ def run_tables(name: str) -> list[str]:
 
 
 def run_maintain(name: str, table: str, engine: Any = None) -> Data:
-    """maintain: one table kept small; what changed."""
+    """maintain: one table kept small; what changed, with its files before and after. A repeat finds less to do."""
     from tidegate.steps.maintain import maintain
 
     with translate_errors():
@@ -198,7 +198,7 @@ def run_backfill_slice(
 
 
 def run_backfill_clean_up(name: str, backfill: Mapping[str, Any]) -> list[str]:
-    """backfill, clean_up: everything that the backfill kept is dropped."""
+    """backfill, clean_up: everything that the backfill kept is dropped; what that was. A repeat drops what is left."""
     from tidegate.reprocess.backfill import drop_backfill
 
     with translate_errors():
@@ -206,7 +206,7 @@ def run_backfill_clean_up(name: str, backfill: Mapping[str, Any]) -> list[str]:
 
 
 def run_replay(name: str, engine: Any = None) -> list[Data]:
-    """replay: the dead letters of each table, decoded again."""
+    """replay: the dead letters of each table, decoded again; one result for each table. A letter is applied once."""
     from tidegate.reprocess.replay import replay_dead_letters
 
     with translate_errors():

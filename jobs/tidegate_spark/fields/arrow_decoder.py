@@ -13,7 +13,7 @@ class DecodingError(Exception):
     """Bytes that are no row, or a value that no column holds; the text says which."""
 
 
-def decode_record(
+def decode_or_explain(
     decode_row: Callable[[bytes], dict[str, Any]], value: bytes | None, unreadable: str
 ) -> tuple[dict[str, Any] | None, str | None] | None:
     """The row, or the reason why there is none; None for no bytes.

@@ -51,7 +51,7 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
-    """A value is an upsert, no value is a delete."""
+    """A value is an upsert, no value is a delete. Bytes that are no Avro of a known schema get a `located_reason`."""
     options = table.value.options
     schema = json.loads(options["reader"])
     changes = (
@@ -80,7 +80,9 @@ class AvroFields(NamedTuple):
 
 
 def decode_fields(records: DataFrame, table: StageTable, places: tuple[str, str], fields: AvroFields) -> DecodedValue:
-    """What is found once row and key stand at `places`."""
+    """Row and key out of the decoded records at `places`, in this order: NULL keys where the schema lacks one of their
+    columns.
+    """
     at, key_at = places
     fields = fields._replace(truncated=list_truncated_names(table))
     values, conditions = render_fields(at, table.value_columns, fields)

@@ -81,7 +81,9 @@ def list_known_fields(table: StageTable) -> Fields:
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
-    """A value is an upsert, no value is a delete."""
+    """A value is an upsert, no value is a delete; in an envelope the payload is the row, and a null payload is a
+    delete.
+    """
     options = table.value.options
     if "ids" in options:
         records = records.withColumn("value_text", strip_header("value"))

@@ -26,7 +26,7 @@ def add_key_object(records: DataFrame, table: StageTable) -> DataFrame:
 
 
 def get_key_decoder(table: StageTable) -> DecodeKey:
-    """The function that reads the table's keys."""
+    """The function that reads the table's keys; KeyError for a format that is not registered."""
     decode: DecodeKey = find_decoder(table.key.format).decode_key
     return decode
 
@@ -38,5 +38,5 @@ def get_value_decoder(table: StageTable) -> DecodeValue:
 
 
 def find_decoder(name: str) -> ModuleType:
-    """The module with a format's `decode_key` and `decode_value`."""
+    """The module with a format's `decode_key` and `decode_value`; it is imported with the first call."""
     return import_module(f"{FORMATS_PACKAGE}.{get_format(name).module}")

@@ -93,7 +93,11 @@ def _build_outcome_batch(number: int, outcome: str) -> pyarrow.RecordBatch:
 
 
 def read_newest(settings: dict[str, str], topic: str, partition: int) -> str | None:
-    """The last committed record of one partition of the state topic, as text."""
+    """The last committed record of one partition of the state topic, as text; None where it is empty.
+
+    Reads the partition from its beginning, so it is for small topics. TimeoutError where the brokers do not answer,
+    KafkaException for an error that no later try would end.
+    """
     consumer = kafka.Consumer({**settings, **CONSUMER_CONF})
     record: str | None = None
     try:

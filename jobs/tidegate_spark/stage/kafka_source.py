@@ -27,7 +27,9 @@ HEADER_METADATA = {"headers", "header-list"}
 
 
 def read_records(spark: SparkSession, job: StageJob) -> DataFrame:
-    """Return the records of the job's ranges as the source gives them."""
+    """The records of the job's ranges as the source gives them; of a replay those of the dead-letter table, in the same
+    columns. Nothing is read before the DataFrame is used.
+    """
     if job.letters is not None:
         return _read_dead_letters(spark, job.letters, job.ranges)
     finder = [job.finder] if job.finder else []
@@ -41,7 +43,7 @@ def read_records(spark: SparkSession, job: StageJob) -> DataFrame:
 
 
 def build_offsets_options(ranges: Ranges, records_per_task: int) -> dict[str, str]:
-    """The source's options for exactly these ranges."""
+    """The source's options for exactly these ranges: empty ones are left out, and lost offsets fail the job."""
     busy = [(topic, partition, start, end) for topic, partition, start, end in ranges if end > start]
     return {
         "assign": json.dumps(_group_partitions((t, p) for t, p, _, _ in busy)),
@@ -55,7 +57,9 @@ def build_offsets_options(ranges: Ranges, records_per_task: int) -> dict[str, st
 
 
 def compute_records_per_task(spark: SparkSession, job: StageJob) -> int:
-    """How many offsets a task reads at most."""
+    """How many offsets a task reads at most. Where records are deduplicated by their key, large batches get few large
+    tasks.
+    """
     is_small = job.ranges.span <= TASKS_PER_SLOT * RECORDS_PER_TASK  # a single core's tasks would not be larger
     if is_small or not any(table.last_per_raw_key for table in job.tables):
         return RECORDS_PER_TASK

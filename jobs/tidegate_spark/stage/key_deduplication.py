@@ -12,7 +12,7 @@ COUNT_COLUMN, LATEST_TIME_COLUMN = "stands_for", "latest"
 
 
 def keep_every_record(records: DataFrame) -> DataFrame:
-    """Each record for itself."""
+    """Each record for itself, with the columns that a deduplicated one has: it stands for one, its own latest."""
     return records.selectExpr("*", f"1L AS {COUNT_COLUMN}", f"timestamp AS {LATEST_TIME_COLUMN}")
 
 

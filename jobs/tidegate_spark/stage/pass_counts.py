@@ -20,7 +20,7 @@ class PassCounts:
         self._observation = None if is_remote() else Observation(self._name)
 
     def observe(self, records: DataFrame, aggregates: Sequence[Column]) -> DataFrame:
-        """The records, counted as they pass."""
+        """The records, with `aggregates` computed over all of them while they pass; read them after the action."""
         return records.observe(self._observation or self._name, *aggregates)
 
     def read(self, written: DataFrame) -> dict[str, Any]:

@@ -31,7 +31,9 @@ def build_heartbeat_records(progress: PipelineProgress) -> list[tuple[dict[str, 
 
 
 def encode_records(records: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> list[Message]:
-    """Keys and values as JSON; one table's records have one key."""
+    """Keys and values as JSON in UTF-8. The records of one table have one key, so that a compacted topic keeps the
+    last.
+    """
     return [Message(_encode_json(key), _encode_json(value)) for key, value in records]
 
 

@@ -13,7 +13,11 @@ from tidegate.spec.table import Table
 
 
 def resolve_position(pipeline: Pipeline, table: Table, state: TableState | None) -> Position | None:
-    """The position to go on from, None for a table that has none; a rolled back table answers by `on_rollback`."""
+    """The position to go on from, None for a table that has none; a rolled back table answers by `on_rollback`.
+
+    PositionLost where the table has rows and no position any more, and where it was rolled back and nothing says what
+    to do then.
+    """
     if state is None:
         return None
     if state.position_lost:
@@ -142,7 +146,7 @@ def _check_offset(where: _Where, topic: str, partition: int, offset: int, log: L
 
 
 def check_start(pipeline: Pipeline, table: Table, configured_start: Offsets, log: Log) -> None:
-    """Raise when a first batch cannot start where it is asked to: the log has lost those records already."""
+    """PositionLost where a first batch cannot start where it is asked to: the log has lost those records already."""
     for topic, partition, offset in iterate_offsets(configured_start):
         begin = get_offset(log.begin, topic, partition)
         if begin is not None and offset < begin:
@@ -155,7 +159,9 @@ def check_start(pipeline: Pipeline, table: Table, configured_start: Offsets, log
 
 
 def check_complete(pipeline: Pipeline, table: Table, compacted: tuple[str, ...], start: Offsets, log: Log) -> None:
-    """Raise when a table would lack keys for good: what a compacted topic keeps is told once, at whatever offset."""
+    """PositionLost where a table would lack keys for good: what a compacted topic keeps is told once, at whatever
+    offset.
+    """
     for topic, partition, offset in iterate_offsets(start):
         left_out = offset - log.begin[topic][partition]
         if topic in compacted and left_out > 0:
@@ -167,7 +173,10 @@ def check_complete(pipeline: Pipeline, table: Table, compacted: tuple[str, ...],
 
 
 def resolve_next_start(pipeline: Pipeline, table: Table, position: Position, log: Log) -> Offsets:
-    """Where the next batch starts: the position, and the log's begin for partitions that it does not know."""
+    """Where the next batch starts: the position, and the log's begin for partitions that it does not know.
+
+    PositionLost where a topic has grown, and offsets alone order the records of a key.
+    """
     grown = [
         (topic, partition)
         for topic, partition, _ in iterate_offsets(log.begin)

@@ -32,7 +32,9 @@ def read_known_log(ports: Ports) -> tuple[Log, dict[str, GiveUp]]:
 
 
 def find_missing_topic(table: Table, missing_topics: Mapping[str, GiveUp]) -> GiveUp | None:
-    """Why the table cannot be read: one of its topics is not there."""
+    """Why the table cannot be read: one of its topics is not there; None where all are. A table without topics of its
+    own reads all of the pipeline's.
+    """
     return next((error for topic, error in missing_topics.items() if not table.topics or topic in table.topics), None)
 
 
@@ -57,7 +59,9 @@ def _is_ignored(ports: Ports, topic: str) -> bool:
 
 
 def filter_table_log(log: Log, table: Table) -> Log:
-    """The part of the log that feeds `table`."""
+    """The part of the log that feeds `table`: all of it where the table names no topics. Topic ids are those of the
+    whole log.
+    """
     if not table.topics:
         return log
     begin = {t: parts for t, parts in log.begin.items() if t in table.topics}

@@ -10,7 +10,7 @@ Snapshots = Mapping[str, int]
 
 
 def read_joined_snapshots(ports: PublicationPorts) -> dict[str, int]:
-    """The current snapshot of each; NothingToDo while one has none."""
+    """The current snapshot id of each joined table, by its name; NothingToDo while one of them has none."""
     snapshot_ids: dict[str, int] = {}
     for name in ports.publication.joined:
         table = ports.snapshots.table(name)
@@ -21,7 +21,9 @@ def read_joined_snapshots(ports: PublicationPorts) -> dict[str, int]:
 
 
 def is_unchanged(ports: PublicationPorts, old: Snapshots, new: Snapshots) -> bool:
-    """Whether no row of theirs can have changed between the two."""
+    """Whether no row of the joined tables can have changed from `old` to `new`, snapshot ids by table. False where it
+    is not known.
+    """
     return all(
         name in old and (old[name] == to or ports.snapshots.touched(name, old[name], to) == TouchedFiles())
         for name, to in new.items()

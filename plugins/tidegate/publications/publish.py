@@ -117,7 +117,7 @@ def _list_needed_snapshots(ports: PublicationPorts, position: Progress) -> list[
 
 
 def build_publish_job(ports: PublicationPorts, planned: PlannedRun) -> PublishJob:
-    """What Spark is asked for."""
+    """What Spark is asked for. What the topics hold travels along only where the run compares the table with them."""
     publication = ports.publication
     return PublishJob(
         publication=publication.name,
@@ -145,7 +145,7 @@ def format_pin_prefix(publication: str) -> str:
 
 
 def format_pin_name(publication: str, snapshot_id: int) -> str:
-    """The tag that keeps a published snapshot from expiring."""
+    """The tag that keeps a published snapshot from expiring: one for each publication and snapshot."""
     return f"{format_pin_prefix(publication)}{snapshot_id}"
 
 

@@ -29,7 +29,11 @@ class RepublishRequest:
 
 
 def plan_republish(ports: PublicationPorts, request: RepublishRequest) -> PlannedRun:
-    """The run that produces again; changes nothing. NothingToDo where no row changed in the range."""
+    """The run that produces again; changes nothing.
+
+    NothingToDo where nothing was published yet, or no row changed in the range. GiveUp while a run is unfinished, and
+    for a bound whose snapshot has expired.
+    """
     publication = ports.publication
     table, topics, progress = observe_publication(ports)
     refuse_lost_progress(ports, progress, topics, table)
@@ -44,9 +48,8 @@ def plan_republish(ports: PublicationPorts, request: RepublishRequest) -> Planne
     origin = None if request.begin is None else _resolve_snapshot(ports, "from", request.begin)
     until = None if request.end is None else _resolve_snapshot(ports, "to", request.end)
     if request.end is not None and until is None:
-        raise NothingToDo(
-            f"publication={publication.name}: table={publication.table} had no snapshot by to={request.end}"
-        )
+        where = f"publication={publication.name}: table={publication.table}"
+        raise NothingToDo(f"{where} had no snapshot by to={request.end}")
     position = Progress(
         run=ports.new_run(),
         mode=RunMode.REPUBLISH,
@@ -62,9 +65,8 @@ def plan_republish(ports: PublicationPorts, request: RepublishRequest) -> Planne
     )
     run = plan_all_parts(ports, progress, topics, position)
     if run.touched == TouchedFiles():
-        raise NothingToDo(
-            f"publication={publication.name}: no row changed between from={request.begin} to={request.end}"
-        )
+        bounds = f"from={request.begin} to={request.end}"
+        raise NothingToDo(f"publication={publication.name}: no row changed between {bounds}")
     return run
 
 

@@ -67,7 +67,9 @@ def _plan_next_run(ports: PublicationPorts) -> tuple[dict[str, Any] | None, str 
 
 
 def describe_last_run(progress: PartProgress) -> dict[str, Any] | None:
-    """What the run did that was recorded last; None before the first."""
+    """What the run did that was recorded last: when it ended in milliseconds, between which snapshots, and its changes
+    by kind. None before the first.
+    """
     parts: tuple[Progress, ...] = progress.newest
     if not parts:
         return None

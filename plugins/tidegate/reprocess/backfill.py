@@ -110,7 +110,10 @@ def drop_backfill(ports: Ports, backfill_id: str) -> list[str]:
 
 
 def abandon_backfill(ports: Ports, backfill_id: str) -> list[str]:
-    """Give up an open backfill; its slices that are applied stay applied."""
+    """Give up an open backfill, and drop what it kept; slices that are applied stay applied. Returns what was dropped.
+
+    GiveUp where no backfill of this id is open: so a second call says that it is gone.
+    """
     open_backfills = read_open_backfills(ports)
     if backfill_id not in open_backfills:
         raise GiveUp(

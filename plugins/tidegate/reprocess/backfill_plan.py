@@ -102,11 +102,15 @@ def parse_request(
 
 
 def propose_backfill(ports: Ports, request: BackfillRequest) -> ProposedBackfill:
-    """What a backfill would apply.
+    """What a backfill would apply; changes nothing.
 
     1. Read each table and then the log, once, and check that they still fit each other.
     2. An open backfill of the same words is gone on with.
     3. Else ranges for each table: named offsets must lie before its position, times are clipped to it.
+
+    The same request gives the same backfill until it is done. NothingToDo where no offset lies in the range,
+    ConfigurationError where the range does not fit the table, PositionLost where the log has lost offsets that are
+    needed.
     """
     pipeline = ports.pipeline
     refuse_template(pipeline, "backfill")

@@ -79,7 +79,7 @@ class Slice:
         return self.number in self.ports.history.list_applied_slices(self.intermediate, self.shape)
 
     def read_staging(self) -> Staging | None:
-        """The intermediate table as it stands."""
+        """The intermediate table as it stands, None where there is none."""
         return self.ports.staging.read_staging(self.intermediate, self.table.name)
 
 
@@ -104,7 +104,11 @@ def stage_missing(work: Sequence[tuple[Slice, Offsets]]) -> None:
 
 
 def complete_staging(one: Slice, position: Offsets) -> Staging:
-    """The intermediate table in a state that holds all that decides about the slice; what is missing is staged."""
+    """The intermediate table in a state that holds all that decides about the slice; what is missing is staged.
+
+    `position` is the table's, per partition: offsets up to there may decide. What is staged already is not staged
+    again. RetryLater where others take away what was staged, again and again.
+    """
     for _ in range(MAX_ROUNDS):
         staging = one.read_staging()
         if staging is not None and not _find_missing_pieces(one, position, staging):

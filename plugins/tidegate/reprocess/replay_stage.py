@@ -101,7 +101,11 @@ def _find_span(letters: Iterable[WaitingLetter]) -> Ranges:
 
 
 def complete_staging(work: Replay, letters: LetterGroup, position: Position) -> Staging:
-    """The intermediate table in a state that holds all that decides; what is missing is staged."""
+    """The intermediate table in a state that holds all that decides; what is missing is staged.
+
+    The letters are batch 1; later records of their keys, up to `position`, are the batches after it. What is staged
+    already is not staged again. RetryLater where others take away what was staged, again and again.
+    """
     for _ in range(MAX_ROUNDS):
         staging = work.read_staging()
         pieces = _find_missing_pieces(work, letters.ranges, position.offsets, staging)

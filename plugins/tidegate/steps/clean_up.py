@@ -45,7 +45,7 @@ class CleanUpReport:
 
 
 def list_tables_to_compact(reports: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The tables that need compaction, by the result of a clean_up task."""
+    """The full names of the tables that need compaction, out of what a clean_up task returned."""
     return [report["table"] for report in reports if report.get(COMPACTION_KEY)]
 
 

@@ -80,7 +80,11 @@ def _render_registry_creation(ports: Ports, table: Table, planned: PlannedBatch,
 
 
 def discover_tables(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -> list[Table]:
-    """Tables that records of the batch name and that are not there yet; an error for a name that may not be."""
+    """Tables that records of the batch name and that are not there yet; nothing is created here.
+
+    BadRecord with the first record that names no table, GiveUp for more tables than `max_tables`, RetryLater where the
+    job's list of names is gone.
+    """
     pipeline, where = ports.pipeline, f"pipeline={ports.pipeline.name} batch={planned.batch}"
     outcome = _read_found_names(ports, planned, stage_table)
     if outcome.get("attempt") != stage_table.attempt:

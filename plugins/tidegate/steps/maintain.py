@@ -66,7 +66,8 @@ def maintain(ports: Ports, table: str) -> dict[str, Any]:
     4. Remove files that nothing refers to, when they are old enough that no running merge can still commit them.
 
     Of an intermediate table only the last: its batches are clean_up's. A flush that meets the compaction finds main
-    moved, and merges again. Idempotent; `RetryLater` when a step failed, after the others were tried.
+    moved, and merges again. Idempotent; RetryLater when a step failed, after the others were tried; GiveUp without a
+    table.
     """
     files = ports.tables.read_files(table, exact=True)
     if files is None:
@@ -138,7 +139,7 @@ def _format_timestamp(ms: int) -> str:
 
 
 def build_renderer(ports: Ports, table: str) -> Callable[..., str]:
-    """What fills in a statement of maintenance for a table."""
+    """A function that renders a statement for `table`, by its name without `maintain_` and its values."""
     catalog, identifier = table.split(".", 1)
 
     def render(name: str, **values: Any) -> str:

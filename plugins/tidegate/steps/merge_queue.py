@@ -36,7 +36,7 @@ class QueueResult:
 
 
 def group_by_table(batches: Sequence[StagedBatch]) -> list[list[StagedBatch]]:
-    """Staged batches by table, in the order of each one's queue."""
+    """Staged batches by table, in the order of each one's queue; tables in the order of their first batch."""
     by_table: dict[str, list[StagedBatch]] = {}
     for staged in batches:
         by_table.setdefault(staged.table, []).append(staged)

@@ -75,26 +75,20 @@ def plan(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
     tables = [_end_log(one, until) for one in attach_log(ports, observed, log, missing)]
     able = [one for one in tables if one.error is None]
     full = [one for one in able if count_mergeable(one.queue) >= one.table.max_pending]
-    pause = "; ".join(describe_full_queue(ports, one.table, one.queue) for one in full)
+    wait = "; ".join(describe_full_queue(ports, one.table, one.queue) for one in full)
     is_alone = not ports.pipeline.has_several and any(count_mergeable(one.queue) for one in able)
     sizing = BatchSizer(ports)
-    work, refused = _collect_batches(ports, tables, sizing, reads_on=not pause and not is_alone)
-    remaining = _count_remaining(work, tables)
-    few = _explain_too_few(work, remaining, at_least)
+    work, refused = _collect_batches(ports, tables, sizing, reads_on=not wait and not is_alone)
+    left = _count_remaining(work, tables)
+    few = _explain_too_few(work, left, at_least)
     end = "end of the log" if until is None else "end that was asked for, or behind it"
     refusals = to_refusals(ports, refused, has_work=bool(work) and not few)
     if not work or few:
         raise NothingToDo(f"pipeline={ports.pipeline.name}: {few or f'every table stands at the {end}'}")
-    if pause:
-        logger.warning(pause)
+    if wait:
+        logger.warning(wait)
     return Plan(
-        tuple(work),
-        log.cluster_id,
-        log.topic_ids,
-        pause,
-        refused=refusals,
-        offsets_left=remaining,
-        size_reason=sizing.reason,
+        tuple(work), log.cluster_id, log.topic_ids, wait, refused=refusals, offsets_left=left, size_reason=sizing.reason
     )
 
 

@@ -15,7 +15,7 @@ DAG_ID = "tidegate-janitor"
 
 
 def build_janitor_dag() -> DAG:
-    """One DAG for all catalogs; a run that finds nothing ends as skipped."""
+    """One DAG for all catalogs, once a day; a run that finds nothing ends as skipped. It changes nothing."""
     with DAG(
         dag_id=DAG_ID,
         description="Tells what pipelines whose file is gone have left behind",

@@ -11,7 +11,9 @@ from tidegate_airflow.dags.dag_settings import build_dag_settings, build_job_tas
 
 
 def can_replay(pipeline: Pipeline) -> bool:
-    """Whether the pipeline has dead letters that can be replayed."""
+    """Whether the pipeline sets bad records aside, and each of its tables has a name of its own: else nothing can be
+    replayed.
+    """
     return pipeline.template is None and any(table.errors.set_aside is not None for table in pipeline.tables)
 
 

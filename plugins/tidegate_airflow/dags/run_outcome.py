@@ -31,7 +31,10 @@ COMPACT_TASK_ID = "compact"
 
 
 def plan_as_requested(name: str) -> dict[str, Any]:
-    """plan, of as many records as the run was asked for; a dry run ends here, with the plan as `planned`."""
+    """plan, of as many records as the run was asked for, as plain data.
+
+    A dry run ends here: AirflowSkipException, with the plan as the result `planned`.
+    """
     context = get_current_context()
     words = read_run_params(context)
     if context["dag_run"].run_type == "backfill":
@@ -49,7 +52,10 @@ def plan_as_requested(name: str) -> dict[str, Any]:
 
 
 def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
-    """clean_up, in every run that may write; `compact`, which follows it, is skipped where no table is due."""
+    """clean_up, in every run that may write; what it found of each table.
+
+    `compact`, which follows it, is skipped where no table is due: DownstreamTasksSkipped, with the same result kept.
+    """
     from tidegate.steps.clean_up import list_tables_to_compact
 
     context = get_current_context()

@@ -17,7 +17,7 @@ from tidegate_airflow.assets import build_backlog_alias, build_backlog_asset
 
 
 def build_schedule(pipeline: Pipeline) -> Any:
-    """Time, or an event of the pipeline's backlog, whichever comes first."""
+    """What `DAG(schedule=)` takes: time, or an event of the pipeline's backlog, whichever comes first."""
     trigger = _build_watchers(pipeline) if pipeline.merge.records_threshold > 0 else []
     backlog = build_backlog_asset(pipeline.name, trigger)
     timetable = _build_timetable(pipeline)

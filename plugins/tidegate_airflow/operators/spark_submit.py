@@ -37,7 +37,10 @@ class SubmitOperator(SparkSubmitOperator):
         return self.resume_step(context, {})
 
     def resume_step(self, context: Context, memory: Mapping[str, Any], event: Any = None) -> Any:
-        """Run the step, or go on with one that went to wait for a job of BigQuery's."""
+        """Run the step, or go on with one that went to wait for a job of BigQuery's: `memory` is what it kept then.
+
+        GiveUp for a verb that is not submitted.
+        """
         self._context = context
         if self.verb in STEPS:
             return STEPS[self.verb](context, self.pipeline, self.given, memory, self)

@@ -87,7 +87,9 @@ def run_stage_step(context: Context, pipeline: str, planned: Any, memory: Mappin
 
 
 def run_merge_step(context: Context, pipeline: str, queues: Any, memory: Mapping[str, Any], engine: Any = None) -> Any:
-    """Run the step merge over one table's queue, or go on with it."""
+    """Run the step merge over one table's queue, or go on with it: `memory` is empty, or what a deferred task kept. The
+    asset event is sent after the publish; a repeat publishes nothing twice.
+    """
     queue = tasks.select_queue(queues)
     context["table"] = queue["table"]
     published = tasks.run_merge(pipeline, queue, engine, DeferringWatcher(context, memory))
@@ -113,5 +115,7 @@ class StepOperator(BaseOperator):
         return STEPS[self.verb](context, self.pipeline, self.given, {})
 
     def resume_step(self, context: Context, memory: Mapping[str, Any], event: Any = None) -> Any:
-        """Go on when the job has ended that the step went to wait for."""
+        """Go on when the job has ended that the step went to wait for; `memory` is what the task kept. `event` is not
+        looked at: the step asks for the job itself.
+        """
         return STEPS[self.verb](context, self.pipeline, self.given, memory)

@@ -27,7 +27,7 @@ class DagStatus:
 
 
 def to_schedule(dag: DagStatus | None) -> Schedule:
-    """What of a DAG tells how its pipeline or publication is."""
+    """What of a DAG tells how its pipeline or publication is; without a DAG nothing is paused, failed or running."""
     return Schedule(dag.paused, dag.failed, dag.running) if dag else Schedule()
 
 
@@ -100,7 +100,7 @@ def _to_run_row(run: Any) -> Data:
 
 
 def read_runs(dag_ids: Collection[str], limit: int) -> list[Data]:
-    """The newest runs of these DAGs, newest first."""
+    """The newest `limit` runs of these DAGs together, newest first, from the metadata database."""
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
     from sqlalchemy import select
@@ -178,7 +178,7 @@ def _describe_task(instance: Any) -> Data:
 
 
 def read_last_success(dag_id: str, task_ids: Collection[str]) -> datetime | None:
-    """When one of these tasks last succeeded."""
+    """When one of these tasks last succeeded, in UTC; None where none did."""
     from airflow.models.taskinstance import TaskInstance as Instance
     from airflow.utils.session import create_session
     from sqlalchemy import func, select
@@ -201,5 +201,5 @@ def read_asset_ids(tables: Collection[str]) -> dict[str, int]:
 
 
 def format_time(moment: datetime | None) -> str | None:
-    """ISO 8601."""
+    """ISO 8601 with milliseconds, Z for UTC; None for None."""
     return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

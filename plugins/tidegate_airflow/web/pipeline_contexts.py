@@ -99,7 +99,7 @@ def _cache_connections(resolve: Resolve) -> Resolve:
 
 
 def read_file_stamp(*files: Path) -> tuple[Any, ...]:
-    """What changes when one of the files does."""
+    """A value that changes when one of the files does: time in nanoseconds and bytes, None for a missing one."""
     return tuple((s.st_mtime_ns, s.st_size) if (s := _stat_file(file)) else None for file in files)
 
 

@@ -9,7 +9,7 @@ nesting that no record has takes memory.
 from collections.abc import Callable
 from typing import Any
 
-from tidegate_spark.fields.arrow_decoder import DecodingError, build_arrow_decoder, decode_record
+from tidegate_spark.fields.arrow_decoder import DecodingError, build_arrow_decoder, decode_or_explain
 from tidegate_spark.fields.msgpack.values import convert_leaf, split_decimal
 
 Shape = dict[str, Any]
@@ -40,7 +40,7 @@ class MapDecoder:
 
     def decode(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None] | None:
         """The row, or the reason why there is none; None for no bytes."""
-        return decode_record(self._decode_row, value, f"the {self._part} is not MessagePack")
+        return decode_or_explain(self._decode_row, value, f"the {self._part} is not MessagePack")
 
     def _decode_row(self, value: bytes) -> dict[str, Any]:
         reader = _Reader(value, self._part)

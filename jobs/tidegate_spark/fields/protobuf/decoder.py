@@ -8,7 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from tidegate_spark.fields.arrow_decoder import DecodingError, build_arrow_decoder, decode_record
+from tidegate_spark.fields.arrow_decoder import DecodingError, build_arrow_decoder, decode_or_explain
 from tidegate_spark.fields.protobuf.wire import find_misread_field, read_zigzag
 
 HEADER_BYTES = 5  # the magic byte and four bytes of schema id
@@ -40,7 +40,7 @@ class MessageDecoder:
 
     def decode(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None] | None:
         """The row, or the reason why there is none; None for no bytes."""
-        return decode_record(self._decode_row, value, f"the {self._part} is not a Protobuf message of its schema")
+        return decode_or_explain(self._decode_row, value, f"the {self._part} is not a Protobuf message of its schema")
 
     def _decode_row(self, value: bytes) -> dict[str, Any]:
         number, indexes, body = ("", (), value) if "files" in self._options else self._parse_header(value)

@@ -39,7 +39,10 @@ def encode(spark: SparkSession, part: RecordPart) -> Column:
 
 
 def build_record_schema(name: str, fields: list[tuple[str, T.DataType]]) -> dict[str, Any]:
-    """A record of nullable fields, whose default is null, so that a column may come and go (backward and forward)."""
+    """A record of nullable fields, whose default is null, so that a column may come and go (backward and forward).
+
+    ConfigurationError for a name or a type that Avro does not have.
+    """
     for field, _ in fields:
         if not NAME_PATTERN.fullmatch(field):
             raise ConfigurationError(

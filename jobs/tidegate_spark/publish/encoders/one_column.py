@@ -10,7 +10,7 @@ from tidegate_spark.publish.encoders.record_part import RecordPart
 
 
 def encode(_: SparkSession, part: RecordPart) -> Column:
-    """The column's bytes, those of text in UTF-8. ConfigurationError where there are several columns."""
+    """The column's bytes, those of text in UTF-8; NULL stays NULL. ConfigurationError for several columns."""
     if len(part.columns) != 1:
         raise ConfigurationError(
             f"{part.part}.format={part.format}: it takes one column, and there are {len(part.columns)}; use json"

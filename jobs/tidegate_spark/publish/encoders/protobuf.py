@@ -34,6 +34,7 @@ def encode(spark: SparkSession, part: RecordPart) -> Column:
     """Confluent's form: a zero byte, the schema's id in four, the message's index, then the message.
 
     The newest schema of the first subject is used where it has every column; else it is extended, and registered.
+    ConfigurationError for a name or type that Protobuf lacks, or a column that the known message cannot hold.
     """
     settings, (first, *others) = read_registry_settings(spark, part), part.subjects
     newest_schema = read_newest_schema(settings, first)

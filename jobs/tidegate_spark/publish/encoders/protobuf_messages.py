@@ -29,8 +29,8 @@ def build_descriptor(
 ) -> tuple[Any, ...]:
     """File in bytes, the message's full name, its index, and whether `registered_file` has all of it already.
 
-    Registered fields keep their numbers, also those without a column; new ones get the next. Each has a presence of
-    its own, so that NULL is told from 0.
+    Registered fields keep their numbers, also those without a column; new ones get the next. Each has a presence of its
+    own, so that NULL is told from 0. IncompatibleColumn for a column that the registered message cannot hold.
     """
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 

@@ -41,7 +41,10 @@ def register_schema(settings: dict[str, Any], subjects: list[str], schema: str, 
 
 
 def read_newest_schema(settings: dict[str, Any], subject: str) -> tuple[int, bytes] | None:
-    """Id and description of the newest Protobuf schema of a subject; None where it has none."""
+    """Id and description of the newest Protobuf schema of a subject; None where it has none.
+
+    GiveUp where the registry refuses, or the subject holds schemas of another kind.
+    """
     from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.error import SchemaRegistryError
 
