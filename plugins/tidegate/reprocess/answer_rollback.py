@@ -57,7 +57,13 @@ def _propose_answer(table: Table, state: TableState, after: Position) -> Propose
     recorded = _require_recorded(state)
     held: Offsets = state.position.offsets if state.position else {}
     undone = tuple(
-        PartitionMove(table.name, topic, partition, offset, get_offset(held, topic, partition) or 0)
+        PartitionMove(
+            table=table.name,
+            topic=topic,
+            partition=partition,
+            before=offset,
+            after=get_offset(held, topic, partition) or 0,
+        )
         for topic, partition, offset in iterate_offsets(recorded.offsets)
     )
     return ProposedAnswer(TableMove(table, recorded, after), undone)

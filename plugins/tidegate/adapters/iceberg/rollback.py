@@ -54,5 +54,9 @@ def _describe_snapshot(snapshot: Snapshot) -> PastSnapshot:
     batch = summary.get(resource_names.name_pipeline_property(pipeline, "batch")) if pipeline else None
     rows = count_changed_rows(snapshot)
     return PastSnapshot(
-        snapshot.snapshot_id, snapshot.timestamp_ms, rows, pipeline, None if batch is None else int(batch)
+        snapshot_id=snapshot.snapshot_id,
+        at_ms=snapshot.timestamp_ms,
+        rows=rows,
+        pipeline=pipeline,
+        batch=None if batch is None else int(batch),
     )
