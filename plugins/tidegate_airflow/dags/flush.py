@@ -26,18 +26,20 @@ from tidegate_airflow.dags.run_outcome import (
     finish_run,
     plan_as_requested,
 )
-from tidegate_airflow.dags.schedule import build_schedule
+from tidegate_airflow.dags.schedule import build_schedule, describe_schedule
 from tidegate_airflow.operators.step import StepOperator
 
 
 def build_flush_dag(pipeline: Pipeline) -> DAG:
     """The DAG ``tidegate_<pipeline>``. No connection is opened and nothing heavy is imported here."""
+    settings = build_dag_settings(pipeline, "flush")
+    settings["tags"].append(describe_schedule(pipeline))
     with DAG(
         dag_id=f"tidegate_{pipeline.name}",
         description=pipeline.description or f"Kafka into {', '.join(table.name for table in pipeline.entries)}",
         doc_md=_format_doc_md(pipeline),
         schedule=build_schedule(pipeline),
-        **build_dag_settings(pipeline, "flush"),
+        **settings,
     ) as dag:
         _build_tasks(pipeline)
     dag.params = to_params_dict(build_form())

@@ -15,6 +15,8 @@ from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow.assets import build_backlog_alias, build_backlog_asset
 
+UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))  # seconds of each, and how a pipeline file writes it
+
 
 def build_schedule(pipeline: Pipeline) -> Any:
     """What `DAG(schedule=)` takes: time, or an event of the pipeline's backlog, whichever comes first."""
@@ -38,6 +40,23 @@ def _build_timetable(pipeline: Pipeline) -> Any:
         return CronTriggerTimetable(merge.cron, timezone="UTC")
     seconds = merge.interval_seconds if merge.is_timed else beat
     return DeltaTriggerTimetable(timedelta(seconds=seconds)) if seconds > 0 else None
+
+
+def describe_schedule(pipeline: Pipeline) -> str:
+    """When it flushes, in a few words, as a tag: Airflow's list shows no time of a DAG that an asset may start."""
+    merge = pipeline.merge
+    words = []
+    if merge.cron is not None:
+        words = [f"cron {merge.cron}"]
+    elif merge.is_timed:
+        words = [f"every {_format_seconds(merge.interval_seconds)}"]
+    words += [f"at {merge.records_threshold} records"] if merge.records_threshold > 0 else []
+    return " or ".join(words) or "by hand"
+
+
+def _format_seconds(seconds: int) -> str:
+    unit, letter = next((unit, letter) for unit, letter in UNITS if seconds % unit == 0)
+    return f"{seconds // unit}{letter}"
 
 
 def compute_min_records(pipeline: Pipeline, context: Context) -> int:

@@ -113,8 +113,22 @@ def test_every_dag_and_task_is_explained_and_has_an_owner(seen: dict[str, Any]) 
 def test_every_dag_of_a_pipeline_has_the_tags_of_its_file_beside_those_of_the_product(seen: dict[str, Any]) -> None:
     kinds = {"tidegate_p1": "flush", "tidegate_p1_backfill": "backfill", "tidegate_p1_maintenance": "maintenance"}
     for name, kind in kinds.items():
-        assert seen["dags"][name]["tags"] == sorted(["tidegate", kind, "lake", "team-p1", "gold"])
-    assert seen["dags"]["tidegate_p2"]["tags"] == sorted(["tidegate", "flush", "lake", "team-p2", "gold"])
+        interval = ["every 1m"] if kind == "flush" else []
+        assert seen["dags"][name]["tags"] == sorted(["tidegate", kind, "lake", "team-p1", "gold", *interval])
+    assert seen["dags"]["tidegate_p2"]["tags"] == sorted(["tidegate", "flush", "lake", "team-p2", "gold", "every 1m"])
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "expected"),
+    [
+        ("p0", "every 1m"),
+        ("submitted", "every 1h"),
+        ("counted", "at 1000 records"),
+        ("nightly", "cron 30 2 * * * or at 5 records"),
+    ],
+)
+def test_tag_of_a_flush_says_when_it_runs(seen: dict[str, Any], pipeline: str, expected: str) -> None:
+    assert expected in seen["dags"][f"tidegate_{pipeline}"]["tags"]
 
 
 def test_every_word_of_a_form_is_described(seen: dict[str, Any]) -> None:
