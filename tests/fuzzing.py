@@ -1,6 +1,7 @@
 """Corrupt records made by Spark itself: each is a seed that was cut, bent, doubled or spliced, the same ones each time.
 
-`python -m fuzzing FORMAT NUMBER` (tests on the path) decodes so many on a running stack and tells what became of them.
+`python -m fuzzing FORMAT NUMBER` (tests on the path) decodes so many on a running stack and tells what became of them;
+a third word, a number, is where to begin: other records than those of another run.
 """
 
 import json
@@ -24,7 +25,7 @@ TOKENS = [
     b'"99999-01-01T00:00:00Z"', b'"-0001-01-01"', b'"2026-02-30"', b'"24:00:00"', b",", b"\r\n", b"}", b"]", b":",
     b"\xdf\xff\xff\xff\xff", b"\xdd\x7f\xff\xff\xff", b"\xc9\xff\xff\xff\xff\xff", b"\xdb\xff", b"\x91" * 3000, b"\xc1",
     b'"id"', b'"op":"x"', b'"after":null', b'"data":[null]', b'"data":{}', b'"ts":9223372036854775807', b"\t",
-    b" " * 300,
+    b" " * 300, b'"2026-03-29T02:30:00 Europe/Berlin"', b"-INF", b'{"a": NaN}', b"\x0b\x0c", b"\xff\xff\xff\xff\x1f",
 ]  # fmt: skip
 COLUMNS = (
     Column("id", "BIGINT"), Column("name", "STRING"), Column("amount", "DECIMAL(12,2)"), Column("at", "TIMESTAMP"),
@@ -116,7 +117,7 @@ def protobuf() -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:
     )
 
 
-def seeds(name: str) -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:  # noqa: PLR0911 (one for each format)
+def seeds(name: str) -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:  # noqa: PLR0911, PLR0912 (one for each format)
     """A value format as a pipeline has it, its columns, and good values of it."""
     event = {"before": None, "after": ROW, "op": "c", "ts_ms": 1_700_000_000_000, "source": {"table": "t", "ts_ms": 1}}
     flat = {name: str(value) for name, value in ROW.items() if not isinstance(value, dict)}
@@ -126,6 +127,9 @@ def seeds(name: str) -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:  # 
         case "json":
             own_scale = {**ROW, "amount": {"scale": 2, "value": "MDk="}}
             return ValueFormat("json", COLUMNS), COLUMNS, texts(ROW, own_scale, {"id": 1})
+        case "json-schema":
+            framed = [b"\x00\x00\x00\x00\x01" + text for text in texts(ROW, {"id": 1})]
+            return ValueFormat("json", COLUMNS, options={"ids": [1]}), COLUMNS, framed
         case "debezium-json":
             events = ({**event, "op": "u", "before": ROW}, {**event, "op": "d", "before": ROW, "after": None})
             return ValueFormat(name, COLUMNS), COLUMNS, texts(event, {"schema": {}, "payload": event}, *events)
@@ -166,8 +170,8 @@ def seeds(name: str) -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:  # 
 
 
 FORMATS = (
-    "json", "debezium-json", "mongodb", "canal-json", "maxwell-json", "ogg-json", "csv", "string", "avro",
-    "debezium-avro", "protobuf", "msgpack",
+    "json", "json-schema", "debezium-json", "mongodb", "canal-json", "maxwell-json", "ogg-json", "csv", "string",
+    "avro", "debezium-avro", "protobuf", "msgpack",
 )  # fmt: skip
 
 
@@ -180,14 +184,14 @@ def a_table(name: str) -> tuple[StageTable, list[bytes]]:
     return table, good
 
 
-def corrupted(spark: Any, good: list[bytes], number: int) -> Any:
-    """So many values, by their number alone: every eighth is a seed as it is."""
+def corrupted(spark: Any, good: list[bytes], number: int, begin: int = 0) -> Any:
+    """So many values, by their number alone, from `begin` on: every eighth is a seed as it is."""
 
     def listed(name: str, given: list[bytes]) -> str:
         parts = ", ".join(f"X'{part.hex()}'" for part in given)
         return f"array({parts}) AS {name}"
 
-    frame = spark.range(number).selectExpr("id", listed("seeds", good), listed("tokens", TOKENS))
+    frame = spark.range(begin, begin + number).selectExpr("id", listed("seeds", good), listed("tokens", TOKENS))
     frame = frame.selectExpr("*", f"element_at(seeds, int(pmod(xxhash64(id, 's'), {len(good)})) + 1) AS v")
     for turn in range(ROUNDS):
 
@@ -215,12 +219,12 @@ def corrupted(spark: Any, good: list[bytes], number: int) -> Any:
     )  # fmt: skip
 
 
-def outcome(spark: Any, name: str, number: int) -> dict[str, int]:
+def outcome(spark: Any, name: str, number: int, begin: int = 0) -> dict[str, int]:
     """What became of so many records of a format, each decoded to its last value."""
     from tidegate_spark.stage.job import decode
 
     table, good = a_table(name)
-    decoded = decode(corrupted(spark, good, number), table)
+    decoded = decode(corrupted(spark, good, number, begin), table)
     (row,) = decoded.selectExpr(
         "count(DISTINCT offset) AS records",
         "count_if(reason IS NOT NULL) AS bad",
@@ -240,5 +244,5 @@ if __name__ == "__main__":
     session = connect_session(os.environ["SPARK_REMOTE"], {})
     chosen = FORMATS if sys.argv[1] == "all" else sys.argv[1].split(",")
     for each in chosen:
-        print(each, outcome(session, each, int(sys.argv[2])), flush=True)
+        print(each, outcome(session, each, *map(int, sys.argv[2:])), flush=True)
     close(session)

@@ -79,6 +79,11 @@ JSON = (
     Case("text of a number", "ARRAY<STRING>", "[0, -0, 1.50]", ["0", "-0", "1.50"]),
     Case("text of a number", "MAP<STRING, STRING>", '{"a": -0}', {"a": "-0"}),
     Case("text of an object", "STRING", '{"a": [-0, 0]}', '{"a":[-0,0]}'),
+    Case(
+        "name that stands twice", "STRUCT<a: INT, b: DECIMAL(5,2)>", '{"a": 1, "b": 0.5, "a": 2}', (2, Decimal("0.50"))
+    ),
+    Case("name that stands twice", "ARRAY<STRUCT<a: INT>>", '[{"a": 1, "a": null}]', [(None,)]),
+    Case("name that stands twice", "STRING", '{"a": 1, "a": 2}', '{"a":1,"a":2}'),
     Case("text of an object", "STRING", '{"a": NaN, "b": "NaN"}', '{"a":NaN,"b":"NaN"}'),
     Case("text of an object", "STRING", "[-Infinity, 1.50]", "[-Infinity,1.50]"),
     Case("text of an object", "ARRAY<STRING>", '[{"a": Infinity}]', ['{"a":Infinity}']),

@@ -41,6 +41,8 @@ KEYS: list[tuple[tuple[Column, ...], str, Any]] = [
 VALUES: list[tuple[str, str, Any]] = [
     ("json", '{"id": 1, "name": "a", "amount": 1.5}\n', (1, "a", "1.50")),
     ("json", '\t{"ID": 1, "Name": 1.50, "amount": 1.50}', (1, "1.50", "1.50")),
+    ("json", '{"id": 1, "name": "a", "id": 2}', (2, "a", None)),
+    ("json", '{"ID": 1, "name": "a", "ID": 2}', (2, "a", None)),
     ("json", '{"ID": "x"}', "does not fit"),
     ("json", '{"ID": 1, "name": "NaN", "other": NaN}', (1, "NaN", None)),
     ("json", '{"ID": 1, "name": {"x": -Infinity}, "other": {"a": [NaN]}}', (1, '{"x":-Infinity}', None)),
