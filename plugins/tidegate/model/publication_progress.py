@@ -74,8 +74,8 @@ class Progress:
         return self.target if self.is_complete or self.mode == RunMode.REPUBLISH else None
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in the state topic."""
-        return asdict(self)
+        """As it stands in the state topic: plain values, because it also goes to workers that lack this module."""
+        return {**asdict(self), "mode": str(self.mode)}
 
     @classmethod
     def from_bytes(cls, data: bytes | None) -> "Progress | None":

@@ -93,7 +93,9 @@ def _blur_numbers(text: str) -> str:
 def extend_streak(streak: FailureStreak | None, failure: Failure, run_id: str, now: float) -> FailureStreak:
     """The streak with one more failed run. A second try of the same run changes nothing but the times."""
     if streak is None or streak.identity != failure.identity:
-        streak = FailureStreak(identity=failure.identity, reason=failure.reason[:MAX_REASON_CHARACTERS], since=now, runs=1, run_id=run_id)
+        streak = FailureStreak(
+            identity=failure.identity, reason=failure.reason[:MAX_REASON_CHARACTERS], since=now, runs=1, run_id=run_id
+        )
     elif streak.run_id != run_id:
         streak = replace(streak, runs=streak.runs + 1, run_id=run_id)
     pause = min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(max(streak.runs - 2, 0), 10))
