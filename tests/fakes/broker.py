@@ -9,6 +9,7 @@ from typing import Any
 
 from tidegate.errors import PositionLost
 from tidegate.failpoints import hit_failpoint
+from tidegate.model.kafka_log import KafkaRecord
 from tidegate.model.leader_epochs import Epochs
 from tidegate.model.offsets import Offsets, Ranges, iterate_offsets, merge_offsets
 from tidegate.ports.context import Log, Message, Retention
@@ -137,6 +138,15 @@ class MemoryBroker:
         later = part.read(offset, part.stable_end(isolation), isolation)
         return later[0].timestamp if later else None
 
+    def read_record(self, topic: str, partition: int, offset: int, isolation: str) -> KafkaRecord | None:
+        """Keys and values as JSON; what is a text here stands there as it is, being none."""
+        part = self.partitions[topic][partition]
+        found = part.read(max(offset, part.begin), offset + 1, isolation)
+        if not found:
+            return None
+        key, value = (None if one is None else _to_bytes(one) for one in (found[0].key, found[0].value))
+        return KafkaRecord(topic, partition, offset, found[0].timestamp, key, value)
+
     def read_newest_timestamps(self, ends: Offsets) -> Offsets:
         found: Offsets = {}
         for topic, partition, end in iterate_offsets(ends):
@@ -193,3 +203,7 @@ class MemoryBroker:
         if topic not in self.partitions:
             raise PositionLost(f"topic={topic} does not exist on brokers=memory: create it, or correct source.topics")
         return self.partitions[topic]
+
+
+def _to_bytes(value: Any) -> bytes:
+    return (value if isinstance(value, str) else json.dumps(value)).encode()

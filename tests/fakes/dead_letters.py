@@ -27,11 +27,23 @@ def write_dead_letters(destination: MemoryDestination, statement: dict[str, Any]
         kept = [r for r in rows if not _is_stale(r, statement)]
     elif statement["statement"] == "reread_dead_letters":
         kept = [{**r, "replayed_at": destination.clock()} if _is_reread(r, statement) else r for r in rows]
+    elif statement["statement"] == "discard_dead_letters":
+        kept = [_discarded(destination, r, statement) if _is_chosen(r, statement) else r for r in rows]
     elif statement["statement"] == "replayed_dead_letters":
         kept = _replayed(destination, rows, statement)
     else:
         kept = _written(destination, rows, statement)
     destination.add_snapshot(name, "main", tuple(kept), {})
+
+
+def _is_chosen(row: Row, statement: dict[str, Any]) -> bool:
+    place = [row["topic"], row["partition"], row["offset"], row.get("topic_id")]
+    return row["table"] == statement["target"] and row["replayed_at"] is None and place in statement["places"]
+
+
+def _discarded(destination: MemoryDestination, row: Row, statement: dict[str, Any]) -> Row:
+    message = statement["note"] + row["message"]
+    return {**row, "replayed_at": destination.clock(), "stage": "discarded", "message": message}
 
 
 def _is_stale(row: Row, statement: dict[str, Any]) -> bool:

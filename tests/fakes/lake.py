@@ -439,12 +439,20 @@ class MemoryDestination:
     def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
         rows = self.tables[name].rows() if name in self.tables else []
         waiting = sorted((r for r in rows if r["replayed_at"] is None), key=lambda r: -r["written_at"])
-        return DeadLetters(len(waiting), len(rows) - len(waiting), tuple(_letter(row) for row in waiting[:limit]))
+        discarded = sum(row["stage"] == "discarded" for row in rows)
+        done = len(rows) - len(waiting) - discarded
+        return DeadLetters(len(waiting), done, tuple(_letter(row) for row in waiting[:limit]), discarded)
 
     def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:
         rows = self.tables[name].rows() if name in self.tables else []
         mine = (row for row in rows if row["table"] == table and row["replayed_at"] is None)
-        return [WaitingLetter(r["topic"], r["partition"], r["offset"], r.get("topic_id")) for r in mine]
+        return [
+            WaitingLetter(
+                *(r["topic"], r["partition"], r["offset"], r.get("topic_id"), r["message"]),
+                datetime.fromtimestamp(r["written_at"] / 1000, UTC),
+            )
+            for r in mine
+        ]
 
     def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
         rows = self.tables[name].rows() if name in self.tables else []

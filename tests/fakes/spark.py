@@ -125,12 +125,34 @@ class MemoryEngine:
             self.destination.tables.pop(statement["table"], None)
         return statement["statement"].startswith(("create_", "drop_", "order_"))
 
+    def _explain(self, job: StageJob, table: StageTable) -> dict[str, Any]:
+        """Of a bad record each field is refused: what `BAD` means is the whole of it."""
+        ((topic, partition, start, end),) = job.ranges
+        records = self._records(job, (topic, partition, start, end))
+        if not records:
+            return {"found": False}
+        fate, row = self._decode(table, topic, partition, records[0])
+        reason = row.get("reason") if fate == "bad" else None
+        value = records[0].value if isinstance(records[0].value, dict) else {}
+        fields = [
+            {"part": "value", "name": c.name, "type": c.type, "found": value.get(c.name), "accepted": reason is None}
+            for c in table.value_columns
+        ]
+        known = {"found": True, "rows": 1, "fate": fate, "reason": reason, "stage": "value" if reason else None}
+        made = None if reason else json.dumps(row.get("value"))
+        return {**known, "operation": row.get("op"), "row": made, "fields": [{**f, "reason": reason} for f in fields]}
+
     def _stage(self, job: StageJob, table: StageTable) -> None:
+        if table.explains:
+            text = json.dumps(self._explain(job, table))
+            self.destination.tables[table.intermediate].properties[table.property] = text
+            return
         rows: list[Row] = []
         outcome: dict[str, Any] = {**dict.fromkeys(RECORD_COUNTS, 0), "bad": 0, "first_bad": None}
         outcome |= dict.fromkeys(DELETE_COUNTS, 0) if table.sequence else {}
         outcome |= dict.fromkeys(UNCHANGED_COUNTS, 0) if table.stages_kept else {}
         stamps: dict[str, dict[str, int]] = {}
+        skipped = 0
         for topic, partition, start, end in job.ranges:
             records = self._records(job, (topic, partition, start, end))
             alone = [record for record in records if not _held(table, record)]
@@ -156,13 +178,16 @@ class MemoryEngine:
                     value = None if table.keys_only else row["value"]
                     rows.append({**row, "value": value, "batch_number": job.batch, "attempt": table.attempt})
                 elif fate == "bad":
-                    outcome["first_bad"] = outcome["first_bad"] or row
-                    if table.set_aside is not None:
+                    is_listed = table.skips is None or (topic, partition, record.offset) in table.skips
+                    skipped += is_listed
+                    if table.skips is None or not is_listed:
+                        outcome["first_bad"] = outcome["first_bad"] or row
+                    if table.set_aside is not None and is_listed:
                         rows.append({**_dead_letter(record, row), "batch_number": job.batch, "attempt": table.attempt})
         hit_failpoint("job.decoded")
         if table.set_aside is not None:
-            outcome["dead_lettered"] = outcome["bad"]
-            outcome["bad"] = outcome["bad"] if exceeds_tolerance(outcome["bad"], table.set_aside) else 0
+            outcome["dead_lettered"], outcome["bad"] = skipped, outcome["bad"] - skipped
+            outcome["bad"] = skipped if exceeds_tolerance(skipped, table.set_aside) else outcome["bad"]
         others = [r for r in self.destination.tables[table.intermediate].rows() if r["batch_number"] != job.batch]
         self.destination.add_snapshot(table.intermediate, "main", (*others, *rows), table.summary)
         hit_failpoint("job.overwritten")

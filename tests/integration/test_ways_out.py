@@ -9,6 +9,7 @@ import pytest
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
+SECOND = {"partition": 1}
 
 
 def upsert(number: int, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -26,9 +27,9 @@ def rolled_back(workbench) -> str:
     """Two flushes over two partitions, of which somebody took the second back; the message of the next flush."""
     topic = workbench.topic(2)
     workbench.pipeline("undone", [topic], key=KEY, value=VALUE)
-    workbench.produce(topic, upsert(1, "a"), upsert(2, "b"))
+    workbench.produce(topic, upsert(1, "a"), (*upsert(2, "b"), SECOND))
     first = workbench.flush("undone").published[0].snapshot_id
-    workbench.produce(topic, upsert(1, "changed"), upsert(3, "c"), ({"id": 2}, None))
+    workbench.produce(topic, upsert(1, "changed"), upsert(3, "c"), ({"id": 2}, None, SECOND))
     workbench.flush("undone")
     workbench.spark_sql(f"CALL lake.system.rollback_to_snapshot('shop.undone', {first})")
     failed = workbench.cli("flush", "undone")
@@ -84,3 +85,110 @@ def test_rollback_is_answered_once_by_the_printed_command(workbench, rolled_back
     assert names(workbench) == expected
     (status,) = json.loads(workbench.cli("status", "undone", "--json").stdout)["pipelines"]
     assert [one["action"] for one in status["tables"][0]["actions"]] == [answer.removeprefix("--")]
+
+
+POISON = {
+    "schema": "id BIGINT, score INT, amount DECIMAL(6,2), joined TIMESTAMP, tags ARRAY<STRING>, note STRING NOT NULL"
+}
+GOOD = {"id": 1, "score": 7, "amount": 19.90, "joined": "2026-01-01T12:00:00Z", "tags": ["a"], "note": "x"}
+POOR = {"id": 2, "score": 1.5, "amount": 1.234, "joined": None, "tags": ["a", "b"]}
+
+
+@pytest.fixture
+def poisoned(workbench) -> tuple[str, str]:
+    """A pipeline whose second partition holds a record with three bad fields; its topic, and the flush's message."""
+    topic = workbench.topic(2)
+    workbench.pipeline("poisoned", [topic], key=KEY, value=POISON)
+    workbench.produce(topic, ({"id": 1}, GOOD), ({"id": 2}, POOR, SECOND), ({"id": 3}, {**GOOD, "id": 3}, SECOND))
+    failed = workbench.cli("flush", "poisoned")
+    assert failed.returncode == 1
+    return topic, failed.stderr.strip()
+
+
+def test_poison_record_is_shown_field_by_field_by_the_printed_command(workbench, poisoned) -> None:
+    topic, message = poisoned
+    command = find_command(message, "record")
+    assert command == ["record", "poisoned", "--at", f"{topic}:1:0"]
+    shown = workbench.cli(*command)
+    assert shown.returncode == 0, shown.stderr
+    lines = [line.strip() for line in shown.stdout.splitlines()]
+    assert 'key: {"id": 2}' in lines
+    assert f"value: {json.dumps(POOR)}" in lines
+    assert "key id: expected BIGINT, got 2 (ok)" in lines
+    told = {line.split(":")[0]: line for line in lines if line.startswith("value ")}
+    assert told["value score"] == (
+        "value score: expected INT, got 1.5 (refused: the value does not fit value.schema, fields: score)"
+    )
+    assert told["value amount"].startswith("value amount: expected DECIMAL(6,2), got 1.234 (refused: ")
+    assert told["value note"].startswith("value note: expected STRING NOT NULL, got nothing (refused: ")
+    assert told["value joined"] == "value joined: expected TIMESTAMP, got nothing (ok)"
+    assert told["value tags"] == 'value tags: expected ARRAY<STRING>, got ["a","b"] (ok)'
+
+    (good,) = json.loads(workbench.cli("record", "poisoned", "--at", f"{topic}:0:0", "--json").stdout)["tables"]
+    assert (good["fate"], good["reason"]) == ("staged", None)
+    assert all(field["accepted"] for field in good["fields"])
+    assert json.loads(good["row"])["value"]["score"] == 7
+    left = workbench.ports("poisoned").tables.list_tables("lake.shop")
+    assert left == ["poisoned_poisoned_tmp"]
+
+
+def test_poison_record_is_skipped_by_the_printed_command_and_replayed_after_a_correction(workbench, poisoned) -> None:
+    topic, message = poisoned
+    command = find_command(message, "skip")
+    assert command == ["skip", "poisoned", "--at", f"{topic}:1:0"]
+    asked = workbench.cli(*command)
+    assert (asked.returncode, asked.stderr.count("nothing was changed")) == (1, 1)
+    assert "value score: expected INT, got 1.5" in asked.stdout
+    assert workbench.cli("flush", "poisoned").returncode == 1
+
+    assert workbench.cli(*command, "--yes").returncode == 0
+    flushed = workbench.cli("flush", "poisoned")
+    assert flushed.returncode == 0, flushed.stderr
+    assert sorted(row["id"] for row in workbench.rows("shop.poisoned")) == [1, 3]
+    (status,) = json.loads(workbench.cli("status", "poisoned", "--json").stdout)["pipelines"]
+    assert (status["lag"], status["dead_letters"], status["batches"][0]["dead_lettered"]) == (0, 1, 1)
+    assert status["tables"][0]["actions"][0]["action"] == "skip"
+
+    workbench.produce(topic, ({"id": 4}, {**POOR, "id": 4}, SECOND))
+    again = workbench.cli("flush", "poisoned")
+    assert (again.returncode, f"the first: topic={topic} partition=1 offset=2" in again.stderr) == (1, True)
+
+    corrected = {"schema": "id BIGINT, joined TIMESTAMP, tags ARRAY<STRING>, note STRING"}
+    workbench.pipeline("poisoned", [topic], key=KEY, value=corrected)
+    assert workbench.cli("flush", "poisoned").returncode == 0
+    replayed = workbench.cli("dead-letters", "poisoned", "--replay")
+    assert (replayed.returncode, "tried=1 replayed=1 still_bad=0" in replayed.stdout) == (0, True), replayed.stderr
+    assert sorted(row["id"] for row in workbench.rows("shop.poisoned")) == [1, 2, 3, 4]
+
+
+def test_dead_letters_are_chosen_exported_replayed_and_discarded(workbench, tmp_path) -> None:
+    topic = workbench.topic(2)
+    errors = {"errors": {"tolerance": "all"}}
+    workbench.pipeline("chosen", [topic], key=KEY, value={"schema": "id BIGINT, score INT"}, source=errors)
+    bad = [({"id": n}, {"id": n, "score": n + 0.5}, {"partition": n % 2}) for n in range(4)]
+    workbench.produce(topic, *bad, ({"id": 9}, {"id": 9, "score": 9}), ({"id": 5}, "no object", SECOND))
+    workbench.flush("chosen")
+    letters = ["dead-letters", "chosen"]
+
+    listed = json.loads(workbench.cli(*letters, "--reason", "SCORE", "--topic", topic, "--json").stdout)
+    assert (listed["waiting"], listed["chosen"], len(listed["dead_letters"])) == (5, 4, 4)
+    file = tmp_path / "letters.jsonl"
+    assert workbench.cli(*letters, "--offsets", f"{topic}:1:2", "--export", str(file)).returncode == 0
+    (line,) = file.read_text().splitlines()
+    assert (json.loads(line)["value"], json.loads(line)["offset"]) == ('"no object"', 2)
+    again = workbench.cli(*letters, "--export", str(file))
+    assert (again.returncode, "name a new file" in again.stderr) == (1, True)
+
+    discard = [*letters, "--offsets", f"{topic}:1:2", "--discard", "--because", "it's a test"]
+    asked = workbench.cli(*discard)
+    assert (asked.returncode, "1 dead letters would be discarded" in asked.stdout) == (1, True)
+    assert workbench.cli(*discard, "--yes").returncode == 0
+    told = workbench.cli(*letters).stdout
+    assert "4 dead letters wait, 0 were replayed, 1 were discarded" in told
+    assert "discard by" in workbench.cli("status", "chosen").stdout
+
+    workbench.pipeline("chosen", [topic], key=KEY, value={"schema": "id BIGINT"}, source=errors)
+    replayed = workbench.cli(*letters, "--offsets", f"{topic}:0:0", f"{topic}:1:1", "--replay")
+    assert (replayed.returncode, "tried=2 replayed=2 still_bad=0" in replayed.stdout) == (0, True), replayed.stderr
+    assert sorted(row["id"] for row in workbench.rows("shop.chosen")) == [0, 3, 9]
+    assert "2 dead letters wait, 2 were replayed, 1 were discarded" in workbench.cli(*letters).stdout

@@ -10,9 +10,16 @@ DEAD_LETTER_OP = "bad"
 DEAD_LETTER_DISPOSITION = "dead_lettered"
 
 
-def get_bad_disposition(table: StageTable) -> str:
-    """What becomes of a record that cannot be decoded."""
-    return "bad" if table.set_aside is None else DEAD_LETTER_DISPOSITION
+def render_bad_disposition(table: StageTable) -> str:
+    """SQL text: what becomes of a record that cannot be decoded."""
+    if table.skips is not None:
+        places = [
+            f"WHEN topic = {render_literal(topic)} AND partition = {partition} AND offset = {offset} "
+            f"THEN '{DEAD_LETTER_DISPOSITION}'"
+            for topic, partition, offset in table.skips
+        ]
+        return f"(CASE {' '.join(places)} ELSE 'bad' END)" if places else "'bad'"
+    return "'bad'" if table.set_aside is None else f"'{DEAD_LETTER_DISPOSITION}'"
 
 
 def render_failed_stage() -> str:

@@ -22,6 +22,7 @@ from tidegate.model.offsets import Ranges
 from tidegate.sql.spark import quote_name, render_literal
 
 from tidegate_spark.fields.avro_limits import guard_lengths
+from tidegate_spark.fields.record_explanation import explain_record
 from tidegate_spark.formats.change_events.key_changes import add_old_key_deletes
 from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN, mark_unavailable_values
 from tidegate_spark.formats.decoded import NO_CHANGE, TRUNCATE, DecodedValue
@@ -32,7 +33,7 @@ from tidegate_spark.stage.bigquery_limits import add_limit_reasons, render_stora
 from tidegate_spark.stage.dead_letters import (
     DEAD_LETTER_DISPOSITION,
     add_bad_column,
-    get_bad_disposition,
+    render_bad_disposition,
     render_failed_stage,
 )
 from tidegate_spark.stage.kafka_source import read_records
@@ -97,6 +98,9 @@ def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records:
     configure(
         spark, BIGQUERY_PARQUET_CONF if table.folder else {SUMMARY_PREFIX + k: v for k, v in table.summary.items()}
     )
+    if table.explains:
+        _leave_outcome(spark, table, explain_record(_add_texts(keep_every_record(records)).persist(), table, decode))
+        return
     passes = (_write_batch(job, table, records) for _ in range(MAX_PASSES))
     observed = next((counts for counts in passes if counts), None)
     if observed is None:
@@ -105,7 +109,10 @@ def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records:
             f"{MAX_PASSES} times; "
             "it will be staged again"
         )
-    outcome = _build_outcome(observed, job.ranges, table)
+    _leave_outcome(spark, table, _build_outcome(observed, job.ranges, table))
+
+
+def _leave_outcome(spark: SparkSession, table: StageTable, outcome: dict[str, Any]) -> None:
     if table.folder:
         write_counts(spark, table.folder, outcome)
         return
@@ -152,7 +159,7 @@ def decode(records: DataFrame, table: StageTable) -> DataFrame:
     reason = f"CASE WHEN change <> '{NO_CHANGE}' THEN coalesce({key_reason}, value_reason, {unnamed}) END AS reason"
     judged = decoded.selectExpr("*", reason, f"{render_failed_stage()} AS failed_stage").selectExpr(
         "*",
-        f"CASE WHEN change = '{NO_CHANGE}' THEN 'ignored' WHEN reason IS NOT NULL THEN '{get_bad_disposition(table)}' "
+        f"CASE WHEN change = '{NO_CHANGE}' THEN 'ignored' WHEN reason IS NOT NULL THEN {render_bad_disposition(table)} "
         f"WHEN NOT is_wanted THEN 'filtered' WHEN {ignored} THEN 'ignored' ELSE 'staged' END AS fate",
     )
     fated = judged.selectExpr("*", f"{_render_record_disposition(decoded_value)} AS record_fate")
@@ -207,7 +214,8 @@ def _render_value(table: StageTable) -> str:
 
 def _list_aggregates(ranges: Ranges, table: StageTable) -> list[Column]:
     """Aggregates of the one pass: records by fate, the first bad one, the latest timestamp of each partition."""
-    where = "CASE WHEN reason IS NOT NULL THEN struct(topic, partition, offset) END"
+    failing = "reason IS NOT NULL" if table.skips is None else "fate = 'bad'"
+    where = f"CASE WHEN {failing} THEN struct(topic, partition, offset) END"
     fates = {fate: f"count_if(record_fate = '{fate}' AND row_number = 0)" for fate in (*DISPOSITIONS, "bad")}
     first_bad = f"min_by(to_json(struct(topic, partition, offset, reason)), {where})"
     read = f"coalesce(sum(CASE WHEN row_number = 0 THEN {COUNT_COLUMN} END), 0)"

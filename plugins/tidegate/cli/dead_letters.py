@@ -2,55 +2,125 @@
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
+from tidegate.cli.confirmation import add_confirmation, confirm_change, report_change
 from tidegate.cli.output import print_result
 from tidegate.connections import read_connection_from_env
+from tidegate.errors import ConfigurationError
+from tidegate.merge.letter_filter import LetterFilter
 from tidegate.model import resource_names
 from tidegate.monitoring.dead_letter_rows import format_dead_letter
-from tidegate.ports.context import DeadLetters, Ports
+from tidegate.ports.context import Ports
+from tidegate.reprocess.discard import ProposedDiscard, discard_dead_letters, propose_discards
+from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.replay import replay_dead_letters
-from tidegate.settings import find_include_folder
+from tidegate.settings import find_include_folder, find_user
+from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 MAX_SHOWN_CHARACTERS = 120
+MAX_SHOWN_PLACES = 20
+ALL_ROWS = 2**31 - 1
 
 
 def add_dead_letters(commands: Any) -> None:
     """The command's words."""
     parser = commands.add_parser("dead-letters", help="records that could not be read and were set aside")
     parser.add_argument("pipeline")
+    chosen = parser.add_argument_group("which of those that wait; default: all")
+    chosen.add_argument("--table", metavar="NAME", help="of this table")
+    chosen.add_argument("--topic", metavar="NAME", help="of this topic")
+    chosen.add_argument("--reason", metavar="TEXT", help="whose reason holds this text, in whatever letters")
+    chosen.add_argument("--since", metavar="TIME", help=f"set aside since then, e.g. {EXAMPLE}")
+    chosen.add_argument("--offsets", nargs="+", metavar="PLACE", default=(), help="at these: topic:partition:offset")
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="show the newest N; default 20")
-    parser.add_argument("--replay", action="store_true", help="decode them again, and bring in what can be read now")
-    parser.add_argument("--json", action="store_true", help="stable output for programs")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--replay", action="store_true", help="decode them again, and bring in what can be read now")
+    action.add_argument("--discard", action="store_true", help="give them up; needs --because, shows them, and asks")
+    action.add_argument("--export", type=Path, metavar="FILE", help="write them to a new file, one line of JSON each")
+    parser.add_argument("--because", metavar="TEXT", help="why they are discarded; kept with each of them")
+    parser.set_defaults(usage_error=parser.error)
+    add_confirmation(parser)
 
 
 def run_dead_letters(words: argparse.Namespace) -> int:
-    """Show what waits, or replay it; the exit code."""
+    """Show what waits, or do with it what is asked; the exit code."""
+    if bool(words.discard) != bool(words.because):
+        words.usage_error("--discard needs --because 'text', and nothing else does")
+    chosen = _build_filter(words)
     ports = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
     if words.replay:
-        return _run_replay(words, ports)
+        return _run_replay(words, ports, chosen)
+    if words.discard:
+        return _run_discard(words, ports, chosen)
     name = resource_names.name_dead_letter_table(ports.pipeline)
-    dead_letters = ports.dead_letters.read_dead_letters(name, max(0, words.limit))
-    letters = [format_dead_letter(row) for row in dead_letters.newest]
+    is_whole = chosen.is_given or words.export is not None
+    dead_letters = ports.dead_letters.read_dead_letters(name, ALL_ROWS if is_whole else max(0, words.limit))
+    letters = [format_dead_letter(row) for row in dead_letters.newest if chosen.matches_row(row)]
+    if words.export is not None:
+        return _export(words, letters)
     data = {
         "pipeline": words.pipeline,
         "table": name,
         "waiting": dead_letters.waiting,
         "replayed": dead_letters.replayed,
+        "discarded": dead_letters.discarded,
+        "chosen": len(letters) if chosen.is_given else dead_letters.waiting,
     }
-    print(
-        json.dumps({**data, "dead_letters": letters})
-        if words.json
-        else _format_dead_letters(words.pipeline, dead_letters, letters)
-    )
+    shown = letters[: max(0, words.limit)]
+    text = _format_dead_letters(data, shown, is_filtered=chosen.is_given)
+    print(json.dumps({**data, "dead_letters": shown}) if words.json else text)
     return 0
 
 
-def _run_replay(words: argparse.Namespace, ports: Ports) -> int:
-    results = replay_dead_letters(ports)
+def _build_filter(words: argparse.Namespace) -> LetterFilter:
+    since_ms = None if words.since is None else parse_timestamp_ms("--since", words.since, f"write e.g. {EXAMPLE}")
+    places: frozenset[tuple[str, int, int]] = frozenset(parse_address(text, "--offsets") for text in words.offsets)
+    return LetterFilter(words.table, words.topic, words.reason, since_ms, places)
+
+
+def _export(words: argparse.Namespace, letters: list[dict[str, Any]]) -> int:
+    """Write the file; one that is there is left as it is."""
+    try:
+        with words.export.open("x", encoding="utf-8") as file:
+            file.writelines(f"{json.dumps(letter)}\n" for letter in letters)
+    except OSError as error:
+        raise ConfigurationError(
+            f"--export={words.export}: {error.strerror}; name a new file that can be made"
+        ) from error
+    data = {"pipeline": words.pipeline, "exported": len(letters), "file": str(words.export)}
+    print_result(words, f"{words.pipeline}: {len(letters)} dead letters written to {words.export}", data)
+    return 0
+
+
+def _run_discard(words: argparse.Namespace, ports: Ports, chosen: LetterFilter) -> int:
+    proposed = propose_discards(ports, chosen)
+    counts = [{"table": one.table.name, "dead_letters": len(one.letters)} for one in proposed]
+    data = {"pipeline": words.pipeline, "because": words.because, "tables": counts}
+    preview = "\n".join(map(_format_discard, proposed))
+    if not confirm_change(words, preview, data, "Discard them?"):
+        return 1
+    discard_dead_letters(ports, proposed, words.because, find_user())
+    report_change(words, "they were discarded", data)
+    return 0
+
+
+def _format_discard(one: ProposedDiscard) -> str:
+    lines = [f"{one.table.name}: {len(one.letters)} dead letters would be discarded and never replayed"]
+    for letter in one.letters[:MAX_SHOWN_PLACES]:
+        reason = _shorten_text(letter.message)
+        lines.append(f"  topic={letter.topic} partition={letter.partition} offset={letter.offset}: {reason}")
+    more = len(one.letters) - MAX_SHOWN_PLACES
+    return "\n".join([*lines, *([f"  and {more} more"] if more > 0 else [])])
+
+
+def _run_replay(words: argparse.Namespace, ports: Ports, chosen: LetterFilter) -> int:
+    results = replay_dead_letters(ports, chosen)
     if not results:
-        print_result(words, f"{words.pipeline}: no dead letters wait", {"pipeline": words.pipeline, "replayed": 0})
+        which = "none of the chosen dead letters waits" if chosen.is_given else "no dead letters wait"
+        print_result(words, f"{words.pipeline}: {which}", {"pipeline": words.pipeline, "replayed": 0})
     for one in results:
         rows = f"inserted={one.inserted} updated={one.updated} deleted={one.deleted}"
         text = f"{one.table}: tried={one.tried} replayed={one.replayed} still_bad={one.still_bad}: {rows}"
@@ -58,24 +128,29 @@ def _run_replay(words: argparse.Namespace, ports: Ports) -> int:
             text += (
                 f"\n{one.table}: {one.of_old_topics} dead letters are of a topic that was deleted since with all that "
                 "came after them, so nobody can tell whether they are the newest of their keys; they stay as they are; "
-                "bring them in by hand, and delete them from "
-                f"{resource_names.name_dead_letter_table(ports.pipeline)}"
+                "bring them in by hand, and discard them with: "
+                f"tidegate dead-letters {words.pipeline} --table {one.table} --offsets PLACE --discard --because TEXT"
             )
         print_result(words, text, {"pipeline": words.pipeline, **one.to_dict()})
     return 0
 
 
-def _format_dead_letters(pipeline: str, dead_letters: DeadLetters, letters: list[dict[str, Any]]) -> str:
-    lines = [f"{pipeline}: {dead_letters.waiting} dead letters wait, {dead_letters.replayed} were replayed"]
-    for letter in letters:
-        place = f"topic={letter['topic']} partition={letter['partition']} offset={letter['offset']}"
-        place += f" topic_id={letter['topic_id']}" if letter["topic_id"] else ""
-        lines.append(f"{letter['table']}: {place} batch={letter['batch']} {letter['stage']}: {letter['message']}")
-        for part in ("key", "value"):
-            data = letter.get(f"{part}_base64") or letter[part]
-            if data is not None:
-                encoding = " (base64)" if f"{part}_base64" in letter else ""
-                lines.append(f"  {part}{encoding}: {_shorten_text(data)}")
+def _format_dead_letters(data: dict[str, Any], letters: list[dict[str, Any]], *, is_filtered: bool) -> str:
+    discarded = f", {data['discarded']} were discarded" if data["discarded"] else ""
+    which = f"; {data['chosen']} of those that wait are chosen" if is_filtered else ""
+    counts = f"{data['waiting']} dead letters wait, {data['replayed']} were replayed{discarded}{which}"
+    return "\n".join([f"{data['pipeline']}: {counts}", *map(_format_letter, letters)])
+
+
+def _format_letter(letter: dict[str, Any]) -> str:
+    place = f"topic={letter['topic']} partition={letter['partition']} offset={letter['offset']}"
+    place += f" topic_id={letter['topic_id']}" if letter["topic_id"] else ""
+    lines = [f"{letter['table']}: {place} batch={letter['batch']} {letter['stage']}: {letter['message']}"]
+    for part in ("key", "value"):
+        data = letter.get(f"{part}_base64") or letter[part]
+        if data is not None:
+            encoding = " (base64)" if f"{part}_base64" in letter else ""
+            lines.append(f"  {part}{encoding}: {_shorten_text(data)}")
     return "\n".join(lines)
 
 

@@ -17,6 +17,7 @@ from tidegate.cli.dead_letters import add_dead_letters, run_dead_letters
 from tidegate.cli.flush import add_flush, run_flush
 from tidegate.cli.listing import add_list, run_list
 from tidegate.cli.publications import add_publish, format_publication_status, is_publication, read_statuses, run_publish
+from tidegate.cli.record import add_record, add_skip, run_record, run_skip
 from tidegate.cli.rollback import add_rollback_commands, run_answer_rollback, run_undo_rollback
 from tidegate.config.catalogs_file import list_catalog_problems
 from tidegate.config.models.publication import build_publication_schema
@@ -98,6 +99,8 @@ def _build_parser() -> argparse.ArgumentParser:
     move.add_argument("--to", required=True, help='earliest, latest, group, a time, or {"topic": {"0": 42}}')
     move.add_argument("--yes", action="store_true", help="do not ask")
     add_rollback_commands(commands)
+    add_record(commands)
+    add_skip(commands)
     add_backfill(commands)
     keep = commands.add_parser("maintain", help="compact, expire snapshots and remove orphans, table by table")
     keep.add_argument("pipeline")
@@ -217,6 +220,8 @@ COMMANDS = {
     "rebase": _run_rebase,
     "undo-rollback": run_undo_rollback,
     "answer-rollback": run_answer_rollback,
+    "record": run_record,
+    "skip": run_skip,
     "backfill": run_backfill,
     "maintain": _run_maintain,
     "dead-letters": run_dead_letters,

@@ -34,7 +34,9 @@ class StageTable:
     `has_history` says that each is a version, with a time of its own. With a `folder`, rows and counts are left
     there as files instead, for the worker to bring in. `partition_time` is record or wall-clock. `retracts` are answers
     of `when` (false, null) for which a record is a delete of its key, and not left out. `grouped` are columns that are
-    written by a sequence of their own.
+    written by a sequence of their own. With `explains` nothing is staged: what is left behind says what becomes of the
+    one record of the ranges, and of each of its fields. With `skips`, topics, partitions and offsets, bad records are
+    set aside there and nowhere else.
     """
 
     intermediate: str
@@ -67,6 +69,8 @@ class StageTable:
     has_history: bool = False
     retracts: tuple[str, ...] = ()
     grouped: tuple[str, ...] = ()
+    explains: bool = False
+    skips: tuple[tuple[str, int, int], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,7 @@ def _parse_stage_table(data: dict[str, Any]) -> StageTable:
         name: tuple(data[name]) for name in ("create", "sequence", "verified", "unchanged", "retracts", "grouped")
     }
     ready["select"] = None if data["select"] is None else parse_projection(data["select"])
+    ready["skips"] = None if data["skips"] is None else tuple((t, p, o) for t, p, o in data["skips"])
     naming = data["naming"]
     if naming is not None:
         ready["naming"] = TableTemplate(**{**naming, "namespaces": tuple(naming["namespaces"])})

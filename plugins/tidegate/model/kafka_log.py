@@ -24,6 +24,18 @@ class Retention:
     tombstones_ms: int | None = None
 
 
+class KafkaRecord(NamedTuple):
+    """A record as it lies in the log."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
 class Message(NamedTuple):
     """A record to be produced."""
 

@@ -1,6 +1,7 @@
 """What the outside world answers to the steps: the log and the tables, each as one look at them shows it."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from tidegate.model.batch import StagedBatch
@@ -176,21 +177,33 @@ class Rollback:
 
 
 class WaitingLetter(NamedTuple):
-    """The place of a record that could not be read; `topic_id` is None where that was not known, or not kept yet."""
+    """The place of a record that could not be read; `topic_id` is None where that was not known, or not kept yet.
+
+    `message` is the reason, `written_at` when the record was set aside.
+    """
 
     topic: str
     partition: int
     offset: int
     topic_id: str | None
+    message: str = ""
+    written_at: datetime | None = None
 
 
 @dataclass(frozen=True)
 class DeadLetters:
-    """A pipeline's records that could not be read: how many wait, how many a replay has brought in, the newest few."""
+    """A pipeline's records that could not be read: how many wait, and the newest few of these.
+
+    `replayed` were brought in by a replay, `discarded` given up by a person.
+    """
 
     waiting: int = 0
     replayed: int = 0
     newest: tuple[dict[str, Any], ...] = ()
+    discarded: int = 0
+
+
+DISCARDED_STAGE = "discarded"  # of a dead letter that a person has given up; else key or value
 
 
 @dataclass(frozen=True)

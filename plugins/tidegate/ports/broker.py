@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from tidegate.model.kafka_log import Log, Message, Retention
+from tidegate.model.kafka_log import KafkaRecord, Log, Message, Retention
 from tidegate.model.leader_epochs import Epochs
 from tidegate.model.offsets import Offsets, Ranges
 
@@ -41,6 +41,10 @@ class Broker(Protocol):
 
     def read_timestamp(self, topic: str, partition: int, offset: int, isolation: str = "read_committed") -> int | None:
         """Time of the first record at or after `offset`; None where none comes within the time that a look may take."""
+        ...
+
+    def read_record(self, topic: str, partition: int, offset: int, isolation: str) -> KafkaRecord | None:
+        """The record at exactly this offset; None where a reader of that isolation finds none there."""
         ...
 
     def read_newest_timestamps(self, ends: Offsets) -> Offsets:

@@ -9,9 +9,9 @@ from tidegate.model.offsets import Offsets, get_offset, iterate_offsets
 from tidegate.model.position import Position
 from tidegate.ports.context import Ports, TableState
 from tidegate.progress.position_checks import check_log
+from tidegate.progress.rolled_back_tables import list_rolled_back_tables
 from tidegate.progress.topic_log import filter_table_log, read_log
 from tidegate.reprocess.rebase import PartitionMove, TableMove, rebase_positions
-from tidegate.reprocess.rolled_back_tables import list_rolled_back_tables
 from tidegate.spec.table import Table
 
 Answer = Literal["rewind", "keep"]

@@ -125,7 +125,7 @@ def rebase_positions(ports: Ports, proposed: list[TableMove], by: str = "", acti
     """
     for move in proposed:
         note = partial(add_action, action=action, by=by, details=_describe_move(move))
-        retry_commits(ports, _describe_table(ports, move), partial(_move_position, ports, move, note))
+        retry_commits(ports, _describe_table(ports, move), partial(move_position, ports, move, note))
 
 
 def _describe_move(move: TableMove) -> str:
@@ -141,7 +141,8 @@ def _describe_table(ports: Ports, move: TableMove) -> str:
     return f"pipeline={ports.pipeline.name} table={move.table.name}"
 
 
-def _move_position(ports: Ports, move: TableMove, note: Callable[[Ports, TableState], dict[str, str]]) -> None:
+def move_position(ports: Ports, move: TableMove, note: Callable[[Ports, TableState], dict[str, str]]) -> None:
+    """One try of a move; `note` gives what else is set in its commit. `CommitRefused` asks for another try."""
     name, state, attempt = ports.pipeline.name, _require_state(ports, move.table), ports.new_attempt()
     guard = partial(_check_unmoved, _describe_table(ports, move), move.before)
     guard(state)
@@ -149,6 +150,7 @@ def _move_position(ports: Ports, move: TableMove, note: Callable[[Ports, TableSt
         ports.commits.seed(move.table.name, name, move.before)
         state = _require_state(ports, move.table)
     properties = move.after.to_properties(name)
+    is_moved = move.before.offsets != move.after.offsets
     mark = json.dumps({"from": move.before.offsets, "to": move.after.offsets})
     swap = Swap(
         ports=ports,
@@ -159,7 +161,7 @@ def _move_position(ports: Ports, move: TableMove, note: Callable[[Ports, TableSt
         attempt=attempt,
         properties={**properties, **note(ports, state)},
         guard=guard,
-        summary={**properties, "tidegate.pipeline": name, "tidegate.rebase": mark},
+        summary={**properties, "tidegate.pipeline": name, **({"tidegate.rebase": mark} if is_moved else {})},
         tag=resource_names.name_tag(name),
     )
     publish(swap, write_on_branch(swap, state.highest_batch))
@@ -170,7 +172,7 @@ def _check_unmoved(where: str, before: Position, state: TableState | None) -> No
         raise RetryLater(
             f"{where}: another writer was faster, this position was not moved: found="
             f"{state.recorded.offsets if state and state.recorded else None} shown={before.offsets}; "
-            "look at the status and rebase again"
+            "look at the status and run the command again"
         )
 
 

@@ -10,6 +10,7 @@ from tidegate.errors import CommitRefused, ConfigurationError, PositionLost, Ret
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.compare_and_swap import Swap, count_changes, publish, retry_commits, write_on_branch
 from tidegate.merge.dead_letters import add_topic_id_column
+from tidegate.merge.letter_filter import ALL_LETTERS, LetterFilter
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.merge.statements import render_replay_statements
 from tidegate.model import resource_names
@@ -55,8 +56,8 @@ class ReplayResult:
         return asdict(self)
 
 
-def replay_dead_letters(ports: Ports) -> list[ReplayResult]:
-    """Replay the dead letters of each table that has some. One replay of a pipeline at a time.
+def replay_dead_letters(ports: Ports, chosen: LetterFilter = ALL_LETTERS) -> list[ReplayResult]:
+    """Replay the dead letters of each table that has some, or those `chosen`. One replay of a pipeline at a time.
 
     1. Finish a replay that was published and killed before its dead letters were marked.
     2. Stage the dead letters from their own bytes, and the keys of all later records up to the table's position.
@@ -69,7 +70,8 @@ def replay_dead_letters(ports: Ports) -> list[ReplayResult]:
     source = replace(ports.pipeline.source, errors=UNLIMITED_ERRORS)
     tables = tuple(replace(table, errors=UNLIMITED_ERRORS) for table in ports.pipeline.tables)
     tolerant = replace(ports, pipeline=replace(ports.pipeline, source=source, tables=tables))
-    results = (_replay_table(Replay(tolerant, table)) for table in tables)
+    meant = (table for table in tables if chosen.table in (None, table.name))
+    results = (_replay_table(Replay(tolerant, table, chosen)) for table in meant)
     return [result for result in results if result is not None]
 
 

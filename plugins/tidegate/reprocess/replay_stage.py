@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tidegate.errors import PositionLost, RetryLater
+from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.jobs.stage_job import DeadLetterSource, StageJob
 from tidegate.merge.compare_and_swap import MAX_ROUNDS
 from tidegate.merge.dead_letters import find_known_topic_ids
+from tidegate.merge.letter_filter import ALL_LETTERS, LetterFilter
 from tidegate.model import resource_names
 from tidegate.model.backfill import cut_into_slices, find_missing_ranges, find_reach
 from tidegate.model.batch import Plan, PlannedBatch
@@ -19,6 +20,7 @@ from tidegate.spec.table import Table, TableMode
 from tidegate.staging.stage_outcome import read_outcome
 from tidegate.steps.stage import build_stage_table
 
+MAX_CHOSEN_GROUPS = 50
 REPLAY_ID = "replay"  # stands where a backfill has its id
 
 
@@ -28,6 +30,7 @@ class Replay:
 
     ports: Ports
     table: Table
+    chosen: LetterFilter = ALL_LETTERS
 
     @property
     def where(self) -> str:
@@ -71,14 +74,24 @@ class LetterGroup:
 def group_letters(work: Replay, position: Position) -> list[LetterGroup]:
     """The table's dead letters that are published: those of the topics that the position names, and all others.
 
-    Letters at one offset of two topics of a name are never in the same group.
+    Letters at one offset of two topics of a name are never in the same group. Where only some are chosen, no other one
+    lies between those of a group.
     """
-    ids, found = find_known_topic_ids(position.topic_ids), dict[tuple[str, str], list[WaitingLetter]]()
-    for letter in sorted(work.ports.dead_letters.list_waiting_letters(work.letters, work.table.name), key=str):
+    ids, found = find_known_topic_ids(position.topic_ids), dict[tuple[str, ...], list[WaitingLetter]]()
+    runs = 0
+    for letter in sorted(work.ports.dead_letters.list_waiting_letters(work.letters, work.table.name), key=_get_place):
+        if not work.chosen.matches(letter):
+            runs += 1
+            continue
         is_old = letter.topic_id is not None and letter.topic_id != ids.get(letter.topic)
         if is_old or letter.offset < (get_offset(position.offsets, letter.topic, letter.partition) or 0):
             group = (letter.topic, letter.topic_id or "") if is_old else ("", "current" if letter.topic_id else "")
-            found.setdefault(group, []).append(letter)
+            found.setdefault((*group, f"{runs:010}"), []).append(letter)
+    if work.chosen.is_given and len(found) > MAX_CHOSEN_GROUPS:
+        raise GiveUp(
+            f"{work.where}: the chosen dead letters lie in groups={len(found)} between others, and each is merged by "
+            f"itself: choose at most {MAX_CHOSEN_GROUPS} at once, or replay all"
+        )
     return [
         LetterGroup(
             _find_span(letters),
@@ -86,8 +99,12 @@ def group_letters(work: Replay, position: Position) -> list[LetterGroup]:
             len(letters),
             is_old=bool(topic),
         )
-        for (topic, _), letters in sorted(found.items())
+        for (topic, _, _), letters in sorted(found.items())
     ]
+
+
+def _get_place(letter: WaitingLetter) -> tuple[str, int, int, str]:
+    return letter.topic, letter.partition, letter.offset, letter.topic_id or ""
 
 
 def _find_span(letters: Iterable[WaitingLetter]) -> Ranges:

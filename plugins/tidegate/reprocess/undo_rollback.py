@@ -11,7 +11,7 @@ from tidegate.merge.compare_and_swap import retry_commits
 from tidegate.model import resource_names
 from tidegate.model.table_state import Rollback
 from tidegate.ports.context import Ports
-from tidegate.reprocess.rolled_back_tables import list_rolled_back_tables, select_tables
+from tidegate.progress.rolled_back_tables import list_rolled_back_tables, select_tables
 from tidegate.spec.table import Table
 from tidegate.tables.action_history import add_action
 

@@ -22,7 +22,7 @@ def read_outcome(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -
     if outcome is None:
         raise RetryLater(f"{where}: the stage job ended without a result: attempt={stage_table.attempt}; stage again")
     if outcome.get("bad"):
-        raise BadRecord(f"{where}: {_describe_bad_records(outcome, stage_table.set_aside)}")
+        raise BadRecord(f"{where}: {_describe_bad_records(ports.pipeline.name, outcome, stage_table)}")
     counts = Counts.of(planned.ranges.span, outcome)
     problem = counts.unexplained()
     if problem:
@@ -30,14 +30,23 @@ def read_outcome(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -
     return find_staged(ports, stage_table.intermediate, planned, stage_table.attempt)
 
 
-def _describe_bad_records(outcome: dict[str, Any], set_aside: int | None) -> str:
+def _describe_bad_records(pipeline: str, outcome: dict[str, Any], stage_table: StageTable) -> str:
     first = outcome["first_bad"]
     place = f"topic={first['topic']} partition={first['partition']} offset={first['offset']}"
-    limit = "" if set_aside is None else f", more than errors.max_per_batch={set_aside}"
+    at = f"{first['topic']}:{first['partition']}:{first['offset']}"
+    skip = (
+        ""
+        if stage_table.set_aside is not None and stage_table.skips is None
+        else (f"; or set exactly this record aside with: tidegate skip {pipeline} --at {at}")
+    )
+    is_limited = stage_table.set_aside is not None and stage_table.skips is None
+    limit = f", more than errors.max_per_batch={stage_table.set_aside}" if is_limited else ""
     return (
         f"{outcome['bad']} records cannot be decoded{limit}; the first: {place} "
         f"reason={first['reason']}; nothing was merged; "
-        "correct the schema in the pipeline file, or the producer"
+        f"look at it with: tidegate record {pipeline} --at {at}; "
+        "then correct the schema in the pipeline file, or the producer"
+        f"{skip}"
     )
 
 

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class _MergeContext:
+class MergeContext:
     """What stays the same over all cuts of one merge."""
 
     ports: Ports
@@ -44,6 +44,7 @@ class _MergeContext:
 
     @property
     def where(self) -> str:
+        """For messages."""
         return f"pipeline={self.ports.pipeline.name} table={self.table.name} batch={self.staged.batch}"
 
 
@@ -58,13 +59,13 @@ def merge(ports: Ports, staged: StagedBatch) -> PublishedBatch:
 
     Main moved and the position did not: back to 2. The position moved: `PublishedElsewhere`.
     """
-    work = _MergeContext(ports, find_table(ports, staged.table), staged, ports.now_ms())
+    work = MergeContext(ports, find_table(ports, staged.table), staged, ports.now_ms())
     return retry_commits(ports, work.where, partial(_run_round, work))
 
 
-def _run_round(work: _MergeContext) -> PublishedBatch:
+def _run_round(work: MergeContext) -> PublishedBatch:
     """One cut; `CommitRefused` asks for the next."""
-    state = _prepare_table(work)
+    state = prepare_table(work)
     done = _find_published(work, state)
     if done is not None:
         return done
@@ -79,7 +80,7 @@ def _run_round(work: _MergeContext) -> PublishedBatch:
         raise
 
 
-def _check_still_staged(work: _MergeContext) -> None:
+def _check_still_staged(work: MergeContext) -> None:
     intermediate = resource_names.name_intermediate_table(work.ports.pipeline, work.table)
     if work.ports.staging.read_staged_outcome(intermediate, work.staged.attempt) is None:
         raise GiveUp(
@@ -88,10 +89,9 @@ def _check_still_staged(work: _MergeContext) -> None:
         )
 
 
-def _prepare_table(work: _MergeContext) -> TableState:
+def prepare_table(work: MergeContext) -> TableState:
     """1. The table as it stands, created, evolved and with at least one snapshot."""
-    ports, table, name = work.ports, work.table, work.ports.pipeline.name
-    state = _read_state(work)
+    ports, table, name, state = work.ports, work.table, work.ports.pipeline.name, _read_state(work)
     _check_same_table(work, state)
     check_is_destination(work.where, state)
     resolve_position(work.ports.pipeline, work.table, state)  # nothing is touched in a table that was rolled back
@@ -117,7 +117,7 @@ def _prepare_table(work: _MergeContext) -> TableState:
     return state
 
 
-def _evolve_deletes(work: _MergeContext, table: Table) -> None:
+def _evolve_deletes(work: MergeContext, table: Table) -> None:
     """What remembers deletes follows the key's types, if it is there already."""
     ports, pipeline = work.ports, work.ports.pipeline
     remembered = resource_names.name_memory_table(table)
@@ -140,7 +140,7 @@ def _evolve_deletes(work: _MergeContext, table: Table) -> None:
             ) from error
 
 
-def _is_unordered(work: _MergeContext, state: TableState) -> bool:
+def _is_unordered(work: MergeContext, state: TableState) -> bool:
     """Whether a run of this pipeline that created the table may have ended before it was given its order.
 
     A table gets its first snapshot after its order, which is given again without harm.
@@ -151,7 +151,7 @@ def _is_unordered(work: _MergeContext, state: TableState) -> bool:
     return work.ports.tables.read_property(table.name, resource_names.CREATED_BY_PROPERTY) == name
 
 
-def _create_table(work: _MergeContext, *statement_names: str) -> None:
+def _create_table(work: MergeContext, *statement_names: str) -> None:
     table, pipeline = work.table, work.ports.pipeline
     if not table.create.enabled:
         raise GiveUp(f"{work.where}: the table does not exist and create.enabled=false; create it and run again")
@@ -181,11 +181,11 @@ def _list_created_columns(table: Table, columns: tuple[Column, ...]) -> tuple[Co
     return tuple(Column(column.name, format_type(parse_type(column.type))) for column in columns)
 
 
-def _read_state(work: _MergeContext) -> TableState | None:
+def _read_state(work: MergeContext) -> TableState | None:
     return work.ports.tables.read_state(work.table.name, work.ports.pipeline.name)
 
 
-def _check_same_table(work: _MergeContext, state: TableState | None) -> None:
+def _check_same_table(work: MergeContext, state: TableState | None) -> None:
     """A batch from the middle of the log must not become the first of another table."""
     staged_for, current_uuid = work.staged.table_uuid, state.uuid if state else None
     if staged_for is not None and staged_for != current_uuid:
@@ -200,7 +200,7 @@ def _check_same_table(work: _MergeContext, state: TableState | None) -> None:
         )
 
 
-def _find_published(work: _MergeContext, state: TableState) -> PublishedBatch | None:
+def _find_published(work: MergeContext, state: TableState) -> PublishedBatch | None:
     """A success if this batch stands in the table, None if it is next, an error if neither."""
     staged = work.staged
     pipeline = work.ports.pipeline
@@ -212,7 +212,7 @@ def _find_published(work: _MergeContext, state: TableState) -> PublishedBatch | 
     return None
 
 
-def _cut_merge_publish(work: _MergeContext, state: TableState) -> PublishedBatch:
+def _cut_merge_publish(work: MergeContext, state: TableState) -> PublishedBatch:
     ports, name, attempt = work.ports, work.ports.pipeline.name, work.ports.new_attempt()
     write_mode.check_is_sole_writer(ports, work.where, work.staged)
     position = _compute_end_position(work, resolve_position(ports.pipeline, work.table, state))
@@ -248,22 +248,20 @@ def _cut_merge_publish(work: _MergeContext, state: TableState) -> PublishedBatch
     return _build_result(work, head, position, PublishOutcome.PUBLISHED)
 
 
-def _choose_write_plan(
-    work: _MergeContext, table: Table, state: TableState, values: MergeInput
-) -> write_mode.WritePlan:
+def _choose_write_plan(work: MergeContext, table: Table, state: TableState, values: MergeInput) -> write_mode.WritePlan:
     if not work.staged.counts.staged:
         return write_mode.WritePlan(written_as="")
     return write_mode.choose_write_mode(work.ports, table, work.staged, state, values)
 
 
-def _check_fits(work: _MergeContext, state: TableState | None) -> None:
+def _check_fits(work: MergeContext, state: TableState | None) -> None:
     """Raise when the batch is not the table's next one any more."""
     _check_same_table(work, state)
     if state is not None:
         _find_published(work, state)
 
 
-def _compute_end_position(work: _MergeContext, before: Position | None) -> Position:
+def _compute_end_position(work: MergeContext, before: Position | None) -> Position:
     """The position that this batch leads to."""
     staged = work.staged
     return Position(
@@ -278,7 +276,7 @@ def _compute_end_position(work: _MergeContext, before: Position | None) -> Posit
 
 
 def _build_result(
-    work: _MergeContext, head: Head | None, position: Position | None, outcome: PublishOutcome
+    work: MergeContext, head: Head | None, position: Position | None, outcome: PublishOutcome
 ) -> PublishedBatch:
     return PublishedBatch(
         table=work.table.name,

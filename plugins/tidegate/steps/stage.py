@@ -14,10 +14,11 @@ from tidegate.model.leader_epochs import Epochs
 from tidegate.model.ownership import SHAPE_PROPERTY, describe_intermediate
 from tidegate.planning.blocked_tables import Failure, isolate_failure, join_failures, note_refusals
 from tidegate.planning.key_deduplication import can_keep_last_per_key
-from tidegate.ports.context import Ports
+from tidegate.ports.context import Ports, TableState
 from tidegate.progress.position_checks import check_not_overtaken
 from tidegate.schema.column import Column
 from tidegate.spec.table import Table
+from tidegate.staging.skipped_records import find_skipped_places, make_room_for_letters
 from tidegate.staging.stage_outcome import find_staged, read_outcome
 from tidegate.staging.takeover import run_or_take_over
 from tidegate.steps.discover_tables import advance_registry, build_name_finder, discover_tables
@@ -168,8 +169,11 @@ def build_stage_table(
     into = intermediate or names.name_intermediate_table(ports.pipeline, table)
     if len(ports.pipeline.tables) == 1:  # of several, only the merge into this one fails, and the others go on
         check_compatible(ports.pipeline, table, state, planned.ranges)
-    attempt = ports.new_attempt()
-    create = _render_table_creation(ports, table, planned.batch, into, {names.BACKFILL_PROPERTY: note} if note else {})
+    skips = None if intermediate or table.errors.set_aside is not None else _find_skips(ports, plan, planned, state)
+    attempt, staged_table = ports.new_attempt(), table if skips is None else make_room_for_letters(table)
+    create = _render_table_creation(
+        ports, staged_table, planned.batch, into, {names.BACKFILL_PROPERTY: note} if note else {}
+    )
     staged_batch = _build_staged_batch(ports, plan, planned, table, state.uuid if state else None)
     folder = _find_landing_folder(ports, planned, into, attempt, create)
     return StageTable(
@@ -186,14 +190,20 @@ def build_stage_table(
         create=() if folder is not None else create,
         folder=folder or "",
         naming=table.naming, has_history=table.history is not None,
-        last_per_raw_key=planned.last_per_key and can_keep_last_per_key(ports.pipeline, table),
+        last_per_raw_key=planned.last_per_key and not skips and can_keep_last_per_key(ports.pipeline, table),
         sequence=tuple(c.name for c in list_sequence_columns(table, ports.pipeline.source.metadata)),
-        set_aside=table.errors.set_aside,
+        set_aside=staged_table.errors.set_aside, skips=skips,
         unchanged=list_unavailable_columns(table), stages_kept=stages_kept_columns(table), grouped=find_grouped(table),
         partition_time=ports.pipeline.merge.partition_time,
         select=build_projection(table, ports.pipeline.source.metadata),
         verified=list_verified_fields(table) if ports.pipeline.source.verify_integrity else (),
     )  # fmt: skip
+
+
+def _find_skips(
+    ports: Ports, plan: Plan, planned: PlannedBatch, state: TableState | None
+) -> tuple[tuple[str, int, int], ...] | None:
+    return find_skipped_places(ports.pipeline.name, state, planned.ranges, plan.topic_ids)
 
 
 def _find_landing_folder(

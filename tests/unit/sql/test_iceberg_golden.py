@@ -306,6 +306,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "replayed_dead_letters",
         {**DEAD_LETTERS, "ranges": [("orders", 0, 5, 9), ("it's", 1, 0, 7)]},
     ),
+    "discard_dead_letters-plain": (
+        "discard_dead_letters",
+        {
+            **{name: DEAD_LETTERS[name] for name in ("table", "target")},
+            "note": "discarded by ann: it's a test; it was: ",
+            "places": [("orders", 0, 5, "o-1"), ("it's", 1, 0, None)],
+        },
+    ),
     "merge_upsert_delete-by_offset": ("merge_upsert_delete", {**MERGE, "guarded": True, "by_offset": True}),
     "merge_sequenced-by_offset": ("merge_sequenced", {**SEQUENCED, "flag": None, "guarded": True, "by_offset": True}),
     "forget_dead_letters-plain": (

@@ -13,12 +13,14 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 from tidegate.adapters.kafka.authorization import REQUIRED_RIGHTS, explain_refusal, read_committed, read_group_retention
 from tidegate.adapters.kafka.broker_answers import RETRYABLE, Places, check_description, check_offsets, resolve_offsets
 from tidegate.adapters.kafka.errors import check_read_back, translate_kafka_errors
-from tidegate.adapters.kafka.key_sample import SMALL_FETCH_SETTINGS, sample_keys
-from tidegate.adapters.kafka.leader_epochs import ONE_RECORD, find_epochs
+from tidegate.adapters.kafka.key_sample import sample_keys
+from tidegate.adapters.kafka.leader_epochs import find_epochs
+from tidegate.adapters.kafka.single_record import read_record
 from tidegate.adapters.kafka.topics import create_topic, read_last_timestamps, read_retentions, send_records
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.failpoints import hit_failpoint
+from tidegate.model.kafka_log import KafkaRecord
 from tidegate.model.leader_epochs import Epochs
 from tidegate.model.offsets import Offsets, Ranges, group_by_topic, iterate_offsets
 from tidegate.ports.context import Log, Message, Retention
@@ -144,6 +146,12 @@ class KafkaBroker:
             return None if message is None or message.error() else message.timestamp()[1]
 
     @translate_kafka_errors
+    def read_record(self, topic: str, partition: int, offset: int, isolation: str) -> KafkaRecord | None:
+        """See the port."""
+        with self._open_consumer(READER_GROUP, isolation) as reader:
+            return read_record(reader, topic, partition, offset)
+
+    @translate_kafka_errors
     def read_newest_timestamps(self, ends: Offsets) -> Offsets:
         """See the port."""
         with self._open_consumer(READER_GROUP) as reader:
@@ -169,22 +177,13 @@ class KafkaBroker:
     def read_leader_epochs(self, ranges: Ranges, isolation: str) -> Epochs:
         """See the port. Tables that share a batch share the answer."""
         if self._epochs is None or self._epochs[0] != ranges:
-            settings = {**self.settings, **ONE_RECORD, "group.id": "tidegate-epochs", "isolation.level": isolation}
-            consumer = Consumer(settings)
-            try:
-                self._epochs = ranges, find_epochs(consumer, ranges)
-            finally:
-                consumer.close()
+            self._epochs = ranges, find_epochs(self.settings, ranges, isolation)
         return self._epochs[1]
 
     @translate_kafka_errors
     def sample_keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
         """See the port."""
-        consumer = Consumer({**self.settings, **SMALL_FETCH_SETTINGS, "group.id": READER_GROUP})
-        try:
-            return sample_keys(consumer, ranges)
-        finally:
-            consumer.close()
+        return sample_keys({**self.settings, "group.id": READER_GROUP}, ranges)
 
     @translate_kafka_errors
     def read_committed(self, group: str, topics: tuple[str, ...]) -> Offsets:

@@ -1,6 +1,7 @@
 """Reads a few records' keys from places spread over a batch: a hint that only costs time where it is wrong."""
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from heapq import nlargest
 
@@ -25,8 +26,16 @@ SMALL_FETCH_SETTINGS = {  # what comes with one answer is enough
 }
 
 
-def sample_keys(consumer: Consumer, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
+def sample_keys(settings: Mapping[str, str], ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
     """The keys of some records of the largest partitions, as far as they come in time."""
+    consumer = Consumer({**settings, **SMALL_FETCH_SETTINGS})
+    try:
+        return _sample_keys(consumer, ranges)
+    finally:
+        consumer.close()
+
+
+def _sample_keys(consumer: Consumer, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
     samples: dict[tuple[str, int], list[bytes | None]] = {}
     deadline = time.monotonic() + TIMEOUT_SECONDS
     with suppress(KafkaException):

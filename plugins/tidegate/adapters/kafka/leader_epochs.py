@@ -1,6 +1,7 @@
 """Reads single records to learn under which leader's epoch they were written: Spark's source does not tell."""
 
 import time
+from collections.abc import Mapping
 from functools import partial
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
@@ -19,8 +20,16 @@ ONE_RECORD = {  # nothing is fetched ahead, and the end of a partition is told i
 }
 
 
-def find_epochs(consumer: Consumer, ranges: Ranges) -> Epochs:
+def find_epochs(settings: Mapping[str, str], ranges: Ranges, isolation: str) -> Epochs:
     """The epochs of every partition that has any, by the offset at which each begins."""
+    consumer = Consumer({**settings, **ONE_RECORD, "group.id": "tidegate-epochs", "isolation.level": isolation})
+    try:
+        return _find_epochs(consumer, ranges)
+    finally:
+        consumer.close()
+
+
+def _find_epochs(consumer: Consumer, ranges: Ranges) -> Epochs:
     epochs: Epochs = {}
     for topic, partition, start, end in ranges:
         starts = (

@@ -12,6 +12,7 @@ from confluent_kafka import Message as KafkaMessage
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.leader_epochs import ONE_RECORD
 from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.model.kafka_log import KafkaRecord
 from tidegate.model.leader_epochs import Epochs
 from tidegate.model.offsets import Offsets, Ranges
 from tidegate.ports.context import Log, Message, Retention
@@ -154,6 +155,10 @@ class SharedBroker:
     def read_group_retention(self) -> float | None:
         """See the port."""
         return self._broker.read_group_retention()
+
+    def read_record(self, topic: str, partition: int, offset: int, isolation: str) -> KafkaRecord | None:
+        """See the port."""
+        return self._broker.read_record(topic, partition, offset, isolation)
 
     def read_leader_epochs(self, ranges: Ranges, isolation: str) -> Epochs:
         """See the port."""

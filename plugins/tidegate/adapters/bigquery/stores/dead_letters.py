@@ -5,7 +5,7 @@ from typing import Any
 
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.model.offsets import Ranges
-from tidegate.model.table_state import DeadLetters, WaitingLetter
+from tidegate.model.table_state import DISCARDED_STAGE, DeadLetters, WaitingLetter
 from tidegate.sql.googlesql import quote_name, render_literal
 
 ROWS_PER_FILE = 10_000
@@ -16,13 +16,14 @@ def read_newest(warehouse: Warehouse, name: str, limit: int) -> DeadLetters:
     if warehouse.find_table(name) is None:
         return DeadLetters()
     table = quote_name(warehouse.to_reference(name))
-    counted = f"SELECT COUNTIF(replayed_at IS NULL) AS waiting, COUNT(replayed_at) AS replayed FROM {table}"
+    discarded = f"COUNTIF(stage = '{DISCARDED_STAGE}') AS discarded"
+    counted = f"SELECT COUNTIF(replayed_at IS NULL) AS waiting, COUNT(replayed_at) AS done, {discarded} FROM {table}"
     (counts,) = warehouse.query_rows(counted)
     rows: list[dict[str, Any]] = []
     if limit and counts["waiting"]:
         order = "written_at DESC, topic DESC, `partition` DESC, `offset` DESC"
         rows = warehouse.query_rows(f"SELECT * FROM {table} WHERE replayed_at IS NULL ORDER BY {order} LIMIT {limit}")
-    return DeadLetters(counts["waiting"], counts["replayed"], tuple(rows))
+    return DeadLetters(counts["waiting"], counts["done"] - counts["discarded"], tuple(rows), counts["discarded"])
 
 
 def list_waiting(warehouse: Warehouse, name: str, destination: str) -> list[WaitingLetter]:
@@ -33,8 +34,9 @@ def list_waiting(warehouse: Warehouse, name: str, destination: str) -> list[Wait
     topic_id = "topic_id" if any(field.name == "topic_id" for field in found.schema) else "NULL AS topic_id"
     where_clause = f"WHERE replayed_at IS NULL AND `table` = {render_literal(destination)}"
     table = quote_name(warehouse.to_reference(name))
-    rows = warehouse.query_rows(f"SELECT topic, `partition`, `offset`, {topic_id} FROM {table} {where_clause}")
-    return [WaitingLetter(row["topic"], row["partition"], row["offset"], row["topic_id"]) for row in rows]
+    columns = f"topic, `partition`, `offset`, {topic_id}, message, written_at"
+    rows = warehouse.query_rows(f"SELECT {columns} FROM {table} {where_clause}")
+    return [WaitingLetter(**row) for row in rows]
 
 
 def copy_waiting(warehouse: Warehouse, name: str, destination: str, path: str) -> str:

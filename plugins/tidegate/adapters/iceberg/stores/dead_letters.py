@@ -9,7 +9,7 @@ from pyiceberg.expressions.parser import parse
 from pyiceberg.table import Table
 
 from tidegate.model.offsets import Ranges
-from tidegate.model.table_state import DeadLetters, WaitingLetter
+from tidegate.model.table_state import DISCARDED_STAGE, DeadLetters, WaitingLetter
 
 MAX_FILTER_RANGES = 100  # with more, each file of letters would be compared with too many
 LETTER_ADDRESS = ("topic", "partition", "offset")
@@ -17,7 +17,7 @@ LETTER_ADDRESS = ("topic", "partition", "offset")
 
 def read_newest(table: Table, limit: int) -> DeadLetters:
     """Counts, and of those that wait the newest `limit`; keys and values are read for these alone."""
-    letters = table.scan(selected_fields=("written_at", "replayed_at")).to_arrow()
+    letters = table.scan(selected_fields=("written_at", "replayed_at", "stage")).to_arrow()
     waiting = letters.filter(letters["replayed_at"].is_null())
     times: list[datetime] = sorted(waiting["written_at"].to_pylist(), reverse=True)
     rows: list[dict[str, Any]] = []
@@ -26,7 +26,9 @@ def read_newest(table: Table, limit: int) -> DeadLetters:
         row_filter = f"replayed_at IS NULL AND written_at >= '{since.isoformat()}'"
         order = [("written_at", "descending"), *((name, "descending") for name in LETTER_ADDRESS)]
         rows = table.scan(row_filter=row_filter).to_arrow().sort_by(order).slice(0, limit).to_pylist()
-    return DeadLetters(waiting.num_rows, letters.num_rows - waiting.num_rows, tuple(rows))
+    done = letters.num_rows - waiting.num_rows
+    discarded = letters["stage"].to_pylist().count(DISCARDED_STAGE)
+    return DeadLetters(waiting.num_rows, done - discarded, tuple(rows), discarded)
 
 
 def list_waiting(table: Table, destination: str) -> list[WaitingLetter]:

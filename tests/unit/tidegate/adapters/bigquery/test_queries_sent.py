@@ -81,7 +81,8 @@ class Judged(Warehouse):
         self._analyzer.check(sql)
         self.asked.append(sql)
         return SimpleNamespace(
-            num_dml_affected_rows=0, result=lambda **_: [{"waiting": 1, "replayed": 0, "n": 0, "headers": []}]
+            num_dml_affected_rows=0,
+            result=lambda **_: [{"waiting": 1, "done": 0, "discarded": 0, "n": 0, "headers": []}],
         )
 
 

@@ -1,0 +1,131 @@
+"""What the decoder makes of one record: the row or the reason, and field by field what is expected, found and taken."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row
+from tidegate.jobs.stage_job import StageTable
+from tidegate.schema.column import Column
+
+Decode = Callable[[DataFrame, StageTable], DataFrame]
+MAX_ROWS = 100  # of one record: an event may hold many, and the first bad one is explained
+MAX_TEXT_CHARACTERS = 200
+MAX_ROW_CHARACTERS = 4000  # the explanation travels as a property of a table
+
+
+def explain_record(records: DataFrame, table: StageTable, decode: Decode) -> dict[str, Any]:
+    """The explanation as plain data: `found` says whether there is a record, `fields` has one entry for each column.
+
+    The verdicts are those of `decode` alone: for the whole record, and for those columns that it can be asked about
+    one by one. What a field holds is what the same decoder reads where the column is a text.
+    """
+    rows = decode(records, table).selectExpr(
+        "row_number", "fate", "reason", "failed_stage", "op", "key_reason",
+        "to_json(struct(key_struct AS key, value_struct AS value), map('ignoreNullFields', 'false')) AS made",
+    ).limit(MAX_ROWS).collect()  # fmt: skip
+    if not rows:
+        return {"found": False}
+    row = min(rows, key=lambda one: (one.reason is None, one.row_number))
+    fields = _FieldExplanation(records, _strip_rules(table), decode, row.row_number)
+    made = json.loads(row.made)
+    return {
+        "found": True,
+        "rows": len(rows),
+        "fate": row.fate,
+        "reason": row.reason,
+        "stage": row.failed_stage,
+        "operation": row.op,
+        "row": None if row.reason else row.made[:MAX_ROW_CHARACTERS],
+        "fields": [
+            *fields.explain("key", table.key_columns, row.key_reason, made.get("key")),
+            *(fields.explain("value", table.value_columns, row.reason, made.get("value")) if row.op != "d" else []),
+        ],
+    }
+
+
+def _strip_rules(table: StageTable) -> StageTable:
+    """The table without what looks at several columns: conditions, a projection, metadata and an order."""
+    return replace(
+        table, metadata={}, when=None, route=None, delete_when=None, naming=None, select=None, verified=(), sequence=(),
+        unchanged=(), stages_kept=False, grouped=(), has_history=False, retracts=(),
+    )  # fmt: skip
+
+
+class _FieldExplanation:
+    """Asks the decoder about some columns of one row of the record."""
+
+    def __init__(self, records: DataFrame, table: StageTable, decode: Decode, row_number: int) -> None:
+        self._records, self._table, self._decode, self._row_number = records, table, decode, row_number
+
+    def explain(
+        self, part: str, columns: Sequence[Column], reason: str | None, made: dict[str, Any] | None
+    ) -> list[dict[str, Any]]:
+        """One entry for each column; `accepted` is None where nothing can be told of a column by itself."""
+        texts = self._read_texts(part, columns)
+        suspects = [c for c in columns if texts is None or texts[c.name] is not None or not c.nullable]
+        reasons = self._find_reasons(part, suspects) if reason else {}
+        return [_describe_field(part, column, texts, reasons, made if reason is None else None) for column in columns]
+
+    def _read_texts(self, part: str, columns: Sequence[Column]) -> dict[str, str | None] | None:
+        """What each field holds, as text; None where the decoder gives no texts."""
+        texts = tuple(Column(column.name, "STRING") for column in columns)
+        try:
+            row = self._decode_row(part, texts, f"{part}_struct AS struct")
+        except PySparkException:  # a format whose columns have their writer's types
+            return None
+        if row is None or row.why is not None or row.struct is None:
+            return None
+        return dict(zip((column.name for column in columns), row.struct, strict=True))
+
+    def _find_reasons(self, part: str, columns: Sequence[Column]) -> dict[str, str] | None:
+        """Why single columns are refused, found by halves; None where the decoder cannot be asked about some."""
+        if not columns:
+            return {}
+        try:
+            row = self._decode_row(part, tuple(columns))
+        except PySparkException:
+            return None
+        if row is None or row.why is None:
+            return {}
+        if len(columns) == 1:
+            return {columns[0].name: row.why}
+        half = len(columns) // 2
+        parts = (self._find_reasons(part, columns[:half]), self._find_reasons(part, columns[half:]))
+        found = [one for one in parts if one is not None]
+        return {name: why for one in found for name, why in one.items()} if len(found) == len(parts) else None
+
+    def _decode_row(self, part: str, columns: tuple[Column, ...], *asked: str) -> Row | None:
+        keys, values = (columns, self._table.value_columns) if part == "key" else ((), columns)
+        table = replace(self._table, key_columns=keys, value_columns=values)
+        rows = self._decode(self._records, table).where(f"row_number = {self._row_number}")
+        found = rows.selectExpr(f"{part}_reason AS why", *asked).limit(1).collect()
+        return found[0] if found else None
+
+
+def _describe_field(
+    part: str,
+    column: Column,
+    texts: dict[str, str | None] | None,
+    reasons: dict[str, str] | None,
+    made: dict[str, Any] | None,
+) -> dict[str, Any]:
+    found = _to_text(made.get(column.name)) if texts is None and made else texts[column.name] if texts else None
+    why = reasons.get(column.name) if reasons else None
+    is_known = reasons is not None and (texts is not None or made is not None or why is not None)
+    if why and texts is not None and found is None:
+        why = f"the {part} field {column.name} is required and missing"
+    return {
+        "part": part,
+        "name": column.name,
+        "type": column.type + ("" if column.nullable else " NOT NULL"),
+        "found": None if found is None else found[:MAX_TEXT_CHARACTERS],
+        "accepted": why is None if is_known else None,
+        "reason": why,
+    }
+
+
+def _to_text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,73 @@
+"""discard: say of waiting dead letters that they will never be needed, why and by whom; their bytes stay readable."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from tidegate.errors import ConfigurationError, NothingToDo
+from tidegate.jobs.merge_job import MergeJob
+from tidegate.merge.compare_and_swap import retry_commits
+from tidegate.merge.letter_filter import LetterFilter
+from tidegate.model import resource_names
+from tidegate.model.ownership import describe_dead_letters
+from tidegate.model.table_state import WaitingLetter
+from tidegate.ports.context import Ports
+from tidegate.progress.rolled_back_tables import select_tables
+from tidegate.reprocess.rebase import TableMove, move_position
+from tidegate.spec.table import Table
+from tidegate.tables.action_history import add_action
+
+ACTION = "discard"
+MAX_LETTERS_PER_STATEMENT = 200
+
+
+@dataclass(frozen=True)
+class ProposedDiscard:
+    """One table's waiting dead letters that are chosen."""
+
+    table: Table
+    letters: tuple[WaitingLetter, ...]
+
+
+def propose_discards(ports: Ports, chosen: LetterFilter) -> list[ProposedDiscard]:
+    """What `discard_dead_letters` would discard of each table; changes nothing. `NothingToDo` where none is chosen."""
+    name = resource_names.name_dead_letter_table(ports.pipeline)
+    found = [
+        ProposedDiscard(table, tuple(filter(chosen.matches, ports.dead_letters.list_waiting_letters(name, table.name))))
+        for table in select_tables(ports, chosen.table)
+    ]
+    found = [one for one in found if one.letters]
+    if not found:
+        raise NothingToDo(f"pipeline={ports.pipeline.name}: no dead letter that waits is chosen; nothing was changed")
+    return found
+
+
+def discard_dead_letters(ports: Ports, proposed: list[ProposedDiscard], because: str, by: str) -> None:
+    """Take each chosen letter from those that wait, with the reason in its row; a repeat call changes nothing.
+
+    What was done, by whom and why, is noted beside the table's position too.
+    """
+    if not because.strip():
+        raise ConfigurationError("--because is empty: say why these dead letters will never be needed")
+    letters = resource_names.name_dead_letter_table(ports.pipeline)
+    ports.tables.claim(letters, describe_dead_letters(ports.pipeline))
+    for one in proposed:
+        for start in range(0, len(one.letters), MAX_LETTERS_PER_STATEMENT):
+            part = one.letters[start : start + MAX_LETTERS_PER_STATEMENT]
+            statement = ports.sql_for(letters).render(
+                "discard_dead_letters",
+                table=letters,
+                target=one.table.name,
+                note=f"discarded by {by}: {because}; it was: ",
+                places=[(letter.topic, letter.partition, letter.offset, letter.topic_id) for letter in part],
+            )
+            ports.engine.run(MergeJob(ports.pipeline.name, 0, (statement,), table=letters))
+        where = f"pipeline={ports.pipeline.name} table={one.table.name}"
+        retry_commits(ports, where, partial(_note_discard, ports, one, because, by))
+
+
+def _note_discard(ports: Ports, one: ProposedDiscard, because: str, by: str) -> None:
+    state = ports.tables.read_state(one.table.name, ports.pipeline.name)
+    if state is None or state.recorded is None or state.rolled_back:
+        return  # no position to note it beside; the rows tell of it
+    note = partial(add_action, action=ACTION, by=by, details=f"dead_letters={len(one.letters)} because: {because}")
+    move_position(ports, TableMove(one.table, state.recorded, state.recorded), note)

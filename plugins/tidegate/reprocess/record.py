@@ -1,0 +1,132 @@
+"""record: one record of the log as it lies there, and what the decoder makes of it for each table. Changes nothing."""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from tidegate.errors import ConfigurationError, GiveUp, RetryLater
+from tidegate.jobs.stage_job import StageJob, StageTable
+from tidegate.model import resource_names
+from tidegate.model.batch import Plan, PlannedBatch
+from tidegate.model.kafka_log import KafkaRecord
+from tidegate.model.offsets import Ranges, get_offset
+from tidegate.model.ownership import describe_intermediate
+from tidegate.ports.context import Log, Ports
+from tidegate.progress.rolled_back_tables import select_tables
+from tidegate.progress.topic_log import list_row_topics
+from tidegate.spec.table import Table
+from tidegate.steps.stage import build_stage_table
+
+RECORD_ID = "record"  # stands where a backfill has its id
+
+
+class RecordAddress(NamedTuple):
+    """Where a record lies."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    @property
+    def words(self) -> str:
+        """For messages."""
+        return f"topic={self.topic} partition={self.partition} offset={self.offset}"
+
+    @property
+    def ranges(self) -> Ranges:
+        """The one offset."""
+        return Ranges({self.topic: {self.partition: (self.offset, self.offset + 1)}})
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the decoder says of the record for one table.
+
+    `fate` is bad, staged, filtered or ignored, empty where there is no record; `fields` are plain data, one entry for
+    each column of key and value: part, name, type, found, accepted and reason.
+    """
+
+    table: str
+    fate: str
+    reason: str | None = None
+    stage: str | None = None
+    operation: str | None = None
+    row: str | None = None
+    rows: int = 0
+    fields: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether the record would fail its batch, or be set aside."""
+        return self.reason is not None
+
+
+def parse_address(text: str, option: str = "--at") -> RecordAddress:
+    """`topic:partition:offset`; `ConfigurationError` for anything else."""
+    parts = text.rsplit(":", 2)
+    if len(parts) != 3 or not parts[0] or not all(part.isdecimal() for part in parts[1:]):
+        raise ConfigurationError(
+            f"{option}={text}: not a place in the log; write topic:partition:offset, e.g. orders:0:42"
+        )
+    return RecordAddress(parts[0], int(parts[1]), int(parts[2]))
+
+
+def read_record(ports: Ports, at: RecordAddress) -> KafkaRecord:
+    """The record itself; `GiveUp` where the pipeline does not read it, or the log has none there."""
+    log = _read_log(ports, at)
+    begin, end = get_offset(log.begin, at.topic, at.partition), get_offset(log.end, at.topic, at.partition)
+    if begin is None or end is None or not begin <= at.offset < end:
+        raise GiveUp(f"{at.words}: the log holds [{begin}, {end}) there; name an offset inside it with --at")
+    record = ports.broker.read_record(*at, ports.pipeline.source.isolation)
+    if record is None:
+        raise GiveUp(
+            f"{at.words}: no record there for isolation={ports.pipeline.source.isolation}: it is the marker of a "
+            "transaction, a record that was aborted, or one that compaction took"
+        )
+    return record
+
+
+def _read_log(ports: Ports, at: RecordAddress) -> Log:
+    topics = list_row_topics(ports)
+    if at.topic not in topics:
+        raise ConfigurationError(
+            f"pipeline={ports.pipeline.name} does not read topic={at.topic}; it reads: {', '.join(topics)}"
+        )
+    return ports.broker.read_log((at.topic,), ports.pipeline.source.isolation)
+
+
+def explain_record(ports: Ports, at: RecordAddress, name: str | None = None) -> list[Verdict]:
+    """What becomes of the record in each table that its topic feeds, or in the one named.
+
+    The job is the one that stages batches, with the decoder of those; its answer lies in an intermediate table of its
+    own, which is dropped again.
+    """
+    log = _read_log(ports, at)
+    tables = [table for table in select_tables(ports, name) if not table.topics or at.topic in table.topics]
+    if not tables:
+        raise ConfigurationError(f"pipeline={ports.pipeline.name} table={name}: topic={at.topic} does not feed it")
+    return [_explain_for_table(ports, table, at, log) for table in tables]
+
+
+def _explain_for_table(ports: Ports, table: Table, at: RecordAddress, log: Log) -> Verdict:
+    pipeline = ports.pipeline
+    intermediate = resource_names.name_backfill_table(pipeline, table, RECORD_ID)
+    ports.tables.claim(intermediate, describe_intermediate(pipeline, table))
+    planned = PlannedBatch(table.name, 1, at.ranges)
+    plan = Plan((), log.cluster_id, log.topic_ids)
+    try:
+        asked = replace(build_stage_table(ports, plan, planned, intermediate=intermediate), explains=True)
+        ports.engine.run(StageJob(pipeline.name, 1, at.ranges, pipeline.source.isolation, (asked,)))
+        answer = _read_answer(ports, asked)
+    finally:
+        ports.staging.drop(intermediate)
+    if answer is None:
+        raise RetryLater(f"pipeline={pipeline.name} table={table.name} {at.words}: no answer was left; run it again")
+    if not answer.pop("found"):
+        return Verdict(table.name, "")
+    return Verdict(table.name, **{**answer, "fields": tuple(answer["fields"])})
+
+
+def _read_answer(ports: Ports, asked: StageTable) -> dict[str, Any] | None:
+    if asked.folder:
+        return ports.staging.read_job_outcome(asked.intermediate, 1, asked.attempt)
+    return ports.staging.read_staged_outcome(asked.intermediate, asked.attempt)

@@ -1,0 +1,116 @@
+"""skip: set exactly one bad record aside in the next batch, while every other bad one fails its batch as before.
+
+The record becomes a dead letter with its bytes and its reason, counted like any other, and can be replayed.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from functools import partial
+
+from tidegate.errors import ConfigurationError, GiveUp
+from tidegate.merge.compare_and_swap import retry_commits
+from tidegate.model.batch import Counts, StagedBatch
+from tidegate.model.offsets import get_offset
+from tidegate.ports.context import Ports, TableState
+from tidegate.progress.position_checks import resolve_position
+from tidegate.reprocess.rebase import TableMove, move_position
+from tidegate.reprocess.record import RecordAddress, Verdict, explain_record
+from tidegate.staging.skipped_records import (
+    MAX_SKIPPED_RECORDS,
+    SkippedRecord,
+    add_skipped_record,
+    build_property,
+    list_skipped_records,
+)
+from tidegate.steps.merge import MergeContext, prepare_table
+from tidegate.steps.plan import plan
+from tidegate.tables.action_history import add_action
+from tidegate.tables.lookup import find_table
+
+ACTION = "skip"
+
+
+@dataclass(frozen=True)
+class ProposedSkip:
+    """One table for which the record is bad, and the topic's id by which it is told from a later one at its place."""
+
+    at: RecordAddress
+    verdict: Verdict
+    topic_id: str
+
+
+def propose_skips(ports: Ports, at: RecordAddress, name: str | None = None) -> list[ProposedSkip]:
+    """What `skip_record` would set aside, for each table or the one named; changes nothing.
+
+    `GiveUp` where the record decodes in all of them, or was passed, or bad records are set aside anyway.
+    """
+    verdicts = explain_record(ports, at, name)
+    bad = [verdict for verdict in verdicts if verdict.is_bad]
+    if not bad:
+        names = ", ".join(verdict.table for verdict in verdicts)
+        raise GiveUp(f"pipeline={ports.pipeline.name} {at.words}: it decodes for tables={names}; nothing is skipped")
+    topic_id = ports.broker.read_log((at.topic,), ports.pipeline.source.isolation).topic_ids.get(at.topic, "")
+    for verdict in bad:
+        _check_ahead(ports, at, verdict.table)
+    return [ProposedSkip(at, verdict, topic_id) for verdict in bad]
+
+
+def _check_ahead(ports: Ports, at: RecordAddress, name: str) -> None:
+    pipeline, table = ports.pipeline, find_table(ports, name)
+    where = f"pipeline={pipeline.name} table={name} {at.words}"
+    if table.errors.set_aside is not None:
+        raise GiveUp(f"{where}: errors.tolerance=all sets bad records aside already; flush the pipeline")
+    position = resolve_position(pipeline, table, ports.tables.read_state(name, pipeline.name))
+    reached = get_offset(position.offsets, at.topic, at.partition) if position else None
+    if reached is not None and at.offset < reached:
+        raise GiveUp(f"{where}: the table has passed it: position={reached}; nothing is skipped")
+
+
+def skip_record(ports: Ports, proposed: list[ProposedSkip], by: str) -> None:
+    """Note for each table that the record is to be set aside, and `by` whom; a repeat call notes it once.
+
+    A compare-and-swap beside the position, which stays. A table that its first batch would make is made now.
+    """
+    for skip in proposed:
+        where = f"pipeline={ports.pipeline.name} table={skip.verdict.table}"
+        retry_commits(ports, where, partial(_note_skip, ports, skip, by))
+
+
+def _note_skip(ports: Ports, skip: ProposedSkip, by: str) -> None:
+    name, pipeline = skip.verdict.table, ports.pipeline
+    table = find_table(ports, name)
+    state = ports.tables.read_state(name, pipeline.name)
+    if state is None or state.recorded is None:
+        state = _create_table(ports, name)
+    _check_ahead(ports, skip.at, name)
+    if _build_record(skip) in list_skipped_records(pipeline.name, state) or state.recorded is None:
+        return
+    move = TableMove(table, state.recorded, state.recorded)
+    move_position(ports, move, partial(_build_properties, skip=skip, by=by))
+
+
+def _create_table(ports: Ports, name: str) -> TableState:
+    """The table as its first batch would find it: empty, with the position at which that batch starts."""
+    planned = plan(ports)
+    first = next((batch for batch in planned.tables if batch.table == name), None)
+    if first is None:
+        raise ConfigurationError(f"pipeline={ports.pipeline.name} table={name}: no batch can be planned for it now")
+    topic_ids = {topic: one for topic, one in planned.topic_ids.items() if topic in first.ranges.by_topic}
+    batch = StagedBatch(name, 0, "", 0, first.ranges, Counts(), cluster_id=planned.cluster_id, topic_ids=topic_ids)
+    return prepare_table(MergeContext(ports, find_table(ports, name), replace(batch, watermark=first.watermark), 0))
+
+
+def _build_properties(ports: Ports, state: TableState, skip: ProposedSkip, by: str) -> dict[str, str]:
+    pipeline, position = ports.pipeline.name, state.recorded.offsets if state.recorded else {}
+    listed = add_skipped_record(list_skipped_records(pipeline, state), _build_record(skip), position)
+    if listed is None:
+        raise GiveUp(
+            f"pipeline={pipeline} table={skip.verdict.table}: {MAX_SKIPPED_RECORDS} records ahead are skipped already; "
+            "correct the schema in the pipeline file, or set errors.tolerance: all"
+        )
+    details = f"{skip.at.words} reason={json.dumps(skip.verdict.reason)}"
+    return {**build_property(pipeline, listed), **add_action(ports, state, ACTION, by, details)}
+
+
+def _build_record(skip: ProposedSkip) -> SkippedRecord:
+    return SkippedRecord(*skip.at, skip.topic_id)

@@ -1,0 +1,79 @@
+"""Records that a person has said to set aside: bad ones, by their place, in a pipeline that fails at the first bad one.
+
+The list is a property of the destination beside the position, so that every runner sees the same. It is kept after the
+records were set aside: one that is read again, say after a rewind, is set aside again.
+"""
+
+import json
+from dataclasses import asdict, dataclass, replace
+
+from tidegate.model import resource_names
+from tidegate.model.offsets import Offsets, Ranges, get_offset
+from tidegate.ports.context import TableState
+from tidegate.spec.source import Errors
+from tidegate.spec.table import Table
+
+SKIPPED_PROPERTY = "skipped"
+MAX_SKIPPED_RECORDS = 100  # more of them say that the schema is wrong, not a record
+SET_ASIDE = Errors("all", MAX_SKIPPED_RECORDS)
+
+
+@dataclass(frozen=True)
+class SkippedRecord:
+    """The place of a record, in the topic of this id."""
+
+    topic: str
+    partition: int
+    offset: int
+    topic_id: str
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Without the topic's id."""
+        return self.topic, self.partition, self.offset
+
+
+def list_skipped_records(pipeline: str, state: TableState | None) -> list[SkippedRecord]:
+    """All records that were ever skipped for the table, and are remembered, oldest first."""
+    marks = state.marks if state else {}
+    text = marks.get(resource_names.name_pipeline_property(pipeline, SKIPPED_PROPERTY), "[]")
+    return [SkippedRecord(**one) for one in json.loads(text)]
+
+
+def build_property(pipeline: str, records: list[SkippedRecord]) -> dict[str, str]:
+    """The property that remembers them."""
+    text = json.dumps([asdict(one) for one in records], separators=(",", ":"))
+    return {resource_names.name_pipeline_property(pipeline, SKIPPED_PROPERTY): text}
+
+
+def add_skipped_record(
+    known: list[SkippedRecord], record: SkippedRecord, position: Offsets
+) -> list[SkippedRecord] | None:
+    """The list with one more; records that the table has passed make room. None where it is full without them."""
+    kept = [one for one in known if one != record]
+    waiting = sum(one.offset >= (get_offset(position, one.topic, one.partition) or 0) for one in kept)
+    if waiting >= MAX_SKIPPED_RECORDS:
+        return None
+    while len(kept) >= MAX_SKIPPED_RECORDS:
+        kept.remove(next(o for o in kept if o.offset < (get_offset(position, o.topic, o.partition) or 0)))
+    return [*kept, record]
+
+
+def find_skipped_places(
+    pipeline: str, state: TableState | None, ranges: Ranges, topic_ids: dict[str, str]
+) -> tuple[tuple[str, int, int], ...] | None:
+    """Those that a batch of these ranges holds, None where the table has none at all."""
+    known = list_skipped_records(pipeline, state)
+    bounds = {(topic, partition): (start, end) for topic, partition, start, end in ranges}
+    found = [one for one in known if topic_ids.get(one.topic, "") == one.topic_id]
+    inside = [one for one in found if _lies_within(one, bounds.get((one.topic, one.partition)))]
+    return tuple(sorted(one.place for one in inside)) if known else None
+
+
+def _lies_within(one: SkippedRecord, bounds: tuple[int, int] | None) -> bool:
+    return bounds is not None and bounds[0] <= one.offset < bounds[1]
+
+
+def make_room_for_letters(table: Table) -> Table:
+    """The table as one whose staged rows stand beside bad records."""
+    return replace(table, errors=SET_ASIDE)

@@ -1,0 +1,170 @@
+"""One bad record is set aside by a person's word: counted, kept with its bytes, and no other bad record with it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import BAD, World, a_pipeline, a_table
+from tidegate.errors import BadRecord, GiveUp, NothingToDo
+from tidegate.monitoring.status import read_status
+from tidegate.ports.context import Ports
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.record import parse_address
+from tidegate.reprocess.replay import replay_dead_letters
+from tidegate.reprocess.skip import propose_skips, skip_record
+from tidegate.spec.source import Errors
+from tidegate.staging.skipped_records import SkippedRecord, add_skipped_record
+from tidegate.steps.flush import flush
+
+ORDERS, COPY, LETTERS = "lake.shop.orders", "lake.shop.copy", "lake.shop.tidegate_shop_dead_letters"
+PIPELINE = a_pipeline(a_table(ORDERS))
+
+
+@pytest.fixture
+def world() -> World:
+    """Two partitions, two bad records among good ones in the second."""
+    made = World()
+    made.broker.create("orders", 2)
+    produce(made, "a", 0)
+    produce(made, "b", 1)
+    produce(made, "c", 1, value=BAD)
+    produce(made, "d", 1)
+    return made
+
+
+def produce(world: World, key: str, partition: int, value: Any = None) -> None:
+    world.broker.produce("orders", {"id": key}, value or {"id": key, "name": key}, partition)
+
+
+def skip(ports: Ports, place: str, by: str = "ann") -> None:
+    skip_record(ports, propose_skips(ports, parse_address(place)), by)
+
+
+def ids(world: World, table: str = ORDERS) -> list[str]:
+    return [row["id"] for row in world.rows(table)]
+
+
+def letters(world: World) -> list[tuple[str, int, int, bool]]:
+    rows = world.destination.tables[LETTERS].rows() if LETTERS in world.destination.tables else []
+    return sorted((row["table"], row["partition"], row["offset"], row["replayed_at"] is None) for row in rows)
+
+
+def last_batch(world: World) -> dict[str, Any]:
+    return dict(read_status(world.ports(PIPELINE))["batches"][0])
+
+
+@pytest.mark.parametrize("has_table", [False, True])
+def test_skipped_record_becomes_a_dead_letter_of_the_next_batch(world: World, has_table: bool) -> None:
+    if has_table:
+        flush(world.ports(PIPELINE), until={"orders": {0: 1, 1: 1}})
+    ports = world.ports(PIPELINE)
+    with pytest.raises(BadRecord, match="or set exactly this record aside with: tidegate skip shop --at orders:1:1"):
+        flush(ports)
+    skip(ports, "orders:1:1")
+    flush(ports)
+    assert ids(world) == ["a", "b", "d"]
+    assert letters(world) == [(ORDERS, 1, 1, True)]
+    batch = last_batch(world)
+    assert (batch["read"], batch["staged"], batch["dead_lettered"]) == ((2, 1, 1) if has_table else (4, 3, 1))
+    with pytest.raises(NothingToDo):
+        flush(ports)
+    (told,) = read_status(ports)["tables"]
+    assert [(one["action"], one["by"]) for one in told["actions"]] == [("skip", "ann")]
+    assert "topic=orders partition=1 offset=1" in told["actions"][0]["details"]
+
+
+def test_another_bad_record_fails_its_batch_and_is_the_one_named(world: World) -> None:
+    produce(world, "e", 1, value=BAD)
+    ports = world.ports(PIPELINE)
+    skip(ports, "orders:1:1")
+    with pytest.raises(BadRecord, match="1 records cannot be decoded; the first: topic=orders partition=1 offset=3"):
+        flush(ports)
+    assert (ids(world), letters(world)) == ([], [])
+    skip(ports, "orders:1:3")
+    flush(ports)
+    assert ids(world) == ["a", "b", "d"]
+    assert letters(world) == [(ORDERS, 1, 1, True), (ORDERS, 1, 3, True)]
+    produce(world, "f", 0, value=BAD)
+    with pytest.raises(BadRecord, match="1 records cannot be decoded; the first: topic=orders partition=0 offset=1"):
+        flush(ports)
+
+
+def test_earlier_record_of_the_same_key_counts_where_the_last_one_is_skipped(world: World) -> None:
+    """Only the last record of a raw key would be decoded: the one that is set aside."""
+    pipeline = a_pipeline(a_table(ORDERS, last_per_key="always"))
+    produce(world, "d", 1, value=BAD)
+    ports = world.ports(pipeline)
+    skip(ports, "orders:1:1")
+    skip(ports, "orders:1:3")
+    flush(ports)
+    assert ids(world) == ["a", "b", "d"]
+    assert letters(world) == [(ORDERS, 1, 1, True), (ORDERS, 1, 3, True)]
+
+
+def test_record_that_decodes_is_not_skipped(world: World) -> None:
+    with pytest.raises(GiveUp, match=f"it decodes for tables={ORDERS}; nothing is skipped"):
+        propose_skips(world.ports(PIPELINE), parse_address("orders:1:0"))
+
+
+def test_record_that_was_passed_is_not_skipped(world: World) -> None:
+    ports = world.ports(PIPELINE)
+    skip(ports, "orders:1:1")
+    flush(ports)
+    with pytest.raises(GiveUp, match="the table has passed it: position=3"):
+        propose_skips(ports, parse_address("orders:1:1"))
+
+
+def test_pipeline_that_sets_bad_records_aside_skips_none(world: World) -> None:
+    table = a_table(ORDERS, errors=Errors("all"))
+    with pytest.raises(GiveUp, match=r"errors\.tolerance=all sets bad records aside already"):
+        propose_skips(world.ports(a_pipeline(table)), parse_address("orders:1:1"))
+
+
+def test_record_of_several_tables_is_skipped_in_each_and_read_again_it_is_set_aside_again(world: World) -> None:
+    pipeline = a_pipeline(a_table(ORDERS), a_table(COPY))
+    ports = world.ports(pipeline)
+    proposed = propose_skips(ports, parse_address("orders:1:1"))
+    assert [one.verdict.table for one in proposed] == [ORDERS, COPY]
+    skip_record(ports, proposed, "ann")
+    skip_record(ports, proposed, "bob")  # said twice, noted once
+    flush(ports)
+    rebase_positions(ports, propose_moves(ports, "earliest"))
+    flush(ports)
+    assert ids(world) == ids(world, COPY) == ["a", "b", "d"]
+    assert [letter for letter in letters(world) if letter[3]] == [(COPY, 1, 1, True), (ORDERS, 1, 1, True)]
+    assert [[one["action"] for one in told["actions"]] for told in read_status(ports)["tables"]] == [
+        ["rebase", "skip"],
+        ["rebase", "skip"],
+    ]
+
+
+def test_record_of_a_topic_that_was_created_again_is_another_one(world: World) -> None:
+    ports = world.ports(PIPELINE)
+    skip(ports, "orders:1:1")
+    world.broker.delete("orders")
+    world.broker.create("orders", 2)
+    produce(world, "x", 1)
+    produce(world, "y", 1, value=BAD)
+    rebase_positions(ports, propose_moves(ports, "earliest"))
+    with pytest.raises(BadRecord, match="partition=1 offset=1"):
+        flush(ports)
+
+
+def test_skipped_record_is_replayed_after_a_correction(world: World) -> None:
+    ports = world.ports(PIPELINE)
+    skip(ports, "orders:1:1")
+    flush(ports)
+    world.engine.mended[1] = {"id": "c", "name": "c"}
+    (result,) = replay_dead_letters(ports)
+    assert (result.tried, result.replayed, result.still_bad) == (1, 1, 0)
+    assert ids(world) == ["a", "b", "c", "d"]
+    assert letters(world) == [(ORDERS, 1, 1, False)]
+
+
+def test_list_makes_room_by_what_was_passed_and_is_never_longer() -> None:
+    known = [SkippedRecord("t", 0, offset, "id") for offset in range(100)]
+    new = SkippedRecord("t", 0, 100, "id")
+    assert add_skipped_record(known, new, {"t": {0: 0}}) is None
+    kept = add_skipped_record(known, new, {"t": {0: 7}})
+    assert kept == [*known[1:], new]
+    assert add_skipped_record(known[:2], replace(new, offset=1), {}) == [known[0], replace(new, offset=1)]
