@@ -78,7 +78,7 @@ def run_dead_letters(words: argparse.Namespace) -> int:
 def _build_filter(words: argparse.Namespace) -> LetterFilter:
     since_ms = None if words.since is None else parse_timestamp_ms("--since", words.since, f"write e.g. {EXAMPLE}")
     places: frozenset[tuple[str, int, int]] = frozenset(parse_address(text, "--offsets") for text in words.offsets)
-    return LetterFilter(words.table, words.topic, words.reason, since_ms, places)
+    return LetterFilter(table=words.table, topic=words.topic, reason=words.reason, since_ms=since_ms, places=places)
 
 
 def _export(words: argparse.Namespace, letters: list[dict[str, Any]]) -> int:

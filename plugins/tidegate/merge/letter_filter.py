@@ -39,9 +39,8 @@ class LetterFilter:
 
     def matches_row(self, row: Mapping[str, Any]) -> bool:
         """The same of a row of the dead-letter table, whose table counts too."""
-        letter = WaitingLetter(
-            row["topic"], row["partition"], row["offset"], row.get("topic_id"), row["message"], row["written_at"]
-        )
+        names = ("topic", "partition", "offset", "message", "written_at")
+        letter = WaitingLetter(**{name: row[name] for name in names}, topic_id=row.get("topic_id"))
         return self.table in (None, row["table"]) and self.matches(letter)
 
 

@@ -115,7 +115,10 @@ def _explain_for_table(ports: Ports, table: Table, at: RecordAddress, log: Log) 
     plan = Plan((), log.cluster_id, log.topic_ids)
     try:
         asked = replace(build_stage_table(ports, plan, planned, intermediate=intermediate), explains=True)
-        ports.engine.run(StageJob(pipeline.name, 1, at.ranges, pipeline.source.isolation, (asked,)))
+        isolation = pipeline.source.isolation
+        ports.engine.run(
+            StageJob(pipeline=pipeline.name, batch=1, ranges=at.ranges, isolation=isolation, tables=(asked,))
+        )
         answer = _read_answer(ports, asked)
     finally:
         ports.staging.drop(intermediate)

@@ -96,7 +96,16 @@ def _create_table(ports: Ports, name: str) -> TableState:
     if first is None:
         raise ConfigurationError(f"pipeline={ports.pipeline.name} table={name}: no batch can be planned for it now")
     topic_ids = {topic: one for topic, one in planned.topic_ids.items() if topic in first.ranges.by_topic}
-    batch = StagedBatch(name, 0, "", 0, first.ranges, Counts(), cluster_id=planned.cluster_id, topic_ids=topic_ids)
+    batch = StagedBatch(
+        table=name,
+        batch=0,
+        attempt="",
+        snapshot_id=0,
+        ranges=first.ranges,
+        counts=Counts(),
+        cluster_id=planned.cluster_id,
+        topic_ids=topic_ids,
+    )
     return prepare_table(MergeContext(ports, find_table(ports, name), replace(batch, watermark=first.watermark), 0))
 
 

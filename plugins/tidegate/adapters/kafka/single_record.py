@@ -26,5 +26,13 @@ def read_record(consumer: Consumer, topic: str, partition: int, offset: int) -> 
         if message.offset() != offset:
             return None
         headers = tuple((name, value if value is None else bytes(value)) for name, value in message.headers() or ())
-        return KafkaRecord(topic, partition, offset, message.timestamp()[1], message.key(), message.value(), headers)
+        return KafkaRecord(
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            timestamp_ms=message.timestamp()[1],
+            key=message.key(),
+            value=message.value(),
+            headers=headers,
+        )
     raise RetryLater(f"{where}: no record within {RECORD_TIMEOUT_SECONDS:.0f} s; run it again")

@@ -3,12 +3,13 @@ import { command, h, section } from "./dom.js";
 
 const quoted = (text) => (/^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-export function commands(name, row) {
+export function commands(name, row, errors) {
   const me = quoted(name);
   const [topic] = row.partitions ?? [];
   const range = topic ? JSON.stringify({ [topic.topic]: { [topic.partition]: [0, topic.published] } }) : '{"topic": {"0": [0, 100]}}';
   const problem = (row.tables ?? []).find((one) => one.problem);
   return section("Commands",
+    aboutRecord(row, errors),
     problem && /rolled back/.test(problem.problem) ? afterRollback(me, problem.table) : null,
     problem && /log|offset|cluster|topic/.test(problem.problem) && !/rolled back/.test(problem.problem) ? afterLoss(me) : null,
     h("h3", {}, "Look"),
@@ -17,6 +18,18 @@ export function commands(name, row) {
     h("h3", {}, "Move"),
     h("ul", {}, command(`bin/tidegate rebase ${me} --to earliest`, "shows what it skips or reads again, and asks; or: latest, group, a time, offsets"),
       command(`bin/tidegate backfill ${me} --range ${quoted(range)} --dry-run`, "what a backfill of these offsets would apply; changes nothing")));
+}
+
+// A message about a bad record names it in two commands; shown as long as that is what stops the pipeline.
+function aboutRecord(row, errors) {
+  const last = ["stuck", "failing"].includes(row.state) ? errors?.[0]?.message : null;
+  const texts = [row.reason, last, ...(row.tables ?? []).map((one) => one.problem)];
+  const found = (word) => [...(texts.join("\n").matchAll(new RegExp(`tidegate (${word} \\S+ --at [^\\s;,]+)`, "g")))].map((match) => match[1])[0];
+  const [look, skip] = [found("record"), found("skip")];
+  return look && [h("h3", {}, "A record cannot be decoded: look at it, then choose"), h("ol", {},
+    command(`bin/tidegate ${look}`, "its bytes, and each field with the expected type and what was found; changes nothing"),
+    skip ? command(`bin/tidegate ${skip}`, "set exactly this record aside as a dead letter; shows it first, and asks") : null,
+    h("li", {}, "Or correct the schema in the pipeline file, or the producer; the batch is read again."))];
 }
 
 function afterRollback(me, tableName) {

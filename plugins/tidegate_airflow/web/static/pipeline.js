@@ -27,7 +27,7 @@ export function pipeline(name) {
       if (newest !== plotted) { plotted = newest; charts = plots(answer.past); }
       show(document.getElementById("main"), banner(answer), warnings(answer.warnings), facts(answer), actions(answer, again), partitions(answer), tables(answer), charts,
         known(answer.airflow, errors), backfills(answer.backfills), waiting(answer.storage), batches(answer.past), storage(answer), known(answer.airflow, runs),
-        commands(name, row));
+        commands(name, row, answer.airflow?.errors));
     },
   };
 }
