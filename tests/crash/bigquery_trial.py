@@ -50,7 +50,7 @@ class Trial:
     """A pipeline whose table keeps the last record of each key, and another that keeps them all."""
 
     def __init__(self, dwh: Any, runners: Any, name: str) -> None:
-        self.dwh, self.runners, self.name, self.topic = dwh, runners, name, dwh.bench.topic()
+        self.dwh, self.runners, self.name, self.topic = dwh, runners, name, dwh.bench.topic(2)
         self.last: dict[int, str] = {}
         self.all: list[tuple[int, str]] = []
         modes = {"last": {}, "every": {"upsert": False, "delete": False}}
@@ -75,7 +75,7 @@ class Trial:
         for id, name in changes:
             self.all += [(id, name)] if name is not None else []
             self.last = {**self.last, id: name} if name is not None else {k: v for k, v in self.last.items() if k != id}
-        records = (({"id": id}, name and {"id": id, "name": name}) for id, name in changes)
+        records = (({"id": id}, name and {"id": id, "name": name}, {"partition": id % 2}) for id, name in changes)
         self.dwh.bench.produce(self.topic, *records)
 
     def _check(self) -> None:

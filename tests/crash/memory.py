@@ -18,6 +18,7 @@ from crash.points import Journey, Point, fault
 
 TABLES = ("lake.shop.orders", "lake.shop.copy")
 TOPIC, BEATS, GROUP, AUDIT = "orders", "beats", "tidegate-shop", "id IS NOT NULL"
+PARTITIONS = 2  # of both topics; a key has one of its own
 COUNTS = ("tidegate.staged.", "tidegate.audit.")
 HEARTBEAT = replace(a_pipeline().heartbeat, ignore_topics=(BEATS,))
 
@@ -42,7 +43,7 @@ def pipeline_of(mode: str, tables: int, columns: tuple[str, ...] = ("id", "name"
 def produce(world: World, *records: tuple[str, str | None]) -> None:
     for key, name in records:
         value = None if name is None else {"id": key, "name": name, "more": f"{name}!"}
-        world.broker.produce(TOPIC, {"id": key}, value)
+        world.broker.produce(TOPIC, {"id": key}, value, ord(key[0]) % PARTITIONS)
     world.broker.produce(BEATS, None, {"ts": 1})
 
 
@@ -121,8 +122,8 @@ SHAPES = [("upsert_delete", 1), ("upsert_delete", 2), ("append", 1), ("append", 
 def situated(situation: Situation, pipeline: Pipeline) -> World:
     world = World()
     world.engine.conditions[AUDIT] = lambda _: True
-    world.broker.create(TOPIC)
-    world.broker.create(BEATS)
+    world.broker.create(TOPIC, PARTITIONS)
+    world.broker.create(BEATS, PARTITIONS)
     situation(world, pipeline)
     return world
 

@@ -20,7 +20,7 @@ class Trial:
     def __init__(self, workbench: Any, runners: Runners, name: str, *tables: str) -> None:
         self.workbench, self.runners, self.name = workbench, runners, name
         self.tables = tables or ("last", "all")
-        self.topic = workbench.topic()
+        self.topic = workbench.topic(2)
         self.last: dict[int, str] = {}
         self.all: list[tuple[int, str]] = []
         modes = {"last": LAST, "all": ALL}
@@ -32,7 +32,7 @@ class Trial:
         for id, name in records:
             self.all += [(id, name)] if name is not None else []
             self.last = {**self.last, id: name} if name is not None else {k: v for k, v in self.last.items() if k != id}
-        sent = [({"id": id}, name and {"id": id, "name": name}) for id, name in records]
+        sent = [({"id": id}, name and {"id": id, "name": name}, {"partition": id % 2}) for id, name in records]
         self.workbench.produce(self.topic, *sent)
 
     def next_batch(self, number: int) -> None:
@@ -60,7 +60,7 @@ class Trial:
 
     def check(self) -> None:
         """Rows, positions, the group's offsets, and nothing left behind."""
-        end = {self.topic: {0: len_of(self.workbench, self.topic)}}
+        end = self.workbench.ends(self.topic)
         assert self.rows("last") == sorted(self.last.items())
         assert self.rows("all") == sorted(self.all)
         ports = self.workbench.ports(self.name)
@@ -83,7 +83,3 @@ class Trial:
         if table not in self.tables:
             return sorted(self.last.items() if table == "last" else self.all)
         return sorted((row["id"], row["name"]) for row in self.workbench.rows(f"{self.name}.{table}"))
-
-
-def len_of(workbench: Any, topic: str) -> int:
-    return int(workbench.ends(topic)[topic][0])

@@ -86,7 +86,9 @@ def measure_throughput(ports: Ports) -> MeasuredThroughput:
     try:
         rows = ports.history.read_history(resource_names.name_control_table(ports.pipeline), limit)
     except Exception as error:  # history is a shortcut: without it a batch has the pipeline's own cap
-        log.warning("history cannot be read: pipeline=%s", ports.pipeline.name, exc_info=error)
+        where = f"pipeline={ports.pipeline.name}"
+        log.warning("history cannot be read, so batches have the cap of the pipeline file: %s: %s", where, error)
+        log.info("history cannot be read: %s", where, exc_info=error)
         return MeasuredThroughput()
     batches = _sum_by_batch(rows)[:HISTORY_BATCHES]
     rates = [one["read"] / one["seconds"] for one in batches if one["seconds"] >= MEASURED_MIN_SECONDS]

@@ -1,5 +1,6 @@
 """A batch is as large as what waits, within the pipeline's caps and by what the batches before it took."""
 
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -76,12 +77,18 @@ def test_the_fastest_batch_tells_the_rate_and_the_widest_one_the_bytes(world: Wo
     assert measure_throughput(world.ports(a_pipeline())) == MeasuredThroughput(500.0, 300.0)
 
 
-def test_history_that_cannot_be_read_limits_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_history_that_cannot_be_read_limits_nothing_and_is_told_in_one_line(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def unreadable(*_: Any) -> None:
         raise OSError("gone")
 
     monkeypatch.setattr(world.destination, "read_history", unreadable)
-    assert measure_throughput(world.ports(a_pipeline())) == MeasuredThroughput()
+    with caplog.at_level(logging.WARNING):
+        assert measure_throughput(world.ports(a_pipeline())) == MeasuredThroughput()
+    (record,) = caplog.records
+    told = "history cannot be read, so batches have the cap of the pipeline file: pipeline=shop: gone"
+    assert (record.getMessage(), record.exc_info) == (told, None)
 
 
 @pytest.mark.parametrize(

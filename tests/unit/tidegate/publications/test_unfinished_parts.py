@@ -40,6 +40,21 @@ def die_between_the_parts(outside: Outside, **words: Any) -> None:
         publish(outside.ports(), **words)
 
 
+def die_within_the_second_part(outside: Outside) -> None:
+    """The first part is done, and of the second one some changes are committed."""
+    calls: list[str] = []
+
+    def meet(number: int, name: str) -> None:
+        calls.append(name)
+        if calls.count("init_transactions") == 2 and calls[-2:] == ["commit_transaction", "begin_transaction"]:
+            outside.topic.broker.meet = lambda number, name: None
+            raise Killed
+
+    outside.topic.broker.meet = meet
+    with pytest.raises(Killed):
+        publish(outside.ports())
+
+
 def replace_topic(outside: Outside) -> None:
     outside.topic.id = "t2"
     outside.topic.broker.logs["out", 0].clear()
@@ -91,6 +106,20 @@ def test_comparison_is_never_resumed_behind_a_key_for_the_topic_may_have_changed
     outside.topic.receive(*((key, "damaged again") for key in ROWS))
     publish(outside.ports())
     assert outside.topic.latest() == ROWS
+
+
+def test_comparison_asks_for_every_key_of_a_part_that_was_on_its_way_between_two_snapshots(outside: Outside) -> None:
+    """The key that it had come to means nothing to a comparison, which looks at keys before it too."""
+    outside.table.commit(**dict.fromkeys(ROWS, "2"))
+    die_within_the_second_part(outside)
+    first, second = outside.topic.read_progress(outside.publication).known
+    assert (first.is_complete, second.mode, bool(second.after)) == (True, "changes", True)
+    outside.topic.receive(*((key, "damaged") for key in ROWS))
+    die_between_the_parts(outside, resynchronise=True)
+    run = plan_run(outside.ports())
+    assert (run.position.mode, [(part.number, part.after, part.counts) for part in run.parts]) == ("topic", [(1, "", {})])
+    publish(outside.ports())
+    assert outside.topic.latest() == outside.table.latest()
 
 
 class Overtaken:

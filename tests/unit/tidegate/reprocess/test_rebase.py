@@ -165,6 +165,26 @@ def test_partitions_that_are_not_named_stay_where_they_are() -> None:
     assert offsets(world) == {"orders": {0: 6, 1: 2}}
 
 
+def test_a_partition_that_came_since_begins_at_its_first_record_whatever_is_named() -> None:
+    """Without a place in the position it would stop the next flush: its keys may have moved."""
+    world = two_partitions()
+    world.broker.grow("orders", 3)
+    for key in ("new", "newer"):
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": "1"}, 2)
+    world.broker.retain_from("orders", 1, partition=2)
+    moved(world.ports(PIPELINE), '{"orders": {"1": 2}}')
+    assert offsets(world) == {"orders": {0: 5, 1: 2, 2: 1}}
+    flush(world.ports(PIPELINE))
+    assert [row["id"] for row in world.rows(NAME) if row["id"].startswith("new")] == ["newer"]
+
+
+def test_a_partition_that_the_group_has_no_offset_of_begins_at_its_first_record() -> None:
+    world = two_partitions()
+    world.broker.groups["tidegate-shop"] = {"orders": {1: 4}}
+    moved(world.ports(PIPELINE), "group")
+    assert offsets(world) == {"orders": {0: 0, 1: 4}}
+
+
 def test_a_time_behind_an_open_transaction_leaves_its_records_to_be_read() -> None:
     world = two_partitions()
     world.broker.transaction("orders", [({"id": "late"}, {"id": "late", "name": "1"})], partition=1, ending="open")

@@ -31,6 +31,8 @@ def append_row(warehouse: Warehouse, control: str, row: HistoryRow) -> None:
     loaded_table, own = warehouse.find_table(control), describe_control(control)
     if loaded_table is not None:
         claim(warehouse, loaded_table, control, own)
+        if loaded_table.expires is not None:  # version 0.1 left what the dataset had given it
+            remove_expiration(warehouse, control)
     if loaded_table is None:
         marks = ", ".join(f"({render_literal(key)}, {render_literal(value)})" for key, value in own.labels.items())
         dataset = quote_name(warehouse.to_reference(control).rsplit(".", 1)[0])

@@ -1,5 +1,6 @@
 """The statements that stand in the adapters and not in a template, read by GoogleSQL's own analyzer too."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -54,6 +55,7 @@ class Judged(Warehouse):
     def __init__(self, *held: str, lacks: str = "") -> None:
         super().__init__(CATALOG, lambda _: None)
         self._lacks, self.asked, self._held, self.labels = lacks, list[str](), held, dict[str, dict[str, str]]()
+        self.expires: dict[str, Any] = {}
         self._analyzer = Analyzer({name.replace("dwh", "my-project", 1): HELD[name] for name in HELD})
 
     def find_table(self, name: str) -> Any:
@@ -67,13 +69,14 @@ class Judged(Warehouse):
         labels = describe_control(name).labels if name == CONTROL else {KIND_LABEL: kind}
         labels = self.labels.get(name, labels)
         schema = [SchemaField.from_api_repr(field) for field in fields]
-        return SimpleNamespace(name=name, schema=schema, labels=labels, etag=len(self.asked))
+        expires = self.expires.get(name)
+        return SimpleNamespace(name=name, schema=schema, labels=labels, expires=expires, etag=len(self.asked))
 
     def update_table(self, table: Any, *fields: str) -> None:
-        assert fields == ("labels",)
+        assert fields in (("labels",), ("expires",))
         if table.etag != len(self.asked):
             raise RetryLater("Precondition check failed: the table has changed since it was read")
-        self.labels[table.name] = table.labels
+        self.labels[table.name], self.expires[table.name] = table.labels, table.expires
 
     def run_statement(self, sql: str, parameters: Any = ()) -> Any:
         for parameter in parameters:
@@ -98,6 +101,14 @@ def test_history_is_written_by_statements_that_bigquery_reads(held: Any, lacks: 
     warehouse = Judged(*held, lacks=lacks)
     batch_history.append_row(warehouse, CONTROL, dict.fromkeys(batch_history.COLUMN_TYPES))
     assert [statement.split()[0] for statement in warehouse.asked] == words
+
+
+def test_history_that_version_0_1_let_expire_with_its_dataset_is_kept() -> None:
+    warehouse = Judged(CONTROL)
+    warehouse.expires[CONTROL] = datetime(2026, 12, 1, tzinfo=UTC)
+    for _ in range(2):
+        batch_history.append_row(warehouse, CONTROL, dict.fromkeys(batch_history.COLUMN_TYPES))
+    assert warehouse.expires == {CONTROL: None}
 
 
 def test_what_is_asked_of_history_and_dead_letters_is_what_bigquery_reads(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """What a broker's answer must hold before it is believed; the answers are those of three brokers that lost a leader."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -181,3 +182,27 @@ def test_commit_that_is_not_read_back_as_it_was_sent_is_not_believed(broker: Any
     with pytest.raises(RetryLater, match=r"committed offset=\d of topic=orders partition=\d and read back"):
         check_read_back("shop", {"orders": {0: 3, 1: 4}}, read)
     check_read_back("shop", {"orders": {0: 3, 1: 4}}, {"orders": {0: 3, 1: 4, 2: 0}})
+
+
+class Ahead(Member):
+    """A member of a group whose offset another client moves between the commit and the look at it."""
+
+    def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
+        return offsets
+
+
+def test_group_that_another_client_commits_to_is_told_by_the_commit(
+    broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = broker()
+
+    @contextmanager
+    def opened(group: str, isolation: str = "") -> Iterator[Ahead]:
+        yield Ahead(KafkaError.NO_ERROR, times=0)
+
+    monkeypatch.setattr(asked, "_open_consumer", opened)
+    assert asked.commit("shop", {"orders": {0: 40}}) is None
+    with pytest.raises(RetryLater, match="group=shop: committed offset=39 of topic=orders partition=0 and read back"):
+        asked.commit("shop", {"orders": {0: 39}})
+    with pytest.raises(RetryLater, match="committed offset=7 of topic=orders partition=1 and read back offset=None"):
+        asked.commit("shop", {"orders": {0: 40, 1: 7}})

@@ -42,6 +42,10 @@ UNBOUNDED = "a value of which the file's statistics have no bounds"
 UNCOUNTED = "a value of a column without statistics"
 
 
+class Uncounted(int):
+    """A value of a column of which the file tells bounds, and not how many of its values are missing."""
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> Any:
     catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
@@ -69,7 +73,7 @@ def _file(table: Table, number: int, place: int, keys: list[dict[str, Any]]) -> 
     nulls = {batch.field_id: 0}
     for field in table.schema().find_field("key").field_type.fields:
         known = [key[field.name] for key in keys if key[field.name] is not None]
-        if UNCOUNTED not in known:
+        if UNCOUNTED not in known and not any(isinstance(value, Uncounted) for value in known):
             nulls[field.field_id] = len(keys) - len(known)
         if known and not {UNBOUNDED, UNCOUNTED} & {*known} and field.field_type not in (BinaryType(), DoubleType()):
             low[field.field_id], high[field.field_id] = (to_bytes(field.field_type, end(known)) for end in (min, max))
@@ -166,6 +170,15 @@ def test_nulls_in_one_of_several_staged_files_are_inside(table: Any, order: int)
     whole, part = bounds_of(made, asked(made, "id", "line"))
     assert (whole.nulls, part.nulls) == (False, True)
     assert part.ranges == (("CAST('2' AS INT)", "CAST('4' AS INT)"),)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_nulls_that_one_of_several_files_does_not_count_may_be_inside(table: Any, order: int) -> None:
+    files = ([{"id": 5, "line": Uncounted(3)}, {"id": 6, "line": None}], [{"id": 7, "line": 2}])
+    made = table(files[::order])
+    whole, part = bounds_of(made, asked(made, "id", "line"))
+    assert (whole.nulls, part.nulls) == (False, True)
+    assert part.ranges == (("CAST('2' AS INT)", "CAST('3' AS INT)"),)
 
 
 @pytest.mark.parametrize("order", [1, -1])
