@@ -43,11 +43,8 @@ def find_leftovers(
     owners = {name: owner for name, table in tables.items() if (owner := _find_owner(name, table)) is not None}
     pipelines = {own.pipeline for own in owners.values() if own.kind is TableKind.BATCHES}
     for name, table in tables.items():
-        if (
-            name not in owners
-            and not table.metadata.properties.get(KIND_PROPERTY)
-            and SHAPE_PROPERTY in table.metadata.properties
-        ):
+        properties = table.metadata.properties
+        if not properties.get(KIND_PROPERTY) and SHAPE_PROPERTY in properties and not _list_stagers(table):
             owners[name] = Ownership(
                 TableKind.INTERMEDIATE, _find_pipeline_in_name(name, tables, {*pipelines, *configured_pipelines})
             )
@@ -87,7 +84,7 @@ def _find_owner(name: str, table: Table) -> Ownership | None:
         is_known = mark in set(TableKind)  # a later version may have made more kinds
         return Ownership(TableKind(mark), properties.get(PIPELINE, "")) if is_known else None
     if SHAPE_PROPERTY in properties:  # version 0.1: what was staged there tells by whom
-        staged_by = {pipeline for s in table.metadata.snapshots if (pipeline := read_summary(s).get(PIPELINE))}
+        staged_by = _list_stagers(table)
         return Ownership(TableKind.INTERMEDIATE, staged_by.pop()) if len(staged_by) == 1 else None
     bare = name.rpartition(".")[2]
     for end, (kind, needs) in KINDS_BY_SUFFIX.items():
@@ -95,6 +92,11 @@ def _find_owner(name: str, table: Table) -> Ownership | None:
             own = Ownership(kind, bare[len("tidegate_") : -len(end)], "", needs, is_exact=kind is not TableKind.BATCHES)
             return own if _is_recognised(name, own, table) else None
     return None
+
+
+def _list_stagers(table: Table) -> set[str]:
+    """The pipelines that have staged rows in an intermediate table."""
+    return {pipeline for s in table.metadata.snapshots if (pipeline := read_summary(s).get(PIPELINE))}
 
 
 def _find_pipeline_in_name(name: str, tables: Collection[str], pipelines: Collection[str]) -> str:

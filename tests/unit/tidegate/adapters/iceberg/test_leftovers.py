@@ -85,6 +85,18 @@ def test_both_pipelines_are_told_each_with_its_own(catalogs: Catalogs) -> None:
     assert not set(shop["tables"]) & set(copy["tables"])
 
 
+@pytest.mark.parametrize("staged_by", [("shop",), ("shop", "other"), ("other", "shop"), ("other",)], ids="-".join)
+def test_intermediate_table_of_version_0_1_is_of_the_one_pipeline_that_staged_there(
+    catalogs: Catalogs, staged_by: tuple[str, ...]
+) -> None:
+    """Two pipelines and their destinations may make one name: nobody owns such a table, whatever its name says."""
+    table = catalogs.catalog("lake").load_table("b.lines_shop_tmp")
+    for pipeline in staged_by:
+        table.append(SCHEMA.as_arrow().empty_table(), snapshot_properties={"tidegate.pipeline": pipeline})
+    [found] = find_leftovers(catalogs, "lake", {"shop_copy"}, [])
+    assert ("lake.b.lines_shop_tmp" in found["tables"]) == (staged_by == ("shop",))
+
+
 def test_table_that_cannot_be_read_hides_nothing_of_the_others(catalogs: Catalogs, tmp_path: Path) -> None:
     for name in ("a.orders_shop_tmp", "b.lines"):
         Path(catalogs.catalog("lake").load_table(name).metadata_location.removeprefix("file://")).unlink()
