@@ -541,6 +541,59 @@ def test_rollback_is_noticed_and_the_ancestors_position_told(kit: Kit) -> None:
     assert (state.rolled_back, state.position, state.recorded, state.highest_batch) == (True, FIRST, SECOND, 2)
 
 
+def rolled_back(kit: Kit) -> tuple[int, int]:
+    """Two batches, rolled back to the first; the snapshots of both."""
+    kit.seeded().port.commits.publish(kit.merged(FIRST))
+    first = kit.state().snapshot_id
+    kit.port.commits.publish(kit.merged(SECOND, attempt="m2"))
+    second = kit.state().snapshot_id
+    kit.rollback(first)
+    return first, second
+
+
+@branches
+def test_what_a_rollback_took_is_found_and_comes_back_in_one_commit(kit: Kit) -> None:
+    first, second = rolled_back(kit)
+    commits = kit.port.commits
+    found = commits.find_rollback(TABLE, PIPELINE)
+    assert (found.head, found.tagged, found.is_traceable) == (first, second, True)
+    assert ([one.snapshot_id for one in found.returning], found.lost) == ([second], ())
+    assert (found.rows_now, found.rows_then) == (1, 2)
+    commits.undo_rollback(TABLE, PIPELINE, found, {f"tidegate.{PIPELINE}.actions": "[]"})
+    state = kit.state()
+    assert (state.snapshot_id, state.rolled_back, state.position) == (second, False, SECOND)
+    assert state.marks[f"tidegate.{PIPELINE}.actions"] == "[]"
+    assert commits.find_rollback(TABLE, PIPELINE) is None
+
+
+@branches
+def test_rollback_is_not_undone_where_main_moved_after_it_was_shown(kit: Kit) -> None:
+    first, second = rolled_back(kit)
+    shown = kit.port.commits.find_rollback(TABLE, PIPELINE)
+    kit.append("main", [{"id": "foreign", "n": 0}], {})
+    foreign = kit.state().snapshot_id
+    with pytest.raises(CommitRefused):
+        kit.port.commits.undo_rollback(TABLE, PIPELINE, shown, {})
+    assert kit.state().snapshot_id == foreign
+    found = kit.port.commits.find_rollback(TABLE, PIPELINE)
+    assert [(one.snapshot_id, one.rows, one.pipeline) for one in found.lost] == [(foreign, 1, "")]
+    assert [one.snapshot_id for one in found.returning] == [second]
+    assert first not in (found.head, found.tagged)
+
+
+@branches
+def test_rollback_is_not_undone_where_the_tag_moved_after_it_was_shown(kit: Kit) -> None:
+    first, _ = rolled_back(kit)
+    shown = kit.port.commits.find_rollback(TABLE, PIPELINE)
+    kit.port.commits.publish(kit.merged(replace(SECOND, batch=3), attempt="m3"))
+    third = kit.state().snapshot_id
+    kit.rollback(first)
+    with pytest.raises(CommitRefused):
+        kit.port.commits.undo_rollback(TABLE, PIPELINE, shown, {})
+    assert kit.state().snapshot_id == first
+    assert kit.port.commits.find_rollback(TABLE, PIPELINE).tagged == third
+
+
 @branches
 def test_rollback_to_where_no_ancestor_carries_a_position_tells_none(kit: Kit) -> None:
     seed = kit.seeded().state().snapshot_id

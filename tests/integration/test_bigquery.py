@@ -289,6 +289,34 @@ def brought_in_by_a_replay(dwh: Any, topic: str) -> None:
     assert json.loads(bench.cli("dead-letters", "letters", "--replay", "--json").stdout)["replayed"] == 0
 
 
+def test_one_bad_record_is_looked_at_skipped_and_discarded(dwh: Any) -> None:
+    bench = dwh.bench
+    topic = bench.topic(2)
+    dwh.pipeline("skips", [topic], key=KEY, value={"schema": "id BIGINT, name STRING, tags ARRAY<STRING>"})
+    bench.produce(topic, named(1, "a"), ({"id": 2}, {"id": 2, "tags": ["x", None]}), ({"id": 4}, b"{"))
+    bench.produce(topic, (*named(3, "c"), {"partition": 1}))
+    failed = bench.cli("flush", "skips")
+    assert (failed.returncode, f"tidegate skip skips --at {topic}:0:1" in failed.stderr) == (1, True)
+    seen = bench.cli("record", "skips", "--at", f"{topic}:0:1")
+    assert 'value tags: expected ARRAY<STRING>, got ["x",null] (refused: tags: NULL inside of an array' in seen.stdout
+    for offset in (1, 2):
+        done = bench.cli("skip", "skips", "--at", f"{topic}:0:{offset}", "--yes")
+        assert done.returncode == 0, done.stderr
+    flushed = bench.cli("flush", "skips")
+    assert (flushed.returncode, pairs(dwh, "skips")) == (0, [(1, "a"), (3, "c")]), flushed.stderr
+    discarded = bench.cli(
+        "dead-letters", "skips", "--offsets", f"{topic}:0:2", "--discard", "--because", "cut", "--yes"
+    )
+    assert discarded.returncode == 0, discarded.stderr
+    told = json.loads(bench.cli("dead-letters", "skips", "--json").stdout)
+    assert (told["waiting"], told["replayed"], told["discarded"]) == (1, 0, 1)
+    (status,) = json.loads(bench.cli("status", "skips", "--json").stdout)["pipelines"]
+    assert [one["action"] for one in status["tables"][0]["actions"]] == ["discard", "skip", "skip"]
+    refused = bench.cli("undo-rollback", "skips")
+    assert (refused.returncode, "tidegate rebase skips --to" in refused.stderr) == (1, True)
+    assert (dwh.left(), [name for name in dwh.tables() if "backfill" in name]) == ([], [])
+
+
 def test_backfill_brings_back_what_is_missing_and_nothing_older(dwh: Any) -> None:
     bench = dwh.bench
     topic = bench.topic()

@@ -175,7 +175,7 @@ def test_dead_letters_are_chosen_exported_replayed_and_discarded(workbench, tmp_
     file = tmp_path / "letters.jsonl"
     assert workbench.cli(*letters, "--offsets", f"{topic}:1:2", "--export", str(file)).returncode == 0
     (line,) = file.read_text().splitlines()
-    assert (json.loads(line)["value"], json.loads(line)["offset"]) == ('"no object"', 2)
+    assert (json.loads(line)["value"], json.loads(line)["offset"]) == ("no object", 2)
     again = workbench.cli(*letters, "--export", str(file))
     assert (again.returncode, "name a new file" in again.stderr) == (1, True)
 

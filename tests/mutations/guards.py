@@ -64,6 +64,27 @@ GUARDS = [
         DESTINATION + "publish_is_refused_when_the_schema_changed[iceberg]",
     ),
     Guard(
+        "a rollback is undone from where it was shown",
+        COMMIT,
+        "        *_require_branch_at(table, target, head),\n",
+        "",
+        DESTINATION + "rollback_is_not_undone_where_main_moved_after_it_was_shown[iceberg]",
+    ),
+    Guard(
+        "a rollback is undone to what was shown",
+        COMMIT,
+        "        AssertRefSnapshotId(ref=tag, snapshot_id=tagged),\n",
+        "",
+        DESTINATION + "rollback_is_not_undone_where_the_tag_moved_after_it_was_shown[iceberg]",
+    ),
+    Guard(
+        "a skipped record lets no other bad one pass",
+        "jobs/tidegate_spark/stage/dead_letters.py",
+        "    if table.skips is not None:\n",
+        "    if False:\n",
+        "tests/integration/test_ways_out.py::test_poison_record_is_skipped_by_the_printed_command_and_replayed_after_a_correction",
+    ),
+    Guard(
         "a branch is cut where the position was read",
         COMMIT,
         "        *_require_branch_at(table, target, snapshot_id),\n",
