@@ -1,0 +1,88 @@
+"""What a person may change so that work which failed is tried again at once: each of it changes the digest, no more."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from tidegate.model.table_state import TableState
+from tidegate.monitoring.work_inputs import digest_work_inputs
+from tidegate.ports.context import Ports
+from tidegate.steps.flush import flush
+
+TABLES = ("lake.shop.left", "lake.shop.right")
+PIPELINE = a_pipeline(a_table(TABLES[0], topics=("left",)), a_table(TABLES[1], topics=("right",)))
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    for topic in ("left", "right"):
+        made.broker.create(topic, 2)
+        for partition in range(2):
+            made.broker.produce(topic, {"id": f"{partition}"}, {"id": f"{partition}", "name": topic}, partition)
+    flush(made.ports(PIPELINE))
+    return made
+
+
+@pytest.fixture
+def include(tmp_path: Path) -> Path:
+    for folder in ("pipelines", "publications", "schemas"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "catalogs.yaml").write_text("lake: {}")
+    for name in (PIPELINE.name, "other"):
+        (tmp_path / "pipelines" / f"{name}.yaml").write_text("tables: []")
+    (tmp_path / "publications" / "out.yaml").write_text("topic: out")
+    (tmp_path / "schemas" / "row.avsc").write_text("{}")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("folder", "file", "changes"),
+    [
+        ("pipelines", f"{PIPELINE.name}.yaml", True),
+        ("pipelines", "other.yaml", False),
+        ("publications", "out.yaml", False),
+        ("", "catalogs.yaml", True),
+        ("schemas", "row.avsc", True),
+        ("schemas", "new.avsc", True),
+    ],
+)
+def test_file_counts_where_the_pipeline_may_read_it(
+    world: World, include: Path, folder: str, file: str, changes: bool
+) -> None:
+    before = digest_work_inputs(world.ports(PIPELINE), include)
+    assert digest_work_inputs(world.ports(PIPELINE), include) == before
+    (include / folder / file).write_text("something else")
+    assert (digest_work_inputs(world.ports(PIPELINE), include) != before) is changes
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: None,
+        lambda state: replace(state, uuid="another"),
+        lambda state: replace(state, snapshot_id=1),
+        lambda state: replace(state, columns=state.columns[:1]),
+        lambda state: replace(state, marks={**state.marks, "tidegate.shop.skipped": '[{"topic": "right"}]'}),
+    ],
+    ids=["it was dropped", "it was replaced", "its rows", "its columns", "a record to be skipped"],
+)
+def test_every_table_of_the_pipeline_counts(
+    world: World, include: Path, change: Callable[[TableState], TableState | None]
+) -> None:
+    before = digest_work_inputs(world.ports(PIPELINE), include)
+    ports = world.ports(PIPELINE)
+
+    class Changed:
+        """The tables, one of which was changed by hand."""
+
+        def read_state(self, table: str, pipeline: str) -> Any:
+            state = ports.tables.read_state(table, pipeline)
+            assert state is not None
+            return change(state) if table == TABLES[1] else state
+
+    changed: Ports = replace(ports, tables=Changed())  # type: ignore[arg-type]
+    assert digest_work_inputs(changed, include) != before
