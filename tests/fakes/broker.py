@@ -67,7 +67,7 @@ class MemoryBroker:
         self.group_retention_seconds: float | None = None
         self._ids = count(1)
 
-    def create(self, topic: str, partitions: int = 1) -> None:
+    def create(self, topic: str, partitions: int = 2) -> None:
         """A new topic with an id of its own; an existing one is deleted first."""
         self.partitions[topic] = [Partition() for _ in range(partitions)]
         self.ids[topic] = f"topic-{next(self._ids)}"

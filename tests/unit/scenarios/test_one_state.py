@@ -77,7 +77,7 @@ def test_status_finds_no_fault_with_a_table_whose_queue_plan_publishes(world: Wo
     """The log has forgotten what is staged already: nothing is lost, and nobody has to act."""
     world.broker.retain_from("orders", 2)
     (batch,) = plan(world.ports(TWO)).tables
-    assert (batch.table, batch.ranges.by_topic, batch.resumed) == (COPY, {"orders": {0: (1, 2)}}, True)
+    assert (batch.table, batch.ranges.by_topic, batch.resumed) == (COPY, {"orders": {0: (1, 2), 1: (0, 0)}}, True)
     assert [table["problem"] for table in read_status(world.ports(TWO))["tables"]] == [None, None]
     assert [table["problem"] for table in READERS["overview"](world.ports(TWO))["tables"]] == [None, None]
 
@@ -91,7 +91,7 @@ def test_heartbeat_tells_the_tables_as_they_were_when_it_committed(world: World)
             runs.append(flush(world.ports(replace(TWO, heartbeat=Heartbeat(0)))))
 
     beat = heartbeat(world.ports(TWO, publish_meanwhile))
-    assert beat.committed == {"orders": {0: 1}}
+    assert beat.committed == {"orders": {0: 1, 1: 0}}
     assert [(value["table"], value["position"]) for value in beat.tables] == [
-        (ORDERS, {"orders": {"0": 2}}), (COPY, {"orders": {"0": 1}}),
+        (ORDERS, {"orders": {"0": 2, "1": 0}}), (COPY, {"orders": {"0": 1, "1": 0}}),
     ]  # fmt: skip

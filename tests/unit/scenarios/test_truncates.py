@@ -60,7 +60,7 @@ STEPS = st.one_of(
 @given(st.lists(STEPS, min_size=3, max_size=20))
 def test_table_equals_the_model_wherever_batches_are_cut_and_runs_die(steps: list[tuple[str, Any]]) -> None:
     world, changes = World(), []
-    world.broker.create("orders")
+    world.broker.create("orders", 1)
     pipeline = pipeline_of(unavailable=HELD)
     for what, argument in steps:
         if what == "flush":
@@ -81,7 +81,7 @@ def test_table_equals_the_model_wherever_batches_are_cut_and_runs_die(steps: lis
 @pytest.fixture
 def world() -> World:
     made = World()
-    made.broker.create("orders")
+    made.broker.create("orders", 1)
     return made
 
 

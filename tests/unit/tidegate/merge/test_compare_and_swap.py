@@ -44,7 +44,7 @@ def test_rows_that_landed_beside_the_branch_do_not_move_the_position(world: Worl
     produce(world, "b", "y")
     with pytest.raises(GiveUp, match=r"spark\.wap"):
         flush(world.ports(pipeline, engine=WritesBesideTheBranch(world.engine)))
-    assert offsets(world) == {"orders": {0: 1}}
+    assert offsets(world) == {"orders": {0: 1, 1: 0}}
     flush(world.ports(pipeline))
     assert world.rows(NAME) == [{"id": "a", "name": "x"}, {"id": "b", "name": "y"}]
 
@@ -54,14 +54,14 @@ def test_append_that_writes_nothing_does_not_move_the_position(world: World) -> 
     produce(world, "b", "y")
     with pytest.raises(RetryLater, match="staged=1"):
         flush(world.ports(APPEND, engine=WritesNothing(world.engine)))
-    assert offsets(world) == {"orders": {0: 1}}
+    assert offsets(world) == {"orders": {0: 1, 1: 0}}
 
 
 def test_deletes_of_keys_that_are_not_there_write_nothing_and_move_the_position(world: World) -> None:
     flush(world.ports(UPSERT))
     produce(world, "gone", None)
     flush(world.ports(UPSERT))
-    assert offsets(world) == {"orders": {0: 2}}
+    assert offsets(world) == {"orders": {0: 2, 1: 0}}
     assert world.rows(NAME) == [{"id": "a", "name": "x"}]
 
 
@@ -114,7 +114,7 @@ def test_writer_that_commits_more_often_than_a_merge_takes_starves_nobody(world:
     merges, began = len(world.engine.merges), world.clock.ms
     flush(world.ports(pipeline, destination=BusyTable(world.destination, 9, FOREIGN)))
     assert world.rows(NAME) == [X, Y, *[FOREIGN] * 9]
-    assert offsets(world) == {"orders": {0: 2}}
+    assert offsets(world) == {"orders": {0: 2, 1: 0}}
     assert len(world.engine.merges) == merges + 1
     assert world.clock.ms - began < 1000
     table = world.destination.tables[NAME]
@@ -150,7 +150,7 @@ def test_merge_whose_result_depends_on_rows_that_others_may_have_changed_runs_ag
     merges = len(world.engine.merges)
     flush(world.ports(pipeline, destination=BusyTable(world.destination, 1, foreign)))
     assert len(world.engine.merges) == merges + 2
-    assert offsets(world) == {"orders": {0: 2}}
+    assert offsets(world) == {"orders": {0: 2, 1: 0}}
 
 
 def test_column_that_only_others_write_is_not_taken_from_a_row_that_may_be_gone(world: World) -> None:
@@ -209,5 +209,5 @@ def test_other_run_that_publishes_while_rows_are_put_onto_its_main_wins(world: W
     with suppress(NothingToDo):
         flush(world.ports(UPSERT, destination=OtherRun(world.destination, 1, FOREIGN)))
     assert world.rows(NAME) == [X, Y, FOREIGN]
-    assert offsets(world) == {"orders": {0: 2}}
+    assert offsets(world) == {"orders": {0: 2, 1: 0}}
     assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}

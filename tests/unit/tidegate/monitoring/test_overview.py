@@ -24,7 +24,7 @@ TWO = (a_table("lake.shop.left", topics=("left",)), a_table("lake.shop.right", t
 def world() -> World:
     made = World()
     for topic in ("left", "right"):
-        made.broker.create(topic)
+        made.broker.create(topic, 1)
         made.broker.produce(topic, {"id": "a"}, {"id": "a", "name": "x"})
     return made
 

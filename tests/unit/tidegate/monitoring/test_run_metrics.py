@@ -13,7 +13,7 @@ PIPELINE = a_pipeline(a_table(topics=()), source={"topics": ("orders",)})
 @pytest.fixture
 def world() -> World:
     made = World()
-    made.broker.create("orders")
+    made.broker.create("orders", 1)
     made.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
     return made
 
@@ -45,7 +45,7 @@ def test_what_nobody_can_tell_is_not_sent(world: World) -> None:
 
 def test_a_table_that_cannot_go_on_is_counted(world: World) -> None:
     flush(world.ports(PIPELINE))
-    world.broker.create("orders")
+    world.broker.create("orders", 1)
     assert measured(world)["problems"] == 1
 
 

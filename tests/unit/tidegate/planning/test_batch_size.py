@@ -142,7 +142,7 @@ def test_tables_in_step_stay_so(world: World, few: None) -> None:
     pipeline = a_pipeline(a_table("lake.shop.orders"), a_table("lake.shop.copy"))
     planned = plan(world.ports(replace(pipeline, merge=Merge(batch_seconds=3))))
     first, second = (batch.ranges for batch in planned.tables)
-    assert first == second == Ranges.from_dict({"orders": {"0": [0, 1500]}})
+    assert first == second == Ranges.from_dict({"orders": {"0": [0, 1500], "1": [0, 0]}})
 
 
 def test_small_backlog_asks_no_history(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,7 +123,7 @@ def test_group_stays_at_what_was_recorded_for_the_refused_table(world: World) ->
     produce(world, "a", "3")
     told(world)
     assert committed(world) == 2
-    assert commit_offsets(world.ports(TWO)) == heartbeat(world.ports(TWO)).committed == {"orders": {0: 2}}
+    assert commit_offsets(world.ports(TWO)) == heartbeat(world.ports(TWO)).committed == {"orders": {0: 2, 1: 0}}
 
 
 @pytest.mark.parametrize("answer", ["forward", "rewind", "keep", "rebase"])
@@ -160,7 +160,7 @@ def deleted(world: World) -> None:
 
 
 def grown(world: World) -> None:
-    world.broker.grow(OTHER, 2)
+    world.broker.grow(OTHER, 3)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def grown(world: World) -> None:
         (retention, "2 offsets are gone"),
         (recreated, "deleted and created again"),
         (deleted, f"topic={OTHER} does not exist"),
-        (grown, "new partition=1"),
+        (grown, "new partition=2"),
     ],
 )
 def test_damage_to_one_topic_stops_the_tables_that_read_it_alone(damage: Callable[[World], None], message: str) -> None:
@@ -190,7 +190,7 @@ def test_damage_to_one_topic_stops_the_tables_that_read_it_alone(damage: Callabl
     assert problem(world, ORDERS, APART) is None
     assert committed(world) == 2
     if damage is not deleted:
-        assert world.broker.groups["tidegate-shop"].get(OTHER, {0: 1}) == {0: 1}
+        assert world.broker.groups["tidegate-shop"].get(OTHER, {0: 1, 1: 0}) == {0: 1, 1: 0}
         rebase_positions(world.ports(APART), propose_moves(world.ports(APART), "earliest"))
         rest(world, APART)
         assert committed(world, OTHER) == world.broker.partitions[OTHER][0].end
@@ -203,7 +203,7 @@ def test_topic_that_is_gone_does_not_stop_the_heartbeat_of_the_others() -> None:
         produce(world, "a", "1", topic)
     rest(world, APART)
     world.broker.delete(OTHER)
-    assert heartbeat(world.ports(APART)).committed == {"orders": {0: 1}}
+    assert heartbeat(world.ports(APART)).committed == {"orders": {0: 1, 1: 0}}
 
 
 class NoSchema:
@@ -255,11 +255,11 @@ def test_staged_batch_whose_schema_is_gone_holds_the_group_where_it_starts(world
     produce(world, "b", "x")
     with pytest.raises(SomeTablesFailed, match="has no version"):
         flush(with_schemas(world, schemas, fresh))
-    assert world.broker.groups["tidegate-new"] == {"orders": {0: 0}}
+    assert world.broker.groups["tidegate-new"] == {"orders": {0: 0, 1: 0}}
     schemas.missing = ""
     rest(world, fresh)
     assert world.rows(COPY) == world.rows(ORDERS)
-    assert world.broker.groups["tidegate-new"] == {"orders": {0: 3}}
+    assert world.broker.groups["tidegate-new"] == {"orders": {0: 3, 1: 0}}
 
 
 def test_table_added_later_stays_outside_while_all_that_are_inside_are_refused(world: World) -> None:

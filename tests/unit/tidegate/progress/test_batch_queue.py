@@ -138,7 +138,7 @@ def test_result_of_a_queue_is_its_total(world: World) -> None:
     (queue,) = group_by_table(stage(ports, plan(ports)))
     total = merge_queue(ports, queue).total
     assert (total.batches, total.staged, total.inserted, total.updated) == (2, 2, 1, 1)
-    assert total.ranges.to_dict() == {"orders": {"0": [0, 2]}}
+    assert total.ranges.to_dict() == {"orders": {"0": [0, 2], "1": [0, 0]}}
 
 
 def test_group_reports_the_failing_tables_position(world: World) -> None:
@@ -335,7 +335,7 @@ def test_groups_cut_a_queue_behind_each_batch_with_rows(world: World) -> None:
     assert [[staged.batch for staged in group] for group in cut] == [[1], [2, 3, 4], [5]]
     joined = combine(cut[1])
     assert (joined.batch, joined.together, joined.counts.span, joined.counts.staged) == (4, 3, 5, 1)
-    assert joined.ranges.to_dict() == {"orders": {"0": [1, 6]}}
+    assert joined.ranges.to_dict() == {"orders": {"0": [1, 6], "1": [0, 0]}}
 
 
 def flush_rest(world: World, pipeline=TWO) -> None:

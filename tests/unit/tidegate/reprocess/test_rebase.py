@@ -47,16 +47,17 @@ def offsets(world: World) -> dict[str, dict[int, int]]:
 
 def test_preview_counts_what_is_skipped_or_read_again_and_changes_nothing(world: World) -> None:
     produce(world, "d", "1")
-    [forward] = propose_moves(world.ports(PIPELINE), "latest")[0].moves
-    [back] = propose_moves(world.ports(PIPELINE), "earliest")[0].moves
+    forward, idle = propose_moves(world.ports(PIPELINE), "latest")[0].moves
+    back, _ = propose_moves(world.ports(PIPELINE), "earliest")[0].moves
+    assert (idle.partition, idle.before, idle.after, idle.skipped, idle.read_again) == (1, 0, 0, 0, 0)
     assert (forward.before, forward.after, forward.skipped, forward.read_again) == (3, 4, 1, 0)
     assert (back.before, back.after, back.skipped, back.read_again) == (3, 0, 0, 3)
-    assert offsets(world) == {"orders": {0: 3}}
+    assert offsets(world) == {"orders": {0: 3, 1: 0}}
 
 
 def test_a_move_back_reads_the_records_again_and_the_table_stays_equal(world: World) -> None:
     moved(world.ports(PIPELINE), '{"orders": {"0": 1}}')
-    assert offsets(world) == {"orders": {0: 1}}
+    assert offsets(world) == {"orders": {0: 1, 1: 0}}
     flush(world.ports(PIPELINE))
     assert [row["id"] for row in world.rows(NAME)] == ["a", "b", "c"]
     with pytest.raises(NothingToDo):
@@ -84,17 +85,18 @@ def test_a_lost_position_is_written_anew_where_it_is_asked_to_stand(
     with pytest.raises(PositionLost, match="its position is gone"):
         flush(world.ports(PIPELINE))
     proposed = propose_moves(world.ports(PIPELINE), '{"orders": {"0": 2}}')
-    assert [(move.before, move.after) for move in proposed[0].moves] == [(None, 2)]
+    assert [(move.before, move.after) for move in proposed[0].moves] == [(None, 2), (None, 0)]
     rebase_positions(world.ports(PIPELINE), proposed)
     assert seeds == [Position({})]
-    assert offsets(world) == {"orders": {0: 2}}
+    assert offsets(world) == {"orders": {0: 2, 1: 0}}
 
 
 def test_the_move_leaves_a_mark_and_never_reuses_a_batch_number(world: World) -> None:
     moved(world.ports(PIPELINE), "earliest")
     head = world.destination.read_head(NAME, "tidegate_shop")
     assert head is not None
-    assert json.loads(head.summary["tidegate.rebase"]) == {"from": {"orders": {"0": 3}}, "to": {"orders": {"0": 0}}}
+    mark = {"from": {"orders": {"0": 3, "1": 0}}, "to": {"orders": {"0": 0, "1": 0}}}
+    assert json.loads(head.summary["tidegate.rebase"]) == mark
     assert plan(world.ports(PIPELINE)).tables[0].batch == 2
 
 
@@ -105,7 +107,7 @@ def test_a_batch_staged_before_the_move_is_not_published_after_it(world: World) 
     moved(ports, "earliest")
     with pytest.raises(PublishedElsewhere):
         merge(ports, batch)
-    assert offsets(world) == {"orders": {0: 0}}
+    assert offsets(world) == {"orders": {0: 0, 1: 0}}
 
 
 def test_a_batch_staged_before_a_move_to_where_it_starts_is_neither_resumed_nor_published(world: World) -> None:
@@ -120,7 +122,11 @@ def test_a_batch_staged_before_a_move_to_where_it_starts_is_neither_resumed_nor_
     with pytest.raises(PublishedElsewhere):
         merge(ports, batch)
     planned = plan(ports).tables[0]
-    assert (planned.resumed, planned.batch, planned.ranges.to_dict()) == (False, 3, {"orders": {"0": [3, 4]}})
+    assert (planned.resumed, planned.batch, planned.ranges.to_dict()) == (
+        False,
+        3,
+        {"orders": {"0": [3, 4], "1": [0, 0]}},
+    )
     flush(ports)
     assert [row["id"] for row in world.rows(NAME)] == ["a", "b", "c", "new"]
 
@@ -138,7 +144,8 @@ def test_positions_of_several_tables_move_each_from_where_it_stands() -> None:
     produce(world, "a", "1")
     flush(world.ports(pipeline))
     moves = [move for table in propose_moves(world.ports(pipeline), "earliest") for move in table.moves]
-    assert [(m.table, m.read_again) for m in moves] == [("lake.shop.one", 1), ("lake.shop.two", 1)]
+    told = [(m.table, m.partition, m.read_again) for m in moves]
+    assert told == [("lake.shop.one", 0, 1), ("lake.shop.one", 1, 0), ("lake.shop.two", 0, 1), ("lake.shop.two", 1, 0)]
     moved(world.ports(pipeline), "earliest")
     flush(world.ports(pipeline))
     assert world.rows("lake.shop.one") == world.rows("lake.shop.two") == [{"id": "a", "name": "1"}]
@@ -210,7 +217,7 @@ def test_a_time_moves_each_partition_to_its_first_record_from_then_on() -> None:
 
 def test_a_foreign_compaction_during_the_move_is_survived(world: World) -> None:
     moved(world.ports(PIPELINE, destination=BusyTable(world.destination)), "earliest")
-    assert offsets(world) == {"orders": {0: 0}}
+    assert offsets(world) == {"orders": {0: 0, 1: 0}}
 
 
 def test_a_flush_that_publishes_during_the_move_wins(world: World) -> None:
@@ -225,7 +232,7 @@ def test_a_flush_that_publishes_during_the_move_wins(world: World) -> None:
     produce(world, "e", "1")
     with pytest.raises(RetryLater, match="another writer was faster"):
         moved(world.ports(PIPELINE, hook=PauseAt(at, meanwhile)), "earliest")
-    assert offsets(world) == {"orders": {0: 5}}
+    assert offsets(world) == {"orders": {0: 5, 1: 0}}
 
 
 def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
@@ -253,7 +260,7 @@ def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
 def test_a_wrong_target_is_refused_with_the_way_out(world: World, to: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         moved(world.ports(PIPELINE), to)
-    assert offsets(world) == {"orders": {0: 3}}
+    assert offsets(world) == {"orders": {0: 3, 1: 0}}
 
 
 def test_a_table_without_a_position_has_none_to_move() -> None:

@@ -31,7 +31,7 @@ def test_time_is_shown_within_the_years_that_others_can_read(milliseconds: int, 
 
 def test_status_of_records_with_times_beyond_year_9999_is_shown() -> None:
     world = World()
-    world.broker.create("orders")
+    world.broker.create("orders", 1)
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, timestamp=IN_MICROSECONDS)
     flush(world.ports(a_pipeline()))
     (table,) = read_status(world.ports(a_pipeline()))["tables"]

@@ -134,7 +134,7 @@ def test_later_run_takes_over_what_an_earlier_one_could_not_bring_in() -> None:
     first = run_or_take_over(scene.ports, scene.job())
     for id in range(10, 15):
         scene.world.broker.produce("orders", {"id": f"{id}"}, {"id": f"{id}", "name": "x"})
-    assert numbers(scene) == {(1, "{'orders': {'0': [0, 10]}}")}
+    assert numbers(scene) == {(1, "{'orders': {'0': [0, 10], '1': [0, 0]}}")}
     again = run_or_take_over(scene.ports, scene.job())
     assert (scene.runs, [table.attempt for table in again]) == (1, [table.attempt for table in first])
 
@@ -148,14 +148,14 @@ def test_files_that_a_later_run_has_no_use_for_are_left_alone(why: str) -> None:
         if why == "it came in":
             changed = replace(one, is_landed=True)
         elif why == "it begins elsewhere":
-            changed = replace(one, ranges=Ranges.from_dict({"orders": {"0": [3, 10]}}))
+            changed = replace(one, ranges=Ranges.from_dict({"orders": {"0": [3, 10], "1": [0, 0]}}))
         elif why == "its number is used":
             changed = replace(one, batch=0)
         scene.destination.signed[key] = changed
     if why == "it reaches too far":
-        until = {"until": {"orders": {0: 9}}}
+        until = {"until": {"orders": {0: 9, 1: 0}}}
     number, end = (1 if why == "its number is used" else 2), (9 if until else 10)
-    assert numbers(scene, **until) == {(number, f"{{'orders': {{'0': [0, {end}]}}}}")}
+    assert numbers(scene, **until) == {(number, f"{{'orders': {{'0': [0, {end}], '1': [0, 0]}}}}")}
 
 
 def test_of_several_that_fit_the_one_that_reaches_farthest_is_taken() -> None:
@@ -163,11 +163,11 @@ def test_of_several_that_fit_the_one_that_reaches_farthest_is_taken() -> None:
     run_or_take_over(scene.ports, scene.job())
     for one in list(scene.destination.signed.values()):
         for batch, end in ((2, 12), (3, 4)):
-            wider = Ranges.from_dict({"orders": {"0": [0, end]}})
+            wider = Ranges.from_dict({"orders": {"0": [0, end], "1": [0, 0]}})
             for table in scene.pipeline.tables:
                 scene.destination.sign_attempt(
                     f"{table.name}_shop_tmp", replace(one, batch=batch, ranges=wider, request=f"{batch}")
                 )
     for id in range(10, 15):
         scene.world.broker.produce("orders", {"id": f"{id}"}, {"id": f"{id}", "name": "x"})
-    assert numbers(scene) == {(2, "{'orders': {'0': [0, 12]}}")}
+    assert numbers(scene) == {(2, "{'orders': {'0': [0, 12], '1': [0, 0]}}")}

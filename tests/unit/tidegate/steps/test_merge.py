@@ -76,7 +76,7 @@ def test_first_batch_creates_the_table_and_publishes(world: World) -> None:
     published = merge(world.ports(PIPELINE), staged(world))
     assert world.rows(NAME) == [A]
     assert (published.outcome, published.inserted, published.batch) == ("published", 1, 1)
-    assert position(world).offsets == {"orders": {0: 1}}
+    assert position(world).offsets == {"orders": {0: 1, 1: 0}}
 
 
 def test_missing_table_with_creation_switched_off_names_both_ways_out(world: World) -> None:
@@ -113,19 +113,28 @@ def test_position_main_and_tag_move_together(world: World) -> None:
 
 
 def test_position_carries_cluster_topic_ids_and_time(world: World) -> None:
+    world.broker.produce("orders", B, B, partition=1)
     batch = staged(world)
     published = merge(world.ports(PIPELINE), batch)
     found = position(world)
     assert (found.cluster_id, found.topic_ids) == ("cluster-1", {"orders": world.broker.ids["orders"]})
-    assert found.valid_through_ms == published.valid_through_ms == batch.timestamps["orders"][0]
+    assert found.valid_through_ms == published.valid_through_ms == min(batch.timestamps["orders"].values())
+    assert batch.timestamps["orders"].keys() == {0, 1}
 
 
 def test_valid_through_never_goes_back(world: World) -> None:
+    world.broker.produce("orders", B, B, partition=1)
     merge(world.ports(PIPELINE), staged(world))
     before = position(world).valid_through_ms
-    world.broker.produce("orders", {"id": "late"}, {"id": "late", "name": "x"}, timestamp=1)
+    for partition in (0, 1):
+        world.broker.produce("orders", {"id": "late"}, {"id": "late", "name": "x"}, partition, timestamp=1)
+        merge(world.ports(PIPELINE), staged(world))
+        assert position(world).valid_through_ms == before == world.broker.partitions["orders"][0].records[0].timestamp
+
+
+def test_valid_through_is_not_known_before_each_partition_has_shown_a_record(world: World) -> None:
     merge(world.ports(PIPELINE), staged(world))
-    assert position(world).valid_through_ms == before
+    assert position(world).valid_through_ms is None
 
 
 def test_retry_after_publish_does_not_publish_twice(world: World) -> None:
@@ -181,7 +190,7 @@ def test_main_moved_before_the_publish_is_cut_and_merged_again(world: World) -> 
     assert published.outcome == "published"
     assert world.rows(NAME) == [A, B]
     assert len(world.engine.merges) == 3
-    assert position(world).offsets == {"orders": {0: 2}}
+    assert position(world).offsets == {"orders": {0: 2, 1: 0}}
 
 
 def test_rows_that_another_writer_added_meanwhile_survive(world: World) -> None:
@@ -291,7 +300,7 @@ def test_answer_lost_after_the_publish_is_found_in_the_position(world: World) ->
 def test_answer_lost_before_the_publish_is_published_after_all(world: World) -> None:
     merge(world.ports(PIPELINE, destination=AnswerLostBeforePublish(world.destination)), staged(world))
     assert (world.rows(NAME), len(world.engine.merges)) == ([A], 1)
-    assert position(world).offsets == {"orders": {0: 1}}
+    assert position(world).offsets == {"orders": {0: 1, 1: 0}}
 
 
 def test_answer_lost_and_then_another_run_published_is_not_repeated(world: World) -> None:
@@ -367,7 +376,7 @@ def test_merge_that_changes_nothing_still_moves_the_position(world: World) -> No
     world.broker.create("orders")
     produce(world, "never-there", None)
     merge(world.ports(PIPELINE), staged(world))
-    assert (world.rows(NAME), position(world).offsets) == ([], {"orders": {0: 1}})
+    assert (world.rows(NAME), position(world).offsets) == ([], {"orders": {0: 1, 1: 0}})
 
 
 def test_every_change_of_a_position_makes_a_snapshot(world: World) -> None:
@@ -389,7 +398,7 @@ def test_batch_without_rows_makes_no_snapshot_before_a_heartbeat_is_due(world: W
     published = merge(world.ports(PIPELINE), aborted(world))
     assert (published.outcome, published.snapshot_id) == ("no rows", None)
     assert world.destination.tables[NAME].refs["main"] == before
-    assert position(world).offsets == {"orders": {0: 1}}
+    assert position(world).offsets == {"orders": {0: 1, 1: 0}}
 
 
 def test_batch_without_rows_moves_the_position_once_a_heartbeat_is_due(world: World) -> None:
@@ -397,7 +406,7 @@ def test_batch_without_rows_moves_the_position_once_a_heartbeat_is_due(world: Wo
     batch = aborted(world)
     world.clock.tick(600_000)
     assert merge(world.ports(PIPELINE), batch).outcome == "published"
-    assert position(world).offsets == {"orders": {0: 3}}
+    assert position(world).offsets == {"orders": {0: 3, 1: 0}}
     assert world.rows(NAME) == [A]
 
 
@@ -442,7 +451,7 @@ def test_table_made_by_hand_without_a_snapshot_is_seeded_at_the_batchs_start(wor
     seeded = world.destination.tables[NAME].ancestors()[-1]
     found = Position.from_properties("shop", seeded.summary)
     assert found is not None
-    assert (found.offsets, seeded.rows) == ({"orders": {0: 0}}, ())
+    assert (found.offsets, seeded.rows) == ({"orders": {0: 0, 1: 0}}, ())
 
 
 def test_table_with_rows_of_others_and_no_position_is_merged_into(world: World) -> None:
@@ -489,7 +498,7 @@ def test_merge_paused_at_any_call_while_newer_batches_are_published_changes_noth
             break
         flush_the_rest(world)
         assert world.rows(NAME) == [{"id": "a", "name": "newest"}], f"call={number} outcome={outcome}"
-        assert position(world).offsets == {"orders": {0: 3}}, f"call={number} outcome={outcome}"
+        assert position(world).offsets == {"orders": {0: 3, 1: 0}}, f"call={number} outcome={outcome}"
     assert number > 15
 
 
@@ -522,7 +531,7 @@ def test_table_emptied_of_every_snapshot_is_not_seeded_as_if_it_were_new(world: 
     keeping = a_pipeline(on_rollback="keep")
     merge(world.ports(keeping), batch)
     assert world.rows(NAME) == [B]
-    assert (position(world).offsets, position(world).batch) == ({"orders": {0: 2}}, 2)
+    assert (position(world).offsets, position(world).batch) == ({"orders": {0: 2, 1: 0}}, 2)
 
 
 def test_staged_rows_that_somebody_dropped_are_told_and_staged_again(world: World) -> None:

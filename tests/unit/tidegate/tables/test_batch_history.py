@@ -55,7 +55,7 @@ class Runner:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline, self.world, self.changes = pipeline, World(), list[Change]()
-        self.world.broker.create("orders")
+        self.world.broker.create("orders", 1)
         self.world.engine.conditions["gone"] = lambda row: row.get("v") == "gone"
         self.numbers = count()
 
