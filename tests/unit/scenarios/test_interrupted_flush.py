@@ -1,8 +1,9 @@
 """Ctrl-C during merges that run beside each other: the flush ends at once, and the next one makes good."""
 
-import _thread
+import signal
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -13,6 +14,15 @@ from tidegate.steps.flush import flush
 TABLES = (a_table("lake.shop.a", topics=("a",)), a_table("lake.shop.b", topics=("b",)))
 
 
+@pytest.fixture
+def keyboard() -> Iterator[None]:
+    """SIGINT as in a terminal: a shell lets the programs that it starts in the background ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("keyboard")
 def test_interrupt_does_not_wait_for_a_merge_that_hangs_and_the_next_flush_publishes_every_row() -> None:
     world, released = World(), threading.Event()
     for topic in ("a", "b"):
@@ -26,7 +36,8 @@ def test_interrupt_does_not_wait_for_a_merge_that_hangs_and_the_next_flush_publi
         if (call, when) != ("commits.publish", "before") or released.is_set():
             return
         if first.acquire(blocking=False):
-            _thread.interrupt_main()
+            # a real signal: `_thread.interrupt_main` wakes no thread that waits already
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         released.wait(30)
 
     begun = time.monotonic()
