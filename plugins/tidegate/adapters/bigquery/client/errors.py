@@ -1,5 +1,6 @@
 """What BigQuery's answers mean for a record's batch: try again, give up, cut again, or look first."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +29,8 @@ PARTITION_ADVICE = (
     "partitions, with merge.max_records"
 )
 QUEUE_FULL_MESSAGES = ("too many dml statements outstanding", "too many concurrent")  # told under several reasons
+# what a log-in says that no retry changes; the rest, as a metadata server that is restarted, may pass
+LOGIN_REFUSAL_PATTERN = re.compile(r"invalid_grant|invalid_client|unauthorized_client|PERMISSION_DENIED")
 MAX_SHOWN_CHARACTERS = 500  # letters of BigQuery's message
 
 
@@ -64,10 +67,10 @@ class JobFailed(Exception):
 def translate_client_errors(where: str, *, sent: bool = False) -> Iterator[None]:
     """Turn the client's errors into ours; jobs that fail tell it themselves.
 
-    What was `sent` and has no answer has an unknown outcome; anything else is tried again.
+    What was `sent` and has no answer has an unknown outcome; a refused log-in asks a person, all else is tried again.
     """
     from google.api_core import exceptions
-    from google.auth.exceptions import GoogleAuthError
+    from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
     from requests.exceptions import RequestException
 
     try:
@@ -82,7 +85,14 @@ def translate_client_errors(where: str, *, sent: bool = False) -> Iterator[None]
         if get_reason(error) in RETRYABLE_REASONS:
             raise RetryLater(f"{where}: BigQuery refused it for now: {_format_error(error)}") from error
         raise GiveUp(f"{where}: BigQuery refused it: {_format_error(error)}") from error
-    except (RequestException, ConnectionError, TimeoutError, GoogleAuthError) as error:
+    except GoogleAuthError as error:
+        if isinstance(error, DefaultCredentialsError) or LOGIN_REFUSAL_PATTERN.search(str(error)):
+            raise GiveUp(
+                f"{where}: Google refused the log-in: {_format_error(error)}; correct the catalog's connection "
+                "(google_cloud_default where it names none), or the identity of this machine"
+            ) from error
+        raise _to_lost_answer_error(where, error, sent) from error
+    except (RequestException, ConnectionError, TimeoutError) as error:
         raise _to_lost_answer_error(where, error, sent) from error
 
 

@@ -108,6 +108,25 @@ def test_a_server_that_fails_or_is_too_busy_is_asked_again(name: str) -> None:
         assert type(raised.value) is expected
 
 
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        ("RefreshError", "invalid_grant: Invalid JWT Signature.", GiveUp),
+        ("RefreshError", 'Unable to acquire impersonated credentials: {"status": "PERMISSION_DENIED"}', GiveUp),
+        ("DefaultCredentialsError", "Your default credentials were not found.", GiveUp),
+        ("RefreshError", "Unable to acquire impersonated credentials: 503", RetryLater),
+        ("TransportError", "Failed to retrieve http://metadata.google.internal/ from the metadata service", RetryLater),
+    ],
+)
+def test_a_refused_log_in_is_no_answer_that_will_come_later(kind: str, text: str, expected: type[Exception]) -> None:
+    from google.auth import exceptions
+
+    with pytest.raises(expected) as raised, translate_client_errors("table=t"):
+        raise getattr(exceptions, kind)(text)
+    assert text in str(raised.value)
+    assert ("correct the catalog's connection" in str(raised.value)) == (expected is GiveUp)
+
+
 def test_rows_in_too_many_partitions_are_refused_with_a_way_out() -> None:
     error = translate_job_error(
         "table=t", JobFailed("j", "invalid", "Too many partitions produced by query, allowed 4000")
