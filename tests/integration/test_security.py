@@ -154,7 +154,7 @@ def test_a_right_that_is_missing_is_named_at_once(workbench, broker) -> None:
     assert KafkaBroker({"bootstrap.servers": broker.backdoor}).read_group_retention() == 60
 
 
-def publication_of(workbench: Any, broker: GuardedBroker, user: str, delivery: str) -> Any:
+def publication_of(workbench: Any, broker: GuardedBroker, user: str, delivery: str, password: str = PASSWORD) -> Any:
     """The ports of a publication of `lake.shop.public` whose user is that one."""
     out = {
         "topic": f"out-{user}",
@@ -166,7 +166,7 @@ def publication_of(workbench: Any, broker: GuardedBroker, user: str, delivery: s
     folder.mkdir(exist_ok=True)
     file = folder / f"{user}.yaml"
     file.write_text(json.dumps({"table": "lake.shop.public", "delivery": delivery, "parallelism": 2, **out}))
-    connection = json.dumps({"conn_type": "kafka", "extra": broker.settings(user, PASSWORD)})
+    connection = json.dumps({"conn_type": "kafka", "extra": broker.settings(user, password)})
     environment = {**workbench.stack.build_environment(), "AIRFLOW_CONN_KAFKA_PUBLISHER": connection}
     return assemble_publication(workbench.include, user, partial(read_connection_from_env, environ=environment))
 
@@ -214,6 +214,14 @@ def test_a_wrong_password_is_one_clear_error_that_does_not_hold_it(workbench, br
         assert "Traceback" not in done.stderr
         assert WRONG not in done.stdout + done.stderr
     assert files_that_hold(WRONG, workbench.folder) == []
+
+
+def test_a_wrong_password_of_a_publication_is_one_clear_error_too(workbench, broker) -> None:
+    broker.add_user("publisher-locked", PASSWORD)
+    with pytest.raises(GiveUp, match=r"refuse the log-in: .*check user, password and mechanism") as told:
+        publish(publication_of(workbench, broker, "publisher-locked", "at-least-once", WRONG))
+    assert WRONG not in str(told.value)
+    assert len(str(told.value).splitlines()) == 1
 
 
 def test_a_quiet_partition_keeps_its_offset_while_an_unkept_group_loses_its_own(workbench, broker) -> None:

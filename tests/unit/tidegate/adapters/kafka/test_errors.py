@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from fakes.publications import a_publication
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.publication_topics import KafkaTopics
-from tidegate.errors import ConfigurationError, RetryLater
+from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -47,3 +48,25 @@ def test_any_other_failure_of_the_client_passes(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(broker, "_list_partitions", fails)
     with pytest.raises(RetryLater, match="topics failed: out of buffers; it will be tried again"):
         broker.list_topics(".*")
+
+
+class Refused:
+    """A client of brokers that refuse its log-in: its calls find no broker, and its error callback says why."""
+
+    def __init__(self, broker: KafkaBroker) -> None:
+        self._broker = broker
+
+    def list_topics(self, timeout: float) -> None:
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT, "Failed to get metadata"))
+
+    def poll(self, timeout: float) -> None:
+        self._broker._record_refusal(KafkaError(KafkaError._AUTHENTICATION, "kafka:9092: SASL authentication failed"))
+
+
+def test_refused_log_in_of_a_publication_is_a_sentence_that_needs_a_person_as_that_of_a_pipeline() -> None:
+    topics = KafkaTopics(NOWHERE)
+    topics._broker._client = Refused(topics._broker)  # type: ignore[assignment]
+    publication = a_publication()
+    for ask in (topics.read_progress, topics.find_topics, topics.create):
+        with pytest.raises(GiveUp, match=r"refuse the log-in: .*check user, password and mechanism"):
+            ask(publication)
