@@ -19,6 +19,7 @@ _MODES = "tests/integration/test_bigquery_modes.py::test_"
 _BACKFILL = "tests/integration/test_backfill.py::test_"
 _EXPRESSIONS = "tests/integration/test_expressions.py::test_"
 _STANDING = "tests/integration/test_standing.py::test_"
+_TRUNCATE = "tests/integration/test_truncate.py::test_truncate_empties_"
 _PAGE, _AIRFLOW = "tests/e2e/test_page.py::", "tests/e2e/test_airflow.py::"
 
 # the quick test -> the long ones that it stands for; a name without [...] stands for every parameter
@@ -154,6 +155,36 @@ _BEHIND: dict[str, list[str]] = {
     "tests/integration/test_maintenance.py::"
     "test_merge_that_meets_maintenance_between_cut_and_publish_cuts_again_and_succeeds": [
         "tests/integration/test_maintenance.py::test_flushes_beside_a_loop_of_maintenance_all_succeed"
+    ],
+    # a truncate at every place of a batch in memory; rows on both sides of it are flushed for real
+    f"{_TRUNCATE}the_table_as_of_its_offset[twice, with rows between them]": _cases(
+        f"{_TRUNCATE}the_table_as_of_its_offset", "alone", "first of a batch", "last of a batch"
+    ),
+    f"{_TRUNCATE}a_table_of_bigquery_too[rows before and after it in one batch]": _cases(
+        f"{_TRUNCATE}a_table_of_bigquery_too", "alone", "in two batches"
+    ),
+    "tests/integration/test_partial.py::"
+    "test_groups_end_as_the_model_wherever_batches_are_cut_and_after_a_second_reading[grouped_soft-table1]": _cases(
+        "tests/integration/test_partial.py::"
+        "test_groups_end_as_the_model_wherever_batches_are_cut_and_after_a_second_reading",
+        "grouped-table0",
+        "grouped_spread-table2",
+    ),
+    # the same steps and messages on the other destination
+    "tests/integration/test_dead_letters.py::"
+    "test_dead_letters_of_a_topic_that_was_created_again_stay_through_rebase_flush_and_replay": [
+        f"{_BIGQUERY}dead_letters_of_a_topic_that_was_created_again_stay_and_older_tables_get_their_column"
+    ],
+    "tests/integration/test_ways_out.py::"
+    "test_poison_record_is_skipped_by_the_printed_command_and_replayed_after_a_correction": [
+        f"{_BIGQUERY}one_bad_record_is_looked_at_skipped_and_discarded"
+    ],
+    "tests/integration/test_transforms.py::"
+    "test_batch_says_which_snapshot_of_a_dimension_it_read_and_a_second_match_is_a_bad_record": [
+        f"{_BIGQUERY}select_makes_the_columns_and_joins_iceberg_tables"
+    ],
+    "tests/integration/test_servers_down.py::test_commands_without_brokers_say_so[plan]": [
+        "tests/integration/test_servers_down.py::test_commands_without_brokers_say_so[status]"
     ],
     # the same path of spark-submit, with a flush of two tasks and a compaction
     "tests/e2e/test_what_others_see.py::test_spark_submit_on_a_standalone_cluster_gives_the_same_table": [
