@@ -18,7 +18,7 @@ WHEN = pa.timestamp("us", tz="UTC")
 COLUMNS = pa.schema(
     [
         ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("attempt", pa.string()),
-        ("table", pa.string()), ("written_at", WHEN), ("replayed_at", WHEN),
+        ("table", pa.string()), ("message", pa.string()), ("written_at", WHEN), ("replayed_at", WHEN),
     ]
 )  # fmt: skip
 RANGES = Ranges.from_dict({"a": {"0": [100, 200], "1": [5, 9]}, "b": {"0": [0, 0]}})
@@ -40,7 +40,13 @@ def write(
 ) -> list[Path]:
     """One file of letters; where it lies."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    row = {"attempt": attempt, "table": table, "written_at": now, "replayed_at": now if replayed else None}
+    row = {
+        "attempt": attempt,
+        "table": table,
+        "message": "bad",
+        "written_at": now,
+        "replayed_at": now if replayed else None,
+    }
     rows: list[dict[str, Any]] = [{**row, "topic": t, "partition": p, "offset": o} for t, p, o in places]
     before = files(letters)
     letters.append(pa.Table.from_pylist(rows, schema=COLUMNS))
@@ -87,10 +93,12 @@ def test_letters_of_a_destination_are_found_and_no_others_opened(letters: Table)
     write(letters, ITEMS, "two", ("a", 0, 1))
     write(letters, ITEMS, "one", ("a", 0, 2), replayed=True)
     theirs[0].unlink()
-    assert sorted(list_waiting(letters, ITEMS)) == [("a", 0, 1, None), ("a", 0, 8, None), ("a", 0, 9, None)]
+    written_at = datetime(2026, 1, 1, tzinfo=UTC)
+    waiting = [("a", 0, offset, None, "bad", written_at) for offset in (1, 8, 9)]
+    assert sorted(list_waiting(letters, ITEMS)) == waiting
     with letters.update_schema() as update:
         update.add_column("topic_id", StringType())
-    row = {"topic": "a", "partition": 1, "offset": 1, "table": ITEMS, "topic_id": "t-2"}
+    row = {"topic": "a", "partition": 1, "offset": 1, "table": ITEMS, "topic_id": "t-2", "message": "x is no INT"}
     letters.append(pa.Table.from_pylist([row], schema=letters.schema().as_arrow()))
-    assert sorted(list_waiting(letters, ITEMS))[-1] == ("a", 1, 1, "t-2")
+    assert sorted(list_waiting(letters, ITEMS))[-1] == ("a", 1, 1, "t-2", "x is no INT", None)
     assert [row["offset"] for row in read_of_attempt(letters, ITEMS, "one")] == [2, 8, 9]
