@@ -1,5 +1,6 @@
 """What keeps a destination and its position together: a mark on the table, and no day on which either would expire."""
 
+import hashlib
 import logging
 from typing import Any
 
@@ -8,6 +9,9 @@ from tidegate.adapters.bigquery.stores.staging import get_uuid
 from tidegate.model import resource_names
 
 log = logging.getLogger(__name__)
+LABEL_PREFIX = "tidegate_position_"
+MAX_LABEL_LETTERS = 63
+DIGEST_LETTERS = 12
 
 
 def is_written_by(table: Any, pipeline: str) -> bool:
@@ -33,5 +37,10 @@ def remove_expiration(warehouse: Warehouse, name: str) -> None:
 
 
 def _build_label(pipeline: str) -> str:
-    (name,) = to_labels({"name": f"tidegate_position_{pipeline}"}).values()
-    return name
+    """A label cannot have every name: one that it would change or cut is told from others by a digest."""
+    wanted = LABEL_PREFIX + pipeline
+    (label,) = to_labels({"name": wanted}).values()
+    if label == wanted:
+        return label
+    digest = hashlib.sha256(pipeline.encode()).hexdigest()[:DIGEST_LETTERS]
+    return f"{label[: MAX_LABEL_LETTERS - DIGEST_LETTERS - 1]}_{digest}"

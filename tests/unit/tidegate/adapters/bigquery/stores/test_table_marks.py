@@ -1,5 +1,6 @@
 """The mark by which a BigQuery table tells that a pipeline has written it: a missing position is a lost one then."""
 
+import re
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -50,10 +51,22 @@ def test_position_is_lost_where_the_pipeline_has_written_rows_that_are_still_the
     assert (warehouse.is_lost(), warehouse.is_lost("another")) == (lost, False)
 
 
+@pytest.mark.parametrize(
+    ("mine", "other"),
+    [("shop_" * 12 + "one", "shop_" * 12 + "two"), ("Shop", "shop"), ("shop-a.b", "shop-a_b")],
+    ids=["too long for a label", "letters of another size", "a letter that no label has"],
+)
+def test_pipelines_whose_names_a_label_cannot_tell_apart_have_marks_of_their_own(mine: str, other: str) -> None:
+    warehouse = OneTable(5)
+    table_marks.mark_table(warehouse, TABLE, warehouse.found, mine)
+    assert (warehouse.is_lost(mine), warehouse.is_lost(other)) == (True, False)
+    assert all(re.fullmatch(r"[a-z0-9_-]{1,63}", label) for label in warehouse.found.labels)
+
+
 def test_users_labels_stay_and_a_table_is_marked_once() -> None:
     warehouse = OneTable(5)
     for _ in range(2):
-        table_marks.mark_table(warehouse, TABLE, warehouse.found, "Shop")
+        table_marks.mark_table(warehouse, TABLE, warehouse.found, "shop")
     assert warehouse.found.labels == {"team": "a", "tidegate_position_shop": get_uuid(warehouse.found)}
     assert warehouse.updates == [("labels",)]
 
