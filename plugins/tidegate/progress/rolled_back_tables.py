@@ -1,6 +1,6 @@
-"""Which tables of a pipeline were rolled back, for the commands that a person answers a rollback with."""
+"""Which tables of a pipeline were rolled back, for the commands of a person: those that answer it, and all others."""
 
-from tidegate.errors import ConfigurationError, NothingToDo
+from tidegate.errors import CommitRefused, ConfigurationError, GiveUp, NothingToDo
 from tidegate.ports.context import Ports, TableState
 from tidegate.spec.table import Table
 from tidegate.tables.templated_tables import expand_template
@@ -25,3 +25,19 @@ def list_rolled_back_tables(ports: Ports, name: str | None) -> list[tuple[Table,
         names = ", ".join(table.name for table in tables)
         raise NothingToDo(f"pipeline={ports.pipeline.name} tables={names}: none was rolled back; nothing was changed")
     return found
+
+
+def refuse_rolled_back(ports: Ports, name: str, state: TableState | None) -> None:
+    """`GiveUp` for a table that was rolled back: a note beside its recorded position would silently answer that."""
+    if state is not None and state.rolled_back:
+        named = f"{ports.pipeline.name} --table {name}"
+        raise GiveUp(
+            f"pipeline={ports.pipeline.name} table={name}: it was rolled back, and nothing was changed; answer that "
+            f"first with: tidegate undo-rollback {named}; or: tidegate answer-rollback {named} --rewind (or --keep)"
+        )
+
+
+def check_not_rolled_back(ports: Ports, name: str, state: TableState) -> None:
+    """`CommitRefused`, which asks for another look, where the table was rolled back since the last one."""
+    if state.rolled_back:
+        raise CommitRefused(f"pipeline={ports.pipeline.name} table={name}: it was rolled back meanwhile")

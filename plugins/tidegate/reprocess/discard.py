@@ -6,12 +6,13 @@ from functools import partial
 from tidegate.errors import ConfigurationError, NothingToDo
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.compare_and_swap import retry_commits
+from tidegate.merge.dead_letters import add_topic_id_column
 from tidegate.merge.letter_filter import LetterFilter
 from tidegate.model import resource_names
 from tidegate.model.ownership import describe_dead_letters
 from tidegate.model.table_state import WaitingLetter
-from tidegate.ports.context import Ports
-from tidegate.progress.rolled_back_tables import select_tables
+from tidegate.ports.context import Ports, TableState
+from tidegate.progress.rolled_back_tables import check_not_rolled_back, select_tables
 from tidegate.reprocess.rebase import TableMove, move_position
 from tidegate.spec.table import Table
 from tidegate.tables.action_history import add_action
@@ -50,6 +51,7 @@ def discard_dead_letters(ports: Ports, proposed: list[ProposedDiscard], because:
         raise ConfigurationError("--because is empty: say why these dead letters will never be needed")
     letters = resource_names.name_dead_letter_table(ports.pipeline)
     ports.tables.claim(letters, describe_dead_letters(ports.pipeline))
+    retry_commits(ports, letters, partial(add_topic_id_column, ports, letters))
     for one in proposed:
         for start in range(0, len(one.letters), MAX_LETTERS_PER_STATEMENT):
             part = one.letters[start : start + MAX_LETTERS_PER_STATEMENT]
@@ -69,5 +71,10 @@ def _note_discard(ports: Ports, one: ProposedDiscard, because: str, by: str) -> 
     state = ports.tables.read_state(one.table.name, ports.pipeline.name)
     if state is None or state.recorded is None or state.rolled_back:
         return  # no position to note it beside; the rows tell of it
-    note = partial(add_action, action=ACTION, by=by, details=f"dead_letters={len(one.letters)} because: {because}")
+    details = f"dead_letters={len(one.letters)} because: {because}"
+
+    def note(ports: Ports, state: TableState) -> dict[str, str]:
+        check_not_rolled_back(ports, one.table.name, state)
+        return add_action(ports, state, ACTION, by, details)
+
     move_position(ports, TableMove(one.table, state.recorded, state.recorded), note)

@@ -13,6 +13,7 @@ from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import get_offset
 from tidegate.ports.context import Ports, TableState
 from tidegate.progress.position_checks import resolve_position
+from tidegate.progress.rolled_back_tables import check_not_rolled_back, refuse_rolled_back
 from tidegate.reprocess.rebase import TableMove, move_position
 from tidegate.reprocess.record import RecordAddress, Verdict, explain_record
 from tidegate.staging.skipped_records import (
@@ -60,7 +61,9 @@ def _check_ahead(ports: Ports, at: RecordAddress, name: str) -> None:
     where = f"pipeline={pipeline.name} table={name} {at.words}"
     if table.errors.set_aside is not None:
         raise GiveUp(f"{where}: errors.tolerance=all sets bad records aside already; flush the pipeline")
-    position = resolve_position(pipeline, table, ports.tables.read_state(name, pipeline.name))
+    state = ports.tables.read_state(name, pipeline.name)
+    refuse_rolled_back(ports, name, state)
+    position = resolve_position(pipeline, table, state)
     reached = get_offset(position.offsets, at.topic, at.partition) if position else None
     if reached is not None and at.offset < reached:
         raise GiveUp(f"{where}: the table has passed it: position={reached}; nothing is skipped")
@@ -110,6 +113,7 @@ def _create_table(ports: Ports, name: str) -> TableState:
 
 
 def _build_properties(ports: Ports, state: TableState, skip: ProposedSkip, by: str) -> dict[str, str]:
+    check_not_rolled_back(ports, skip.verdict.table, state)
     pipeline, position = ports.pipeline.name, state.recorded.offsets if state.recorded else {}
     listed = add_skipped_record(list_skipped_records(pipeline, state), _build_record(skip), position)
     if listed is None:

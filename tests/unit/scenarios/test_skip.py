@@ -7,7 +7,8 @@ import pytest
 from fakes import BAD, World, a_pipeline, a_table
 from tidegate.errors import BadRecord, GiveUp, NothingToDo
 from tidegate.monitoring.status import read_status
-from tidegate.ports.context import Ports
+from tidegate.ports.context import Ports, TableState
+from tidegate.reprocess.answer_rollback import answer_rollbacks, propose_answers
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.replay import replay_dead_letters
@@ -159,6 +160,46 @@ def test_skipped_record_is_replayed_after_a_correction(world: World) -> None:
     assert (result.tried, result.replayed, result.still_bad) == (1, 1, 0)
     assert ids(world) == ["a", "b", "c", "d"]
     assert letters(world) == [(ORDERS, 1, 1, False)]
+
+
+@pytest.mark.parametrize("policy", ["rewind", "keep", "fail"])
+def test_rollback_is_answered_before_a_record_is_skipped(world: World, policy: str) -> None:
+    """The note beside the recorded position would make that one count again, without the rows before it."""
+    pipeline = a_pipeline(a_table(ORDERS), on_rollback=policy)
+    ports = world.ports(pipeline)
+    flush(ports, until={"orders": {0: 0, 1: 1}})
+    first = world.destination.tables[ORDERS].refs["main"]
+    flush(ports, until={"orders": {0: 1, 1: 1}})
+    world.destination.rollback(ORDERS, first)
+    with pytest.raises(GiveUp, match="it was rolled back, and nothing was changed"):
+        skip(ports, "orders:1:1")
+    assert world.destination.tables[ORDERS].refs["main"] == first
+    answer_rollbacks(ports, propose_answers(ports, "rewind", None), "rewind", "ann")
+    skip(ports, "orders:1:1")
+    flush(ports)
+    assert ids(world) == ["a", "b", "d"]
+
+
+def test_rollback_between_the_look_and_the_note_is_not_answered_by_it(world: World) -> None:
+    ports = world.ports(PIPELINE)
+    flush(ports, until={"orders": {0: 0, 1: 1}})
+    first = world.destination.tables[ORDERS].refs["main"]
+    flush(ports, until={"orders": {0: 1, 1: 1}})
+    proposed, looks = propose_skips(ports, parse_address("orders:1:1")), 0
+    read_state = ports.tables.read_state
+
+    def roll_back_at_the_third_look(table: str, pipeline: str) -> TableState | None:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            world.destination.rollback(ORDERS, first)
+        return read_state(table, pipeline)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(ports.tables), "read_state", lambda _, *given: roll_back_at_the_third_look(*given))
+        with pytest.raises(GiveUp, match="it was rolled back, and nothing was changed"):
+            skip_record(ports, proposed, "ann")
+    assert world.destination.tables[ORDERS].refs["main"] == first
 
 
 def test_list_makes_room_by_what_was_passed_and_is_never_longer() -> None:
