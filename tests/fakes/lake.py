@@ -577,10 +577,11 @@ def _past(table: MemoryTable, snapshot: Snapshot) -> PastSnapshot:
     before = table.snapshots.get(snapshot.parent or -1)
     older = before.rows if before else ()
     rows = len(without(snapshot.rows, older)) + len(without(older, snapshot.rows))
-    rows = 0 if snapshot.summary.get("operation") == "replace" else rows
+    told = None if "uncounted" in snapshot.summary else rows
+    rows_told = 0 if snapshot.summary.get("operation") == "replace" else told
     pipeline = snapshot.summary.get("tidegate.pipeline", "")
     batch = snapshot.summary.get(f"tidegate.{pipeline}.batch")
-    return PastSnapshot(snapshot.id, snapshot.ms, rows, pipeline, None if batch is None else int(batch))
+    return PastSnapshot(snapshot.id, snapshot.ms, rows_told, pipeline, None if batch is None else int(batch))
 
 
 def _letter(row: Row) -> Row:

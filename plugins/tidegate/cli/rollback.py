@@ -104,9 +104,8 @@ def _format_count(rows: int | None) -> str:
 def _format_snapshot(snapshot: PastSnapshot) -> str:
     batch = "" if snapshot.batch is None else f" batch={snapshot.batch}"
     writer = f"pipeline={snapshot.pipeline}{batch}" if snapshot.pipeline else "another writer"
-    return (
-        f"snapshot={snapshot.snapshot_id} of {format_time_ms(snapshot.at_ms)}, {writer}, changed rows={snapshot.rows}"
-    )
+    rows = _format_count(snapshot.rows)
+    return f"snapshot={snapshot.snapshot_id} of {format_time_ms(snapshot.at_ms)}, {writer}, changed rows={rows}"
 
 
 def _list_partitions(one: ProposedAnswer) -> list[dict[str, Any]]:

@@ -141,14 +141,14 @@ class Reparenting:
 
 
 class PastSnapshot(NamedTuple):
-    """A snapshot in a table's history, with at most how many rows it changed.
+    """A snapshot in a table's history, with at most how many rows it changed; None where its writer does not tell.
 
     `pipeline` and `batch` tell what published it; empty and None for another writer's.
     """
 
     snapshot_id: int
     at_ms: int
-    rows: int
+    rows: int | None
     pipeline: str = ""
     batch: int | None = None
 
@@ -172,8 +172,8 @@ class Rollback:
 
     @property
     def lost_changes(self) -> tuple[PastSnapshot, ...]:
-        """Those of `lost` that changed rows: a compaction did not."""
-        return tuple(snapshot for snapshot in self.lost if snapshot.rows)
+        """Those of `lost` that changed rows, or do not tell: a compaction did not."""
+        return tuple(snapshot for snapshot in self.lost if snapshot.rows != 0)
 
 
 class WaitingLetter(NamedTuple):

@@ -86,10 +86,12 @@ def undo_rollbacks(ports: Ports, proposed: list[ProposedUndo], by: str, *, disca
 def _refuse_loss(ports: Ports, undo: ProposedUndo) -> None:
     lost = undo.rollback.lost_changes
     if lost:
+        counts = [snapshot.rows for snapshot in lost if snapshot.rows is not None]
+        rows = f"up to rows={sum(counts)}" if len(counts) == len(lost) else "rows that nobody has counted"
         numbers = ", ".join(str(snapshot.snapshot_id) for snapshot in lost)
         raise GiveUp(
             f"{_describe_table(ports, undo.table)}: others wrote to {undo.table.branch} after the rollback, and "
-            f"undoing it would lose snapshots={numbers} with up to rows={sum(snapshot.rows for snapshot in lost)}; "
+            f"undoing it would lose snapshots={numbers} with {rows}; "
             f"nothing was changed; if they may be lost: tidegate undo-rollback {ports.pipeline.name} "
             f"--table {undo.table.name} --discard-foreign"
         )

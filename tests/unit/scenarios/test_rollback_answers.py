@@ -103,6 +103,16 @@ def test_undo_refuses_to_lose_what_others_wrote_since_unless_that_is_said(world:
     assert actions(world)[0][2].endswith(f"discarded={foreign.id}")
 
 
+def test_undo_refuses_to_lose_a_snapshot_whose_writer_counted_nothing(world: World) -> None:
+    rows = (*world.destination.tables[ORDERS].rows(), {"id": "z", "name": "theirs"})
+    foreign = world.destination.add_snapshot(ORDERS, "main", rows, {"operation": "append", "uncounted": "yes"})
+    with pytest.raises(GiveUp, match=f"would lose snapshots={foreign.id} with rows that nobody has counted"):
+        undo(world)
+    assert ids(world) == ["a", "b", "c", "z"]
+    undo(world, discard_foreign=True)
+    assert ids(world) == ["a", "b", "c", "d"]
+
+
 def test_undo_passes_over_a_compaction_since_the_rollback(world: World) -> None:
     rows = tuple(world.destination.tables[ORDERS].rows())
     world.destination.add_snapshot(ORDERS, "main", rows, {"operation": "replace"})

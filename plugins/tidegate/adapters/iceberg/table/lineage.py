@@ -7,6 +7,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 MERGE_COUNTERS = tuple(f"spark.merge-into.num-target-rows-{what}" for what in ("inserted", "updated", "deleted"))
 WRITE_COUNTERS = ("added-records", "deleted-records", "added-position-deletes", "added-equality-deletes")
+TOTAL_COUNTER = "total-records"  # a writer that tells it leaves out no other counter but one that is zero
 
 
 class Lineage:
@@ -31,6 +32,15 @@ class Lineage:
             yield snapshot
             if last is not None and snapshot.snapshot_id == last.snapshot_id:
                 return
+
+
+def tells_changed_rows(snapshot: Snapshot) -> bool:
+    """Whether the count of its changed rows is to be trusted: the format requires no writer to leave counters."""
+    summary = snapshot.summary
+    if summary is None:
+        return False
+    counters = (TOTAL_COUNTER, *MERGE_COUNTERS, *WRITE_COUNTERS)
+    return summary.operation == Operation.REPLACE or any(name in summary.additional_properties for name in counters)
 
 
 def count_changed_rows(snapshot: Snapshot) -> int:
