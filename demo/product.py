@@ -14,6 +14,7 @@ from local.layout import ROOT
 
 # pipeline: the table that it feeds, which is also the shop's
 PIPELINES = {"shop_customers": "customers", "shop_orders": "orders", "shop_order_lines": "order_lines"}
+PIPELINE_FOLDER = Path(__file__).parent / "pipelines"
 CATALOG, NAMESPACE = "lake", "shop"
 WAREHOUSE = "dwh"
 DESTINATIONS = ("iceberg", "bigquery")
@@ -35,14 +36,14 @@ class Progress:
 
 
 def write_include(folder: Path, run_dir: Path, destination: str) -> dict[str, str]:
-    """Copy the shipped pipelines into a folder of the run, beside a catalog of its own; that catalog's properties.
+    """Copy the demo's pipelines into a folder of the run, beside a catalog of its own; that catalog's properties.
 
     In BigQuery the same files name another catalog, and leave out partitions by bucket, which it does not know.
     """
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "pipelines").mkdir(parents=True)
     for pipeline in PIPELINES:
-        text = (ROOT / "include" / "pipelines" / f"{pipeline}.yaml").read_text()
+        text = (PIPELINE_FOLDER / f"{pipeline}.yaml").read_text()
         (folder / "pipelines" / f"{pipeline}.yaml").write_text(
             text if destination == "iceberg" else _convert_for_bigquery(text)
         )

@@ -26,16 +26,14 @@ from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf, res
 from tidegate.adapters.iceberg.table import sqlite_catalog
 from tidegate.adapters.spark.remote_address import resolve_spark_remote
 from tidegate.config.catalogs_file import load_catalogs
-from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.connections import read_connection_from_env
-from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import SparkTarget
 
 from local.spark import JVM_OPTIONS
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
-ONCE = {"kafka-topics", "object-store-init", "airflow-init"}
+ONCE = {"object-store-init", "airflow-init"}
 # The keys of a service in the Compose specification that this file may use, with the type of each.
 SERVICE: dict[str, type | tuple[type, ...]] = {
     "image": str, "build": dict, "hostname": str, "command": list, "entrypoint": list, "environment": dict,
@@ -173,7 +171,7 @@ def test_mounted_paths_exist_and_named_volumes_are_declared() -> None:
 def test_scripts_that_are_run_are_executable() -> None:
     mounted = [ROOT / source for _, source, _ in mounts() if source.endswith(".sh")]
     copied = re.findall(r"deploy/[\w/.-]+\.(?:sh|py)", "".join(_executable_copies()))
-    assert len(mounted) == 4
+    assert len(mounted) == 3
     assert copied
     for path in [*mounted, *(ROOT / name for name in copied)]:
         assert os.access(path, os.X_OK), path
@@ -331,12 +329,6 @@ def test_the_catalog_database_is_made_as_sqlites_is() -> None:
         assert " ".join(statement.split()) in made
 
 
-def test_topics_are_those_of_the_shipped_pipelines() -> None:
-    made = set(re.findall(r"shop\.public\.\w+", (DEPLOY / "kafka" / "create-topics.sh").read_text()))
-    pipelines = [found for _, found in load_all_pipelines(ROOT / "include") if isinstance(found, Pipeline)]
-    assert made == {topic for pipeline in pipelines for topic in pipeline.source.topics}
-
-
 def test_connections_and_catalogs_are_ones_the_product_can_use() -> None:
     values = services()["airflow-scheduler"]["environment"]
     environment = {name: VARIABLE.sub("secret1", value) for name, value in values.items()}
@@ -356,10 +348,10 @@ def test_connections_and_catalogs_are_ones_the_product_can_use() -> None:
     assert resolve("spark_cluster").host == "spark://spark-master"
 
 
-def test_the_compose_catalogs_serve_the_shipped_pipelines() -> None:
-    shipped = [found for _, found in load_all_pipelines(ROOT / "include") if isinstance(found, Pipeline)]
-    wanted = {table.catalog for pipeline in shipped for table in pipeline.tables}
-    assert wanted <= set(load_catalogs(DEPLOY / "include"))
+def test_the_compose_catalogs_serve_the_demos_pipelines() -> None:
+    files = [yaml.safe_load(file.read_text()) for file in (ROOT / "demo" / "pipelines").glob("*.yaml")]
+    wanted = {table["name"].partition(".")[0] for file in files for table in file["tables"]}
+    assert wanted == set(load_catalogs(DEPLOY / "include"))
 
 
 def test_password_file_is_for_its_owner_only(tmp_path: Path) -> None:
