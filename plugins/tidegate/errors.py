@@ -81,6 +81,10 @@ class NothingToDo(TidegateError):
     """There is no work: the step is skipped."""
 
 
+class TooFewRecords(NothingToDo):
+    """Records wait, and too few of them to begin: a later run has the work."""
+
+
 class PublishedElsewhere(TidegateError):
     """Another run published first: this one changed nothing, and nothing needs repair."""
 

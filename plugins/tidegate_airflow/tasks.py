@@ -38,12 +38,14 @@ def read_pipeline(name: str) -> Any:
 
 
 def read_inputs(name: str) -> str:
-    """A digest of what a person would change to mend a failed run: the pipeline's files, and its tables."""
+    """A digest of what a person would change to mend a failed run: the pipeline's files, and its tables.
+
+    Raises what reading these raises.
+    """
     from tidegate.monitoring.work_inputs import digest_work_inputs
     from tidegate.settings import find_include_folder
 
-    with translate_errors():
-        return digest_work_inputs(assemble_ports(name), find_include_folder())
+    return digest_work_inputs(assemble_ports(name), find_include_folder())
 
 
 def run_plan(name: str, max_records: int | None = None, least: Callable[[Any], int] = lambda _: 0) -> Data:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from tidegate.errors import GiveUp, NothingToDo, TidegateError
+from tidegate.errors import GiveUp, NothingToDo, TidegateError, TooFewRecords
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.offsets import Offsets, Ranges, cap_ranges, find_lowest, get_offset, iterate_offsets, merge_offsets
@@ -83,8 +83,10 @@ def plan(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
     few = _explain_too_few(work, left, at_least)
     end = "end of the log" if until is None else "end that was asked for, or behind it"
     refusals = to_refusals(ports, refused, has_work=bool(work) and not few)
-    if not work or few:
-        raise NothingToDo(f"pipeline={ports.pipeline.name}: {few or f'every table stands at the {end}'}")
+    if few:
+        raise TooFewRecords(f"pipeline={ports.pipeline.name}: {few}")
+    if not work:
+        raise NothingToDo(f"pipeline={ports.pipeline.name}: every table stands at the {end}")
     if wait:
         logger.warning(wait)
     return Plan(

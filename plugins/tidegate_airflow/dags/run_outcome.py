@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
     DownstreamTasksSkipped,
 )
+from tidegate.errors import TooFewRecords
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dag_ids import list_dag_ids
@@ -19,6 +20,7 @@ from tidegate_airflow.dags.schedule import compute_min_records, trigger_next_run
 from tidegate_airflow.errors import ERROR_KEY, MAX_MESSAGE_CHARACTERS
 from tidegate_airflow.failures.back_off import (
     FRESHNESS_KEY,
+    note_postponed_work,
     remember_failure,
     remember_lateness,
     remember_success,
@@ -38,11 +40,17 @@ def plan_as_requested(name: str) -> dict[str, Any]:
     context = get_current_context()
     words = read_run_params(context)
     if context["dag_run"].run_type == "backfill":
+        note_postponed_work(context)
         raise AirflowSkipException(
             "Airflow's own backfill repeats a DAG for past dates; a flush reads what waits, whatever the date, so this "
             f"run does nothing; to apply offsets or times again trigger the DAG {list_dag_ids(name)['backfill']}"
         )
-    planned = tasks.run_plan(name, words["max_records"], partial(compute_min_records, context=context))
+    try:
+        planned = tasks.run_plan(name, words["max_records"], partial(compute_min_records, context=context))
+    except AirflowSkipException as skip:
+        if isinstance(skip.__cause__, TooFewRecords):
+            note_postponed_work(context)
+        raise
     if not words["dry_run"]:
         wait_if_nothing_changed(name, context)
     if words["dry_run"]:

@@ -30,6 +30,7 @@ from tidegate_airflow.failures.notifiers import FAILURE_KEY, notify_of_recovery
 log = logging.getLogger(__name__)
 FLUSH_KEY, FRESHNESS_KEY = "flush_failures", "freshness_failures"  # of the asset's state
 INPUTS_KEY = "inputs"  # a result of plan: what would have to change for a try to end otherwise
+POSTPONED_KEY = "postponed"  # a result of plan: records wait, and this run leaves them alone
 AUTOMATIC_RUN_TYPES = {"scheduled", "asset_triggered"}
 WAITING = "Waiting"  # the class of the error of a run that does not try
 
@@ -42,8 +43,12 @@ def wait_if_nothing_changed(name: str, context: Context) -> None:
     streak = _read_streak(name, context, FLUSH_KEY)
     if streak is None:
         return
-    inputs = tasks.read_inputs(name)
-    context["ti"].xcom_push(key=INPUTS_KEY, value=inputs)
+    try:
+        inputs = tasks.read_inputs(name)
+        context["ti"].xcom_push(key=INPUTS_KEY, value=inputs)
+    except Exception as fault:  # a file that cannot be read, a catalog that does not answer: the run tries
+        log.warning("what was changed since the last failure is not known: %s", type(fault).__name__)
+        return
     is_asked_for = context["dag_run"].run_type not in AUTOMATIC_RUN_TYPES or context["ti"].try_number > 1
     if is_asked_for or not streak.must_wait(inputs, time.time()):
         return
@@ -54,6 +59,11 @@ def wait_if_nothing_changed(name: str, context: Context) -> None:
     )
     push_failure_reason({"error": WAITING, "message": reason})
     raise AirflowFailException(reason)
+
+
+def note_postponed_work(context: Context) -> None:
+    """Note that the run skips what waits: its success says nothing of the failed runs before it."""
+    context["ti"].xcom_push(key=POSTPONED_KEY, value=True)
 
 
 def remember_failure(pipeline: Pipeline, context: Context, message: str, states: Mapping[str, str]) -> None:
@@ -77,7 +87,12 @@ def remember_lateness(name: str, context: Context, message: str) -> None:
 
 
 def remember_success(pipeline: Pipeline, context: Context, key: str = FLUSH_KEY) -> None:
-    """Forget the failures; tell of the recovery where an earlier run failed."""
+    """Forget the failures; tell of the recovery where an earlier run failed.
+
+    Not where the run has left the work that failed to a later one: nothing is known of it then.
+    """
+    if key == FLUSH_KEY and context["ti"].xcom_pull(task_ids="plan", key=POSTPONED_KEY):
+        return
     streak = _read_streak(pipeline.name, context, key)
     if streak is None:
         return
@@ -86,7 +101,7 @@ def remember_success(pipeline: Pipeline, context: Context, key: str = FLUSH_KEY)
     except Exception as fault:
         log.warning("the failures before this run are not forgotten: %s", type(fault).__name__)
         return
-    if streak.run_id != context["dag_run"].run_id:
+    if streak.run_id != context["dag_run"].run_id or streak.has_earlier:
         notify_of_recovery(pipeline.on_recovery, context, _to_failure(streak, is_new=False))
 
 

@@ -40,7 +40,8 @@ class FailureStreak:
 
     `identity` is equal for failures of the same reason. `since` and `retry_at` are Unix times in seconds: a run that
     the schedule starts before `retry_at` does not try. `inputs` is a digest of what a person would change to mend it,
-    empty where it is not known; `runs` counts the runs that tried, `run_id` is the last of them.
+    empty where it is not known; `runs` counts the runs that tried, `run_id` is the last of them; `has_earlier` says
+    that a run before it failed too, for whatever reason.
     """
 
     identity: str
@@ -50,6 +51,7 @@ class FailureStreak:
     run_id: str
     retry_at: float = 0.0
     inputs: str = ""
+    has_earlier: bool = False
 
     @property
     def is_new(self) -> bool:
@@ -92,6 +94,7 @@ def _blur_numbers(text: str) -> str:
 
 def extend_streak(streak: FailureStreak | None, failure: Failure, run_id: str, now: float) -> FailureStreak:
     """The streak with one more failed run. A second try of the same run changes nothing but the times."""
+    has_earlier = streak is not None and (streak.has_earlier or streak.run_id != run_id)
     if streak is None or streak.identity != failure.identity:
         streak = FailureStreak(
             identity=failure.identity, reason=failure.reason[:MAX_REASON_CHARACTERS], since=now, runs=1, run_id=run_id
@@ -99,7 +102,8 @@ def extend_streak(streak: FailureStreak | None, failure: Failure, run_id: str, n
     elif streak.run_id != run_id:
         streak = replace(streak, runs=streak.runs + 1, run_id=run_id)
     pause = min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(max(streak.runs - 2, 0), 10))
-    return replace(streak, retry_at=now + pause if failure.inputs else 0.0, inputs=failure.inputs)
+    retry_at = now + pause if failure.inputs else 0.0
+    return replace(streak, retry_at=retry_at, inputs=failure.inputs, has_earlier=has_earlier)
 
 
 def needs_pause(failed: Collection[FailedTask], *, has_published: bool, has_several: bool) -> bool:

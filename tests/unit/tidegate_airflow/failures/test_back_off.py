@@ -98,6 +98,9 @@ class Night:
                 tell(self.context)
         return run
 
+    def fail_in_passing(self, *_: Any) -> None:
+        raise RetryLater(f"broker=b1:9092 does not answer after {self.now} s; it is tried again")
+
     def _stage(self, planned: Any) -> Any:
         self.stage_tries += 1
         return step.run_stage_step(self.context, "shop", planned, {})
@@ -216,12 +219,9 @@ def test_new_reason_is_told_and_the_recovery_once(night: Night) -> None:
 
 
 def test_failure_in_passing_is_tried_by_every_run_and_told_once(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> None:
-        raise RetryLater(f"broker=b1:9092 does not answer after {night.now} s; it is tried again")
-
     night.world.broker.retain_from(TOPIC, 1, 1)
     with monkeypatch.context() as down:
-        down.setattr(night.world.engine, "run", fail)
+        down.setattr(night.world.engine, "run", night.fail_in_passing)
         for _ in range(30):
             assert night.run().states["heartbeat"] == "failed"
     assert night.stage_tries == 30
@@ -239,6 +239,44 @@ def test_store_that_does_not_answer_costs_no_flush_and_hides_no_failure(night: N
     night.world.broker.retain_from(TOPIC, 1, 1)
     assert night.run().states["heartbeat"] == "success"
     assert night.world.rows(TABLE) == [{"id": "a", "name": "good"}]
+
+
+def test_file_that_cannot_be_read_costs_no_flush(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> str:
+        raise PermissionError(13, "a file of include")
+
+    night.run()
+    monkeypatch.setattr(tasks, "read_inputs", refuse)
+    night.world.broker.retain_from(TOPIC, 1, 1)
+    assert night.run().states["merge"] == "success"
+    assert night.world.rows(TABLE) == [{"id": "a", "name": "good"}]
+
+
+def test_run_that_leaves_the_work_to_a_later_one_is_no_recovery(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    night.run("manual")
+    assert night.run("backfill").states == {"plan": "skipped", "heartbeat": "success"}
+    with monkeypatch.context() as few:
+        few.setattr(run_outcome, "compute_min_records", lambda pipeline, context: 1000)
+        assert night.run().states == {"plan": "skipped", "heartbeat": "success"}
+    night.run("manual")
+    assert len(messages()) == 1
+    night.world.broker.retain_from(TOPIC, 1, 1)
+    night.run()
+    assert messages()[1:] == ["well again after 2 runs"]
+
+
+def test_recovery_is_told_also_after_a_first_try_that_failed_for_another_reason(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night.run()
+    night.world.broker.retain_from(TOPIC, 1, 1)
+    with monkeypatch.context() as down:
+        down.setattr(night.world.engine, "run", night.fail_in_passing)
+        run = night.run()
+    night.context["ti"].states["merge"] = night.context["ti"].states["stage"] = "success"
+    run.task = "heartbeat"
+    run_outcome.finish_run("shop")
+    assert messages()[-1] == "well again after 1 runs"
 
 
 def test_records_that_wait_too_long_are_told_once_and_when_they_have_come_in(night: Night) -> None:
