@@ -49,13 +49,20 @@ def build_property(pipeline: str, records: list[SkippedRecord]) -> dict[str, str
 def add_skipped_record(
     known: list[SkippedRecord], record: SkippedRecord, position: Offsets
 ) -> list[SkippedRecord] | None:
-    """The list with one more; records that the table has passed make room. None where it is full without them."""
+    """The list with one more; records that the table has passed, or whose topic was created again, make room.
+
+    None where it is full without them.
+    """
+
+    def is_over(one: SkippedRecord) -> bool:
+        is_old = one.topic == record.topic and one.topic_id != record.topic_id
+        return is_old or one.offset < (get_offset(position, one.topic, one.partition) or 0)
+
     kept = [one for one in known if one != record]
-    waiting = sum(one.offset >= (get_offset(position, one.topic, one.partition) or 0) for one in kept)
-    if waiting >= MAX_SKIPPED_RECORDS:
+    if sum(not is_over(one) for one in kept) >= MAX_SKIPPED_RECORDS:
         return None
     while len(kept) >= MAX_SKIPPED_RECORDS:
-        kept.remove(next(o for o in kept if o.offset < (get_offset(position, o.topic, o.partition) or 0)))
+        kept.remove(next(filter(is_over, kept)))
     return [*kept, record]
 
 

@@ -208,4 +208,6 @@ def test_list_makes_room_by_what_was_passed_and_is_never_longer() -> None:
     assert add_skipped_record(known, new, {"t": {0: 0}}) is None
     kept = add_skipped_record(known, new, {"t": {0: 7}})
     assert kept == [*known[1:], new]
+    of_new_topic = replace(new, offset=1, topic_id="id of the topic that was created again")
+    assert add_skipped_record(known, of_new_topic, {"t": {0: 0}}) == [*known[1:], of_new_topic]
     assert add_skipped_record(known[:2], replace(new, offset=1), {}) == [known[0], replace(new, offset=1)]
