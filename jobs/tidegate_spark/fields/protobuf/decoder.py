@@ -47,8 +47,9 @@ class MessageDecoder:
         message = self._get_class(number, indexes).FromString(body)
         if not message.IsInitialized():
             raise DecodingError(f"the {self._part} lacks the required {', '.join(message.FindInitializationErrors())}")
+        is_as_written = message.SerializeToString() == body
         message.DiscardUnknownFields()
-        if message.ByteSize() != len(body):  # something was left out, or it is not as Protobuf writes it
+        if not is_as_written or message.ByteSize() != len(body):  # something was put aside or cut, or written otherwise
             misread = find_misread_field(body, message.DESCRIPTOR, self._numbers)
             if misread is not None:
                 raise DecodingError(f"the field {misread.path} {misread.problem}")

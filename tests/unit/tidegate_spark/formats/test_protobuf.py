@@ -135,6 +135,20 @@ def test_each_version_is_read_by_its_own_descriptor_and_fields_are_known_by_numb
     assert reads.decode(second) == ({"id": -5, "amount": 2**63, "note": "n", "gone": None}, None)
 
 
+def test_field_that_is_put_aside_is_found_where_the_sizes_agree_by_chance(registry: SchemaRegistry) -> None:
+    marks = field("marks", 1, ".shop.Order.MarksEntry", repeated=True)
+    order = message("Order", marks, field("name", 2, "string"), nested=(entry("MarksEntry", "string", "int64"),))
+    header = written(registry, classes(a_file(order))["shop.Order"]())
+    mark_without_its_zero = b"\x0a\x03\x0a\x01a"  # Protobuf itself writes the zero, too: two bytes more
+    number_for_a_name = b"\x10\x05"  # two bytes that it puts aside
+    reads = reader(registry)
+    assert reads.decode(header + mark_without_its_zero) == ({"marks": [("a", 0)], "name": ""}, None)
+    for body in (mark_without_its_zero + number_for_a_name, number_for_a_name + mark_without_its_zero):
+        row, reason = reads.decode(header + body) or ({}, None)
+        assert row is None
+        assert "the field name" in str(reason)
+
+
 def test_field_dropped_inside_lists_and_maps_keeps_the_values_of_older_records(registry: SchemaRegistry) -> None:
     def order(*fields: dict[str, Any]) -> Any:
         line = message("Line", *fields)
