@@ -164,7 +164,7 @@ class MemoryBroker:
     def send(self, topic: str, records: Sequence[Message]) -> None:
         """JSON is produced as what it holds, anything else as it is; `sent` keeps the headers."""
         if topic not in self.partitions:
-            self.create(topic)
+            self.create(topic, 1)
         for record in records:
             key, value, _ = message = Message(*record)
             self.produce(topic, *(json.loads(part) if isinstance(part, bytes) else part for part in (key, value)))
