@@ -8,7 +8,7 @@ from airflow.sdk.definitions.param import ParamsDict
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
-from tidegate_airflow.assets import build_asset_alias, build_backlog_alias, build_backlog_asset
+from tidegate_airflow.assets import build_asset_alias, build_backlog_alias
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import (
     LONG_TIMEOUT,
@@ -26,7 +26,7 @@ from tidegate_airflow.dags.run_outcome import (
     finish_run,
     plan_as_requested,
 )
-from tidegate_airflow.dags.schedule import build_schedule, describe_schedule
+from tidegate_airflow.dags.schedule import build_schedule, build_watched_backlog, describe_schedule
 from tidegate_airflow.operators.step import StepOperator
 
 
@@ -54,7 +54,7 @@ def to_params_dict(form: Mapping[str, Param]) -> ParamsDict:
 def _build_tasks(pipeline: Pipeline) -> None:
     name: str = pipeline.name
     quick: dict[str, Any] = {"execution_timeout": SHORT_TIMEOUT, "multiple_outputs": False}
-    memory: dict[str, Any] = {"inlets": [build_backlog_asset(name)]}  # of the failed runs before
+    memory: dict[str, Any] = {"inlets": [build_watched_backlog(pipeline)]}  # of the failed runs before
     plan = task(task_id="plan", doc_md=task_docs.PLAN, **memory, **quick)(plan_as_requested)
     commit_offsets = task(
         task_id="commit_offsets",

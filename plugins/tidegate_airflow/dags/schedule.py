@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import (
+    Asset,
     AssetOrTimeSchedule,
     AssetWatcher,
     Context,
@@ -19,11 +20,14 @@ UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))  # seconds of each, and
 
 
 def build_schedule(pipeline: Pipeline) -> Any:
-    """What `DAG(schedule=)` takes: time, or an event of the pipeline's backlog, whichever comes first."""
-    trigger = _build_watchers(pipeline) if pipeline.merge.records_threshold > 0 else []
-    backlog = build_backlog_asset(pipeline.name, trigger)
-    timetable = _build_timetable(pipeline)
+    """Time, or an event of the pipeline's backlog, whichever comes first."""
+    backlog, timetable = build_watched_backlog(pipeline), _build_timetable(pipeline)
     return [backlog] if timetable is None else AssetOrTimeSchedule(timetable=timetable, assets=[backlog])
+
+
+def build_watched_backlog(pipeline: Pipeline) -> Asset:
+    """The backlog with what watches it. A DAG must name it so in every place: Airflow takes the last one's watchers."""
+    return build_backlog_asset(pipeline.name, _build_watchers(pipeline) if pipeline.merge.records_threshold > 0 else [])
 
 
 def _build_watchers(pipeline: Pipeline) -> list[AssetWatcher]:

@@ -189,3 +189,23 @@ def test_changing_one_file_changes_the_dags_of_that_pipeline_alone(include: Path
     assert set(seen["dags"]) - set(now) == gone
     changed = {name for name, dag in now.items() if dag["serialized"] != seen["dags"][name]["serialized"]}
     assert changed == {"tidegate_p3"}
+
+
+def find_mentions(node: Any, asset: str) -> list[dict[str, Any]]:
+    """Every place of a DAG that names an asset: its schedule, and its tasks' inlets and outlets."""
+    if isinstance(node, list):
+        return [found for one in node for found in find_mentions(one, asset)]
+    if not isinstance(node, dict):
+        return []
+    mine = [node] if node.get("name") == asset and "uri" in node else []
+    return mine + [found for one in node.values() for found in find_mentions(one, asset)]
+
+
+@pytest.mark.parametrize(("pipeline", "watchers"), [("counted", 1), ("nightly", 1), ("p0", 0)])
+def test_backlog_has_its_watchers_in_every_place_because_airflow_takes_those_of_the_last(
+    seen: dict[str, Any], pipeline: str, watchers: int
+) -> None:
+    serialized = json.loads(seen["dags"][f"tidegate_{pipeline}"]["serialized"])
+    mentions = find_mentions(serialized, f"tidegate_{pipeline}_backlog")
+    assert len(mentions) >= 3, "the schedule, and the tasks that keep what they tell later runs"
+    assert [len(mention.get("watchers", [])) for mention in mentions] == [watchers] * len(mentions)
