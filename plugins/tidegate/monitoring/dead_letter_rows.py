@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from tidegate.merge.dead_letters import LETTER_ADDRESS, LETTER_REASON
+from tidegate.spec.time_text import format_utc
 
 
 def format_dead_letter(row: dict[str, Any]) -> dict[str, Any]:
@@ -31,4 +32,4 @@ def _format_bytes(name: str, data: bytes | None) -> dict[str, str | None]:
 
 
 def _format_time(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if moment is None else format_utc(moment)

@@ -28,7 +28,7 @@ from tidegate.progress.pipeline_progress import (
 from tidegate.progress.risks import find_risks
 from tidegate.progress.table_progress import read_staged
 from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
-from tidegate.spec.time_text import to_utc_datetime
+from tidegate.spec.time_text import format_utc, to_utc_datetime
 from tidegate.tables.action_history import list_actions
 
 MAX_BATCHES = 10
@@ -205,4 +205,4 @@ def format_time_ms(milliseconds: int | None) -> str | None:
     """Milliseconds as ISO 8601 in UTC."""
     if milliseconds is None:
         return None
-    return to_utc_datetime(milliseconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return format_utc(to_utc_datetime(milliseconds))

@@ -4,7 +4,7 @@ from tidegate.errors import TidegateError
 from tidegate.formats.registry import get_format
 from tidegate.model.offsets import Offsets, get_offset, iterate_offsets
 from tidegate.ports.context import Log, Ports, Retention
-from tidegate.spec.time_text import to_utc_datetime
+from tidegate.spec.time_text import format_utc, to_utc_datetime
 
 # The brokers end a transaction after transaction.max.timeout.ms at the latest, 15 minutes by default.
 HANGING_TRANSACTION_MS = 15 * 60_000
@@ -38,7 +38,7 @@ def _find_hanging_transactions(ports: Ports, log: Log, _: Offsets) -> list[str]:
         if began is not None and ports.now_ms() - began >= HANGING_TRANSACTION_MS:
             risks.append(
                 f"pipeline={ports.pipeline.name} topic={topic} partition={partition}: a transaction has been open at "
-                f"offset={stable} since {_format_duration(began)}, and hides records={behind} behind it; find "
+                f"offset={stable} since {_format_time(began)}, and hides records={behind} behind it; find "
                 f"its producer with "
                 "kafka-transactions.sh find-hanging, and end it with kafka-transactions.sh abort"
             )
@@ -57,7 +57,7 @@ def _find_expiring_records(ports: Ports, log: Log, following: Offsets) -> list[s
             waits = ports.now_ms() - oldest
             risks += [
                 f"pipeline={ports.pipeline.name} topic={topic} partition={partition}: records wait since "
-                f"{_format_duration(oldest)}, more than half of {name}={limit}: {danger}; let the pipeline "
+                f"{_format_time(oldest)}, more than half of {name}={limit}: {danger}; let the pipeline "
                 f"catch up, or raise it"
                 for name, limit, danger in _list_retention_limits(retention)
                 if waits >= RETENTION_WARNING_SHARE * limit
@@ -87,5 +87,5 @@ def _list_retention_limits(retention: Retention) -> list[tuple[str, int, str]]:
     return limits
 
 
-def _format_duration(milliseconds: int) -> str:
-    return to_utc_datetime(milliseconds).isoformat(timespec="seconds").replace("+00:00", "Z")
+def _format_time(milliseconds: int) -> str:
+    return format_utc(to_utc_datetime(milliseconds), "seconds")

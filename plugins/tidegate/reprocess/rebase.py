@@ -1,4 +1,4 @@
-"""rebase: the only way to move a position by hand, after showing what the move skips or reads again."""
+"""rebase: moves a position by hand, after showing what that skips or reads again; every such move goes this way."""
 
 import json
 from collections import Counter

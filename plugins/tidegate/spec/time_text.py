@@ -29,6 +29,11 @@ def to_utc_datetime(milliseconds: int) -> datetime:
         return EARLIEST if milliseconds < 0 else LATEST
 
 
+def format_utc(moment: datetime, timespec: str = "milliseconds") -> str:
+    """A time of UTC as ISO 8601 with a Z, to milliseconds or what `datetime.isoformat` calls its `timespec`."""
+    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
 UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 DURATION_PATTERN = re.compile(r"(?:\d+[smhd])+")
 DISABLED = -1

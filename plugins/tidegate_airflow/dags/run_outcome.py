@@ -51,11 +51,10 @@ def plan_as_requested(name: str) -> dict[str, Any]:
         if isinstance(skip.__cause__, TooFewRecords):
             note_postponed_work(context)
         raise
-    if not words["dry_run"]:
-        wait_if_nothing_changed(name, context)
     if words["dry_run"]:
         context["ti"].xcom_push(key="planned", value=planned)
         raise AirflowSkipException("a dry run: the plan stands in the result `planned`; nothing was read or written")
+    wait_if_nothing_changed(name, context)
     return planned
 
 
@@ -88,9 +87,9 @@ def finish_run(name: str) -> dict[str, Any]:
     try:
         done = _finish_run(name, context, states)
     except AirflowException as problem:
-        remember_failure(tasks.read_pipeline(name), context, str(problem), states)
+        remember_failure(name, context, str(problem), states)
         raise
-    remember_success(tasks.read_pipeline(name), context)
+    remember_success(name, context)
     return done
 
 
@@ -128,7 +127,7 @@ def check_freshness(heard: dict[str, Any], name: str, target: int) -> float:
         )
         remember_lateness(name, context, reason)
         raise AirflowFailException(reason)
-    remember_success(tasks.read_pipeline(name), context, FRESHNESS_KEY)
+    remember_success(name, context, FRESHNESS_KEY)
     return behind
 
 

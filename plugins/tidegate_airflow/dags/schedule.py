@@ -13,10 +13,9 @@ from airflow.sdk import (
 )
 from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.time_text import UNIT_SECONDS
 
 from tidegate_airflow.assets import build_backlog_alias, build_backlog_asset
-
-UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))  # seconds of each, and how a pipeline file writes it
 
 
 def build_schedule(pipeline: Pipeline) -> Any:
@@ -59,7 +58,7 @@ def describe_schedule(pipeline: Pipeline) -> str:
 
 
 def _format_seconds(seconds: int) -> str:
-    unit, letter = next((unit, letter) for unit, letter in UNITS if seconds % unit == 0)
+    letter, unit = next(one for one in reversed(UNIT_SECONDS.items()) if seconds % one[1] == 0)
     return f"{seconds // unit}{letter}"
 
 

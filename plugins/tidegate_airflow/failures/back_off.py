@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
-from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.time_text import format_utc
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import build_backlog_asset
@@ -66,19 +66,19 @@ def note_postponed_work(context: Context) -> None:
     context["ti"].xcom_push(key=POSTPONED_KEY, value=True)
 
 
-def remember_failure(pipeline: Pipeline, context: Context, message: str, states: Mapping[str, str]) -> None:
+def remember_failure(name: str, context: Context, message: str, states: Mapping[str, str]) -> None:
     """Note why the run fails. `states` are those of its other tasks, with a mapped task's index in its name."""
     failed = [_read_failed_task(context, task) for task, state in sorted(states.items()) if state == "failed"]
-    streak = _read_streak(pipeline.name, context, FLUSH_KEY)
+    streak = _read_streak(name, context, FLUSH_KEY)
     if streak is not None and any(one.kind == WAITING for one in failed):
         _push_failure(context, streak, is_new=False)
         return
     published = any(task.partition("_")[0] == "merge" and state == "success" for task, state in states.items())
-    waits = needs_pause(failed, has_published=published, has_several=pipeline.has_several)
+    waits = needs_pause(failed, has_published=published, has_several=tasks.read_pipeline(name).has_several)
     inputs = context["ti"].xcom_pull(task_ids="plan", key=INPUTS_KEY) if waits else ""
     reason = "\n".join(one.message for one in failed if one.message) or message
     failure = Failure(identify_reason(message, failed), reason, inputs or "")
-    _extend_streak(pipeline.name, context, FLUSH_KEY, failure)
+    _extend_streak(name, context, FLUSH_KEY, failure)
 
 
 def remember_lateness(name: str, context: Context, message: str) -> None:
@@ -86,23 +86,23 @@ def remember_lateness(name: str, context: Context, message: str) -> None:
     _extend_streak(name, context, FRESHNESS_KEY, Failure(FRESHNESS_KEY, message))
 
 
-def remember_success(pipeline: Pipeline, context: Context, key: str = FLUSH_KEY) -> None:
+def remember_success(name: str, context: Context, key: str = FLUSH_KEY) -> None:
     """Forget the failures; tell of the recovery where an earlier run failed.
 
     Not where the run has left the work that failed to a later one: nothing is known of it then.
     """
     if key == FLUSH_KEY and context["ti"].xcom_pull(task_ids="plan", key=POSTPONED_KEY):
         return
-    streak = _read_streak(pipeline.name, context, key)
+    streak = _read_streak(name, context, key)
     if streak is None:
         return
     try:
-        _open_store(pipeline.name, context).delete(key)
+        _open_store(name, context).delete(key)
     except Exception as fault:
         log.warning("the failures before this run are not forgotten: %s", type(fault).__name__)
         return
     if streak.run_id != context["dag_run"].run_id or streak.has_earlier:
-        notify_of_recovery(pipeline.on_recovery, context, _to_failure(streak, is_new=False))
+        notify_of_recovery(tasks.read_pipeline(name).on_recovery, context, _to_failure(streak, is_new=False))
 
 
 def _extend_streak(name: str, context: Context, key: str, failure: Failure) -> None:
@@ -147,4 +147,4 @@ def _open_store(name: str, context: Context) -> Any:
 
 
 def _format_time(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return format_utc(datetime.fromtimestamp(moment, UTC), "seconds")

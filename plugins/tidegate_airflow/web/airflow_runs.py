@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from tidegate.monitoring.health import Schedule
+from tidegate.spec.time_text import format_utc
 
 from tidegate_airflow.errors import ERROR_KEY
 
@@ -202,4 +203,4 @@ def read_asset_ids(tables: Collection[str]) -> dict[str, int]:
 
 def format_time(moment: datetime | None) -> str | None:
     """ISO 8601 with milliseconds, Z for UTC; None for None."""
-    return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if moment is None else format_utc(moment)

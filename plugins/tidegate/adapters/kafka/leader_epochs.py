@@ -1,12 +1,11 @@
 """Reads single records to learn under which leader's epoch they were written: Spark's source does not tell."""
 
-import time
 from collections.abc import Mapping
 from functools import partial
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
-from tidegate.errors import RetryLater
+from tidegate.adapters.kafka.single_record import poll_from
 from tidegate.model.leader_epochs import Epochs, find_epoch_starts
 from tidegate.model.offsets import Ranges
 
@@ -45,20 +44,9 @@ def _find_epochs(consumer: Consumer, ranges: Ranges) -> Epochs:
 def _read_epoch_at(
     consumer: Consumer, topic: str, partition: int, end: int, offset: int
 ) -> tuple[int, int | None] | None:
-    consumer.assign([TopicPartition(topic, partition, offset)])
-    deadline = time.monotonic() + RECORD_TIMEOUT_SECONDS
-    while time.monotonic() < deadline:
-        message = consumer.poll(1.0)
-        if message is None:
-            continue
-        error = message.error()
-        if error is not None and error.code() == KafkaError._PARTITION_EOF:
-            return None
-        if error is not None:
-            raise RetryLater(f"topic={topic} partition={partition} offset={offset} cannot be read: {error.str()}")
-        if (at := message.offset()) is not None and at >= offset:
-            epoch = message.leader_epoch()
-            return (at, epoch if epoch is not None and epoch >= 0 else None) if at < end else None
-    raise RetryLater(
-        f"topic={topic} partition={partition} offset={offset}: no record within {RECORD_TIMEOUT_SECONDS:.0f} s"
-    )
+    message = poll_from(consumer, TopicPartition(topic, partition, offset), RECORD_TIMEOUT_SECONDS)
+    at = None if message is None else message.offset()
+    if message is None or at is None or at >= end:
+        return None
+    epoch = message.leader_epoch()
+    return at, epoch if epoch is not None and epoch >= 0 else None
