@@ -12,12 +12,7 @@ from typing import Any
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
-from tidegate.spec.time_text import format_utc
-
-from tidegate_airflow import tasks
-from tidegate_airflow.assets import build_backlog_asset
-from tidegate_airflow.errors import ERROR_KEY, push_failure_reason
-from tidegate_airflow.failures.failure_streak import (
+from tidegate.monitoring.failure_streak import (
     FailedTask,
     Failure,
     FailureStreak,
@@ -25,6 +20,11 @@ from tidegate_airflow.failures.failure_streak import (
     identify_reason,
     needs_pause,
 )
+from tidegate.spec.time_text import format_utc
+
+from tidegate_airflow import tasks
+from tidegate_airflow.assets import build_backlog_asset
+from tidegate_airflow.errors import ERROR_KEY, push_failure_reason
 from tidegate_airflow.failures.notifiers import FAILURE_KEY, notify_of_recovery
 
 log = logging.getLogger(__name__)

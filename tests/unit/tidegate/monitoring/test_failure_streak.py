@@ -6,7 +6,7 @@ import pytest
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Airflow's own, while it is imported
-    from tidegate_airflow.failures.failure_streak import (
+    from tidegate.monitoring.failure_streak import (
         FailedTask,
         Failure,
         FailureStreak,
