@@ -19,7 +19,7 @@ BEGUN := $(shell date +%s)
 TESTS := not long
 
 .PHONY: help setup test-setup up down demo test test-fast test-long lint types unit contract integration servers e2e \
-	test-crash test-mutations bench lock clean soak verify-bigquery
+	test-crash test-mutations bench wheel lock clean soak verify-bigquery
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -88,6 +88,9 @@ verify-bigquery: setup  ## the BigQuery suites against the service itself: PROJE
 
 test-mutations: setup  ## switch each guard off and see its test fail; ARGS="part of a name"
 	@PYTHONPATH=tests $(PYTHON) -m mutations $(ARGS)
+
+wheel: setup  ## the package that pip installs, into dist/; two builds of one commit are equal byte by byte
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1577836800) $(PYTHON) -m hatchling build -t wheel -d dist
 
 bench: setup  ## CPU, time and memory against hand-written peers
 	@$(PYTHON) -m benchmarks $(ARGS)

@@ -2,11 +2,14 @@
 
 import os
 import sys
+from typing import NoReturn
 
 from tidegate.adapters.server_probe import COMMAND_PATIENCE_SECONDS, Patience
 from tidegate.cli.main import INTERRUPTED, main
 
-if __name__ == "__main__":
+
+def run() -> NoReturn:
+    """Run one command and end the process with its exit code."""
     Patience.seconds = COMMAND_PATIENCE_SECONDS
     code = main()
     if code == INTERRUPTED:  # merges in threads are not waited for: whatever they do now, the next run makes good
@@ -14,3 +17,7 @@ if __name__ == "__main__":
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+if __name__ == "__main__":
+    run()

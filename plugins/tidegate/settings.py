@@ -2,29 +2,62 @@
 
 import getpass
 import os
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-VERSION = "0.1.0"
+PACKAGE = Path(__file__).resolve().parent
+PACKAGED_FILES = PACKAGE / "files"  # only a wheel has it: what lies beside plugins/ in a checkout
 
 
-def find_repository_root() -> Path:
-    """The folder that holds ``plugins/``: `TIDEGATE_HOME`, or computed from this file."""
-    home = os.environ.get("TIDEGATE_HOME")
-    return Path(home).resolve() if home else Path(__file__).resolve().parents[2]
+def is_checkout() -> bool:
+    """Whether this code runs from a checkout, or from an image that copies one; else it was installed with pip."""
+    return not PACKAGED_FILES.is_dir()
+
+
+def find_product_folder() -> Path:
+    """The folder with the product's own ``include/sql``, ``jobs`` and ``local/jars``."""
+    return PACKAGE.parents[1] if is_checkout() else PACKAGED_FILES
+
+
+def find_home_folder() -> Path:
+    """The folder of the user's files: `TIDEGATE_HOME`; else the checkout; of an installed package Airflow's home."""
+    if home := os.environ.get("TIDEGATE_HOME"):
+        return Path(home).expanduser().resolve()
+    return find_product_folder() if is_checkout() else find_airflow_home()
+
+
+def find_airflow_home() -> Path:
+    """`AIRFLOW_HOME`, or Airflow's own default."""
+    return Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser().resolve()
 
 
 def find_include_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """The folder with ``pipelines/`` and ``catalogs.yaml``: `TIDEGATE_INCLUDE`, else the repository's ``include/``."""
+    """The folder with ``pipelines/`` and ``catalogs.yaml``: `TIDEGATE_INCLUDE`, else ``include/`` of the home."""
     chosen = (os.environ if environ is None else environ).get("TIDEGATE_INCLUDE")
-    return Path(chosen).expanduser().resolve() if chosen else find_repository_root() / "include"
+    return Path(chosen).expanduser().resolve() if chosen else find_home_folder() / "include"
+
+
+def find_jars_folder() -> Path:
+    """The folder of Spark's additional jars, as ``make setup`` and ``tidegate jars`` fill it."""
+    return find_home_folder() / ".cache" / "jars" / "spark"
+
+
+def read_version() -> str:
+    """The version: pyproject.toml says it, and a wheel carries it in its metadata."""
+    if is_checkout():
+        project = tomllib.loads((find_product_folder() / "pyproject.toml").read_text())["project"]
+        return str(project["version"])
+    from importlib.metadata import version  # a tenth of what `--help` may take
+
+    return version("tidegate")
 
 
 def format_path(path: Path) -> str:
-    """`path` as messages name it: relative to the repository where it lies inside, else as it is."""
+    """`path` as messages name it: relative to the home folder where it lies inside, else as it is."""
     resolved = path.resolve()
-    root = find_repository_root()
-    return str(resolved.relative_to(root)) if resolved.is_relative_to(root) else str(path)
+    home = find_home_folder()
+    return str(resolved.relative_to(home)) if resolved.is_relative_to(home) else str(path)
 
 
 def read_metrics_token(environ: Mapping[str, str] | None = None) -> str | None:

@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidegate.settings import find_product_folder
 from tidegate.sql import googlesql
 
 if TYPE_CHECKING:
     import jinja2
 
-SQL_FOLDER = Path(__file__).parents[3] / "include" / "sql"
+SQL_FOLDER = find_product_folder() / "include" / "sql"
 Filters = dict[str, Callable[..., Any]]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tidegate.cli import output
+from tidegate.cli.airflow_install import add_airflow, run_airflow
 from tidegate.cli.backfill import add_backfill, run_backfill
 from tidegate.cli.dead_letters import add_dead_letters, run_dead_letters
 from tidegate.cli.flush import add_flush, run_flush
@@ -29,13 +30,13 @@ from tidegate.monitoring.reports import PipelineStatus, UnknownStatus
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Ports
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
-from tidegate.settings import VERSION, find_include_folder, find_user
+from tidegate.settings import find_include_folder, find_user, read_version
 from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.maintain import list_maintained_tables, maintain
 from tidegate.steps.plan import plan
 from tidegate.wiring.pipeline import assemble_checked_pipeline, assemble_pipeline, find_pipeline_file
 
-NEEDS_NO_FOLDER = ("schema",)
+NEEDS_NO_FOLDER = ("schema", "airflow")
 EPILOG = """exit codes:
   0  done, or nothing to do
   1  refused or failed; the reason is on standard error
@@ -44,7 +45,8 @@ EPILOG = """exit codes:
   130  ended by Ctrl-C; what is published stands
 
 environment:
-  TIDEGATE_INCLUDE        folder with catalogs.yaml, pipelines/ and publications/; default: include/ of the checkout
+  TIDEGATE_INCLUDE        folder with catalogs.yaml, pipelines/ and publications/;
+                          default: include/ of the checkout, of an installed package that of AIRFLOW_HOME
   AIRFLOW_CONN_<ID>       a connection that a file names, as a URI or JSON, as in Airflow
 """
 INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
@@ -81,7 +83,7 @@ def _build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="say each step on standard error")
-    parser.add_argument("--version", action="version", version=f"tidegate {VERSION}")
+    parser.add_argument("--version", action="version", version=f"tidegate {read_version()}")
     commands = parser.add_subparsers(dest="command", required=True)
     validate = commands.add_parser("validate", help="check every pipeline file; print all problems")
     validate.add_argument("file", nargs="?", type=Path, help="one file instead of all")
@@ -107,6 +109,7 @@ def _build_parser() -> argparse.ArgumentParser:
     keep.add_argument("--json", action="store_true", help="stable output for programs")
     add_dead_letters(commands)
     add_publish(commands)
+    add_airflow(commands)
     schema = commands.add_parser("schema", help="JSON Schema of the pipeline file, for editors")
     schema.add_argument("of", nargs="?", choices=("pipeline", "publication"), default="pipeline")
     return parser
@@ -227,4 +230,5 @@ COMMANDS = {
     "dead-letters": run_dead_letters,
     "publish": run_publish,
     "schema": _run_schema,
+    "airflow": run_airflow,
 }

@@ -11,7 +11,7 @@ from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.validation_messages import read_model
 from tidegate.config.parsing.yaml_document import Document, KeyPath, read_document
 from tidegate.errors import ConfigurationError
-from tidegate.settings import find_repository_root
+from tidegate.settings import find_home_folder
 from tidegate.spec.catalog import Catalog
 
 CATALOG_NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -49,7 +49,7 @@ def _read_file(include: Path) -> tuple[dict[str, Catalog], Problems]:
         findings.add((), "no catalog declared; write e.g. lake: {type: iceberg, properties: {type: sql, ...}}")
         return {}, findings
     expanded = _expand_variables(
-        document.data, (), {"TIDEGATE_HOME": str(find_repository_root())} | dict(os.environ), findings
+        document.data, (), {"TIDEGATE_HOME": str(find_home_folder())} | dict(os.environ), findings
     )
     catalogs = {}
     for name, entry in expanded.items():

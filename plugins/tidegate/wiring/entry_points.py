@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidegate.errors import ConfigurationError
-from tidegate.settings import find_repository_root
+from tidegate.settings import find_home_folder
 
 
 def build_hook(entry_point: str | None) -> Callable[..., Any] | None:
@@ -23,7 +23,7 @@ def build_hook(entry_point: str | None) -> Callable[..., Any] | None:
 def _load_entry_point(entry_point: str) -> Callable[..., Any]:
     module, _, function = entry_point.partition(":")
     for folder in ("plugins", "dags"):
-        path = str(find_repository_root() / folder)
+        path = str(find_home_folder() / folder)
         if path not in sys.path:
             sys.path.append(path)
     try:

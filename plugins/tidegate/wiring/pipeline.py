@@ -23,7 +23,7 @@ from tidegate.connections import Resolve, require_connection
 from tidegate.errors import ConfigurationError, TidegateError
 from tidegate.ports.context import Ports
 from tidegate.ports.engine import Engine
-from tidegate.settings import find_repository_root
+from tidegate.settings import find_jars_folder
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import SparkMode
@@ -133,9 +133,8 @@ def resolve_spark_master(connection_id: str, resolve: Resolve) -> str:
 
 
 def list_local_jars() -> str:
-    """The jars that ``make setup`` brought, for --jars; empty where Spark has its own."""
-    folder = find_repository_root() / ".cache" / "jars" / "spark"
-    return ",".join(str(jar) for jar in sorted(folder.glob("*.jar")))
+    """The jars that ``make setup`` or ``tidegate jars`` brought, for --jars; empty where Spark has its own."""
+    return ",".join(str(jar) for jar in sorted(find_jars_folder().glob("*.jar")))
 
 
 def find_all_leftovers(include: Path, resolve: Resolve) -> tuple[list[dict[str, Any]], list[TidegateError]]:

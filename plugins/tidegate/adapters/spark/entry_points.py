@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
 from tidegate.jobs.job import Job
 from tidegate.jobs.maintain_job import MaintainJob
@@ -10,9 +9,10 @@ from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.publish_job import PublishJob
 from tidegate.jobs.stage_job import KAFKA_CONF, StageJob
 from tidegate.redaction import redact_in_session
+from tidegate.settings import find_product_folder
 
 MODULES = {StageJob: "stage.job", MergeJob: "merge.job", MaintainJob: "merge.maintain_job", PublishJob: "publish.job"}
-JOBS_FOLDER = Path(__file__).parents[4] / "jobs"
+JOBS_FOLDER = find_product_folder() / "jobs"
 
 
 def get_verb(job: Job) -> str:

@@ -18,15 +18,18 @@ from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
 from tidegate.redaction import redact_in_application
 from tidegate.schema.avro_limits import with_limits
+from tidegate.settings import PACKAGE, is_checkout
 
 SPARK_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 # What a Connect session leaves in its process; each would turn a submitted driver into a Connect client.
 CONNECT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE")
 MAX_ARGUMENT_CHARACTERS = 100_000  # Linux takes 128 KiB
+# of a checkout's jobs/ and plugins/; installed, both packages lie beside each other
+SPARK_SIDE_FOLDER = JOBS_FOLDER if is_checkout() else PACKAGE.parent
 LIBRARY_PATTERNS = (
-    ("plugins", "tidegate/*.py"),
-    *(("plugins", f"tidegate/{package}/*.py") for package in ("formats", "jobs", "model", "spec", "schema", "sql")),
-    ("jobs", "tidegate_spark/**/*.py"),
+    (PACKAGE.parent, "tidegate/*.py"),
+    *((PACKAGE.parent, f"tidegate/{name}/*.py") for name in ("formats", "jobs", "model", "spec", "schema", "sql")),
+    (SPARK_SIDE_FOLDER, "tidegate_spark/**/*.py"),
 )
 
 
@@ -97,8 +100,8 @@ def pack_files(conf: Mapping[str, str]) -> Iterator[PackedFiles]:
         libraries = Path(folder) / "tidegate.zip"
         with zipfile.ZipFile(libraries, "w") as archive:
             for root, pattern in LIBRARY_PATTERNS:
-                for source in sorted((JOBS_FOLDER.parent / root).glob(pattern)):
-                    archive.write(source, source.relative_to(JOBS_FOLDER.parent / root).as_posix())
+                for source in sorted(root.glob(pattern)):
+                    archive.write(source, source.relative_to(root).as_posix())
         yield PackedFiles(str(properties), str(libraries), failure)
 
 
@@ -127,7 +130,9 @@ def find_spark_home() -> Path:
     if home:
         return Path(home)
     if spec is None or spec.origin is None:
-        raise ConfigurationError("pyspark is not installed and SPARK_HOME is not set; run: make setup")
+        raise ConfigurationError(
+            "pyspark is not installed and SPARK_HOME is not set; run: make setup, or: pip install 'tidegate[spark]'"
+        )
     return Path(spec.origin).parent
 
 

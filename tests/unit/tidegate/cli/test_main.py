@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tidegate.cli.main import main
-from tidegate.settings import VERSION
+from tidegate.settings import read_version
 
 ROOT = Path(__file__).parents[4]
 CATALOGS = """
@@ -47,8 +47,8 @@ def test_version_is_the_projects(capsys) -> None:
     with pytest.raises(SystemExit) as end:
         main(["--version"])
     assert end.value.code == 0
-    assert capsys.readouterr().out == f"tidegate {VERSION}\n"
-    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == VERSION
+    assert capsys.readouterr().out == f"tidegate {read_version()}\n"
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == read_version()
 
 
 def test_list_says_what_each_file_describes(include, capsys) -> None:

@@ -7,7 +7,7 @@ from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf, res
 from tidegate.config.catalogs_file import load_catalogs, read_catalogs
 from tidegate.connections import Connection
 from tidegate.errors import ConfigurationError
-from tidegate.settings import find_include_folder, find_repository_root
+from tidegate.settings import find_home_folder, find_include_folder
 from tidegate.spec.catalog import Catalog
 
 PREFIX = "spark.sql.catalog.lake"
@@ -27,13 +27,13 @@ def conf(properties: dict[str, str], connection: Connection | None = None) -> di
 
 
 def test_shipped_catalog_lies_in_the_repository() -> None:
-    lake = load_catalogs(find_repository_root() / "include")["lake"]
-    assert lake.properties["uri"] == f"sqlite:///{find_repository_root()}/.run/lake/catalog.db"
+    lake = load_catalogs(find_home_folder() / "include")["lake"]
+    assert lake.properties["uri"] == f"sqlite:///{find_home_folder()}/.run/lake/catalog.db"
 
 
 def test_include_folder_can_be_another_one(tmp_path: Path) -> None:
     assert find_include_folder({"TIDEGATE_INCLUDE": str(tmp_path)}) == tmp_path
-    assert find_include_folder({}) == find_repository_root() / "include"
+    assert find_include_folder({}) == find_home_folder() / "include"
 
 
 def test_environment_fills_in_and_an_unset_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

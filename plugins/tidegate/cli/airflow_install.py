@@ -1,0 +1,115 @@
+"""``tidegate airflow install``: what Airflow needs beside the package, written once and never overwritten."""
+
+import argparse
+import json
+import os
+from configparser import ConfigParser
+from configparser import Error as MalformedFile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tidegate.cli.airflow_files import DAG_FILES, INCLUDE_FILES, INCLUDE_FOLDERS
+from tidegate.cli.confirmation import JSON_HELP
+from tidegate.errors import ConfigurationError
+from tidegate.settings import find_airflow_home, find_home_folder, find_include_folder, is_checkout
+
+WRITTEN, UNCHANGED, KEPT = "written", "unchanged", "kept"
+
+
+def add_airflow(commands: Any) -> None:
+    """The command's words."""
+    parser = commands.add_parser("airflow", help="set up the Airflow of this Python environment")
+    actions = parser.add_subparsers(dest="action", required=True)
+    install = actions.add_parser("install", help="write DAG files and an include folder; overwrites nothing")
+    install.add_argument("--dags-folder", type=Path, metavar="FOLDER", help="default: Airflow's own setting")
+    install.add_argument(
+        "--include", type=Path, metavar="FOLDER", help="for pipelines/ and catalogs.yaml; default: include/ there"
+    )
+    install.add_argument("--json", action="store_true", help=JSON_HELP)
+
+
+def run_airflow(words: argparse.Namespace) -> int:
+    """Write what is missing and say what comes next; exit code 0, also where a changed file is kept."""
+    if is_checkout():
+        raise ConfigurationError(
+            f"this is a checkout, folder={find_home_folder()}: its dags/ and plugins/ are used as they are; "
+            "to install into another Airflow: pip install FOLDER, then run tidegate of that environment"
+        )
+    dags = (words.dags_folder or find_dags_folder()).expanduser().resolve()
+    include = (words.include or find_include_folder()).expanduser().resolve()
+    results = {dags / name: write_file(dags / name, text) for name, text in DAG_FILES.items()}
+    results |= {include / name: write_folder(include / name) for name in INCLUDE_FOLDERS}
+    results |= {include / name: write_file(include / name, text) for name, text in INCLUDE_FILES.items()}
+    steps = list_next_steps(include)
+    if words.json:
+        print(json.dumps({"files": {str(path): result for path, result in results.items()}, "next": steps}))
+    else:
+        print("\n".join(describe_result(path, result) for path, result in results.items()))
+        print("\nnext:\n" + "\n".join(f"  {number}. {step}" for number, step in enumerate(steps, 1)))
+    return 0
+
+
+def find_dags_folder() -> Path:
+    """Airflow's setting `[core] dags_folder`, from its variable or its file, or its default."""
+    home = find_airflow_home()
+    if chosen := os.environ.get("AIRFLOW__CORE__DAGS_FOLDER"):
+        return Path(chosen)
+    file = Path(os.environ.get("AIRFLOW_CONFIG") or home / "airflow.cfg")
+    parser = ConfigParser(interpolation=None)
+    try:
+        parser.read(file)
+    except (MalformedFile, UnicodeDecodeError) as fault:
+        raise ConfigurationError(f"file={file}: cannot be read: {fault}; name the folder with --dags-folder") from fault
+    return Path(os.path.expandvars(parser.get("core", "dags_folder", fallback="") or home / "dags"))
+
+
+def write_file(path: Path, text: str) -> str:
+    """Write a file that is missing; one that is there stays as it is."""
+    try:
+        if path.exists():
+            return UNCHANGED if path.read_text(errors="replace") == text else KEPT
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    except OSError as fault:
+        raise ConfigurationError(f"file={path}: cannot be written: {fault.strerror}; choose another folder") from fault
+    return WRITTEN
+
+
+def write_folder(path: Path) -> str:
+    """Make a folder that is missing."""
+    if path.is_dir():
+        return UNCHANGED
+    try:
+        path.mkdir(parents=True)
+    except OSError as fault:
+        raise ConfigurationError(f"folder={path}: cannot be made: {fault.strerror}; choose another one") from fault
+    return WRITTEN
+
+
+def describe_result(path: Path, result: str) -> str:
+    """One line for one file or folder."""
+    if result != KEPT:
+        return f"{result}: {path}"
+    why = "it holds your own settings" if path.name in INCLUDE_FILES else "it was changed; remove it and run this again"
+    return f"{result}: {path}: {why}{'' if path.name in INCLUDE_FILES else ' to get the file of this version'}"
+
+
+def list_next_steps(include: Path) -> list[str]:
+    """What is left to do by hand, in order."""
+    steps = []
+    if find_spec("airflow") is None:
+        steps.append("Airflow is not in this Python environment: install tidegate where Airflow is installed")
+    copied_plugin = find_airflow_home() / "plugins" / "tidegate_plugin.py"
+    if copied_plugin.exists():
+        steps.append(f"remove {copied_plugin} and the folders beside it: the plugin comes with the package now")
+    if include != find_include_folder():
+        steps.append(f"set TIDEGATE_INCLUDE={include} for every service of Airflow, and in your shell")
+    return [
+        *steps,
+        f"say in {include / 'catalogs.yaml'} where tables live",
+        f"write pipeline files into {include / 'pipelines'}, and check them: tidegate validate",
+        "make the connections that they name: kafka_default and spark_default, unless they name others",
+        "give Spark its jars: docs/install.md, or `tidegate jars` for a server on this machine",
+        "start Airflow's services again",
+    ]

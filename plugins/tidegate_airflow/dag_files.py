@@ -1,0 +1,72 @@
+"""The DAGs of all pipeline and publication files, for the few lines that stand in Airflow's dags folder."""
+
+from typing import Any
+
+from airflow.sdk import get_parsing_context
+from airflow.sdk.exceptions import AirflowException
+from tidegate.errors import ConfigurationError
+from tidegate.settings import find_include_folder
+
+from tidegate_airflow.pipeline_files import load_needed_pipelines
+
+Dags = dict[str, Any]
+
+
+def build_all_dags() -> Dags:
+    """Every DAG by its id; for the process of one task no more than it takes to find its own."""
+    dags, needed = Dags(), get_parsing_context().dag_id
+    for build in (build_pipeline_dags, build_maintenance_dags, build_publication_dags):
+        dags |= build()
+        if needed in dags:
+            break
+    return dags
+
+
+def build_pipeline_dags() -> Dags:
+    """The DAGs of each pipeline file that is right, but maintenance."""
+    from tidegate_airflow.dags.backfill import build_backfill_dag
+    from tidegate_airflow.dags.flush import build_flush_dag
+    from tidegate_airflow.dags.replay import build_replay_dag, can_replay
+
+    dags = Dags()
+    for name, pipeline in load_needed_pipelines():
+        dags[f"tidegate_{name}"] = build_flush_dag(pipeline)
+        dags[f"tidegate_{name}_backfill"] = build_backfill_dag(pipeline)
+        if can_replay(pipeline):
+            dags[f"tidegate_{name}_replay"] = build_replay_dag(pipeline)
+    return dags
+
+
+def build_maintenance_dags() -> Dags:
+    """One maintenance DAG for each pipeline file that is right, and the janitor's for the files that are gone."""
+    from tidegate_airflow.dags.janitor import build_janitor_dag
+    from tidegate_airflow.dags.maintenance import build_maintenance_dag
+
+    janitor = build_janitor_dag()
+    own = {f"tidegate_{name}_maintenance": build_maintenance_dag(loaded) for name, loaded in load_needed_pipelines()}
+    return {janitor.dag_id: janitor, **own}
+
+
+def build_publication_dags() -> Dags:
+    """A DAG for each publication file that is right."""
+    from tidegate.config.publication_file import load_publications
+    from tidegate.spec.publication import Publication
+
+    from tidegate_airflow.dags.publication import build_publication_dag
+
+    return {
+        f"tidegate_publish_{name}": build_publication_dag(loaded)
+        for name, loaded in load_publications(find_include_folder())
+        if isinstance(loaded, Publication)
+    }
+
+
+def raise_refused_files() -> None:
+    """Airflow's own error with all that is wrong in the files, which it shows as the import error of the caller."""
+    from tidegate.config.pipeline_file import load_all_pipelines
+    from tidegate.config.publication_file import load_publications
+
+    loaded = [*load_all_pipelines(find_include_folder()), *load_publications(find_include_folder())]
+    refused = [found for _, found in loaded if isinstance(found, ConfigurationError)]
+    if refused:
+        raise AirflowException("\n".join(str(problem) for problem in refused))
