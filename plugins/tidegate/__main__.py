@@ -4,14 +4,19 @@ import os
 import sys
 from typing import NoReturn
 
-from tidegate.adapters.server_probe import COMMAND_PATIENCE_SECONDS, Patience
 from tidegate.cli.main import INTERRUPTED, main
+
+
+def _wait_for_servers() -> None:
+    """Wait for a server that is down: nobody would try the command again."""
+    from tidegate.adapters.server_probe import COMMAND_PATIENCE_SECONDS, Patience
+
+    Patience.seconds = COMMAND_PATIENCE_SECONDS
 
 
 def run() -> NoReturn:
     """Run one command and end the process with its exit code."""
-    Patience.seconds = COMMAND_PATIENCE_SECONDS
-    code = main()
+    code = main(prepare=_wait_for_servers)
     if code == INTERRUPTED:  # merges in threads are not waited for: whatever they do now, the next run makes good
         sys.stdout.flush()
         sys.stderr.flush()

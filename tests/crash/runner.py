@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 HEAVY = (
     "confluent_kafka", "google.cloud.bigquery", "pyspark.sql.connect.session", "tidegate.adapters.iceberg.destination",
     "tidegate.adapters.spark.connect",
-    "tidegate.cli.main", "tidegate_spark.merge.job", "tidegate_spark.session", "tidegate_spark.stage.job",
+    "tidegate.cli.commands.flush", "tidegate_spark.merge.job", "tidegate_spark.session", "tidegate_spark.stage.job",
 )  # fmt: skip
 
 
@@ -158,7 +158,8 @@ def _redirect(to: Path) -> None:
 
 
 def _run(asked: dict[str, Any], folder: Path) -> int:
-    from tidegate.cli import flush, main
+    from tidegate.cli.commands import flush, maintain, progress, rebase
+    from tidegate.cli.main import main
 
     def met(point: Point) -> None:
         if str(point) == asked["at"]:
@@ -167,9 +168,10 @@ def _run(asked: dict[str, Any], folder: Path) -> int:
 
     act = fault(asked["kind"], Point.parse(asked["at"]), _die) if asked["at"] else lambda _: None
     journey, assembled = Journey(met), flush.assemble_checked_pipeline
-    main.assemble_checked_pipeline = flush.assemble_checked_pipeline = lambda *words: journey.ports(assembled(*words))
+    for module in (flush, maintain, progress, rebase):
+        module.assemble_checked_pipeline = lambda *words: journey.ports(assembled(*words))
     with journey.inside():
-        code = main.main(asked["words"])
+        code = main(asked["words"])
     (folder / "passed").write_text("\n".join(map(str, journey.passed)))
     return code
 

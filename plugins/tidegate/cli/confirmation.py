@@ -5,14 +5,6 @@ import json
 import sys
 from typing import Any
 
-JSON_HELP = "stable output for programs"
-
-
-def add_confirmation(parser: argparse.ArgumentParser) -> None:
-    """The words of a command that asks."""
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--json", action="store_true", help=JSON_HELP)
-
 
 def confirm_change(words: argparse.Namespace, preview: str, data: dict[str, Any], question: str) -> bool:
     """Show the preview and ask, unless `--yes` is given. Where the answer is no, that is said, and nothing may change.

@@ -74,7 +74,8 @@ def command(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     """Runs `tidegate flush` over the world; its exit code, what it printed, and what it complained of."""
 
     def run(pipeline, *words: str, **instead):
-        monkeypatch.setattr("tidegate.cli.flush.assemble_checked_pipeline", lambda *_: world.ports(pipeline, **instead))
+        assemble = "tidegate.cli.commands.flush.assemble_checked_pipeline"
+        monkeypatch.setattr(assemble, lambda *_: world.ports(pipeline, **instead))
         code = main(["flush", "shop", "--json", "--merges-at-once", "1", *words])
         told = capsys.readouterr()
         return code, [json.loads(line) for line in told.out.splitlines()], told.err

@@ -2,10 +2,9 @@
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
-from tidegate.cli.confirmation import add_confirmation, confirm_change, report_change
+from tidegate.cli.confirmation import confirm_change, report_change
 from tidegate.cli.output import print_result
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
@@ -23,26 +22,6 @@ from tidegate.wiring.pipeline import assemble_checked_pipeline
 MAX_SHOWN_CHARACTERS = 120
 MAX_SHOWN_PLACES = 20
 ALL_ROWS = 2**31 - 1
-
-
-def add_dead_letters(commands: Any) -> None:
-    """The command's words."""
-    parser = commands.add_parser("dead-letters", help="records that could not be read and were set aside")
-    parser.add_argument("pipeline")
-    chosen = parser.add_argument_group("which of those that wait; default: all")
-    chosen.add_argument("--table", metavar="NAME", help="of this table")
-    chosen.add_argument("--topic", metavar="NAME", help="of this topic")
-    chosen.add_argument("--reason", metavar="TEXT", help="whose reason holds this text, in whatever letters")
-    chosen.add_argument("--since", metavar="TIME", help=f"set aside since then, e.g. {EXAMPLE}")
-    chosen.add_argument("--offsets", nargs="+", metavar="PLACE", default=(), help="at these: topic:partition:offset")
-    parser.add_argument("--limit", type=int, default=20, metavar="N", help="show the newest N; default 20")
-    action = parser.add_mutually_exclusive_group()
-    action.add_argument("--replay", action="store_true", help="decode them again, and bring in what can be read now")
-    action.add_argument("--discard", action="store_true", help="give them up; needs --because, shows them, and asks")
-    action.add_argument("--export", type=Path, metavar="FILE", help="write them to a new file, one line of JSON each")
-    parser.add_argument("--because", metavar="TEXT", help="why they are discarded; kept with each of them")
-    parser.set_defaults(usage_error=parser.error)
-    add_confirmation(parser)
 
 
 def run_dead_letters(words: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import Any
 
-from tidegate.cli.confirmation import JSON_HELP, add_confirmation, confirm_change, report_change
+from tidegate.cli.confirmation import confirm_change, report_change
 from tidegate.connections import read_connection_from_env
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.monitoring.status import format_time_ms
@@ -13,29 +13,8 @@ from tidegate.reprocess.skip import propose_skips, skip_record
 from tidegate.settings import find_include_folder, find_user
 from tidegate.wiring.pipeline import assemble_checked_pipeline
 
-AT_HELP = "the record's place: topic:partition:offset"
 SKIP_EFFECT = "the next batch sets this record aside as a dead letter, and no other bad one; it can be replayed later"
 MAX_SHOWN_CHARACTERS = 2000
-
-
-def add_record(commands: Any) -> None:
-    """The command's words."""
-    parser = commands.add_parser(
-        "record", help="one record of the log: its bytes, and each field as the decoder reads it"
-    )
-    parser.add_argument("pipeline")
-    parser.add_argument("--at", required=True, metavar="PLACE", help=AT_HELP)
-    parser.add_argument("--table", metavar="NAME", help="for this table only; default: each that the topic feeds")
-    parser.add_argument("--json", action="store_true", help=JSON_HELP)
-
-
-def add_skip(commands: Any) -> None:
-    """The words of the command beside it."""
-    parser = commands.add_parser("skip", help="set one bad record aside as a dead letter; shows it first, and asks")
-    parser.add_argument("pipeline")
-    parser.add_argument("--at", required=True, metavar="PLACE", help=AT_HELP)
-    parser.add_argument("--table", metavar="NAME", help="for this table only; default: each for which it is bad")
-    add_confirmation(parser)
 
 
 def run_record(words: argparse.Namespace) -> int:

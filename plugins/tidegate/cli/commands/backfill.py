@@ -1,30 +1,14 @@
 """``tidegate backfill``: show what would be applied again, apply it, or give an open backfill up."""
 
 import argparse
-from typing import Any
 
 from tidegate.cli import output
 from tidegate.connections import read_connection_from_env
 from tidegate.model.backfill import AppliedSlice
 from tidegate.reprocess.backfill import abandon_backfill, apply_backfill
-from tidegate.reprocess.backfill_plan import RANGES_EXAMPLE, ProposedBackfill, parse_request, propose_backfill
+from tidegate.reprocess.backfill_plan import ProposedBackfill, parse_request, propose_backfill
 from tidegate.settings import find_include_folder
 from tidegate.wiring.pipeline import assemble_checked_pipeline
-
-
-def add_backfill(commands: Any) -> None:
-    """The command's words."""
-    parser = commands.add_parser("backfill", help="apply a part of the log again; never overwrites what is newer")
-    parser.add_argument("pipeline")
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--range", metavar="JSON", help=f"half-open offsets: {RANGES_EXAMPLE}")
-    what.add_argument("--from", dest="from_time", metavar="TIME", help="records from this time on, with --to")
-    what.add_argument("--abandon", metavar="ID", help="give an open backfill up; what it applied stays")
-    parser.add_argument("--to", dest="to_time", metavar="TIME", help="up to this time, e.g. 2026-01-01T00:00:00Z")
-    parser.add_argument("--table", action="append", default=[], metavar="NAME", help="only this table; may be repeated")
-    parser.add_argument("--dry-run", action="store_true", help="show ranges and counts; write nothing")
-    parser.add_argument("--json", action="store_true", help="stable output for programs")
-    parser.set_defaults(usage_error=parser.error)
 
 
 def run_backfill(words: argparse.Namespace) -> int:

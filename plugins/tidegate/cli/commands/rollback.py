@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from tidegate.cli.confirmation import add_confirmation, confirm_change, report_change
+from tidegate.cli.confirmation import confirm_change, report_change
 from tidegate.connections import read_connection_from_env
 from tidegate.model.table_state import PastSnapshot
 from tidegate.monitoring.status import format_time_ms
@@ -12,26 +12,6 @@ from tidegate.reprocess.answer_rollback import ProposedAnswer, answer_rollbacks,
 from tidegate.reprocess.undo_rollback import ProposedUndo, propose_undos, undo_rollbacks
 from tidegate.settings import find_include_folder, find_user
 from tidegate.wiring.pipeline import assemble_checked_pipeline
-
-TABLE_HELP = "only this table; default: each that was rolled back"
-
-
-def add_rollback_commands(commands: Any) -> None:
-    """The words of both commands."""
-    undo = commands.add_parser(
-        "undo-rollback", help="make what was rolled back current again; shows it first, and asks"
-    )
-    undo.add_argument("pipeline")
-    undo.add_argument("--table", metavar="NAME", help=TABLE_HELP)
-    undo.add_argument("--discard-foreign", action="store_true", help="also lose what others wrote since the rollback")
-    add_confirmation(undo)
-    answer = commands.add_parser("answer-rollback", help="go on from a rolled-back table; shows how first, and asks")
-    answer.add_argument("pipeline")
-    how = answer.add_mutually_exclusive_group(required=True)
-    how.add_argument("--rewind", action="store_const", const="rewind", dest="answer", help="read its records again")
-    how.add_argument("--keep", action="store_const", const="keep", dest="answer", help="go on after them")
-    answer.add_argument("--table", metavar="NAME", help=TABLE_HELP)
-    add_confirmation(answer)
 
 
 def run_undo_rollback(words: argparse.Namespace) -> int:

@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
 
 from tidegate.cli import output
 from tidegate.connections import read_connection_from_env
@@ -12,32 +11,6 @@ from tidegate.planning.stop_offsets import resolve_stop_offsets
 from tidegate.settings import find_include_folder
 from tidegate.steps.flush import flush
 from tidegate.wiring.pipeline import assemble_checked_pipeline
-
-DEFAULT_PARALLEL_MERGES = 4  # what Airflow's pool of a catalog allows too: Spark shares its cores among them
-
-
-def add_flush(commands: Any) -> None:
-    """The command's words."""
-    parser = commands.add_parser("flush", help="one whole cycle: plan, stage, merge, commit, clean up, heartbeat")
-    parser.add_argument("pipeline")
-    bound = parser.add_mutually_exclusive_group()
-    bound.add_argument("--until-current", action="store_true", help="flush until nothing is left")
-    help_text = "flush up to there and no further: latest, group, group:<id>, a time, or offsets as JSON"
-    bound.add_argument("--until", metavar="END", help=help_text)
-    parser.add_argument(
-        "--merges-at-once",
-        type=_parse_positive_int,
-        default=DEFAULT_PARALLEL_MERGES,
-        metavar="N",
-        help=f"tables that are merged beside each other; default {DEFAULT_PARALLEL_MERGES}",
-    )
-    parser.add_argument("--json", action="store_true", help="stable output for programs")
-
-
-def _parse_positive_int(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of merges: use 1 or more")
-    return number
 
 
 def run_flush(words: argparse.Namespace) -> int:

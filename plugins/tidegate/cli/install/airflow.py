@@ -7,26 +7,12 @@ from configparser import ConfigParser
 from configparser import Error as MalformedFile
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from tidegate.cli.airflow_files import DAG_FILES, INCLUDE_FILES, INCLUDE_FOLDERS
-from tidegate.cli.confirmation import JSON_HELP
+from tidegate.cli.install.airflow_files import DAG_FILES, INCLUDE_FILES, INCLUDE_FOLDERS
 from tidegate.errors import ConfigurationError
 from tidegate.settings import find_airflow_home, find_home_folder, find_include_folder, is_checkout
 
 WRITTEN, UNCHANGED, KEPT = "written", "unchanged", "kept"
-
-
-def add_airflow(commands: Any) -> None:
-    """The command's words."""
-    parser = commands.add_parser("airflow", help="set up the Airflow of this Python environment")
-    actions = parser.add_subparsers(dest="action", required=True)
-    install = actions.add_parser("install", help="write DAG files and an include folder; overwrites nothing")
-    install.add_argument("--dags-folder", type=Path, metavar="FOLDER", help="default: Airflow's own setting")
-    install.add_argument(
-        "--include", type=Path, metavar="FOLDER", help="for pipelines/ and catalogs.yaml; default: include/ there"
-    )
-    install.add_argument("--json", action="store_true", help=JSON_HELP)
 
 
 def run_airflow(words: argparse.Namespace) -> int:

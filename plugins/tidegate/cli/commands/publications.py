@@ -17,22 +17,6 @@ from tidegate.settings import find_include_folder
 from tidegate.wiring.publication import assemble_publication
 
 
-def add_publish(commands: Any) -> None:
-    """The words of the command."""
-    command = commands.add_parser("publish", help="a table's changes to its topic: one run of a publication")
-    command.add_argument("publication")
-    command.add_argument("--dry-run", action="store_true", help="say what the run would be; changes nothing")
-    kind = command.add_mutually_exclusive_group()
-    kind.add_argument(
-        "--resynchronise", action="store_true", help="compare the table with what the topic holds, and mend the topic"
-    )
-    kind.add_argument("--again", action="store_true", help="produce once more what is published")
-    command.add_argument("--from", dest="begin", metavar="WHEN", help="with --again: after this snapshot or time")
-    command.add_argument("--to", dest="end", metavar="WHEN", help="with --again: up to this snapshot or time")
-    command.set_defaults(usage_error=command.error)
-    command.add_argument("--json", action="store_true", help="stable output for programs")
-
-
 def run_publish(words: argparse.Namespace) -> int:
     """One run; NothingToDo where the topic is current."""
     if not words.again and (words.begin or words.end):

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.config.publication_file import load_publications
@@ -31,12 +31,6 @@ class PublicationEntry(TypedDict):
     table: str
     topics: list[str]
     error: str | None
-
-
-def add_list(commands: Any) -> None:
-    """The command's words."""
-    parser = commands.add_parser("list", help="the pipelines and publications that there are, from their files alone")
-    parser.add_argument("--json", action="store_true", help="stable output for programs")
 
 
 def run_list(words: argparse.Namespace) -> int:

@@ -1,0 +1,1 @@
+"""What each command does: words in, exit code out. Its module is loaded when it is run, and never for help."""

@@ -1,0 +1,42 @@
+"""``tidegate plan`` and ``tidegate status``: where pipelines and publications stand, and what comes next."""
+
+import argparse
+import json
+
+from tidegate.cli import output
+from tidegate.cli.commands.publications import format_publication_status, is_publication, read_statuses
+from tidegate.config.pipeline_file import load_all_pipelines
+from tidegate.connections import read_connection_from_env
+from tidegate.errors import TidegateError
+from tidegate.monitoring.reports import PipelineStatus, UnknownStatus
+from tidegate.monitoring.status import read_status
+from tidegate.settings import find_include_folder
+from tidegate.steps.plan import plan
+from tidegate.wiring.pipeline import assemble_checked_pipeline, assemble_pipeline, find_pipeline_file
+
+
+def run_plan(words: argparse.Namespace) -> int:
+    """Print the next batch of each table; exit code 1 where one is refused."""
+    planned = plan(assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env))
+    output.print_result(words, output.format_plan(planned), planned.to_dict())
+    return 1 if planned.refused else 0
+
+
+def run_status(words: argparse.Namespace) -> int:
+    """Print where one stands, or all; exit code 1 where one cannot tell."""
+    requested_name, statuses = words.pipeline, list[PipelineStatus | UnknownStatus]()
+    names = [requested_name] if requested_name else [name for name, _ in load_all_pipelines(find_include_folder())]
+    published = read_statuses(requested_name) if requested_name is None or is_publication(requested_name) else []
+    if requested_name and published and not (find_include_folder() / "pipelines" / f"{requested_name}.yaml").exists():
+        names = []
+    for name in names:
+        find_pipeline_file(find_include_folder(), name)
+        try:
+            statuses.append(read_status(assemble_pipeline(find_include_folder(), name, read_connection_from_env)))
+        except TidegateError as problem:
+            if words.pipeline:
+                raise
+            statuses.append({"pipeline": name, "error": str(problem)})
+    texts = [output.format_status(one) for one in statuses] + [format_publication_status(one) for one in published]
+    print(json.dumps({"pipelines": statuses, "publications": published}) if words.json else "\n\n".join(texts))
+    return 1 if any("error" in one for one in (*statuses, *published)) else 0

@@ -1,0 +1,252 @@
+"""The words of every command. Help, version and shell completion load this module and no library.
+
+A command's own module is loaded when it is run: see `COMMANDS` in `tidegate.cli.main`.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from tidegate.cli.completion import complete_file_names, complete_names
+from tidegate.spec.time_text import EXAMPLE
+
+DEFAULT_PARALLEL_MERGES = 4  # what Airflow's pool of a catalog allows too: Spark shares its cores among them
+JSON_HELP = "stable output for programs"
+AT_HELP = "the record's place: topic:partition:offset"
+ROLLED_BACK_HELP = "only this table; default: each that was rolled back"
+EPILOG = """exit codes:
+  0  done, or nothing to do
+  1  refused or failed; the reason is on standard error
+  2  wrong usage
+  3  another run published first; nothing to repair
+  130  ended by Ctrl-C; what is published stands
+
+environment:
+  TIDEGATE_INCLUDE        folder with catalogs.yaml, pipelines/ and publications/;
+                          default: include/ of the checkout, of an installed package that of AIRFLOW_HOME
+  AIRFLOW_CONN_<ID>       a connection that a file names, as a URI or JSON, as in Airflow
+  NO_COLOR                tables without colour, also in a terminal
+"""
+
+
+class ShowVersion(argparse.Action):
+    """Reads the version when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Print it and end."""
+        from tidegate.settings import read_version
+
+        print(f"tidegate {read_version()}")
+        parser.exit()
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="tidegate",
+        description="Exactly-once upserts and deletes from Kafka into Apache Iceberg and BigQuery.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="say each step on standard error")
+    parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
+    commands = parser.add_subparsers(dest="command", required=True)
+    add_files(commands)
+    add_flush(commands)
+    add_progress(commands)
+    add_rebase(commands)
+    add_rollback(commands)
+    add_records(commands)
+    add_backfill(commands)
+    add_maintain(commands)
+    add_dead_letters(commands)
+    add_publish(commands)
+    add_schema(commands)
+    add_airflow(commands)
+    add_completion(commands)
+    return parser
+
+
+def add_name(parser: argparse.ArgumentParser, *kinds: str, **options: Any) -> None:
+    """A pipeline's or publication's name, which shells complete."""
+    kinds = kinds or ("pipeline",)
+    action: Any = parser.add_argument(kinds[0], **options)
+    action.completer = lambda **_: complete_names(*kinds)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """The word of a command that programs read too."""
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
+
+
+def add_confirmation(parser: argparse.ArgumentParser) -> None:
+    """The words of a command that asks."""
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    add_json(parser)
+
+
+def parse_positive_int(text: str) -> int:
+    """An option's number; argparse.ArgumentTypeError for 0 and below."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is too few: use 1 or more")
+    return number
+
+
+def add_files(commands: Any) -> None:
+    """``validate`` and ``list``."""
+    validate = commands.add_parser("validate", help="check every pipeline file; print all problems")
+    file = validate.add_argument("file", nargs="?", type=Path, help="one file instead of all")
+    file.completer = complete_file_names
+    parser = commands.add_parser("list", help="the pipelines and publications that there are, from their files alone")
+    add_json(parser)
+
+
+def add_flush(commands: Any) -> None:
+    """``flush``."""
+    parser = commands.add_parser("flush", help="one whole cycle: plan, stage, merge, commit, clean up, heartbeat")
+    add_name(parser)
+    bound = parser.add_mutually_exclusive_group()
+    bound.add_argument("--until-current", action="store_true", help="flush until nothing is left")
+    help_text = "flush up to there and no further: latest, group, group:<id>, a time, or offsets as JSON"
+    bound.add_argument("--until", metavar="END", help=help_text)
+    parser.add_argument(
+        "--merges-at-once",
+        type=parse_positive_int,
+        default=DEFAULT_PARALLEL_MERGES,
+        metavar="N",
+        help=f"tables that are merged beside each other; default {DEFAULT_PARALLEL_MERGES}",
+    )
+    add_json(parser)
+
+
+def add_progress(commands: Any) -> None:
+    """``plan`` and ``status``."""
+    plan = commands.add_parser("plan", help="what the next batch would be; changes nothing")
+    add_name(plan)
+    add_json(plan)
+    status = commands.add_parser("status", help="position, lag and last batches")
+    add_name(status, "pipeline", "publication", nargs="?")
+    add_json(status)
+
+
+def add_rebase(commands: Any) -> None:
+    """``rebase``."""
+    text = "move a position by hand; shows what that skips or reads again, and asks"
+    parser = commands.add_parser("rebase", help=text)
+    add_name(parser)
+    parser.add_argument("--to", required=True, help='earliest, latest, group, a time, or {"topic": {"0": 42}}')
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def add_rollback(commands: Any) -> None:
+    """``undo-rollback`` and ``answer-rollback``."""
+    text = "make what was rolled back current again; shows it first, and asks"
+    undo = commands.add_parser("undo-rollback", help=text)
+    add_name(undo)
+    undo.add_argument("--table", metavar="NAME", help=ROLLED_BACK_HELP)
+    undo.add_argument("--discard-foreign", action="store_true", help="also lose what others wrote since the rollback")
+    add_confirmation(undo)
+    answer = commands.add_parser("answer-rollback", help="go on from a rolled-back table; shows how first, and asks")
+    add_name(answer)
+    how = answer.add_mutually_exclusive_group(required=True)
+    how.add_argument("--rewind", action="store_const", const="rewind", dest="answer", help="read its records again")
+    how.add_argument("--keep", action="store_const", const="keep", dest="answer", help="go on after them")
+    answer.add_argument("--table", metavar="NAME", help=ROLLED_BACK_HELP)
+    add_confirmation(answer)
+
+
+def add_records(commands: Any) -> None:
+    """``record`` and ``skip``."""
+    record = commands.add_parser(
+        "record", help="one record of the log: its bytes, and each field as the decoder reads it"
+    )
+    add_name(record)
+    record.add_argument("--at", required=True, metavar="PLACE", help=AT_HELP)
+    record.add_argument("--table", metavar="NAME", help="for this table only; default: each that the topic feeds")
+    add_json(record)
+    skip = commands.add_parser("skip", help="set one bad record aside as a dead letter; shows it first, and asks")
+    add_name(skip)
+    skip.add_argument("--at", required=True, metavar="PLACE", help=AT_HELP)
+    skip.add_argument("--table", metavar="NAME", help="for this table only; default: each for which it is bad")
+    add_confirmation(skip)
+
+
+def add_backfill(commands: Any) -> None:
+    """``backfill``."""
+    parser = commands.add_parser("backfill", help="apply a part of the log again; never overwrites what is newer")
+    add_name(parser)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--range", metavar="JSON", help='half-open offsets: {"topic": {"0": [100, 900]}}')
+    what.add_argument("--from", dest="from_time", metavar="TIME", help="records from this time on, with --to")
+    what.add_argument("--abandon", metavar="ID", help="give an open backfill up; what it applied stays")
+    parser.add_argument("--to", dest="to_time", metavar="TIME", help=f"up to this time, e.g. {EXAMPLE}")
+    parser.add_argument("--table", action="append", default=[], metavar="NAME", help="only this table; may be repeated")
+    parser.add_argument("--dry-run", action="store_true", help="show ranges and counts; write nothing")
+    add_json(parser)
+    parser.set_defaults(usage_error=parser.error)
+
+
+def add_maintain(commands: Any) -> None:
+    """``maintain``."""
+    parser = commands.add_parser("maintain", help="compact, expire snapshots and remove orphans, table by table")
+    add_name(parser)
+    add_json(parser)
+
+
+def add_dead_letters(commands: Any) -> None:
+    """``dead-letters``."""
+    parser = commands.add_parser("dead-letters", help="records that could not be read and were set aside")
+    add_name(parser)
+    chosen = parser.add_argument_group("which of those that wait; default: all")
+    chosen.add_argument("--table", metavar="NAME", help="of this table")
+    chosen.add_argument("--topic", metavar="NAME", help="of this topic")
+    chosen.add_argument("--reason", metavar="TEXT", help="whose reason holds this text, in whatever letters")
+    chosen.add_argument("--since", metavar="TIME", help=f"set aside since then, e.g. {EXAMPLE}")
+    chosen.add_argument("--offsets", nargs="+", metavar="PLACE", default=(), help="at these: topic:partition:offset")
+    parser.add_argument("--limit", type=int, default=20, metavar="N", help="show the newest N; default 20")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--replay", action="store_true", help="decode them again, and bring in what can be read now")
+    action.add_argument("--discard", action="store_true", help="give them up; needs --because, shows them, and asks")
+    action.add_argument("--export", type=Path, metavar="FILE", help="write them to a new file, one line of JSON each")
+    parser.add_argument("--because", metavar="TEXT", help="why they are discarded; kept with each of them")
+    parser.set_defaults(usage_error=parser.error)
+    add_confirmation(parser)
+
+
+def add_publish(commands: Any) -> None:
+    """``publish``."""
+    parser = commands.add_parser("publish", help="a table's changes to its topic: one run of a publication")
+    add_name(parser, "publication")
+    parser.add_argument("--dry-run", action="store_true", help="say what the run would be; changes nothing")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument(
+        "--resynchronise", action="store_true", help="compare the table with what the topic holds, and mend the topic"
+    )
+    kind.add_argument("--again", action="store_true", help="produce once more what is published")
+    parser.add_argument("--from", dest="begin", metavar="WHEN", help="with --again: after this snapshot or time")
+    parser.add_argument("--to", dest="end", metavar="WHEN", help="with --again: up to this snapshot or time")
+    parser.set_defaults(usage_error=parser.error)
+    add_json(parser)
+
+
+def add_schema(commands: Any) -> None:
+    """``schema``."""
+    parser = commands.add_parser("schema", help="JSON Schema of the pipeline file, for editors")
+    parser.add_argument("of", nargs="?", choices=("pipeline", "publication"), default="pipeline")
+
+
+def add_airflow(commands: Any) -> None:
+    """``airflow install``."""
+    parser = commands.add_parser("airflow", help="set up the Airflow of this Python environment")
+    actions = parser.add_subparsers(dest="action", required=True)
+    install = actions.add_parser("install", help="write DAG files and an include folder; overwrites nothing")
+    install.add_argument("--dags-folder", type=Path, metavar="FOLDER", help="default: Airflow's own setting")
+    text = "for pipelines/ and catalogs.yaml; default: include/ of AIRFLOW_HOME"
+    install.add_argument("--include", type=Path, metavar="FOLDER", help=text)
+    add_json(install)
+
+
+def add_completion(commands: Any) -> None:
+    """``completion``."""
+    parser = commands.add_parser("completion", help="what a shell runs to complete commands, options and names")
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
