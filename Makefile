@@ -6,8 +6,9 @@ SHELL := bash
 # set in many images: every process would compile all of its modules anew
 unexport PYTHONDONTWRITEBYTECODE
 
-PYTHON := .venv/bin/python
-PYTEST := $(PYTHON) -m pytest
+# not PYTHON: that one is the user's, `PYTHON=python3.13 make setup`
+VENV_PYTHON := .venv/bin/python
+PYTEST := $(VENV_PYTHON) -m pytest
 ARGS ?=
 WITH ?=
 PROJECT ?=
@@ -19,28 +20,28 @@ BEGUN := $(shell date +%s)
 TESTS := not long
 
 .PHONY: help setup test-setup up down demo test test-fast test-long lint types unit contract integration servers e2e \
-	test-crash test-mutations bench wheel lock clean soak verify-bigquery
+	test-crash test-mutations test-pythons bench wheel lock clean soak verify-bigquery
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup:  ## Python environment and jars; the first time takes minutes, then a moment; WITH=bigquery adds its local server
+setup:  ## Python environment and jars; minutes the first time; PYTHON=python3.13 chooses and keeps it, WITH=bigquery adds its local server
 	@bash local/setup.sh $(filter bigquery,$(WITH))
 
 up: setup  ## start Kafka and the Spark Connect server; WITH="airflow bigquery" adds those
-	@$(PYTHON) -m local up --with "$(WITH)"
+	@$(VENV_PYTHON) -m local up --with "$(WITH)"
 
 down:  ## stop what `make up` started
-	@if [ -x $(PYTHON) ]; then $(PYTHON) -m local down; else echo "down: nothing was up"; fi
+	@if [ -x $(VENV_PYTHON) ]; then $(VENV_PYTHON) -m local down; else echo "down: nothing was up"; fi
 
 demo: WITH := $(DESTINATION)
 demo: setup  ## a small shop's change events, live, until Ctrl-C; ARGS=--once stops after the verdict, DESTINATION=bigquery
-	@$(PYTHON) -m demo --destination $(or $(DESTINATION),iceberg) $(ARGS)
+	@$(VENV_PYTHON) -m demo --destination $(or $(DESTINATION),iceberg) $(ARGS)
 
 test test-long test-setup contract integration servers: WITH := bigquery
 
 test-setup: setup  ## what the tests need besides: PostgreSQL, Chromium, Debezium's jars, a JDK, openssl, Python 3.13; a line for each that is missing
-	@PYTHONPATH=.:tests:plugins $(PYTHON) -m machine
+	@PYTHONPATH=.:tests:plugins $(VENV_PYTHON) -m machine
 
 test: test-setup lint types unit servers e2e  ## every hazard once, cheapest first; about 35 minutes on two cores
 
@@ -49,20 +50,20 @@ test-fast: setup lint types unit  ## what starts no server; about 7 minutes on t
 test-long: TESTS := long or not long
 test-long: export SOAK_BATCHES ?= 50
 test-long: export SOAK_FLUSHES ?= 200
-test-long: test-setup lint types unit servers e2e test-crash test-mutations  ## all of it, with every repeat; write the run into docs/test-runs.md
+test-long: test-setup lint types unit servers e2e test-crash test-mutations test-pythons  ## all of it, with every repeat; write the run into docs/test-runs.md
 	@echo "a line for docs/test-runs.md: | $$(date -u +%F) | $$(git rev-parse --short HEAD) | $$((($$(date +%s) - $(BEGUN)) / 60)) | everything passed |"
 
 lint: setup  ## style, layers and links
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@PYTHONPATH=plugins:jobs .venv/bin/lint-imports --no-cache --no-logo
-	@PYTHONPATH=tests $(PYTHON) -m links
+	@PYTHONPATH=tests $(VENV_PYTHON) -m links
 
 types: setup  ## static types
 	@.venv/bin/mypy plugins jobs local demo benchmarks
 
 unit: setup  ## tests without servers, on all cores
-	@PYTHONPATH=tests:plugins $(PYTHON) -m googlesql
+	@PYTHONPATH=tests:plugins $(VENV_PYTHON) -m googlesql
 	@$(PYTEST) tests/unit -n auto --dist worksteal $(ARGS)
 
 contract: setup  ## one behaviour suite over every implementation of a port
@@ -84,16 +85,19 @@ test-crash: setup  ## every crash point with every fault on real components; hal
 	@$(PYTEST) tests/crash $(ARGS)
 
 verify-bigquery: setup  ## the BigQuery suites against the service itself: PROJECT=my-project
-	@PYTHONPATH=tests $(PYTHON) -m bigquery_service "$(PROJECT)" $(ARGS)
+	@PYTHONPATH=tests $(VENV_PYTHON) -m bigquery_service "$(PROJECT)" $(ARGS)
+
+test-pythons: setup  ## unit tests in an environment of each other Python that the README names
+	@PYTHONPATH=tests $(VENV_PYTHON) -m pythons
 
 test-mutations: setup  ## switch each guard off and see its test fail; ARGS="part of a name"
-	@PYTHONPATH=tests $(PYTHON) -m mutations $(ARGS)
+	@PYTHONPATH=tests $(VENV_PYTHON) -m mutations $(ARGS)
 
 wheel: setup  ## the package that pip installs, into dist/; two builds of one commit are equal byte by byte
-	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1577836800) $(PYTHON) -m hatchling build -t wheel -d dist
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1577836800) $(VENV_PYTHON) -m hatchling build -t wheel -d dist
 
 bench: setup  ## CPU, time and memory against hand-written peers
-	@$(PYTHON) -m benchmarks $(ARGS)
+	@$(VENV_PYTHON) -m benchmarks $(ARGS)
 
 lock: setup  ## pin every package of requirements.in again
 	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes requirements.in -o requirements.txt

@@ -7,6 +7,7 @@ since its stamp was written is skipped; an interrupted step has no stamp and is 
 import fcntl
 import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -43,7 +44,7 @@ def main(extras: Sequence[str] = ()) -> int:
         print(f"setup: {error}", file=sys.stderr)
         return 1
     done = f"done in {time.monotonic() - started:.0f} s" if any(built) else "everything is there"
-    print(f"setup: {done}")
+    print(f"setup: {done}; Python {platform.python_version()}")
     return 0
 
 
@@ -54,7 +55,8 @@ def _build_packages() -> bool:
 
 def _build_jars(name: str) -> bool:
     pom, folder = ROOT / "local" / "jars" / name / "pom.xml", CACHE / "jars" / name
-    return build_unless_stamped(folder, compute_digest(pom), f"jars for {name}", lambda: _fetch_jars(pom, folder))
+    digest = hashlib.sha256(pom.read_bytes()).hexdigest()  # the same for every Python
+    return build_unless_stamped(folder, digest, f"jars for {name}", lambda: _fetch_jars(pom, folder))
 
 
 def _build_bigquery() -> bool:
@@ -71,7 +73,7 @@ def _build_bigquery() -> bool:
 
 
 def compute_digest(path: Path) -> str:
-    """What a step's stamp holds: its input file, and the Python that runs this."""
+    """What the stamp of an environment holds: its input file, and the Python that runs this."""
     version = ".".join(map(str, sys.version_info[:2]))
     return f"{hashlib.sha256(path.read_bytes()).hexdigest()} python {version}"
 
@@ -79,7 +81,7 @@ def compute_digest(path: Path) -> str:
 def build_unless_stamped(folder: Path, digest: str, what: str, build: Callable[[], None]) -> bool:
     """Run `build` unless `folder` carries the stamp of the same inputs; True when it ran."""
     stamp = folder / STAMP_NAME
-    if stamp.exists() and stamp.read_text() == digest:
+    if stamp.exists() and stamp.read_text().startswith(digest):
         return False
     print(f"setup: {what} ...", flush=True)
     stamp.unlink(missing_ok=True)

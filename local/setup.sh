@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # `make setup`: looks for Python, a JDK and Maven, names in one line what is missing, then hands over to local/setup.py.
+# PYTHON=python3.13 chooses the Python of the environment, which later runs without PYTHON keep.
 # `local/setup.sh bigquery` (make setup WITH=bigquery) also builds the environment of the BigQuery server.
 set -eu
 cd "$(dirname "$0")/.."
 
+# The one that PYTHON names, and pyenv's of that name; else the one that the environment has, else the oldest.
 find_python() {
-    for candidate in "${PYTHON:-}" python3.11 python3.12 python3.13 python3; do
-        [ -n "$candidate" ] || continue
+    set -- .venv/bin/python python3.11 python3.12 python3.13 python3
+    [ -z "${PYTHON:-}" ] || set -- "$PYTHON" "${HOME:-}"/.pyenv/versions/*/bin/"${PYTHON##*/}"
+    for candidate in "$@"; do
         if "$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; then
             command -v "$candidate"
             return
@@ -22,6 +25,10 @@ java_version() {
 
 missing=""
 python="$(find_python)"
+if [ -z "$python" ] && [ -n "${PYTHON:-}" ]; then
+    echo "setup: PYTHON=$PYTHON is no Python 3.11-3.13 that runs here; name another one, or leave PYTHON out" >&2
+    exit 1
+fi
 [ -n "$python" ] || missing="$missing, Python 3.11-3.13 (python3)"
 if [ -n "$python" ] && ! "$python" -c 'import ensurepip' 2>/dev/null; then
     missing="$missing, Python's venv module (python3-venv)"

@@ -129,7 +129,7 @@ def interrupted(situation: Situation, pipeline: Pipeline, kind: str, at: Point) 
 
 
 WRITTEN = re.compile(r'"([a-z_]+)/([a-z_]+\.[a-z_]+)(?::(?:before|after|inside):\d+)?"')
-SUFFIXES_OF_FILES = (".proto", ".py", ".yaml")
+SUFFIXES_OF_FILES = (".proto", ".py", ".sh", ".yaml")
 HIT = re.compile(r'hit_failpoint\("([a-z_.]+)"\)')
 
 

@@ -1,6 +1,8 @@
 """`make setup` does each step once per lock, and says in one line what a machine lacks."""
 
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,3 +52,70 @@ def test_a_machine_without_java_and_maven_gets_one_line(tmp_path: Path) -> None:
     assert len(answer.stderr.splitlines()) == 1
     assert "JDK 17" in answer.stderr
     assert "Maven" in answer.stderr
+
+
+# local/setup.sh hands over to this in the tests below: it says which Python was chosen
+TELLING_SETUP = "import sys\n\n\ndef main(words):\n    print('chosen', sys.argv, sys.executable)\n    return 0\n"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The Makefile and local/setup.sh in a folder, with `python3.13` and `python3.11` on a path of its own."""
+    for name in ("Makefile", "local/setup.sh"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "local" / "__init__.py").write_text("")
+    (tmp_path / "local" / "setup.py").write_text(TELLING_SETUP)
+    for place in ("bin/python3.11", "bin/python3.13", "bin/mvn", ".venv/bin/python"):
+        write_program(tmp_path / place, f'echo "ran ${{0#{tmp_path}/}}" >&2\nexec {sys.executable} "$@"')
+    write_program(tmp_path / "bin" / "java", "echo 'openjdk version \"17.0.15\"' >&2")
+    write_program(tmp_path / "bin" / "python3.10", "exit 1")
+    return tmp_path
+
+
+def write_program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/usr/bin/env bash\n{text}\n")
+    path.chmod(0o755)
+
+
+def make_setup(checkout: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    environment = {"HOME": str(checkout), "PATH": f"{checkout / 'bin'}:/usr/bin:/bin", **variables}
+    command = ["make", "-C", str(checkout), "setup", *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def chosen_python(answer: "subprocess.CompletedProcess[str]") -> str:
+    assert "chosen" in answer.stdout, answer.stderr
+    return answer.stderr.strip().splitlines()[-1].removeprefix("ran ")
+
+
+def test_python_that_the_user_names_is_chosen_in_the_environment_and_behind_make(checkout: Path) -> None:
+    assert chosen_python(make_setup(checkout, PYTHON="python3.13")) == "bin/python3.13"
+    assert chosen_python(make_setup(checkout, "PYTHON=python3.13")) == "bin/python3.13"
+
+
+def test_python_of_the_environment_is_kept_where_none_is_named(checkout: Path) -> None:
+    assert chosen_python(make_setup(checkout)) == ".venv/bin/python"
+    (checkout / ".venv" / "bin" / "python").unlink()
+    assert chosen_python(make_setup(checkout)) == "bin/python3.11"
+
+
+def test_python_that_pyenv_has_is_chosen_by_its_name(checkout: Path) -> None:
+    place = ".pyenv/versions/3.12.1/bin/python3.12"
+    write_program(checkout / place, f'echo "ran ${{0#{checkout}/}}" >&2\nexec {sys.executable} "$@"')
+    write_program(checkout / "bin" / "python3.12", "echo 'pyenv: python3.12: command not found' >&2; exit 127")
+    assert chosen_python(make_setup(checkout, PYTHON="python3.12")) == place
+
+
+@pytest.mark.parametrize("name", ["python3.10", "python9", "no such"])
+def test_python_that_cannot_be_used_is_refused_and_no_other_taken(checkout: Path, name: str) -> None:
+    answer = make_setup(checkout, PYTHON=name)
+    assert answer.returncode != 0
+    assert "chosen" not in answer.stdout
+    assert f"setup: PYTHON={name} is no Python 3.11-3.13 that runs here" in answer.stderr
+
+
+def test_jars_are_not_fetched_again_for_another_python(tmp_path: Path) -> None:
+    (tmp_path / setup.STAMP_NAME).write_text("digest python 3.11")
+    assert not setup.build_unless_stamped(tmp_path, "digest", "jars", lambda: pytest.fail("fetched again"))
