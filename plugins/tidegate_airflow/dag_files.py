@@ -24,6 +24,7 @@ def build_all_dags() -> Dags:
 
 def build_pipeline_dags() -> Dags:
     """The DAGs of each pipeline file that is right, but maintenance."""
+    from tidegate_airflow.dags.actions import build_actions_dag
     from tidegate_airflow.dags.backfill import build_backfill_dag
     from tidegate_airflow.dags.flush import build_flush_dag
     from tidegate_airflow.dags.replay import build_replay_dag, can_replay
@@ -32,6 +33,7 @@ def build_pipeline_dags() -> Dags:
     for name, pipeline in load_needed_pipelines():
         dags[f"tidegate_{name}"] = build_flush_dag(pipeline)
         dags[f"tidegate_{name}_backfill"] = build_backfill_dag(pipeline)
+        dags[f"tidegate_{name}_actions"] = build_actions_dag(pipeline)
         if can_replay(pipeline):
             dags[f"tidegate_{name}_replay"] = build_replay_dag(pipeline)
     return dags

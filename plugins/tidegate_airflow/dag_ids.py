@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-DAG_KINDS = ("backfill", "replay", "maintenance")
+DAG_KINDS = ("actions", "backfill", "replay", "maintenance")
 DAG_ID_PREFIX = "tidegate_"
 
 

@@ -207,12 +207,17 @@ def run_backfill_clean_up(name: str, backfill: Mapping[str, Any]) -> list[str]:
         return drop_backfill(assemble_ports(name), backfill["id"])
 
 
-def run_replay(name: str, engine: Any = None) -> list[Data]:
-    """replay: the dead letters of each table, decoded again; one result for each table. A letter is applied once."""
+def run_replay(name: str, run_params: Mapping[str, Any], engine: Any = None) -> list[Data]:
+    """replay: the dead letters of each table, or those that the form chooses, decoded again; one result for each table.
+
+    A letter is applied once.
+    """
+    from tidegate.actions.request import build_letter_filter
     from tidegate.reprocess.replay import replay_dead_letters
 
     with translate_errors():
-        return [result.to_dict() for result in replay_dead_letters(assemble_ports(name, engine))]
+        chosen = build_letter_filter(run_params)
+        return [result.to_dict() for result in replay_dead_letters(assemble_ports(name, engine), chosen)]
 
 
 def run_publish(name: str, run_params: Mapping[str, Any], engine: Any = None) -> Data:

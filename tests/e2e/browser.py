@@ -72,5 +72,5 @@ def inside(page: Page) -> FrameLocator:
 def keep(page: Page, name: str) -> None:
     """A picture of the window, where `TIDEGATE_PICTURES` names a folder for them."""
     if folder := os.environ.get("TIDEGATE_PICTURES"):
-        page.wait_for_load_state("networkidle")
+        page.wait_for_load_state("load")  # never idle: the page reads again every few seconds
         page.screenshot(path=Path(folder) / f"{name}.png")

@@ -112,6 +112,15 @@ on_recovery:
   - notifier: airflow.providers.smtp.notifications.smtp.SmtpNotifier
     kwargs: {<<: *mail, subject: 'well again: {{ failure.reason }}'}
 """,
+    "poisoned": """
+source:
+  topics: [poisoned]
+  key: {format: json, fields: [id], schema: id BIGINT}
+  value: {format: json, schema: "id BIGINT, score INT"}
+tables:
+  - name: lake.e2e.poisoned
+merge: {interval: 1h}
+""",
     "broken": """
 source:
   topics: [broken]
@@ -142,6 +151,7 @@ TOPICS = {
     "behind": 1,
     "letters": 2,
     "stopped": 2,
+    "poisoned": 2,
 }
 PASSWORDS = {"admin": "tidal-admin", "viewer": "tidal-viewer"}
 GUARDED = ("submitted", "counted")  # topics of a broker that asks for a log-in, and for a right to each thing

@@ -1,5 +1,6 @@
 """The operator's page as a person uses it, in a browser, inside the real Airflow; one story, told in order."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -165,3 +166,86 @@ def test_stuck_pipeline_says_why_and_which_ways_lead_out(admin: Page, scene: Sce
     page.get_by_role("button", name=f"Copy: {undo}").click()
     expect(page.get_by_text("Copied")).to_be_visible()
     keep(admin, "stuck")
+    page.get_by_role("listitem").filter(has_text=undo).get_by_role("button", name="Undo the rollback").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Preview")).to_contain_text("comes back: snapshot=")
+    assert len(scene.table("e2e.letters").scan().to_arrow()) == 0
+    keep(admin, "undo-preview")
+    dialog.get_by_role("button", name="Undo the rollback").click()
+    expect(dialog).to_contain_text("Done: the rollback was undone")
+    assert amounts(scene) == {1: 10, 2: 20, 3: 5_000_000_000}
+    dialog.get_by_role("button", name="Close").click()
+    done = page.get_by_role("table", name="What people did").get_by_role("row").filter(has_text="undo-rollback")
+    expect(done).to_contain_text("admin")
+
+
+def test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_all_others(
+    chromium: Browser, admin: Page, scene: Scene
+) -> None:
+    good = {key: json.dumps({"id": key, "score": key}) for key in range(1, 9)}
+    scene.produce_text("poisoned", {**good, 9: '{"id": 9, "score": 1.5}'})
+    run = scene.first_run("tidegate_poisoned")
+    assert scene.airflow.finished("tidegate_poisoned", run, patience=600) == "failed"
+    address = f"{scene.stack.airflow_url}{FRAME}/tidegate/pipelines/poisoned"
+    with logged_in(chromium, scene.stack.airflow_url, "viewer", PASSWORDS["viewer"]) as window:
+        window.goto(address)
+        expect(inside(window).get_by_text("bin/tidegate skip poisoned --at poisoned:")).to_be_visible()
+        expect(inside(window).get_by_role("button", name="Skip this record")).to_have_count(0)
+        expect(inside(window).get_by_role("button", name="Pause")).to_have_count(0)
+
+    admin.goto(address)
+    page = inside(admin)
+    page.get_by_role("button", name="Skip this record").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Preview")).to_contain_text("score: expected INT, got 1.5")
+    expect(dialog.get_by_label("Preview")).to_contain_text("sets this record aside as a dead letter, and no other")
+    keep(admin, "skip-preview")
+    dialog.get_by_role("button", name="Skip this record").click()
+    expect(dialog).to_contain_text("Done: the next batch sets it aside")
+    keep(admin, "skip-done")
+    dialog.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Flush now").click()
+    wait_until(lambda: len(scene.table("e2e.poisoned").scan().to_arrow()) == len(good), "the flush behind it")
+    found = scene.table("e2e.poisoned").scan().to_arrow().to_pylist()
+    assert sorted((row["id"], row["score"]) for row in found) == [(key, key) for key in good]
+    told = page.get_by_role("table", name="What people did").get_by_role("row").filter(has_text="skip")
+    expect(told).to_contain_text("admin")
+    expect(page.get_by_role("link", name="1 wait")).to_be_visible()
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    assert scene.airflow.get("dags/tidegate_poisoned")["is_paused"]
+
+    page.get_by_role("link", name="1 wait").click()
+    page.get_by_role("row").filter(has_text="poisoned").get_by_role("button", name="Discard").click()
+    dialog.get_by_label("Because").fill("a test")
+    dialog.get_by_role("button", name="Preview").click()
+    expect(dialog.get_by_label("Preview")).to_contain_text("1 dead letters would be discarded and never replayed")
+    dialog.get_by_role("button", name="Discard").click()
+    expect(dialog).to_contain_text("Done: they were discarded")
+    dialog.get_by_role("button", name="Close").click()
+    expect(page.get_by_text("No record waits here.")).to_be_visible()
+
+
+def test_form_of_the_actions_begins_with_a_preview_and_refuses_what_does_not_fit(admin: Page, scene: Scene) -> None:
+    dag = "tidegate_poisoned_actions"
+    admin.goto(f"{scene.stack.airflow_url}/dags/{dag}")
+    admin.get_by_role("button", name="Trigger").first.click()
+    expect(admin.get_by_test_id("trigger-dag-submit")).to_be_visible()
+    expect(admin.locator("input[name=element_preview]")).to_be_checked()
+    keep(admin, "actions-form")
+    assert scene.airflow.asked(dag, action="explode").status_code == 400
+    assert scene.airflow.asked(dag, at="nowhere").status_code == 400
+    shown = scene.airflow.trigger(dag, action="rebase", to="earliest")
+    assert scene.airflow.finished(dag, shown) == "success"
+    preview = scene.airflow.result(dag, shown, "act", key="preview")
+    assert "reads again" in preview["text"]
+    stood = scene.table("e2e.poisoned").properties["tidegate.poisoned.position"]
+    words = {"action": "rebase", "preview": False, "previewed": preview["digest"], **preview["pins"]}
+    done = scene.airflow.trigger(dag, **words)
+    assert scene.airflow.finished(dag, done) == "success"
+    assert scene.airflow.result(dag, done, "act") == {
+        "action": "rebase",
+        "done": "the position was moved",
+        "by": "admin",
+    }
+    assert scene.table("e2e.poisoned").properties["tidegate.poisoned.position"] != stood

@@ -60,9 +60,13 @@ def test_rebase_shows_what_it_would_read_again_and_moves_only_after_a_yes(workbe
     workbench.flush("moved")
 
     asked = workbench.cli("rebase", "moved", "--to", json.dumps({topic: {"0": 1}}))
-    assert (asked.returncode, asked.stderr.strip()) == (1, "nothing was changed")
+    assert (asked.returncode, asked.stderr.strip()) == (1, "Move the position? Type yes: nothing was changed")
     assert f"lake.shop.moved  {topic} 0: 2 -> 1, reads again 1 offsets" in asked.stdout
-    assert workbench.cli("rebase", "moved", "--to", json.dumps({topic: {"0": 1}}), "--yes").returncode == 0
+    done = workbench.cli("rebase", "moved", "--to", json.dumps({topic: {"0": 1}}), "--yes", "--json")
+    assert (done.returncode, json.loads(done.stdout)["done"]) == (0, True)
+    (table,) = json.loads(done.stdout)["tables"]
+    moved = {"topic": topic, "partition": 0, "before": 2, "after": 1, "skipped": 0, "read_again": 1}
+    assert table == {"table": "lake.shop.moved", "partitions": [moved], "old_topics": []}
     assert json.loads(workbench.cli("plan", "moved", "--json").stdout)["tables"][0]["ranges"] == {topic: {"0": [1, 2]}}
 
 

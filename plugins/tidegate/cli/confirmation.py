@@ -3,27 +3,26 @@
 import argparse
 import json
 import sys
-from typing import Any
+
+from tidegate.actions.proposed_action import ProposedAction
+from tidegate.settings import find_user
 
 
-def confirm_change(words: argparse.Namespace, preview: str, data: dict[str, Any], question: str) -> bool:
-    """Show the preview and ask, unless `--yes` is given. Where the answer is no, that is said, and nothing may change.
+def perform_action(words: argparse.Namespace, proposed: ProposedAction) -> int:
+    """Show what the action would do and ask, unless `--yes` is given; do it where the answer is yes. The exit code.
 
-    With `--json` a program gets one object: here where nothing changes, else from `report_change`.
+    With `--json` a program gets one object, whose `done` says whether anything was changed.
     """
     if not words.json:
-        print(preview, flush=True)
-    if words.yes or _ask(f"{question} Type yes: "):
-        return True
-    if words.json:
-        print(json.dumps({**data, "done": False}))
-    print("nothing was changed", file=sys.stderr)
-    return False
-
-
-def report_change(words: argparse.Namespace, text: str, data: dict[str, Any]) -> None:
-    """What was done."""
-    print(json.dumps({**data, "done": True}) if words.json else text)
+        print(proposed.preview, flush=True)
+    if not words.yes and not _ask(f"{proposed.question} Type yes: "):
+        if words.json:
+            print(json.dumps({**proposed.data, "done": False}))
+        print("nothing was changed", file=sys.stderr)
+        return 1
+    proposed.perform(find_user())
+    print(json.dumps({**proposed.data, "done": True}) if words.json else proposed.done)
+    return 0
 
 
 def _ask(question: str) -> bool:

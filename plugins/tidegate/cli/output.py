@@ -8,7 +8,6 @@ from typing import Any
 from tidegate.errors import RetryLater, TidegateError
 from tidegate.model.batch import Plan, PublishedBatch
 from tidegate.monitoring.reports import ActionReport, BatchReport, PipelineStatus, UnknownStatus
-from tidegate.reprocess.rebase import PartitionMove, TableMove
 
 SHOWN_BATCHES = 5
 SHOWN_ACTIONS = 5
@@ -55,33 +54,6 @@ def format_plan(plan: Plan) -> str:
         lines += [f"  {t} {p}: [{start}, {end})" for t, p, start, end in table.ranges if end > start]
     lines += [f"a batch takes less than it may: {plan.size_reason}"] if plan.size_reason else []
     lines += [f"{refusal.table}: refused: {refusal.message}" for refusal in plan.refused]
-    return "\n".join(lines)
-
-
-def format_moves(moves: list[PartitionMove]) -> str:
-    """What a rebase does to each partition."""
-    lines = []
-    for move in moves:
-        effect = f"skips {move.skipped}" if move.skipped else f"reads again {move.read_again}"
-        before = "none" if move.before is None else move.before
-        lines.append(f"{move.table}  {move.topic} {move.partition}: {before} -> {move.after}, {effect} offsets")
-    return "\n".join(lines)
-
-
-def format_old_topics(pipeline: str, proposed: list[TableMove]) -> str:
-    """What a rebase leaves where it is, of topics that were deleted and created again; empty without such a topic."""
-    lines = []
-    for old in (old for move in proposed for old in move.old_topics):
-        rows = "" if old.rows is None else f" rows={old.rows}"
-        lines.append(
-            f"{old.table}  topic={old.topic} was deleted and created again: topic_id={old.found} "
-            f"recorded={old.recorded}; the table keeps the rows that it has{rows}"
-        )
-        if old.dead_letters:
-            lines.append(
-                f"{old.table}  dead_letters={old.dead_letters} of the old topic wait and stay; no flush removes them; "
-                f"look at them with: tidegate dead-letters {pipeline}"
-            )
     return "\n".join(lines)
 
 

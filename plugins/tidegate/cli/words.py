@@ -135,7 +135,7 @@ def add_rebase(commands: Any) -> None:
     parser = commands.add_parser("rebase", help=text)
     add_name(parser)
     parser.add_argument("--to", required=True, help='earliest, latest, group, a time, or {"topic": {"0": 42}}')
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    add_confirmation(parser)
 
 
 def add_rollback(commands: Any) -> None:

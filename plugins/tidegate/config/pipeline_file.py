@@ -32,6 +32,8 @@ __all__ = ["build_json_schema", "check_tables_of_others", "load_all_pipelines", 
 DESTINATION_OWNERSHIP = Ownership(TableKind.DESTINATION)
 PIPELINE_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_-]{0,59}")
 BACKFILL_NAME_PATTERN = re.compile(r"_backfill(_([0-9a-f]+|replay))?$")  # the latter stands where a backfill has its id
+# a pipeline `user_actions` would have the DAG of the actions of a pipeline `user`
+DAG_NAME_PATTERN = re.compile(r"(.+)_(actions|maintenance|replay)")
 
 
 def load_pipeline(
@@ -46,6 +48,9 @@ def load_pipeline(
         findings.add((), f"name={path.name}: a pipeline's file is [a-z][a-z0-9_-]*.yaml, at most 60 letters; rename it")
     if BACKFILL_NAME_PATTERN.search(path.stem):
         findings.add((), f"name={path.stem}: names that end in _backfill are those of backfills; rename the file")
+    dag = DAG_NAME_PATTERN.fullmatch(path.stem)
+    if dag and path.with_name(f"{dag[1]}.yaml").exists():
+        findings.add((), f"name={path.stem}: pipeline={dag[1]} has a DAG tidegate_{path.stem}; rename one of the files")
     if not isinstance(document.data, dict):
         findings.add((), "no pipeline in it; start with source: and tables:, see docs/pipeline-file.md")
         findings.raise_if_any()

@@ -6,7 +6,7 @@ from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import get_offset, iterate_offsets
-from tidegate.monitoring.status import format_batch, format_time_ms
+from tidegate.monitoring.status import describe_actions, format_batch, format_time_ms
 from tidegate.ports.context import Ports, TableFiles
 from tidegate.progress.pipeline_progress import read_pipeline_progress
 from tidegate.progress.risks import find_risks
@@ -129,3 +129,14 @@ def read_backfills(ports: Ports) -> list[dict[str, Any]]:
         rows = [{"table": t.table, "applied": len(applied.get(t.table, ()))} for t in one.tables]
         backfills.append({"backfill": one.id, "slices": len(one.numbers), "tables": rows})
     return backfills
+
+
+def read_actions(ports: Ports) -> list[dict[str, Any]]:
+    """What people did to the position of each table, the newest first."""
+    pipeline = expand_template(ports).pipeline
+    found = [
+        {"table": table.name, **one}
+        for table in pipeline.tables
+        for one in describe_actions(ports, ports.tables.read_state(table.name, pipeline.name))
+    ]
+    return sorted(found, key=lambda one: str(one["at"]), reverse=True)

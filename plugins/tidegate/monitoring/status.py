@@ -119,12 +119,13 @@ def _describe_table(ports: Ports, one: TableProgress) -> TableStatus:
         "lag": one.lag,
         "rolled_back": state.rolled_back if state else False,
         "open_batches": [s.batch for s in staged if s.batch > published],
-        "actions": _describe_actions(ports, state),
+        "actions": describe_actions(ports, state),
         "problem": problem,
     }
 
 
-def _describe_actions(ports: Ports, state: TableState | None) -> list[ActionReport]:
+def describe_actions(ports: Ports, state: TableState | None) -> list[ActionReport]:
+    """What people did to a table's position, the newest first."""
     actions = reversed(list_actions(ports.pipeline.name, state))
     return [
         {"at": format_time_ms(one.at_ms), "by": one.by, "action": one.action, "details": one.details} for one in actions

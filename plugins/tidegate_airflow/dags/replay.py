@@ -2,12 +2,14 @@
 
 from typing import Any
 
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG, get_current_context, task
 from tidegate.spec.pipeline import Pipeline
 
-from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
+from tidegate_airflow.dags.actions import build_letter_words
 from tidegate_airflow.dags.dag_settings import build_dag_settings, build_job_task_settings, is_submitted
+from tidegate_airflow.dags.flush import to_params_dict
+from tidegate_airflow.operators.action import run_replay
 
 
 def can_replay(pipeline: Pipeline) -> bool:
@@ -28,6 +30,7 @@ def build_replay_dag(pipeline: Pipeline) -> DAG:
         **build_dag_settings(pipeline, "replay"),
     ) as dag:
         _build_replay_task(pipeline)
+    dag.params = to_params_dict(build_letter_words(next(iter(pipeline.source.topics), "topic")))
     return dag
 
 
@@ -42,6 +45,6 @@ def _build_replay_task(pipeline: Pipeline) -> None:
 
     @task(**settings)
     def replay() -> list[dict[str, Any]]:
-        return tasks.run_replay(pipeline.name)
+        return run_replay(get_current_context(), pipeline.name)
 
     replay()

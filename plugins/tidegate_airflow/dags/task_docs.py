@@ -87,3 +87,15 @@ rest stays, with today's reason. Correct the file first. A replay that was stopp
 REPLAY_TASK = """
 **replay** returns for each table how many dead letters it tried, brought in and left, and the rows that changed.
 """
+ACTIONS = """
+What helps **{pipeline}** when it stands still, as the command line has it: skip one record, undo or answer a rollback,
+move the position, discard dead letters. *Trigger* opens a form. It begins with a preview: the result `preview` of the
+task **act** shows what would be done to rows, offsets and dead letters, and nothing is changed. Start the same without
+*Preview* to do it; with the preview's digest as *As previewed* nothing else can be done than what was shown.
+
+Who did what and when stands in the table beside its position, on the pipeline's page and in `bin/tidegate status`.
+"""
+ACT = """
+**act** shows what is asked for as its result `preview`, and does it unless only a preview was asked for. It is skipped
+where there is nothing to do. A repeat changes nothing twice.
+"""

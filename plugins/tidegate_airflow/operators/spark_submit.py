@@ -12,6 +12,7 @@ from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs.job import Job
 
 from tidegate_airflow import tasks
+from tidegate_airflow.operators.action import FORM_STEPS
 from tidegate_airflow.operators.step import STEPS, JobLink
 
 
@@ -49,8 +50,8 @@ class SubmitOperator(SparkSubmitOperator):
         if self.verb == "maintain":
             context["table"] = self.given
             return tasks.run_maintain(self.pipeline, self.given, self)
-        if self.verb == "replay":
-            return tasks.run_replay(self.pipeline, self)
+        if self.verb in FORM_STEPS:
+            return FORM_STEPS[self.verb](context, self.pipeline, self)
         if self.verb == "backfill":
             context["slice"] = self.given["slice"]
             return tasks.run_backfill_slice(self.pipeline, self.backfill, self.given, self)

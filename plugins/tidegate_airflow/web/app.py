@@ -12,8 +12,8 @@ from fastapi.staticfiles import StaticFiles
 from tidegate.errors import TidegateError
 from tidegate.monitoring.openmetrics import CONTENT_TYPE, render_openmetrics
 
-from tidegate_airflow.dag_ids import find_pipeline, find_publication, format_publish_dag_id, list_dag_ids
-from tidegate_airflow.web.authorization import ScraperDep, can_trigger, filter_visible
+from tidegate_airflow.dag_ids import find_pipeline, find_publication, format_flush_dag_id, format_publish_dag_id, list_dag_ids
+from tidegate_airflow.web.authorization import ScraperDep, can_pause, can_trigger, filter_visible
 from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.pipelines import PipelinesView, format_now
 from tidegate_airflow.web.publications import PublicationsView
@@ -105,6 +105,7 @@ def get_pipeline(name: str, desk: PipelinesDep, user: GetUserDep) -> dict[str, A
     details = desk.get_pipeline(_check_visible(desk, user, name))
     dags = details["airflow"].get("dags", {})
     may = {kind: kind in dags and can_trigger(user, dag) for kind, dag in list_dag_ids(name).items()}
+    may["pause"] = "flush" in dags and can_pause(user, format_flush_dag_id(name))
     return {"now": format_now(), **details, "may": may}
 
 

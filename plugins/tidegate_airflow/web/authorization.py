@@ -39,13 +39,23 @@ def _read_known_dag_ids(dag_ids: list[str]) -> set[str]:
 
 def can_trigger(user: Any, dag_id: str) -> bool:
     """Whether the user may start a run of this DAG."""
+    from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+
+    return _is_authorized(user, dag_id, method="POST", access_entity=DagAccessEntity.RUN)
+
+
+def can_pause(user: Any, dag_id: str) -> bool:
+    """Whether the user may pause this DAG, and let it run again."""
+    return _is_authorized(user, dag_id, method="PUT")
+
+
+def _is_authorized(user: Any, dag_id: str, **asked: Any) -> bool:
     from airflow.api_fastapi.app import get_auth_manager
-    from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+    from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
     from airflow.models.dag import DagModel
 
     details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
-    manager = get_auth_manager()
-    return bool(manager.is_authorized_dag(method="POST", access_entity=DagAccessEntity.RUN, details=details, user=user))
+    return bool(get_auth_manager().is_authorized_dag(details=details, user=user, **asked))
 
 
 async def _authenticate_scraper(

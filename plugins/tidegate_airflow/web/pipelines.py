@@ -64,6 +64,7 @@ class PipelinesView:
             "warnings": lambda: details.find_warnings(self._get_ports(name)),
             "past": lambda: details.read_batch_history(self._get_ports(name), MAX_BATCHES),
             "storage": lambda: details.read_storage(self._get_ports(name)),
+            "actions": lambda: details.read_actions(self._get_ports(name)),
             "backfills": lambda: details.read_backfills(self._get_ports(name)),
             "airflow": lambda: self._read_airflow(name, [table["table"] for table in row.get("tables", ())]),
         }

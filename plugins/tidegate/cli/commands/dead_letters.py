@@ -4,7 +4,8 @@ import argparse
 import json
 from typing import Any
 
-from tidegate.cli.confirmation import confirm_change, report_change
+from tidegate.actions.discard import propose_discard, shorten_text
+from tidegate.cli.confirmation import perform_action
 from tidegate.cli.output import print_result
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
@@ -12,15 +13,12 @@ from tidegate.merge.letter_filter import LetterFilter
 from tidegate.model import resource_names
 from tidegate.monitoring.dead_letter_rows import format_dead_letter
 from tidegate.ports.context import Ports
-from tidegate.reprocess.discard import ProposedDiscard, discard_dead_letters, propose_discards
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.replay import replay_dead_letters
-from tidegate.settings import find_include_folder, find_user
+from tidegate.settings import find_include_folder
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 from tidegate.wiring.pipeline import assemble_checked_pipeline
 
-MAX_SHOWN_CHARACTERS = 120
-MAX_SHOWN_PLACES = 20
 ALL_ROWS = 2**31 - 1
 
 
@@ -33,7 +31,7 @@ def run_dead_letters(words: argparse.Namespace) -> int:
     if words.replay:
         return _run_replay(words, ports, chosen)
     if words.discard:
-        return _run_discard(words, ports, chosen)
+        return perform_action(words, propose_discard(ports, chosen, words.because))
     name = resource_names.name_dead_letter_table(ports.pipeline)
     is_whole = chosen.is_given or words.export is not None
     dead_letters = ports.dead_letters.read_dead_letters(name, ALL_ROWS if is_whole else max(0, words.limit))
@@ -74,27 +72,6 @@ def _export(words: argparse.Namespace, letters: list[dict[str, Any]]) -> int:
     return 0
 
 
-def _run_discard(words: argparse.Namespace, ports: Ports, chosen: LetterFilter) -> int:
-    proposed = propose_discards(ports, chosen)
-    counts = [{"table": one.table.name, "dead_letters": len(one.letters)} for one in proposed]
-    data = {"pipeline": words.pipeline, "because": words.because, "tables": counts}
-    preview = "\n".join(map(_format_discard, proposed))
-    if not confirm_change(words, preview, data, "Discard them?"):
-        return 1
-    discard_dead_letters(ports, proposed, words.because, find_user())
-    report_change(words, "they were discarded", data)
-    return 0
-
-
-def _format_discard(one: ProposedDiscard) -> str:
-    lines = [f"{one.table.name}: {len(one.letters)} dead letters would be discarded and never replayed"]
-    for letter in one.letters[:MAX_SHOWN_PLACES]:
-        reason = _shorten_text(letter.message)
-        lines.append(f"  topic={letter.topic} partition={letter.partition} offset={letter.offset}: {reason}")
-    more = len(one.letters) - MAX_SHOWN_PLACES
-    return "\n".join([*lines, *([f"  and {more} more"] if more > 0 else [])])
-
-
 def _run_replay(words: argparse.Namespace, ports: Ports, chosen: LetterFilter) -> int:
     results = replay_dead_letters(ports, chosen)
     if not results:
@@ -129,10 +106,5 @@ def _format_letter(letter: dict[str, Any]) -> str:
         data = letter.get(f"{part}_base64") or letter[part]
         if data is not None:
             encoding = " (base64)" if f"{part}_base64" in letter else ""
-            lines.append(f"  {part}{encoding}: {_shorten_text(data)}")
+            lines.append(f"  {part}{encoding}: {shorten_text(data)}")
     return "\n".join(lines)
-
-
-def _shorten_text(text: str) -> str:
-    line = text.encode("unicode_escape").decode() if not text.isprintable() else text
-    return line if len(line) <= MAX_SHOWN_CHARACTERS else f"{line[:MAX_SHOWN_CHARACTERS]}..."

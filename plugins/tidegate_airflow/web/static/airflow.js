@@ -76,8 +76,11 @@ export async function finished(run, told) {
   }
 }
 
-/** What a task of a run returned. */
-export async function result(run, task) {
-  const where = `dags/${path(run.dag_id)}/dagRuns/${path(run.dag_run_id)}/taskInstances/${path(task)}/xcomEntries/return_value`;
+/** Pause a DAG, or let it run again. */
+export const pause = (dag, paused) => call("PATCH", `dags/${path(dag)}?update_mask=is_paused`, { is_paused: paused });
+
+/** What a task of a run returned, or left as the result of another name. */
+export async function result(run, task, key = "return_value") {
+  const where = `dags/${path(run.dag_id)}/dagRuns/${path(run.dag_run_id)}/taskInstances/${path(task)}/xcomEntries/${path(key)}`;
   return (await call("GET", `${where}?deserialize=true`)).value;
 }

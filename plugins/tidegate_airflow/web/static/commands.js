@@ -3,45 +3,53 @@ import { command, h, section } from "./dom.js";
 
 const quoted = (text) => (/^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-export function commands(name, row, errors) {
+export function commands(name, row, errors, act) {
   const me = quoted(name);
   const [topic] = row.partitions ?? [];
   const range = topic ? JSON.stringify({ [topic.topic]: { [topic.partition]: [0, topic.published] } }) : '{"topic": {"0": [0, 100]}}';
   const problem = (row.tables ?? []).find((one) => one.problem);
   return section("Commands",
-    aboutRecord(row, errors),
-    problem && /rolled back/.test(problem.problem) ? afterRollback(me, problem.table) : null,
-    problem && /log|offset|cluster|topic/.test(problem.problem) && !/rolled back/.test(problem.problem) ? afterLoss(me) : null,
+    aboutRecord(name, row, errors, act),
+    problem && /rolled back/.test(problem.problem) ? afterRollback(me, problem.table, act) : null,
+    problem && /log|offset|cluster|topic/.test(problem.problem) && !/rolled back/.test(problem.problem) ? afterLoss(me, act) : null,
     h("h3", {}, "Look"),
     h("ul", {}, command(`bin/tidegate status ${me}`, "position, lag and last batches"),
       command(`bin/tidegate plan ${me}`, "what the next batch would be; changes nothing")),
     h("h3", {}, "Move"),
-    h("ul", {}, command(`bin/tidegate rebase ${me} --to earliest`, "shows what it skips or reads again, and asks; or: latest, group, a time, offsets"),
+    h("ul", {}, rebase(me, "shows what it skips or reads again, and asks; or: latest, group, a time, offsets", act),
       command(`bin/tidegate backfill ${me} --range ${quoted(range)} --dry-run`, "what a backfill of these offsets would apply; changes nothing")));
 }
 
+function rebase(me, told, act) {
+  const to = { name: "to", label: "To", value: "earliest", needed: true, hint: 'earliest, latest, group, a time like 2026-01-01T00:00:00Z, or offsets like {"topic": {"0": 42}}; partitions that are not named stay' };
+  return command(`bin/tidegate rebase ${me} --to earliest`, told, act("Move the position", "What lies between is skipped, or read again.", { action: "rebase" }, [to]));
+}
+
 // A message about a bad record names it in two commands; shown as long as that is what stops the pipeline.
-function aboutRecord(row, errors) {
+function aboutRecord(name, row, errors, act) {
   const last = ["stuck", "failing"].includes(row.state) ? errors?.[0]?.message : null;
   const texts = [row.reason, last, ...(row.tables ?? []).map((one) => one.problem)];
-  const found = (word) => [...(texts.join("\n").matchAll(new RegExp(`tidegate (${word} \\S+ --at [^\\s;,]+)`, "g")))].map((match) => match[1])[0];
+  const found = (word) => [...(texts.join("\n").matchAll(new RegExp(`tidegate (${word} \\S+ --at ([^\\s;,]+))`, "g")))][0];
   const [look, skip] = [found("record"), found("skip")];
   return look && [h("h3", {}, "A record cannot be decoded: look at it, then choose"), h("ol", {},
-    command(`bin/tidegate ${look}`, "its bytes, and each field with the expected type and what was found; changes nothing"),
-    skip ? command(`bin/tidegate ${skip}`, "set exactly this record aside as a dead letter; shows it first, and asks") : null,
+    command(`bin/tidegate ${look[1]}`, "its bytes, and each field with the expected type and what was found; changes nothing"),
+    skip ? command(`bin/tidegate ${skip[1]}`, "set exactly this record aside as a dead letter; shows it first, and asks",
+      act("Skip this record", "It is shown with each field as the decoder reads it. The next batch sets exactly this record aside as a dead letter.", { action: "skip", at: skip[2] })) : null,
+    command("errors: {tolerance: all}", `below source: in include/pipelines/${name}.yaml sets every bad record aside from now on, up to errors.max_per_batch`),
     h("li", {}, "Or correct the schema in the pipeline file, or the producer; the batch is read again."))];
 }
 
-function afterRollback(me, tableName) {
+function afterRollback(me, tableName, act) {
   const table = `${me} --table ${quoted(tableName)}`;
+  const button = (label, title, action) => act(label, title, { action, table: tableName });
   return [h("h3", {}, "The table was rolled back: choose one"), h("ol", {},
-    command(`bin/tidegate undo-rollback ${table}`, "it was a mistake: shows which snapshots and rows come back, and asks"),
-    command(`bin/tidegate answer-rollback ${table} --rewind`, "its records shall be read again; shows which, and asks"),
-    command(`bin/tidegate answer-rollback ${table} --keep`, "they shall stay away: go on after the recorded position; asks"))];
+    command(`bin/tidegate undo-rollback ${table}`, "it was a mistake: shows which snapshots and rows come back, and asks", button("Undo the rollback", "What was rolled back becomes current again; nothing is read a second time.", "undo-rollback")),
+    command(`bin/tidegate answer-rollback ${table} --rewind`, "its records shall be read again; shows which, and asks", button("Read again", "The records that the rollback took away are read again.", "rewind")),
+    command(`bin/tidegate answer-rollback ${table} --keep`, "they shall stay away: go on after the recorded position; asks", button("Leave away", "The records that the rollback took away stay away.", "keep")))];
 }
 
-function afterLoss(me) {
+function afterLoss(me, act) {
   return [h("h3", {}, "The log is not what was read: choose one"), h("ol", {},
     h("li", {}, "The wrong brokers: correct the connection, and the next run goes on."),
-    command(`bin/tidegate rebase ${me} --to earliest`, "go on from the oldest record that is left; it shows what is lost, and asks"))];
+    rebase(me, "go on from the oldest record that is left; it shows what is lost, and asks", act))];
 }

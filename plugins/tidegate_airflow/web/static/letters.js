@@ -2,7 +2,8 @@
 import { read } from "./airflow.js";
 import { h, quiet, show, table } from "./dom.js";
 import { ago, moment, number } from "./format.js";
-import { replayButton } from "./replay.js";
+import { remedies } from "./remedy.js";
+import { replayButton, replayOneButton } from "./replay.js";
 
 const NEAR = 40;
 
@@ -18,15 +19,29 @@ export function letters(name) {
     asks: () => `pipelines/${encodeURIComponent(name)}/dead-letters?page=${at()}`,
     show: async (answer, again) => {
       rights ??= await read(`pipelines/${encodeURIComponent(name)}`).catch(() => ({ may: {}, airflow: {} }));
-      const dag = rights.airflow.dags?.replay?.dag_id;
+      const dags = rights.airflow.dags ?? {};
+      const dag = dags.replay?.dag_id;
+      const act = remedies(dags.actions, rights.may.actions, again);
+      const discard = (asked, fields = []) => act("Discard", "They wait no longer and are never replayed. Their rows stay in the table, with who discarded them and why.", { action: "discard", ...asked }, [...fields, BECAUSE]);
+      const ways = (row) => {
+        const one = { table: row.table, offsets: [`${row.topic}:${row.partition}:${row.offset}`] };
+        return [dag && rights.may.replay ? replayOneButton(name, one, dag, again) : null, " ", discard(one)];
+      };
       show(document.getElementById("main"), lead(answer),
-        h("div", { class: "actions" }, replayButton(name, answer.waiting, dag, rights.may.replay, again)),
-        answer.dead_letters.length ? [list(answer), pager(answer, again)] : quiet("No record waits here."));
+        h("div", { class: "actions" }, replayButton(name, answer.waiting, dag, rights.may.replay, again), answer.waiting ? discard({}, CHOICE) : null),
+        answer.dead_letters.length ? [list(answer, ways), pager(answer, again)] : quiet("No record waits here."));
     },
   };
 }
 
 const lead = (answer) => h("p", {}, `${number(answer.waiting)} wait, ${number(answer.replayed)} were replayed. They stand in `, h("code", {}, answer.table), ".");
+
+const BECAUSE = { name: "because", label: "Because", needed: true, hint: "Why they will never be needed; kept with each of them" };
+const CHOICE = [
+  { name: "reason", label: "Whose reason holds", hint: "All that wait where nothing is said" },
+  { name: "topic", label: "Of the topic" },
+  { name: "since", label: "Set aside since", hint: "A time like 2026-01-01T00:00:00Z" },
+];
 
 const COLUMNS = [
   { title: "Set aside", cell: (row) => ago(row.written_at) },
@@ -37,7 +52,7 @@ const COLUMNS = [
   { title: "What is wrong", cell: (row) => [h("strong", {}, `${row.stage}: `), h("span", { class: "message" }, row.message), content(row)] },
 ];
 
-const list = (answer) => table("Dead letters", COLUMNS, answer.dead_letters);
+const list = (answer, ways) => table("Dead letters", [...COLUMNS, { title: "Do", cell: ways }], answer.dead_letters);
 
 const content = (row) => h("details", { "data-key": `${row.table} ${row.topic} ${row.partition} ${row.offset}` }, h("summary", {}, "Key, value, headers"),
   h("dl", { class: "record" }, part("key", row), part("value", row),

@@ -1,9 +1,10 @@
 // One pipeline: what is wrong and what to do, then everything that is known about it.
-import { dagPath, link, runPath, taskPath, trigger } from "./airflow.js";
+import { dagPath, link, pause, runPath, taskPath, trigger } from "./airflow.js";
 import { chart } from "./chart.js";
 import { commands } from "./commands.js";
 import { h, quiet, say, section, show, table, trouble } from "./dom.js";
 import { ago, asOf, bytes, due, moment, number, span } from "./format.js";
+import { remedies } from "./remedy.js";
 import { replayButton } from "./replay.js";
 import { badge } from "./state.js";
 
@@ -27,7 +28,7 @@ export function pipeline(name) {
       if (newest !== plotted) { plotted = newest; charts = plots(answer.past); }
       show(document.getElementById("main"), banner(answer), warnings(answer.warnings), facts(answer), actions(answer, again), partitions(answer), tables(answer), charts,
         known(answer.airflow, errors), backfills(answer.backfills), waiting(answer.storage), batches(answer.past), storage(answer), known(answer.airflow, runs),
-        commands(name, row, answer.airflow?.errors));
+        history(answer.actions), commands(name, row, answer.airflow?.errors, remedies(answer.airflow?.dags?.actions, answer.may.actions, again)));
     },
   };
 }
@@ -65,8 +66,32 @@ function actions({ pipeline: row, airflow, may }, again) {
       } catch (problem) { say(`Not started: ${problem.message}`); }
       again();
     } }, "Flush now");
-  return h("div", { class: "actions" }, flush, row.dead_letters ? replayButton(row.pipeline, row.dead_letters, dags.replay?.dag_id, may.replay, again) : null,
+  return h("div", { class: "actions" }, flush, may.pause ? pauseButton(dags.flush, again) : null, row.dead_letters ? replayButton(row.pipeline, row.dead_letters, dags.replay?.dag_id, may.replay, again) : null,
     may.backfill && dags.backfill ? link(dagPath(dags.backfill.dag_id), "Backfill: its form is behind Trigger") : null);
+}
+
+function pauseButton(dag, again) {
+  const [word, done] = dag.paused ? ["Resume", "Resumed: runs start again."] : ["Pause", "Paused: a run that is under way goes on, and no other starts."];
+  return h("button", { type: "button", "data-key": "pause", click: async () => {
+    try {
+      await pause(dag.dag_id, !dag.paused);
+      say(done);
+    } catch (problem) { say(`Not done: ${problem.message}`); }
+    again();
+  } }, word);
+}
+
+function history(found) {
+  if (found?.error) return section("What people did", trouble(found.error));
+  if (!found?.length) return null;
+  const columns = [
+    { title: "When", cell: (one) => ago(one.at) },
+    { title: "Who", cell: (one) => one.by || "–" },
+    { title: "What", head: true, cell: (one) => one.action },
+    { title: "Table", cell: (one) => one.table },
+    { title: "Changed", cell: (one) => h("span", { class: "message" }, one.details) },
+  ];
+  return section("What people did", table("What people did", columns, found));
 }
 
 function partitions({ pipeline: row, offsets, past, airflow }) {

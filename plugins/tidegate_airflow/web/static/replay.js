@@ -13,11 +13,17 @@ export function replayButton(name, waiting, dag, may, after) {
   return button;
 }
 
-async function replay(name, waiting, dag, button, after) {
+/** The button of one dead letter: `chosen` are the words of the DAG's form. */
+export function replayOneButton(name, chosen, dag, after) {
+  const button = h("button", { type: "button", class: "small", "data-key": `replay-${chosen.table}-${chosen.offsets}`, click: () => replay(name, 1, dag, button, after, chosen) }, "Replay …");
+  return button;
+}
+
+async function replay(name, waiting, dag, button, after, chosen = {}) {
   if (!(await ask(`Replay ${waiting === 1 ? "the dead letter" : `${waiting} dead letters`} of ${name}?`, TEXT, "Replay"))) return;
   button.disabled = true;
   try {
-    const run = await trigger(dag);
+    const run = await trigger(dag, chosen);
     const where = link(runPath({ dag_id: run.dag_id, run_id: run.dag_run_id }), "the run");
     const state = await finished(run, (now) => say(`Replay: ${now} … `, where));
     if (state === "success") say(`Replay finished: ${told(await result(run, "replay"))} `, where);

@@ -179,6 +179,14 @@ def test_a_file_name_whose_tables_and_branches_would_read_like_a_backfills(inclu
     assert "rename the file" in problems(include, MINIMAL, f"{name}.yaml")[0]
 
 
+@pytest.mark.parametrize("kind", ["actions", "maintenance", "replay"])
+def test_a_file_name_that_is_that_of_another_pipelines_dag(include: Path, kind: str) -> None:
+    assert load(include, MINIMAL, f"user_{kind}.yaml").name == f"user_{kind}"
+    (include / "pipelines" / "user.yaml").write_text(MINIMAL)
+    (problem,) = problems(include, MINIMAL, f"user_{kind}.yaml")
+    assert f"name=user_{kind}: pipeline=user has a DAG tidegate_user_{kind}; rename one of the files" in problem
+
+
 def test_a_broken_file_takes_no_other_down(include: Path) -> None:
     (include / "pipelines" / "bad.yaml").write_text("source: [")
     (include / "pipelines" / "good.yaml").write_text(MINIMAL)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from fakes import BAD, Crash, World, a_pipeline, a_table
-from tidegate.cli.output import format_old_topics
+from tidegate.actions.rebase import format_old_topics
 from tidegate.monitoring.dead_letter_rows import format_dead_letter
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.replay import replay_dead_letters

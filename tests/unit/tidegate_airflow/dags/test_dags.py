@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tidegate.actions.request import WORDS, ActionKind
 
 ROOT = Path(__file__).parents[4]
 PIPELINE = """
@@ -84,7 +85,7 @@ def test_task_reads_the_file_of_its_own_pipeline_alone(include: Path, seen: dict
     dag = "tidegate_p1_backfill"
     own = read(include, _AIRFLOW_PARSING_CONTEXT_DAG_ID=dag)["dags"]
     flushes = [name for name in own if name.startswith("tidegate_") and not name.startswith("tidegate_publish_")]
-    assert sorted(flushes) == ["tidegate_p1", "tidegate_p1_backfill", "tidegate_p1_maintenance"]
+    assert sorted(flushes) == [f"tidegate_p1{kind}" for kind in ("", "_actions", "_backfill", "_maintenance")]
     assert own[dag]["serialized"] == seen["dags"][dag]["serialized"]
 
 
@@ -95,9 +96,9 @@ def test_reading_the_dag_files_opens_no_connection_and_imports_nothing_that_is_s
 
 def test_every_pipeline_has_its_dags_and_no_other(seen: dict[str, Any], include: Path) -> None:
     names = [file.stem for file in (include / "pipelines").glob("*.yaml")]
-    assert {f"tidegate_{name}{what}" for name in names for what in ("", "_backfill", "_maintenance")} <= set(
-        seen["dags"]
-    )
+    assert {
+        f"tidegate_{name}{what}" for name in names for what in ("", "_actions", "_backfill", "_maintenance")
+    } <= set(seen["dags"])
 
 
 def test_every_dag_and_task_is_explained_and_has_an_owner(seen: dict[str, Any]) -> None:
@@ -137,6 +138,15 @@ def test_every_word_of_a_form_is_described(seen: dict[str, Any]) -> None:
             assert schema["title"], f"{name}.{word}"
             assert schema["description"], f"{name}.{word}"
     assert set(seen["dags"]["tidegate_p0"]["params"]) == {"max_records", "until_current", "dry_run"}
+
+
+def test_form_of_the_actions_asks_for_every_word_that_an_action_takes(seen: dict[str, Any]) -> None:
+    for name in ("p0", "submitted"):
+        dag = seen["dags"][f"tidegate_{name}_actions"]
+        assert list(dag["tasks"]) == ["act"]
+        assert set(dag["params"]) == {*WORDS, "action", "preview", "previewed"}
+        assert dag["params"]["action"]["enum"] == list(ActionKind)
+        assert set(dag["params"]["action"]["values_display"]) == set(ActionKind)
 
 
 def test_the_tasks_of_a_flush_are_named_by_its_verbs(seen: dict[str, Any]) -> None:
@@ -185,7 +195,7 @@ def test_changing_one_file_changes_the_dags_of_that_pipeline_alone(include: Path
     finally:
         write(include, "p3")
         write(include, "p4")
-    gone = {"tidegate_p4", "tidegate_p4_backfill", "tidegate_p4_maintenance"}
+    gone = {f"tidegate_p4{kind}" for kind in ("", "_actions", "_backfill", "_maintenance")}
     assert set(seen["dags"]) - set(now) == gone
     changed = {name for name, dag in now.items() if dag["serialized"] != seen["dags"][name]["serialized"]}
     assert changed == {"tidegate_p3"}

@@ -1,0 +1,51 @@
+"""The action discard: dead letters are shown, and given up for a reason that is kept with each of them."""
+
+from functools import partial
+from typing import Any
+
+from tidegate.actions.proposed_action import ProposedAction
+from tidegate.errors import ConfigurationError
+from tidegate.merge.letter_filter import LetterFilter
+from tidegate.ports.context import Ports
+from tidegate.reprocess.discard import ProposedDiscard, discard_dead_letters, propose_discards
+
+MAX_SHOWN_PLACES = 20
+MAX_SHOWN_CHARACTERS = 120
+
+
+def propose_discard(ports: Ports, chosen: LetterFilter, because: str) -> ProposedAction:
+    """Take the chosen dead letters from those that wait."""
+    if not because.strip():
+        raise ConfigurationError("because is empty: say why these dead letters will never be needed")
+    proposed = propose_discards(ports, chosen)
+    return ProposedAction(
+        preview="\n".join(map(_format_discard, proposed)),
+        data={
+            "pipeline": ports.pipeline.name,
+            "because": because,
+            "tables": [_describe_discard(one) for one in proposed],
+        },
+        question="Discard them?",
+        done="they were discarded",
+        perform=partial(discard_dead_letters, ports, proposed, because),
+    )
+
+
+def _describe_discard(one: ProposedDiscard) -> dict[str, Any]:
+    places = [[letter.topic, letter.partition, letter.offset] for letter in one.letters]
+    return {"table": one.table.name, "dead_letters": len(one.letters), "places": places}
+
+
+def _format_discard(one: ProposedDiscard) -> str:
+    lines = [f"{one.table.name}: {len(one.letters)} dead letters would be discarded and never replayed"]
+    for letter in one.letters[:MAX_SHOWN_PLACES]:
+        reason = shorten_text(letter.message)
+        lines.append(f"  topic={letter.topic} partition={letter.partition} offset={letter.offset}: {reason}")
+    more = len(one.letters) - MAX_SHOWN_PLACES
+    return "\n".join([*lines, *([f"  and {more} more"] if more > 0 else [])])
+
+
+def shorten_text(text: str) -> str:
+    """One printable line of at most some hundred characters."""
+    line = text.encode("unicode_escape").decode() if not text.isprintable() else text
+    return line if len(line) <= MAX_SHOWN_CHARACTERS else f"{line[:MAX_SHOWN_CHARACTERS]}..."

@@ -1,0 +1,30 @@
+"""An action before it is done: what it would do to rows, offsets and dead letters, and how to do exactly that."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ProposedAction:
+    """What a person is asked to confirm.
+
+    `preview` says for people what would be done, `data` for programs; `done` is the sentence afterwards. `perform` does
+    it, by whom its argument names, and refuses where that is no longer what was shown. `pins` are words of the form
+    that ask for the same again where the words that were given may mean something else a moment later.
+    """
+
+    preview: str
+    data: dict[str, Any]
+    question: str
+    done: str
+    perform: Callable[[str], None]
+    pins: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """Equal for two proposals that would do the same."""
+        facts = {name: value for name, value in self.data.items() if name not in self.pins}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

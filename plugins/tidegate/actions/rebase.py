@@ -1,0 +1,85 @@
+"""The action rebase: what moving the position skips or reads again is shown, partition by partition, then it moves."""
+
+import json
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from tidegate.actions.proposed_action import ProposedAction
+from tidegate.model.offsets import Offsets
+from tidegate.ports.context import Ports
+from tidegate.reprocess.rebase import PartitionMove, TableMove, propose_moves, rebase_positions
+
+
+def propose_rebase(ports: Ports, to: str) -> ProposedAction:
+    """Move the position of every table to where `to` says.
+
+    The end of the log, the group's offsets and what a time means change from one moment to the next: such a target is
+    pinned to the offsets that were shown.
+    """
+    proposed = propose_moves(ports, to)
+    moves = format_moves([move for table in proposed for move in table.moves])
+    old_topics = format_old_topics(ports.pipeline.name, proposed)
+    return ProposedAction(
+        preview="\n".join(text for text in (moves, old_topics) if text),
+        data={"pipeline": ports.pipeline.name, "to": to, "tables": [_describe_move(one) for one in proposed]},
+        question="Move the position?",
+        done="the position was moved",
+        perform=partial(rebase_positions, ports, proposed),
+        pins={"to": to if to.lstrip().startswith("{") else json.dumps(_join_targets(proposed))},
+    )
+
+
+def _join_targets(proposed: list[TableMove]) -> Offsets:
+    """Of every partition where the tables that read it come to stand, which is one place for all of them."""
+    joined: Offsets = {}
+    for one in proposed:
+        for topic, parts in one.after.offsets.items():
+            joined[topic] = {**joined.get(topic, {}), **parts}
+    return joined
+
+
+def _describe_move(one: TableMove) -> dict[str, Any]:
+    return {
+        "table": one.table.name,
+        "partitions": [_describe_partition(part) for part in one.moves],
+        "old_topics": [asdict(old) for old in one.old_topics],
+    }
+
+
+def _describe_partition(part: PartitionMove) -> dict[str, Any]:
+    return {
+        "topic": part.topic,
+        "partition": part.partition,
+        "before": part.before,
+        "after": part.after,
+        "skipped": part.skipped,
+        "read_again": part.read_again,
+    }
+
+
+def format_moves(moves: list[PartitionMove]) -> str:
+    """What a rebase does to each partition."""
+    lines = []
+    for move in moves:
+        effect = f"skips {move.skipped}" if move.skipped else f"reads again {move.read_again}"
+        before = "none" if move.before is None else move.before
+        lines.append(f"{move.table}  {move.topic} {move.partition}: {before} -> {move.after}, {effect} offsets")
+    return "\n".join(lines)
+
+
+def format_old_topics(pipeline: str, proposed: list[TableMove]) -> str:
+    """What a rebase leaves where it is, of topics that were deleted and created again; empty without such a topic."""
+    lines = []
+    for old in (old for move in proposed for old in move.old_topics):
+        rows = "" if old.rows is None else f" rows={old.rows}"
+        lines.append(
+            f"{old.table}  topic={old.topic} was deleted and created again: topic_id={old.found} "
+            f"recorded={old.recorded}; the table keeps the rows that it has{rows}"
+        )
+        if old.dead_letters:
+            lines.append(
+                f"{old.table}  dead_letters={old.dead_letters} of the old topic wait and stay; no flush removes them; "
+                f"look at them with: tidegate dead-letters {pipeline}"
+            )
+    return "\n".join(lines)

@@ -1,0 +1,69 @@
+"""A record of the log and what the decoder says of it, for people and as plain data."""
+
+from typing import Any
+
+from tidegate.model.kafka_log import KafkaRecord
+from tidegate.monitoring.status import format_time_ms
+from tidegate.reprocess.record import Verdict
+
+MAX_SHOWN_CHARACTERS = 2000
+
+
+def describe_record(record: KafkaRecord) -> dict[str, Any]:
+    """The record as plain data: bytes as text where they are text, as hex under another name where not."""
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": format_time_ms(record.timestamp_ms),
+        **_describe_bytes("key", record.key),
+        **_describe_bytes("value", record.value),
+        "headers": [{"name": name, **_describe_bytes("value", value)} for name, value in record.headers],
+    }
+
+
+def _describe_bytes(name: str, data: bytes | None) -> dict[str, str | None]:
+    text = _decode_text(data)
+    return {name: text} if data is None or text is not None else {name: None, f"{name}_hex": data.hex()}
+
+
+def _decode_text(data: bytes | None) -> str | None:
+    try:
+        text = None if data is None else data.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if text is None or all(one.isprintable() or one.isspace() for one in text) else None
+
+
+def format_record(record: KafkaRecord) -> str:
+    """The record for people."""
+    at = format_time_ms(record.timestamp_ms)
+    lines = [f"topic={record.topic} partition={record.partition} offset={record.offset} timestamp={at}"]
+    parts = [("key", record.key), ("value", record.value), *((f"header {n}", value) for n, value in record.headers)]
+    return "\n".join([*lines, *(f"  {name}: {_format_bytes(data)}" for name, data in parts)])
+
+
+def _format_bytes(data: bytes | None) -> str:
+    if data is None:
+        return "none"
+    text = _decode_text(data)
+    shown = f"hex {data.hex()}" if text is None else text
+    more = f"... ({len(data)} bytes)" if len(shown) > MAX_SHOWN_CHARACTERS else ""
+    return shown[:MAX_SHOWN_CHARACTERS] + more
+
+
+def format_verdict(verdict: Verdict) -> str:
+    """What the decoder says, for people: first of the record, then of each field."""
+    if verdict.is_bad:
+        lines = [f"{verdict.table}: cannot be decoded: {verdict.reason}"]
+    else:
+        how = {"d": "delete", None: "none"}.get(verdict.operation, "row")
+        lines = [f"{verdict.table}: decodes: {verdict.fate or 'no record'}, {how} {verdict.row or ''}".rstrip()]
+    return "\n".join([*lines, *(f"  {_format_field(field)}" for field in verdict.fields)])
+
+
+def _format_field(field: dict[str, Any]) -> str:
+    found = "nothing" if field["found"] is None else field["found"]
+    mark = {True: "ok", False: "refused", None: "not known"}[field["accepted"]]
+    why = f": {field['reason']}" if field["reason"] else ""
+    return f"{field['part']} {field['name']}: expected {field['type']}, got {found} ({mark}{why})"

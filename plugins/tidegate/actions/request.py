@@ -1,0 +1,115 @@
+"""What a form asks for, as words with values: which action, and of what; words that do not fit it are refused."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from tidegate.actions.discard import propose_discard
+from tidegate.actions.proposed_action import ProposedAction
+from tidegate.actions.rebase import propose_rebase
+from tidegate.actions.rollback import propose_answer, propose_undo
+from tidegate.actions.skip import propose_skip
+from tidegate.errors import ConfigurationError, GiveUp
+from tidegate.merge.letter_filter import LetterFilter
+from tidegate.ports.context import Ports
+from tidegate.reprocess.record import parse_address
+from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
+
+LETTER_WORDS = ("table", "topic", "reason", "since", "offsets")
+
+
+class ActionKind(StrEnum):
+    """What people may do, by the word that the history of a table keeps."""
+
+    SKIP = "skip"
+    UNDO_ROLLBACK = "undo-rollback"
+    REWIND = "rewind"
+    KEEP = "keep"
+    REBASE = "rebase"
+    DISCARD = "discard"
+
+
+@dataclass(frozen=True)
+class ActionForm:
+    """The words that an action takes, those that it cannot do without, and how it is proposed from them."""
+
+    takes: tuple[str, ...]
+    needs: tuple[str, ...]
+    propose: Callable[[Ports, Mapping[str, Any]], ProposedAction]
+
+
+FORMS = {
+    ActionKind.SKIP: ActionForm(
+        ("at", "table"),
+        ("at",),
+        lambda ports, words: propose_skip(ports, parse_address(words["at"], "at"), words.get("table")),
+    ),
+    ActionKind.UNDO_ROLLBACK: ActionForm(
+        ("table", "discard_foreign"),
+        (),
+        lambda ports, words: propose_undo(
+            ports, words.get("table"), discard_foreign=bool(words.get("discard_foreign"))
+        ),
+    ),
+    ActionKind.REWIND: ActionForm(
+        ("table",), (), lambda ports, words: propose_answer(ports, "rewind", words.get("table"))
+    ),
+    ActionKind.KEEP: ActionForm(("table",), (), lambda ports, words: propose_answer(ports, "keep", words.get("table"))),
+    ActionKind.REBASE: ActionForm(("to",), ("to",), lambda ports, words: propose_rebase(ports, words["to"])),
+    ActionKind.DISCARD: ActionForm(
+        (*LETTER_WORDS, "because"),
+        ("because",),
+        lambda ports, words: propose_discard(ports, build_letter_filter(words), words["because"]),
+    ),
+}
+WORDS = tuple(dict.fromkeys(word for form in FORMS.values() for word in form.takes))
+
+
+def propose_action(ports: Ports, asked: Mapping[str, Any]) -> ProposedAction:
+    """What is asked for: `action`, and its words; those that are empty or false count as not given.
+
+    `ConfigurationError` for words that the action does not take, or needs and has not.
+    """
+    kind = _find_kind(asked.get("action"))
+    form, words = FORMS[kind], {word: asked[word] for word in WORDS if asked.get(word)}
+    strange = [f"{word}={words[word]}" for word in words if word not in form.takes]
+    if strange:
+        raise ConfigurationError(
+            f"action={kind} does not take {', '.join(strange)}; it takes: {', '.join(form.takes)}; nothing was changed"
+        )
+    missing = [word for word in form.needs if word not in words]
+    if missing:
+        raise ConfigurationError(f"action={kind} needs {', '.join(missing)}; nothing was changed")
+    return form.propose(ports, words)
+
+
+def _find_kind(word: Any) -> ActionKind:
+    try:
+        return ActionKind(word)
+    except ValueError as error:
+        raise ConfigurationError(f"action={word}: there is none; there are: {', '.join(ActionKind)}") from error
+
+
+def check_unchanged(proposed: ProposedAction, digest: str) -> None:
+    """`GiveUp` where something else would be done now than what a person was shown."""
+    if digest and digest != proposed.digest:
+        raise GiveUp(
+            f"previewed={digest}: something else would be done now than what was shown, so nothing was changed; "
+            f"look at the preview again:\n{proposed.preview}"
+        )
+
+
+def build_letter_filter(words: Mapping[str, Any]) -> LetterFilter:
+    """Which dead letters are meant by table, topic, reason, since and offsets, each of which may be missing."""
+    since = words.get("since")
+    places: frozenset[tuple[str, int, int]] = frozenset(
+        parse_address(text, "offsets") for text in words.get("offsets") or ()
+    )
+    return LetterFilter(
+        table=words.get("table") or None,
+        topic=words.get("topic") or None,
+        reason=words.get("reason") or None,
+        since_ms=parse_timestamp_ms("since", since, f"write e.g. {EXAMPLE}") if since else None,
+        places=places,
+    )

@@ -1,0 +1,95 @@
+"""The actions for a table that was rolled back: undo it, or go on from where it stands."""
+
+from functools import partial
+from typing import Any
+
+from tidegate.actions.proposed_action import ProposedAction
+from tidegate.model.table_state import PastSnapshot
+from tidegate.monitoring.status import format_time_ms
+from tidegate.ports.context import Ports
+from tidegate.reprocess.answer_rollback import Answer, ProposedAnswer, answer_rollbacks, propose_answers
+from tidegate.reprocess.undo_rollback import ProposedUndo, propose_undos, undo_rollbacks
+
+
+def propose_undo(ports: Ports, table: str | None = None, *, discard_foreign: bool = False) -> ProposedAction:
+    """Make what was rolled back current again, of each table that was rolled back or the one named."""
+    proposed = propose_undos(ports, table)
+    return ProposedAction(
+        preview="\n".join(map(_format_undo, proposed)),
+        data={"pipeline": ports.pipeline.name, "tables": [_describe_undo(undo) for undo in proposed]},
+        question="Undo the rollback?",
+        done="the rollback was undone",
+        perform=partial(undo_rollbacks, ports, proposed, discard_foreign=discard_foreign),
+    )
+
+
+def propose_answer(ports: Ports, answer: Answer, table: str | None = None) -> ProposedAction:
+    """Go on from a rolled-back table once: read its records again, or go on after them."""
+    proposed = propose_answers(ports, answer, table)
+    tables = [{"table": one.move.table.name, "partitions": _list_partitions(one)} for one in proposed]
+    return ProposedAction(
+        preview="\n".join(_format_answer(one, answer) for one in proposed),
+        data={"pipeline": ports.pipeline.name, "answer": answer, "tables": tables},
+        question="Go on so?",
+        done="the rollback was answered; the next flush goes on",
+        perform=partial(answer_rollbacks, ports, proposed, answer),
+    )
+
+
+def _describe_undo(undo: ProposedUndo) -> dict[str, Any]:
+    rollback = undo.rollback
+    return {
+        "table": undo.table.name,
+        "snapshot_id": str(rollback.head),
+        "goes_to_snapshot_id": str(rollback.tagged),
+        "rows": rollback.rows_now,
+        "rows_after": rollback.rows_then,
+        "returning": [_describe_snapshot(snapshot) for snapshot in rollback.returning],
+        "lost": [_describe_snapshot(snapshot) for snapshot in rollback.lost],
+    }
+
+
+def _describe_snapshot(snapshot: PastSnapshot) -> dict[str, Any]:
+    at = format_time_ms(snapshot.at_ms)
+    return {**snapshot._asdict(), "snapshot_id": str(snapshot.snapshot_id), "at": at}
+
+
+def _format_undo(undo: ProposedUndo) -> str:
+    rollback, name = undo.rollback, undo.table.name
+    lines = [
+        f"{name}: snapshot={rollback.head} -> snapshot={rollback.tagged}, "
+        f"rows={_format_count(rollback.rows_now)} -> rows={_format_count(rollback.rows_then)}"
+    ]
+    lines += [f"  comes back: {_format_snapshot(snapshot)}" for snapshot in rollback.returning]
+    lines += [f"  is lost: {_format_snapshot(snapshot)}" for snapshot in rollback.lost]
+    return "\n".join(lines)
+
+
+def _format_count(rows: int | None) -> str:
+    return "unknown" if rows is None else str(rows)
+
+
+def _format_snapshot(snapshot: PastSnapshot) -> str:
+    batch = "" if snapshot.batch is None else f" batch={snapshot.batch}"
+    writer = f"pipeline={snapshot.pipeline}{batch}" if snapshot.pipeline else "another writer"
+    rows = _format_count(snapshot.rows)
+    return f"snapshot={snapshot.snapshot_id} of {format_time_ms(snapshot.at_ms)}, {writer}, changed rows={rows}"
+
+
+def _list_partitions(one: ProposedAnswer) -> list[dict[str, Any]]:
+    """By partition: the offset that the table holds, and the one that was recorded before the rollback."""
+    return [
+        {"topic": part.topic, "partition": part.partition, "held": part.after, "recorded": part.before}
+        for part in one.undone
+    ]
+
+
+def _format_answer(one: ProposedAnswer, answer: str) -> str:
+    effect = "are read again" if answer == "rewind" else "stay away"
+    name = one.move.table.name
+    lines = [
+        f"{name}  {part.topic} {part.partition}: offsets [{part.after}, {part.before}) {effect}: {part.read_again}"
+        for part in one.undone
+    ]
+    lines.append(f"{name}  afterwards the rollback can no longer be undone with: tidegate undo-rollback")
+    return "\n".join(lines)

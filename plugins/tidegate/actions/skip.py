@@ -1,0 +1,29 @@
+"""The action skip: the record is shown, and set aside by the next batch."""
+
+from functools import partial
+
+from tidegate.actions.proposed_action import ProposedAction
+from tidegate.actions.record_text import describe_record, format_record, format_verdict
+from tidegate.ports.context import Ports
+from tidegate.reprocess.record import RecordAddress, read_record
+from tidegate.reprocess.skip import propose_skips, skip_record
+
+EFFECT = "the next batch sets this record aside as a dead letter, and no other bad one; it can be replayed later"
+
+
+def propose_skip(ports: Ports, at: RecordAddress, table: str | None = None) -> ProposedAction:
+    """Set exactly this record aside, for each table for which it is bad or the one named."""
+    record = read_record(ports, at)
+    proposed = propose_skips(ports, at, table)
+    verdicts = [skip.verdict for skip in proposed]
+    return ProposedAction(
+        preview="\n".join([format_record(record), *map(format_verdict, verdicts), EFFECT]),
+        data={
+            "pipeline": ports.pipeline.name,
+            **describe_record(record),
+            "tables": [vars(verdict) for verdict in verdicts],
+        },
+        question="Set it aside?",
+        done="the next batch sets it aside",
+        perform=partial(skip_record, ports, proposed),
+    )

@@ -1,0 +1,133 @@
+"""The actions DAG of one pipeline: what helps one that stands still, shown first, then done, started from a form."""
+
+from typing import Any
+
+from airflow.sdk import DAG, Param, get_current_context, task
+from tidegate.actions.request import ActionKind
+from tidegate.spec.pipeline import Pipeline
+
+from tidegate_airflow.dags import task_docs
+from tidegate_airflow.dags.dag_settings import build_dag_settings, build_job_task_settings, is_submitted
+from tidegate_airflow.dags.flush import to_params_dict
+from tidegate_airflow.operators.action import run_action
+
+TASK_ID = "act"
+RETRIES = 1  # a person waits for the answer, and can ask again
+PLACE_PATTERN = r"^.+:\d+:\d+$"
+KIND_TITLES = {
+    ActionKind.SKIP: "Skip one record: it becomes a dead letter",
+    ActionKind.UNDO_ROLLBACK: "Undo the rollback of a table",
+    ActionKind.REWIND: "After a rollback: read its records again",
+    ActionKind.KEEP: "After a rollback: go on after its records",
+    ActionKind.REBASE: "Move the position",
+    ActionKind.DISCARD: "Discard dead letters",
+}
+
+
+def build_actions_dag(pipeline: Pipeline) -> DAG:
+    """The DAG ``tidegate_<pipeline>_actions``. It has no schedule, so it need not be unpaused first."""
+    settings = build_dag_settings(pipeline, "actions")
+    settings["default_args"] = {**settings["default_args"], "retries": RETRIES}
+    settings["on_failure_callback"] = None  # who asked for it looks at the answer, and nobody is woken
+    with DAG(
+        dag_id=f"tidegate_{pipeline.name}_actions",
+        description=f"What helps {pipeline.name} when it stands still: shown first, then done",
+        doc_md=task_docs.ACTIONS.format(pipeline=pipeline.name),
+        schedule=None,
+        is_paused_upon_creation=False,
+        **settings,
+    ) as dag:
+        _build_act_task(pipeline)
+    dag.params = to_params_dict(_build_form(pipeline))
+    return dag
+
+
+def _build_act_task(pipeline: Pipeline) -> None:
+    settings = build_job_task_settings(pipeline, TASK_ID, task_docs.ACT)
+    if is_submitted(pipeline):
+        from tidegate_airflow.operators.spark_submit import SubmitOperator
+
+        fixed: dict[str, Any] = {"pipeline": pipeline.name, "conn_id": pipeline.spark.connection, **settings}
+        SubmitOperator(verb=TASK_ID, given=None, **fixed)
+        return
+
+    @task(**settings)
+    def act() -> dict[str, Any]:
+        return run_action(get_current_context(), pipeline.name)
+
+    act()
+
+
+def _build_form(pipeline: Pipeline) -> dict[str, Param]:
+    """What the trigger form asks for; Airflow refuses what does not fit before a run begins."""
+    topic = next(iter(pipeline.source.topics), "topic")
+    return {
+        "action": Param(
+            ActionKind.SKIP.value,
+            type="string",
+            enum=[kind.value for kind in ActionKind],
+            values_display={kind.value: title for kind, title in KIND_TITLES.items()},
+            title="Action",
+            description="What shall be done. Each takes the words that name it below, and no other.",
+        ),
+        "preview": Param(
+            True,
+            type="boolean",
+            title="Preview",
+            description="Only show what would be done to rows, offsets and dead letters, as the result `preview` of "
+            "the task act; change nothing. Begin with one; then start the same without.",
+        ),
+        **_build_action_words(topic),
+        **build_letter_words(topic),
+        "because": _build_text("Because", "Discard: why these dead letters will never be needed.", "a load test"),
+        "previewed": _build_text(
+            "As previewed", "Every action: the digest of a preview. Nothing is done unless it would be the same.", ""
+        ),
+    }
+
+
+def _build_action_words(topic: str) -> dict[str, Param]:
+    return {
+        "at": Param(
+            None,
+            type=["null", "string"],
+            pattern=PLACE_PATTERN,
+            title="Record",
+            description="Skip: the record's place, topic:partition:offset, as the message of the failed task has it.",
+            examples=[f"{topic}:0:42"],
+        ),
+        "to": _build_text(
+            "Position",
+            'Move the position: earliest, latest, group, a time, or offsets like {"topic": {"0": 42}}.',
+            "earliest",
+        ),
+        "discard_foreign": Param(
+            False,
+            type="boolean",
+            title="Discard others' changes",
+            description="Undo the rollback: also lose what others wrote to the table since.",
+        ),
+    }
+
+
+def build_letter_words(topic: str) -> dict[str, Param]:
+    """Which table, and which dead letters, a form means."""
+    return {
+        "table": _build_text("Table", "Only this one; empty for each that it concerns.", "lake.shop.orders"),
+        "topic": _build_text("Topic", "Dead letters: only those of this topic.", topic),
+        "reason": _build_text("Reason", "Dead letters: only those whose reason holds this text.", "score"),
+        "since": _build_text("Since", "Dead letters: only those set aside since this time.", "2026-01-01T00:00:00Z"),
+        "offsets": Param(
+            [],
+            type="array",
+            items={"type": "string", "pattern": PLACE_PATTERN},
+            title="Places",
+            description="Dead letters: only those at topic:partition:offset, one a line.",
+            examples=[f"{topic}:0:42"],
+        ),
+    }
+
+
+def _build_text(title: str, description: str, example: str) -> Param:
+    shape = {"examples": [example]} if example else {}
+    return Param(None, type=["null", "string"], title=title, description=description, **shape)

@@ -1,0 +1,57 @@
+"""The steps that a form asks for: a pipeline's actions, which are shown before they are done, and replay."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk import Context
+
+from tidegate_airflow import tasks
+from tidegate_airflow.errors import translate_errors
+
+log = logging.getLogger(__name__)
+PREVIEW_KEY = "preview"  # a result: what would be done, or why there is nothing to do
+MAX_PREVIEW_CHARACTERS = 20_000  # the whole stands in the log
+
+
+def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str, Any]:
+    """Show what the form asks for, and do it unless only a preview is wanted; what was done, by whom.
+
+    Refused where something else would be done than a preview showed whose digest was given as `previewed`.
+    """
+    from tidegate.actions.request import check_unchanged, propose_action
+    from tidegate.errors import NothingToDo
+
+    asked, by = dict(context["params"]), _find_user(context)
+    with translate_errors():
+        try:
+            proposed = propose_action(tasks.assemble_ports(pipeline, engine), asked)
+        except NothingToDo as reason:
+            _push_preview(context, {"text": str(reason), "digest": None, "pins": {}})
+            raise
+        log.info("action=%s by=%s\n%s", asked["action"], by, proposed.preview)
+        _push_preview(context, {"text": proposed.preview, "digest": proposed.digest, "pins": proposed.pins})
+        if asked["preview"]:
+            return {"action": asked["action"], "done": "only a preview: nothing was changed", "by": by}
+        check_unchanged(proposed, asked["previewed"] or "")
+        proposed.perform(by)
+    return {"action": asked["action"], "done": proposed.done, "by": by}
+
+
+def run_replay(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:
+    """Replay the dead letters that the form chooses."""
+    return tasks.run_replay(pipeline, dict(context["params"]), engine)
+
+
+FORM_STEPS = {"act": run_action, "replay": run_replay}  # what a DAG's form alone tells what to do
+
+
+def _find_user(context: Context) -> str:
+    """Who started the run, as Airflow knows them; runs that a program of nobody starts are Airflow's own."""
+    return str(context["dag_run"].triggering_user_name or "airflow")
+
+
+def _push_preview(context: Context, preview: Mapping[str, Any]) -> None:
+    text = preview["text"]
+    more = "\n... the rest stands in the log of this task" if len(text) > MAX_PREVIEW_CHARACTERS else ""
+    context["ti"].xcom_push(key=PREVIEW_KEY, value={**preview, "text": text[:MAX_PREVIEW_CHARACTERS] + more})

@@ -1,0 +1,177 @@
+"""What a form asks for is what the command line does: shown first, pinned to what was shown, refused where unclear."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import BAD, World, a_pipeline, a_table
+from tidegate.actions.request import ActionKind, check_unchanged, propose_action
+from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, RetryLater, SomeTablesFailed
+from tidegate.monitoring.status import read_status
+from tidegate.spec.source import Errors
+from tidegate.steps.flush import flush
+
+ORDERS, RETURNS = "lake.shop.orders", "lake.shop.returns"
+PIPELINE = a_pipeline(a_table(ORDERS, topics=("orders",)), a_table(RETURNS, topics=("returns",)))
+TOLERANT = a_pipeline(replace(a_table(ORDERS), errors=Errors("all", 9)), source={"errors": Errors("all", 9)})
+
+
+@pytest.fixture
+def world() -> World:
+    """Two topics of two partitions each."""
+    made = World()
+    for topic in ("orders", "returns"):
+        made.broker.create(topic, 2)
+        for partition in (0, 1):
+            produce(made, topic, partition, f"{topic}{partition}")
+    return made
+
+
+def produce(world: World, topic: str, partition: int, key: str, value: Any = None) -> None:
+    world.broker.produce(topic, {"id": key}, value or {"id": key, "name": "x"}, partition)
+
+
+def ids(world: World, table: str) -> list[str]:
+    return [row["id"] for row in world.rows(table)]
+
+
+def actions(world: World, table: str = ORDERS, pipeline: Any = PIPELINE) -> list[tuple[str, str]]:
+    (told,) = [one for one in read_status(world.ports(pipeline))["tables"] if one["table"] == table]
+    return [(one["action"], one["by"]) for one in told["actions"]]
+
+
+def test_poison_record_is_shown_skipped_and_set_aside_by_the_next_batch(world: World) -> None:
+    produce(world, "orders", 1, "bad", BAD)
+    produce(world, "orders", 1, "after")
+    ports = world.ports(PIPELINE)
+    with pytest.raises(SomeTablesFailed, match="tidegate skip shop --at orders:1:1"):
+        flush(ports)
+    shown = propose_action(ports, {"action": "skip", "at": "orders:1:1", "preview": True})
+    assert "topic=orders partition=1 offset=1" in shown.preview
+    assert f"{ORDERS}: cannot be decoded" in shown.preview
+    assert actions(world) == []
+    again = propose_action(ports, {"action": "skip", "at": "orders:1:1", **shown.pins})
+    check_unchanged(again, shown.digest)
+    again.perform("ann")
+    flush(ports)
+    assert ids(world, ORDERS) == ["after", "orders0", "orders1"]
+    assert actions(world) == [("skip", "ann")]
+
+
+@pytest.mark.parametrize("to", ["latest", "earliest", "group", "2026-01-01T00:00:00Z"])
+def test_move_is_pinned_to_the_offsets_that_were_shown(world: World, to: str) -> None:
+    ports = world.ports(PIPELINE)
+    flush(ports)
+    produce(world, "orders", 0, "waits")
+    shown = propose_action(ports, {"action": "rebase", "to": to})
+    produce(world, "orders", 1, "later")  # the end of the log is another one now
+    again = propose_action(ports, {"action": "rebase", "to": to, **shown.pins})
+    check_unchanged(again, shown.digest)
+    assert again.preview == shown.preview
+    again.perform("ann")
+    stands = {one["table"]: one["position"] for one in read_status(ports)["tables"]}
+    targets = json.loads(shown.pins["to"])
+    for topic, table in (("orders", ORDERS), ("returns", RETURNS)):
+        assert stands[table] == {topic: {int(part): offset for part, offset in targets[topic].items()}}
+        assert actions(world, table) == [("rebase", "ann")]
+
+
+def test_move_of_named_partitions_leaves_the_others_of_each_table(world: World) -> None:
+    ports = world.ports(PIPELINE)
+    flush(ports)
+    shown = propose_action(ports, {"action": "rebase", "to": '{"orders": {"1": 0}}'})
+    propose_action(ports, {"action": "rebase", **shown.pins}).perform("ann")
+    stands = {one["table"]: one["position"] for one in read_status(ports)["tables"]}
+    assert stands == {ORDERS: {"orders": {0: 1, 1: 0}}, RETURNS: {"returns": {0: 1, 1: 1}}}
+
+
+def test_action_that_would_do_something_else_by_now_does_nothing(world: World) -> None:
+    ports = world.ports(PIPELINE)
+    flush(ports)
+    shown = propose_action(ports, {"action": "rebase", "to": "earliest"})
+    produce(world, "orders", 0, "more")
+    flush(ports)
+    with pytest.raises(GiveUp, match=r"nothing was changed; look at the preview again:\n.* 2 -> 0, reads again 2"):
+        check_unchanged(propose_action(ports, {"action": "rebase", **shown.pins}), shown.digest)
+    assert actions(world) == []
+
+
+@pytest.mark.parametrize(("kind", "rows"), [("undo-rollback", ["a", "b"]), ("rewind", ["a", "b"]), ("keep", ["a"])])
+def test_rollback_is_answered_by_the_form(kind: str, rows: list[str]) -> None:
+    world, pipeline = World(), a_pipeline(a_table(ORDERS))
+    world.broker.create("orders", 2)
+    ports = world.ports(pipeline)
+    for partition, key in enumerate("ab"):
+        produce(world, "orders", partition, key)
+        flush(ports)
+        if key == "a":
+            first = world.destination.tables[ORDERS].refs["main"]
+    world.destination.rollback(ORDERS, first)
+    shown = propose_action(ports, {"action": kind, "table": ORDERS})
+    assert ids(world, ORDERS) == ["a"]
+    again = propose_action(ports, {"action": kind, "table": ORDERS})
+    check_unchanged(again, shown.digest)
+    again.perform("ann")
+    if kind == "rewind":
+        flush(ports)
+    else:
+        with pytest.raises(NothingToDo):
+            flush(ports)
+    assert ids(world, ORDERS) == rows
+    assert actions(world, ORDERS, pipeline) == [(kind, "ann")]
+    with pytest.raises(NothingToDo):
+        propose_action(ports, {"action": kind})
+
+
+def test_chosen_dead_letters_are_discarded_with_a_reason_and_the_others_wait(world: World) -> None:
+    for partition in (0, 1):
+        produce(world, "orders", partition, "bad", BAD)
+    ports = world.ports(TOLERANT)
+    flush(ports)
+    words = {"action": "discard", "offsets": ["orders:1:1"], "because": "load test", "reason": "", "table": None}
+    shown = propose_action(ports, words)
+    assert "1 dead letters would be discarded" in shown.preview
+    assert "topic=orders partition=1 offset=1" in shown.preview
+    propose_action(ports, words).perform("ann")
+    letters = world.destination.tables["lake.shop.tidegate_shop_dead_letters"].rows()
+    assert sorted((row["partition"], row["stage"]) for row in letters) == [(0, "value"), (1, "discarded")]
+    with pytest.raises(NothingToDo):
+        propose_action(ports, words)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"action": "explode"}, "action=explode: there is none; there are: skip, undo-rollback, rewind"),
+        ({}, "action=None: there is none"),
+        ({"action": "skip"}, "action=skip needs at"),
+        ({"action": "skip", "at": "orders-1-1"}, "at=orders-1-1: not a place in the log"),
+        ({"action": "rebase", "to": "earliest", "table": ORDERS}, f"action=rebase does not take table={ORDERS}"),
+        ({"action": "keep", "at": "orders:0:1"}, "action=keep does not take at=orders:0:1; it takes: table"),
+        ({"action": "discard"}, "action=discard needs because"),
+        ({"action": "discard", "because": " "}, "because is empty"),
+        ({"action": "discard", "because": "x", "since": "soon"}, "since=soon"),
+        ({"action": "rebase", "to": '{"orders": [1]}'}, "not offsets"),
+        ({"action": "rebase", "to": '{"orders": {"0": 99}}'}, "outside the log"),
+    ],
+    ids=str,
+)
+def test_words_that_do_not_fit_are_refused_with_what_would(world: World, asked: dict[str, Any], said: str) -> None:
+    ports = world.ports(PIPELINE)
+    flush(ports)
+    with pytest.raises(ConfigurationError) as refused:
+        propose_action(ports, asked)
+    assert said in str(refused.value)
+
+
+def test_move_of_a_broker_that_does_not_answer_passes_by_itself(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    ports = world.ports(PIPELINE)
+    flush(ports)
+
+    def refuse(*_: Any) -> None:
+        raise RetryLater("brokers=kafka:9092 gave no answer")
+
+    monkeypatch.setattr(ports.broker, "read_log", refuse)
+    with pytest.raises(RetryLater):
+        propose_action(ports, {"action": ActionKind.REBASE, "to": "latest"})
