@@ -12,14 +12,38 @@ LOCK = Path(tempfile.gettempdir()) / "tidegate-tests-apt.lock"  # tests run in s
 
 def install(*packages: str) -> None:
     """Install the packages where we may, by `apt-get` as root; whether it worked is for the caller to see."""
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
+    if _may_install():
+        wanted = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
+        _run_together(["apt-get", "update", "-q"], wanted)
+
+
+def unpack(package: str, folder: Path) -> None:
+    """Lay the files of a package into a folder, and install nothing; where that worked is for the caller to see."""
+    if not _may_install():
         return
+    folder.mkdir(parents=True, exist_ok=True)
+    _run_together(["apt-get", "update", "-q"], ["apt-get", "download", "-q", package], folder=folder)
+    for archive in folder.glob("*.deb"):
+        _run_together(["dpkg-deb", "-x", str(archive), str(folder)])
+        archive.unlink()
+
+
+def _may_install() -> bool:
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def _run_together(*commands: list[str], folder: Path | None = None) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    wanted = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
     with LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for command in (["apt-get", "update", "-q"], wanted):
+        for command in commands:
             # a build has no standard input, and nobody who could answer a question
             subprocess.run(
-                command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=900, check=False
+                command,
+                env=environment,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=900,
+                check=False,
             )

@@ -1,7 +1,8 @@
 """What the tests need of a machine besides `make setup`: looked for once, one line for each thing that is missing.
 
-``python -m machine`` (`make test-setup`) fetches what it may: PostgreSQL and Chromium from Debian as root, Chromium
-from Playwright otherwise, Debezium's jars by Maven, and it compiles GoogleSQL's analyzer. No test installs anything.
+``python -m machine`` (`make test-setup`) fetches what it may: PostgreSQL, Chromium and promtool from Debian as root,
+Chromium from Playwright otherwise, Debezium's jars by Maven, and it compiles GoogleSQL's analyzer. No test installs
+anything.
 """
 
 import fcntl
@@ -14,6 +15,7 @@ from collections.abc import Callable
 import debian
 import googlesql
 import postgres
+import promtool
 from e2e import browser
 
 from local import setup
@@ -28,7 +30,7 @@ TOOLS = {
 
 def main() -> int:
     """Fetch what is missing; 0 when every test can run, else 1 after a line for each that cannot."""
-    steps = (find_tools, find_python, bring_postgres, bring_chromium, bring_debezium, compile_analyzer)
+    steps = (find_tools, find_python, bring_postgres, bring_chromium, bring_promtool, bring_debezium, compile_analyzer)
     missing = [line for step in steps for line in step()]
     for line in missing:
         print(f"test-setup: missing: {line}", file=sys.stderr)
@@ -70,6 +72,13 @@ def bring_chromium() -> list[str]:
         tell("Chromium")
         bring()
     return [] if browser.is_there() else [browser.MISSING]
+
+
+def bring_promtool() -> list[str]:
+    if promtool.find() is None:
+        tell("Prometheus's promtool")
+        promtool.fetch()
+    return [] if promtool.find() else [promtool.MISSING]
 
 
 def bring_debezium() -> list[str]:

@@ -47,7 +47,14 @@ def test_postgres_is_left_out_aloud_or_missing_in_one_line(
 def test_every_line_of_what_is_missing_is_told_and_the_run_ends(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for step in ("find_python", "bring_postgres", "bring_chromium", "bring_debezium", "compile_analyzer"):
+    for step in (
+        "find_python",
+        "bring_postgres",
+        "bring_chromium",
+        "bring_promtool",
+        "bring_debezium",
+        "compile_analyzer",
+    ):
         monkeypatch.setattr(machine, step, lambda: [])
     monkeypatch.setattr(machine, "find_tools", lambda: ["this", "that"])
     assert machine.main() == 1

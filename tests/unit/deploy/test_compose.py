@@ -91,7 +91,7 @@ def test_every_image_is_pinned_and_none_is_of_a_registry_that_has_dropped_it() -
         image, _, tag = service["image"].rpartition(":")
         assert image, f"{name} has no tag"
         assert image != "minio/minio", "its public images are gone"
-        assert re.fullmatch(r"\d+\.\d+(\.\d+|-.+)?|\d+\.\d+\.\d+-.+", tag), f"{name}: {tag} can change"
+        assert re.fullmatch(r"v?\d+\.\d+(\.\d+|-.+)?|\d+\.\d+\.\d+-.+", tag), f"{name}: {tag} can change"
 
 
 def test_base_images_of_the_build_are_pinned() -> None:
@@ -171,7 +171,7 @@ def test_mounted_paths_exist_and_named_volumes_are_declared() -> None:
 def test_scripts_that_are_run_are_executable() -> None:
     mounted = [ROOT / source for _, source, _ in mounts() if source.endswith(".sh")]
     copied = re.findall(r"deploy/[\w/.-]+\.(?:sh|py)", "".join(_executable_copies()))
-    assert len(mounted) == 3
+    assert len(mounted) == 4
     assert copied
     for path in [*mounted, *(ROOT / name for name in copied)]:
         assert os.access(path, os.X_OK), path

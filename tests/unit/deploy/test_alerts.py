@@ -1,0 +1,162 @@
+"""Every alert of the shipped rules is provoked by the metrics that the product writes of such pipelines, by minutes.
+
+Prometheus's own tool reads the rules and plays the time.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import promtool
+import pytest
+import yaml
+from tidegate.monitoring.openmetrics import render_openmetrics
+
+MONITORING = Path(__file__).parents[3] / "deploy" / "monitoring"
+RULES = yaml.safe_load((MONITORING / "alerts.yaml").read_text())
+ALERTS = [rule["alert"] for group in RULES["groups"] for rule in group["rules"]]
+DAY = 24 * 60
+SAMPLE = re.compile(r"(?P<series>tidegate_\w+\{.*\}) (?P<value>\S+)")
+pytestmark = pytest.mark.skipif(promtool.find() is None, reason=promtool.MISSING)
+
+
+def table(name: str, **told: Any) -> dict[str, Any]:
+    return {
+        "table": name,
+        "lag": 0,
+        "lag_seconds": 0.0,
+        "open_batches": 0,
+        "valid_through": None,
+        "problem": None,
+    } | told
+
+
+def pipeline(name: str, state: str = "current", seconds: float = 10.0, **told: Any) -> dict[str, Any]:
+    """A row of the overview, with two tables of which the first is the one that is looked at."""
+    flush = {"seconds": seconds, "published_at": None, "inserted": 1, "updated": 0, "deleted": 0, "bytes_written": None}
+    first, other = table(f"lake.{name}", **told.pop("table", {})), table(f"lake.{name}_2")
+    row = {"pipeline": name, "state": state, "lag": first["lag"], "tables": [first, other], "dead_letters": 0}
+    part = {"topic": name, "partition": 0, "lag": first["lag"], "lag_seconds": first["lag_seconds"]}
+    return row | {"partitions": [part, {**part, "partition": 1}], "last_flush": flush, "error": None} | told
+
+
+def publication(name: str, state: str = "current", **told: Any) -> dict[str, Any]:
+    behind = {"snapshots_behind": 0, "rows_behind": 0, "behind_seconds": 0.0, "last_run": None}
+    return {"publication": name, "state": state, "error": None, **behind, **told}
+
+
+World = Callable[[int], tuple[list[Any], list[Any]]]  # the pipelines and publications of a minute
+
+
+def only(bad: Callable[[int], dict[str, Any]]) -> World:
+    """One pipeline as given, beside one that is well."""
+    return lambda minute: ([bad(minute), pipeline("well")], [publication("well_out")])
+
+
+# alert: how pipelines are, the last minute in which it is quiet, the one in which it tells, of what it tells
+CASES: dict[str, tuple[World, int, int, dict[str, str]]] = {
+    "TidegateMetricsMissing": (lambda minute: ([], []), 4, 5, {}),
+    "TidegateStuck": (only(lambda _: pipeline("bad", "stuck")), 1, 2, {"pipeline": "bad", "state": "stuck"}),
+    "TidegateFailing": (only(lambda _: pipeline("bad", "failing")), 14, 15, {"pipeline": "bad", "state": "failing"}),
+    "TidegateUnreadable": (only(lambda _: pipeline("bad", "unknown", error="no answer")), 9, 10, {"pipeline": "bad"}),
+    "TidegateBehind": (
+        only(lambda _: pipeline("bad", table={"lag": 5, "lag_seconds": 3700.0})),
+        9,
+        10,
+        {"pipeline": "bad", "table": "lake.bad"},
+    ),
+    "TidegateFallingBehind": (
+        only(lambda minute: pipeline("bad", table={"lag": 10 * minute, "lag_seconds": 700.0})),
+        30,
+        31,
+        {"pipeline": "bad", "table": "lake.bad"},
+    ),
+    "TidegateQueueGrows": (
+        only(lambda _: pipeline("bad", table={"open_batches": 3})),
+        14,
+        15,
+        {"pipeline": "bad", "table": "lake.bad"},
+    ),
+    "TidegateDeadLetters": (
+        only(lambda minute: pipeline("bad", dead_letters=4 if minute >= 10 else 3)),
+        9,
+        10,
+        {"pipeline": "bad"},
+    ),
+    "TidegateSlowBatches": (
+        only(lambda minute: pipeline("bad", seconds=100.0 if minute >= DAY else 10.0)),
+        DAY + 29,
+        DAY + 30,
+        {"pipeline": "bad"},
+    ),
+    "TidegatePausedAndBehind": (
+        only(lambda _: pipeline("bad", "paused", table={"lag": 5})),
+        DAY // 2 - 1,
+        DAY // 2,
+        {"pipeline": "bad", "state": "paused"},
+    ),
+    "TidegatePublicationStuck": (
+        lambda _: ([pipeline("well")], [publication("bad", "stuck"), publication("well_out")]),
+        14,
+        15,
+        {"publication": "bad", "state": "stuck"},
+    ),
+}
+
+
+def collect_series(world: World, minutes: int) -> list[dict[str, str]]:
+    """What a scraper reads once a minute, as promtool wants it."""
+    values: dict[str, list[str]] = {}
+    for minute in range(minutes + 1):
+        for found in SAMPLE.finditer(render_openmetrics(*world(minute))):
+            values.setdefault(found["series"], []).append(found["value"])
+    return [{"series": series, "values": " ".join(samples)} for series, samples in values.items()]
+
+
+def play(folder: Path, alert: str, world: World, expected: dict[int, list[dict[str, str]]]) -> str:
+    """Empty where the alert tells of exactly these at these minutes, else what promtool says."""
+    bare = {"groups": [{**g, "rules": [{**r, "annotations": {}} for r in g["rules"]]} for g in RULES["groups"]]}
+    (folder / "rules.yaml").write_text(yaml.safe_dump(bare))
+    severity = next(r["labels"] for group in RULES["groups"] for r in group["rules"] if r["alert"] == alert)
+    asked = [
+        {
+            "eval_time": f"{minute}m",
+            "alertname": alert,
+            "exp_alerts": [{"exp_labels": {**severity, **one}} for one in told],
+        }
+        for minute, told in expected.items()
+    ]
+    case = {"interval": "1m", "input_series": collect_series(world, max(expected)), "alert_rule_test": asked}
+    document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [case]}
+    (folder / "case.yaml").write_text(yaml.safe_dump(document))
+    done = promtool.run("test", "rules", "case.yaml", folder=folder)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def test_every_alert_has_its_case() -> None:
+    assert sorted(CASES) == sorted(ALERTS)
+
+
+@pytest.mark.parametrize("alert", CASES)
+def test_alert_tells_in_its_time_of_the_pipeline_that_is_ill_alone(alert: str, tmp_path: Path) -> None:
+    world, quiet, loud, told = CASES[alert]
+    assert play(tmp_path, alert, world, {quiet: [], loud: [told]}) == ""
+
+
+@pytest.mark.parametrize("alert", CASES)
+def test_alert_is_quiet_while_all_is_well(alert: str, tmp_path: Path) -> None:
+    well: World = lambda minute: ([pipeline("one"), pipeline("two")], [publication("out")])  # noqa: E731
+    assert play(tmp_path, alert, well, {DAY // 2 + 1: []}) == ""
+
+
+def test_rules_and_the_scrape_job_are_read_by_prometheus(tmp_path: Path) -> None:
+    assert promtool.run("check", "rules", str(MONITORING / "alerts.yaml"), folder=tmp_path).returncode == 0
+    text = (MONITORING / "scrape.yaml").read_text()
+    (tmp_path / "token").write_text("t" * 20)
+    text = text.replace("/prometheus/tidegate-metrics-token", str(tmp_path / "token"))
+    text = text.replace("/etc/prometheus/tidegate-alerts.yaml", str(MONITORING / "alerts.yaml"))
+    (tmp_path / "prometheus.yml").write_text(text)
+    done = promtool.run("check", "config", "prometheus.yml", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(ALERTS)} rules found" in done.stdout
