@@ -12,7 +12,13 @@ from fastapi.staticfiles import StaticFiles
 from tidegate.errors import TidegateError
 from tidegate.monitoring.openmetrics import CONTENT_TYPE, render_openmetrics
 
-from tidegate_airflow.dag_ids import find_pipeline, find_publication, format_flush_dag_id, format_publish_dag_id, list_dag_ids
+from tidegate_airflow.dag_ids import (
+    find_pipeline,
+    find_publication,
+    format_flush_dag_id,
+    format_publish_dag_id,
+    list_dag_ids,
+)
 from tidegate_airflow.web.authorization import ScraperDep, can_pause, can_trigger, filter_visible
 from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.pipelines import PipelinesView, format_now
