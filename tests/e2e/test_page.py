@@ -55,6 +55,10 @@ def test_overview_says_how_every_pipeline_is_and_leads_to_it(admin: Page, scene:
     expect(page.get_by_role("columnheader", name="Pipeline")).to_have_attribute("aria-sort", "ascending")
     page.get_by_role("searchbox").fill("letters")
     expect(page.get_by_text(f"1 of {len(PIPELINES)} pipelines")).to_be_visible()
+    sent = f"{scene.stack.airflow_url}{FRAME}/tidegate/?q=letters&sort=pipeline"  # what is chosen can be sent, too
+    expect(admin).to_have_url(sent)
+    admin.goto(sent)
+    expect(page.get_by_text(f"1 of {len(PIPELINES)} pipelines")).to_be_visible()
     page.get_by_role("link", name="letters", exact=True).press("Enter")
     expect(page.get_by_role("heading", name="Partitions")).to_be_visible()
     expect(page.get_by_role("row").filter(has_text="letters").first).to_be_visible()
@@ -72,6 +76,9 @@ def test_tab_on_a_dag_shows_its_pipeline_in_the_theme_of_airflow(chromium: Brows
         expect(inside(window).get_by_role("heading", name="letters", exact=True)).to_be_visible()
         expect(inside(window).locator("html")).to_have_attribute("data-theme", "dark")
         keep(window, "tab-dark")
+        inside(window).get_by_role("link", name="2 wait").click()
+        expect(window).to_have_url(scene.stack.airflow_url + LETTERS + "/dead-letters")
+        expect(inside(window).get_by_role("heading", name="Dead letters")).to_be_visible()
 
 
 @pytest.mark.usefixtures("flushed")

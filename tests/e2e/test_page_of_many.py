@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import uvicorn
 from airflow_users import airflow_in, token_of
-from e2e.browser import browser
+from e2e.browser import browser, keep
 from fakes import World, a_pipeline, a_table
 from playwright.sync_api import Browser, Page, expect
 from tidegate.errors import RetryLater
@@ -224,3 +224,20 @@ def test_viewer_is_offered_nothing_to_start(opened: Callable[..., Page]) -> None
     expect(page.get_by_text("may look, but start nothing")).to_be_visible()
     assert page.get_by_role("button", name="Flush now").count() == 0
     expect(page.get_by_role("row").filter(has_text=BEHIND).first).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [380, 760, 1440])
+def test_narrow_window_scrolls_nothing_sideways_and_no_date_is_broken(opened: Callable[..., Page], width: int) -> None:
+    for path in ("", f"pipelines/{ROLLED_BACK}", f"pipelines/{BEHIND}", f"pipelines/{BEHIND}/dead-letters"):
+        page = opened(path)
+        page.set_viewport_size({"width": width, "height": 900})
+        expect(page.locator("main")).not_to_contain_text("Reading")
+        cut = "[...document.querySelectorAll('.facts > div')].filter((one) => one.scrollWidth > one.clientWidth + 1)"
+        assert page.evaluate(f"{cut}.map((one) => one.textContent)") == []
+        wide = "[...document.querySelectorAll('html, .frame')].filter((one) => one.scrollWidth > one.clientWidth + 1)"
+        if width <= 760:
+            assert page.evaluate(f"{wide}.map((one) => `${{one.ariaLabel}} ${{one.scrollWidth}}`)") == []
+        broken = "[...document.querySelectorAll('time')].filter((one) => one.getClientRects().length > 1)"
+        assert page.evaluate(f"{broken}.map((one) => one.textContent)") == []
+        keep(page, f"width-{width}-{path.replace('/', '-') or 'overview'}")
+    assert page.get_by_role("heading", name="Dead letters").count() == 1

@@ -29,6 +29,30 @@ function outside(address, newTab) {
   anchor.remove();
 }
 
+// Airflow's address of this page: it follows what loads anew in the frame, and is told here of what changes without that
+const SHOWN_AT = `${root}plugin/tidegate`;
+const follows = () => framed && `${window.parent.location.pathname}/`.startsWith(`${SHOWN_AT}/`);
+
+/** What is shown has changed without loading anew: the address says it, also around the frame, so that it can be sent. */
+export function keepAddress(query) {
+  const address = location.pathname + query;
+  history.replaceState(null, "", address);
+  if (follows()) window.parent.history.replaceState(window.parent.history.state, "", SHOWN_AT + address);
+}
+
+/** In the tab of a DAG, whose address is that of one pipeline, every other page opens where it has an address of its own. */
+export function leaveTab() {
+  if (!framed) return;
+  document.addEventListener("click", (event) => {
+    const anchor = event.target.closest?.("a[href]");
+    if (!anchor || event.defaultPrevented || event.button || follows()) return;
+    if (!anchor.href.startsWith(document.baseURI)) return;
+    event.preventDefault();
+    const { pathname, search } = new URL(anchor.href);
+    outside(SHOWN_AT + pathname + search, event.ctrlKey || event.metaKey);
+  });
+}
+
 export const path = (...parts) => parts.map(encodeURIComponent).join("/");
 export const runPath = (run) => `dags/${path(run.dag_id)}/runs/${path(run.run_id)}`;
 export const dagPath = (dag) => `dags/${path(dag)}`;

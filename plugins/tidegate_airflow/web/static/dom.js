@@ -21,13 +21,13 @@ export function show(place, ...children) {
   if (key) place.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
 }
 
-/** A table in a frame that scrolls sideways by itself. Columns: {title, cell(row), number, sort(row), key}. */
+/** A table in a frame that scrolls sideways by itself; in a narrow window each row stands as a list of its cells. Columns: {title, cell(row), number, sort(row), key}. */
 export function table(caption, columns, rows, sorted = null) {
   const head = columns.map((column) => headCell(column, sorted));
   const body = rows.map((row) =>
     h("tr", { class: row.rowClass ?? null }, columns.map((column) => {
       const cell = column.cell(row);
-      return h(column.head ? "th" : "td", { class: column.number ? "number" : null, scope: column.head ? "row" : null }, cell);
+      return h(column.head ? "th" : "td", { class: column.number ? "number" : null, scope: column.head ? "row" : null, "data-title": column.title }, cell);
     })));
   return h("div", { class: "frame", tabindex: "0", role: "region", "aria-label": caption },
     h("table", {}, h("caption", { class: "hidden" }, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));

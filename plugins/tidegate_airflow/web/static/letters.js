@@ -1,5 +1,5 @@
 // The dead letters of one pipeline, page by page, as people can read them.
-import { read } from "./airflow.js";
+import { keepAddress, read } from "./airflow.js";
 import { h, quiet, show, table } from "./dom.js";
 import { ago, moment, number } from "./format.js";
 import { remedies } from "./remedy.js";
@@ -94,7 +94,7 @@ function hex(bytes) {
 function pager(answer, again) {
   if (answer.pages < 2) return null;
   const to = (page) => {
-    history.replaceState(null, "", `${location.pathname}?page=${page}`);
+    keepAddress(`?page=${page}`);
     again().then(() => document.getElementById("main").focus());
   };
   const turn = (text, page, possible) => h("button", { type: "button", "data-key": text, disabled: !possible, click: () => to(page) }, text);

@@ -1,5 +1,5 @@
 // All pipelines in one table, the worst first.
-import { link, runPath } from "./airflow.js";
+import { keepAddress, link, runPath } from "./airflow.js";
 import { h, quiet, section, show, table } from "./dom.js";
 import { ago, asOf, bytes, compact, due, number, span } from "./format.js";
 import { publications } from "./publication.js";
@@ -111,5 +111,5 @@ function keep({ text, state, tag, key, down }) {
   if (key !== "state") wanted.set("sort", key);
   if (down) wanted.set("down", "");
   const query = wanted.toString();
-  history.replaceState(null, "", location.pathname + (query ? `?${query}` : ""));
+  keepAddress(query ? `?${query}` : "");
 }

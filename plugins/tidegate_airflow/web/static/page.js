@@ -1,5 +1,5 @@
 // Which of the pages this address is, and reading it again while somebody looks.
-import { NotLoggedIn, read } from "./airflow.js";
+import { leaveTab, NotLoggedIn, read } from "./airflow.js";
 import { h, show, trouble } from "./dom.js";
 import { setNow } from "./format.js";
 import { letters } from "./letters.js";
@@ -47,6 +47,7 @@ async function watch() {
   setTimeout(watch, pause);
 }
 
+leaveTab();
 if (page.nothing) {
   show(main, h("p", { class: "quiet" }, "This DAG belongs to no pipeline of Tidegate. "), h("a", { href: "./" }, "All pipelines"));
 } else {
