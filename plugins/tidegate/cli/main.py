@@ -29,11 +29,12 @@ COMMANDS = {
     "maintain": "commands.maintain:run_maintain",
     "dead-letters": "commands.dead_letters:run_dead_letters",
     "publish": "commands.publications:run_publish",
+    "import": "import_connector:run_import",
     "schema": "commands.files:run_schema",
     "airflow": "install.airflow:run_airflow",
     "completion": "completion:run_completion",
 }
-NEEDS_NO_FOLDER = ("schema", "airflow", "completion")
+NEEDS_NO_FOLDER = ("schema", "import", "airflow", "completion")
 INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.cli.completion import complete_file_names, complete_names
+from tidegate.cli.import_words import add_import
 from tidegate.spec.time_text import EXAMPLE
 
 DEFAULT_PARALLEL_MERGES = 4  # what Airflow's pool of a catalog allows too: Spark shares its cores among them
@@ -61,6 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_maintain(commands)
     add_dead_letters(commands)
     add_publish(commands)
+    add_import(commands)
     add_schema(commands)
     add_airflow(commands)
     add_completion(commands)

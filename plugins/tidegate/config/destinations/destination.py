@@ -13,6 +13,7 @@ from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.connections import Resolve
 from tidegate.errors import TidegateError
 from tidegate.ports.publication_ports import Snapshots
+from tidegate.sinks.world import SinkNotes
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.pipeline import Pipeline
 
@@ -31,9 +32,10 @@ class DestinationType:
     - `open`: the ports over some of its catalogs, for one pipeline. Nothing is connected to before it is used.
     - `build_spark_conf`: what a Spark session needs to know of a catalog. May hold secrets: never log it.
     - `find_leftovers`: what pipelines that are not among these names have left in a catalog; errors are put aside.
+    - `open_sink_notes`: what other systems' sinks have left in a catalog's tables; None where nothing is read of them.
     - `open_snapshots`: the states of a catalog's tables, from which publications are made; None where there are none.
 
-    The libraries of a destination are imported by the last four, not by the module that describes it.
+    The libraries of a destination are imported by the last five, not by the module that describes it.
     """
 
     name: str
@@ -46,6 +48,7 @@ class DestinationType:
     build_spark_conf: Callable[[Catalog, Resolve], dict[str, str]]
     find_leftovers: Callable[[Catalog, Resolve, Collection[str], list[TidegateError]], list[dict[str, Any]]]
     open_snapshots: Callable[[Catalog, Resolve], Snapshots] | None = None
+    open_sink_notes: Callable[[Catalog, Resolve], SinkNotes] | None = None
     has_named_branches: bool = False
     is_joinable: bool = False
     keeps_letters_of_others: bool = False

@@ -18,6 +18,7 @@ from tidegate.connections import Resolve
 from tidegate.errors import TidegateError
 from tidegate.ports.publication_ports import Snapshots
 from tidegate.redaction import has_secret, is_secret_name
+from tidegate.sinks.world import SinkNotes
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.pipeline import Pipeline
 
@@ -100,6 +101,13 @@ def _open_snapshots(catalog: Catalog, resolve: Resolve) -> Snapshots:
     return IcebergSnapshots(open_catalogs([catalog], resolve))
 
 
+def _open_sink_notes(catalog: Catalog, resolve: Resolve) -> SinkNotes:
+    from tidegate.adapters.iceberg.connector_notes import ConnectorNotes
+    from tidegate.adapters.iceberg.destination import open_catalogs
+
+    return ConnectorNotes(open_catalogs([catalog], resolve))
+
+
 ICEBERG = DestinationType(
     name="iceberg",
     title="Iceberg",
@@ -111,6 +119,7 @@ ICEBERG = DestinationType(
     build_spark_conf=_build_spark_conf,
     find_leftovers=_find_leftovers,
     open_snapshots=_open_snapshots,
+    open_sink_notes=_open_sink_notes,
     has_named_branches=True,
     is_joinable=True,
     keeps_letters_of_others=True,

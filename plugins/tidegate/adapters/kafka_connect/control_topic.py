@@ -1,0 +1,105 @@
+"""Reads what an Iceberg sink's tasks announce on its control topic: the data files that are to be committed."""
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+from tidegate.adapters.kafka.errors import translate_kafka_errors
+from tidegate.errors import GiveUp, RetryLater
+from tidegate.sinks.world import AnnouncedFiles
+
+MAGIC = b"\xc2\x01"  # of Iceberg's AvroEncoderUtil: then a length of two bytes, the schema as JSON, and the record
+DATA_WRITTEN = 1  # PayloadType.DATA_WRITTEN
+READER_GROUP = "tidegate-import"
+POLL_SECONDS = 30.0
+
+
+class ControlTopicReader:
+    """Reads one topic from given offsets to its end, without joining a group. `settings` are librdkafka's."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self.settings = settings
+
+    @translate_kafka_errors
+    def read(self, topic: str, start: Mapping[int, int], end: Mapping[int, int]) -> list[AnnouncedFiles]:
+        """Announcements in ``[start, end)`` of each partition; a partition without a start is read from its begin."""
+        own = {"group.id": READER_GROUP, "isolation.level": "read_committed", "enable.auto.commit": "false"}
+        consumer = Consumer({**self.settings, **own, "enable.partition.eof": "true", "log_level": "3"})
+        try:
+            return list(_read_announcements(consumer, topic, start, end))
+        finally:
+            consumer.close()
+
+
+def _read_announcements(
+    consumer: Consumer, topic: str, start: Mapping[int, int], end: Mapping[int, int]
+) -> Iterator[AnnouncedFiles]:
+    open_partitions = {partition for partition, offset in end.items() if offset > start.get(partition, 0)}
+    consumer.assign([TopicPartition(topic, p, start.get(p, OFFSET_BEGINNING)) for p in sorted(open_partitions)])
+    while open_partitions:
+        message = consumer.poll(POLL_SECONDS)
+        if message is None:
+            raise RetryLater(f"topic={topic}: the brokers send nothing; run the command again")
+        partition, offset = message.partition(), message.offset()
+        if message.error() is not None:
+            if message.error().code() != KafkaError._PARTITION_EOF:
+                raise RetryLater(f"topic={topic}: {message.error()}; run the command again")
+            open_partitions.discard(partition)
+        elif partition is not None and offset is not None and partition in open_partitions:
+            announced = decode_announcement(topic, partition, offset, message.value() or b"")
+            if announced is not None:
+                yield announced
+
+
+def decode_announcement(topic: str, partition: int, offset: int, data: bytes) -> AnnouncedFiles | None:
+    """The files that an event announces; None for any other event. GiveUp for what no Iceberg sink has written."""
+    where = f"topic={topic} partition={partition} offset={offset}"
+    try:
+        if not data.startswith(MAGIC):
+            raise ValueError("it does not begin as an event of an Iceberg sink")
+        (length,) = struct.unpack(">H", data[2:4])
+        event = _decode_record(data[4 : 4 + length].decode(), data[4 + length :])
+        if event["type"] != DATA_WRITTEN:
+            return None
+        payload, table = event["payload"], event["payload"]["table_reference"]
+        files = sum(_count_files(payload.get(name)) for name in ("data_files", "delete_files"))
+        name = ".".join((*table["namespace"], table["name"]))
+        return AnnouncedFiles(partition=partition, offset=offset, group=event["group_id"], table=name, files=files)
+    except (ValueError, KeyError, TypeError, IndexError, struct.error, AttributeError, EOFError) as fault:
+        raise GiveUp(f"{where}: no event of an Iceberg sink: {fault}; check iceberg.control.topic") from fault
+
+
+def _count_files(files: Any) -> int:
+    return sum(1 for one in files or () if one.get("record_count", 1) > 0)
+
+
+@lru_cache(maxsize=64)
+def _build_reader(schema: str) -> tuple[Any, Any]:
+    from pyiceberg.avro.resolver import construct_reader
+    from pyiceberg.utils.schema_conversion import AvroSchemaConversion
+
+    converted = AvroSchemaConversion().avro_to_iceberg(json.loads(schema))
+    return construct_reader(converted), converted.as_struct()
+
+
+def _decode_record(schema: str, data: bytes) -> dict[str, Any]:
+    """The record by the schema that stands before it: Iceberg's own, with the ids of its fields."""
+    from pyiceberg.avro.decoder import new_decoder
+
+    reader, shape = _build_reader(schema)
+    named: dict[str, Any] = _name_fields(reader.read(new_decoder(data)), shape)
+    return named
+
+
+def _name_fields(value: Any, shape: Any) -> Any:
+    from pyiceberg.types import ListType, StructType
+
+    if isinstance(shape, StructType) and value is not None:
+        return {field.name: _name_fields(value[index], field.field_type) for index, field in enumerate(shape.fields)}
+    if isinstance(shape, ListType) and value is not None:
+        return [_name_fields(one, shape.element_type) for one in value]
+    return value

@@ -1,0 +1,41 @@
+"""Reads a connector's configuration from the REST address of its Connect worker."""
+
+from urllib.parse import quote, unquote, urlsplit
+
+from tidegate.errors import ConfigurationError, RetryLater
+
+TIMEOUT_SECONDS = 15
+OK, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 401, 403, 404
+
+
+def fetch_connector(address: str) -> str:
+    """The answer of ``http://host:8083/connectors/NAME`` as text, JSON that holds secrets: never print it.
+
+    ConfigurationError where there is no such connector or the log-in is refused, RetryLater where nothing answers. A
+    log-in in the address is used, and shows in no message.
+    """
+    import httpx
+
+    parts = urlsplit(address)
+    place = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+    auth = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
+    try:
+        with httpx.Client(auth=auth, timeout=TIMEOUT_SECONDS, follow_redirects=True) as client:
+            answer = client.get(place)
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as fault:
+        raise RetryLater(
+            f"connector={place}: cannot be asked: {fault}; check the address of the Connect worker"
+        ) from None
+    if answer.status_code == OK:
+        return str(answer.text)
+    if answer.status_code in (UNAUTHORIZED, FORBIDDEN):
+        raise ConfigurationError(
+            f"connector={place}: status={answer.status_code}: the log-in was refused; put it into the address "
+            f"(http://user:password@{quote(parts.hostname or '')}...), or give the configuration as a file"
+        )
+    if answer.status_code == NOT_FOUND:
+        raise ConfigurationError(
+            f"connector={place}: there is no such connector; write http://host:8083/connectors/NAME, and see "
+            f"http://host:8083/connectors for the names"
+        )
+    raise RetryLater(f"connector={place}: status={answer.status_code}; look at the Connect worker's log")

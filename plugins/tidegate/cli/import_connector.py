@@ -1,0 +1,111 @@
+"""``tidegate import``: another system's sink as a pipeline file and a catalog entry, with a report of each setting."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from tidegate.adapters.kafka.settings import resolve_kafka_settings
+from tidegate.adapters.kafka_connect.rest import fetch_connector
+from tidegate.cli.import_words import KAFKA
+from tidegate.connections import read_connection_from_env
+from tidegate.errors import ConfigurationError
+from tidegate.migration.connector_config import Choices, ConnectorConfig, read_config
+from tidegate.migration.draft import Translation
+from tidegate.migration.position import ConnectorPosition, PositionState, apply_position, find_position
+from tidegate.migration.report import describe_import, format_catalog_entry, format_pipeline_file, format_report
+from tidegate.migration.translate import translate
+from tidegate.settings import find_include_folder
+from tidegate.wiring.import_files import check_files, is_declared, write_files
+from tidegate.wiring.sink_world import SinkWorld
+
+STANDS_ELSEWHERE = (PositionState.RUNNING, PositionState.PENDING, PositionState.LOST)
+
+
+def run_import(words: argparse.Namespace) -> int:
+    """Translate, look where the sink stands, and print or write; 1 where the files could not be written."""
+    include, choices = find_include_folder(), _read_choices(words)
+    world = SinkWorld(include, read_connection_from_env, _find_kafka(choices))
+    translation = translate(_read_config(words), choices, world)
+    position = find_position(translation.position, translation.draft, world)
+    apply_position(translation.draft, position)
+    data = _describe(include, translation, position)
+    if words.write:
+        _check_may_write(position)
+        draft = translation.draft
+        entry = "" if data["catalog"]["declared"] else format_catalog_entry(draft)
+        data["written"] = write_files(include, draft.name, data["file"], entry, overwrite=words.overwrite)
+    print(json.dumps(data) if words.json else _format_answer(data, translation))
+    return 0
+
+
+def _describe(include: Path, translation: Translation, position: ConnectorPosition) -> dict[str, Any]:
+    draft = translation.draft
+    declared = is_declared(include, draft.catalog_name)
+    entry = "" if declared else format_catalog_entry(draft)
+    problems, warnings = check_files(include, draft.name, format_pipeline_file(translation), entry)
+    draft.to_check += warnings
+    return describe_import(translation, position, problems, declared=declared)
+
+
+def _read_choices(words: argparse.Namespace) -> Choices:
+    return Choices(
+        name=words.name,
+        catalog=words.catalog,
+        kafka=words.kafka,
+        tables=tuple(words.table),
+        topics=tuple(words.topic),
+        key_fields=tuple(part.strip() for part in words.key.split(",") if part.strip()),
+        brokers=words.brokers,
+    )
+
+
+def _read_config(words: argparse.Namespace) -> ConnectorConfig:
+    """The configuration, from its file or from the Connect worker."""
+    worker = _read_file(words.worker) if words.worker else ""
+    if words.config.startswith(("http://", "https://")):
+        text, origin = fetch_connector(words.config), "the Connect worker's answer"
+    else:
+        text, origin = _read_file(Path(words.config)), words.config
+    return read_config(text, origin, worker, words.connector)
+
+
+def _read_file(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as fault:
+        reason = fault.strerror if isinstance(fault, OSError) else "not UTF-8 text"
+        raise ConfigurationError(
+            f"config={path}: cannot be read: {reason}; give a file, or http://host:8083/..."
+        ) from None
+
+
+def _find_kafka(choices: Choices) -> dict[str, str] | None:
+    """The brokers' settings, None where nobody says where they are."""
+    if choices.brokers and not choices.kafka:
+        return {"bootstrap.servers": choices.brokers}
+    if not choices.kafka and read_connection_from_env(KAFKA) is None:
+        return None
+    return resolve_kafka_settings(choices.kafka or KAFKA, read_connection_from_env)
+
+
+def _check_may_write(position: ConnectorPosition) -> None:
+    if position.state in STANDS_ELSEWHERE:
+        raise ConfigurationError(f"position={position.state}: {position.reason}; nothing was written")
+
+
+def _format_answer(data: dict[str, Any], translation: Translation) -> str:
+    name, catalog = data["pipeline"], data["catalog"]
+    report = format_report(data, translation.settings)
+    if "written" in data:
+        return f"{report}\n\nwritten: {', '.join(data['written'])}\nnext: bin/tidegate plan {name}"
+    known = "is declared in catalogs.yaml already; the connector's own would be" if catalog["declared"] else "add it"
+    parts = (
+        f"# ---- pipelines/{name}.yaml",
+        data["file"],
+        f"# ---- catalogs.yaml: {catalog['name']}: {known}",
+        catalog["file"],
+        "# ---- report",
+        report,
+    )
+    return "\n".join(parts)

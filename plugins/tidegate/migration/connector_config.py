@@ -1,0 +1,157 @@
+"""Reads a sink's configuration out of the text that the user has: properties, or the JSON of Connect's REST API."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from tidegate.errors import ConfigurationError
+
+ESCAPE_PATTERN = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+ENTRY_PATTERN = re.compile(r"((?:\\.|[^\\=:\s])+)\s*(?:[=:]\s*|\s)?(.*)", re.DOTALL)
+DDL_PATTERN = re.compile(r"\bCREATE\s+(TEMPORARY\s+)?(TABLE|CATALOG)\b", re.IGNORECASE)
+
+
+class SourceKind(StrEnum):
+    """The systems whose configuration is understood."""
+
+    BIGQUERY_SINK = "BigQuery sink for Kafka Connect"
+    APACHE_ICEBERG_SINK = "Iceberg sink for Kafka Connect (Apache)"
+    TABULAR_ICEBERG_SINK = "Iceberg sink for Kafka Connect (Tabular)"
+    DEBEZIUM_SERVER = "Debezium Server with its Iceberg sink"
+    FLINK_SQL = "Flink SQL"
+
+
+CONNECTOR_CLASSES = {
+    "com.wepay.kafka.connect.bigquery.BigQuerySinkConnector": SourceKind.BIGQUERY_SINK,
+    "org.apache.iceberg.connect.IcebergSinkConnector": SourceKind.APACHE_ICEBERG_SINK,
+    "io.tabular.iceberg.connect.IcebergSinkConnector": SourceKind.TABULAR_ICEBERG_SINK,
+}
+SHORT_CLASSES = {"BigQuerySinkConnector": SourceKind.BIGQUERY_SINK}
+DEBEZIUM_SINK_TYPE = "debezium.sink.type"
+
+
+@dataclass(frozen=True)
+class ConnectorConfig:
+    """One connector: its name, which sink it is, and its settings as text. Never print the settings: secrets."""
+
+    kind: SourceKind
+    name: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    statements: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What the user adds to the configuration: names, and what stands in no setting. Empty means: not said."""
+
+    name: str = ""
+    catalog: str = ""
+    kafka: str = ""
+    tables: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    key_fields: tuple[str, ...] = ()
+    brokers: str = ""
+
+
+def read_config(text: str, origin: str, worker: str = "", connector: str = "") -> ConnectorConfig:
+    """The configuration in `text`. `origin` names it in messages; `worker` is a Connect worker's properties,
+    `connector` the name of a connector whose configuration does not say it.
+
+    ConfigurationError where it is none, or that of a sink which is not understood. It never repeats a value.
+    """
+    stripped = text.lstrip("\ufeff \t\r\n")
+    if not stripped:
+        raise ConfigurationError(f"config={origin}: it is empty; give a connector's configuration")
+    if stripped.startswith("{"):
+        name, settings = _parse_json(stripped, origin)
+    elif DDL_PATTERN.search(stripped):
+        return ConnectorConfig(SourceKind.FLINK_SQL, statements=text)
+    else:
+        name, settings = "", parse_properties(text)
+    settings = {**_list_worker_converters(worker), **settings}
+    kind, name = _find_kind(settings, origin), connector or name or settings.get("name", "").strip()
+    if not name and kind in CONNECTOR_CLASSES.values():
+        raise ConfigurationError(
+            f"config={origin}: it has no name, and the consumer group with the connector's position is called by it; "
+            "give it with --connector NAME"
+        )
+    return ConnectorConfig(kind, name, settings)
+
+
+def _parse_json(text: str, origin: str) -> tuple[str, dict[str, str]]:
+    try:
+        data = json.loads(text)
+    except ValueError as fault:
+        raise ConfigurationError(f"config={origin}: not JSON: {fault}; correct it") from None
+    inner = data.get("config") if isinstance(data.get("config"), dict) else data
+    name = data.get("name", "") if inner is not data else ""
+    nested = [key for key, value in inner.items() if isinstance(value, dict | list)]
+    if nested:
+        raise ConfigurationError(
+            f"config={origin}: setting={nested[0]} is an object or a list, and a connector's settings are texts; "
+            'give {"name": ..., "config": {...}} or the inner object alone'
+        )
+    return str(name), {str(key): _format_json_value(value) for key, value in inner.items() if value is not None}
+
+
+def _format_json_value(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Java's properties: comments, continued lines, escapes, `=`, `:` or a blank between name and value."""
+    settings: dict[str, str] = {}
+    pending = ""
+    for line in text.lstrip("\ufeff").splitlines():
+        part = line.lstrip()
+        if not pending and (not part or part[0] in "#!"):
+            continue
+        pending += part
+        if (len(pending) - len(pending.rstrip("\\"))) % 2:
+            pending = pending[:-1]
+            continue
+        _add_entry(settings, pending)
+        pending = ""
+    _add_entry(settings, pending)
+    return settings
+
+
+def _add_entry(settings: dict[str, str], line: str) -> None:
+    match = ENTRY_PATTERN.fullmatch(line)
+    if match is not None:
+        settings[_unescape(match[1])] = _unescape(match[2])
+
+
+def _unescape(text: str) -> str:
+    def replace(match: re.Match[str]) -> str:
+        word = match[1]
+        return chr(int(word[1:], 16)) if len(word) == 5 else ESCAPES.get(word, word)
+
+    return ESCAPE_PATTERN.sub(replace, text)
+
+
+def _list_worker_converters(worker: str) -> dict[str, str]:
+    """The converters of the worker's properties: a connector without its own uses them."""
+    return {k: v for k, v in parse_properties(worker).items() if k.startswith(("key.converter", "value.converter"))}
+
+
+def _find_kind(settings: Mapping[str, str], origin: str) -> SourceKind:
+    if DEBEZIUM_SINK_TYPE in settings:
+        return SourceKind.DEBEZIUM_SERVER
+    known = ", ".join(CONNECTOR_CLASSES)
+    name = settings.get("connector.class", "").strip()
+    if not name:
+        raise ConfigurationError(
+            f"config={origin}: it has neither connector.class nor {DEBEZIUM_SINK_TYPE}, and no CREATE TABLE; "
+            f"give a sink's configuration: {known}, Debezium Server's application.properties, or Flink SQL"
+        )
+    kind = CONNECTOR_CLASSES.get(name) or SHORT_CLASSES.get(name.rpartition(".")[2])
+    if kind is None:
+        raise ConfigurationError(
+            f"config={origin}: connector.class={name}: this sink is not understood; those that are: {known}"
+        )
+    return kind

@@ -1,0 +1,1 @@
+"""The settings of Kafka Connect's sinks, and of Debezium Server: converters, transforms, catalogs, tables."""

@@ -1,0 +1,167 @@
+"""The BigQuery sink of Kafka Connect: a table for each topic, its key, its partitions, and where it has come to."""
+
+from typing import Any
+
+from tidegate.config.destinations.registry import DESTINATIONS, SPARK_DESTINATION
+from tidegate.errors import ConfigurationError
+from tidegate.migration.connector_config import Choices, ConnectorConfig
+from tidegate.migration.draft import Draft, PositionSource, Translation
+from tidegate.migration.kafka_connect.bigquery_tables import note_creation, plan_kafka_data, plan_key, plan_tables
+from tidegate.migration.kafka_connect.catalog_settings import escape_variables
+from tidegate.migration.kafka_connect.converters import plan_converter
+from tidegate.migration.kafka_connect.iceberg_sink import find_connect_group, find_reset
+from tidegate.migration.kafka_connect.table_settings import complete_records, format_milliseconds
+from tidegate.migration.kafka_connect.worker_settings import note_worker_settings, plan_topics, start_draft
+from tidegate.migration.settings_ledger import SettingsLedger
+from tidegate.migration.transforms.record_plan import RecordPlan
+from tidegate.migration.transforms.registry import plan_transforms
+from tidegate.sinks.world import World
+
+WAREHOUSE = next(name for name in DESTINATIONS if name != SPARK_DESTINATION.name)
+CATALOG_NAME = "dwh"
+GOOGLE = "google_cloud_default"
+NO_THREADS = "Spark writes files, and one load job brings in a batch: there are no writing threads and no queue"
+RETRIES = "a failed step is tried again by Airflow"
+REPEATS = (
+    "A sink that did not end cleanly may have written rows after the offsets that it committed: it would have written "
+    "them twice itself. Stop it by its REST address, and wait until it has stopped."
+)
+WITHOUT_MEANING = {
+    "queueSize": NO_THREADS, "threadPoolSize": NO_THREADS, "maxWriteSize": NO_THREADS, "bufferSize": NO_THREADS,
+    "useStorageWriteApi": NO_THREADS, "commitInterval": NO_THREADS, "enableBatchMode": NO_THREADS,
+    "enableBatchLoad": NO_THREADS, "batchLoadIntervalSec": NO_THREADS, "gcsFolderName": "staging has its own folders",
+    "autoCreateBucket": "the bucket of the catalog's staging must be there",
+    "bigQueryRetry": RETRIES, "bigQueryRetryWait": RETRIES, "max.retries": RETRIES, "enableRetries": RETRIES,
+    "trackPutAttempts": RETRIES, "concurrentSchemaUpdateMaxRetries": RETRIES,
+    "concurrentSchemaUpdateRetryWaitMs": RETRIES, "mediateConcurrentSchemaUpdates": RETRIES,
+    "avroDataCacheSize": "schemas are read once for each batch",
+    "schemaRetriever": "columns come from the registry, the pipeline file or the table",
+    "schemaRegistryLocation": "the registry is named beside the format",
+    "schemaRegistryClient.basic.auth.credentials.source": "the registry is named beside the format",
+    "runtimeProvider": "it is a label for Google's statistics",
+    "ignoreUnknownFields": "a field that no column names is left out",
+    "sanitizeFieldNames": "columns keep the record's names; a name that BigQuery refuses is renamed in tables[].select",
+    "convertDoubleSpecialValues": "NaN and infinities are values of DOUBLE",
+    "allowSchemaUnionization": "columns that a record lacks stay in the table in any case",
+    "bigQueryPartitionDecorator": "rows get their partition by create.partition_by",
+    "bigQueryMessageTimePartitioning": "with _PARTITIONTIME a row lies in the partition of its record's time",
+}  # fmt: skip
+
+
+def translate_bigquery_sink(config: ConnectorConfig, choices: Choices, world: World) -> Translation:
+    """The sink's configuration as a draft, with a report of each setting."""
+    ledger, plan = SettingsLedger(config.settings), RecordPlan()
+    description = f"Imported from {config.name}: {config.kind}"
+    draft = start_draft(config.name, choices, description, choices.catalog or CATALOG_NAME)
+    note_worker_settings(ledger, draft)
+    _plan_project(ledger, draft)
+    topics = _plan_topics(ledger, draft, choices, world)
+    plan_converter(ledger, draft, plan, "value")
+    upserts, deletes = ledger.is_true("upsertEnabled"), ledger.is_true("deleteEnabled")
+    if upserts or deletes:
+        plan_converter(ledger, draft, plan, "key")
+    plan_transforms(ledger, draft, plan)
+    draft.data["tables"] = plan_tables(ledger, draft, plan, topics)
+    for table in draft.data["tables"]:
+        table |= {"upsert": upserts, "delete": deletes and not plan.ignores_tombstones}
+    ledger.map("upsertEnabled", f"tables[].upsert: {str(upserts).lower()}")
+    ledger.map("deleteEnabled", f"tables[].delete: {str(deletes).lower()}")
+    note_creation(ledger, draft)
+    _note_key(ledger, draft, plan, choices, world)
+    plan_kafka_data(ledger, draft, plan)
+    complete_records(draft, plan, world)
+    _plan_merge(ledger, draft, writes_keys=upserts or deletes)
+    for name, reason in WITHOUT_MEANING.items():
+        ledger.drop(name, reason)
+    _refuse_options(ledger)
+    repeats = "" if upserts or deletes else REPEATS
+    group = find_connect_group(ledger, config.name)
+    return Translation(
+        kind=config.kind,
+        connector=config.name,
+        draft=draft,
+        settings=ledger.list_reports(),
+        position=PositionSource(groups=(group,), reset=find_reset(ledger), repeats=repeats),
+    )
+
+
+def _plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices, world: World) -> list[str]:
+    pattern = ledger.get("topics.regex")
+    topics = plan_topics(ledger, draft, choices, world.list_topics(pattern) if pattern else None)
+    if not topics:
+        raise ConfigurationError(
+            f"topics.regex={pattern}: the sink has a table for each topic, and no setting names the topics; give them "
+            "with --topic, or the brokers with --brokers"
+        )
+    return topics
+
+
+def _plan_project(ledger: SettingsLedger, draft: Draft) -> None:
+    """The project as a catalog; Google's key stays in a connection."""
+    project = escape_variables(ledger.get("project"))
+    bucket = ledger.get("gcsBucketName")
+    draft.catalog |= {"type": WAREHOUSE, "project": project or "FILL-IN", "connection": GOOGLE}
+    ledger.map("project", f"catalogs.yaml: {draft.catalog_name}.project")
+    if not project:
+        draft.to_fill_in.append(f"catalogs.yaml, {draft.catalog_name}.project")
+    draft.catalog["staging"] = f"gs://{bucket or 'FILL-IN'}/tidegate"
+    draft.catalog_comments[("project",)] = "Add location, e.g. EU, where the dataset lies outside of the US."
+    draft.to_check.append(
+        f"catalogs.yaml, {draft.catalog_name}: add location, where the dataset lies outside of the US."
+    )
+    if bucket:
+        ledger.map("gcsBucketName", f"catalogs.yaml: {draft.catalog_name}.staging")
+    else:
+        draft.catalog_comments[("staging",)] = "FILL IN: a bucket in which Spark leaves Parquet for load jobs."
+        draft.to_fill_in.append(f"catalogs.yaml, {draft.catalog_name}.staging: a bucket for load jobs")
+    for name in ("keyfile", "keySource", "credentials", "useCredentialsProjectId"):
+        ledger.map(name, f"catalogs.yaml: {draft.catalog_name}.connection", f"connection {GOOGLE} holds it")
+    draft.need_connection(GOOGLE, "the service account's key as keyfile_dict or key_path in its extra; without a "
+                                  "key leave `connection` out of catalogs.yaml")  # fmt: skip
+
+
+def _note_key(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: Choices, world: World) -> None:
+    if draft.data["tables"][0]["upsert"] or draft.data["tables"][0]["delete"]:
+        plan_key(ledger, draft, plan, choices, world)
+        return
+    for name in ledger.list_names("key.converter"):
+        ledger.drop(name, "without upsertEnabled and deleteEnabled rows have no key")
+    if ledger.has("kafkaKeyFieldName"):
+        ledger.refuse(
+            "kafkaKeyFieldName",
+            "a column with the key of rows that have none: it stays as it is, and new rows have NULL there; "
+            "with upserts "
+            "it is source.key.into",
+        )
+
+
+def _plan_merge(ledger: SettingsLedger, draft: Draft, *, writes_keys: bool) -> None:
+    merge: dict[str, Any] = {}
+    interval, records = ledger.get("mergeIntervalMs", "60000"), ledger.get("mergeRecordsThreshold", "-1")
+    if not writes_keys:
+        interval, records = "60000", "-1"
+    merge["interval"] = "-1" if interval == "-1" else format_milliseconds(interval)
+    if interval == "-1":
+        merge["interval"] = -1
+    if records != "-1":
+        merge["records_threshold"] = int(records)
+    ledger.map("mergeIntervalMs", f"merge.interval: {merge['interval']}")
+    ledger.map("mergeRecordsThreshold", f"merge.records_threshold: {records}")
+    suffix = ledger.get("intermediateTableSuffix")
+    ledger.drop(
+        "intermediateTableSuffix",
+        f"the connector's own intermediate tables ({suffix}); drop what it has left of them. Tidegate's end in _tmp",
+    )
+    draft.data["merge"] = merge
+
+
+def _refuse_options(ledger: SettingsLedger) -> None:
+    types = "declare the column's type in value.schema; a table that exists decides it"
+    ledger.map("decimalHandlingMode", "value.schema", types)
+    ledger.map("variableScaleDecimalHandlingMode", "value.schema", types)
+    ledger.map("convertDebeziumVariableScaleDecimal", "value.schema", types)
+    ledger.map("convertDebeziumTimestampToInteger", "value.schema", types)
+    ledger.refuse(
+        "preserveKafkaTopicPartitionOffset",
+        "a router's old names of topics: source.metadata has the record's own topic, partition and offset",
+    )

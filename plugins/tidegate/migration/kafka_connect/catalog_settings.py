@@ -1,0 +1,150 @@
+"""An Iceberg catalog's settings in Java's words: an entry of catalogs.yaml in PyIceberg's, without secrets."""
+
+import re
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from tidegate.config.destinations.registry import SPARK_DESTINATION
+from tidegate.migration.draft import Draft
+from tidegate.migration.settings_ledger import SettingsLedger
+from tidegate.redaction import has_secret, is_secret_name
+
+CATALOG_NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+DERIVED = "Spark's side is derived from PyIceberg's properties"
+SAME_NAMES = (
+    "warehouse", "oauth2-server-uri", "scope", "audience", "resource", "s3.endpoint", "s3.region", "gcs.project-id",
+    "adls.account-name", "rest.sigv4-enabled", "rest.signing-region", "rest.signing-name", "prefix",
+)  # fmt: skip
+RENAMED = {"client.region": "s3.region", "rest-sigv4-enabled": "rest.sigv4-enabled"}
+NOT_NEEDED = {
+    "io-impl": DERIVED,
+    "s3.path-style-access": f"{DERIVED}; with s3.endpoint paths are the default",
+    "cache-enabled": "tables are loaded afresh",
+    "cache.expiration-interval-ms": "tables are loaded afresh",
+    "clients": "there is one client for each process",
+    "jdbc.schema-version": f"{DERIVED}: V1",
+    "jdbc.verifyServerCertificate": "put sslmode into the address",
+    "header.X-Iceberg-Access-Delegation": "PyIceberg asks for vended credentials by itself",
+    "s3.staging-dir": "files are written by Spark",
+    "s3.preload-client-enabled": DERIVED,
+    "lock-impl": "commits go through the catalog",
+}
+SECRET_NAMES = {
+    "jdbc.user": "the database's user as login",
+    "jdbc.password": "the database's password as password",
+    "credential": "the credential as login and password (client id and secret)",
+    "token": "the token as password",
+}
+WAYS_OUT = {
+    "hive": "put a REST catalog before the Hive metastore, and name that in catalogs.yaml",
+    "hadoop": "a Hadoop catalog has no atomic commit; register the tables in a SQL or REST catalog",
+    "glue": "name Glue's own REST address: https://glue.<region>.amazonaws.com/iceberg, with rest.sigv4-enabled: true",
+    "nessie": "name Nessie's own REST address: http://<host>/iceberg/<branch>",
+    "dynamodb": "register the tables in a SQL or REST catalog",
+    "snowflake": "name the REST address of the catalog (Polaris)",
+}
+
+
+def plan_catalog(ledger: SettingsLedger, draft: Draft, prefix: str, skipped: tuple[str, ...] = ()) -> None:
+    """Fill the draft's catalog from the settings below `prefix`. `skipped` are no properties of the catalog."""
+    properties: dict[str, str] = {}
+    draft.catalog |= {"type": SPARK_DESTINATION.name, "properties": properties}
+    words = {name.removeprefix(prefix): name for name in ledger.list_names(prefix)}
+    kind = ledger.get(f"{prefix}type") or _read_implementation(ledger.get(f"{prefix}catalog-impl"))
+    _plan_kind(ledger, draft, kind, prefix)
+    for word, name in words.items():
+        if word not in (*skipped, "type", "catalog-impl", "uri"):
+            _plan_property(ledger, draft, word, name)
+    if any(note.id == name_catalog_connection(draft) for note in draft.connections):
+        draft.catalog = {"type": draft.catalog["type"], "connection": name_catalog_connection(draft)} | draft.catalog
+
+
+def name_catalog_connection(draft: Draft) -> str:
+    """The connection that holds the catalog's secrets."""
+    return f"{draft.catalog_name.replace('-', '_')}_catalog"
+
+
+def _read_implementation(name: str) -> str:
+    short = name.rpartition(".")[2].removesuffix("Catalog").casefold()
+    return "rest" if short == "rest" else short
+
+
+def _plan_kind(ledger: SettingsLedger, draft: Draft, kind: str, prefix: str) -> None:
+    properties, uri = draft.catalog["properties"], ledger.get(f"{prefix}uri")
+    for word in ("type", "catalog-impl"):
+        if kind in ("rest", "jdbc"):
+            ledger.map(f"{prefix}{word}", "catalogs.yaml: properties.type")
+        else:
+            ledger.refuse(f"{prefix}{word}", f"{kind or 'no type'}: {WAYS_OUT.get(kind, 'use a REST or SQL catalog')}")
+    if kind == "rest":
+        properties["type"] = "rest"
+        _plan_uri(ledger, draft, f"{prefix}uri", uri)
+    elif kind == "jdbc":
+        properties["type"] = "sql"
+        _plan_uri(ledger, draft, f"{prefix}uri", _translate_jdbc(uri))
+    else:
+        properties |= {"type": "rest", "uri": "http://FILL-IN:8181"}
+        ledger.refuse(
+            f"{prefix}uri",
+            f"the address of a catalog of type {kind or 'unknown'}, which Spark and PyIceberg do not share",
+        )
+        draft.catalog_comments[("properties",)] = (
+            f"FILL IN: the connector's catalog is of type {kind or 'unknown'}; "
+            f"{WAYS_OUT.get(kind, 'use a REST or SQL catalog')}."
+        )
+        draft.to_fill_in.append(f"catalogs.yaml, {draft.catalog_name}.properties: the address of a REST or SQL catalog")
+
+
+def _translate_jdbc(uri: str) -> str:
+    """JDBC's address as SQLAlchemy writes it; a log-in among its parameters is left out."""
+    plain = uri.removeprefix("jdbc:")
+    if plain.startswith("sqlite:"):
+        path = plain.removeprefix("sqlite:").partition("?")[0]
+        return f"sqlite:///{path.removeprefix('file:')}"
+    parts = urlsplit(plain)
+    options = [(name, value) for name, value in parse_qsl(parts.query) if name not in ("user", "password")]
+    query = f"?{urlencode(options)}" if options else ""
+    return f"{parts.scheme}+psycopg2://{parts.netloc}{parts.path}{query}" if parts.scheme == "postgresql" else plain
+
+
+def _plan_uri(ledger: SettingsLedger, draft: Draft, name: str, uri: str) -> None:
+    original = ledger.get(name)
+    if has_secret(uri) or "password=" in original:
+        draft.need_connection(
+            name_catalog_connection(draft), "the log-in that the address holds, as login and password"
+        )
+        parts = urlsplit(uri)
+        uri = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    draft.catalog["properties"]["uri"] = escape_variables(uri)
+    ledger.map(name, "catalogs.yaml: properties.uri")
+
+
+def _plan_property(ledger: SettingsLedger, draft: Draft, word: str, name: str) -> None:
+    value = ledger.get(name)
+    if word in SECRET_NAMES or is_secret_name(word) or word.endswith("access-key-id") or has_secret(value):
+        holds = SECRET_NAMES.get(word, f"{word} in its extra")
+        draft.need_connection(name_catalog_connection(draft), holds)
+        ledger.map(name, "catalogs.yaml: connection", f"connection {name_catalog_connection(draft)} holds it")
+    elif word in NOT_NEEDED:
+        ledger.drop(name, NOT_NEEDED[word])
+    elif word in SAME_NAMES or word in RENAMED:
+        key = RENAMED.get(word, word)
+        text = value.replace("s3a://", "s3://", 1) if key == "warehouse" else value
+        draft.catalog["properties"][key] = escape_variables(text)
+        ledger.map(name, f"catalogs.yaml: properties.{key}")
+    else:
+        ledger.refuse(
+            name,
+            "a property of Java's catalog; if PyIceberg has one for the same "
+            "(py.iceberg.apache.org/configuration), add "
+            f"it to the properties of {draft.catalog_name}",
+        )
+
+
+def escape_variables(text: str) -> str:
+    """A text of the connector's own config providers, ``${file:...}``, is not a variable of catalogs.yaml."""
+    return text.replace("${", "$${")
+
+
+def choose_catalog_name(wanted: str, fallback: str) -> str:
+    """A catalog's name as catalogs.yaml accepts it."""
+    return wanted if CATALOG_NAME_PATTERN.fullmatch(wanted) and wanted != "spark_catalog" else fallback

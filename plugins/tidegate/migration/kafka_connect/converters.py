@@ -1,0 +1,157 @@
+"""Converters of Kafka Connect, for keys and values: which format they read, and where its schemas are."""
+
+from typing import Any, Literal
+
+from tidegate.formats.registry import FORMATS
+from tidegate.migration.draft import Draft
+from tidegate.migration.settings_ledger import SettingsLedger
+from tidegate.migration.transforms.record_plan import RecordPlan
+from tidegate.redaction import has_secret, is_secret_name
+
+Side = Literal["key", "value"]
+REGISTRY = "schema_registry_default"
+BUSINESS_OF_WRITERS = "it decides how records are written; a sink only reads"
+READ_WITHOUT = {
+    "schemas.cache.size": "schemas are read once for each batch",
+    "schemas.cache.config": "schemas are read once for each batch",
+    "max.schemas.per.subject": "schemas are read once for each batch",
+    "enhanced.avro.schema.support": "names and enumerations of the schema are read in any case",
+    "enhanced.protobuf.schema.support": "names of the schema are read in any case",
+    "connect.meta.data": BUSINESS_OF_WRITERS,
+    "auto.register.schemas": BUSINESS_OF_WRITERS,
+    "use.latest.version": BUSINESS_OF_WRITERS,
+    "latest.compatibility.strict": BUSINESS_OF_WRITERS,
+    "normalize.schemas": BUSINESS_OF_WRITERS,
+    "decimal.format": BUSINESS_OF_WRITERS,
+    "scrub.invalid.names": BUSINESS_OF_WRITERS,
+    "generalized.sum.type.support": "unions are read by the schema",
+    "replace.null.with.default": "a NULL stays NULL; a field that a record lacks has its schema's default",
+    "specific.avro.reader": "it has no meaning in Kafka Connect",
+    "encoding": "text is UTF-8",
+}
+NUMBER_CONVERTERS = {
+    "IntegerConverter": "INT", "LongConverter": "BIGINT", "ShortConverter": "SMALLINT", "FloatConverter": "FLOAT",
+    "DoubleConverter": "DOUBLE",
+}  # fmt: skip
+STRATEGIES = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
+PLAIN_CONVERTERS = ("JsonConverter", "StringConverter", "ByteArrayConverter", *NUMBER_CONVERTERS)
+ENCODINGS = {
+    "JsonConverter": "json", "AvroConverter": "avro", "ProtobufConverter": "protobuf", "JsonSchemaConverter": "json",
+    "ExtJsonConverter": "json", "StringConverter": "string", "ByteArrayConverter": "raw",
+}  # fmt: skip
+
+
+def plan_converter(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, side: Side) -> None:
+    """Add the format of keys or values to the plan, with where its schemas are."""
+    name = f"{side}.converter"
+    path = ("source", side, "format")
+    converter = ledger.get(name).rpartition(".")[2]
+    part: dict[str, Any] = plan.key if side == "key" else plan.value
+    if not converter:
+        what = "the Connect worker's own converter reads them; it stands in the worker's properties"
+        draft.check(path, f"The connector has no {name}: {what} (give them with --worker). The file says json.")
+        part["format"] = "json"
+    elif converter in NUMBER_CONVERTERS:
+        part["format"] = "raw"
+        ledger.map(name, f"source.{side}.format: raw", f"the column has type {NUMBER_CONVERTERS[converter]}")
+        part["type"] = NUMBER_CONVERTERS[converter]
+    elif converter in ENCODINGS:
+        part["format"] = ENCODINGS[converter]
+        ledger.map(name, f"source.{side}.format: {part['format']}")
+    else:
+        part["format"] = "json"
+        ledger.refuse(name, f"the converter {converter} is not known; set source.{side}.format by what it reads")
+        draft.fill_in(
+            path, f"what {converter} reads; see docs/formats.md. json stands here so that the file can be read."
+        )
+    _plan_options(ledger, draft, part, side, converter)
+    plan.is_typed = plan.is_typed or (side == "value" and _is_typed(part))
+
+
+def _is_typed(part: dict[str, Any]) -> bool:
+    described = FORMATS[part["format"]]
+    return bool(described.schema or described.only_column or part.get("json", {}).get("registry"))
+
+
+def _plan_options(ledger: SettingsLedger, draft: Draft, part: dict[str, Any], side: Side, converter: str) -> None:
+    prefix = f"{side}.converter."
+    if converter == "JsonConverter":
+        _plan_envelope(ledger, part, side)
+    elif f"{prefix}schemas.enable" in ledger.list_names(prefix):
+        ledger.drop(f"{prefix}schemas.enable", f"{converter or 'this converter'} does not read it")
+    if converter in PLAIN_CONVERTERS:
+        for name in filter(lambda one: _belongs_to_registry(one.removeprefix(prefix)), ledger.list_names(prefix)):
+            ledger.drop(name, f"{converter} asks no registry")
+    elif any(ledger.has(f"{prefix}{word}") for word in ("schema.registry.url", "apicurio.registry.url")):
+        _plan_registry(ledger, draft, part, side)
+    for name in ledger.list_names(prefix):
+        word = name.removeprefix(prefix)
+        if word in READ_WITHOUT:
+            ledger.drop(name, READ_WITHOUT[word])
+
+
+def _plan_envelope(ledger: SettingsLedger, part: dict[str, Any], side: Side) -> None:
+    """JsonConverter expects an envelope unless it is told otherwise."""
+    name = f"{side}.converter.schemas.enable"
+    enveloped = ledger.is_true(name, default=True)
+    if side == "key":
+        ledger.drop(name, "an envelope around a key is seen in each record")
+    elif enveloped:
+        part["json"] = {"envelope": True}
+        ledger.map(name, "source.value.json.envelope: true")
+    else:
+        ledger.map(name, "source.value.format: json", "plain objects, the default")
+
+
+def _plan_registry(ledger: SettingsLedger, draft: Draft, part: dict[str, Any], side: Side) -> None:
+    """The registry's address stays in the file only where no login belongs to it."""
+    prefix, encoding = f"{side}.converter.", part["format"]
+    options: dict[str, Any] = part.setdefault(encoding, {})
+    target = f"source.{side}.{encoding}"
+    own = [name for name in ledger.list_names(prefix) if _belongs_to_registry(name.removeprefix(prefix))]
+    urls = [name for name in own if name.endswith("registry.url")]
+    url = ledger.get(urls[0]) if urls else ""
+    plain = bool(url) and len(own) == len(urls) and not has_secret(url) and "," not in url and "${" not in url
+    options["registry"] = url if plain else REGISTRY
+    for name in own:
+        ledger.map(name, f"{target}.registry", "" if plain else f"connection {REGISTRY} holds it")
+        if not plain:
+            word = name.removeprefix(prefix)
+            draft.need_connection(
+                REGISTRY, "the registry's address as host" if name in urls else _name_client_word(word)
+            )
+    _plan_wire_format(ledger, draft, options, side)
+
+
+def _belongs_to_registry(word: str) -> bool:
+    parts = ("schema.registry.", "basic.auth.", "bearer.auth.", "apicurio.registry.url", "apicurio.auth.")
+    return word.startswith(parts) or is_secret_name(word)
+
+
+def _name_client_word(word: str) -> str:
+    """A registry setting of the Java client, as the connection has to hold it."""
+    if word.endswith("user.info"):
+        return "the registry's user as login, its password as password"
+    if "credentials.source" in word:
+        return "the login itself; there is no other source of it"
+    return f"{word.removeprefix('schema.registry.')} in its extra, under the name of Confluent's Python client"
+
+
+def _plan_wire_format(ledger: SettingsLedger, draft: Draft, options: dict[str, Any], side: Side) -> None:
+    prefix = f"{side}.converter."
+    target = f"source.{side}, beside registry:"
+    for word in ("subject.name.strategy", f"{side}.subject.name.strategy"):
+        strategy = ledger.get(f"{prefix}{word}").rpartition(".")[2]
+        if strategy in STRATEGIES:
+            options["subject_name_strategy"] = strategy
+            ledger.map(f"{prefix}{word}", f"{target} subject_name_strategy: {strategy}")
+        elif strategy:
+            ledger.refuse(
+                f"{prefix}{word}", f"the strategy {strategy} is not known; name the subject in {target} subject"
+            )
+    if options.get("subject_name_strategy", STRATEGIES[0]) != STRATEGIES[0]:
+        draft.fill_in(("source", side), "records: [...], the full names of the record types beside the strategy.")
+    if ledger.has(f"{prefix}apicurio.registry.url"):
+        in_header = ledger.is_true(f"{prefix}apicurio.registry.headers.enabled")
+        options["wire_format"] = "apicurio-header" if in_header else "apicurio"
+        ledger.map(f"{prefix}apicurio.registry.headers.enabled", f"{target} wire_format: {options['wire_format']}")

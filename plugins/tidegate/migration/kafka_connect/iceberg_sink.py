@@ -1,0 +1,197 @@
+"""The Iceberg sinks of Kafka Connect, Apache's and Tabular's: tables, routes, keys, and where the position stands."""
+
+from typing import Any
+
+from tidegate.config.destinations.registry import SPARK_DESTINATION
+from tidegate.errors import ConfigurationError
+from tidegate.migration.connector_config import Choices, ConnectorConfig, SourceKind
+from tidegate.migration.draft import Draft, PositionSource, Translation
+from tidegate.migration.kafka_connect.catalog_settings import choose_catalog_name, plan_catalog
+from tidegate.migration.kafka_connect.converters import plan_converter
+from tidegate.migration.kafka_connect.iceberg_tables import plan_iceberg_tables
+from tidegate.migration.kafka_connect.table_settings import complete_records, format_milliseconds
+from tidegate.migration.kafka_connect.worker_settings import note_worker_settings, plan_topics, start_draft
+from tidegate.migration.settings_ledger import SettingsLedger
+from tidegate.migration.transforms.record_plan import RecordPlan
+from tidegate.migration.transforms.registry import plan_transforms
+from tidegate.sinks.world import ControlTopic, World
+from tidegate.sql.spark import quote_name
+
+NO_COORDINATOR = "there is no coordinator: Spark writes, and one commit publishes rows and position"
+DEFAULT_COMMIT_MS = "300000"
+WITHOUT_MEANING = {
+    "iceberg.control.commit.timeout-ms": NO_COORDINATOR,
+    "iceberg.control.commit.threads": NO_COORDINATOR,
+    "iceberg.control.commit.max-consecutive-failures": NO_COORDINATOR,
+    "iceberg.control.group-id-prefix": NO_COORDINATOR,
+    "iceberg.coordinator.transactional.prefix": NO_COORDINATOR,
+    "iceberg.coordinator.transactional.suffix": NO_COORDINATOR,
+    "iceberg.coordinator-executor-keep-alive-timeout-ms": NO_COORDINATOR,
+    "iceberg.tables.schema-case-insensitive": "names are compared without case",
+}
+ICEBERG_WORD = SPARK_DESTINATION.name  # the name of a catalog that the sink gives none
+SOURCE_OF_POSITION = "source.start: it names where the connector's position stands"
+
+
+def translate_iceberg_sink(config: ConnectorConfig, choices: Choices, world: World) -> Translation:
+    """The sink's configuration as a draft, with a report of each setting."""
+    ledger, plan = SettingsLedger(config.settings), RecordPlan()
+    catalog = choices.catalog or choose_catalog_name(ledger.get("iceberg.catalog", ICEBERG_WORD), "lake")
+    draft = start_draft(config.name, choices, f"Imported from {config.name}: {config.kind}", catalog)
+    note_worker_settings(ledger, draft)
+    _note_catalog(ledger, draft)
+    pattern = ledger.get("topics.regex")
+    topics = plan_topics(ledger, draft, choices, world.list_topics(pattern) if pattern else None)
+    plan_converter(ledger, draft, plan, "value")
+    for name in ledger.list_names("key.converter"):
+        ledger.drop(name, "the sink does not read the record's key")
+    plan_transforms(ledger, draft, plan)
+    control = _find_control(ledger, config)
+    draft.data["tables"] = plan_iceberg_tables(ledger, draft, _name_tables(ledger, draft, choices, world, control))
+    _plan_modes(ledger, draft, plan, choices, world)
+    complete_records(draft, plan, world)
+    if plan.is_typed and "topic_pattern" in draft.data["source"] and topics:
+        draft.check(
+            ("source", "topic_pattern"), f"It matches {', '.join(topics)}; a registry format needs a subject beside it."
+        )
+    interval = format_milliseconds(ledger.get("iceberg.control.commit.interval-ms", DEFAULT_COMMIT_MS))
+    draft.data["merge"] = {"interval": interval}
+    ledger.map("iceberg.control.commit.interval-ms", f"merge.interval: {interval}")
+    for name, reason in WITHOUT_MEANING.items():
+        ledger.drop(name, reason)
+    return Translation(
+        kind=config.kind,
+        connector=config.name,
+        draft=draft,
+        settings=ledger.list_reports(),
+        position=PositionSource(groups=_list_groups(ledger, config), control=control, reset=find_reset(ledger)),
+    )
+
+
+def _note_catalog(ledger: SettingsLedger, draft: Draft) -> None:
+    plan_catalog(ledger, draft, "iceberg.catalog.")
+    ledger.map("iceberg.catalog", f"catalogs.yaml: {draft.catalog_name}")
+    for name in (*ledger.list_names("iceberg.hadoop."), *ledger.list_names("iceberg.hadoop-conf-dir")):
+        ledger.refuse(name, "Hadoop's settings: give Spark what it needs of them in spark.conf, as spark.hadoop.*; "
+                            "PyIceberg needs the store's settings in catalogs.yaml")  # fmt: skip
+
+
+def _find_control(ledger: SettingsLedger, config: ConnectorConfig) -> ControlTopic:
+    """The topic and the groups by which the sink's tasks and its coordinator agree."""
+    topic = ledger.get("iceberg.control.topic", "control-iceberg")
+    connect = _find_connect_group(ledger, config)
+    group = connect
+    if config.kind == SourceKind.TABULAR_ICEBERG_SINK:
+        group = ledger.get("iceberg.control.group-id", f"cg-control-{config.name}")
+    for name in ("iceberg.control.topic", "iceberg.control.group-id", "iceberg.connect.group-id"):
+        ledger.map(name, SOURCE_OF_POSITION)
+    return ControlTopic(
+        name=topic, group=group, property=f"kafka.connect.offsets.{topic}.{group}", coordinator=f"{group}-coord"
+    )
+
+
+def _find_connect_group(ledger: SettingsLedger, config: ConnectorConfig) -> str:
+    return ledger.get("iceberg.connect.group-id") or find_connect_group(ledger, config.name)
+
+
+def find_connect_group(ledger: SettingsLedger, name: str) -> str:
+    """The consumer group of a sink's tasks."""
+    return ledger.get("consumer.override.group.id") or (f"connect-{name}" if name else "")
+
+
+def find_reset(ledger: SettingsLedger) -> str:
+    """Where the sink begins in a partition in which it has committed nothing."""
+    return ledger.get("consumer.override.auto.offset.reset", "earliest")
+
+
+def _list_groups(ledger: SettingsLedger, config: ConnectorConfig) -> tuple[str, ...]:
+    """Tabular's sink goes by its own group; Connect's is what it falls back to."""
+    connect = _find_connect_group(ledger, config)
+    own = _find_control(ledger, config).group
+    return tuple(dict.fromkeys(group for group in (own, connect) if group))
+
+
+def _name_tables(
+    ledger: SettingsLedger, draft: Draft, choices: Choices, world: World, control: ControlTopic
+) -> list[str]:
+    """The tables, as ``namespace.table``. Records may name them; then the sink's notes in the catalog tell them."""
+    ledger.map("iceberg.tables", "tables[].name")
+    names = list(choices.tables) or ledger.list_items("iceberg.tables")
+    if names:
+        return names
+    found = world.list_noted_tables(draft.catalog_name, control)
+    if not found:
+        raise ConfigurationError(
+            "iceberg.tables.dynamic-enabled: records name their tables, so that no setting has the names; "
+            f"give them with --table namespace.table, or declare catalog={draft.catalog_name} in "
+            "catalogs.yaml, so that "
+            "the tables that the connector has committed to can be looked up"
+        )
+    draft.check(("tables",), "These are the tables that the connector has committed to; records may name more.")
+    return list(found)
+
+
+def _plan_modes(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: Choices, world: World) -> None:
+    """Apache's sink appends, and so does Tabular's, unless it is told that rows have a key."""
+    cdc = ledger.get("iceberg.tables.cdc-field")
+    upserts = ledger.is_true("iceberg.tables.upsert-mode-enabled") or bool(cdc)
+    ledger.map("iceberg.tables.upsert-mode-enabled", f"tables[].upsert: {str(upserts).lower()}")
+    _plan_cdc_field(ledger, plan, cdc)
+    deletes = bool(plan.delete_when) or (upserts and plan.is_change_event)
+    default = ledger.get("iceberg.tables.default-id-columns")
+    for index, table in enumerate(draft.data["tables"]):
+        table |= {"upsert": upserts, "delete": deletes}
+        own = f"iceberg.table.{table['name'].partition('.')[2]}.id-columns"
+        columns = [one.strip() for one in (ledger.get(own) or default).split(",") if one.strip()]
+        if not upserts:
+            _note_id_columns(ledger, own)
+            continue
+        columns = list(choices.key_fields) or columns or _read_identifiers(world, table["name"])
+        for name in (own, "iceberg.tables.default-id-columns"):
+            ledger.map(name, "source.key.fields, with source.key.from: value")
+        _set_key(draft, plan, index, columns)
+    topics = draft.data["source"].get("topics", [])
+    if upserts and len(topics) != 1:
+        for index, table in enumerate(draft.data["tables"]):
+            table["disjoint_keys"] = True
+            draft.check(
+                ("tables", index, "disjoint_keys"),
+                "Several topics feed this table: make sure that no two have the same key.",
+            )
+
+
+def _plan_cdc_field(ledger: SettingsLedger, plan: RecordPlan, cdc: str) -> None:
+    if not cdc:
+        return
+    if plan.is_change_event:
+        ledger.map("iceberg.tables.cdc-field", "tables[].delete: true", "the change event itself says what it does")
+        return
+    plan.delete_when = f"upper(left({quote_name(cdc)}, 1)) = 'D'"
+    ledger.map("iceberg.tables.cdc-field", "tables[].delete_when")
+
+
+def _note_id_columns(ledger: SettingsLedger, own: str) -> None:
+    for name in (own, "iceberg.tables.default-id-columns"):
+        ledger.drop(
+            name,
+            "the sink appends: the columns became identifier fields of the table, and no key; to keep one row for each "
+            "key, clean the table up, and set source.key.fields with upsert: true",
+        )
+
+
+def _read_identifiers(world: World, table: str) -> list[str]:
+    shape = world.describe_table(table)
+    return list(shape.identifiers) if shape else []
+
+
+def _set_key(draft: Draft, plan: RecordPlan, index: int, columns: list[str]) -> None:
+    """The first table's key is the source's; one that differs stands beside its own table."""
+    key: dict[str, Any] = {"from": "value", "fields": columns}
+    if not columns:
+        draft.fill_in(
+            ("source", "key"), "fields: the columns that identify a row; the table has no identifier fields to read."
+        )
+    if index == 0:
+        plan.key = key
+    elif key != plan.key:
+        draft.data["tables"][index]["key"] = key

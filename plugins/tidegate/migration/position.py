@@ -1,0 +1,179 @@
+"""Finds where a sink has come to, so that the pipeline starts there: nothing is lost by the switch, or read twice."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tidegate.migration.draft import Draft, PositionSource
+from tidegate.model.kafka_log import Log
+from tidegate.model.offsets import Offsets, get_offset, iterate_offsets, merge_offsets
+from tidegate.sinks.world import AnnouncedFiles, CommitNote, ControlTopic, GroupState, World
+
+MAIN = "main"
+
+
+class PositionState(StrEnum):
+    """What is known of a sink's position."""
+
+    EXACT = "exact"
+    RUNNING = "running"
+    PENDING = "pending"
+    LOST = "lost"
+    NOT_ASKED = "not asked"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectorPosition:
+    """Where a sink stands: exact offsets, or why they cannot be taken, and what to do.
+
+    `valid_through` is what an Iceberg sink's newest commit says of each table.
+    """
+
+    state: PositionState
+    reason: str
+    group: str = ""
+    offsets: Offsets = field(default_factory=dict)
+    valid_through: dict[str, str] = field(default_factory=dict)
+
+
+def find_position(source: PositionSource, draft: Draft, world: World) -> ConnectorPosition:
+    """The sink's position. Exact only where the sink has stopped, and all that it has taken over is in the tables."""
+    if not source.groups:
+        return ConnectorPosition(state=PositionState.LOST, reason=source.reason)
+    topics = _list_topics(draft, world)
+    log = world.read_log(topics) if topics else None
+    if log is None:
+        return ConnectorPosition(
+            state=PositionState.NOT_ASKED,
+            group=source.groups[0],
+            reason="the brokers were not asked; run the command again with the connection to Kafka, or with --brokers",
+        )
+    group, state = _choose_group(source, world, topics)
+    if state.members:
+        return ConnectorPosition(
+            state=PositionState.RUNNING,
+            group=group,
+            reason=f"group={group} has members={state.members}: the connector is running; stop it "
+            "(PUT /connectors/NAME/stop), and run the command again",
+        )
+    lost = _find_lost(group, state.offsets, log, topics)
+    if lost:
+        return ConnectorPosition(state=PositionState.LOST, group=group, reason=lost)
+    return _check_tables(source, draft, world, _complete_offsets(source, group, state.offsets, log))
+
+
+def _complete_offsets(source: PositionSource, group: str, committed: Offsets, log: Log) -> "_Committed":
+    """A partition without a commit begins where the sink would begin."""
+    missing = [f"{t} {p}" for t, p, _ in iterate_offsets(log.end) if get_offset(committed, t, p) is None]
+    first = log.end if source.reset == "latest" else log.begin
+    return _Committed(group, merge_offsets(first, committed), missing)
+
+
+@dataclass(frozen=True)
+class _Committed:
+    """What a group has committed, complete for every partition; `missing` are those without a commit."""
+
+    group: str
+    offsets: Offsets
+    missing: list[str]
+
+
+def _list_topics(draft: Draft, world: World) -> tuple[str, ...]:
+    source = draft.data["source"]
+    if "topic_pattern" in source:
+        return world.list_topics(source["topic_pattern"]) or ()
+    return tuple(source.get("topics", ()))
+
+
+def _choose_group(source: PositionSource, world: World, topics: tuple[str, ...]) -> tuple[str, GroupState]:
+    """The first group that has committed anything; a running one of any of them counts."""
+    states = {group: world.read_group(group, topics) or GroupState(0, {}) for group in source.groups}
+    chosen = next((group for group, state in states.items() if state.offsets), source.groups[0])
+    return chosen, GroupState(max(state.members for state in states.values()), states[chosen].offsets)
+
+
+def _find_lost(group: str, offsets: Offsets, log: Log, topics: tuple[str, ...]) -> str:
+    """Why the offsets cannot be gone on from; empty where they can."""
+    if not offsets:
+        return (
+            f"group={group} has committed no offset of topics={', '.join(topics)}: the name is another one "
+            "(--connector), "
+            "or the offsets have expired; say where to begin in source.start"
+        )
+    for topic, partition, offset in iterate_offsets(offsets):
+        first, last = get_offset(log.begin, topic, partition), get_offset(log.end, topic, partition)
+        if first is None or last is None or not first <= offset <= last:
+            return (
+                f"topic={topic} partition={partition} offset={offset}: outside of the log [{first}, {last}]: "
+                "records that "
+                "the connector has not read are gone, or the topic was made anew; say where to begin in source.start"
+            )
+    return ""
+
+
+def _check_tables(source: PositionSource, draft: Draft, world: World, committed: _Committed) -> ConnectorPosition:
+    """An Iceberg sink commits its offsets with the announcement of files: these must be in the tables already."""
+    notes: dict[str, CommitNote] = {}
+    if source.control is not None:
+        for table in draft.data["tables"]:
+            note = world.read_commit_note(table["name"], source.control, table.get("branch", MAIN))
+            if note is not None:
+                notes[table["name"]] = note
+        waiting = _list_waiting(source.control, draft, world, notes)
+        if waiting:
+            first = waiting[0]
+            return ConnectorPosition(
+                state=PositionState.PENDING,
+                group=committed.group,
+                reason=f"topic={source.control.name} partition={first.partition} offset={first.offset}: "
+                f"files={sum(one.files for one in waiting)} are announced, and not committed to "
+                f"table={first.table}; their "
+                "records are behind the group's offsets already; start the connector again, wait for its next "
+                "commit, and "
+                "stop it",
+            )
+    where = f"group={committed.group}"
+    text = f"; it had committed nothing in: {', '.join(committed.missing)}" if committed.missing else ""
+    return ConnectorPosition(
+        state=PositionState.EXACT,
+        group=committed.group,
+        offsets=committed.offsets,
+        valid_through={name: note.valid_through for name, note in notes.items() if note.valid_through},
+        reason=f"{where}: what it has committed{text}",
+    )
+
+
+def _list_waiting(
+    control: ControlTopic, draft: Draft, world: World, notes: dict[str, CommitNote]
+) -> list[AnnouncedFiles]:
+    """Files that the sink has announced and its coordinator has not committed; the sink's own rule, applied by us."""
+    done = (world.read_group(control.coordinator, (control.name,)) or GroupState(0, {})).offsets.get(control.name, {})
+    tables = {table["name"].partition(".")[2]: table["name"] for table in draft.data["tables"]}
+    waiting = []
+    for one in world.read_announcements(control.name, done):
+        note = notes.get(tables.get(one.table, ""))
+        is_committed = note is not None and one.offset < note.control_offsets.get(one.partition, 0)
+        if one.group == control.group and one.files and not is_committed:
+            waiting.append(one)
+    return waiting
+
+
+def apply_position(draft: Draft, position: ConnectorPosition) -> None:
+    """Put the position into the draft: the offsets, or the group that holds them until the first flush.
+
+    Where neither is known the file is not valid before somebody says where to begin: nothing is read twice by default.
+    """
+    source = draft.data["source"]
+    if position.state == PositionState.EXACT:
+        source["start"] = {"offsets": position.offsets}
+        draft.comments[("source", "start")] = f"Where the connector stopped: {position.reason}."
+    elif position.state == PositionState.LOST:
+        source["start"] = "FILL-IN"
+        draft.fill_in(("source", "start"), f"where to begin. {position.reason}")
+    else:
+        source["group"], source["start"] = position.group, "group"
+        draft.check(
+            ("source", "group"),
+            "The connector's own consumer group: the first flush begins at what it has committed. Run the "
+            "import again when "
+            "the connector has stopped: then the file has the exact offsets, and a group of its own.",
+        )

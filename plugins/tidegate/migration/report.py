@@ -1,0 +1,103 @@
+"""Says what became of a configuration: the files, each setting, what the user must do. For people and for programs."""
+
+import textwrap
+from collections.abc import Iterable
+from typing import Any
+
+from tidegate.connections import name_variable
+from tidegate.migration.draft import Draft, Translation
+from tidegate.migration.position import ConnectorPosition
+from tidegate.migration.settings_ledger import Outcome, SettingReport
+from tidegate.migration.yaml_text import format_yaml
+
+LINE_LENGTH = 118
+HEADER = """Imported by `tidegate import`. Source: {kind}. Secrets stand in connections alone.
+What became of each setting is in the report of the command; how to switch, and how to go back: docs/migration.md."""
+
+
+def format_pipeline_file(translation: Translation) -> str:
+    """The pipeline file's text."""
+    draft = translation.draft
+    return format_yaml(_order(draft), draft.comments, HEADER.format(kind=translation.kind))
+
+
+def _order(draft: Draft) -> dict[str, Any]:
+    """Sections and words of `source` in the order in which docs/pipeline-file.md has them."""
+    words = ("kafka", "topics", "topic_pattern", "start", "isolation", "group", "key", "value", "metadata", "errors")
+    source = draft.data["source"]
+    ordered = {word: source[word] for word in words if word in source}
+    return {**draft.data, "source": {**ordered, **source}}
+
+
+def format_catalog_entry(draft: Draft) -> str:
+    """The catalog's entry in catalogs.yaml."""
+    comments = {(draft.catalog_name, *path): text for path, text in draft.catalog_comments.items()}
+    return format_yaml({draft.catalog_name: draft.catalog}, comments)
+
+
+def describe_import(
+    translation: Translation, position: ConnectorPosition, problems: Iterable[str], *, declared: bool
+) -> dict[str, Any]:
+    """Everything as plain data; `problems` are those of `validate`, `declared` whether the catalog is there already."""
+    draft = translation.draft
+    return {
+        "kind": str(translation.kind),
+        "connector": translation.connector,
+        "pipeline": draft.name,
+        "file": format_pipeline_file(translation),
+        "catalog": {"name": draft.catalog_name, "file": format_catalog_entry(draft), "declared": declared},
+        "settings": [
+            {"name": one.name, "outcome": str(one.outcome), "target": one.target, "reason": one.reason}
+            for one in translation.settings
+        ],
+        "connections": _describe_connections(draft),
+        "position": {
+            "state": str(position.state),
+            "group": position.group,
+            "offsets": position.offsets,
+            "valid_through": position.valid_through,
+            "reason": position.reason,
+            "repeats": translation.position.repeats,
+        },
+        "to_fill_in": list(dict.fromkeys(draft.to_fill_in)),
+        "to_check": list(dict.fromkeys(draft.to_check)),
+        "problems": list(problems),
+    }
+
+
+def _describe_connections(draft: Draft) -> list[dict[str, Any]]:
+    """Each connection once, with all that it has to hold."""
+    holds: dict[str, list[str]] = {}
+    for one in draft.connections:
+        holds.setdefault(one.id, []).append(one.holds)
+    return [{"connection": name, "variable": name_variable(name), "holds": texts} for name, texts in holds.items()]
+
+
+def format_report(data: dict[str, Any], settings: tuple[SettingReport, ...]) -> str:
+    """The report for people, without the files."""
+    position, connections = data["position"], data["connections"]
+    lines = [f"{data['connector'] or data['pipeline']}: {data['kind']}", ""]
+    for outcome in (Outcome.NOT_MAPPED, Outcome.MAPPED, Outcome.NOT_NEEDED):
+        chosen = [one for one in settings if one.outcome == outcome]
+        lines += [f"{outcome} ({len(chosen)} settings)", *(_format_setting(one) for one in chosen), ""]
+    lines += ["connections to create, in Airflow or as a variable of the environment"]
+    lines += [_wrap(f"{one['connection']} ({one['variable']}): {'; '.join(one['holds'])}") for one in connections]
+    lines += ["", f"position: {position['state']}", _wrap(position["reason"])]
+    lines += [_wrap(f"{table}: valid through {at}") for table, at in position["valid_through"].items()]
+    lines += [_wrap(position["repeats"])] if position["repeats"] else []
+    for title, key in (("to fill in", "to_fill_in"), ("to check", "to_check"), ("validate says", "problems")):
+        lines += ["", title, *(_wrap(text) for text in data[key])] if data[key] else []
+    if not data["problems"]:
+        lines += ["", "validate accepts the file"]
+    return "\n".join(lines)
+
+
+def _format_setting(one: SettingReport) -> str:
+    return _wrap(": ".join(part for part in (one.name, one.target, one.reason) if part))
+
+
+def _wrap(text: str) -> str:
+    return textwrap.fill(
+        " ".join(text.split()), LINE_LENGTH, initial_indent="  ", subsequent_indent="      ", break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip

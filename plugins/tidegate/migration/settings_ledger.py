@@ -1,0 +1,91 @@
+"""Keeps account of a configuration's settings: each is mapped, not needed, or not mapped, and none falls through."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """What became of a setting."""
+
+    MAPPED = "mapped"
+    NOT_NEEDED = "not needed"
+    NOT_MAPPED = "not mapped"
+
+
+@dataclass(frozen=True)
+class SettingReport:
+    """One setting: the key of Tidegate's that has its meaning, or why none has. Its value is not repeated: secrets."""
+
+    name: str
+    outcome: Outcome
+    target: str = ""
+    reason: str = ""
+
+
+class SettingsLedger:
+    """The settings of one connector, and what became of each.
+
+    A setting may be noted more than once: the outcome that asks most of the user stands, and the texts are joined.
+    """
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = dict(settings)
+        self._notes: dict[str, list[SettingReport]] = {}
+
+    def get(self, name: str, default: str = "") -> str:
+        """The setting's text without blanks around it; `default` where it is not given. Notes nothing."""
+        return self._settings.get(name, default).strip()
+
+    def is_true(self, name: str, *, default: bool = False) -> bool:
+        """Whether a switch is on. Notes nothing."""
+        return self.get(name, str(default)).casefold() == "true"
+
+    def list_items(self, name: str) -> list[str]:
+        """The parts of a list with commas. Notes nothing."""
+        return [part.strip() for part in self.get(name).split(",") if part.strip()]
+
+    def has(self, name: str) -> bool:
+        """Whether the setting is given."""
+        return name in self._settings
+
+    def list_names(self, prefix: str) -> list[str]:
+        """The given settings that begin so, in order."""
+        return sorted(name for name in self._settings if name.startswith(prefix))
+
+    def map(self, name: str, target: str, reason: str = "") -> None:
+        """Note that `target` has the setting's meaning. Nothing where the setting is not given."""
+        self._note(SettingReport(name, Outcome.MAPPED, target, reason))
+
+    def drop(self, name: str, reason: str) -> None:
+        """Note that nothing has to be set, and why."""
+        self._note(SettingReport(name, Outcome.NOT_NEEDED, reason=reason))
+
+    def refuse(self, name: str, reason: str) -> None:
+        """Note that nothing here has the setting's meaning: why, and what to do."""
+        self._note(SettingReport(name, Outcome.NOT_MAPPED, reason=reason))
+
+    def refuse_rest(self, reason: str) -> None:
+        """Note all settings that nobody has noted as not mapped."""
+        for name in self._settings:
+            if name not in self._notes:
+                self.refuse(name, reason)
+
+    def list_reports(self) -> tuple[SettingReport, ...]:
+        """One report for each setting, by name; those that nobody noted are not mapped."""
+        self.refuse_rest("Tidegate does not know this setting; look up what it does, and whether the table needs it")
+        return tuple(_join_reports(self._notes[name]) for name in sorted(self._settings))
+
+    def _note(self, report: SettingReport) -> None:
+        notes = self._notes.setdefault(report.name, [])
+        if report.name in self._settings and report not in notes:
+            notes.append(report)
+
+
+def _join_reports(notes: list[SettingReport]) -> SettingReport:
+    outcomes = {note.outcome for note in notes}
+    worst = next(o for o in (Outcome.NOT_MAPPED, Outcome.MAPPED, Outcome.NOT_NEEDED) if o in outcomes)
+    kept = [note for note in notes if note.outcome in (worst, Outcome.MAPPED)]
+    targets = dict.fromkeys(note.target for note in kept if note.target)
+    reasons = dict.fromkeys(note.reason for note in kept if note.reason)
+    return SettingReport(notes[0].name, worst, ", ".join(targets), "; ".join(reasons))

@@ -1,0 +1,1 @@
+"""Single-message transforms of Kafka Connect, in Tidegate's words: what each makes of a record."""

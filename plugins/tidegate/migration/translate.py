@@ -1,0 +1,20 @@
+"""Chooses who translates a configuration."""
+
+from collections.abc import Callable
+
+from tidegate.migration.connector_config import Choices, ConnectorConfig, SourceKind
+from tidegate.migration.draft import Translation
+from tidegate.migration.kafka_connect.bigquery_sink import translate_bigquery_sink
+from tidegate.migration.kafka_connect.iceberg_sink import translate_iceberg_sink
+from tidegate.sinks.world import World
+
+TRANSLATORS: dict[SourceKind, Callable[[ConnectorConfig, Choices, World], Translation]] = {
+    SourceKind.BIGQUERY_SINK: translate_bigquery_sink,
+    SourceKind.APACHE_ICEBERG_SINK: translate_iceberg_sink,
+    SourceKind.TABULAR_ICEBERG_SINK: translate_iceberg_sink,
+}
+
+
+def translate(config: ConnectorConfig, choices: Choices, world: World) -> Translation:
+    """The configuration as the draft of a pipeline file, its catalog, and a report of each setting."""
+    return TRANSLATORS[config.kind](config, choices, world)

@@ -1,0 +1,66 @@
+"""Where an import's files go: checked as `validate` checks them, and written only where nothing stands."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from tidegate.config.catalogs_file import read_catalogs
+from tidegate.config.pipeline_file import load_pipeline
+from tidegate.errors import ConfigurationError
+from tidegate.settings import format_path
+
+CATALOGS = "catalogs.yaml"
+DEFAULTS = "defaults.yaml"
+
+
+def is_declared(include: Path, catalog: str) -> bool:
+    """Whether catalogs.yaml has an entry of that name, right or wrong."""
+    return (include / CATALOGS).exists() and catalog in read_catalogs(include)
+
+
+def check_files(include: Path, name: str, pipeline: str, entry: str) -> tuple[list[str], list[str]]:
+    """Problems and warnings of the pipeline's text, beside the catalogs of the include folder and the new `entry`."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-import-") as folder:
+        copy = Path(folder)
+        (copy / "pipelines").mkdir()
+        for file in (CATALOGS, DEFAULTS):
+            if (include / file).exists():
+                (copy / file).write_text((include / file).read_text())
+        with (copy / CATALOGS).open("a") as catalogs:
+            catalogs.write(f"\n{entry}")
+        path = copy / "pipelines" / f"{name}.yaml"
+        path.write_text(pipeline)
+        try:
+            loaded = load_pipeline(path)
+        except ConfigurationError as fault:
+            return [problem.replace(f"{copy}/", "") for problem in fault.problems], []
+        return [], list(loaded.warnings)
+
+
+def write_files(include: Path, name: str, pipeline: str, entry: str, *, overwrite: bool) -> list[str]:
+    """Write the pipeline file, and add `entry` to catalogs.yaml unless it is empty; the paths that were written.
+
+    ConfigurationError where the pipeline's file is there, unless it may be overwritten. Catalogs are only ever added.
+    """
+    path, catalogs = include / "pipelines" / f"{name}.yaml", include / CATALOGS
+    if path.exists() and not overwrite:
+        raise ConfigurationError(
+            f"file={format_path(path)}: it is there already, and nothing was written; choose another name with "
+            "--name, or "
+            "replace it with --overwrite"
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = [path]
+    if entry:
+        before = catalogs.read_text() if catalogs.exists() else ""
+        _replace_text(catalogs, f"{before.rstrip()}\n\n{entry}" if before.strip() else entry)
+        written.insert(0, catalogs)
+    _replace_text(path, pipeline)
+    return [format_path(one) for one in written]
+
+
+def _replace_text(path: Path, text: str) -> None:
+    """All of it or nothing: a scheduler may read the folder at any moment."""
+    made = path.with_name(f".{path.name}.import")
+    made.write_text(text)
+    os.replace(made, path)

@@ -1,0 +1,86 @@
+"""The systems around another system's sink, as far as an import can reach them: brokers and the catalog."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+
+from tidegate.adapters.kafka.broker import KafkaBroker
+from tidegate.adapters.kafka_connect.control_topic import ControlTopicReader
+from tidegate.adapters.kafka_connect.sink_groups import SinkGroups
+from tidegate.config.catalogs_file import read_catalogs
+from tidegate.config.destinations.registry import get_destination
+from tidegate.connections import Resolve
+from tidegate.errors import PositionLost
+from tidegate.model.kafka_log import Log
+from tidegate.sinks.world import AnnouncedFiles, CommitNote, ControlTopic, GroupState, SinkNotes, TableShape
+from tidegate.spec.catalog import Catalog
+
+ISOLATION = "read_committed"
+
+
+class SinkWorld:
+    """Implements `World`. `kafka` are librdkafka's settings, None where the brokers are not known."""
+
+    def __init__(self, include: Path, resolve: Resolve, kafka: Mapping[str, str] | None) -> None:
+        self._include, self._resolve, self._kafka = include, resolve, kafka
+
+    def list_topics(self, pattern: str) -> tuple[str, ...] | None:
+        """See the protocol."""
+        return self._broker.list_topics(pattern) if self._broker else None
+
+    def read_log(self, topics: tuple[str, ...]) -> Log | None:
+        """See the protocol."""
+        return self._broker.read_log(topics, ISOLATION) if self._broker else None
+
+    def read_group(self, group: str, topics: tuple[str, ...]) -> GroupState | None:
+        """See the protocol. A topic that does not exist has no offsets."""
+        if self._broker is None or self._kafka is None:
+            return None
+        offsets = {}
+        with suppress(PositionLost):
+            offsets = self._broker.read_committed(group, topics)
+        return GroupState(SinkGroups(self._kafka).count_members(group), offsets)
+
+    def read_announcements(self, topic: str, start: dict[int, int]) -> Iterable[AnnouncedFiles]:
+        """See the protocol."""
+        if self._broker is None or self._kafka is None:
+            return []
+        try:
+            log = self._broker.read_log((topic,), ISOLATION)
+        except PositionLost:  # the sink has never announced anything there
+            return []
+        begin = log.begin.get(topic, {})
+        places = {partition: max(start.get(partition, 0), offset) for partition, offset in begin.items()}
+        return ControlTopicReader(self._kafka).read(topic, places, log.end.get(topic, {}))
+
+    def describe_table(self, name: str) -> TableShape | None:
+        """See the protocol."""
+        notes = self._open_notes(name)
+        return notes.describe(name) if notes else None
+
+    def read_commit_note(self, table: str, control: ControlTopic, branch: str) -> CommitNote | None:
+        """See the protocol."""
+        notes = self._open_notes(table)
+        return notes.read_note(table, control, branch) if notes else None
+
+    def list_noted_tables(self, catalog: str, control: ControlTopic) -> tuple[str, ...] | None:
+        """See the protocol."""
+        notes = self._open_notes(catalog)
+        return notes.list_noted(catalog, control) if notes else None
+
+    @cached_property
+    def _broker(self) -> KafkaBroker | None:
+        return KafkaBroker(dict(self._kafka)) if self._kafka else None
+
+    @cached_property
+    def _catalogs(self) -> Mapping[str, Catalog | str]:
+        return read_catalogs(self._include) if (self._include / "catalogs.yaml").exists() else {}
+
+    def _open_notes(self, table: str) -> SinkNotes | None:
+        """Of the table's catalog where it is declared already, and where its tables tell of sinks."""
+        declared = self._catalogs.get(table.partition(".")[0])
+        described = get_destination(declared)
+        if not isinstance(declared, Catalog) or described.open_sink_notes is None:
+            return None
+        return described.open_sink_notes(declared, self._resolve)

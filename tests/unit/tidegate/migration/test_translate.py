@@ -1,0 +1,238 @@
+"""Whole configurations become pipeline files that `validate` accepts, and every setting is accounted for."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from sink_configs import APACHE, BIGQUERY_PROPERTIES, SECRET, TABULAR, as_json
+from tidegate.errors import ConfigurationError
+from tidegate.migration.connector_config import Choices, parse_properties, read_config
+from tidegate.migration.draft import Translation
+from tidegate.migration.position import apply_position, find_position
+from tidegate.migration.report import describe_import, format_catalog_entry, format_pipeline_file, format_report
+from tidegate.migration.translate import translate
+from tidegate.schema.column import Column
+from tidegate.sinks.world import TableShape, UnreachableWorld
+from tidegate.wiring.import_files import check_files
+
+FULL = {"bigquery": BIGQUERY_PROPERTIES, "tabular": as_json(TABULAR), "apache": as_json(APACHE)}
+REGISTRY = {"registry": "schema_registry_default"}
+CHOICES = Choices(key_fields=("id",))
+
+
+class KnownTables(UnreachableWorld):
+    """Every table has the same columns."""
+
+    def __init__(self, *columns: Column) -> None:
+        self.shape = TableShape(columns)
+
+    def describe_table(self, name: str) -> TableShape | None:
+        return self.shape
+
+
+def imported(text: str, choices: Choices = CHOICES, world: Any = None) -> Translation:
+    used = world or UnreachableWorld()
+    translation = translate(read_config(text, "connector"), choices, used)
+    apply_position(translation.draft, find_position(translation.position, translation.draft, used))
+    return translation
+
+
+def pipeline_of(translation: Translation) -> dict[str, Any]:
+    data: dict[str, Any] = yaml.safe_load(format_pipeline_file(translation))
+    return data
+
+
+def outcomes_of(translation: Translation) -> dict[str, str]:
+    return {one.name: str(one.outcome) for one in translation.settings}
+
+
+@pytest.mark.parametrize("kind", FULL)
+def test_no_setting_falls_through_and_no_secret_shows(kind: str, include: Path) -> None:
+    translation = imported(FULL[kind])
+    given = set(read_config(FULL[kind], "connector").settings)
+    assert {one.name for one in translation.settings} == given
+    assert all(one.target or one.reason for one in translation.settings)
+    position = find_position(translation.position, translation.draft, UnreachableWorld())
+    data = describe_import(translation, position, [], declared=False)
+    assert SECRET not in format_report(data, translation.settings) + repr(data) + repr(translation)
+
+
+@pytest.mark.parametrize("kind", FULL)
+def test_validate_accepts_what_is_made_of_a_whole_configuration(kind: str, include: Path) -> None:
+    (include / "catalogs.yaml").unlink()
+    translation = imported(FULL[kind])
+    problems, _ = check_files(
+        include, translation.draft.name, format_pipeline_file(translation), format_catalog_entry(translation.draft)
+    )
+    assert problems == []
+
+
+def test_bigquery_sink_becomes_a_table_for_each_topic() -> None:
+    translation = imported(BIGQUERY_PROPERTIES)
+    pipeline = pipeline_of(translation)
+    assert pipeline["source"] == {
+        "kafka": "kafka_default",
+        "topics": ["shop.orders", "shop.customers"],
+        "start": "group",
+        "group": "connect-kcbq-shop",
+        "key": {
+            "format": "avro",
+            "avro": REGISTRY,
+            "fields": ["id"],
+            "into": "kafka_key",
+        },
+        "value": {"format": "avro", "avro": REGISTRY},
+        "errors": {"tolerance": "all", "topic": "dlq-shop"},
+    }
+    orders, customers = pipeline["tables"]
+    assert (orders["name"], orders["topics"]) == ("dwh.shop.shop_orders", ["shop.orders"])
+    assert (customers["name"], customers["topics"]) == ("dwh.shop.shop_customers", ["shop.customers"])
+    assert (orders["upsert"], orders["delete"]) == (True, True)
+    assert orders["create"] == {
+        "partition_by": ["months(created_at)"],
+        "cluster_by": ["customer_id", "region"],
+        "properties": {"partition_expiration_days": 90},
+    }
+    assert orders["evolve"] == {"add_columns": True, "widen": False, "relax": True}
+    assert "AS `kafka_data`" in orders["select"]
+    assert pipeline["merge"] == {"interval": "90s", "records_threshold": 100000}
+    assert translation.draft.catalog == {
+        "type": "bigquery",
+        "project": "my-project",
+        "connection": "google_cloud_default",
+        "staging": "gs://shop-staging/tidegate",
+    }
+    assert {note.id for note in translation.draft.connections} == {
+        "kafka_default",
+        "schema_registry_default",
+        "google_cloud_default",
+    }
+    assert "not mapped" not in outcomes_of(translation).values()
+
+
+def test_tabular_iceberg_sink_keeps_its_keys_routes_and_branch() -> None:
+    translation = imported(as_json(TABULAR), Choices())
+    pipeline = pipeline_of(translation)
+    assert pipeline["source"]["key"] == {"from": "value", "fields": ["id"]}
+    assert pipeline["source"]["value"] == {"format": "json"}
+    orders, europe = pipeline["tables"]
+    assert orders == {
+        "name": "lakehouse.shop.orders",
+        "route": {"field": "region", "pattern": ".*"},
+        "branch": "staging",
+        "create": {
+            "partition_by": ["days(at)", "bucket(16, id)", "region"],
+            "properties": {"write.parquet.compression-codec": "zstd"},
+        },
+        "upsert": True,
+        "delete": True,
+        "delete_when": "upper(left(`_op`, 1)) = 'D'",
+    }
+    assert europe["key"] == {"from": "value", "fields": ["id", "region"]}
+    assert pipeline["merge"] == {"interval": "1m"}
+    assert translation.draft.catalog == {
+        "type": "iceberg",
+        "connection": "lakehouse_catalog",
+        "properties": {
+            "type": "sql",
+            "uri": "postgresql+psycopg2://db:5432/cat?sslmode=require",
+            "warehouse": "s3://lake/wh",
+            "s3.region": "eu-central-1",
+        },
+    }
+    assert translation.position.groups == ("cg-shop", "connect-orders-sink")
+    outcomes = outcomes_of(translation)
+    refused = {name for name, outcome in outcomes.items() if outcome == "not mapped"}
+    assert refused == {"iceberg.hadoop.fs.s3a.connection.maximum", "some.new.option"}
+    assert outcomes["iceberg.table.gone.partition-by"] == "not needed"
+
+
+def test_apache_iceberg_sink_appends_and_its_transforms_become_one_select() -> None:
+    translation = imported(as_json(APACHE), Choices())
+    pipeline = pipeline_of(translation)
+    (events,) = pipeline["tables"]
+    assert "key" not in pipeline["source"]
+    assert (events["upsert"], events["delete"]) == (False, False)
+    assert events["create"] == {"enabled": False}
+    assert events["evolve"] == {"add_columns": False, "widen": False, "relax": False}
+    assert pipeline["source"]["metadata"] == {"origin": "topic"}
+    assert events["select"].strip().split("\n") == [
+        "SELECT",
+        "  * EXCEPT (`email`, `password_hash`, `usr`),",
+        "  `usr` AS `user_name`,",
+        "  CAST(named_struct('topic', topic, 'partition', partition, 'offset', offset, 'timestamp', "
+        "unix_millis(timestamp)) AS STRUCT<topic: STRING, partition: INT, offset: BIGINT, timestamp: BIGINT>) "
+        "AS `_kafka_metadata`,",
+        "  CAST('hidden' AS STRING) AS `email`,",
+        "  CAST('connect' AS STRING) AS `loaded_by`",
+        "FROM record",
+    ]
+    assert pipeline["source"]["value"] == {"format": "protobuf", "protobuf": {"registry": "http://registry:8081"}}
+    assert translation.position.control is not None
+    assert translation.position.control.property == "kafka.connect.offsets.control-iceberg.connect-events-sink"
+    assert outcomes_of(translation)["iceberg.tables.default-id-columns"] == "not needed"
+    assert outcomes_of(translation)["transforms.unused.type"] == "not needed"
+
+
+def test_schema_that_a_select_needs_is_read_from_the_table_or_is_to_be_filled_in(include: Path) -> None:
+    config = {
+        **APACHE,
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "transforms": "meta,mask",
+        "transforms.meta.nested": "false",
+    }
+    blind = imported(as_json(config), Choices())
+    assert [text.split(":")[0] for text in blind.draft.to_fill_in] == ["schema"]
+    known = imported(
+        as_json(config),
+        Choices(),
+        KnownTables(
+            Column("id", "BIGINT"),
+            Column("email", "STRING"),
+            Column("_kafka_metadata_topic", "STRING"),
+            Column("_kafka_metadata_timestamp", "BIGINT"),
+        ),
+    )
+    assert pipeline_of(known)["source"]["value"] == {"format": "json", "schema": "id BIGINT, email STRING"}
+    assert known.draft.to_fill_in == []
+    (include / "catalogs.yaml").unlink()
+    text, entry = format_pipeline_file(known), format_catalog_entry(known.draft)
+    assert check_files(include, "events-sink", text, entry)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "it is empty"),
+        ("{not json", "not JSON"),
+        ("a=b", "neither connector.class nor debezium.sink.type"),
+        ("connector.class=io.x.S3SinkConnector", "connector.class=io.x.S3SinkConnector: this sink is not understood"),
+        ("connector.class=org.apache.iceberg.connect.IcebergSinkConnector", "--connector NAME"),
+        ('{"name": "a", "config": {"tasks": [1]}}', "setting=tasks is an object or a list"),
+    ],
+)
+def test_what_is_no_configuration_is_refused_with_the_way_out(text: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read_config(text, "connector.json")
+    assert reason in str(caught.value)
+    assert str(caught.value).startswith("config=connector.json: ")
+
+
+def test_properties_are_read_as_java_reads_them() -> None:
+    text = "# c\n! c\na = 1\nb:2\nc 3\nd=x\\\n   y\ne\\:f=g\\u0041\n\nh=\ni=a=b\n"
+    expected = {"a": "1", "b": "2", "c": "3", "d": "xy", "e:f": "gA", "h": "", "i": "a=b"}
+    assert parse_properties(text) == expected
+
+
+def test_tables_that_records_name_must_be_given() -> None:
+    config = {k: v for k, v in APACHE.items() if k != "iceberg.tables" and not k.startswith("transforms")}
+    config |= {"iceberg.tables.dynamic-enabled": "true", "iceberg.tables.route-field": "tbl"}
+    with pytest.raises(ConfigurationError, match=r"--table namespace\.table"):
+        imported(as_json(config))
+    given = pipeline_of(imported(as_json(config), Choices(tables=("app.a", "app.b"))))
+    assert [(t["name"], t["route"]) for t in given["tables"]] == [
+        ("lake.app.a", {"field": "tbl"}),
+        ("lake.app.b", {"field": "tbl"}),
+    ]
