@@ -15,6 +15,7 @@ from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere,
 
 # command -> its module and function; loaded when it is run, so that help and completion load no library
 COMMANDS = {
+    "init": "new_pipeline.init:run_init",
     "validate": "commands.files:run_validate",
     "list": "commands.listing:run_list",
     "flush": "commands.flush:run_flush",

@@ -9,6 +9,7 @@ from typing import Any
 
 from tidegate.cli.completion import complete_file_names, complete_names
 from tidegate.cli.import_words import add_import
+from tidegate.cli.new_pipeline.words import add_init
 from tidegate.spec.time_text import EXAMPLE
 
 DEFAULT_PARALLEL_MERGES = 4  # what Airflow's pool of a catalog allows too: Spark shares its cores among them
@@ -52,6 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("-v", "--verbose", action="store_true", help="say each step on standard error")
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(dest="command", required=True)
+    add_init(commands)
     add_files(commands)
     add_flush(commands)
     add_progress(commands)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tidegate.formats.encoding import Encoding, EventLayout
+
 
 class SchemaKind(StrEnum):
     """What a schema that says what records hold is written in, by the word of the options beside `format:`."""
@@ -34,6 +36,8 @@ class RecordFormat:
     - `may_leave_out`: an update may leave out columns that did not change.
     - `unavailable_value`: what the source writes in place of a large value that did not change.
     - `metadata`: what messages tell about themselves: the words of `metadata` with their column types.
+    - `encoding`: what its bytes look like, and `event` where a change event has its parts: by these a sample is
+      recognised.
     """
 
     name: str
@@ -59,6 +63,8 @@ class RecordFormat:
     may_leave_out: bool = False
     unavailable_value: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    encoding: Encoding = Encoding.OBJECT
+    event: EventLayout | None = None
 
     @property
     def module(self) -> str:

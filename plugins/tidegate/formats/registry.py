@@ -1,5 +1,6 @@
 """The formats that keys and values of records may have. A new one is registered here, and nowhere else."""
 
+from tidegate.formats.encoding import Encoding, EventLayout
 from tidegate.formats.record_format import RecordFormat, SchemaKind
 
 DEBEZIUM_PLACEHOLDER = "__debezium_unavailable_value"  # as Debezium's unavailable.value.placeholder has it
@@ -46,10 +47,21 @@ _OGG_METADATA = {
 # in the order in which messages name them
 _FORMATS = (
     RecordFormat("json", encoder="json", options="json"),
-    RecordFormat("avro", encoder="avro", options="avro", schema=SchemaKind.AVRO, reads_several_types=True),
-    RecordFormat("protobuf", encoder="protobuf", options="protobuf", schema=SchemaKind.PROTOBUF),
-    RecordFormat("csv", encoder="csv", options="csv", is_flat=True, is_positional=True),
-    RecordFormat("string", decoder="text", encoder="one_column", only_column="STRING", is_flat=True),
+    RecordFormat(
+        "avro",
+        encoder="avro",
+        options="avro",
+        schema=SchemaKind.AVRO,
+        reads_several_types=True,
+        encoding=Encoding.SCHEMA,
+    ),
+    RecordFormat(
+        "protobuf", encoder="protobuf", options="protobuf", schema=SchemaKind.PROTOBUF, encoding=Encoding.SCHEMA
+    ),
+    RecordFormat("csv", encoder="csv", options="csv", is_flat=True, is_positional=True, encoding=Encoding.SEPARATED),
+    RecordFormat(
+        "string", decoder="text", encoder="one_column", only_column="STRING", is_flat=True, encoding=Encoding.TEXT
+    ),
     RecordFormat(
         "raw",
         encoder="one_column",
@@ -57,8 +69,9 @@ _FORMATS = (
         only_column="BINARY",
         column_types=RAW_TYPES,
         noun="bytes or a number",
+        encoding=Encoding.BYTES,
     ),
-    RecordFormat("msgpack"),
+    RecordFormat("msgpack", encoding=Encoding.PACKED),
     RecordFormat(
         "debezium-json",
         reads_keys=False,
@@ -72,6 +85,14 @@ _FORMATS = (
         shows_deleted_row=True,
         unavailable_value=DEBEZIUM_PLACEHOLDER,
         metadata={"value.schema": "STRING", **_DEBEZIUM_METADATA},
+        event=EventLayout(
+            "a change event",
+            marks=(("op", "after"), ("op", "before")),
+            rows=("after", "before"),
+            operation="op",
+            deletes=("d",),
+            table=("source", "table"),
+        ),
     ),
     RecordFormat(
         "debezium-avro",
@@ -84,6 +105,7 @@ _FORMATS = (
         shows_deleted_row=True,
         unavailable_value=DEBEZIUM_PLACEHOLDER,
         metadata=_DEBEZIUM_METADATA,
+        encoding=Encoding.SCHEMA,
     ),
     RecordFormat(
         "canal-json",
@@ -94,6 +116,15 @@ _FORMATS = (
         is_change_event=True,
         knows_truncate=True,
         metadata=_CANAL_METADATA,
+        event=EventLayout(
+            "a message of Canal",
+            marks=(("data", "isDdl"),),
+            rows=("data",),
+            operation="type",
+            deletes=("DELETE",),
+            key_names="pkNames",
+            column_types="mysqlType",
+        ),
     ),
     RecordFormat(
         "maxwell-json",
@@ -104,6 +135,15 @@ _FORMATS = (
         holds_several_rows=True,
         is_change_event=True,
         metadata=_MAXWELL_METADATA,
+        event=EventLayout(
+            "a message of Maxwell",
+            marks=(("data", "type", "table"),),
+            rows=("data",),
+            operation="type",
+            deletes=("delete",),
+            key_names="primary_key_columns",
+            key_prefix="pk.",
+        ),
     ),
     RecordFormat(
         "ogg-json",
@@ -116,9 +156,18 @@ _FORMATS = (
         knows_truncate=True,
         may_leave_out=True,
         metadata=_OGG_METADATA,
+        event=EventLayout(
+            "an operation of GoldenGate",
+            marks=(("op_type", "after"), ("op_type", "before")),
+            rows=("after", "before"),
+            operation="op_type",
+            deletes=("D",),
+            key_names="primary_keys",
+        ),
     ),
 )
 FORMATS = {described.name: described for described in _FORMATS}
+EVENT_FORMATS = tuple(described for described in _FORMATS if described.event is not None)
 KEY_FORMATS = tuple(name for name, described in FORMATS.items() if described.reads_keys)
 VALUE_FORMATS = tuple(name for name, described in FORMATS.items() if described.reads_values)
 WRITTEN_FORMATS = tuple(name for name, described in FORMATS.items() if described.is_written)

@@ -2,6 +2,7 @@
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from tidegate.formats.registry import EVENT_FORMATS
 from tidegate.schema.column import Column
 from tidegate.sql.spark import render_literal
 
@@ -11,12 +12,12 @@ from tidegate_spark.fields.json.text import render_marked_text, render_once, ren
 # what a value looks like, by its keys, and what to write in the pipeline file then
 FORMAT_HINTS = (
     (("schema", "payload"), "Kafka Connect's envelope: set value.json: {envelope: true}, or format: debezium-json"),
-    (("op", "after"), "a change event: set value.format: debezium-json"),
-    (("op", "before"), "a change event: set value.format: debezium-json"),
-    (("data", "isDdl"), "a message of Canal: set value.format: canal-json"),
-    (("op_type", "after"), "an operation of GoldenGate: set value.format: ogg-json"),
-    (("op_type", "before"), "an operation of GoldenGate: set value.format: ogg-json"),
-    (("data", "type", "table"), "a message of Maxwell: set value.format: maxwell-json"),
+    *(
+        (words, f"{described.event.noun}: set value.format: {described.name}")
+        for described in EVENT_FORMATS
+        if described.event is not None
+        for words in described.event.marks
+    ),
 )
 
 

@@ -58,6 +58,22 @@ class Registry:
             raise explain_status(self._name, subject, status=NOT_FOUND_STATUS_CODES[0], message="it has no version")
         return versions
 
+    def read_text(self, number: int) -> tuple[str, str]:
+        """Kind and text of the schema with this id, whatever its subject is; `GiveUp` where there is none."""
+        require_registry(self._name, self._settings)
+        import httpx
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+        from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+        try:
+            schema = SchemaRegistryClient(self._settings).get_schema(number)
+        except SchemaRegistryError as fault:
+            told = f"registry={self._name} id={number}: {fault.error_message}; is it the right registry?"
+            raise GiveUp(told) from fault
+        except (httpx.HTTPError, OSError) as fault:
+            raise RetryLater(f"registry={self._name} cannot be asked for id={number}: {fault}") from fault
+        return schema.schema_type or "AVRO", str(schema.schema_str)
+
     def _read_version(self, client: Any, other: Any, subject: str, number: int) -> Version:
         """`other` is a client that has not seen the version: one would remember it in the form asked for first."""
         version, form = client.get_version(subject, number, deleted=True), None

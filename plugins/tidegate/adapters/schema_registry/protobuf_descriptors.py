@@ -1,7 +1,7 @@
 """Protobuf's descriptors read: the files of a schema, the message that is meant, and its shape."""
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -60,6 +60,18 @@ def from_file(path: Path, message_name: str | None) -> dict[str, Any]:
         ) from fault
     message = _find_message(files, message_name)
     return {"shape": to_shape(message), "message": message.full_name, "files": _encode_files(files)}
+
+
+def name_message(version: Version, indexes: Sequence[int]) -> str | None:
+    """The full name of the message that records of these indexes hold, None where the schema has none there."""
+    file = _parse_file(version.text, version.id)
+    names, inside = [file.package] if file.package else [], file.message_type
+    for index in indexes:
+        if not 0 <= index < len(inside):
+            return None
+        names.append(inside[index].name)
+        inside = inside[index].nested_type
+    return ".".join(names)
 
 
 def to_shape(message: Any, above: tuple[str, ...] = ()) -> Shape:

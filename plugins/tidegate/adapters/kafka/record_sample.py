@@ -1,0 +1,148 @@
+"""Reads the newest and the oldest records of a topic's partitions, within limits: for a person who describes a topic.
+
+Partitions are assigned, no group is joined and nothing is committed: the brokers are as they were.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Message as KafkaMessage
+
+from tidegate.adapters.kafka.authorization import REQUIRED_RIGHTS, explain_refusal
+from tidegate.errors import GiveUp, RetryLater
+from tidegate.model.kafka_log import KafkaRecord
+from tidegate.sampling.samples import SampleLimits
+
+SAMPLE_SETTINGS = {
+    "group.id": "tidegate-sample",  # the client wants a name; no group is joined under it
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "isolation.level": "read_committed",
+    "enable.partition.eof": "true",
+    "fetch.message.max.bytes": "1048576",
+    "queued.max.messages.kbytes": "16384",
+    "fetch.wait.max.ms": "50",
+    "fetch.queue.backoff.ms": "10",
+    "log_level": "0",
+}
+LEAST_RECORDS = 5  # of each end of a partition, however many partitions there are
+WIDER, TRIES = 10, 4  # the end of a log may hold markers of transactions alone: it is looked for further ahead
+TELL_SECONDS = 1.0
+Ranges = dict[int, tuple[int, int]]
+
+
+@dataclass
+class _Reading:
+    """What was read so far, and the limit that ended it."""
+
+    topic: str
+    limits: SampleLimits
+    tell: Callable[[str], None]
+    deadline: float
+    records: dict[tuple[int, int], KafkaRecord] = field(default_factory=dict)
+    bytes: int = 0
+    stopped_by: str = ""
+    told_at: float = 0.0
+
+    def add(self, message: KafkaMessage) -> None:
+        headers = tuple((name, value if value is None else bytes(value)) for name, value in message.headers() or ())
+        record = KafkaRecord(
+            topic=self.topic,
+            partition=message.partition() or 0,
+            offset=message.offset() or 0,
+            timestamp_ms=message.timestamp()[1],
+            key=message.key(),
+            value=message.value(),
+            headers=headers,
+        )
+        if (record.partition, record.offset) not in self.records:
+            self.records[record.partition, record.offset] = record
+            self.bytes += len(record.key or b"") + len(record.value or b"")
+
+    def is_over(self) -> bool:
+        if time.monotonic() > self.deadline:
+            self.stopped_by = f"seconds={self.limits.seconds:g}"
+        elif self.bytes > self.limits.bytes:
+            self.stopped_by = f"bytes={self.limits.bytes}"
+        if time.monotonic() - self.told_at > TELL_SECONDS:
+            self.told_at = time.monotonic()
+            self.tell(f"topic={self.topic}: {len(self.records)} records, {self.bytes / 2**20:.1f} MiB")
+        return bool(self.stopped_by)
+
+
+def sample_records(
+    settings: Mapping[str, str],
+    topic: str,
+    log: tuple[Mapping[int, int], Mapping[int, int]],
+    limits: SampleLimits,
+    tell: Callable[[str], None],
+) -> tuple[tuple[KafkaRecord, ...], str]:
+    """Records of every partition in the order of their offsets, and the limit that ended the reading, empty for none.
+
+    `log` is the begin and the end of each partition. `tell` is called about once a second. `RetryLater` where records
+    are there and none came.
+    """
+    begin, end = log
+    size = max(LEAST_RECORDS, limits.records // (2 * max(1, len(end))))
+    reading = _Reading(topic, limits, tell, time.monotonic() + limits.seconds)
+    consumer = Consumer({**settings, **SAMPLE_SETTINGS})
+    try:
+        newest = _read_newest(consumer, reading, {p: (begin[p], end[p]) for p in end if end[p] > begin[p]}, size)
+        oldest = {p: (begin[p], start) for p, start in newest.items() if start > begin[p]}
+        _read(consumer, reading, oldest, size)
+    except KafkaException as fault:
+        raise _translate(settings, topic, fault.args[0]) from fault
+    finally:
+        consumer.close()
+    if not reading.records and reading.stopped_by and any(end[p] > begin[p] for p in end):
+        raise RetryLater(f"topic={topic}: no record came within {reading.stopped_by}; give more with --seconds")
+    return tuple(reading.records[place] for place in sorted(reading.records)), reading.stopped_by
+
+
+def _read_newest(consumer: Consumer, reading: _Reading, whole: Ranges, size: int) -> dict[int, int]:
+    """Read the end of each partition; from which offset on it was read."""
+    starts = {p: max(begin, end - size) for p, (begin, end) in whole.items()}
+    waiting = {p: (starts[p], end) for p, (_, end) in whole.items()}
+    for turn in range(TRIES):
+        _read(consumer, reading, waiting, size)
+        there = {partition for partition, _ in reading.records}
+        waiting = {
+            p: (max(whole[p][0], whole[p][1] - size * WIDER ** (turn + 1)), starts[p])
+            for p in whole
+            if p not in there and starts[p] > whole[p][0]
+        }
+        if not waiting or reading.is_over():
+            break
+        starts |= {p: start for p, (start, _) in waiting.items()}
+    return starts
+
+
+def _read(consumer: Consumer, reading: _Reading, ranges: Ranges, most: int) -> None:
+    """Read at most so many records of each range."""
+    if not ranges:
+        return
+    counts = dict.fromkeys(ranges, 0)
+    consumer.assign([TopicPartition(reading.topic, p, start) for p, (start, _) in ranges.items()])
+    while counts and not reading.is_over():
+        for message in consumer.consume(100, timeout=0.2):
+            error, partition = message.error(), message.partition()
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+            if partition not in counts:
+                continue
+            is_inside = error is None and (message.offset() or 0) < ranges[partition][1]
+            if is_inside:
+                reading.add(message)
+                counts[partition] += 1
+            if not is_inside or counts[partition] >= most or (message.offset() or 0) >= ranges[partition][1] - 1:
+                del counts[partition]
+                consumer.pause([TopicPartition(reading.topic, partition)])
+
+
+def _translate(settings: Mapping[str, str], topic: str, error: KafkaError) -> GiveUp | RetryLater:
+    servers = settings.get("bootstrap.servers", "")
+    if error.code() in REQUIRED_RIGHTS:
+        return GiveUp(explain_refusal(servers, f"topic={topic}", error))
+    return RetryLater(f"brokers={servers} topic={topic} cannot be read: {error.str()}; run it again")

@@ -1,0 +1,1 @@
+"""The command that makes a pipeline file of a topic: `init`."""

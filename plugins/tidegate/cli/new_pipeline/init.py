@@ -1,0 +1,173 @@
+"""``tidegate init``: from a topic to a pipeline file that flushes, with everything said that a sample cannot tell."""
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tidegate.adapters.server_probe import Patience
+from tidegate.cli.confirmation import confirm_change
+from tidegate.cli.new_pipeline.questions import Answers, ask, read_answers
+from tidegate.cli.new_pipeline.trial import decode_rows, is_partition_refused, validate
+from tidegate.connections import read_connection_from_env
+from tidegate.errors import ConfigurationError
+from tidegate.sampling.layout import Proposal
+from tidegate.sampling.pipeline_text import ProposedPipeline, render_pipeline
+from tidegate.sampling.proposal import ProposedTable, propose_table
+from tidegate.sampling.samples import SampleLimits
+from tidegate.settings import find_include_folder, format_path
+from tidegate.wiring.sampling import RegistryLookup, sample_topic
+
+MAX_ROW_CHARACTERS = 500
+
+
+def run_init(words: argparse.Namespace) -> int:
+    """Sample, propose, validate, and write unless that is not wanted; the exit code."""
+    Patience.seconds = 0.0  # someone looks on: a broker that is down is said at once
+    include = find_include_folder()
+    answers = read_answers(words, include, read_connection_from_env)
+    proposed, text, warnings = propose(words, answers, include)
+    rows = list[dict[str, Any]]()
+    if words.dry_run or (_is_asked(words) and ask("Show ten rows as a flush decodes them, by Spark?", "no") == "yes"):
+        _tell("decoding ten records with Spark")
+        rows = decode_rows(include, answers.name, text, proposed.tables, read_connection_from_env)
+    data = describe(answers, proposed, text, warnings, rows)
+    summary = format_summary(answers, proposed, warnings, rows)
+    if words.print or words.dry_run:
+        return _show(words, text, summary, data)
+    if not confirm_change(words, f"{text}\n{summary}", data, f"Write {format_path(answers.path)}?"):
+        return 1
+    write_file(answers.path, text, is_forced=words.force)
+    written = f"{format_path(answers.path)} was written"
+    follow = f"next: tidegate plan {answers.name}, then tidegate flush {answers.name}"
+    if words.json:
+        print(json.dumps({**data, "written": True}))
+    else:
+        print(f"{written}; validate accepts it\n{follow}")
+    return 0
+
+
+def _is_asked(words: argparse.Namespace) -> bool:
+    return sys.stdin.isatty() and not words.yes and not words.json and not words.print
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _show(words: argparse.Namespace, text: str, summary: str, data: dict[str, Any]) -> int:
+    """The file and the summary, where nothing is written: the file alone goes to standard output with `--print`."""
+    if words.json:
+        print(json.dumps({**data, "written": False}))
+    elif words.print:
+        print(text, end="")
+        _tell(summary)
+    else:
+        print(f"{text}\n{summary}\nnothing was written")
+    return 0
+
+
+def propose(
+    words: argparse.Namespace, answers: Answers, include: Path
+) -> tuple[ProposedPipeline, str, tuple[str, ...]]:
+    """The proposal, its text, and the warnings of `validate`; ConfigurationError with what `validate` refuses."""
+    limits = SampleLimits(records=words.records, seconds=words.seconds)
+    lookup = RegistryLookup(answers.registry, read_connection_from_env)
+    tables = []
+    for topic, table in zip(answers.topics, answers.tables, strict=True):
+        sample = sample_topic(answers.kafka, read_connection_from_env, topic, limits, _tell)
+        tables.append(propose_table(sample, table, lookup, words.key))
+    proposed = ProposedPipeline(answers.name, answers.kafka, tuple(tables))
+    text = render_pipeline(proposed)
+    try:
+        return proposed, text, validate(include, answers.name, text)
+    except ConfigurationError as fault:
+        if not is_partition_refused(fault) or not any(table.partitioning.value for table in tables):
+            raise
+        proposed = replace(proposed, tables=tuple(_leave_partitions_out(table, fault) for table in tables))
+        text = render_pipeline(proposed)
+        return proposed, text, validate(include, answers.name, text)
+
+
+def _leave_partitions_out(table: ProposedTable, fault: ConfigurationError) -> ProposedTable:
+    return replace(
+        table, partitioning=Proposal("", f"none: {table.partitioning.value} is refused: {fault.problems[0]}")
+    )
+
+
+def write_file(path: Path, text: str, *, is_forced: bool) -> None:
+    """Write the file; ConfigurationError where one has come to stand there meanwhile, or none can be written."""
+    try:
+        path.parent.mkdir(exist_ok=True)
+        with path.open("w" if is_forced else "x") as file:
+            file.write(text)
+    except FileExistsError as fault:
+        raise ConfigurationError(f"{format_path(path)}: exists already; choose another --name, or --force") from fault
+    except OSError as fault:
+        raise ConfigurationError(
+            f"{format_path(path)}: cannot be written: {fault.strerror}; check its rights"
+        ) from fault
+
+
+def describe(
+    answers: Answers, proposed: ProposedPipeline, text: str, warnings: tuple[str, ...], rows: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The report for programs."""
+    return {
+        "pipeline": answers.name,
+        "file": str(answers.path),
+        "valid": True,
+        "warnings": list(warnings),
+        "tables": [_describe_table(table) for table in proposed.tables],
+        "checks": [check._asdict() for check in proposed.checks],
+        "yaml": text,
+        "rows": rows,
+    }
+
+
+def _describe_table(table: ProposedTable) -> dict[str, Any]:
+    return {
+        "table": table.name,
+        "topic": table.sample.topic,
+        "partitions": len(table.sample.end),
+        "records": len(table.sample.records),
+        "offsets": table.sample.span,
+        "tombstones": table.tombstones,
+        "format": table.value.format.name,
+        "columns": [{"name": column.name, "type": column.type} for column in table.value.columns],
+        "key_fields": list(table.key.fields),
+        "key_format": table.key.format,
+        "upsert": table.is_keyed,
+    }
+
+
+def format_summary(
+    answers: Answers, proposed: ProposedPipeline, warnings: tuple[str, ...], rows: list[dict[str, Any]]
+) -> str:
+    """What was recognised, what to check, and the rows, for people."""
+    lines = [_format_table(table) for table in proposed.tables]
+    lines += [_format_row(row) for row in rows]
+    lines += [f"warning: {warning}" for warning in warnings]
+    lines.append(f"validate accepts {format_path(answers.path)}")
+    checks = proposed.checks
+    if checks:
+        lines.append(f"CHECK these {len(checks)} points:" if len(checks) > 1 else "CHECK this point:")
+        lines += [f"  {number}. {check}" for number, check in enumerate(checks, 1)]
+    return "\n".join(lines)
+
+
+def _format_table(table: ProposedTable) -> str:
+    key = f"key {', '.join(table.key.fields)}" if table.key.fields else "no key"
+    mode = "upsert and delete" if table.is_keyed else "append"
+    what = f"{table.value.format.name}, {key}, {len(table.value.columns)} columns, {mode}"
+    return f"{table.sample.topic} -> {table.name}: {what}; {table.sample.size}"
+
+
+def _format_row(row: dict[str, Any]) -> str:
+    place = f"{row['topic']}:{row['partition']}:{row['offset']}"
+    if row["reason"]:
+        return f"  {place} cannot be decoded: {row['reason']}"
+    what = {"d": "delete", None: "nothing"}.get(row["operation"], "row")
+    return f"  {place} {what} {row['row'] or ''}".rstrip()[:MAX_ROW_CHARACTERS]

@@ -1,0 +1,84 @@
+"""Tries a proposed file in a folder of its own, beside the files that there are: validates it, and decodes records."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tidegate.config.pipeline_file import check_tables_of_others, load_pipeline
+from tidegate.connections import Resolve
+from tidegate.errors import ConfigurationError, TidegateError
+from tidegate.model.kafka_log import KafkaRecord
+from tidegate.reprocess.record import RecordAddress, explain_record
+from tidegate.sampling.proposal import ProposedTable
+from tidegate.settings import format_path
+from tidegate.wiring.pipeline import assemble_pipeline
+
+ROWS = 10
+
+
+@contextmanager
+def open_trial(include: Path, name: str, text: str) -> Iterator[Path]:
+    """An include folder with everything that the real one has, and this file in it."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-init-") as folder:
+        trial = Path(folder)
+        (trial / "pipelines").mkdir()
+        for entry in include.iterdir():
+            if entry.name != "pipelines":
+                (trial / entry.name).symlink_to(entry)
+        for other in (include / "pipelines").glob("*.y*ml"):
+            if other.stem != name:
+                (trial / "pipelines" / other.name).symlink_to(other)
+        (trial / "pipelines" / f"{name}.yaml").write_text(text)
+        yield trial
+
+
+def validate(include: Path, name: str, text: str) -> tuple[str, ...]:
+    """Warnings of the product's own check; ConfigurationError with its problems, under the file's name to be."""
+    with open_trial(include, name, text) as trial:
+        try:
+            loaded = load_pipeline(trial / "pipelines" / f"{name}.yaml")
+            check_tables_of_others(trial, name)
+        except ConfigurationError as fault:
+            shown = format_path(include / "pipelines" / f"{name}.yaml").removesuffix(f"/pipelines/{name}.yaml")
+            raise ConfigurationError(*(one.replace(str(trial), shown) for one in fault.problems)) from fault
+        return loaded.warnings
+
+
+def decode_rows(
+    include: Path, name: str, text: str, tables: Sequence[ProposedTable], resolve: Resolve
+) -> list[dict[str, Any]]:
+    """What a flush would make of the newest records: place, table, fate, row and reason of each."""
+    with open_trial(include, name, text) as trial:
+        ports = assemble_pipeline(trial, name, resolve)
+        return [
+            {
+                "topic": record.topic,
+                "partition": record.partition,
+                "offset": record.offset,
+                "table": verdict.table,
+                "operation": verdict.operation,
+                "row": verdict.row,
+                "reason": verdict.reason,
+            }
+            for table in tables
+            for record in choose_records(table, max(1, ROWS // len(tables)))
+            for verdict in explain_record(
+                ports, RecordAddress(record.topic, record.partition, record.offset), table.name
+            )
+        ]
+
+
+def choose_records(table: ProposedTable, number: int) -> list[KafkaRecord]:
+    """The newest records, taking turns between partitions."""
+    by_partition: dict[int, list[KafkaRecord]] = {}
+    for record in table.sample.records:
+        by_partition.setdefault(record.partition, []).append(record)
+    turns = [records[::-1][turn] for turn in range(number) for records in by_partition.values() if turn < len(records)]
+    return turns[:number]
+
+
+def is_partition_refused(fault: TidegateError) -> bool:
+    """Whether it is the partitioning that the destination cannot have."""
+    return "partition_by" in str(fault) or "partition" in str(fault)

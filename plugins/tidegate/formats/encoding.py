@@ -1,0 +1,39 @@
+"""What the bytes of a format look like from outside, so that a sample of records tells which format wrote them."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Encoding(StrEnum):
+    """How keys or values of a format are written."""
+
+    OBJECT = "object"  # the text of a JSON object
+    SCHEMA = "schema"  # bytes that only their schema explains
+    PACKED = "packed"  # a MessagePack map
+    SEPARATED = "separated"  # one line of columns
+    TEXT = "text"
+    BYTES = "bytes"
+
+
+@dataclass(frozen=True)
+class EventLayout:
+    """Where a change event written as a JSON object has its parts; names are fields of that object.
+
+    - `noun`: what it is, for messages. `marks`: it is one where all fields of one of these are there.
+    - `rows`: the fields that hold the row, the newer state first; in a list of rows each counts.
+    - `operation`: the field that says what happened; `deletes` are its words for a deleted row.
+    - `key_names`: the field that lists the names of the source's primary key, empty without one.
+    - `column_types`: the field with the source's own type of each column, empty without one.
+    - `table`: the way to the name of the source table.
+    - `key_prefix`: what stands before the names of key columns in the record's key.
+    """
+
+    noun: str
+    marks: tuple[tuple[str, ...], ...]
+    rows: tuple[str, ...]
+    operation: str
+    deletes: tuple[str, ...]
+    key_names: str = ""
+    column_types: str = ""
+    table: tuple[str, ...] = ("table",)
+    key_prefix: str = ""

@@ -1,0 +1,201 @@
+"""Chooses a column's Spark type for what was seen, and says what the sample cannot tell."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tidegate.sampling.observations import Observed, TextKind
+from tidegate.sampling.samples import count
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
+
+INT_RANGE, BIGINT_RANGE = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
+MAX_DIGITS, EXACT_DIGITS, EXACT_INTEGER = 38, 15, 2**53  # digits that each DOUBLE keeps, and the integers
+SPARE_DIGITS = 6  # before the point of a DECIMAL, beyond those that were seen
+MAP_FIELDS, MAP_SHARE = 20, 0.3  # an object with more names, each in fewer objects, is taken for a map
+YEARS = (2001, 2100)
+UNITS = {"seconds": 1, "millis": 10**3, "micros": 10**6, "nanos": 10**9}
+TIME_NAME_PATTERN = re.compile(
+    r"(^|_|\.)(at|ts|on|time|timestamp|date|day|since|until|expires?|created|updated|modified|deleted)(_|$)"
+    r"|At$|Time$|Date$|Ts$|timestamp|time_?ms|epoch", re.IGNORECASE
+)  # fmt: skip
+TEXT = Primitive("STRING")
+TEXT_TYPES = {  # where all texts are of one kind
+    frozenset({TextKind.DATE}): ("DATE", "ISO dates"),
+    frozenset({TextKind.LOCAL_MOMENT}): ("TIMESTAMP_NTZ", "ISO times without an offset"),
+    frozenset({TextKind.MOMENT}): ("TIMESTAMP", "ISO times with an offset"),
+    frozenset({TextKind.NUMBER}): ("STRING", "numbers in quotes: a DECIMAL(p,s) reads them too"),
+}
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A type with what is said of it; `checks` are the remarks of those that may be wrong."""
+
+    type: DataType
+    remarks: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+
+    def nested(self, name: str) -> "Guess":
+        """The same as part of a column."""
+        return Guess(
+            self.type, tuple(f"{name}: {one}" for one in self.remarks), tuple(f"{name}: {one}" for one in self.checks)
+        )
+
+
+def guess_type(seen: Observed, name: str, *, keeps_text: bool = True) -> Guess:
+    """The type of a column called `name`. `keeps_text`: a STRING holds the text of anything, as in JSON."""
+    kinds = _list_kinds(seen)
+    if not kinds:
+        return Guess(TEXT, checks=("only null was seen; STRING is no more than a placeholder",))
+    if len(kinds) > 1:
+        return _guess_mixed(seen, kinds, keeps_text)
+    return _guess_kind(kinds[0], seen, name, keeps_text)
+
+
+def _guess_kind(kind: str, seen: Observed, name: str, keeps_text: bool) -> Guess:
+    guess: Callable[[], Guess] = {
+        "booleans": lambda: Guess(Primitive("BOOLEAN")),
+        "integers": lambda: _guess_integer(seen, name),
+        "numbers": lambda: _guess_number(seen),
+        "texts": lambda: _guess_text(seen),
+        "bytes": lambda: Guess(Primitive("BINARY")),
+        "times": lambda: _guess_moment(seen),
+        "lists": lambda: _guess_list(seen, name, keeps_text),
+        "objects": lambda: _guess_object(seen, keeps_text),
+        "extensions": lambda: Guess(TEXT, (), ("values of an extension type, which no column holds; leave it out",)),
+    }[kind]
+    return guess()
+
+
+def _list_kinds(seen: Observed) -> list[str]:
+    numbers = seen.fractions.count + seen.floats
+    counts = {
+        "booleans": seen.booleans,
+        "numbers": numbers + seen.integers if numbers else 0,
+        "integers": 0 if numbers else seen.integers,
+        "texts": seen.texts.total(),
+        "bytes": seen.blobs,
+        "times": seen.moments,
+        "lists": seen.lists,
+        "objects": seen.objects,
+        "extensions": seen.extensions,
+    }
+    return [kind for kind, number in counts.items() if number]
+
+
+def _guess_mixed(seen: Observed, kinds: list[str], keeps_text: bool) -> Guess:
+    names = " and ".join(kinds)
+    if keeps_text:
+        return Guess(TEXT, checks=(f"{names} were seen; STRING keeps the text of each",))
+    return Guess(TEXT, checks=(f"{names} were seen, and no type holds both: such records are bad; leave it out",))
+
+
+def _guess_integer(seen: Observed, name: str) -> Guess:
+    least, greatest = seen.least or 0, seen.greatest or 0
+    remark = f"{least} to {greatest}"
+    if BIGINT_RANGE[0] <= least and greatest <= BIGINT_RANGE[1]:
+        fits = "; INT would hold these" if INT_RANGE[0] <= least and greatest <= INT_RANGE[1] else ""
+        return Guess(Primitive("BIGINT"), (remark + fits,), _suspect_time(seen, name))
+    if max(len(str(abs(least))), len(str(abs(greatest)))) <= MAX_DIGITS:
+        return Guess(Primitive("DECIMAL(38,0)"), (f"{remark}: beyond BIGINT",))
+    return Guess(TEXT, (), (f"{remark}: more than 38 digits, which no number holds; STRING keeps them",))
+
+
+def _suspect_time(seen: Observed, name: str) -> tuple[str, ...]:
+    """Integers that may be times are said and never taken for times."""
+    least, greatest = seen.least or 0, seen.greatest or 0
+    is_called_so = TIME_NAME_PATTERN.search(name) is not None
+    for unit, factor in UNITS.items():
+        begin, end = (datetime(year, 1, 1, tzinfo=UTC).timestamp() * factor for year in YEARS)
+        if begin <= least and greatest < end and (is_called_so or unit != "seconds"):
+            at = datetime.fromtimestamp(greatest / factor, UTC)
+            return (
+                f"may be a time in {unit} (the latest would be {at:%Y-%m-%d}); if so declare TIMESTAMP and "
+                f"value.timestamp_unit: {{{name}: {unit}}}",
+            )
+    if re.search(r"date|day", name, re.IGNORECASE) and least >= 10_000 and greatest < 40_000:
+        return ("may be a date in days since 1970; a change event's DATE column reads such numbers",)
+    return ()
+
+
+def _guess_number(seen: Observed) -> Guess:
+    numbers = seen.fractions
+    if seen.floats or not numbers.count:
+        odd = (f"{count(seen.not_finite, 'value')} NaN or infinite",) if seen.not_finite else ()
+        return Guess(Primitive("DOUBLE"), odd)
+    whole = max(abs(seen.least or 0), abs(seen.greatest or 0))
+    digits = max(numbers.integer_digits, len(str(whole)) if seen.integers else 1, 1)
+    mixed = (f"{seen.integers} of them whole",) if seen.integers else ()
+    is_fixed = numbers.least_scale == numbers.scale > 1 and numbers.has_trailing_zero and not numbers.has_exponent
+    if is_fixed and digits + numbers.scale <= MAX_DIGITS:
+        precision = min(MAX_DIGITS, max(18, digits + numbers.scale + SPARE_DIGITS))
+        told = f"always {numbers.scale} places, so written as a decimal; a record with more places would be bad"
+        return Guess(Primitive(f"DECIMAL({precision},{numbers.scale})"), mixed, (told,))
+    if (numbers.digits > EXACT_DIGITS and not numbers.has_exponent) or whole > EXACT_INTEGER:
+        if digits + numbers.scale > MAX_DIGITS:
+            return Guess(TEXT, mixed, ("more than 38 digits, which no number holds; STRING keeps them",))
+        scale = min(MAX_DIGITS - digits, max(numbers.scale, 6))
+        told = f"up to {numbers.digits} digits, which DOUBLE would round; a record with more than {scale} places is bad"
+        return Guess(Primitive(f"DECIMAL(38,{scale})"), mixed, (told,))
+    told = f"up to {count(numbers.scale, 'place')}; if these are amounts, declare DECIMAL(p,s)"
+    return Guess(Primitive("DOUBLE"), mixed, (told,))
+
+
+def _guess_text(seen: Observed) -> Guess:
+    kinds = frozenset(seen.texts)
+    if kinds in TEXT_TYPES:
+        name, remark = TEXT_TYPES[kinds]
+        return Guess(Primitive(name), (remark,))
+    moments = kinds & {TextKind.MOMENT, TextKind.LOCAL_MOMENT, TextKind.FINE_MOMENT}
+    if kinds == {TextKind.MOMENT, TextKind.LOCAL_MOMENT}:
+        local = seen.texts[TextKind.LOCAL_MOMENT]
+        return Guess(Primitive("TIMESTAMP"), (), (f"{local} of {seen.present} have no offset and are read as UTC",))
+    if kinds == moments and moments:
+        told = "times with parts of a microsecond, for which TIMESTAMP has no place; see value.nanoseconds"
+        return Guess(TEXT, (), (told,))
+    if kinds & {TextKind.DATE, *moments} and TextKind.EMPTY in kinds:
+        return Guess(TEXT, (), (f"dates or times, and {seen.texts[TextKind.EMPTY]} empty texts that are none",))
+    return Guess(TEXT)
+
+
+def _guess_moment(seen: Observed) -> Guess:
+    told = f"{seen.fine_moments} have parts of a microsecond and are bad without value.nanoseconds: truncate"
+    return Guess(Primitive("TIMESTAMP"), (), (told,) if seen.fine_moments else ())
+
+
+def _guess_list(seen: Observed, name: str, keeps_text: bool) -> Guess:
+    element = seen.element
+    if element is None or not element.count:
+        return Guess(Array(TEXT), checks=("only empty lists were seen; STRING elements are a placeholder",))
+    inner = guess_type(element, name, keeps_text=keeps_text).nested("elements")
+    return Guess(Array(inner.type), inner.remarks, inner.checks)
+
+
+def _guess_object(seen: Observed, keeps_text: bool) -> Guess:
+    if not seen.fields:
+        return Guess(Map(TEXT, TEXT), checks=("only empty objects were seen; MAP<STRING, STRING> is a placeholder",))
+    if len({name.casefold() for name in seen.fields}) < len(seen.fields) or "" in seen.fields:
+        told = "names inside of it differ only in case, or are empty, which no STRUCT holds"
+        return Guess(TEXT if keeps_text else Map(TEXT, TEXT), checks=(told,))
+    if _is_map(seen):
+        inner = guess_type(_join(seen.fields.values()), "", keeps_text=keeps_text).nested("values")
+        told = f"{len(seen.fields)} names, each in few of {count(seen.objects, 'object')}: taken for a map"
+        return Guess(Map(TEXT, inner.type), inner.remarks, (told, *inner.checks))
+    parts = {name: guess_type(inner, name, keeps_text=keeps_text) for name, inner in seen.fields.items()}
+    nested = [guess.nested(name) for name, guess in parts.items()]
+    checks = tuple(one for guess in nested for one in guess.checks)
+    return Guess(Struct(tuple((name, guess.type) for name, guess in parts.items())), (), checks)
+
+
+def _is_map(seen: Observed) -> bool:
+    present = sum(inner.count for inner in seen.fields.values()) / len(seen.fields)
+    return len(seen.fields) > MAP_FIELDS and present < MAP_SHARE * seen.objects
+
+
+def _join(parts: Iterable[Observed]) -> Observed:
+    """What was seen in several places, as if it were one."""
+    joined = Observed()
+    for part in parts:
+        joined.merge(part)
+    return joined

@@ -1,0 +1,113 @@
+"""Makes columns of sampled rows: their types, how often each was there, and what has to be checked."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.sampling.column_types import Guess, guess_type
+from tidegate.sampling.observations import Observed
+from tidegate.sampling.rows import read_cell
+from tidegate.sampling.samples import count
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
+from tidegate.sql.spark import quote
+
+PLAIN_NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Words that SQL's grammar keeps for itself: a column of such a name needs backquotes.
+_RESERVED = """
+    all alter and anti any array as asc at authorization backup begin between bigint binary boolean both by
+    cascade case cast char check cluster collate column comment commit constraint create cross cube current
+    current_date current_time current_timestamp current_user database date decimal declare default delete desc
+    describe distinct double drop else end escape except exists explain external false fetch filter first
+    float for foreign format from full function grant group grouping having if in index inner insert int
+    integer intersect interval into is join key language last lateral left like limit local lock map match
+    merge minus natural no not null nulls of offset on only option or order outer over overlaps partition
+    percent pivot position primary procedure range real references rename replace restrict revoke right
+    rollback row rows schema select semi session_user set show some start struct table tablesample temporary
+    then time timestamp to trailing transaction trigger true truncate union unique unknown unpivot update use
+    user using values varchar view when where window with within without year zone
+"""
+RESERVED = frozenset(_RESERVED.split())
+
+
+@dataclass(frozen=True)
+class ProposedColumn:
+    """A column with its type as DDL, what is known of it, and what has to be checked."""
+
+    name: str
+    type: str
+    remarks: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+
+    @property
+    def ddl(self) -> str:
+        """As it stands in a schema."""
+        return f"{quote_if_needed(self.name)} {self.type}"
+
+
+def quote_if_needed(name: str) -> str:
+    """The name as DDL has it: in backquotes where it is no plain word, or one of the grammar's."""
+    is_plain = PLAIN_NAME_PATTERN.fullmatch(name) and name.casefold() not in RESERVED
+    return name if is_plain else quote(name)
+
+
+def render_type(data_type: DataType) -> str:
+    """The type as DDL, with backquotes only where they are needed."""
+    match data_type:
+        case Array(element):
+            return f"ARRAY<{render_type(element)}>"
+        case Map(key, value):
+            return f"MAP<{render_type(key)}, {render_type(value)}>"
+        case Struct(fields):
+            return f"STRUCT<{', '.join(f'{quote_if_needed(name)}: {render_type(inner)}' for name, inner in fields)}>"
+        case Primitive(name):
+            return name
+
+
+def observe(rows: Iterable[Mapping[str, Any]]) -> Observed:
+    """What was seen in rows, field by field."""
+    seen = Observed()
+    for row in rows:
+        seen.add(dict(row))
+    return seen
+
+
+def propose_columns(
+    seen: Observed, stated: Mapping[str, Guess], *, keeps_text: bool, may_lack: bool = False
+) -> tuple[list[ProposedColumn], list[str]]:
+    """The columns of rows, in the order of their first sight, and what is wrong with fields that became none.
+
+    A type that the source states goes before what was seen. `may_lack`: a missing field says nothing.
+    """
+    columns, problems = list[ProposedColumn](), list[str]()
+    names = [*stated, *(name for name in seen.fields if name not in stated)]
+    chosen = {name.casefold(): name for name in sorted(names, key=lambda one: _count(seen, one))}
+    for name in names:
+        if chosen[name.casefold()] != name:
+            problems.append(f"field {name!r} is left out: it differs from {chosen[name.casefold()]} only in case")
+        elif not name.strip() or not name.isprintable():
+            problems.append(f"field {name!r} is left out: no column can have this name")
+        else:
+            part = seen.fields.get(name, Observed())
+            guess = stated.get(name) or guess_type(part, name, keeps_text=keeps_text)
+            remarks = (*guess.remarks, *([] if may_lack else _describe_presence(seen, name, part)))
+            columns.append(ProposedColumn(name, render_type(guess.type), remarks, guess.checks))
+    return columns, problems
+
+
+def _count(seen: Observed, name: str) -> int:
+    return seen.fields[name].count if name in seen.fields else 0
+
+
+def _describe_presence(seen: Observed, name: str, part: Observed) -> list[str]:
+    if name not in seen.fields:
+        return [f"in none of {count(seen.objects, 'row')}"]
+    missing, nulls = seen.missing(name), part.nulls
+    words = [f"{missing} of {seen.objects} rows lack it"] if missing else []
+    words += [f"null in {nulls}"] if nulls and part.present else []
+    return words or ([f"in all {seen.objects} rows, never null"] if part.present and seen.objects > 1 else [])
+
+
+def read_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows whose values are always sent as text, read as what the texts stand for."""
+    return [{name: read_cell(v) if isinstance(v, str) else v for name, v in row.items()} for row in rows]

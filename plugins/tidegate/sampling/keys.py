@@ -1,0 +1,173 @@
+"""Proposes the key of a table: from the record's key, or from what a change event says of its source's primary key."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tidegate.formats.encoding import Encoding
+from tidegate.sampling.columns import ProposedColumn, observe, propose_columns
+from tidegate.sampling.observations import Observed
+from tidegate.sampling.recognition import Look, Recognition, find_format
+from tidegate.sampling.rows import Row
+from tidegate.sampling.samples import count
+
+NAMES = ("key", "record_key", "kafka_key")  # of a column for a key that has no name of its own
+PREFIX = "key_"
+NUMBER_TYPES = {8: "BIGINT", 4: "INT"}  # bytes of Kafka's serializers
+
+
+@dataclass(frozen=True)
+class ProposedKey:
+    """How the key is read. No `fields`: there is none. `columns` are its schema where the value's types are not its."""
+
+    fields: tuple[str, ...] = ()
+    format: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    columns: tuple[ProposedColumn, ...] = ()
+    prefix: str = ""
+    from_value: bool = False
+    remarks: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+
+
+def propose_named_key(fields: Sequence[str], row: Mapping[str, ProposedColumn], is_in_key: bool) -> ProposedKey:
+    """The key that the user names: from the record's key where it has these fields, else from the value."""
+    missing = [name for name in fields if name not in row]
+    told = (f"--key names {', '.join(missing)}, seen in no row",) if missing and not is_in_key else ()
+    return ProposedKey(tuple(fields), from_value=not is_in_key, remarks=("named by --key",), checks=told)
+
+
+def propose_event_key(recognised: Recognition | None, rows: Sequence[Row]) -> ProposedKey:
+    """The key of messages that hold several rows: what they say of it, or what the record's key calls it."""
+    look = rows[0].look
+    layout = look.event.event if look.event else None
+    if layout is None:
+        return ProposedKey()
+    told = next((row.look.data.get(layout.key_names) for row in rows if row.look.data.get(layout.key_names)), None)
+    names = {name for row in rows for name in row.data}
+    if isinstance(told, list) and told and set(told) <= names:
+        return ProposedKey(tuple(map(str, told)), remarks=(f"{layout.key_names} of the messages",))
+    keys = [one.data for one in recognised.looks if isinstance(one.data, dict)] if recognised else []
+    fields = [str(name).removeprefix(layout.key_prefix) for name in keys[0]] if keys else []
+    found = tuple(name for name in fields if name in names)
+    if found:
+        return ProposedKey(found, remarks=("fields of the record's key that the rows have",))
+    return ProposedKey(
+        checks=("the messages name no primary key: without key.fields each change is appended as a row",)
+    )
+
+
+def propose_record_key(
+    recognised: Recognition, rows: Sequence[Row], columns: Mapping[str, ProposedColumn]
+) -> ProposedKey:
+    """The key that records have, as an object or bare."""
+    look = recognised.look
+    if isinstance(look.data, dict) and look.encoding in {Encoding.OBJECT, Encoding.PACKED}:
+        return _propose_object(recognised, columns)
+    if look.encoding is Encoding.BYTES:
+        return _propose_bytes(recognised, columns)
+    return _propose_bare(recognised, rows, columns)
+
+
+def _propose_object(recognised: Recognition, columns: Mapping[str, ProposedColumn]) -> ProposedKey:
+    described = find_format(recognised.look.encoding)
+    objects = [look.data for look in recognised.looks if isinstance(look.data, dict)]
+    extended = _read_extended_key(objects, columns)
+    if extended is not None:
+        return extended
+    seen = observe(objects)
+    proposed, problems = propose_columns(seen, {}, keeps_text=described.encoding is Encoding.OBJECT)
+    partial = [name for name in seen.fields if seen.missing(name)]
+    checks = [*problems, *(f"{name}: {one}" for column in proposed for name in (column.name,) for one in column.checks)]
+    if partial:
+        checks.append(f"not every key has {', '.join(partial)}; a key that lacks a field is bad")
+    nested = [c.name for c in proposed if "ARRAY<" in c.type or "MAP<" in c.type]
+    if nested or not proposed:
+        return ProposedKey(checks=(*checks, f"key field {', '.join(nested)} is a list or a map: rows cannot be found"))
+    key = ProposedKey(tuple(c.name for c in proposed), described.name, remarks=("fields of the record's key",))
+    return _settle_types(replace(key, columns=tuple(proposed), checks=tuple(checks)), seen, columns)
+
+
+def _read_extended_key(objects: Sequence[dict[str, Any]], columns: Mapping[str, ProposedColumn]) -> ProposedKey | None:
+    """MongoDB's key: one field whose text is extended JSON."""
+    texts = [one["id"] for one in objects if set(one) == {"id"} and isinstance(one["id"], str)]
+    if len(texts) < len(objects) or "_id" not in columns or "id" in columns:
+        return None
+    options = {"json": {"extended": True}}
+    return ProposedKey(("_id",), find_format(Encoding.OBJECT).name, options, remarks=("MongoDB's document key",))
+
+
+def _settle_types(key: ProposedKey, seen: Observed, columns: Mapping[str, ProposedColumn]) -> ProposedKey:
+    """Key and value have one column of a name and so one type; else the key's columns get a prefix."""
+    folded = {name.casefold(): name for name in columns}
+    both = [column for column in key.columns if column.name.casefold() in folded]
+    for column in both:
+        other = columns.get(column.name)
+        if other is None or not _is_readable(column.type, other.type):
+            why = f"{column.type} in the key, {other.type} in the value" if other else "another case in the value"
+            told = f"{column.name} is {why}, so the key's columns are called {PREFIX}…"
+            return replace(key, prefix=PREFIX, checks=(*key.checks, told))
+    if len(both) == len(key.columns):
+        return replace(key, columns=())
+    own = {c.name: columns[c.name].type for c in both}
+    return replace(key, columns=tuple(replace(c, type=own.get(c.name, c.type)) for c in key.columns))
+
+
+def _is_readable(found: str, target: str) -> bool:
+    """Whether what looks like one type is read as the other without loss."""
+    texts = {"STRING", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ"}
+    is_number = target in {"INT", "BIGINT", "DOUBLE", "FLOAT"} or target.startswith("DECIMAL")
+    if found == "BIGINT":
+        return is_number or target in {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ"}
+    return found == target or (found in texts and target in texts) or (found.startswith("DECIMAL") and is_number)
+
+
+def _propose_bytes(recognised: Recognition, columns: Mapping[str, ProposedColumn]) -> ProposedKey:
+    name = _find_free_name(columns)
+    widths = {len(look.data) for look in recognised.looks}
+    word = NUMBER_TYPES.get(next(iter(widths)), "BINARY") if len(widths) == 1 else "BINARY"
+    told = f"{next(iter(widths))} bytes: taken for a number of Kafka's serializers" if word != "BINARY" else "bytes"
+    column = ProposedColumn(name, word, (f"{told}; the key has no name of its own",))
+    checks = (f"{told}; they may be something else (a DOUBLE, an id)",) if word != "BINARY" else ()
+    return ProposedKey((name,), find_format(Encoding.BYTES).name, columns=(column,), checks=checks)
+
+
+def _propose_bare(recognised: Recognition, rows: Sequence[Row], columns: Mapping[str, ProposedColumn]) -> ProposedKey:
+    """One value without a name: called like the column that has the same value in every record, where there is one."""
+    same = _find_equal_column(recognised, rows, columns)
+    data = [look.data for look in recognised.looks]
+    is_quoted = recognised.look.kind == "a JSON text"
+    is_number = all(isinstance(one, int) and not isinstance(one, bool) for one in data)
+    if same and (is_quoted or (is_number and _is_readable("BIGINT", columns[same].type))):
+        told = f"a bare value that equals {same} in each of {count(len(rows), 'row')}"
+        return ProposedKey((same,), find_format(Encoding.OBJECT).name, remarks=(told,))
+    if same:
+        told = f"a text that equals {same} in each of {count(len(rows), 'row')}"
+        return ProposedKey((same,), find_format(Encoding.TEXT).name, remarks=(told,))
+    name = _find_free_name(columns)
+    format_name = find_format(Encoding.OBJECT if is_quoted else Encoding.TEXT).name
+    column = ProposedColumn(name, "STRING")
+    digits = ("all keys are digits: for numbers say format: json and schema: … BIGINT",) if is_number else ()
+    checks = (f"a bare value without a name, and no column of the rows equals it; it is called {name}", *digits)
+    return ProposedKey((name,), format_name, columns=(column,), checks=checks)
+
+
+def _find_equal_column(
+    recognised: Recognition, rows: Sequence[Row], columns: Mapping[str, ProposedColumn]
+) -> str | None:
+    looks = {(r.partition, r.offset): look for r, look in zip(recognised.records, recognised.looks, strict=True)}
+    places = [((row.record.partition, row.record.offset), row.data) for row in rows]
+    pairs = [(looks[place], row) for place, row in places if place in looks]
+    equal = [name for name in columns if pairs and all(_is_equal(look, row.get(name)) for look, row in pairs)]
+    return next((name for name in equal if "id" in name.casefold()), next(iter(equal), None))
+
+
+def _is_equal(look: Look, value: Any) -> bool:
+    if isinstance(value, bool) or value is None:
+        return False
+    return bool(look.data == value) or (isinstance(value, str) and look.text == value)
+
+
+def _find_free_name(columns: Mapping[str, ProposedColumn]) -> str:
+    taken = {name.casefold() for name in columns}
+    return next((name for name in NAMES if name not in taken), "tidegate_key")

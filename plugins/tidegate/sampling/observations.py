@@ -1,0 +1,193 @@
+"""What was seen in one place of the sampled records: kinds of values, ranges, and what lies inside of them."""
+
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from typing import Any
+
+from tidegate.sampling.encoded_values import Extension, Fraction, Moment
+
+DATE_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}")
+MOMENT_PATTERN = re.compile(
+    r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}(?::\d{2})?)(?:(?<=:\d{2})\.(\d{1,9}))?(Z|[+-]\d{2}:\d{2})?"
+)
+NUMBER_PATTERN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
+MICROSECOND_DIGITS = 6
+
+
+class TextKind(StrEnum):
+    """What a text may be besides text."""
+
+    DATE = "date"
+    MOMENT = "moment"  # with an offset from UTC
+    LOCAL_MOMENT = "local moment"
+    FINE_MOMENT = "fine moment"  # with parts of a microsecond
+    NUMBER = "number"
+    EMPTY = "empty"
+    OTHER = "other"
+
+
+@dataclass
+class Numbers:
+    """Numbers with a fraction: digits before and behind the point, of the whole number, and how they are written."""
+
+    count: int = 0
+    integer_digits: int = 0
+    scale: int = 0
+    least_scale: int | None = None
+    digits: int = 0
+    has_trailing_zero: bool = False
+    has_exponent: bool = False
+
+    def add(self, text: str) -> None:
+        """One number as it is written."""
+        self.count += 1
+        try:
+            sign_digits = Decimal(text).as_tuple()
+        except InvalidOperation:
+            return
+        exponent = sign_digits.exponent if isinstance(sign_digits.exponent, int) else 0
+        scale = max(0, -exponent)
+        self.has_exponent |= "e" in text.lower()
+        self.has_trailing_zero |= scale > 0 and text.endswith("0")
+        self.scale = max(self.scale, scale)
+        self.least_scale = scale if self.least_scale is None else min(self.least_scale, scale)
+        self.integer_digits = max(self.integer_digits, len(sign_digits.digits) + exponent)
+        self.digits = max(self.digits, len("".join(map(str, sign_digits.digits)).rstrip("0")))
+
+    def merge(self, other: "Numbers") -> None:
+        """Those that were seen elsewhere too."""
+        scales = [one.least_scale for one in (self, other) if one.least_scale is not None]
+        self.least_scale = min(scales, default=None)
+        self.count += other.count
+        for name in ("integer_digits", "scale", "digits"):
+            setattr(self, name, max(getattr(self, name), getattr(other, name)))
+        self.has_trailing_zero |= other.has_trailing_zero
+        self.has_exponent |= other.has_exponent
+
+
+@dataclass
+class Observed:
+    """What was seen. `count` are all values, `nulls` among them; `fields` those of objects, `element` that of lists."""
+
+    count: int = 0
+    nulls: int = 0
+    booleans: int = 0
+    integers: int = 0
+    least: int | None = None
+    greatest: int | None = None
+    fractions: Numbers = field(default_factory=Numbers)
+    floats: int = 0
+    not_finite: int = 0
+    texts: Counter[TextKind] = field(default_factory=Counter)
+    blobs: int = 0
+    moments: int = 0
+    fine_moments: int = 0
+    extensions: int = 0
+    objects: int = 0
+    fields: "dict[str, Observed]" = field(default_factory=dict)
+    lists: int = 0
+    element: "Observed | None" = None
+
+    @property
+    def present(self) -> int:
+        """Values that are not null."""
+        return self.count - self.nulls
+
+    def missing(self, name: str) -> int:
+        """How many of the objects have no such field."""
+        return self.objects - self.fields[name].count
+
+    def add(self, value: Any) -> None:
+        """One value more."""
+        self.count += 1
+        if value is None:
+            self.nulls += 1
+        elif isinstance(value, bool):
+            self.booleans += 1
+        elif isinstance(value, int):
+            self._add_integer(value)
+        elif isinstance(value, dict):
+            self.objects += 1
+            for name, inner in value.items():
+                self.fields.setdefault(str(name), Observed()).add(inner)
+        elif isinstance(value, list):
+            self.lists += 1
+            self.element = self.element or Observed()
+            for inner in value:
+                self.element.add(inner)
+        else:
+            self._add_other(value)
+
+    def _add_integer(self, value: int) -> None:
+        self.integers += 1
+        self.least = value if self.least is None else min(self.least, value)
+        self.greatest = value if self.greatest is None else max(self.greatest, value)
+
+    def _add_other(self, value: Any) -> None:
+        if isinstance(value, Fraction):
+            self.fractions.add(value)
+        elif isinstance(value, float):
+            self.floats += 1
+            self.not_finite += not math.isfinite(value)
+        elif isinstance(value, Moment):
+            self.moments += 1
+            self.fine_moments += value.nanoseconds % 1000 != 0
+        elif isinstance(value, Extension):
+            self.extensions += 1
+        elif isinstance(value, bytes):
+            self.blobs += 1
+        else:
+            self.texts[find_text_kind(value)] += 1
+
+    def merge(self, other: "Observed") -> None:
+        """All that was seen elsewhere, as if it had been seen here."""
+        for name in ("count", "nulls", "booleans", "integers", "floats", "not_finite", "blobs", "moments"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.fine_moments, self.extensions = self.fine_moments + other.fine_moments, self.extensions + other.extensions
+        self.texts += other.texts
+        self.fractions.merge(other.fractions)
+        ends = [end for one in (self, other) for end in (one.least, one.greatest) if end is not None]
+        self.least, self.greatest = (min(ends), max(ends)) if ends else (None, None)
+        self.objects, self.lists = self.objects + other.objects, self.lists + other.lists
+        for name, inner in other.fields.items():
+            self.fields.setdefault(name, Observed()).merge(inner)
+        if other.element is not None:
+            self.element = self.element or Observed()
+            self.element.merge(other.element)
+
+
+def find_text_kind(text: str) -> TextKind:
+    """What the text may be, by its form alone."""
+    if not text:
+        return TextKind.EMPTY
+    if DATE_PATTERN.fullmatch(text):
+        return TextKind.DATE if _is_date(text) else TextKind.OTHER
+    match = MOMENT_PATTERN.fullmatch(text)
+    if match is None:
+        return TextKind.NUMBER if NUMBER_PATTERN.fullmatch(text) else TextKind.OTHER
+    if not _is_moment(match):
+        return TextKind.OTHER
+    if (match[3] or "")[MICROSECOND_DIGITS:].strip("0"):
+        return TextKind.FINE_MOMENT
+    return TextKind.MOMENT if match[4] else TextKind.LOCAL_MOMENT
+
+
+def _is_date(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_moment(match: re.Match[str]) -> bool:
+    try:
+        datetime.fromisoformat(f"{match[1]}T{match[2]}{(match[4] or '').replace('Z', '+00:00')}")
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,167 @@
+"""Writes a proposed pipeline as YAML: each value with its reason, CHECK at the line of each that may be wrong."""
+
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.sampling.columns import ProposedColumn
+from tidegate.sampling.proposal import ProposedTable, ProposedValue
+from tidegate.sampling.samples import Check
+
+PLAIN_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
+YAML_WORDS = {"true", "false", "yes", "no", "on", "off", "y", "n", "null"}
+WIDTH = 118
+STEP = "  "
+
+
+@dataclass(frozen=True)
+class ProposedPipeline:
+    """A pipeline file to be. `kafka` is a connection id or inline settings."""
+
+    name: str
+    kafka: str | dict[str, str]
+    tables: tuple[ProposedTable, ...]
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """Every point that a person has to look at; with several tables by the table's name."""
+        several = len(self.tables) > 1
+        return tuple(
+            Check(f"{table.name} {check.place}" if several else check.place, check.text)
+            for table in self.tables
+            for check in table.checks
+        )
+
+
+def render_pipeline(proposed: ProposedPipeline) -> str:
+    """The file's text."""
+    lines = _render_head(proposed)
+    only = proposed.tables[0] if len(proposed.tables) == 1 else None
+    topics = [table.sample.topic for table in proposed.tables]
+    lines += [f"description: {scalar('From ' + ', '.join(topics))}", "source:", f"  kafka: {flow(proposed.kafka)}"]
+    lines.append(f"  topics: {flow(topics)}")
+    if only is not None:
+        lines += _indent([*_render_key(only), *_render_value(only.value)], 1)
+    lines.append("tables:")
+    for table in proposed.tables:
+        lines += _render_table(table, is_alone=only is not None)
+    interval = proposed.tables[0].interval if only else min(table.interval for table in proposed.tables)
+    lines += ["merge:", f"  interval: {interval.value}{comment(interval.reason)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _render_head(proposed: ProposedPipeline) -> list[str]:
+    looked = "; ".join(f"{table.sample.topic}: {table.sample.size}" for table in proposed.tables)
+    lines = _wrap(f"Proposed by `tidegate init` from a sample. {looked}.")
+    if not proposed.checks:
+        return lines
+    lines += _wrap(f"{len(proposed.checks)} points may be wrong, and a sample cannot tell. CHECK them:")
+    for number, check in enumerate(proposed.checks, 1):
+        lines += _wrap(f"{number}. {check}", "#   ", "#      ")
+    return lines
+
+
+def _render_table(table: ProposedTable, *, is_alone: bool) -> list[str]:
+    lines = [f"name: {scalar(table.name)}"]
+    if not is_alone:
+        lines += [f"topics: {flow([table.sample.topic])}", *_render_key(table), *_render_value(table.value)]
+    lines += _render_checks(table.checks, "tables")
+    if table.is_keyed:
+        seen = f"{table.tombstones} tombstones seen" if table.tombstones else "a record without a value deletes"
+        seen = "change events say what is deleted" if table.value.format.is_change_event else seen
+        lines += [f"upsert: true{comment('there is a key')}", f"delete: true{comment(seen)}"]
+    else:
+        lines += [f"upsert: false{comment('no key: each record is appended')}", "delete: false"]
+    if table.delete_when:
+        lines.append(f"delete_when: {scalar(table.delete_when)}{comment('flattened change events')}")
+    by, why = table.partitioning
+    lines += ["create:", f"  partition_by: {flow([by] if by else [])}{comment(why)}"]
+    return [f"  - {lines[0]}", *_indent(lines[1:], 2)]
+
+
+def _render_key(table: ProposedTable) -> list[str]:
+    key = table.key
+    lines = ["key:", *_indent(_render_checks(table.checks, "key"), 1)]
+    if not key.fields:
+        return [*lines, f"  fields: []{comment('none was found')}"]
+    if key.from_value:
+        lines.append(f"  from: value{comment('the record key does not hold them')}")
+    elif key.format and not table.value.format.holds_several_rows:
+        lines.append(f"  format: {scalar(key.format)}")
+    lines.append(f"  fields: {flow(key.fields)}{comment('; '.join(key.remarks))}")
+    if key.prefix:
+        lines.append(f"  prefix: {scalar(key.prefix)}")
+    lines += [f"  {name}: {flow(words)}" for name, words in key.options.items()]
+    return [*lines, *_indent(_render_schema(key.columns), 1)]
+
+
+def _render_value(value: ProposedValue) -> list[str]:
+    lines = ["value:", *_indent(_render_checks(value.checks, "value", "topic="), 1)]
+    lines.append(f"  format: {scalar(value.format.name)}{comment(value.remark)}")
+    lines += [f"  {name}: {flow(words)}" for name, words in value.options.items()]
+    if not value.is_stated:
+        return [*lines, *_indent(_render_schema(value.columns), 1)]
+    names = ", ".join(column.ddl for column in value.columns)
+    return [*lines, *_indent(_wrap(f"columns, from the registry: {names}"), 1)]
+
+
+def _render_schema(columns: Sequence[ProposedColumn]) -> list[str]:
+    """The columns one a line; what is known of each is a comment of DDL beside it."""
+    if not columns:
+        return []
+    lines = ["schema: |"]
+    for index, column in enumerate(columns):
+        for check in column.checks:
+            lines += _wrap(f"CHECK {check}", "  -- ", "  --   ")
+        end = "," if index < len(columns) - 1 else ""
+        remarks = f"  -- {clean('; '.join(column.remarks))}" if column.remarks else ""
+        lines.append(f"  {column.ddl}{end}{remarks}")
+    return lines
+
+
+def _render_checks(checks: Iterable[Check], *places: str) -> list[str]:
+    """Points whose place begins with one of these words, but not those of single columns, which stand at theirs."""
+    lines = []
+    for check in checks:
+        if check.place.startswith(places) and not re.match(r"\w+\.schema .", check.place):
+            lines += _wrap(f"CHECK {check.text}", "# ", "#   ")
+    return lines
+
+
+def _indent(lines: Iterable[str], steps: int) -> list[str]:
+    return [STEP * steps + line for line in lines]
+
+
+def _wrap(text: str, first: str = "# ", more: str = "#   ") -> list[str]:
+    return textwrap.wrap(
+        clean(text), WIDTH, initial_indent=first, subsequent_indent=more, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def clean(text: str) -> str:
+    """One line of printable text: names of fields may hold anything."""
+    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+
+
+def comment(text: str) -> str:
+    """A YAML comment behind a value; nothing for no text."""
+    return f"  # {clean(text)}" if text else ""
+
+
+def scalar(value: Any) -> str:
+    """A value as YAML has it: text without quotes only where it is a plain word."""
+    if isinstance(value, str) and PLAIN_PATTERN.fullmatch(value) and value.casefold() not in YAML_WORDS:
+        return value
+    return json.dumps(value, ensure_ascii=not isinstance(value, str) or not value.isprintable())
+
+
+def flow(value: Any) -> str:
+    """Lists and mappings in one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{scalar(str(name))}: {flow(inner)}" for name, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(flow, value)) + "]"
+    return scalar(value)

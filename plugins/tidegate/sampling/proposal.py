@@ -1,0 +1,264 @@
+"""Puts together what a sample of one topic says of its table: format, columns, key and mode."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tidegate.errors import GiveUp
+from tidegate.formats.encoding import Encoding
+from tidegate.formats.record_format import RecordFormat
+from tidegate.sampling.column_types import Guess
+from tidegate.sampling.columns import ProposedColumn, observe, propose_columns, read_cells
+from tidegate.sampling.keys import (
+    ProposedKey,
+    propose_event_key,
+    propose_named_key,
+    propose_record_key,
+)
+from tidegate.sampling.layout import Proposal, propose_interval, propose_partitioning
+from tidegate.sampling.recognition import Recognition, find_delimiter, find_format, recognise
+from tidegate.sampling.rows import Row, list_rows
+from tidegate.sampling.samples import Check, TopicSample, count
+from tidegate.sampling.stated_types import read_connect_columns, read_mysql_type
+
+DELETED_FIELDS = {"__deleted": "__deleted = 'true'", "op_type": "op_type = 'D'"}  # of flattened events
+FEW_RECORDS = 20
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What a registry says of keys or values: their format with its options, and the columns of the latest schema."""
+
+    format: RecordFormat
+    options: dict[str, Any]
+    columns: tuple[ProposedColumn, ...]
+    checks: tuple[str, ...] = ()
+
+
+Lookup = Callable[[TopicSample, str, Recognition], Registered]
+
+
+@dataclass(frozen=True)
+class ProposedValue:
+    """How values are read. `is_stated`: the columns come from the registry and are not written down."""
+
+    format: RecordFormat
+    columns: tuple[ProposedColumn, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+    is_stated: bool = False
+    remark: str = ""
+    rows: tuple[Row, ...] = ()
+    checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProposedTable:
+    """One table with the topic that feeds it."""
+
+    name: str
+    sample: TopicSample
+    value: ProposedValue
+    key: ProposedKey
+    partitioning: Proposal
+    interval: Proposal
+    tombstones: int
+    delete_when: str = ""
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether rows are found by a key."""
+        return bool(self.key.fields)
+
+
+def propose_table(sample: TopicSample, name: str, lookup: Lookup, key_fields: Sequence[str] = ()) -> ProposedTable:
+    """What the sample says. `GiveUp` where there is nothing to conclude anything from."""
+    recognised = recognise(sample, "value")
+    tombstones = sum(record.value is None for record in sample.records)
+    if recognised is None:
+        raise GiveUp(
+            f"topic={sample.topic}: all of {sample.size} are tombstones, which show no format; wait until there are "
+            "records with a value, or write the file by hand"
+        )
+    value = _propose_value(sample, recognised, lookup)
+    by_name = {column.name: column for column in value.columns}
+    key = _propose_key(sample, value, by_name, lookup, key_fields)
+    keys = [c for c in (*key.columns, *value.columns) if c.name in key.fields]
+    delete_when = _find_delete_condition(value, key)
+    proposed = ProposedTable(
+        name=name,
+        sample=sample,
+        value=value,
+        key=key,
+        partitioning=propose_partitioning(sample, value.columns, keys if not key.prefix else ()),
+        interval=propose_interval(sample),
+        tombstones=tombstones,
+        delete_when=delete_when,
+    )
+    return replace(proposed, checks=(*_list_sample_checks(proposed), *value.checks, *_list_key_checks(proposed)))
+
+
+def _propose_value(sample: TopicSample, recognised: Recognition, lookup: Lookup) -> ProposedValue:
+    look, told = recognised.look, f"{len(recognised.looks)} of {count(len(sample.records), 'record')}: "
+    if look.encoding is Encoding.SCHEMA:
+        found = lookup(sample, "value", recognised)
+        said = (*recognised.checks, *(Check("value", one) for one in found.checks))
+        return ProposedValue(found.format, found.columns, found.options, True, told + look.kind, (), said)
+    texts = [one.text for one in recognised.looks] if look.encoding is Encoding.TEXT else []
+    delimiter, width = find_delimiter(texts) if texts else ("", 0)
+    described = look.event or find_format(Encoding.SEPARATED if delimiter else look.encoding)
+    rows = tuple(list_rows(recognised, delimiter, width))
+    columns, problems = _propose_columns(rows, recognised)
+    checks: list[Check] = [*recognised.checks, *(Check("value.schema", one) for one in problems)]
+    checks += [Check(f"value.schema {column.name}", one) for column in columns for one in column.checks]
+    options: dict[str, Any] = {}
+    if look.is_enveloped and look.event is None:
+        options = {"json": {"envelope": True}}
+    if delimiter:
+        options = {"csv": {"delimiter": delimiter}} if delimiter != "," else {}
+        checks += _list_line_checks(sample, len(texts) - len(rows), len(texts), width)
+    checks += _list_event_checks(rows, described)
+    return ProposedValue(described, tuple(columns), options, False, told + look.kind, rows, tuple(checks))
+
+
+def _propose_columns(rows: Sequence[Row], recognised: Recognition) -> tuple[list[ProposedColumn], list[str]]:
+    """Columns of rows that live; those of deleted ones may lack everything but the key."""
+    live = [row for row in rows if not row.is_deleted] or rows
+    look = recognised.look
+    stated = _read_stated(live)
+    data = [row.data for row in live]
+    if look.event is not None and look.event.is_flat:
+        data = read_cells(data)
+    keeps_text = look.encoding is not Encoding.PACKED
+    layout = look.event.event if look.event else None
+    return propose_columns(
+        observe(data), stated, keeps_text=keeps_text, may_lack=bool(look.event and look.event.may_leave_out and layout)
+    )
+
+
+def _read_stated(rows: Sequence[Row]) -> dict[str, Guess]:
+    """The types that the source states, the newest first: in the envelope's schema, or in a message's own field."""
+    stated: dict[str, Guess] = {}
+    for row in sorted(rows, key=lambda one: one.record.timestamp_ms, reverse=True):
+        layout = row.look.event.event if row.look.event else None
+        if row.look.schema:
+            found = read_connect_columns(row.look.schema, *(layout.rows[:1] if layout else ()))
+        else:
+            words = row.look.data.get(layout.column_types) if layout and layout.column_types else None
+            found = {str(n): read_mysql_type(str(t)) for n, t in words.items()} if isinstance(words, dict) else {}
+        for name, guess in found.items():
+            known = stated.setdefault(name, guess)
+            if known.type != guess.type and not known.checks:
+                stated[name] = replace(known, checks=("older records state another type; those may be bad",))
+    return stated
+
+
+def _list_line_checks(sample: TopicSample, others: int, number: int, width: int) -> list[Check]:
+    checks = [Check("value.schema", f"lines have no names: the {width} columns are called c1 to c{width}; rename them")]
+    if others:
+        checks.append(Check(f"topic={sample.topic} value", f"{others} of {number} lines have not {width} columns"))
+    return checks
+
+
+def _list_event_checks(rows: Sequence[Row], described: RecordFormat) -> list[Check]:
+    """A topic with the changes of several source tables would mix their rows."""
+    layout = described.event
+    if layout is None:
+        return []
+    tables = {str(name) for row in rows if (name := _find_in(row.look.data, layout.table)) is not None}
+    if len(tables) < 2:
+        return []
+    names = ", ".join(sorted(tables)[:10])
+    told = (
+        f"changes of {len(tables)} source tables ({names}) would be mixed in one; give each its own entry with `route`"
+    )
+    return [Check("tables", told)]
+
+
+def _find_in(data: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        data = data.get(name) if isinstance(data, dict) else None
+    return data
+
+
+def _propose_key(
+    sample: TopicSample,
+    value: ProposedValue,
+    columns: Mapping[str, ProposedColumn],
+    lookup: Lookup,
+    fields: Sequence[str],
+) -> ProposedKey:
+    recognised = recognise(sample, "key")
+    if fields:
+        held = recognised.look.data if recognised else None
+        is_in_key = isinstance(held, dict) and {*fields} <= held.keys() and {*fields} <= columns.keys()
+        named = propose_named_key(fields, columns, is_in_key)
+        return replace(named, from_value=not is_in_key and not value.format.holds_several_rows)
+    if value.format.holds_several_rows and value.rows:
+        return propose_event_key(recognised, value.rows)
+    if recognised is None:
+        return ProposedKey()
+    checks = tuple(f"{one.text}" for one in recognised.checks)
+    if recognised.look.encoding is Encoding.SCHEMA:
+        found = lookup(sample, "key", recognised)
+        names = tuple(column.name for column in found.columns)
+        key = ProposedKey(names, found.format.name, found.options, (), remarks=("the key's registered schema",))
+        return _settle_registered(replace(key, checks=(*checks, *found.checks)), found, value)
+    key = propose_record_key(recognised, value.rows, columns)
+    return replace(key, checks=(*checks, *key.checks))
+
+
+def _settle_registered(key: ProposedKey, found: Registered, value: ProposedValue) -> ProposedKey:
+    """A registered key's column and the value's of that name need one type and one spelling, or a prefix."""
+    types = {column.name.casefold(): (column.name, column.type) for column in value.columns}
+    for column in found.columns:
+        other = types.get(column.name.casefold(), (column.name, column.type))
+        if other != (column.name, column.type):
+            told = f"{column.name} is {column.type} in the key and {other[0]} {other[1]} in the value"
+            return replace(key, prefix="key_", checks=(*key.checks, f"{told}; the key's columns are called key_…"))
+    return key
+
+
+def _find_delete_condition(value: ProposedValue, key: ProposedKey) -> str:
+    if not key.fields or value.format.is_change_event:
+        return ""
+    types = {column.name: column.type for column in value.columns}
+    if types.get("__deleted") == "BOOLEAN":
+        return "__deleted"
+    return next((text for name, text in DELETED_FIELDS.items() if types.get(name) == "STRING"), "")
+
+
+def _list_sample_checks(table: ProposedTable) -> list[Check]:
+    sample, place = table.sample, f"topic={table.sample.topic}"
+    checks = []
+    if len(sample.records) < FEW_RECORDS:
+        checks.append(Check(place, f"only {count(len(sample.records), 'record')} could be looked at; types may change"))
+    if sample.stopped_by:
+        checks.append(Check(place, f"sampling ended early, by {sample.stopped_by}; what was not read may differ"))
+    if table.delete_when:
+        checks.append(Check("tables.delete_when", f"rows with {table.delete_when} are taken for deletes"))
+    return checks
+
+
+def _list_key_checks(table: ProposedTable) -> list[Check]:
+    """What upserts or appends would do that may not be meant."""
+    sample, key = table.sample, table.key
+    checks = [Check("key", one) for one in key.checks]
+    records = [record for record in sample.records if record.key is not None]
+    lacking = len(sample.records) - len(records)
+    if not table.is_keyed:
+        told = f"no key in {sample.size}: every record is appended, and none is ever updated or deleted"
+        checks.append(Check("tables.upsert", f"{told}; name the key with --key, if the values have one"))
+        if table.tombstones:
+            checks.append(Check("tables.delete", f"{table.tombstones} tombstones were seen, and there is no key"))
+        return checks
+    if lacking and not key.from_value and not table.value.format.holds_several_rows:
+        checks.append(Check("key", f"{lacking} of {count(len(sample.records), 'record')} have no key"))
+    distinct = len({record.key for record in records})
+    is_log = not (table.value.format.is_change_event or table.tombstones or sample.compacted)
+    if is_log and 0 < distinct < len(records):
+        told = f"{len(records)} records have {distinct} keys, and upsert keeps the last of each"
+        checks.append(
+            Check("tables.upsert", f"{told}; if each record is an event of its own, set upsert and delete: false")
+        )
+    return checks

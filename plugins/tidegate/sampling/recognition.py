@@ -1,0 +1,206 @@
+"""Recognises the format of sampled keys and values, one by one and then of a topic as a whole."""
+
+import csv
+import struct
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.formats.encoding import Encoding
+from tidegate.formats.record_format import RecordFormat
+from tidegate.formats.registry import EVENT_FORMATS, FORMATS
+from tidegate.model.kafka_log import KafkaRecord
+from tidegate.sampling.encoded_values import parse_json, parse_packed
+from tidegate.sampling.samples import Check, TopicSample, count, list_places
+from tidegate.schema.wire_format import APICURIO_HEADERS, CONFLUENT_HEADER
+
+ENVELOPE_FIELDS = {"schema", "payload"}
+DELIMITERS = (",", ";", "\t", "|")
+LINE_SHARE = 0.9  # of the texts of a topic that must have the same number of columns
+NUMBER_WIDTHS = (8, 4)  # bytes of Kafka's serializers of numbers
+HEADER_ID = 5  # bytes of a magic byte and a schema id
+MAX_ID = 2**27  # registries count from 1; a greater number ahead of a value is the value's own
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one key or value looks like. `kind` is counted; `data` is what it holds, without any envelope.
+
+    `schema` is Kafka Connect's beside the payload; `wire` and `schema_id` say where a registered schema's id lies;
+    `text` is what stands there where it is text.
+    """
+
+    kind: str
+    encoding: Encoding
+    event: RecordFormat | None = None
+    data: Any = None
+    schema: Any = None
+    is_enveloped: bool = False
+    wire: str = ""
+    schema_id: int | str = 0
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Recognition:
+    """What most keys or values of a topic look like; `looks` are those, in the order of their records."""
+
+    look: Look
+    looks: tuple[Look, ...]
+    records: tuple[KafkaRecord, ...]
+    checks: tuple[Check, ...] = ()
+
+
+def recognise(sample: TopicSample, part: str) -> Recognition | None:
+    """The format of a topic's values or keys; None where there are none. Others than the most are said."""
+    groups: dict[str, list[tuple[KafkaRecord, Look]]] = {}
+    for record in sample.records:
+        data = record.value if part == "value" else record.key
+        if data is not None:
+            look = look_at(data, record.headers, part)
+            if look.is_enveloped and look.data is None:  # an envelope around null is a delete
+                continue
+            groups.setdefault(look.kind, []).append((record, look))
+    if not groups:
+        return None
+    _join_objects(groups)
+    _join_texts(groups, part)
+    most = max(groups, key=lambda kind: len(groups[kind]))
+    chosen = groups[most]
+    total = sum(map(len, groups.values()))
+    checks = tuple(
+        Check(
+            f"topic={sample.topic} {part}",
+            f"{len(others)} of {count(total, part)} look different: {kind}, not {most}; at "
+            f"{list_places(record for record, _ in others)}; a flush stops at a record that it cannot read",
+        )
+        for kind, others in sorted(groups.items())
+        if kind != most
+    )
+    return Recognition(chosen[0][1], tuple(look for _, look in chosen), tuple(record for record, _ in chosen), checks)
+
+
+def _join_objects(groups: dict[str, list[tuple[KafkaRecord, Look]]]) -> None:
+    """An event with the schema in an envelope and one without are of one format."""
+    for described in EVENT_FORMATS:
+        plain = described.event.noun if described.event else ""
+        if plain in groups and f"{plain} with its schema" in groups:
+            groups[f"{plain} with its schema"] += groups.pop(plain)
+
+
+def _join_texts(groups: dict[str, list[tuple[KafkaRecord, Look]]], part: str) -> None:
+    """Where some keys are no JSON, or some values no longer JSON, all of them are text."""
+    words = [kind for kind, found in groups.items() if found[0][1].encoding is Encoding.TEXT]
+    if len(words) > 1 or part == "value":
+        joined = [one for kind in words for one in groups.pop(kind)]
+        if joined:
+            joined.sort(key=lambda one: (one[0].partition, one[0].offset))
+            groups["text"] = joined
+
+
+def look_at(data: bytes, headers: tuple[tuple[str, bytes | None], ...] = (), part: str = "value") -> Look:
+    """One key or value by itself."""
+    registered = _find_schema_id(data, dict(headers), part)
+    if registered is not None:
+        return registered
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return _look_at_bytes(data)
+    if not all(one.isprintable() or one.isspace() for one in text):
+        return _look_at_bytes(data)
+    return _look_at_text(text)
+
+
+def _find_schema_id(data: bytes, headers: Mapping[str, bytes | None], part: str) -> Look | None:
+    told = headers.get(CONFLUENT_HEADER.format(part=part))
+    if told:
+        return Look("with the id of a schema in a header", Encoding.SCHEMA, wire="confluent-header",
+                    schema_id=told.hex())  # fmt: skip
+    for name in APICURIO_HEADERS:
+        told = headers.get(name.format(part=part))
+        if told:
+            return Look("with the id of a schema in a header", Encoding.SCHEMA, wire="apicurio-header",
+                        schema_id=int.from_bytes(told))  # fmt: skip
+    if len(data) <= HEADER_ID or data[0] != 0:
+        return None
+    (number,) = struct.unpack(">I", data[1:HEADER_ID])
+    if 0 < number < MAX_ID:
+        return Look("behind the id of a schema", Encoding.SCHEMA, wire="confluent", schema_id=number)
+    if number == 0 and len(data) > HEADER_ID + 4:
+        (number,) = struct.unpack(">Q", data[1:9])
+        if 0 < number < MAX_ID:
+            return Look("behind the long id of a schema", Encoding.SCHEMA, wire="apicurio", schema_id=number)
+    return None
+
+
+def _look_at_bytes(data: bytes) -> Look:
+    try:
+        value = parse_packed(data)
+    except ValueError:
+        value = None
+    if isinstance(value, dict) and value and all(isinstance(name, str) for name in value):
+        return Look("a MessagePack map", Encoding.PACKED, data=value)
+    width = f"{len(data)} bytes that are no text" if len(data) in NUMBER_WIDTHS else "bytes that are no text"
+    return Look(width, Encoding.BYTES, data=data)
+
+
+def _look_at_text(text: str) -> Look:
+    try:
+        value = parse_json(text)
+    except ValueError:
+        return Look("text" if text else "nothing (0 bytes)", Encoding.TEXT, data=text, text=text)
+    if not isinstance(value, dict):
+        kind = "a JSON list" if isinstance(value, list) else "a JSON text" if isinstance(value, str) else "a JSON value"
+        return Look(kind, Encoding.TEXT, data=value, text=text)
+    if value.keys() >= ENVELOPE_FIELDS and _is_connect_schema(value["schema"]):
+        return _look_at_payload(value)
+    event = find_event_format(value)
+    noun = event.event.noun if event and event.event else "a JSON object"
+    return Look(noun, Encoding.OBJECT, event=event, data=value)
+
+
+def _is_connect_schema(schema: Any) -> bool:
+    return schema is None or (isinstance(schema, dict) and "type" in schema)
+
+
+def _look_at_payload(envelope: dict[str, Any]) -> Look:
+    payload, schema = envelope["payload"], envelope["schema"]
+    event = find_event_format(payload) if isinstance(payload, dict) else None
+    noun = f"{event.event.noun} with its schema" if event and event.event else "Kafka Connect's envelope"
+    return Look(noun, Encoding.OBJECT, event=event, data=payload, schema=schema, is_enveloped=True)
+
+
+def find_event_format(value: dict[str, Any]) -> RecordFormat | None:
+    """The format of change events that an object's fields show; None for a plain object."""
+    for described in EVENT_FORMATS:
+        if described.event is not None and any(value.keys() >= {*words} for words in described.event.marks):
+            return described
+    return None
+
+
+def find_format(encoding: Encoding) -> RecordFormat:
+    """The plain format that is written so."""
+    return next(one for one in FORMATS.values() if one.encoding is encoding and not one.is_change_event)
+
+
+def find_delimiter(texts: Sequence[str]) -> tuple[str, int]:
+    """The character between the columns and their number, where nearly all texts are such lines; else none, and 0."""
+    best = ("", 0, 0.0)
+    for delimiter in DELIMITERS:
+        widths = Counter(len(split_line(text, delimiter) or ()) for text in texts)
+        width, number = max(widths.items(), key=lambda one: (one[0] > 1, one[1]))
+        if width > 1 and number / len(texts) >= LINE_SHARE and number / len(texts) > best[2]:
+            best = (delimiter, width, number / len(texts))
+    return best[:2]
+
+
+def split_line(line: str, delimiter: str) -> list[str] | None:
+    """The columns of one line by RFC 4180; None where it is no such line."""
+    body = line.removesuffix("\n").removesuffix("\r")
+    try:
+        rows = list(csv.reader([body], delimiter=delimiter, strict=True)) if "\n" not in body else []
+    except csv.Error:
+        return None
+    return rows[0] if len(rows) == 1 else None

@@ -1,0 +1,97 @@
+"""Takes the rows out of recognised records: of an event its newer state, of a line its columns, of a text its value."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.formats.encoding import Encoding, EventLayout
+from tidegate.model.kafka_log import KafkaRecord
+from tidegate.sampling.encoded_values import Fraction, Moment, parse_json
+from tidegate.sampling.recognition import Look, Recognition, split_line
+
+INTEGER_PATTERN = re.compile(r"-?(?:0|[1-9]\d*)")
+FRACTION_PATTERN = re.compile(r"-?(?:0|[1-9]\d*)\.\d+(?:[eE][-+]?\d+)?")
+BOOLEANS = {"true": True, "false": False}
+# the words of extended JSON, and what values under them stand for
+_MARKED: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("$oid", "$uuid", "$symbol", "$numberDecimal"), str),
+    **dict.fromkeys(("$numberInt", "$numberLong"), int),
+    "$numberDouble": float,
+    "$date": lambda _: Moment(0),
+    "$binary": lambda _: b"",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row with the record and the look that it comes from."""
+
+    record: KafkaRecord
+    look: Look
+    data: dict[str, Any]
+    is_deleted: bool = False
+
+
+def list_rows(recognised: Recognition, delimiter: str = "", width: int = 0) -> list[Row]:
+    """The rows that the records hold; a record of an event may hold several, or none. Lines have columns c1, c2, …"""
+    found: list[Row] = []
+    for record, look in zip(recognised.records, recognised.looks, strict=True):
+        if delimiter:
+            found += _read_line(record, look, delimiter, width)
+        elif look.event is not None and look.event.event is not None:
+            found += _read_event(record, look, look.event.event)
+        elif look.encoding in {Encoding.OBJECT, Encoding.PACKED} and isinstance(look.data, dict):
+            found.append(Row(record, look, look.data))
+        elif look.encoding is Encoding.TEXT:
+            found.append(Row(record, look, {"value": look.text}))
+        elif look.encoding is Encoding.BYTES:
+            found.append(Row(record, look, {"value": look.data}))
+    return found
+
+
+def _read_event(record: KafkaRecord, look: Look, layout: EventLayout) -> Iterable[Row]:
+    """The newer state; of a delete what is told of the row."""
+    is_deleted = look.data.get(layout.operation) in layout.deletes
+    held = next((look.data[name] for name in layout.rows if look.data.get(name)), None)
+    for one in held if isinstance(held, list) else [held]:
+        row = read_document(one) if isinstance(one, str) else one
+        if isinstance(row, dict):
+            yield Row(record, look, row, is_deleted)
+
+
+def _read_line(record: KafkaRecord, look: Look, delimiter: str, width: int) -> Iterable[Row]:
+    cells = split_line(look.text, delimiter)
+    if cells is not None and len(cells) == width:
+        yield Row(record, look, {f"c{number}": read_cell(cell) for number, cell in enumerate(cells, 1)})
+
+
+def read_cell(text: str) -> Any:
+    """What a column of a line, or a value that is always sent as text, stands for; nothing is NULL."""
+    if not text:
+        return None
+    if text in BOOLEANS:
+        return BOOLEANS[text]
+    if INTEGER_PATTERN.fullmatch(text) and text != "-0":
+        return int(text) if len(text) < 4000 else text
+    return Fraction(text) if FRACTION_PATTERN.fullmatch(text) else text
+
+
+def read_document(text: str) -> Any:
+    """A document of MongoDB's extended JSON; None for a text that is none."""
+    try:
+        return unwrap_extended(parse_json(text))
+    except ValueError:
+        return None
+
+
+def unwrap_extended(value: Any) -> Any:
+    """The value that extended JSON stands for, at every depth."""
+    if isinstance(value, list):
+        return [unwrap_extended(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    word = next(iter(value), "")
+    if word in _MARKED:
+        return _MARKED[word](value[word])
+    return {name: unwrap_extended(inner) for name, inner in value.items()}

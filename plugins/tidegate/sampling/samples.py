@@ -1,0 +1,64 @@
+"""Records that were sampled from a topic, and what a person has to check of what was concluded from them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tidegate.model.kafka_log import KafkaRecord
+
+MAX_EXAMPLES = 3
+
+
+class Check(NamedTuple):
+    """A guess that may be wrong: `place` is where it stands in the file, `text` what to look at."""
+
+    place: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}"
+
+
+@dataclass(frozen=True)
+class SampleLimits:
+    """At most about so many records, bytes of keys and values, and seconds, for one topic."""
+
+    records: int = 1000
+    bytes: int = 32 * 2**20
+    seconds: float = 20.0
+
+
+@dataclass(frozen=True)
+class TopicSample:
+    """Some of a topic's records. `begin` and `end` are those of the log, by partition; `compacted` is its policy."""
+
+    topic: str
+    records: tuple[KafkaRecord, ...]
+    begin: dict[int, int] = field(default_factory=dict)
+    end: dict[int, int] = field(default_factory=dict)
+    compacted: bool = False
+    stopped_by: str = ""  # the limit that ended the sampling, empty where all that was asked for was read
+
+    @property
+    def span(self) -> int:
+        """Offsets between the log's begin and end: records, markers of transactions, and gaps."""
+        return sum(end - self.begin.get(partition, 0) for partition, end in self.end.items())
+
+    @property
+    def size(self) -> str:
+        """How much was looked at, for comments."""
+        number, partitions = len(self.records), len({record.partition for record in self.records})
+        of = f" of {self.span} offsets" if self.span > number else ""
+        return f"{count(number, 'record')} of {count(partitions, 'partition')}{of}"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def list_places(records: Iterable[KafkaRecord]) -> str:
+    """The first few records' places as `tidegate record --at` takes them."""
+    found = list(records)
+    shown = ", ".join(f"{one.topic}:{one.partition}:{one.offset}" for one in found[:MAX_EXAMPLES])
+    return shown + (" and others" if len(found) > MAX_EXAMPLES else "")

@@ -1,0 +1,92 @@
+"""Column types that a source states itself: in Kafka Connect's schema beside a payload, or by MySQL's own types."""
+
+import re
+from typing import Any
+
+from tidegate.sampling.column_types import Guess
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
+
+MAX_PRECISION = 38
+CONNECT, DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium.time."
+_SIMPLE = {
+    "int8": "INT", "int16": "INT", "int32": "INT", "int64": "BIGINT", "float": "FLOAT", "float32": "FLOAT",
+    "float64": "DOUBLE", "double": "DOUBLE", "boolean": "BOOLEAN", "string": "STRING", "bytes": "BINARY",
+}  # fmt: skip
+_LOGICAL = {
+    f"{CONNECT}Date": "DATE", f"{DEBEZIUM}Date": "DATE", f"{DEBEZIUM}IsoDate": "DATE",
+    f"{CONNECT}Timestamp": "TIMESTAMP_NTZ", f"{DEBEZIUM}Timestamp": "TIMESTAMP_NTZ",
+    f"{DEBEZIUM}MicroTimestamp": "TIMESTAMP_NTZ", f"{DEBEZIUM}NanoTimestamp": "TIMESTAMP_NTZ",
+    f"{DEBEZIUM}IsoTimestamp": "TIMESTAMP_NTZ", f"{DEBEZIUM}ZonedTimestamp": "TIMESTAMP",
+}  # fmt: skip
+_DECIMAL, _VARIABLE = f"{CONNECT}Decimal", "io.debezium.data.VariableScaleDecimal"
+_REMARKS = {
+    f"{DEBEZIUM}NanoTimestamp": "nanoseconds; parts of a microsecond are bad without value.nanoseconds: truncate",
+    f"{DEBEZIUM}Time": "milliseconds since midnight",
+    f"{DEBEZIUM}MicroTime": "microseconds since midnight",
+    f"{DEBEZIUM}NanoTime": "nanoseconds since midnight",
+    _VARIABLE: "numbers of any scale, as text; a DECIMAL(p,s) that is large enough reads them too",
+}
+_MYSQL = {
+    "tinyint": "INT", "smallint": "INT", "mediumint": "INT", "int": "INT", "integer": "INT", "year": "INT",
+    "bigint": "BIGINT", "float": "FLOAT", "double": "DOUBLE", "real": "DOUBLE", "date": "DATE",
+    "datetime": "TIMESTAMP_NTZ", "timestamp": "TIMESTAMP_NTZ", "blob": "BINARY", "tinyblob": "BINARY",
+    "mediumblob": "BINARY", "longblob": "BINARY", "binary": "BINARY", "varbinary": "BINARY",
+}  # fmt: skip
+_UNSIGNED = {"int": "BIGINT", "integer": "BIGINT", "bigint": "DECIMAL(20,0)"}
+_MYSQL_PATTERN = re.compile(r"\s*(\w+)(?:\((\d+)(?:\s*,\s*(\d+))?\))?\s*(unsigned)?", re.IGNORECASE)
+
+
+def read_connect_columns(schema: Any, *path: str) -> dict[str, Guess]:
+    """The columns of Kafka Connect's struct, or of the struct in its first field of these names; empty without one."""
+    for name in path:
+        fields = schema.get("fields") if isinstance(schema, dict) else None
+        schema = next((one for one in fields or () if isinstance(one, dict) and one.get("field") == name), None)
+    if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
+        return {}
+    return {str(one["field"]): _read_connect(one) for one in schema["fields"] if isinstance(one, dict)}
+
+
+def _read_connect(node: dict[str, Any]) -> Guess:
+    name = str(node.get("name") or "")
+    remarks = (f"{name.rpartition('.')[2]} in the schema beside it", *((_REMARKS[name],) if name in _REMARKS else ()))
+    checks = (_REMARKS[name],) if name in (_VARIABLE, f"{DEBEZIUM}NanoTimestamp") else ()
+    return Guess(_to_type(node), remarks if name and not checks else ("from the schema beside it",), checks)
+
+
+def _to_type(node: dict[str, Any]) -> DataType:
+    name, word = str(node.get("name") or ""), node.get("type")
+    if name == _DECIMAL:
+        return _to_decimal(node.get("parameters") or {})
+    if name in _LOGICAL or name == _VARIABLE:
+        return Primitive(_LOGICAL.get(name, "STRING"))
+    parts = {one: node.get(one) for one in ("items", "values", "fields")}
+    if word == "array" and isinstance(parts["items"], dict):
+        return Array(_to_type(parts["items"]))
+    if word == "map" and isinstance(parts["values"], dict):
+        return Map(_to_type(node.get("keys") or {}), _to_type(parts["values"]))
+    if word == "struct" and parts["fields"]:
+        return Struct(tuple((str(one["field"]), _to_type(one)) for one in parts["fields"]))
+    return Primitive(_SIMPLE.get(str(word), "STRING"))
+
+
+def _to_decimal(parameters: dict[str, Any]) -> DataType:
+    try:
+        scale = int(parameters.get("scale", 0))
+        precision = min(MAX_PRECISION, int(parameters.get("connect.decimal.precision", MAX_PRECISION)))
+    except (TypeError, ValueError):
+        return Primitive("STRING")
+    return Primitive(f"DECIMAL({precision},{scale})" if 0 <= scale <= precision else "STRING")
+
+
+def read_mysql_type(text: str) -> Guess:
+    """The type for one of MySQL's; STRING for those that are text, and for all that have no counterpart."""
+    match = _MYSQL_PATTERN.match(text)
+    word = match[1].lower() if match else ""
+    remark = (f"{text} in the source",)
+    if match and word in ("decimal", "numeric"):
+        precision, scale = int(match[2] or 10), int(match[3] or 0)
+        fits = precision <= MAX_PRECISION
+        return Guess(Primitive(f"DECIMAL({precision},{scale})" if fits else "STRING"), remark)
+    if match and match[4] and word in _UNSIGNED:
+        return Guess(Primitive(_UNSIGNED[word]), remark)
+    return Guess(Primitive(_MYSQL.get(word, "STRING")), remark)

@@ -1,0 +1,200 @@
+"""Samples topics, and asks the registry for schemas of sampled records: what `init` needs of the world outside."""
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tidegate.adapters.kafka.broker import KafkaBroker
+from tidegate.adapters.kafka.record_sample import sample_records
+from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings
+from tidegate.adapters.schema_registry.apicurio import is_apicurio
+from tidegate.adapters.schema_registry.client import Registry, Version, resolve_registry_settings
+from tidegate.adapters.schema_registry.protobuf_descriptors import name_message
+from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
+from tidegate.connections import Resolve
+from tidegate.errors import ConfigurationError, GiveUp, PositionLost
+from tidegate.formats.record_format import RecordFormat, SchemaKind
+from tidegate.formats.registry import FORMATS
+from tidegate.sampling.columns import ProposedColumn
+from tidegate.sampling.proposal import Registered
+from tidegate.sampling.recognition import HEADER_ID, Recognition
+from tidegate.sampling.samples import SampleLimits, TopicSample
+from tidegate.schema.avro import get_full_name, is_record, parse_schema, to_spark_type
+from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.table import Table
+
+ISOLATION = "read_committed"
+SHOWN_TOPICS = 10
+Kafka = str | dict[str, str]
+
+
+def list_topics(kafka: Kafka, resolve: Resolve) -> tuple[str, ...]:
+    """The cluster's topics without those that are Kafka's own."""
+    return tuple(name for name in _open_broker(kafka, resolve).list_topics(".*") if not name.startswith("__"))
+
+
+def sample_topic(
+    kafka: Kafka, resolve: Resolve, topic: str, limits: SampleLimits, tell: Callable[[str], None]
+) -> TopicSample:
+    """Records of every partition. `GiveUp` where the topic does not exist or holds none."""
+    broker = _open_broker(kafka, resolve)
+    try:
+        log = broker.read_log((topic,), ISOLATION)
+    except PositionLost as fault:
+        names = [name for name in broker.list_topics(".*") if not name.startswith("_")]
+        near = difflib.get_close_matches(topic, names, n=3, cutoff=0.5) or names[:SHOWN_TOPICS]
+        there = f"there are: {', '.join(near)}" if near else "there is none"
+        raise ConfigurationError(f"{describe_kafka_place(kafka)} topic={topic}: no such topic; {there}") from fault
+    begin, end = log.begin.get(topic, {}), log.end.get(topic, {})
+    if all(end[partition] <= begin.get(partition, 0) for partition in end):
+        raise GiveUp(
+            f"topic={topic} is empty, so there is nothing to learn its format from; produce some records and run init "
+            "again, or write the file by hand (docs/pipeline-file.md)"
+        )
+    tell(f"topic={topic}: {len(end)} partitions, reading the newest and the oldest records")
+    records, stopped_by = sample_records(broker.settings, topic, (begin, end), limits, tell)
+    if not records:
+        raise GiveUp(
+            f"topic={topic}: offsets are there and no record was found: transactions that were aborted, or a log that "
+            "was compacted; produce some records and run init again"
+        )
+    tell(f"topic={topic}: {len(records)} records read")
+    compacted = topic in broker.filter_compacted((topic,))
+    return TopicSample(topic, records, dict(begin), dict(end), compacted, stopped_by)
+
+
+def _open_broker(kafka: Kafka, resolve: Resolve) -> KafkaBroker:
+    return KafkaBroker(resolve_kafka_settings(kafka, resolve), describe_kafka_place(kafka))
+
+
+@dataclass(frozen=True)
+class RegistryLookup:
+    """Answers for registered schemas. `place` is a connection id or an address, None where none is known."""
+
+    place: str | None
+    resolve: Resolve
+
+    def __call__(self, sample: TopicSample, part: str, recognised: Recognition) -> Registered:
+        """Format, options and columns of keys or values; `GiveUp` where the registry cannot say."""
+        look, where = recognised.look, f"topic={sample.topic}: its {part}s stand {recognised.look.kind}"
+        if self.place is None:
+            raise ConfigurationError(
+                f"{where} (id={look.schema_id}); name the schema registry with --registry (a connection id, or an "
+                "http(s) address without a secret)"
+            )
+        settings = resolve_registry_settings(self.place, self.resolve)
+        wire = {} if look.wire == "confluent" else {"wire_format": look.wire}
+        base = {"registry": self.place, **wire}
+        if is_apicurio(settings["url"]):
+            return self._describe(sample, part, base, "AVRO", ())
+        registry = Registry(self.place, settings)
+        ids = {one.schema_id for one in recognised.looks if isinstance(one.schema_id, int) and not wire}
+        subject = f"{sample.topic}-{part}"
+        try:
+            versions = registry.read_versions(subject)
+        except GiveUp:
+            if not ids:
+                raise
+            return self._describe_by_id(registry, sample, part, base, sorted(ids))
+        other = sorted(ids - {version.id for version in versions})
+        checks = (
+            [f"schema id={', '.join(map(str, other))} is no version of subject={subject}: bad records"] if other else []
+        )
+        message = _find_message(versions[-1], recognised, part, checks) if versions[-1].kind == "PROTOBUF" else {}
+        return self._describe(sample, part, {**base, **message}, versions[-1].kind, checks)
+
+    def _describe_by_id(
+        self, registry: Registry, sample: TopicSample, part: str, base: Mapping[str, object], ids: Sequence[int]
+    ) -> Registered:
+        """The subject is not the topic's: record types are looked for, one for each id."""
+        found = [registry.read_text(number) for number in ids]
+        names = sorted({get_full_name(parse_schema(text)) for kind, text in found if kind == "AVRO"})
+        for strategy, prefix in (("RecordNameStrategy", ""), ("TopicRecordNameStrategy", f"{sample.topic}-")):
+            if names and all(_has_subject(registry, prefix + name) for name in names):
+                options = {**base, "subject_name_strategy": strategy, "records": names}
+                told = [f"subjects are record types: {', '.join(names)}; a record of another type is bad"]
+                return self._describe(sample, part, options, "AVRO", told)
+        raise GiveUp(
+            f"topic={sample.topic}: the registry has no subject={sample.topic}-{part}, and none that is called like "
+            f"the {part}'s record type; write the file by hand with {part}'s subject (docs/formats.md)"
+        )
+
+    def _describe(
+        self, sample: TopicSample, part: str, options: Mapping[str, object], kind: str, checks: Sequence[str]
+    ) -> Registered:
+        bare = self._read_bare_key(sample, options, kind) if part == "key" else None
+        if bare is not None:
+            return Registered(_find_format(kind, is_event=False), {kind.lower(): dict(options)}, (bare,), tuple(checks))
+        asked = (
+            {**options} if part == "value" or "records" in options else {**options, "subject": f"{sample.topic}-key"}
+        )
+        for described in (_find_format(kind, is_event=is_event) for is_event in (part == "value", False)):
+            table = Table(
+                name=sample.topic,
+                topics=(sample.topic,),
+                key=KeyFormat(),
+                value=ValueFormat(described.name, options=asked),
+                upsert=False,
+                delete=False,
+            )
+            try:
+                columns = RegistrySchemas(self.resolve).describe_table(table).value.columns or ()
+            except ConfigurationError:
+                if not described.is_change_event:
+                    raise
+                continue
+            proposed = tuple(ProposedColumn(column.name, column.type) for column in columns)
+            return Registered(described, {described.options or kind.lower(): dict(options)}, proposed, tuple(checks))
+        raise AssertionError("the plain format is tried last")
+
+    def _read_bare_key(self, sample: TopicSample, options: Mapping[str, object], kind: str) -> ProposedColumn | None:
+        """A key that is no record has one column, without a name of its own."""
+        if kind != "AVRO" or "records" in options or is_apicurio(str(options["registry"])):
+            return None
+        registry = Registry(str(self.place), resolve_registry_settings(str(self.place), self.resolve))
+        schema = parse_schema(registry.read_versions(f"{sample.topic}-key")[-1].text)
+        return None if is_record(schema) else ProposedColumn("key", to_spark_type(schema, {}))
+
+
+def _has_subject(registry: Registry, subject: str) -> bool:
+    try:
+        return bool(registry.read_versions(subject))
+    except GiveUp:
+        return False
+
+
+def _find_format(kind: str, *, is_event: bool) -> RecordFormat:
+    """The format of this kind of schema; change events where there is such a format, and they are asked for."""
+    if kind == "JSON":
+        return FORMATS["json"]
+    fitting = [one for one in FORMATS.values() if one.schema is SchemaKind(kind.lower())]
+    return next((one for one in fitting if one.is_change_event == is_event), fitting[0])
+
+
+def _find_message(version: Version, recognised: Recognition, part: str, checks: list[str]) -> dict[str, str]:
+    """Which message the records hold; nothing for the first of the schema, which needs no word."""
+    parts = [record.value if part == "value" else record.key for record in recognised.records]
+    found = {_read_indexes(data[HEADER_ID:]) for data in parts if data is not None}
+    if len(found) > 1:
+        checks.append(
+            f"{len(found)} kinds of messages of one schema; each but the first is bad, or needs its own table"
+        )
+    first = min(found, default=(0,))
+    name = name_message(version, first) if first != (0,) else None
+    return {"message": name} if name else {}
+
+
+def _read_indexes(data: bytes) -> tuple[int, ...]:
+    """Confluent's way to a message inside of its schema: a number of indexes and the indexes, as zigzag varints."""
+    numbers, at = list[int](), 0
+    while at < len(data) and (not numbers or len(numbers) <= numbers[0]):
+        shift = value = 0
+        while at < len(data):
+            value |= (data[at] & 0x7F) << shift
+            shift, at = shift + 7, at + 1
+            if data[at - 1] < 0x80:
+                break
+        numbers.append((value >> 1) ^ -(value & 1))
+        if numbers[0] <= 0:
+            return (0,)
+    return tuple(numbers[1:])
