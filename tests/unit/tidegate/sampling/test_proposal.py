@@ -1,0 +1,225 @@
+"""What a sample of one topic becomes: its format, key and mode, and what a person has to check."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fuzzing import seeds, texts
+from tidegate.config.pipeline_file import load_pipeline
+from tidegate.errors import GiveUp
+from tidegate.model.kafka_log import KafkaRecord
+from tidegate.sampling.pipeline_text import ProposedPipeline, render_pipeline, scalar
+from tidegate.sampling.proposal import ProposedTable, propose_table
+from tidegate.sampling.recognition import look_at
+from tidegate.sampling.samples import TopicSample
+
+FORMATS_BY_THEIR_LOOK = (
+    "json", "debezium-json", "canal-json", "maxwell-json", "ogg-json", "csv", "string", "msgpack",
+)  # fmt: skip
+
+
+def encode(data: Any) -> bytes | None:
+    return (
+        data if data is None or isinstance(data, bytes) else data.encode() if isinstance(data, str) else texts(data)[0]
+    )
+
+
+def a_sample(*pairs: tuple[Any, Any], span: int = 0, compacted: bool = False) -> TopicSample:
+    """Records in two partitions by turns, one a second."""
+    records = tuple(
+        KafkaRecord("t", n % 2, n // 2, 1_767_225_600_000 + n * 1000, encode(key), encode(value))
+        for n, (key, value) in enumerate(pairs)
+    )
+    end = {0: span or (len(records) + 1) // 2, 1: 0 if span else len(records) // 2}
+    return TopicSample("t", records, {0: 0, 1: 0}, end, compacted)
+
+
+def unknown(*_: Any) -> Any:
+    raise AssertionError("no registry is needed")
+
+
+def proposed(*pairs: tuple[Any, Any], key: tuple[str, ...] = (), **more: Any) -> ProposedTable:
+    return propose_table(a_sample(*pairs, **more), "lake.shop.t", unknown, key)
+
+
+def said(table: ProposedTable) -> str:
+    return "\n".join(map(str, table.checks))
+
+
+def written(include: Path, *tables: ProposedTable) -> Any:
+    """The pipeline that the written file is, by the product's own check."""
+    text = render_pipeline(ProposedPipeline("orders", "kafka_default", tables))
+    path = include / "pipelines" / "orders.yaml"
+    path.write_text(text)
+    return load_pipeline(path)
+
+
+@pytest.mark.parametrize("name", FORMATS_BY_THEIR_LOOK)
+def test_format_is_recognised_and_its_file_is_valid(include, name) -> None:
+    _, columns, good = seeds(name)
+    table = proposed(*((b'{"id": 7}', value) for value in good if value))
+    assert table.value.format.name == name
+    pipeline = written(include, table)
+    assert pipeline.source.value.format == name
+    if name not in {"csv", "string"}:
+        assert {c.name for c in pipeline.source.value.columns} >= {c.name for c in columns if c.name not in "raw"}
+
+
+@pytest.mark.parametrize("name", ["mongodb", "json-schema", "avro", "protobuf"])
+def test_other_looks(name) -> None:
+    _, _, good = seeds(name)
+    look = look_at(good[0])
+    if name == "mongodb":
+        assert (look.event.name, look.is_enveloped) == ("debezium-json", False)
+    else:
+        assert (look.kind, look.schema_id) == ("behind the id of a schema", 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "headers", "wire", "schema_id"),
+    [
+        (b"\x00\x00\x00\x00\x07x", (), "confluent", 7),
+        (b"\x00\x00\x00\x00\x00\x00\x00\x00\x07x", (), "apicurio", 7),
+        (b"x", (("__value_schema_id", b"\x01" + bytes(16)),), "confluent-header", "01" + "00" * 16),
+        (b"x", (("apicurio.value.globalId", (7).to_bytes(8)),), "apicurio-header", 7),
+    ],
+)
+def test_id_of_a_schema_is_found_wherever_it_lies(data, headers, wire, schema_id) -> None:
+    look = look_at(data, headers)
+    assert (look.wire, look.schema_id) == (wire, schema_id)
+
+
+@pytest.mark.parametrize("number", [0, 1, 42, 2**23, 2**60, 2**63 - 1, 2**64 - 1])
+def test_number_of_eight_bytes_is_no_schema_id(number) -> None:
+    assert look_at(number.to_bytes(8)).wire == ""
+
+
+KEYS = [
+    # key and value -> fields, format, prefix and type of each key column in the file
+    ({"id": 1}, {"id": 1}, ("id",), "json", "", None),
+    ({"schema": {"type": "struct"}, "payload": {"id": 1}}, {"id": 1}, ("id",), "json", "", None),
+    ({"id": 1, "part": "a"}, {"id": 1}, ("id", "part"), "json", "", ["BIGINT", "STRING"]),
+    ({"id": "1"}, {"id": 1}, ("id",), "json", "key_", ["STRING"]),
+    ({"ID": 1}, {"id": 1}, ("ID",), "json", "key_", ["BIGINT"]),
+    ({"a.b": 1}, {"id": 1}, ("a.b",), "json", "", ["BIGINT"]),
+    ({"order": 1}, {"id": 1}, ("order",), "json", "", ["BIGINT"]),
+    ("1", {"id": 1}, ("id",), "json", "", None),
+    ('"x"', {"id": "x"}, ("id",), "json", "", None),
+    ("x", {"id": "x"}, ("id",), "string", "", None),
+    ("x", {"id": 1}, ("key",), "string", "", ["STRING"]),
+    ("x", {"key": 1}, ("record_key",), "string", "", ["STRING"]),
+    ("1", {"id": 5}, ("key",), "string", "", ["STRING"]),
+    ((42).to_bytes(8), {"id": 1}, ("key",), "raw", "", ["BIGINT"]),
+    ((42).to_bytes(4), {"id": 1}, ("key",), "raw", "", ["INT"]),
+    (b"\xff\x00\x01", {"id": 1}, ("key",), "raw", "", ["BINARY"]),
+    ({"ids": [1]}, {"id": 1}, (), "", "", None),
+    (None, {"id": 1}, (), "", "", None),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "fields", "word", "prefix", "types"), KEYS)
+def test_key_by_its_look(include, key, value, fields, word, prefix, types) -> None:  # noqa: PLR0917
+    table = proposed((key, value), (key, value))
+    assert (table.key.fields, table.key.format, table.key.prefix) == (fields, word, prefix)
+    pipeline = written(include, table)
+    assert (pipeline.tables[0].upsert, pipeline.tables[0].delete) == (bool(fields), bool(fields))
+    assert types is None or [c.type for c in pipeline.source.key.columns] == types
+    assert fields or "every record is appended" in said(table)
+
+
+def test_key_that_is_named_is_taken_from_the_value(include) -> None:
+    pipeline = written(include, proposed((None, {"id": 1}), ("x", {"id": 2}), key=("id",)))
+    assert (pipeline.source.key.fields, pipeline.source.key.from_value) == (("id",), True)
+
+
+def test_mixed_records_are_said_with_counts_and_places() -> None:
+    event = {"op": "c", "before": None, "after": {"id": 1}, "source": {"table": "a"}}
+    other = {**event, "source": {"table": "b"}}
+    table = proposed(
+        ({"id": 1}, event),
+        ({"id": 1}, other),
+        ({"id": 2}, event),
+        (None, "poison"),
+        ({"id": 3}, b"\x00\x00\x00\x00\x09x"),
+    )
+    told = said(table)
+    assert "1 of 5 values look different: text, not a change event; at t:1:1" in told
+    assert "1 of 5 values look different: behind the id of a schema, not a change event; at t:0:2" in told
+    assert "changes of 2 source tables (a, b) would be mixed" in told
+    assert "1 of 5 records have no key" in told
+
+
+def test_records_that_repeat_keys_are_said_unless_the_topic_is_one_of_states() -> None:
+    pairs = [({"id": 1}, {"id": 1}), ({"id": 1}, {"id": 1})]
+    told = "2 records have 1 keys, and upsert keeps the last of each"
+    assert told in said(proposed(*pairs))
+    assert told not in said(proposed(*pairs, compacted=True))
+    assert told not in said(proposed(*pairs, ({"id": 1}, None)))
+
+
+def test_flattened_events_delete_by_their_column(include) -> None:
+    table = proposed(*[({"id": n}, {"id": n, "__deleted": "false"}) for n in range(3)])
+    assert written(include, table).tables[0].delete_when == "__deleted = 'true'"
+    assert "are taken for deletes" in said(table)
+
+
+def test_envelope_of_an_object_says_its_types(include) -> None:
+    fields = [
+        {"field": "id", "type": "int32"},
+        {"field": "at", "type": "int64", "name": "org.apache.kafka.connect.data.Timestamp"},
+    ]
+    value = {"schema": {"type": "struct", "fields": fields}, "payload": {"id": 1, "at": 5}}
+    pipeline = written(include, proposed((None, value), (None, {"schema": None, "payload": None})))
+    assert pipeline.source.value.options["envelope"] is True
+    assert [(c.name, c.type) for c in pipeline.source.value.columns] == [("id", "INT"), ("at", "TIMESTAMP_NTZ")]
+
+
+def test_mongodb_documents_are_read_through_their_text(include) -> None:
+    document = (
+        '{"_id": {"$oid": "5f"}, "total": {"$numberDecimal": "1.50"}, "at": {"$date": 5}, "n": {"$numberLong": "7"}}'
+    )
+    event = {"op": "c", "after": document, "source": {"collection": "c"}}
+    pipeline = written(include, proposed(({"id": '{"$oid": "5f"}'}, event)))
+    types = {c.name: c.type for c in pipeline.source.value.columns}
+    assert types == {"_id": "STRING", "total": "STRING", "at": "TIMESTAMP", "n": "BIGINT"}
+    assert (pipeline.source.key.fields, pipeline.source.key.options["extended"]) == (("_id",), True)
+
+
+def test_large_log_is_partitioned_by_key_or_by_its_one_time(include) -> None:
+    row = {"id": 1, "at": "2026-01-01T00:00:00Z"}
+    keyed = proposed(*[({"id": 1}, row)] * 3, span=2_000_000)
+    assert written(include, keyed).tables[0].create.partition_by == ("bucket(16, id)",)
+    appended = proposed(*[(None, row)] * 3, span=2_000_000)
+    assert written(include, appended).tables[0].create.partition_by == ("days(`at`)",)
+
+
+def test_several_topics_have_a_table_each(include) -> None:
+    orders = propose_table(a_sample(({"id": 1}, {"id": 1})), "lake.shop.a", unknown)
+    lines = propose_table(a_sample((None, "1,2"), (None, "3,4")), "lake.shop.b", unknown)
+    lines = type(lines)(**{**vars(lines), "sample": TopicSample("u", lines.sample.records)})
+    pipeline = written(include, orders, lines)
+    assert [(t.name, t.topics, t.value.format) for t in pipeline.tables] == [
+        ("lake.shop.a", ("t",), "json"), ("lake.shop.b", ("u",), "csv"),
+    ]  # fmt: skip
+
+
+def test_nothing_but_tombstones_gives_up_with_a_way_out() -> None:
+    with pytest.raises(GiveUp, match=r"topic=t: all of 2 records of 2 partitions are tombstones, which show no format"):
+        proposed(("a", None), ("b", None))
+
+
+def test_no_value_of_a_record_is_written_into_the_file(include) -> None:
+    table = proposed(
+        *[({"id": n}, {"id": n, "password": "hunter2", "f": 7.25, "mixed": "x" if n else 1}) for n in (0, 1)]
+    )
+    text = render_pipeline(ProposedPipeline("orders", "kafka_default", (table,)))
+    assert "hunter2" not in text
+
+
+@pytest.mark.parametrize(
+    "text", ["yes", "null", "a: b", "#x", "1.5", "2026-01-01", 'a"b', "ë\n\u2028", "", "*a", "k.e_y-1"]
+)
+def test_text_in_the_file_is_read_back_as_it_was(text) -> None:
+    import yaml
+
+    assert yaml.safe_load(f"[{scalar(text)}]") == [text]

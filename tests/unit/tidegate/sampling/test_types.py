@@ -1,0 +1,129 @@
+"""Which type a column gets for what was seen, at the ends of types and where a sample cannot tell."""
+
+import json
+
+import msgpack
+import pytest
+from tidegate.config.parsing.ddl import parse_columns
+from tidegate.sampling.column_types import guess_type
+from tidegate.sampling.columns import RESERVED, observe, propose_columns, quote_if_needed, render_type
+from tidegate.sampling.encoded_values import parse_json, parse_packed
+from tidegate.sampling.rows import read_cell
+
+# what was written in one column -> its type, and a part of what has to be checked; None for nothing to check
+CASES = [
+    (["1", "-2147483648"], "BIGINT", None),
+    (["2147483648"], "BIGINT", None),
+    (["9223372036854775807", "-9223372036854775808"], "BIGINT", None),
+    (["9223372036854775808"], "DECIMAL(38,0)", None),
+    (["-9223372036854775809"], "DECIMAL(38,0)", None),
+    (["9" * 38], "DECIMAL(38,0)", None),
+    (["9" * 39], "STRING", "more than 38 digits"),
+    (["1.5", "2"], "DOUBLE", "if these are amounts"),
+    (["19.90", "7.25"], "DECIMAL(18,2)", "a record with more places would be bad"),
+    (["1.0", "2.5"], "DOUBLE", "if these are amounts"),
+    (["1e300"], "DOUBLE", "if these are amounts"),
+    (["0.12345678901234567"], "DECIMAL(38,17)", "DOUBLE would round"),
+    (["9007199254740993", "0.5"], "DECIMAL(38,6)", "DOUBLE would round"),
+    (["NaN", "1.5"], "DOUBLE", None),
+    (["Infinity"], "DOUBLE", None),
+    (["true", "false", "null"], "BOOLEAN", None),
+    (["null", "null"], "STRING", "only null was seen"),
+    (["true", "1"], "STRING", "booleans and integers were seen"),
+    (["1", '"x"'], "STRING", "integers and texts were seen"),
+    (['"2026-02-28"'], "DATE", None),
+    (['"2026-02-30"'], "STRING", None),
+    (['"2026-02-28T10:00:00Z"', '"2026-02-28 10:00:00.123456+01:00"'], "TIMESTAMP", None),
+    (['"2026-02-28T10:00"', '"2026-02-28 10:00:00.5"'], "TIMESTAMP_NTZ", None),
+    (['"2026-02-28T10:00:00Z"', '"2026-02-28T10:00:00"'], "TIMESTAMP", "1 of 2 have no offset"),
+    (['"2026-02-28T10:00:00.123456789Z"'], "STRING", "parts of a microsecond"),
+    (['"2026-02-28T10:00:00.123456000Z"'], "TIMESTAMP", None),
+    (['"2026-02-28T25:00:00Z"'], "STRING", None),
+    (['"2026-02-28"', '""'], "STRING", "1 empty texts"),
+    (['"2026-02-28"', '"n/a"'], "STRING", None),
+    (['"12.50"'], "STRING", None),
+    (["[]", "[]"], "ARRAY<STRING>", "only empty lists"),
+    (["[1, null]", "[]"], "ARRAY<BIGINT>", None),
+    (['[1, "x"]'], "ARRAY<STRING>", "elements: integers and texts"),
+    (["[[1], []]"], "ARRAY<ARRAY<BIGINT>>", None),
+    (["{}"], "MAP<STRING, STRING>", "only empty objects"),
+    (['{"a.b": 1, "Order": {"x": null}}'], "STRUCT<`a.b`: BIGINT, `Order`: STRUCT<x: STRING>>", "Order: x: only null"),
+    (['{"a": 1, "A": 2}'], "STRING", "differ only in case"),
+    ([json.dumps({f"k{n}": 1}) for n in range(30)], "MAP<STRING, BIGINT>", "taken for a map"),
+]
+
+
+@pytest.mark.parametrize(("written", "expected", "check"), CASES, ids=lambda one: str(one)[:40])
+def test_type_of_a_column_by_what_was_seen(written, expected, check) -> None:
+    seen = observe({"c": parse_json(text)} for text in written).fields["c"]
+    guess = guess_type(seen, "c")
+    assert (render_type(guess.type), bool(guess.checks)) == (expected, check is not None), guess
+    assert check is None or check in " ".join(guess.checks)
+    parse_columns(f"c {render_type(guess.type)}")
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "unit"),
+    [
+        ("created_at", 1767225600, "seconds"), ("amount", 1767225600, None), ("n", 1767225600000, "millis"),
+        ("n", 1767225600000000, "micros"), ("n", 1767225600000000000, "nanos"), ("createdAt", 1767225600, "seconds"),
+        ("n", 999, None),
+    ],
+)  # fmt: skip
+def test_number_that_may_be_a_time_stays_a_number_and_is_said(name, number, unit) -> None:
+    guess = guess_type(observe([{name: number}]).fields[name], name)
+    assert render_type(guess.type) == "BIGINT"
+    assert bool(guess.checks) == (unit is not None)
+    assert unit is None or f"{{{name}: {unit}}}" in guess.checks[0]
+
+
+def test_columns_that_no_table_can_have_are_left_out_and_said() -> None:
+    rows = [{"Id": 1, "id": 2, "": 1, "a\nb": 1, "order": 1, "c": None}, {"id": 3}]
+    columns, problems = propose_columns(observe(rows), {}, keeps_text=True)
+    assert [column.ddl for column in columns] == ["id BIGINT", "`order` BIGINT", "c STRING"]
+    assert [problem.split(" is left out")[0] for problem in problems] == ["field 'Id'", "field ''", "field 'a\\nb'"]
+    assert "1 of 2 rows lack it" in columns[1].remarks
+
+
+def test_every_name_is_read_back_as_it_was() -> None:
+    names = [*sorted(RESERVED), "a.b", "Upper", "with blank", "tick`ed", "ë", "1st", "_x", "order-id"]
+    for name in names:
+        (column,) = parse_columns(f"{quote_if_needed(name)} INT  -- it's a `remark`, of {name}")
+        assert column.name == name
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [("", None), ("007", "007"), ("-7", -7), ("-0", "-0"), ("true", True), ("1.50", "1.50"), ("x", "x")],
+)
+def test_cell_of_a_line_is_what_it_stands_for(cell, value) -> None:
+    assert read_cell(cell) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": 1, "b": [None, True, -1, 2**64 - 1, -(2**63)], "c": {"d": b"\x00" * 300}, "e": "ë" * 40, "f": 0.5},
+        {str(n): n for n in range(20)},
+        {"x": ["a"] * 70_000},
+        {"x": "y" * 70_000, "z": b"\x01" * 70_000},
+    ],
+)
+def test_messagepack_is_read_as_its_library_reads_it(value) -> None:
+    packed = msgpack.packb(value)
+    assert parse_packed(packed) == value
+    for cut in (packed[:-1], packed + b"\x00", b""):
+        with pytest.raises(ValueError, match=r"MessagePack|early|behind"):
+            parse_packed(cut)
+
+
+@pytest.mark.parametrize(("seconds", "nanoseconds"), [(0, 0), (2**32, 5), (2**34, 999_999_999), (-1, 1)])
+def test_messagepack_times_in_each_of_their_forms(seconds, nanoseconds) -> None:
+    (moment,) = parse_packed(msgpack.packb({"at": msgpack.Timestamp(seconds, nanoseconds)})).values()
+    assert moment.nanoseconds == seconds * 10**9 + nanoseconds
+
+
+def test_messagepack_that_claims_billions_takes_no_memory() -> None:
+    for corrupt in (b"\xdf\xff\xff\xff\xff", b"\xdd\x7f\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\x91" * 3000, b"\xc1"):
+        with pytest.raises(ValueError, match=r"early|deeply|begins no value|MessagePack"):
+            parse_packed(corrupt)
