@@ -103,7 +103,9 @@ def _propose_value(sample: TopicSample, recognised: Recognition, lookup: Lookup)
     if look.encoding is Encoding.SCHEMA:
         found = lookup(sample, "value", recognised)
         said = (*recognised.checks, *(Check("value", one) for one in found.checks))
-        return ProposedValue(found.format, found.columns, found.options, True, told + look.kind, (), said)
+        return ProposedValue(
+            found.format, found.columns, found.options, is_stated=True, remark=told + look.kind, checks=said
+        )
     texts = [one.text for one in recognised.looks] if look.encoding is Encoding.TEXT else []
     delimiter, width = find_delimiter(texts) if texts else ("", 0)
     described = look.event or find_format(Encoding.SEPARATED if delimiter else look.encoding)
@@ -118,7 +120,7 @@ def _propose_value(sample: TopicSample, recognised: Recognition, lookup: Lookup)
         options = {"csv": {"delimiter": delimiter}} if delimiter != "," else {}
         checks += _list_line_checks(sample, len(texts) - len(rows), len(texts), width)
     checks += _list_event_checks(rows, described)
-    return ProposedValue(described, tuple(columns), options, False, told + look.kind, rows, tuple(checks))
+    return ProposedValue(described, tuple(columns), options, remark=told + look.kind, rows=rows, checks=tuple(checks))
 
 
 def _propose_columns(rows: Sequence[Row], recognised: Recognition) -> tuple[list[ProposedColumn], list[str]]:

@@ -60,7 +60,7 @@ def sample_topic(
         )
     tell(f"topic={topic}: {len(records)} records read")
     compacted = topic in broker.filter_compacted((topic,))
-    return TopicSample(topic, records, dict(begin), dict(end), compacted, stopped_by)
+    return TopicSample(topic, records, dict(begin), dict(end), compacted=compacted, stopped_by=stopped_by)
 
 
 def _open_broker(kafka: Kafka, resolve: Resolve) -> KafkaBroker:

@@ -48,7 +48,14 @@ def read_answers(words: argparse.Namespace, include: Path, resolve: Resolve) -> 
     tables = find_tables(target, topics, catalogs)
     name = words.name or suggest_name(tables[0] if len(tables) == 1 else target.rpartition(".")[2])
     path = find_free_path(include, name, is_free=words.force or words.print or words.dry_run)
-    return Answers(kafka, topics, tables, find_registry(words.registry, resolve), name, path)
+    return Answers(
+        kafka=kafka,
+        topics=topics,
+        tables=tables,
+        registry=find_registry(words.registry, resolve),
+        name=name,
+        path=path,
+    )
 
 
 def ask(question: str, default: str, check: Callable[[str], bool] = bool) -> str:
