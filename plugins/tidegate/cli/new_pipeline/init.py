@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.adapters.server_probe import Patience
-from tidegate.cli.confirmation import confirm_change
 from tidegate.cli.new_pipeline.questions import Answers, ask, read_answers
 from tidegate.cli.new_pipeline.trial import decode_rows, is_partition_refused, validate
 from tidegate.connections import read_connection_from_env
@@ -37,16 +36,23 @@ def run_init(words: argparse.Namespace) -> int:
     summary = format_summary(answers, proposed, warnings, rows)
     if words.print or words.dry_run:
         return _show(words, text, summary, data)
-    if not confirm_change(words, f"{text}\n{summary}", data, f"Write {format_path(answers.path)}?"):
-        return 1
+    if not words.json:
+        print(f"{text}\n{summary}", flush=True)
+    if not words.yes and ask(f"Write {format_path(answers.path)}?", "no") != "yes":
+        return _decline(words, data)
     write_file(answers.path, text, is_forced=words.force)
-    written = f"{format_path(answers.path)} was written"
-    follow = f"next: tidegate plan {answers.name}, then tidegate flush {answers.name}"
     if words.json:
-        print(json.dumps({**data, "written": True}))
+        print(json.dumps({**data, "done": True}))
     else:
-        print(f"{written}; validate accepts it\n{follow}")
+        print(f"{format_path(answers.path)} was written\nnext: tidegate flush {answers.name}")
     return 0
+
+
+def _decline(words: argparse.Namespace, data: dict[str, Any]) -> int:
+    if words.json:
+        print(json.dumps({**data, "done": False}))
+    _tell("nothing was written; --yes writes it without asking")
+    return 1
 
 
 def _is_asked(words: argparse.Namespace) -> bool:
@@ -60,7 +66,7 @@ def _tell(text: str) -> None:
 def _show(words: argparse.Namespace, text: str, summary: str, data: dict[str, Any]) -> int:
     """The file and the summary, where nothing is written: the file alone goes to standard output with `--print`."""
     if words.json:
-        print(json.dumps({**data, "written": False}))
+        print(json.dumps({**data, "done": False}))
     elif words.print:
         print(text, end="")
         _tell(summary)
