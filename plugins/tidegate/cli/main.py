@@ -17,6 +17,7 @@ from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere,
 COMMANDS = {
     "init": "new_pipeline.init:run_init",
     "validate": "commands.files:run_validate",
+    "doctor": "doctor:run_doctor",
     "list": "commands.listing:run_list",
     "flush": "commands.flush:run_flush",
     "plan": "commands.progress:run_plan",
@@ -35,7 +36,7 @@ COMMANDS = {
     "airflow": "install.airflow:run_airflow",
     "completion": "completion:run_completion",
 }
-NEEDS_NO_FOLDER = ("schema", "import", "airflow", "completion")
+NEEDS_NO_FOLDER = ("schema", "doctor", "import", "airflow", "completion")
 INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 
 

@@ -12,6 +12,7 @@ from tidegate.cli.import_words import add_import
 from tidegate.cli.new_pipeline.words import add_init
 from tidegate.spec.time_text import EXAMPLE
 
+PROBE_SECONDS = 10.0  # of one server, for `doctor`; those that answer take a fifth of it
 DEFAULT_PARALLEL_MERGES = 4  # what Airflow's pool of a catalog allows too: Spark shares its cores among them
 JSON_HELP = "stable output for programs"
 AT_HELP = "the record's place: topic:partition:offset"
@@ -55,6 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     add_init(commands)
     add_files(commands)
+    add_doctor(commands)
     add_flush(commands)
     add_progress(commands)
     add_rebase(commands)
@@ -102,6 +104,20 @@ def add_files(commands: Any) -> None:
     file = validate.add_argument("file", nargs="?", type=Path, help="one file instead of all")
     file.completer = complete_file_names
     parser = commands.add_parser("list", help="the pipelines and publications that there are, from their files alone")
+    add_json(parser)
+
+
+def add_doctor(commands: Any) -> None:
+    """``doctor``."""
+    text = "check everything that a flush needs; what to fix first stands first"
+    parser = commands.add_parser("doctor", help=text)
+    names: Any = parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="pipelines and publications; default: all"
+    )
+    names.completer = lambda **_: complete_names("pipeline", "publication")
+    parser.add_argument("--read-only", action="store_true", help="make no scratch table and no file")
+    help_text = "wait so long for each server; default %(default).0f"
+    parser.add_argument("--timeout", type=float, default=PROBE_SECONDS, metavar="SECONDS", help=help_text)
     add_json(parser)
 
 

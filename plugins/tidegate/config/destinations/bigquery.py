@@ -1,7 +1,7 @@
 """BigQuery as a destination: how a project is declared, what its tables can do, and what is built of it."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -17,6 +17,8 @@ from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.connections import Resolve
+from tidegate.diagnosis.destinations import CatalogNeed
+from tidegate.diagnosis.finding import Finding
 from tidegate.errors import TidegateError
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.pipeline import Pipeline
@@ -102,6 +104,13 @@ def _find_leftovers(_: Catalog, __: Resolve, ___: Collection[str], ____: list[Ti
     return []
 
 
+def _probe(catalog: Catalog, resolve: Resolve, need: CatalogNeed) -> Iterator[Finding]:
+    from tidegate.adapters.bigquery.client.client import Warehouse
+    from tidegate.adapters.bigquery.probe import check_warehouse
+
+    return check_warehouse(Warehouse(catalog, resolve), catalog.name, need)
+
+
 BIGQUERY = DestinationType(
     name="bigquery",
     title="BigQuery",
@@ -112,5 +121,6 @@ BIGQUERY = DestinationType(
     open=_open,
     build_spark_conf=_build_spark_conf,
     find_leftovers=_find_leftovers,
+    probe=_probe,
     partition_columns=(INGESTION_TIME_COLUMN,),
 )

@@ -1,6 +1,6 @@
 """The description of one type of destination."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,8 @@ from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.connections import Resolve
+from tidegate.diagnosis.destinations import CatalogNeed
+from tidegate.diagnosis.finding import Finding
 from tidegate.errors import TidegateError
 from tidegate.ports.publication_ports import Snapshots
 from tidegate.sinks.world import SinkNotes
@@ -33,9 +35,10 @@ class DestinationType:
     - `build_spark_conf`: what a Spark session needs to know of a catalog. May hold secrets: never log it.
     - `find_leftovers`: what pipelines that are not among these names have left in a catalog; errors are put aside.
     - `open_sink_notes`: what other systems' sinks have left in a catalog's tables; None where nothing is read of them.
+    - `probe`: whether a catalog is there and takes what a flush sends, one finding after the other.
     - `open_snapshots`: the states of a catalog's tables, from which publications are made; None where there are none.
 
-    The libraries of a destination are imported by the last five, not by the module that describes it.
+    The libraries of a destination are imported by the last six, not by the module that describes it.
     """
 
     name: str
@@ -47,6 +50,7 @@ class DestinationType:
     open: Callable[[Sequence[Catalog], Pipeline, Resolve, OpenClients], OpenedDestination]
     build_spark_conf: Callable[[Catalog, Resolve], dict[str, str]]
     find_leftovers: Callable[[Catalog, Resolve, Collection[str], list[TidegateError]], list[dict[str, Any]]]
+    probe: Callable[[Catalog, Resolve, CatalogNeed], Iterator[Finding]]
     open_snapshots: Callable[[Catalog, Resolve], Snapshots] | None = None
     open_sink_notes: Callable[[Catalog, Resolve], SinkNotes] | None = None
     has_named_branches: bool = False

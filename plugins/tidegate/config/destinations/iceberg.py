@@ -1,6 +1,6 @@
 """Apache Iceberg as a destination: how a catalog is declared, what its tables can do, and what is built of it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
@@ -15,6 +15,8 @@ from tidegate.config.models.settings import PropertyText
 from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.connections import Resolve
+from tidegate.diagnosis.destinations import CatalogNeed
+from tidegate.diagnosis.finding import Finding
 from tidegate.errors import TidegateError
 from tidegate.ports.publication_ports import Snapshots
 from tidegate.redaction import has_secret, is_secret_name
@@ -108,6 +110,13 @@ def _open_sink_notes(catalog: Catalog, resolve: Resolve) -> SinkNotes:
     return ConnectorNotes(open_catalogs([catalog], resolve))
 
 
+def _probe(catalog: Catalog, resolve: Resolve, need: CatalogNeed) -> Iterator[Finding]:
+    from tidegate.adapters.iceberg.destination import open_catalogs
+    from tidegate.adapters.iceberg.probe import check_catalog
+
+    return check_catalog(open_catalogs([catalog], resolve), catalog.name, need)
+
+
 ICEBERG = DestinationType(
     name="iceberg",
     title="Iceberg",
@@ -118,6 +127,7 @@ ICEBERG = DestinationType(
     open=_open,
     build_spark_conf=_build_spark_conf,
     find_leftovers=_find_leftovers,
+    probe=_probe,
     open_snapshots=_open_snapshots,
     open_sink_notes=_open_sink_notes,
     has_named_branches=True,

@@ -1,0 +1,116 @@
+"""What brokers tell of topics and consumer groups: rights, settings, leaders, and the newest record's time."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import ConfigResource, OffsetSpec
+
+from tidegate.adapters.kafka.authorization import REQUIRED_RIGHTS, explain_refusal
+from tidegate.adapters.kafka.probes.cluster import Cluster
+from tidegate.diagnosis.brokers import GroupFacts, TopicFacts
+
+ASKED_SECONDS = 4.0
+READ_SETTINGS = (
+    "cleanup.policy",
+    "retention.ms",
+    "delete.retention.ms",
+    "max.message.bytes",
+    "message.timestamp.type",
+)
+UNKNOWN_TOPIC_CODES = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+
+
+def list_topic_names(cluster: Cluster) -> list[str]:
+    """The topics that the user may describe."""
+    return sorted(cluster.admin.list_topics(timeout=ASKED_SECONDS).topics)
+
+
+def read_topics(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicFacts]:
+    """Facts about each topic, also about one that is missing or may not be described."""
+    names = list(dict.fromkeys(topics))
+    if not names:
+        return {}
+    described = cluster.admin.describe_topics(
+        TopicCollection(names), include_authorized_operations=True, request_timeout=ASKED_SECONDS
+    )
+    settings = _read_settings(cluster, names)
+    facts = {}
+    for name in names:
+        try:
+            facts[name] = _build_facts(cluster, described[name].result(ASKED_SECONDS + 1), settings[name])
+        except KafkaException as error:
+            facts[name] = _explain_failure(cluster, name, error.args[0])
+    return facts
+
+
+def _read_settings(cluster: Cluster, names: list[str]) -> dict[str, dict[str, str] | None]:
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
+    futures = cluster.admin.describe_configs(resources, request_timeout=ASKED_SECONDS)
+    settings: dict[str, dict[str, str] | None] = {}
+    for resource, future in futures.items():
+        try:
+            found = future.result(ASKED_SECONDS + 1)
+            settings[resource.name] = {name: found[name].value for name in READ_SETTINGS if name in found}
+        except KafkaException:  # what it means is told by the topic's description
+            settings[resource.name] = None
+    return settings
+
+
+def _build_facts(cluster: Cluster, topic: Any, settings: dict[str, str] | None) -> TopicFacts:
+    leaderless = tuple(sorted(one.id for one in topic.partitions if one.leader is None or one.leader.id < 0))
+    operations = frozenset(operation.name for operation in topic.authorized_operations or ())
+    return TopicFacts(
+        topic=topic.name,
+        partitions=len(topic.partitions),
+        leaderless=leaderless,
+        operations=operations,
+        settings=settings,
+        newest_ms=-1 if leaderless else _read_newest_time(cluster, topic),
+    )
+
+
+def _read_newest_time(cluster: Cluster, topic: Any) -> int:
+    specs = {TopicPartition(topic.name, one.id): OffsetSpec.max_timestamp() for one in topic.partitions}
+    futures = cluster.admin.list_offsets(specs, request_timeout=ASKED_SECONDS) if specs else {}
+    times = [-1]
+    for future in futures.values():
+        try:
+            times.append(future.result(ASKED_SECONDS + 1).timestamp)
+        except KafkaException:  # brokers before 3.0 do not tell it
+            continue
+    return max(times)
+
+
+def _explain_failure(cluster: Cluster, topic: str, error: KafkaError) -> TopicFacts:
+    if error.code() in UNKNOWN_TOPIC_CODES:
+        return TopicFacts(topic, is_missing=True)
+    if error.code() in REQUIRED_RIGHTS:
+        return TopicFacts(topic, problem=explain_refusal(cluster.servers, f"topic={topic}", error))
+    problem = f"topic={topic} cannot be described by brokers={cluster.servers}: {error.str()}; see the brokers' log"
+    return TopicFacts(topic, problem=problem)
+
+
+def read_groups(cluster: Cluster, groups: Iterable[str]) -> list[GroupFacts]:
+    """Facts about each consumer group; one that nobody has used yet has no members."""
+    names = list(dict.fromkeys(groups))
+    if not names:
+        return []
+    futures = cluster.admin.describe_consumer_groups(
+        names, include_authorized_operations=True, request_timeout=ASKED_SECONDS
+    )
+    return [_await_group(cluster, name, future) for name, future in futures.items()]
+
+
+def _await_group(cluster: Cluster, name: str, future: Any) -> GroupFacts:
+    try:
+        group = future.result(ASKED_SECONDS + 1)
+    except KafkaException as error:
+        fault: KafkaError = error.args[0]
+        if fault.code() in REQUIRED_RIGHTS:
+            return GroupFacts(name, problem=explain_refusal(cluster.servers, f"offsets of group={name}", fault))
+        if fault.code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return GroupFacts(name)
+        return GroupFacts(name, problem=f"group={name} cannot be described: {fault.str()}; see the brokers' log")
+    operations = frozenset(operation.name for operation in group.authorized_operations or ())
+    return GroupFacts(name, operations=operations, members=len(group.members))

@@ -1,0 +1,26 @@
+"""``tidegate doctor``: what is wrong, in the order in which to fix it."""
+
+import argparse
+import json
+
+from tidegate.connections import read_connection_from_env
+from tidegate.diagnosis.finding import count_errors
+from tidegate.diagnosis.report import build_report, format_report
+from tidegate.settings import find_include_folder
+from tidegate.wiring.diagnosis.doctor import diagnose
+
+
+def run_doctor(words: argparse.Namespace) -> int:
+    """0 without an error, warnings allowed; 1 with one."""
+    done = diagnose(
+        find_include_folder(),
+        read_connection_from_env,
+        tuple(words.names),
+        is_read_only=words.read_only,
+        seconds=words.timeout,
+    )
+    if words.json:
+        print(json.dumps(build_report(done.findings, done.seconds)), flush=True)
+    else:
+        print(format_report(done.findings, done.seconds), flush=True)
+    return 1 if count_errors(done.findings) else 0

@@ -1,0 +1,1 @@
+"""What a flush needs, checked: findings, the table of checks, and what facts about each system mean. No I/O here."""

@@ -1,0 +1,99 @@
+"""Runs probes side by side: each has its own time limit, and waits for those whose servers it needs."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from tidegate.diagnosis.checks import ADVICE
+from tidegate.diagnosis.finding import Finding, Severity, from_error, from_unexpected, make_error
+from tidegate.errors import TidegateError
+
+PROBE_SECONDS = 10.0  # of one probe; servers that answer take a fifth of it
+MAX_AT_ONCE = 16
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A look at one server, or at one pipeline.
+
+    `check` is what a time-out, or an error that `run` lets through, is told as. It is left out where one of `needs`
+    has found an error that concerns it: what it would find follows from that. `blocks` are the checks whose errors
+    concern all that need this one; other errors concern those pipelines that they name.
+    """
+
+    name: str
+    check: str
+    run: Callable[[], Iterable[Finding]]
+    used_by: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    blocks: tuple[str, ...] = ()
+
+
+@dataclass
+class _Running:
+    probe: Probe
+    findings: list[Finding] = field(default_factory=list)
+    begun: float | None = None
+    is_late: bool = False
+    ended: threading.Event = field(default_factory=threading.Event)
+    failed_users: set[str] = field(default_factory=set)
+
+    def add(self, finding: Finding) -> None:
+        """Note a finding; one that names nobody concerns all that use the probe's server."""
+        if finding.severity is Severity.ERROR:
+            self.failed_users |= {*finding.used_by}
+        self.findings.append(replace(finding, used_by=finding.used_by or self.probe.used_by))
+
+    def concerns(self, other: Probe) -> bool:
+        """Whether an error of this one leaves another one out."""
+        errors = {one.check for one in self.findings if one.severity is Severity.ERROR}
+        return self.is_late or bool(errors & {*self.probe.blocks} or self.failed_users & {*other.used_by})
+
+
+def run_probes(probes: Sequence[Probe], seconds: float = PROBE_SECONDS) -> tuple[list[Finding], bool]:
+    """The findings of all probes, and whether one is late: its thread may still wait for a server.
+
+    A probe that takes longer than `seconds` is told as one that got no answer, with what it has found until then.
+    """
+    running = {probe.name: _Running(probe) for probe in probes}
+    slots = threading.Semaphore(MAX_AT_ONCE)
+    for one in running.values():
+        threading.Thread(target=_run, args=(one, running, slots), name=f"doctor-{one.probe.name}", daemon=True).start()
+    for one in running.values():
+        _await_end(one, seconds)
+    return [finding for one in running.values() for finding in one.findings], any(r.is_late for r in running.values())
+
+
+def _await_end(one: _Running, seconds: float) -> None:
+    while not one.ended.wait(0.02):
+        if one.begun is not None and time.monotonic() - one.begun > seconds:
+            one.is_late = True
+            cause = f"{one.probe.name} gave no answer within {seconds:.0f} s"
+            late = make_error(one.probe.check, cause, ADVICE[one.probe.check])
+            one.findings = [*one.findings, replace(late, used_by=one.probe.used_by)]
+            one.ended.set()
+
+
+def _run(one: _Running, others: dict[str, _Running], slots: threading.Semaphore) -> None:
+    needed = [others[name] for name in one.probe.needs if name in others]
+    for other in needed:
+        other.ended.wait()
+    if any(other.concerns(one.probe) for other in needed):
+        one.ended.set()
+        return
+    with slots:
+        one.begun = time.monotonic()
+        try:
+            for finding in one.probe.run():
+                if not one.is_late:  # it goes on all the same, so that it removes what it has made
+                    one.add(finding)
+        except TidegateError as error:
+            one.add(from_error(one.probe.check, error))
+        except Exception as error:
+            log.info("unexpected: probe=%s", one.probe.name, exc_info=error)
+            one.add(from_unexpected(one.probe.check, one.probe.name, error))
+        finally:
+            one.ended.set()

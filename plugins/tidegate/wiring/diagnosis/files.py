@@ -1,0 +1,143 @@
+"""The files of an include folder: read as `validate` reads them, and looked through for secrets."""
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from tidegate.config.catalogs_file import list_catalog_problems, read_catalogs
+from tidegate.config.pipeline_file import load_all_pipelines
+from tidegate.config.publication_file import load_publications
+from tidegate.connections import name_variable
+from tidegate.diagnosis.finding import Finding, from_error, make_error, make_ok, make_warning
+from tidegate.errors import ConfigurationError
+from tidegate.redaction import has_secret
+from tidegate.settings import format_path
+from tidegate.spec.catalog import Catalog
+from tidegate.wiring.diagnosis.subjects import Subjects
+
+PYTHONS = ((3, 11), (3, 13))
+MAX_FILE_BYTES = 1 << 20
+SCANNED_SUFFIXES = {".yaml", ".yml", ".json", ".env", ".properties", ".cfg", ".ini", ".txt", ".pem", ".key", ".sql"}
+PRIVATE_KEY_PATTERN = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+SECRET_PROBLEM = "a secret in a file"
+
+
+def check_folder(include: Path) -> list[Finding]:
+    """Python, and the include folder: without it nothing else can be looked at."""
+    version, (oldest, newest) = sys.version_info[:2], PYTHONS
+    if not oldest <= version <= newest:
+        cause = f"python={'.'.join(map(str, version))} is not one that the product runs with"
+        return [make_error("files.environment", cause, "use Python 3.11, 3.12 or 3.13")]
+    if not include.is_dir():
+        cause = f"include={include}: no such folder"
+        return [make_error("files.environment", cause, "set TIDEGATE_INCLUDE to one with catalogs.yaml and pipelines/")]
+    return [make_ok("files.environment", f"include={include} python={'.'.join(map(str, version))}")]
+
+
+def read_files(subjects: Subjects, names: tuple[str, ...]) -> list[Finding]:
+    """Fill `subjects` with what can be read, and tell what cannot. ConfigurationError for a name that no file has."""
+    findings = [_to_finding("files.catalogs", problem) for problem in list_catalog_problems(subjects.include)]
+    try:
+        read = read_catalogs(subjects.include)
+    except ConfigurationError:
+        read = {}
+    subjects.catalogs = {name: catalog for name, catalog in read.items() if isinstance(catalog, Catalog)}
+    pipelines, publications = load_all_pipelines(subjects.include), load_publications(subjects.include)
+    known = [name for name, _ in (*pipelines, *publications)]
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigurationError(
+            f"name={unknown[0]}: no such pipeline or publication; there are: {', '.join(known) or 'none'}"
+        )
+    for name, pipeline in pipelines:
+        if names and name not in names:
+            continue
+        if isinstance(pipeline, ConfigurationError):
+            findings += [_to_finding("files.pipelines", problem) for problem in pipeline.problems]
+            continue
+        subjects.pipelines[name] = pipeline
+        findings += [make_warning("files.pipelines", *_split(text)) for text in pipeline.warnings]
+    for name, publication in publications:
+        if names and name not in names:
+            continue
+        if isinstance(publication, ConfigurationError):
+            findings += [_to_finding("files.publications", problem) for problem in publication.problems]
+        else:
+            subjects.publications[name] = publication
+    return _without_repeats(findings) + _summarise(subjects)
+
+
+def _summarise(subjects: Subjects) -> list[Finding]:
+    counts = {
+        "files.catalogs": ("catalogs", len(subjects.catalogs)),
+        "files.pipelines": ("pipelines", len(subjects.pipelines)),
+        "files.publications": ("publications", len(subjects.publications)),
+    }
+    found = [make_ok(check, f"{word}={number} can be used") for check, (word, number) in counts.items() if number]
+    if not subjects.pipelines and not subjects.publications:
+        cause = f"include={subjects.include}: no pipeline or publication can be used"
+        found.append(make_warning("files.pipelines", cause, "write one, see docs/pipeline-file.md"))
+    return found
+
+
+def _without_repeats(findings: list[Finding]) -> list[Finding]:
+    """Each pipeline file repeats, or quotes, what is wrong with the catalogs: the first one is told."""
+    told = list[Finding]()
+    for finding in findings:
+        if not any(first.cause in finding.cause for first in told):
+            told.append(finding)
+    return told
+
+
+def _to_finding(check: str, problem: str) -> Finding:
+    found = from_error("files.secrets" if SECRET_PROBLEM in problem else check, problem)
+    cause, advice = _split(problem)
+    return replace(found, cause=cause, advice=advice)
+
+
+def _split(problem: str) -> tuple[str, str]:
+    cause, _, advice = " ".join(problem.split()).partition("; ")
+    return cause, advice
+
+
+def scan_for_secrets(include: Path, told: list[Finding]) -> Iterator[Finding]:
+    """Lines of any file that hold a private key, or a password in an address; those in `told` are not repeated."""
+    known = [finding.cause for finding in told if finding.check == "files.secrets"]
+    for path in sorted(include.rglob("*")):
+        if path.suffix not in SCANNED_SUFFIXES or not path.is_file() or path.stat().st_size > MAX_FILE_BYTES:
+            continue
+        shown = format_path(path)
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            is_secret = bool(PRIVATE_KEY_PATTERN.search(line)) or has_secret(line.partition("#")[0])
+            if is_secret and not any(cause.startswith(f"{shown}:{number}:") for cause in known):
+                yield make_error(
+                    "files.secrets",
+                    f"{shown}:{number}: file={path.name} holds what looks like a password or a private key",
+                    "put it into an Airflow connection, and change it: it may be in the history of the files",
+                )
+
+
+def check_connections(subjects: Subjects, has_airflow: bool) -> Iterator[Finding]:
+    """Connections that files name and that are not here. Where Airflow is here, it may have them."""
+    names = subjects.list_connections()
+    missing = 0
+    for name, users in names.items():
+        try:
+            found = subjects.resolve(name)
+        except ConfigurationError as error:
+            missing += 1
+            yield replace(from_error("files.connections", error), used_by=users)
+            continue
+        if found is not None:
+            continue
+        missing += 1
+        if has_airflow:
+            cause = f"connection={name} is not in this environment: what needs it was left out"
+            advice = f"set {name_variable(name)} for the doctor, e.g. from `airflow connections get {name}`"
+            yield replace(make_warning("files.connections", cause, advice), used_by=users)
+        else:
+            advice = f"create it in Airflow, or set {name_variable(name)} outside of Airflow"
+            yield replace(make_error("files.connections", f"connection={name}: not found", advice), used_by=users)
+    if names and not missing:
+        yield make_ok("files.connections", f"connections={len(names)}: each is defined")

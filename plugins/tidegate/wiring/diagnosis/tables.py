@@ -1,0 +1,142 @@
+"""The pipelines' tables: schemas and columns fit each other, and positions still fit the topics."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from tidegate.adapters.open_clients import OpenClients
+from tidegate.diagnosis.finding import Finding, from_error, make_ok
+from tidegate.diagnosis.probes import Probe
+from tidegate.errors import ConfigurationError, GiveUp, TidegateError
+from tidegate.model.offsets import Ranges
+from tidegate.ports.context import Ports
+from tidegate.progress.table_progress import attach_log, observe_tables
+from tidegate.progress.topic_log import read_known_log
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.table import Table
+from tidegate.tables.columns import list_destination_columns, resolve_columns
+from tidegate.tables.compatibility import check_compatible
+from tidegate.tables.dimension_tables import describe_table
+from tidegate.tables.templated_tables import expand_template
+from tidegate.wiring.diagnosis.servers import (
+    BLOCKING_CATALOG,
+    name_catalog_probe,
+    name_kafka_probe,
+    name_registry_probe,
+)
+from tidegate.wiring.diagnosis.subjects import DEFAULT_REGISTRY, Subjects, list_parts, needs_registry
+from tidegate.wiring.pipeline import assemble_pipeline
+
+NO_SUBJECT_WORDS = ("register a schema", "subject must be given")
+
+
+class _NoEngine:
+    """A diagnosis starts no job."""
+
+    def run(self, job: object) -> None:
+        """Refuse."""
+        raise GiveUp("a diagnosis starts no job")
+
+
+def list_pipeline_probes(subjects: Subjects) -> list[Probe]:
+    """Two probes for each pipeline: its tables, and then its positions."""
+    probes, clients = list[Probe](), OpenClients()
+    for name, pipeline in subjects.pipelines.items():
+        servers = _list_servers(pipeline)
+        if not _are_catalogs_known(subjects, pipeline):
+            continue
+        tables = f"tables of pipeline={name}"
+        probes.append(
+            Probe(
+                name=tables,
+                check="catalog.tables",
+                run=partial(_check_tables, subjects, name, clients),
+                used_by=(name,),
+                needs=servers,
+                blocks=BLOCKING_CATALOG,
+            )
+        )
+        probes.append(
+            Probe(
+                name=f"positions of pipeline={name}",
+                check="pipeline.position",
+                run=partial(_check_position, subjects, name, clients),
+                used_by=(name,),
+                needs=(*servers, name_kafka_probe(pipeline.source.kafka), tables),
+            )
+        )
+    return probes
+
+
+def _list_servers(pipeline: Pipeline) -> tuple[str, ...]:
+    places = {
+        str(part.options.get("registry", DEFAULT_REGISTRY)) for part in list_parts(pipeline) if needs_registry(part)
+    }
+    registries = [name_registry_probe(place) for place in sorted(places)]
+    return (*(name_catalog_probe(catalog) for catalog in pipeline.catalogs), *registries)
+
+
+def _are_catalogs_known(subjects: Subjects, pipeline: Pipeline) -> bool:
+    """Whether each catalog is declared, and each connection that the pipeline's ports need is here."""
+    wanted = subjects.list_connections()
+    needed = [connection for connection, users in wanted.items() if pipeline.name in users]
+    try:
+        has_all = all(subjects.resolve(connection) is not None for connection in needed)
+    except ConfigurationError:
+        return False
+    return has_all and all(catalog in subjects.catalogs for catalog in pipeline.catalogs)
+
+
+def _assemble(subjects: Subjects, name: str, clients: OpenClients) -> Ports:
+    return expand_template(
+        assemble_pipeline(subjects.include, name, subjects.resolve, engine=_NoEngine(), clients=clients)
+    )
+
+
+def _check_tables(subjects: Subjects, name: str, clients: OpenClients) -> Iterator[Finding]:
+    ports = _assemble(subjects, name, clients)
+    tables = [table for table in ports.pipeline.tables if not table.finds]
+    failed = 0
+    for table in tables:
+        found = _check_table(ports, table)
+        failed += found is not None
+        if found is not None:
+            yield found
+    if tables and not failed:
+        yield make_ok("catalog.tables", f"tables={len(tables)} of pipeline={name}: columns and key fit")
+
+
+def _check_table(ports: Ports, table: Table) -> Finding | None:
+    try:
+        described = describe_table(ports, table)
+    except TidegateError as error:
+        return from_error(_choose_schema_check(str(error)), error)
+    try:
+        state = ports.tables.read_state(table.name, ports.pipeline.name)
+        if state is None and not table.create.enabled:
+            return from_error(
+                "catalog.tables",
+                f"table={table.name} does not exist, and create.enabled is false; create it, or set "
+                "create.enabled: true",
+            )
+        resolved = resolve_columns(described, ports.pipeline.source.metadata, state)
+        list_destination_columns(resolved, ports.pipeline.source.metadata)
+        check_compatible(ports.pipeline, resolved, state, Ranges({}))
+    except TidegateError as error:
+        return from_error("catalog.tables", error)
+    return None
+
+
+def _choose_schema_check(text: str) -> str:
+    return "registry.subjects" if any(words in text for words in NO_SUBJECT_WORDS) else "registry.schema"
+
+
+def _check_position(subjects: Subjects, name: str, clients: OpenClients) -> Iterator[Finding]:
+    """What `plan` reads first, without the cutting of a batch."""
+    ports = _assemble(subjects, name, clients)
+    observed = observe_tables(ports)
+    log, missing = read_known_log(ports)
+    errors = [one.error for one in attach_log(ports, observed, log, missing) if one.error is not None]
+    for error in errors:
+        yield from_error("pipeline.position", error)
+    if not errors:
+        yield make_ok("pipeline.position", f"pipeline={name} tables={len(observed)}: their positions fit the topics")

@@ -1,0 +1,161 @@
+"""Forty and more mistakes of a first hour: for each one the check that finds it, its sentence, and the way out.
+
+The tests that sow them name them: `require_found("topic-missing", findings)`.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+ERROR, WARNING = "error", "warning"
+
+
+class Mistake(NamedTuple):
+    """What a finding must say: parts of its cause and of its advice."""
+
+    check: str
+    severity: str
+    cause: str
+    advice: str
+
+
+MISTAKES = {
+    # files and settings
+    "folder-missing": Mistake("files.environment", ERROR, "no such folder", "set TIDEGATE_INCLUDE"),
+    "unknown-key": Mistake("files.pipelines", ERROR, "one.yaml:2: source.topic=", "did you mean topics"),
+    "no-tables": Mistake("files.pipelines", ERROR, "tables: missing", "add it"),
+    "catalog-not-declared": Mistake("files.pipelines", ERROR, "tables[0].name=sea.shop.one", "lake"),
+    "bad-interval": Mistake("files.pipelines", ERROR, "merge.interval=often", "60s"),
+    "bad-type": Mistake("files.pipelines", ERROR, "source.value.schema", "BIGINT"),
+    "unknown-format": Mistake("files.pipelines", ERROR, "source.value.format=jsno", "did you mean json"),
+    "key-without-type": Mistake("files.pipelines", ERROR, "source.key.fields[1]=nobody", "add it there"),
+    "yaml-broken": Mistake("files.pipelines", ERROR, "one.yaml:", ""),
+    "two-owners": Mistake("files.pipelines", ERROR, "pipeline one needs lake.shop.one_two_tmp too", "rename"),
+    "catalog-variable-unset": Mistake("files.catalogs", ERROR, "${NOWHERE_SET} is not set", "export it"),
+    "catalog-type-unknown": Mistake("files.catalogs", ERROR, "lake.type=icebreg", ""),
+    "catalog-relative-path": Mistake("files.catalogs", ERROR, "Spark cannot share it", "absolute paths"),
+    "publication-key-unknown": Mistake("files.publications", ERROR, "out.yaml", "did you mean"),
+    "secret-in-catalogs": Mistake("files.secrets", ERROR, "a secret in a file", "put it into an Airflow connection"),
+    "secret-in-kafka": Mistake("files.secrets", ERROR, "sasl.password", "put it into an Airflow connection"),
+    "secret-in-notes": Mistake("files.secrets", ERROR, "notes.txt:2: file=notes.txt holds", "change it"),
+    "private-key-in-folder": Mistake("files.secrets", ERROR, "client.pem:1:", "put it into an Airflow connection"),
+    "connection-missing": Mistake(
+        "files.connections", ERROR, "connection=kafka_other: not found", "AIRFLOW_CONN_KAFKA_OTHER"
+    ),
+    "connection-unreadable": Mistake(
+        "files.connections", ERROR, "AIRFLOW_CONN_KAFKA_DEFAULT: cannot be read", "JSON form"
+    ),
+    # brokers
+    "kafka-without-servers": Mistake(
+        "kafka.settings", ERROR, "bootstrap.servers is missing", "add it to the connection's extra"
+    ),
+    "kafka-setting-unknown": Mistake("kafka.settings", ERROR, "refuses the settings", "correct the extra"),
+    "kafka-java-refuses": Mistake(
+        "kafka.settings", ERROR, "enable.ssl.certificate.verification=false", "ssl.ca.location"
+    ),
+    "kafka-down": Mistake(
+        "kafka.reachable", ERROR, "took no connection: Connection refused", "check that the brokers run"
+    ),
+    "kafka-password-wrong": Mistake("kafka.login", ERROR, "refuse the log-in", "check user, password and mechanism"),
+    "kafka-without-tls": Mistake("kafka.login", ERROR, "answer nothing within", "security.protocol"),
+    "kafka-authority-wrong": Mistake("kafka.login", ERROR, "refuse the log-in", "certificate's authority"),
+    "topic-missing": Mistake(
+        "kafka.topics", ERROR, "topic=nowhere does not exist", "create it, or correct source.topics"
+    ),
+    "pattern-matches-nothing": Mistake(
+        "kafka.topics", ERROR, "topic_pattern=none\\..* matches no topic", "source.topic_pattern"
+    ),
+    "topic-without-right": Mistake("kafka.topics", ERROR, "topic=salaries", "READ"),
+    "topic-describe-only": Mistake("kafka.topics", ERROR, "and not READ", "--operation Read --topic orders"),
+    "topic-without-leader": Mistake("kafka.topics", ERROR, "partitions=1 have no leader", "start the brokers"),
+    "group-without-right": Mistake("kafka.group", ERROR, "group=elsewhere", "READ on the group"),
+    "group-describe-only": Mistake("kafka.group", ERROR, "and not READ", "--operation Read --group g"),
+    "group-in-use": Mistake("kafka.group", ERROR, "has members=2", "another source.group"),
+    "retention-below-pause": Mistake("kafka.retention", ERROR, "two flushes lie 3600 s apart", "raise retention.ms"),
+    "retention-short": Mistake("kafka.retention", WARNING, "retention.ms=7200000", "seven days"),
+    "settings-not-readable": Mistake("kafka.retention", WARNING, "may not be read", "DESCRIBE_CONFIGS"),
+    "messages-too-large": Mistake(
+        "kafka.message_size", ERROR, "max.message.bytes=200000000", "receive.message.max.bytes="
+    ),
+    "topic-not-compacted": Mistake("kafka.publications", ERROR, "cleanup.policy=delete", "allow_uncompacted"),
+    "publication-without-write": Mistake("kafka.publications", ERROR, "and not WRITE", "--operation Write"),
+    "records-of-tomorrow": Mistake("kafka.clock", WARNING, "ahead_seconds=86400", "NTP"),
+    # schema registry
+    "registry-down": Mistake("registry.reachable", ERROR, "took no connection", "check that the registry runs"),
+    "registry-password-wrong": Mistake("registry.login", ERROR, "status=401", "password"),
+    "subject-missing": Mistake("registry.subjects", ERROR, "subject=t.one-value", "register a schema"),
+    "schema-of-other-kind": Mistake("registry.schema", ERROR, "is of type JSON", "correct value.format"),
+    "schema-without-column": Mistake(
+        "registry.schema", ERROR, "value.schema has name STRING", "leave value.schema out"
+    ),
+    # catalogs
+    "catalog-folder-missing": Mistake("catalog.reachable", ERROR, "of its SQLite file does not exist", "mount it"),
+    "catalog-down": Mistake("catalog.reachable", ERROR, "took no connection", "check that the server runs"),
+    "catalog-password-wrong": Mistake("catalog.login", ERROR, "the log-in was refused", "correct the login"),
+    "warehouse-not-writable": Mistake("catalog.store", ERROR, "cannot create a table", "correct warehouse"),
+    "catalog-read-only": Mistake("catalog.commit", ERROR, "cannot create a table", "the rights of a writer"),
+    "namespace-missing": Mistake("catalog.namespace", ERROR, "namespace=shop does not exist", "create.enabled: true"),
+    "table-missing": Mistake("catalog.tables", ERROR, "table=lake.shop.one does not exist", "create it"),
+    "table-of-other-type": Mistake(
+        "catalog.tables",
+        ERROR,
+        "column=id: incompatible change from type=STRING",
+        "correct the schema in the pipeline file",
+    ),
+    "scratch-left": Mistake("catalog.namespace", WARNING, "tidegate_doctor_0 are left", "drop them"),
+    # positions
+    "topic-recreated": Mistake("pipeline.position", ERROR, "topic", "rebase"),
+    # Spark
+    "spark-nowhere": Mistake("spark.settings", ERROR, "SPARK_REMOTE is not set", "make up"),
+    "spark-conf-overrides": Mistake("spark.settings", ERROR, "spark.sql.session.timeZone=Europe/Berlin", "remove it"),
+    "spark-connection-type": Mistake(
+        "spark.settings", ERROR, "mode connect needs the type spark_connect", "spark.mode: submit"
+    ),
+    "spark-event-log": Mistake("spark.settings", ERROR, "writes an event log", "spark.redaction.regex"),
+    "spark-down": Mistake("spark.reachable", ERROR, "took no connection", "check that Spark runs"),
+    "spark-silent": Mistake("spark.reachable", ERROR, "gave no answer within", "see its log"),
+    "spark-of-other-version": Mistake("spark.version", ERROR, "version=3.5.6", "run Spark 4.1.1"),
+    "iceberg-jar-missing": Mistake("spark.jars", ERROR, "no class of Iceberg's runtime", "pom.xml"),
+    "kafka-jar-missing": Mistake("spark.jars", ERROR, "no data source format=kafka", "pom.xml"),
+    "iceberg-jar-twice": Mistake("spark.jars", ERROR, "iceberg-spark-runtime twice", "no others of these"),
+    "kafka-jar-of-other-spark": Mistake(
+        "spark.jars", ERROR, "jar=spark-sql-kafka-0-10_2.13-4.0.0.jar is made for", "pom.xml"
+    ),
+    "scala-mixed": Mistake("spark.jars", ERROR, "two Scala versions", "pom.xml"),
+    "extensions-missing": Mistake(
+        "spark.extensions", ERROR, "spark.sql.extensions=none", "IcebergSparkSessionExtensions"
+    ),
+    "catalog-not-seen-by-spark": Mistake("spark.catalogs", ERROR, "cannot read catalog=lake", "driver"),
+    "spark-in-berlin": Mistake("spark.limits", WARNING, "timeZone=Europe/Berlin", "timeZone=UTC"),
+    "spark-without-memory": Mistake("spark.limits", WARNING, "spark.driver.memory=512m", "2g"),
+    "avro-without-limits": Mistake("spark.limits", WARNING, "no limits for Avro's decoder", "-Dorg.apache.avro"),
+    "spark-clock": Mistake("spark.clock", WARNING, "skew_seconds=90", "NTP"),
+    "java-missing": Mistake("spark.settings", ERROR, "there is no java", "install a JDK"),
+    # Airflow
+    "airflow-old": Mistake("airflow.environment", ERROR, "airflow=2.10.3 is too old", "install Airflow 3"),
+    "airflow-database-down": Mistake("airflow.environment", ERROR, "database does not answer", "airflow db migrate"),
+    "plugin-not-found": Mistake("airflow.plugin", ERROR, "has no plugin of Tidegate", "plugins_folder"),
+    "dags-not-found": Mistake("airflow.plugin", ERROR, "has no DAG file of Tidegate", "dags_folder"),
+    "dag-file-broken": Mistake(
+        "airflow.plugin", ERROR, "Airflow cannot read file=/dags/pipelines.py", "correct the file"
+    ),
+    "airflow-connection-missing": Mistake(
+        "airflow.connections", ERROR, "does not know connection=kafka_default", "airflow connections add"
+    ),
+    "pool-missing": Mistake("airflow.pools", ERROR, "pool=tidegate_lake slots=none", "restart"),
+    "pools-beyond-parallelism": Mistake("airflow.pools", WARNING, "parallelism=4", "raise parallelism"),
+    "scheduler-dead": Mistake("airflow.services", ERROR, "SchedulerJob", "airflow scheduler"),
+    "triggerer-missing": Mistake("airflow.services", ERROR, "TriggererJob", "airflow triggerer"),
+}
+
+
+def require_found(name: str, findings: Iterable[Any]) -> Any:
+    """The finding of a mistake; AssertionError shows all findings where there is none."""
+    check, severity, cause, advice = MISTAKES[name]
+    findings = list(findings)
+    for one in findings:
+        if one.check == check and one.severity == severity and cause in one.cause and advice in one.advice:
+            assert one.advice, f"{name}: no way out: {one.cause}"
+            assert len(one.cause.splitlines()) == 1
+            return one
+    shown = "\n".join(f"{one.severity} {one.check}: {one.cause} | {one.advice}" for one in findings)
+    raise AssertionError(f"mistake={name} was not found as {MISTAKES[name]}; found:\n{shown}")

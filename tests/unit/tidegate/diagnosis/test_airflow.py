@@ -1,0 +1,57 @@
+"""What facts about an Airflow installation mean: a plugin that is not there, a pool without slots, a dead service."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from seeded_mistakes import require_found
+from tidegate.diagnosis.airflow import AirflowFacts, AirflowNeeds, judge_airflow
+from tidegate.diagnosis.finding import Severity
+
+NEEDS = AirflowNeeds({"kafka_default": ("one", "two"), "lake": ("two",)}, ("lake", "pond"), ("two",))
+FACTS = AirflowFacts(
+    version="3.3.0",
+    home="/airflow",
+    dags_folder="/dags",
+    plugins_folder="/plugins",
+    has_plugin=True,
+    has_dags=True,
+    parallelism=32,
+    known_connections=("kafka_default", "lake"),
+    pools={"tidegate_lake": 4, "tidegate_pond": 4, "default_pool": 128},
+    services={"SchedulerJob": 1.0, "DagProcessorJob": 2.0, "TriggererJob": 3.0},
+)
+
+
+def test_airflow_that_has_everything_is_right() -> None:
+    assert {one.severity for one in judge_airflow(NEEDS, FACTS)} == {Severity.OK}
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("airflow-old", {"version": "2.10.3"}),
+        ("airflow-database-down", {"database_problem": "OperationalError: no such table: pool"}),
+        ("plugin-not-found", {"has_plugin": False}),
+        ("dags-not-found", {"has_dags": False}),
+        ("dag-file-broken", {"import_errors": {"/dags/pipelines.py": "KeyError: 'x'"}}),
+        ("airflow-connection-missing", {"known_connections": ("lake",)}),
+        ("pool-missing", {"pools": {"tidegate_pond": 4}}),
+        ("pools-beyond-parallelism", {"parallelism": 4}),
+        ("scheduler-dead", {"services": {**FACTS.services, "SchedulerJob": 3600.0}}),
+        ("triggerer-missing", {"services": {**FACTS.services, "TriggererJob": None}}),
+    ],
+)
+def test_mistake_of_airflow_is_found(name: str, changed: dict[str, Any]) -> None:
+    require_found(name, judge_airflow(NEEDS, replace(FACTS, **changed)))
+
+
+def test_database_that_does_not_answer_is_told_alone() -> None:
+    facts = replace(FACTS, database_problem="refused", known_connections=(), pools={}, services={})
+    assert [one.check for one in judge_airflow(NEEDS, facts)] == ["airflow.environment"]
+
+
+def test_triggerer_is_an_error_only_where_a_pipeline_waits_for_records() -> None:
+    facts = replace(FACTS, services={**FACTS.services, "TriggererJob": None})
+    [found] = [one for one in judge_airflow(replace(NEEDS, triggered=()), facts) if one.check == "airflow.services"]
+    assert found.severity is Severity.WARNING

@@ -1,0 +1,74 @@
+"""Probes run side by side: a server that hangs delays nobody, and what follows from an error is not told."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from tidegate.diagnosis.finding import Finding, Severity, make_error, make_ok, make_warning
+from tidegate.diagnosis.probes import Probe, run_probes
+from tidegate.errors import GiveUp
+
+
+def probe(name: str, *found: Finding, **words: object) -> Probe:
+    return Probe(**{"name": name, "check": "kafka.reachable", "run": lambda: found, "used_by": ("one",), **words})
+
+
+DOWN = make_error("kafka.reachable", "brokers=b took no connection", "start them")
+MISSING = Finding("kafka.topics", Severity.ERROR, "topic=t does not exist", "create it", ("two",))
+
+
+def test_probe_that_hangs_is_told_and_the_others_are_not_delayed() -> None:
+    release = threading.Event()
+
+    def hang() -> Iterator[Finding]:
+        yield make_ok("kafka.login", "let in")
+        release.wait(60)
+        yield make_ok("kafka.topics", "too late")
+
+    found, is_late = run_probes([probe("Kafka", run=hang), probe("catalog=lake", make_ok("catalog.login", "x"))], 0.2)
+    release.set()
+    assert is_late
+    assert {one.cause for one in found} == {"let in", "Kafka gave no answer within 0 s", "x"}
+    late = next(one for one in found if one.severity is Severity.ERROR)
+    assert (late.check, late.used_by, bool(late.advice)) == ("kafka.reachable", ("one",), True)
+
+
+@pytest.mark.parametrize(
+    ("found", "users", "runs"),
+    [
+        (DOWN, ("one",), False),
+        (DOWN, ("two",), False),
+        (MISSING, ("two",), False),
+        (MISSING, ("one",), True),
+        (make_warning("kafka.reachable", "slow", "wait"), ("one",), True),
+        (make_error("kafka.message_size", "large", "raise"), ("one",), True),
+    ],
+)
+def test_what_follows_from_an_error_is_not_told(found: Finding, users: tuple[str, ...], runs: bool) -> None:
+    after = make_ok("pipeline.position", "fits")
+    first = probe("Kafka", found, used_by=("one", "two"), blocks=("kafka.reachable",))
+    told, _ = run_probes([first, probe("position", after, used_by=users, needs=("Kafka", "not there"))])
+    assert ("fits" in {one.cause for one in told}) is runs
+
+
+def test_error_that_a_probe_lets_through_is_told_with_its_way_out() -> None:
+    def refuse() -> Iterator[Finding]:
+        raise GiveUp("table=x format-version=3: not supported; use format 2")
+
+    def break_down() -> Iterator[Finding]:
+        yield make_ok("kafka.login", "let in")
+        raise KeyError("nobody expects this")
+
+    found, is_late = run_probes([probe("a", run=refuse, check="catalog.tables"), probe("b", run=break_down)])
+    assert not is_late
+    by_cause = {one.cause: one for one in found}
+    refused = by_cause["table=x format-version=3: not supported"]
+    assert (refused.check, refused.advice, refused.used_by) == ("catalog.tables", "use format 2", ("one",))
+    [unexpected] = [one for one in found if "KeyError" in one.cause]
+    assert "nobody expects this" in unexpected.cause
+    assert "-v doctor" in unexpected.advice
+
+
+def test_finding_keeps_its_own_pipelines_and_others_concern_all_of_the_probe() -> None:
+    found, _ = run_probes([probe("Kafka", DOWN, MISSING, used_by=("one", "two"))])
+    assert [one.used_by for one in found] == [("one", "two"), ("two",)]

@@ -1,0 +1,78 @@
+"""The report: what to fix first stands first, nothing twice, and no secret."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tidegate.diagnosis.checks import CHECKS
+from tidegate.diagnosis.finding import Finding, SecretMask, Severity, from_error, make_error, make_ok, make_warning
+from tidegate.diagnosis.report import build_report, format_report, order_findings
+
+ORDER = [
+    make_error("files.pipelines", "a", "x"),
+    make_error("kafka.topics", "b", "x"),
+    make_error("spark.clock", "c", "x"),
+    make_warning("files.connections", "d", "x"),
+    make_ok("files.environment", "e"),
+]
+
+
+def test_errors_stand_first_in_the_order_in_which_they_are_fixed() -> None:
+    assert order_findings(reversed(ORDER), SecretMask()) == ORDER
+
+
+def test_finding_of_two_pipelines_is_told_once_with_both_names() -> None:
+    one = replace(ORDER[1], used_by=("one",))
+    told = order_findings([one, replace(one, used_by=("two",)), one], SecretMask())
+    assert [finding.used_by for finding in told] == [("one", "two")]
+
+
+def test_error_without_a_way_out_gets_that_of_its_check() -> None:
+    [told] = order_findings([from_error("kafka.topics", "topic=t: gone")], SecretMask())
+    assert told.advice == next(check.advice for check in CHECKS if check.name == "kafka.topics")
+
+
+def test_message_of_the_product_is_told_as_cause_and_way_out() -> None:
+    found = from_error("catalog.login", "catalog=lake refuses; correct the login; it will be tried again")
+    assert (found.cause, found.advice) == ("catalog=lake refuses", "correct the login")
+
+
+def test_secrets_are_masked_wherever_they_stand() -> None:
+    mask = SecretMask()
+    mask.add_settings({"sasl.password": "s3cret-w0rd", "nested": {"token": "t0ken"}, "user": "u", "password": "ab"})
+    mask.add_value("passphrase")
+    text = "s3cret-w0rd t0ken passphrase postgresql://u:hidden@h/db sc://h:1/;token=abc;x=1"
+    [told] = order_findings([make_error("kafka.login", text, text)], mask)
+    for secret in ("s3cret-w0rd", "t0ken", "passphrase", "hidden", "abc"):
+        assert secret not in told.cause + told.advice
+    assert "postgresql://***@h/db" in told.cause
+
+
+def test_report_is_the_same_for_people_and_programs() -> None:
+    findings = [replace(ORDER[1], used_by=("one", "two")), ORDER[3], ORDER[4]]
+    text = format_report(findings, 1.26)
+    assert text.splitlines() == [
+        "error    kafka.topics: b (for one, two)",
+        "         do: x",
+        "warning  files.connections: d",
+        "         do: x",
+        "ok       files.environment: e",
+        "1 errors, 1 warnings, 1 ok, in 1.3 s",
+    ]
+    report = build_report(findings, 1.26)
+    assert {name: report[name] for name in ("errors", "warnings", "ok", "seconds")} == {
+        "errors": 1, "warnings": 1, "ok": 1, "seconds": 1.3,
+    }  # fmt: skip
+    assert report["findings"][0] == {
+        "check": "kafka.topics", "severity": "error", "cause": "b", "advice": "x", "used_by": ["one", "two"],
+    }  # fmt: skip
+
+
+def test_checks_have_names_of_their_own() -> None:
+    assert len({check.name for check in CHECKS}) == len(CHECKS)
+    assert Finding("x", Severity.OK, "y").advice == ""
+
+
+def test_page_has_the_table_of_checks() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "doctor.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in page.partition("## Checks")[2].splitlines() if line[:3] == "| `"]
+    assert rows == [[f"`{check.name}`", check.looks_at, check.advice] for check in CHECKS]

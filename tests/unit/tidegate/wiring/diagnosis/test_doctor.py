@@ -1,0 +1,362 @@
+"""Mistakes of a first hour, sown into an include folder, connections, catalogs and a registry: each one is found."""
+
+import json
+import socket
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from schema_registry import SchemaRegistry
+from seeded_mistakes import require_found
+from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.connections import read_connection_from_env
+from tidegate.diagnosis.finding import Severity
+from tidegate.errors import ConfigurationError
+from tidegate.wiring.diagnosis.airflow import has_airflow
+from tidegate.wiring.diagnosis.doctor import diagnose
+
+PASSWORD = "s3cret-w0rd"
+
+
+class House:
+    """An include folder with two pipelines into two catalogs, and the environment beside it; no server runs."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            self.closed = f"127.0.0.1:{one.getsockname()[1]}"
+        self.folder, self.include = folder, folder / "include"
+        (self.include / "pipelines").mkdir(parents=True)
+        (self.include / "publications").mkdir()
+        self.catalogs = {name: self.make_catalog(name) for name in ("lake", "pond")}
+        self.write("catalogs.yaml", self.catalogs)
+        self.pipeline("one", "lake")
+        self.pipeline("two", "pond")
+        self.environment = {
+            "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "host": self.closed}),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark_connect", "host": f"sc://{self.closed}"}),
+        }
+
+    def make_catalog(self, name: str) -> dict[str, Any]:
+        properties = {
+            "type": "sql",
+            "uri": f"sqlite:///{self.folder}/{name}.db",
+            "warehouse": f"file://{self.folder}/w",
+        }
+        return {"type": "iceberg", "properties": properties}
+
+    def pipeline(self, name: str, catalog: str = "lake", *, table: Any = None, **source: Any) -> None:
+        text = {
+            "source": {
+                "topics": [f"t.{name}"],
+                "key": {"format": "json", "fields": ["id"], "schema": "id BIGINT"},
+                "value": {"format": "json", "schema": "id BIGINT, name STRING"},
+                **source,
+            },
+            "tables": [{"name": f"{catalog}.shop.{name}", **(table or {})}],
+        }
+        self.write(f"pipelines/{name}.yaml", text)
+
+    def change(self, file: str, old: str, new: str) -> None:
+        path = self.include / file
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+    def write(self, file: str, content: Any) -> None:
+        text = content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False)
+        (self.include / file).write_text(text)
+
+    def table(self, name: str, *columns: str) -> None:
+        """A table of text columns in the catalog lake."""
+        from pyiceberg.schema import Schema
+        from pyiceberg.types import NestedField, StringType
+
+        fields = [NestedField(n, column, StringType(), required=False) for n, column in enumerate(columns, 1)]
+        catalog = Catalogs({"lake": self.catalogs["lake"]["properties"]}).catalog("lake")
+        catalog.create_namespace_if_not_exists("shop")
+        catalog.create_table(f"shop.{name}", Schema(*fields))
+
+    def doctor(self, *names: str, **words: Any) -> list[Any]:
+        resolve: Callable[[str], Any] = lambda one: read_connection_from_env(one, self.environment)  # noqa: E731
+        return diagnose(self.include, resolve, names, **words).findings
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+    for name in ("SPARK_REMOTE", "AIRFLOW_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return House(tmp_path)
+
+
+FILE_MISTAKES = {
+    "unknown-key": ("pipelines/one.yaml", "topics:", "topic:"),
+    "no-tables": ("pipelines/one.yaml", "tables:\n- name: lake.shop.one\n", ""),
+    "catalog-not-declared": ("pipelines/one.yaml", "lake.shop", "sea.shop"),
+    "bad-interval": ("pipelines/one.yaml", "tables:", "merge: {interval: often}\ntables:"),
+    "bad-type": ("pipelines/one.yaml", "name STRING", "name STRNG"),
+    "unknown-format": ("pipelines/one.yaml", "value:\n    format: json", "value:\n    format: jsno"),
+    "key-without-type": ("pipelines/one.yaml", "    - id\n", "    - id\n    - nobody\n"),
+    "yaml-broken": ("pipelines/one.yaml", "source:", "source: ["),
+    "catalog-variable-unset": ("catalogs.yaml", "type: iceberg", "type: iceberg\n  connection: ${NOWHERE_SET}"),
+    "catalog-type-unknown": ("catalogs.yaml", "type: iceberg", "type: icebreg"),
+    "catalog-relative-path": ("catalogs.yaml", "sqlite:////", "sqlite:///"),
+    "secret-in-kafka": (
+        "pipelines/one.yaml", "source:", f"source:\n  kafka: {{bootstrap.servers: b, sasl.password: {PASSWORD}}}",
+    ),
+    "spark-conf-overrides": (
+        "pipelines/one.yaml", "tables:", "spark: {conf: {spark.sql.session.timeZone: Europe/Berlin}}\ntables:",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILE_MISTAKES)
+def test_mistake_in_a_file_is_found_and_hides_nothing_of_the_other_pipeline(house: House, name: str) -> None:
+    house.change(*FILE_MISTAKES[name])
+    found = house.doctor(is_read_only=True)
+    require_found(name, found)
+    if "catalog" not in name:
+        assert any(one.check == "catalog.login" and "two" in one.used_by for one in found)
+    assert PASSWORD not in str(found)
+
+
+def test_folder_that_is_not_there_is_told_alone(house: House) -> None:
+    house.include = house.folder / "nowhere"
+    found = house.doctor()
+    require_found("folder-missing", found)
+    assert len(found) == 1
+
+
+def test_two_pipelines_that_need_one_table_are_found(house: House) -> None:
+    house.pipeline("one_two", table={"name": "lake.shop.one_one_tmp"})
+    found = house.doctor(is_read_only=True)
+    [shared] = [one for one in found if "needs lake.shop.one_one_tmp too" in one.cause]
+    assert (shared.check, "rename" in shared.advice) == ("files.pipelines", True)
+
+
+def test_publication_with_a_wrong_key_is_found(house: House) -> None:
+    house.write("publications/out.yaml", "table: lake.shop.one\ntopik: t.out\nkey: {fields: [id]}\n")
+    require_found("publication-key-unknown", house.doctor(is_read_only=True))
+
+
+def test_secrets_in_any_file_are_found_and_not_repeated(house: House) -> None:
+    house.write("notes.txt", f"Addresses\npostgresql://flush:{PASSWORD}@db/lake\n")
+    house.write("client.pem", "-----BEGIN RSA PRIVATE KEY-----\nabc\n")
+    house.change("catalogs.yaml", f"sqlite:///{house.folder}/pond.db", f"postgresql://u:{PASSWORD}@db/pond")
+    found = house.doctor(is_read_only=True)
+    for name in ("secret-in-notes", "private-key-in-folder", "secret-in-catalogs"):
+        require_found(name, found)
+    assert PASSWORD not in str(found)
+    told = [one.cause for one in found if one.check == "files.secrets"]
+    assert len(told) == 3, told
+
+
+def test_connection_that_nobody_defined_is_found_with_those_who_name_it(house: House) -> None:
+    house.pipeline("one", kafka="kafka_other")
+    found = require_found("connection-missing", house.doctor(is_read_only=True))
+    assert found.used_by == ("one",)
+
+
+def test_connection_that_cannot_be_read_is_found_and_not_shown(house: House) -> None:
+    house.environment["AIRFLOW_CONN_KAFKA_DEFAULT"] = f'{{"password": "{PASSWORD}"'
+    found = house.doctor(is_read_only=True)
+    require_found("connection-unreadable", found)
+    assert PASSWORD not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"),
+    [
+        ("kafka-without-servers", {"security.protocol": "PLAINTEXT"}),
+        ("kafka-setting-unknown", {"bootstrap.servers": "b:1", "acks.of.nobody": "1"}),
+        ("kafka-java-refuses", {"bootstrap.servers": "b:1", "enable.ssl.certificate.verification": "false"}),
+    ],
+)
+def test_mistake_in_the_kafka_connection_is_found(house: House, name: str, extra: dict[str, str]) -> None:
+    house.environment["AIRFLOW_CONN_KAFKA_DEFAULT"] = json.dumps({"conn_type": "kafka", "extra": extra})
+    require_found(name, house.doctor(is_read_only=True))
+
+
+def test_servers_that_are_down_are_found_each_once_and_nothing_that_follows(house: House) -> None:
+    found = house.doctor(is_read_only=True)
+    require_found("kafka-down", found)
+    require_found("spark-down", found)
+    assert [one.check for one in found if one.severity is Severity.ERROR] == ["kafka.reachable", "spark.reachable"]
+    assert {one.used_by for one in found if one.check == "catalog.tables"} == {("one",), ("two",)}
+    assert not [one for one in found if one.check in ("pipeline.position", "spark.catalogs")]
+
+
+def test_spark_that_nobody_has_named_is_found(house: House) -> None:
+    del house.environment["AIRFLOW_CONN_SPARK_DEFAULT"]
+    require_found("spark-nowhere", house.doctor(is_read_only=True))
+
+
+def test_spark_connection_of_another_type_is_found(house: House) -> None:
+    house.environment["AIRFLOW_CONN_SPARK_DEFAULT"] = json.dumps({"conn_type": "spark", "host": "spark://m"})
+    require_found("spark-connection-type", house.doctor(is_read_only=True))
+
+
+def test_java_that_is_missing_is_found_where_jobs_are_submitted(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.change("pipelines/one.yaml", "tables:", "spark: {master: 'local[1]'}\ntables:")
+    monkeypatch.setenv("JAVA_HOME", str(house.folder))
+    require_found("java-missing", house.doctor("one", is_read_only=True))
+
+
+def test_name_that_no_file_has_is_refused(house: House) -> None:
+    with pytest.raises(ConfigurationError, match="name=three: no such pipeline or publication; there are: one, two"):
+        house.doctor("three")
+
+
+# catalogs
+
+
+def test_scratch_table_proves_the_rights_and_nothing_is_left(house: House) -> None:
+    before = sorted(house.folder.rglob("*"))
+    found = house.doctor()
+    made = [one.cause for one in found if one.check == "catalog.commit"]
+    assert [text.partition(": made")[0] for text in made] == [
+        "catalog=lake of catalogs.yaml namespace=shop",
+        "catalog=pond of catalogs.yaml namespace=shop",
+    ]
+    assert len([one for one in found if one.check == "catalog.store" and one.severity is Severity.OK]) == 2
+    left = [path for path in sorted(house.folder.rglob("*")) if path not in before and path.is_file()]
+    assert {path.name.partition(".")[0] for path in left} == {"lake", "pond"}, "the catalogs' own databases"
+    for name in ("lake", "pond"):
+        with sqlite3.connect(house.folder / f"{name}.db") as database:
+            assert database.execute("SELECT count(*) FROM iceberg_tables").fetchone() == (0,)
+            assert database.execute("SELECT count(*) FROM iceberg_namespace_properties").fetchone() == (0,)
+        database.close()
+
+
+def test_read_only_makes_nothing(house: House) -> None:
+    found = house.doctor(is_read_only=True)
+    assert not [one for one in found if one.check in ("catalog.commit", "catalog.store")]
+    assert not (house.folder / "w").exists()
+
+
+def test_catalog_whose_folder_is_not_mounted_is_found(house: House) -> None:
+    house.change("catalogs.yaml", f"{house.folder}/lake.db", f"{house.folder}/gone/away/lake.db")
+    found = house.doctor()
+    require_found("catalog-folder-missing", found)
+    assert any(one.check == "catalog.commit" and "catalog=pond" in one.cause for one in found)
+    assert not [one for one in found if one.check == "catalog.tables" and one.used_by == ("one",)]
+
+
+def test_warehouse_that_cannot_be_written_is_found(house: House) -> None:
+    (house.folder / "w").write_text("a file in the way")
+    require_found("warehouse-not-writable", house.doctor())
+
+
+def test_catalog_that_takes_no_commit_is_found(house: House) -> None:
+    """As a role of PostgreSQL that may only read: here a trigger of the catalog's database refuses new tables."""
+    house.table("two", "id")
+    with sqlite3.connect(house.folder / "lake.db") as database:
+        database.execute("CREATE TRIGGER no BEFORE INSERT ON iceberg_tables BEGIN SELECT RAISE(FAIL, 'read only'); END")
+    database.close()
+    require_found("catalog-read-only", house.doctor())
+
+
+def test_rest_catalog_that_is_down_is_found(house: House) -> None:
+    catalogs = {
+        **house.catalogs,
+        "lake": {"type": "iceberg", "properties": {"type": "rest", "uri": f"http://{house.closed}"}},
+    }
+    house.write("catalogs.yaml", catalogs)
+    require_found("catalog-down", house.doctor())
+
+
+def test_namespace_that_nobody_creates_is_found(house: House) -> None:
+    house.pipeline("one", table={"create": {"enabled": False}})
+    found = house.doctor()
+    require_found("namespace-missing", found)
+
+
+def test_table_that_nobody_creates_is_found(house: House) -> None:
+    house.table("another", "id")
+    house.pipeline("one", table={"create": {"enabled": False}})
+    require_found("table-missing", house.doctor(is_read_only=True))
+
+
+def test_table_whose_columns_do_not_fit_is_found(house: House) -> None:
+    house.table("one", "id", "name")
+    house.change("pipelines/one.yaml", "id BIGINT, name STRING", "id BIGINT, name INT")
+    require_found("table-of-other-type", house.doctor(is_read_only=True))
+
+
+def test_scratch_table_of_an_interrupted_doctor_is_found(house: House) -> None:
+    house.table("tidegate_doctor_0", "id")
+    require_found("scratch-left", house.doctor(is_read_only=True))
+
+
+# schema registry
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    made = SchemaRegistry(login=("flush", PASSWORD))
+    yield made
+    made.close()
+
+
+def use_registry(house: House, url: str, password: str = PASSWORD, **options: Any) -> None:
+    connection = {"conn_type": "http", "host": url, "login": "flush", "password": password}
+    house.environment["AIRFLOW_CONN_REGISTRY"] = json.dumps(connection)
+    house.pipeline("one", value={"format": "avro", "avro": {"registry": "registry"}, **options})
+
+
+def avro(*fields: tuple[str, str]) -> dict[str, Any]:
+    record = {"type": "record", "name": "One", "fields": [{"name": name, "type": kind} for name, kind in fields]}
+    return {"schema": json.dumps(record)}
+
+
+def test_registry_that_is_down_is_found(house: House) -> None:
+    use_registry(house, f"http://{house.closed}")
+    found = house.doctor(is_read_only=True)
+    require_found("registry-down", found)
+    assert not [one for one in found if one.check in ("registry.schema", "registry.subjects")]
+
+
+def test_password_that_the_registry_refuses_is_found(house: House, registry: SchemaRegistry) -> None:
+    use_registry(house, registry.url, "an0ther-w0rd")
+    found = house.doctor(is_read_only=True)
+    require_found("registry-password-wrong", found)
+    assert "an0ther-w0rd" not in str(found)
+
+
+def test_subject_that_is_missing_is_found(house: House, registry: SchemaRegistry) -> None:
+    use_registry(house, registry.url)
+    require_found("subject-missing", house.doctor(is_read_only=True))
+
+
+def test_schema_of_another_kind_is_found(house: House, registry: SchemaRegistry) -> None:
+    registry.register("t.one-value", {"schema": "{}", "schemaType": "JSON"})
+    use_registry(house, registry.url)
+    require_found("schema-of-other-kind", house.doctor(is_read_only=True))
+
+
+def test_schema_that_lacks_a_declared_column_is_found(house: House, registry: SchemaRegistry) -> None:
+    registry.register("t.one-value", avro(("id", "long")))
+    use_registry(house, registry.url, schema="id BIGINT, name STRING")
+    require_found("schema-without-column", house.doctor(is_read_only=True))
+
+
+def test_schema_that_fits_is_told_as_right(house: House, registry: SchemaRegistry) -> None:
+    registry.register("t.one-value", avro(("id", "long"), ("name", "string")))
+    use_registry(house, registry.url)
+    found = house.doctor(is_read_only=True)
+    assert [one.cause for one in found if one.check == "catalog.tables"] == [
+        "tables=1 of pipeline=one: columns and key fit",
+        "tables=1 of pipeline=two: columns and key fit",
+    ]
+    assert any(one.check == "registry.login" and one.severity is Severity.OK for one in found)
+
+
+def test_airflow_is_looked_at_only_where_it_is_set_up(tmp_path: Path) -> None:
+    assert not has_airflow({})
+    assert not has_airflow({"AIRFLOW_HOME": str(tmp_path), "AIRFLOW_CONN_KAFKA_DEFAULT": "{}"})
+    (tmp_path / "airflow.cfg").write_text("")
+    assert has_airflow({"AIRFLOW_HOME": str(tmp_path)})
+    assert has_airflow({"AIRFLOW__CORE__DAGS_FOLDER": "/dags"})
