@@ -12,20 +12,31 @@ from tidegate.spec.table import Table
 def resolve_batch_start(ports: Ports, one: TableWithLog) -> Offsets:
     """Where the next batch of a table starts: the end of its queue; `PositionLost` where it must not."""
     if one.end is None:
-        return resolve_complete_start(ports, one.table, one.log)
+        return resolve_complete_start(ports, one.table, one.log, exists=one.state is not None)
     return resolve_next_start(ports.pipeline, one.table, one.end, one.log)
 
 
-def resolve_complete_start(ports: Ports, table: Table, log: Log) -> Offsets:
-    """Where a table without a position begins; refused where that leaves out what was asked for, or keys for good."""
+def resolve_complete_start(ports: Ports, table: Table, log: Log, *, exists: bool = False) -> Offsets:
+    """Where a table without a position begins; refused where that leaves out what was asked for, or keys for good.
+
+    A table that `exists`, and holds rows that another writer has left at the offsets where it stopped, lacks no keys.
+    """
     configured_start = _read_configured_start(ports, log)
     start = _clamp_to_log(configured_start, log)
     if ports.pipeline.on_incomplete_start == RiskPolicy.FAIL:
         check_start(ports.pipeline, table, configured_start, log)
     if table.upsert and ports.pipeline.on_incomplete_start == RiskPolicy.FAIL:
         behind = tuple(sorted({t for t, p, offset in iterate_offsets(start) if offset > log.begin[t][p]}))
-        check_complete(ports.pipeline, table, ports.broker.filter_compacted(behind) if behind else (), start, log)
+        compacted = ports.broker.filter_compacted(behind) if behind else ()
+        if compacted and not (exists and _holds_rows_of_others(ports, table)):
+            check_complete(ports.pipeline, table, compacted, start, log)
     return start
+
+
+def _holds_rows_of_others(ports: Ports, table: Table) -> bool:
+    """Whether another writer has filled the table, and the pipeline goes on from the offsets that this one reached."""
+    is_continued = ports.pipeline.source.start.kind in (StartKind.OFFSETS, StartKind.GROUP)
+    return is_continued and ports.tables.count_rows(table.name) != 0
 
 
 def resolve_first_start(ports: Ports, log: Log) -> Offsets:

@@ -82,8 +82,22 @@ def _build_reader(schema: str) -> tuple[Any, Any]:
     from pyiceberg.avro.resolver import construct_reader
     from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
-    converted = AvroSchemaConversion().avro_to_iceberg(json.loads(schema))
+    converted = AvroSchemaConversion().avro_to_iceberg(_expand_names(json.loads(schema), {}))
     return construct_reader(converted), converted.as_struct()
+
+
+def _expand_names(schema: Any, known: dict[str, Any]) -> Any:
+    """The schema with each type that is only named replaced by what the name stands for; PyIceberg knows no names."""
+    if isinstance(schema, list):
+        return [_expand_names(one, known) for one in schema]
+    if not isinstance(schema, dict):
+        return known.get(schema, schema)
+    expanded = {key: _expand_names(schema[key], known) for key in ("type", "items", "fields") if key in schema}
+    expanded = {**schema, **expanded}
+    if schema.get("type") in ("record", "fixed"):
+        for name in (schema["name"], f"{schema.get('namespace', '')}.{schema['name']}"):
+            known[name] = expanded
+    return expanded
 
 
 def _decode_record(schema: str, data: bytes) -> dict[str, Any]:

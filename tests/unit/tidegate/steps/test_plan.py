@@ -169,6 +169,24 @@ def test_table_of_upserts_does_not_start_in_the_middle_of_a_compacted_topic(worl
     assert planned(world, replace(PIPELINE, source=source)).ranges == accepted.ranges
 
 
+@pytest.mark.parametrize("start", [Start("group"), Start("offsets", offsets={"orders": {0: 1, 1: 0}})])
+def test_table_that_another_writer_has_filled_goes_on_in_the_middle_of_a_compacted_topic(
+    world: World, start: Start
+) -> None:
+    """It lacks no keys; an empty one would, and so does one that is to begin at the log's end."""
+    world.broker.commit(PIPELINE.source.group, {"orders": {0: 1, 1: 0}})
+    world.broker.compacting = {"orders"}
+    pipeline = replace(PIPELINE, source=replace(PIPELINE.source, start=start))
+    world.destination.create("lake.shop.orders", PIPELINE.tables[0].value.columns or ())
+    with pytest.raises(PositionLost, match="leaves out 1 offsets of a compacted topic"):
+        plan(world.ports(pipeline))
+    world.destination.foreign_append("lake.shop.orders", {"id": "k0", "name": "x"})
+    assert planned(world, pipeline).ranges == Ranges({"orders": {0: (1, 3), 1: (0, 3)}})
+    at_the_end = replace(PIPELINE, source=replace(PIPELINE.source, start=Start("latest")))
+    with pytest.raises(PositionLost, match="leaves out"):
+        plan(world.ports(at_the_end))
+
+
 @pytest.mark.parametrize("mode", ["upsert_delete", "append"])
 @pytest.mark.parametrize("start", [Start("latest"), Start("group"), Start("offsets", offsets={"orders": {0: 1, 1: 0}})])
 def test_table_does_not_start_behind_records_that_were_asked_for_and_are_gone(
