@@ -37,15 +37,15 @@ def read_pipeline(name: str) -> Any:
         return load_pipeline(find_pipeline_file(find_include_folder(), name))
 
 
-def read_inputs(name: str) -> str:
-    """A digest of what a person would change to mend a failed run: the pipeline's files, and its tables.
+def read_inputs(name: str, tables: Iterable[str] = ()) -> str:
+    """A digest of what a person would change to mend a failed run: the pipeline's files, and these tables, or else all.
 
     Raises what reading these raises.
     """
     from tidegate.monitoring.work_inputs import digest_work_inputs
     from tidegate.settings import find_include_folder
 
-    return digest_work_inputs(assemble_ports(name), find_include_folder())
+    return digest_work_inputs(assemble_ports(name), find_include_folder(), tuple(tables))
 
 
 def run_plan(name: str, max_records: int | None = None, least: Callable[[Any], int] = lambda _: 0) -> Data:

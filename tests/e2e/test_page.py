@@ -180,7 +180,7 @@ def test_stuck_pipeline_says_why_and_which_ways_lead_out(admin: Page, scene: Sce
     keep(admin, "undo-preview")
     dialog.get_by_role("button", name="Undo the rollback").click()
     expect(dialog).to_contain_text("Done: the rollback was undone")
-    assert amounts(scene) == {1: 10, 2: 20, 3: 5_000_000_000}
+    assert amounts(scene) == {1: 10, 2: 20}  # what a flush published last; the replay behind it is no batch
     dialog.get_by_role("button", name="Close").click()
     done = page.get_by_role("table", name="What people did").get_by_role("row").filter(has_text="undo-rollback")
     expect(done).to_contain_text("admin")

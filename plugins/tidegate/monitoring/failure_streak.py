@@ -11,6 +11,7 @@ from tidegate.errors import GiveUp, find_kind
 FIRST_PAUSE_SECONDS = 60
 MAX_PAUSE_SECONDS = 30 * 60
 MAX_REASON_CHARACTERS = 2000
+JOB_TASKS = ("stage", "merge")  # what costs a Spark job; a failure of `plan` costs none
 # a record's place tells one failure from another; every other number may differ between two tries of the same work
 PLACE = re.compile(r"\b(partition|offset)=\d+")
 CHANGING_TEXT = re.compile(r"\b[0-9a-f]{8,}\b|[0-9]+(?:\.[0-9]+)?")
@@ -18,11 +19,21 @@ CHANGING_TEXT = re.compile(r"\b[0-9a-f]{8,}\b|[0-9]+(?:\.[0-9]+)?")
 
 @dataclass(frozen=True)
 class FailedTask:
-    """A task that failed in a run: `task` without its map index, `kind` the class of its error, empty if unknown."""
+    """A task that failed in a run: `task` without its map index, `kind` the class of its error, empty if unknown.
+
+    `tables` are those that it left undone, empty where nobody knows; a table that `stage` refused is its failure.
+    """
 
     task: str
     kind: str
     message: str
+    tables: tuple[str, ...] = ()
+
+    @property
+    def needs_person(self) -> bool:
+        """Whether a Spark job failed for what no further try mends."""
+        kind = find_kind(self.kind)
+        return self.task in JOB_TASKS and kind is not None and issubclass(kind, GiveUp)
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,7 @@ class Failure:
     identity: str
     reason: str
     inputs: str = ""
+    failed: tuple[FailedTask, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -41,7 +53,7 @@ class FailureStreak:
     `identity` is equal for failures of the same reason. `since` and `retry_at` are Unix times in seconds: a run that
     the schedule starts before `retry_at` does not try. `inputs` is a digest of what a person would change to mend it,
     empty where it is not known; `runs` counts the runs that tried, `run_id` is the last of them; `has_earlier` says
-    that a run before it failed too, for whatever reason.
+    that a run before it failed too, for whatever reason. `failed` is what the last of them left undone.
     """
 
     identity: str
@@ -52,6 +64,17 @@ class FailureStreak:
     retry_at: float = 0.0
     inputs: str = ""
     has_earlier: bool = False
+    failed: tuple[FailedTask, ...] = ()
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The tables whose work failed."""
+        return frozenset(table for one in self.failed for table in one.tables)
+
+    @property
+    def unstaged_tables(self) -> frozenset[str]:
+        """Those of which nothing is staged, so that leaving them out of a batch leaves nothing behind."""
+        return frozenset(table for one in self.failed if one.task == "stage" for table in one.tables)
 
     @property
     def is_new(self) -> bool:
@@ -70,15 +93,22 @@ class FailureStreak:
     def from_dict(cls, data: Any) -> "FailureStreak | None":
         """Inverse of `to_dict`; None for nothing, and for what another version left that this one does not read."""
         try:
-            return cls(**data)
-        except TypeError:
+            failed = (FailedTask(**{**one, "tables": tuple(one["tables"])}) for one in data.get("failed", ()))
+            return cls(**{**data, "failed": tuple(failed)})
+        except (AttributeError, KeyError, TypeError):
             return None
 
 
 def identify_reason(message: str, failed: Iterable[FailedTask]) -> str:
     """A digest that two failures share if they are the same for a person: errors, texts and places of records."""
-    parts = sorted({(one.task, one.kind, _blur_numbers(one.message)) for one in failed})
+    parts = sorted({part for one in failed for part in _list_parts(one)})
     return hashlib.sha256(repr(parts or _blur_numbers(message)).encode()).hexdigest()[:16]
+
+
+def _list_parts(one: FailedTask) -> list[tuple[str, str, str]]:
+    """A line for each table that failed, whether it failed together with others or by itself."""
+    kind = "" if find_kind(one.kind) else one.kind  # the text of an error that is not ours is not told
+    return [(one.task, kind, _blur_numbers(line)) for line in one.message.splitlines() or [""]]
 
 
 def _blur_numbers(text: str) -> str:
@@ -103,7 +133,8 @@ def extend_streak(streak: FailureStreak | None, failure: Failure, run_id: str, n
         streak = replace(streak, runs=streak.runs + 1, run_id=run_id)
     pause = min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(max(streak.runs - 2, 0), 10))
     retry_at = now + pause if failure.inputs else 0.0
-    return replace(streak, retry_at=retry_at, inputs=failure.inputs, has_earlier=has_earlier)
+    failed = tuple(replace(one, message=one.message[:MAX_REASON_CHARACTERS]) for one in failure.failed)
+    return replace(streak, retry_at=retry_at, inputs=failure.inputs, has_earlier=has_earlier, failed=failed)
 
 
 def needs_pause(failed: Collection[FailedTask], *, has_published: bool, has_several: bool) -> bool:
@@ -111,7 +142,11 @@ def needs_pause(failed: Collection[FailedTask], *, has_published: bool, has_seve
 
     Not for a failure of `plan`, which costs no Spark job; nor for what passes by itself; nor where other tables go on.
     """
-    if has_published or has_several or not failed or {one.task for one in failed} - {"stage", "merge"}:
+    if has_published or has_several:
         return False
-    kinds = [find_kind(one.kind) for one in failed]
-    return all(kind is not None and issubclass(kind, GiveUp) for kind in kinds)
+    return bool(failed) and all(one.needs_person for one in failed)
+
+
+def can_wait_by_table(failed: Collection[FailedTask]) -> bool:
+    """The same of a pipeline with several tables: each failure is one of known tables, and the others go on."""
+    return bool(failed) and all(one.needs_person and one.tables for one in failed)

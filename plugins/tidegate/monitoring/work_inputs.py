@@ -1,7 +1,7 @@
 """What a person can change so that work which failed may succeed: the files of a pipeline, and its tables."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from tidegate.model.table_state import TableState
@@ -13,8 +13,8 @@ OTHERS_FOLDERS = (
 )  # of include/: what lies there belongs to one pipeline or publication each
 
 
-def digest_work_inputs(ports: Ports, include: Path) -> str:
-    """A digest of the include folder, without other pipelines' files, and of how the destination tables stand.
+def digest_work_inputs(ports: Ports, include: Path, tables: Collection[str] = ()) -> str:
+    """A digest of the include folder, without other pipelines' files, and of how these tables stand, or else all.
 
     It changes with a file, with a table's schema, rows, position or the properties that are the pipeline's. Metadata is
     read once for each table, and no row. Raises what `TableStore.read_state` raises.
@@ -23,8 +23,8 @@ def digest_work_inputs(ports: Ports, include: Path) -> str:
     for file in sorted(_find_files(include, pipeline.name)):
         digest.update(f"{file.relative_to(include)}\0".encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())
-    for table in pipeline.tables:
-        digest.update(repr(_describe_state(ports.tables.read_state(table.name, pipeline.name))).encode())
+    for table in sorted(tables) or [table.name for table in pipeline.tables]:
+        digest.update(repr(_describe_state(ports.tables.read_state(table, pipeline.name))).encode())
     return digest.hexdigest()[:32]
 
 

@@ -54,8 +54,7 @@ def plan_as_requested(name: str) -> dict[str, Any]:
     if words["dry_run"]:
         context["ti"].xcom_push(key="planned", value=planned)
         raise AirflowSkipException("a dry run: the plan stands in the result `planned`; nothing was read or written")
-    wait_if_nothing_changed(name, context)
-    return planned
+    return wait_if_nothing_changed(name, context, planned)
 
 
 def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ runs try, and tell, as if each were the first.
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +16,7 @@ from tidegate.monitoring.failure_streak import (
     FailedTask,
     Failure,
     FailureStreak,
+    can_wait_by_table,
     extend_streak,
     identify_reason,
     needs_pause,
@@ -26,7 +27,9 @@ from tidegate_airflow import tasks
 from tidegate_airflow.assets import build_backlog_asset
 from tidegate_airflow.errors import ERROR_KEY, push_failure_reason
 from tidegate_airflow.failures.notifiers import FAILURE_KEY, notify_of_recovery
+from tidegate_airflow.operators.step import REFUSED_TABLES_KEY
 
+Data = dict[str, Any]
 log = logging.getLogger(__name__)
 FLUSH_KEY, FRESHNESS_KEY = "flush_failures", "freshness_failures"  # of the asset's state
 INPUTS_KEY = "inputs"  # a result of plan: what would have to change for a try to end otherwise
@@ -35,30 +38,49 @@ AUTOMATIC_RUN_TYPES = {"scheduled", "asset_triggered"}
 WAITING = "Waiting"  # the class of the error of a run that does not try
 
 
-def wait_if_nothing_changed(name: str, context: Context) -> None:
-    """Fail a run where its work has failed before, nothing was changed since, and it is too early to try again.
+def wait_if_nothing_changed(name: str, context: Context, planned: Data) -> Data:
+    """The plan without what has failed before, while nothing was changed since and it is too early to try again.
 
-    A run that a person or another DAG triggers tries, and so does a task that a person has cleared.
+    Tables that have other work go on: those that failed in `stage` are left out, and told under `refused`. Where there
+    is none the run fails. A run that a person or another DAG triggers tries all, and so does a task that a person has
+    cleared.
     """
     streak = _read_streak(name, context, FLUSH_KEY)
     if streak is None:
-        return
+        return planned
     try:
-        inputs = tasks.read_inputs(name)
+        inputs = tasks.read_inputs(name, streak.tables)
         context["ti"].xcom_push(key=INPUTS_KEY, value=inputs)
     except Exception as fault:  # a file that cannot be read, a catalog that does not answer: the run tries
         log.warning("what was changed since the last failure is not known: %s", type(fault).__name__)
-        return
+        return planned
     is_asked_for = context["dag_run"].run_type not in AUTOMATIC_RUN_TYPES or context["ti"].try_number > 1
     if is_asked_for or not streak.must_wait(inputs, time.time()):
-        return
-    reason = (
-        f"the same failure in {streak.runs} runs since {_format_time(streak.since)}; it is tried again at "
-        f"{_format_time(streak.retry_at)}, or at once when include/ or the table changes or when you trigger the DAG: "
-        f"{streak.reason}"
-    )
+        return planned
+    if streak.tables and any(one["table"] not in streak.tables for one in planned["tables"]):
+        return _leave_out(planned, streak)
+    reason = _describe_wait(streak, streak.reason)
     push_failure_reason({"error": WAITING, "message": reason})
     raise AirflowFailException(reason)
+
+
+def _leave_out(planned: Data, streak: FailureStreak) -> Data:
+    """The plan of the other tables. One whose merge failed stays: what is staged for it does not expire in Kafka."""
+    left_out = [one["table"] for one in planned["tables"] if one["table"] in streak.unstaged_tables]
+    reasons = {table: one.message for one in streak.failed for table in one.tables}
+    waiting = [
+        {"table": table, "kind": WAITING, "message": _describe_wait(streak, reasons[table])} for table in left_out
+    ]
+    tables = [one for one in planned["tables"] if one["table"] not in left_out]
+    return {**planned, "tables": tables, "refused": [*planned["refused"], *waiting]}
+
+
+def _describe_wait(streak: FailureStreak, reason: str) -> str:
+    return (
+        f"the same failure in {streak.runs} runs since {_format_time(streak.since)}; it is tried again at "
+        f"{_format_time(streak.retry_at)}, or at once when include/ or the table changes or when you trigger the DAG: "
+        f"{reason}"
+    )
 
 
 def note_postponed_work(context: Context) -> None:
@@ -68,17 +90,40 @@ def note_postponed_work(context: Context) -> None:
 
 def remember_failure(name: str, context: Context, message: str, states: Mapping[str, str]) -> None:
     """Note why the run fails. `states` are those of its other tasks, with a mapped task's index in its name."""
-    failed = [_read_failed_task(context, task) for task, state in sorted(states.items()) if state == "failed"]
+    planned = context["ti"].xcom_pull(task_ids="plan") or {"tables": [], "refused": []}
+    failed = [_read_failed_task(context, task, planned) for task, state in sorted(states.items()) if state == "failed"]
+    refused_by_stage = context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or []
+    failed += [_to_failed_task("stage", one) for one in refused_by_stage]
+    blocked = [_to_failed_task("plan", one) for one in planned["refused"] if one["kind"] != WAITING]
+    waiting = {one["table"] for one in planned["refused"] if one["kind"] == WAITING}
     streak = _read_streak(name, context, FLUSH_KEY)
-    if streak is not None and any(one.kind == WAITING for one in failed):
-        _push_failure(context, streak, is_new=False)
-        return
-    published = any(task.partition("_")[0] == "merge" and state == "success" for task, state in states.items())
-    waits = needs_pause(failed, has_published=published, has_several=tasks.read_pipeline(name).has_several)
-    inputs = context["ti"].xcom_pull(task_ids="plan", key=INPUTS_KEY) if waits else ""
-    reason = "\n".join(one.message for one in failed if one.message) or message
-    failure = Failure(identify_reason(message, failed), reason, inputs or "")
+    if streak is not None:
+        if any(one.kind == WAITING for one in failed) or (waiting and not failed and not blocked):
+            _push_failure(context, streak, is_new=False)
+            return
+        failed += [one for one in streak.failed if waiting & set(one.tables)]
+    inputs = _read_tried_inputs(name, context, states, failed, streak)
+    reason = "\n".join(one.message for one in (*failed, *blocked) if one.message) or message
+    failure = Failure(identify_reason(message, [*failed, *blocked]), reason, inputs, tuple(failed))
     _extend_streak(name, context, FLUSH_KEY, failure)
+
+
+def _read_tried_inputs(
+    name: str,
+    context: Context,
+    states: Mapping[str, str],
+    failed: Collection[FailedTask],
+    streak: FailureStreak | None,
+) -> str:
+    """The digest of what was tried, where the next try needs a pause; empty where it does not, or it is of others."""
+    published = any(task.partition("_")[0] == "merge" and state == "success" for task, state in states.items())
+    if tasks.read_pipeline(name).has_several:
+        waits = can_wait_by_table(failed)
+    else:
+        waits = needs_pause(failed, has_published=published, has_several=False)
+    if not waits or streak is None or streak.tables != {table for one in failed for table in one.tables}:
+        return ""
+    return str(context["ti"].xcom_pull(task_ids="plan", key=INPUTS_KEY) or "")
 
 
 def remember_lateness(name: str, context: Context, message: str) -> None:
@@ -115,14 +160,23 @@ def _extend_streak(name: str, context: Context, key: str, failure: Failure) -> N
         log.warning("the failure is not remembered for the next run: %s", type(fault).__name__)
 
 
-def _read_failed_task(context: Context, task: str) -> FailedTask:
-    """What a failed task left of its reason; a mapped task's name ends in its index."""
+def _read_failed_task(context: Context, task: str, planned: Data) -> FailedTask:
+    """What a failed task left of its reason, and of which tables; a mapped task's name ends in its index."""
     base, _, index = task.rpartition("_")
     mapped: dict[str, Any] = {"map_indexes": int(index)} if base and index.isdigit() else {}
     name = base if mapped else task
     error = context["ti"].xcom_pull(task_ids=name, key=ERROR_KEY, **mapped)
     found = error if isinstance(error, dict) else {}
-    return FailedTask(name, str(found.get("error", "")), str(found.get("message", "")))
+    tables = [one["table"] for one in planned["tables"]] if name == "stage" else []
+    if name == "merge":
+        queues = context["ti"].xcom_pull(task_ids="stage") or []
+        number = mapped.get("map_indexes", 0)
+        tables = [queues[number]["table"]] if number < len(queues) else []
+    return FailedTask(name, str(found.get("error", "")), str(found.get("message", "")), tuple(tables))
+
+
+def _to_failed_task(task: str, refused: Mapping[str, str]) -> FailedTask:
+    return FailedTask(task, refused["kind"], refused["message"], (refused["table"],))
 
 
 def _push_failure(context: Context, streak: FailureStreak, *, is_new: bool) -> None:

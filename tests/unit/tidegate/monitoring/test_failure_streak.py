@@ -1,6 +1,8 @@
 """Failed runs of a flush DAG, one after the other: what counts as the same reason, and when the work is tried again."""
 
+import json
 import warnings
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +12,7 @@ with warnings.catch_warnings():
         FailedTask,
         Failure,
         FailureStreak,
+        can_wait_by_table,
         extend_streak,
         identify_reason,
         needs_pause,
@@ -47,6 +50,46 @@ def test_reason_depends_on_the_tasks_that_failed_and_not_on_their_order() -> Non
     assert identify_reason("", tasks) == identify_reason("other words", tasks[::-1])
     assert identify_reason("", tasks) != identify_reason("", tasks[:1])
     assert identify_reason("lag=3", []) == identify_reason("lag=4", [])
+
+
+def test_tables_that_fail_together_fail_for_the_reasons_of_each() -> None:
+    left, right = FailedTask("stage", "BadRecord", "a", ("left",)), FailedTask("stage", "AuditFailed", "b", ("right",))
+    both = FailedTask("stage", "BadRecord", "a\nb", ("left", "right"))
+    assert identify_reason("", [both]) == identify_reason("", [right, left])
+    assert identify_reason("", [both]) != identify_reason("", [left])
+    unknown = [FailedTask("stage", kind, "see the log of this task") for kind in ("KeyError", "ValueError")]
+    assert identify_reason("", unknown[:1]) != identify_reason("", unknown[1:])
+
+
+def test_streak_survives_the_store_with_the_tables_that_it_left_undone() -> None:
+    failed = (
+        FailedTask("stage", "BadRecord", "a", ("left", "right")),
+        FailedTask("merge", "AuditFailed", "b", ("up",)),
+    )
+    streak = extend_streak(None, Failure("x", BAD, "", failed), "r1", 10)
+    kept = FailureStreak.from_dict(json.loads(json.dumps(streak.to_dict())))
+    assert kept == streak
+    assert (kept.tables, kept.unstaged_tables) == ({"left", "right", "up"}, {"left", "right"})
+    older = {name: value for name, value in streak.to_dict().items() if name != "failed"}
+    assert FailureStreak.from_dict(older) == replace(streak, failed=())
+    assert FailureStreak.from_dict({**older, "failed": 7}) is None
+
+
+@pytest.mark.parametrize(
+    ("failed", "can_wait"),
+    [
+        ([FailedTask("stage", "BadRecord", "a", ("left",))], True),
+        ([FailedTask("stage", "BadRecord", "a")], False),
+        ([FailedTask("stage", "BadRecord", "a", ("left",)), FailedTask("merge", "RetryLater", "b", ("up",))], False),
+        ([FailedTask("plan", "PositionLost", "a", ("left",))], False),
+        ([FailedTask("merge", "KeyError", "a", ("left",))], False),
+        ([], False),
+    ],
+)
+def test_several_tables_wait_where_each_that_fails_is_known_and_needs_a_person(
+    failed: list[FailedTask], can_wait: bool
+) -> None:
+    assert can_wait_by_table(failed) is can_wait
 
 
 def test_pauses_double_up_to_half_an_hour() -> None:

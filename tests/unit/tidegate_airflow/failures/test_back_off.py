@@ -3,16 +3,18 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fakes import BAD, World, a_pipeline, a_table
-from tidegate.errors import RetryLater
+from tidegate.errors import AuditFailed, RetryLater
+from tidegate.jobs.stage_job import StageJob
 from tidegate.monitoring.work_inputs import digest_work_inputs
 from tidegate.ports.context import Ports
-from tidegate.spec.pipeline import Notifier
+from tidegate.spec.pipeline import Notifier, Pipeline
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Airflow's own, while it is imported
@@ -56,8 +58,8 @@ class Run:
     def xcom_push(self, key: str, value: Any) -> None:
         self.left[self.task, key] = value
 
-    def xcom_pull(self, task_ids: str, key: str = "return_value", map_indexes: int = -1) -> Any:
-        return self.left.get((task_ids, key))
+    def xcom_pull(self, task_ids: str, key: str = "return_value", map_indexes: int | None = None) -> Any:
+        return self.left.get((task_ids if map_indexes is None else f"{task_ids}_{map_indexes}", key))
 
     def get_task_states(self, dag_id: str, run_ids: list[str]) -> dict[str, dict[str, str]]:
         return {run: {**self.states, "heartbeat": "running"} for run in run_ids}
@@ -66,18 +68,24 @@ class Run:
 class Night:
     """The scheduler: a run each minute. Counts what costs a Spark job, keeps who was told of what."""
 
-    def __init__(self, world: World, include: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, world: World, include: Path, monkeypatch: pytest.MonkeyPatch, pipeline: Pipeline = PIPELINE
+    ) -> None:
         self.world, self.include, self.now, self.store = world, include, BEGIN, Store()
-        self.stage_tries, self.reasons = 0, list[str]()
+        self.stage_tries, self.merge_tries, self.reasons = 0, 0, list[str]()
         self.context: Any = {}
+        self.pipeline = pipeline
 
         def ports(name: str, engine: Any = None, watcher: Any = None) -> Ports:
-            return world.ports(PIPELINE)
+            return world.ports(pipeline)
+
+        def read_inputs(name: str, tables: Any) -> str:
+            return digest_work_inputs(world.ports(pipeline), include, tables)
 
         monkeypatch.setattr(tasks, "assemble_ports", ports)
         monkeypatch.setattr(tasks, "run_measure", lambda name: {})
-        monkeypatch.setattr(tasks, "read_pipeline", lambda name: PIPELINE)
-        monkeypatch.setattr(tasks, "read_inputs", lambda name: digest_work_inputs(world.ports(PIPELINE), include))
+        monkeypatch.setattr(tasks, "read_pipeline", lambda name: pipeline)
+        monkeypatch.setattr(tasks, "read_inputs", read_inputs)
         monkeypatch.setattr(back_off, "time", SimpleNamespace(time=lambda: self.now))
         for module in (run_outcome, errors):
             monkeypatch.setattr(module, "get_current_context", lambda: self.context)
@@ -90,11 +98,13 @@ class Night:
         self.context["params"] = {"max_records": None, "until_current": True, "dry_run": False}
         planned = self._do(run, "plan", lambda: run_outcome.plan_as_requested("shop"))
         staged = planned and self._do(run, "stage", lambda: self._stage(planned))
-        if staged:
-            self._do(run, "merge", lambda: tasks.run_merge("shop", step.tasks.select_queue(staged)))
+        for index, queue in enumerate(staged or []):
+            merge = f"merge_{index}" if self.pipeline.has_several else "merge"
+            self.merge_tries += 1
+            self._do(run, merge, partial(tasks.run_merge, "shop", queue))
         self._do(run, "heartbeat", lambda: run_outcome.finish_run("shop"))
         if run.states["heartbeat"] == "failed":
-            for tell in build_failure_callbacks(PIPELINE):
+            for tell in build_failure_callbacks(self.pipeline):
                 tell(self.context)
         return run
 
@@ -242,7 +252,7 @@ def test_store_that_does_not_answer_costs_no_flush_and_hides_no_failure(night: N
 
 
 def test_file_that_cannot_be_read_costs_no_flush(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(name: str) -> str:
+    def refuse(name: str, tables: Any) -> str:
         raise PermissionError(13, "a file of include")
 
     night.run()
@@ -296,3 +306,119 @@ def test_records_that_wait_too_long_are_told_once_and_when_they_have_come_in(nig
     first, second = messages()
     assert "behind=90s, freshness_target=60s" in first
     assert second == "well again after 3 runs"
+
+
+LEFT, RIGHT = "lake.shop.left", "lake.shop.right"
+TWO = replace(
+    a_pipeline(a_table(LEFT, topics=("left",)), a_table(RIGHT, topics=("right",))),
+    on_failure=(FAILED,),
+    on_recovery=(RECOVERED,),
+)
+
+
+@pytest.fixture
+def two(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Night:
+    """Two tables of a topic each with two partitions; the left one has a bad record."""
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "shop.yaml").write_text("tables: []")
+    world = World()
+    for topic in ("left", "right"):
+        world.broker.create(topic, 2)
+        world.broker.produce(topic, {"id": f"{topic}0"}, {"id": f"{topic}0", "name": "x"})
+    world.broker.produce("left", {"id": "bad"}, BAD, 1)
+    KeepingNotifier.kept.clear()
+    return Night(world, tmp_path, monkeypatch, TWO)
+
+
+def produce_right(night: Night, number: int) -> None:
+    night.world.broker.produce("right", {"id": f"r{number}"}, {"id": f"r{number}", "name": "x"}, number % 2)
+
+
+def test_table_that_no_try_mends_waits_while_the_other_goes_on(two: Night) -> None:
+    for number in range(120):
+        produce_right(two, number)
+        run = two.run()
+        assert run.states["heartbeat"] == "failed", "a table stands still, and that is seen"
+        assert len(two.world.rows(RIGHT)) == number + 2, "the other one is held up by nothing"
+    staged = [[table.intermediate for table in job.tables] for job in two.world.engine.jobs if type(job) is StageJob]
+    with_left = [names for names in staged if f"{LEFT}_shop_tmp" in names]
+    assert len(staged) >= 120
+    assert 8 <= len(with_left) <= 12, "tried at 0, 1, 2, 4, 8, 16, 32 and then each half hour"
+    (message,) = messages()
+    assert "topic=left partition=1 offset=0" in message
+    (waiting,) = run.left["plan", "return_value"]["refused"]
+    assert (waiting["table"], waiting["kind"]) == (LEFT, "Waiting")
+    assert "topic=left partition=1 offset=0" in waiting["message"]
+
+
+def test_run_costs_nothing_where_only_tables_that_wait_have_work(two: Night) -> None:
+    for _ in range(120):
+        assert two.run().states["heartbeat"] == "failed"
+    assert 8 <= two.stage_tries <= 12
+    assert two.world.rows(RIGHT) == [{"id": "right0", "name": "x"}]
+    assert len(messages()) == 1
+
+
+def test_table_is_tried_at_once_when_its_file_changes_and_not_when_another_table_does(two: Night) -> None:
+    for number in range(20):
+        produce_right(two, number)
+        two.run()
+    two.world.broker.retain_from("left", 1, 1)
+    produce_right(two, 20)
+    assert two.run().left["plan", "return_value"]["refused"], "the other table's rows are no change of this one"
+    (two.include / "pipelines" / "shop.yaml").write_text("tables: [2]")
+    assert two.run().states["heartbeat"] == "success"
+    assert two.world.rows(LEFT) == [{"id": "left0", "name": "x"}]
+    assert two.store == {}
+    (failed, recovered) = messages()
+    assert "topic=left" in failed
+    assert recovered.startswith("well again after")
+
+
+def test_other_table_that_fails_meanwhile_is_told_too_and_both_wait(two: Night) -> None:
+    for _ in range(10):
+        two.run()
+    two.world.broker.produce("right", {"id": "bad"}, BAD, 1)
+    tried = two.stage_tries
+    for _ in range(60):
+        two.run()
+    assert two.stage_tries - tried <= 9
+    first, second = messages()
+    assert "topic=left" in first
+    assert "topic=right" not in first
+    assert "topic=left" in second
+    assert "topic=right partition=1 offset=0" in second
+
+
+def test_table_whose_merge_no_try_mends_is_waited_for_while_nobody_else_has_work(
+    two: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two.world.broker.retain_from("left", 1, 1)
+    merge = tasks.run_merge
+
+    def refuse_left(name: str, queue: Any) -> Any:
+        if queue["table"] == LEFT:
+            with errors.translate_errors():
+                raise AuditFailed(f"table={LEFT}: audit id > 0 does not hold; nothing was published")
+        return merge(name, queue)
+
+    monkeypatch.setattr(tasks, "run_merge", refuse_left)
+    for _ in range(60):
+        assert two.run().states["heartbeat"] == "failed"
+    assert two.merge_tries <= 10
+    before = two.merge_tries
+    produce_right(two, 1)
+    two.run()
+    assert len(two.world.rows(RIGHT)) == 2
+    assert two.merge_tries == before + 2, "what is staged for it is tried with the other's"
+    assert len(messages()) == 1
+
+
+def test_failure_in_passing_of_one_table_makes_no_run_wait(two: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    two.world.broker.retain_from("left", 1, 1)
+    with monkeypatch.context() as down:
+        down.setattr(two.world.engine, "run", two.fail_in_passing)
+        for _ in range(30):
+            assert two.run().states["heartbeat"] == "failed"
+    assert two.stage_tries == 30
+    assert two.run().states["heartbeat"] == "success"
