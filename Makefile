@@ -99,8 +99,9 @@ wheel: setup  ## the package that pip installs, into dist/; two builds of one co
 bench: setup  ## CPU, time and memory against hand-written peers
 	@$(VENV_PYTHON) -m benchmarks $(ARGS)
 
-lock: setup  ## pin every package of requirements.in again
+lock: setup  ## pin every package of requirements.in again, and every jar of local/jars
 	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes requirements.in -o requirements.txt
+	@for name in spark kafka debezium; do bin/tidegate jars --from "local/jars/$$name" --write-lock; done
 
 clean: down  ## remove the environment, the jars and everything that runs left behind
 	@rm -rf .venv .cache .run .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -25,6 +25,7 @@ SYSTEM_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 JAR_SETS = ("spark", "kafka")
 PROGRESS_SECONDS = 10
 STAMP_NAME = ".tidegate-stamp"
+JARS_MARK = ".tidegate-jars"  # as `tidegate jars` marks a folder that it may replace
 
 
 class SetupError(Exception):
@@ -54,9 +55,10 @@ def _build_packages() -> bool:
 
 
 def _build_jars(name: str) -> bool:
-    pom, folder = ROOT / "local" / "jars" / name / "pom.xml", CACHE / "jars" / name
-    digest = hashlib.sha256(pom.read_bytes()).hexdigest()  # the same for every Python
-    return build_unless_stamped(folder, digest, f"jars for {name}", lambda: _fetch_jars(pom, folder))
+    source, folder = ROOT / "local" / "jars" / name, CACHE / "jars" / name
+    inputs = (source / "pom.xml").read_bytes() + (source / "jars.sha256").read_bytes()
+    digest = hashlib.sha256(inputs).hexdigest()  # the same for every Python
+    return build_unless_stamped(folder, digest, f"jars for {name}", lambda: _fetch_jars(source, folder))
 
 
 def _build_bigquery() -> bool:
@@ -136,11 +138,13 @@ def build_uv_settings(python: Path) -> dict[str, str]:
     return {name: value for name, value in settings.items() if name not in os.environ}
 
 
-def _fetch_jars(pom: Path, folder: Path) -> None:
-    """Let Maven copy the jars into an empty folder, so that nothing of an older POM stays behind."""
-    shutil.rmtree(folder, ignore_errors=True)
-    copy = ["mvn", "-B", "-ntp", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
-    run_command(f"fetch the jars of {pom.relative_to(ROOT)}", [*copy, f"-DoutputDirectory={folder}"])
+def _fetch_jars(source: Path, folder: Path) -> None:
+    """Let the product's own command fetch and verify the jars; it touches no folder that holds the right ones."""
+    if folder.exists():
+        (folder / JARS_MARK).touch()  # the set-up's own, of whatever version: it may be replaced
+    command = [str(VENV / "bin" / "python"), "-m", "tidegate", "jars", "--from", str(source), "--into", str(folder)]
+    paths = {"PYTHONPATH": str(ROOT / "plugins")}
+    run_command(f"fetch the jars of {source.relative_to(ROOT)}", command, paths)
 
 
 def run_command(what: str, command: list[str], settings: dict[str, str] | None = None) -> None:

@@ -77,6 +77,11 @@ _BEHIND: dict[str, list[str]] = {
         "tests/integration/test_security.py::"
         "test_a_quiet_partition_keeps_its_offset_while_an_unkept_group_loses_its_own"
     ],
+    # the package as pip lays it out; in an environment of its own it is installed, and flushes
+    "tests/unit/test_wheel.py::test_installed_command_tells_its_version_and_finds_its_statements_and_jobs": [
+        "tests/integration/test_wheel.py::test_two_commands_bring_a_stock_airflow_to_a_flush_of_two_partitions",
+        "tests/integration/test_wheel.py::test_job_is_submitted_from_the_package_with_the_libraries_that_it_needs",
+    ],
     # the same command lines, statements and models as on Iceberg; what BigQuery does with them is judged mode by mode
     "tests/contract/test_bigquery.py::test_publish_that_is_sent_twice_runs_once": [
         f"{_BIGQUERY}of_two_runners_at_once_one_publishes_and_a_late_one_changes_nothing"

@@ -34,9 +34,10 @@ COMMANDS = {
     "import": "import_connector:run_import",
     "schema": "commands.files:run_schema",
     "airflow": "install.airflow:run_airflow",
+    "jars": "install.jars:run_jars",
     "completion": "completion:run_completion",
 }
-NEEDS_NO_FOLDER = ("schema", "doctor", "import", "airflow", "completion")
+NEEDS_NO_FOLDER = ("schema", "doctor", "import", "airflow", "jars", "completion")
 INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 
 

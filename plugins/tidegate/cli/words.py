@@ -69,6 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_import(commands)
     add_schema(commands)
     add_airflow(commands)
+    add_jars(commands)
     add_completion(commands)
     return parser
 
@@ -264,6 +265,16 @@ def add_airflow(commands: Any) -> None:
     text = "for pipelines/ and catalogs.yaml; default: include/ of AIRFLOW_HOME"
     install.add_argument("--include", type=Path, metavar="FOLDER", help=text)
     add_json(install)
+
+
+def add_jars(commands: Any) -> None:
+    """``jars``."""
+    text = "fetch the jars that a Spark server on this machine needs, and verify their checksums"
+    parser = commands.add_parser("jars", help=text)
+    parser.add_argument("--into", type=Path, metavar="FOLDER", help="default: .cache/jars/spark of the home folder")
+    parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)  # of other jars
+    parser.add_argument("--write-lock", action="store_true", help=argparse.SUPPRESS)  # for `make lock`
+    add_json(parser)
 
 
 def add_completion(commands: Any) -> None:

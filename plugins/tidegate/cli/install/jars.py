@@ -1,0 +1,122 @@
+"""``tidegate jars``: Spark's additional jars, fetched with Maven and compared with locked checksums."""
+
+import argparse
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from tidegate.errors import ConfigurationError, RetryLater
+from tidegate.settings import find_jars_folder, find_product_folder
+
+POM, LOCK = "pom.xml", "jars.sha256"
+MARK = ".tidegate-jars"  # in a folder that this command filled, and may replace
+READ_BYTES = 1 << 20
+LOCK_HEADER = "# What pom.xml brings: SHA-256, and the place in a Maven repository. `make lock` makes it again.\n"
+PACKAGES_HINT = "or let Spark fetch them itself by spark.jars.packages: docs/install.md"
+
+
+def run_jars(words: argparse.Namespace) -> int:
+    """Fetch what is missing and verify all; exit code 0 where the folder holds exactly what is locked."""
+    source = words.source or find_product_folder() / "local" / "jars" / "spark"
+    if words.write_lock:
+        write_lock(source)
+        return 0
+    folder = (words.into or find_jars_folder()).expanduser().resolve()
+    locked = read_lock(source / LOCK)
+    fetched = bool(compare_jars(hash_jars(folder), flatten(locked)))
+    if fetched:
+        print(f"fetching {len(locked)} jars with Maven; minutes the first time", file=sys.stderr)
+        fetch_jars(source, locked, folder)
+    data = {"folder": str(folder), "jars": sorted(flatten(locked)), "fetched": fetched}
+    done = "fetched" if fetched else "there already"
+    text = f"{len(locked)} jars, {done}, each with the checksum that is locked: {folder}"
+    print(json.dumps(data) if words.json else text)
+    return 0
+
+
+def read_lock(path: Path) -> dict[str, str]:
+    """SHA-256 of each jar, by its path in a Maven repository."""
+    try:
+        lines = [line.split() for line in path.read_text().splitlines() if line and not line.startswith("#")]
+        return {place: digest for digest, place in lines}
+    except (OSError, ValueError) as fault:
+        raise ConfigurationError(f"file={path}: not a list of checksums: {fault}; restore it, or: make lock") from fault
+
+
+def write_lock(source: Path) -> None:
+    """Lock what Maven resolves now."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-jars-") as temporary:
+        download_jars(source / POM, Path(temporary))
+        found = hash_jars(Path(temporary))
+    lines = [f"{digest}  {place}\n" for place, digest in sorted(found.items())]
+    (source / LOCK).write_text(LOCK_HEADER + "".join(lines))
+
+
+def fetch_jars(source: Path, locked: Mapping[str, str], folder: Path) -> None:
+    """Replace the folder by what Maven brings, if that is what is locked; else leave it as it is."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
+        raise ConfigurationError(f"folder={folder}: it holds files that are not of tidegate jars; name a new folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".jars-", dir=folder.parent) as temporary:
+        repository, flat = Path(temporary) / "repository", Path(temporary) / "flat"
+        download_jars(source / POM, repository)
+        if problems := compare_jars(hash_jars(repository), locked):
+            raise ConfigurationError(
+                f"jars of {source / POM} are not the locked ones, none was kept: {'; '.join(problems)}; "
+                "look at what Maven's mirror serves, and remove it from ~/.m2/repository"
+            )
+        flat.mkdir()
+        (flat / MARK).touch()
+        for place in locked:
+            shutil.move(repository / place, flat / Path(place).name)
+        shutil.rmtree(folder, ignore_errors=True)
+        flat.rename(folder)
+
+
+def download_jars(pom: Path, folder: Path) -> None:
+    """Let Maven copy the jars, as a repository lays them out."""
+    if shutil.which("mvn") is None:
+        raise ConfigurationError(f"mvn was not found: install Maven and a JDK, {PACKAGES_HINT}")
+    copy = ["mvn", "-B", "-ntp", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
+    copy += [f"-DoutputDirectory={folder}", "-Dmdep.useRepositoryLayout=true"]
+    done = subprocess.run(copy, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        told = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("[ERROR]")]
+        reason = (told or ["no message"])[0].removeprefix("[ERROR]").strip()
+        raise RetryLater(f"Maven failed, exit_code={done.returncode}: {reason}; run it again, {PACKAGES_HINT}")
+
+
+def hash_jars(folder: Path) -> dict[str, str]:
+    """SHA-256 of each jar below a folder, by its path there."""
+    return {path.relative_to(folder).as_posix(): hash_file(path) for path in sorted(folder.rglob("*.jar"))}
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file of any size."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(READ_BYTES):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def flatten(locked: Mapping[str, str]) -> dict[str, str]:
+    """The same by file name alone."""
+    return {Path(place).name: digest for place, digest in locked.items()}
+
+
+def compare_jars(found: Mapping[str, str], locked: Mapping[str, str]) -> list[str]:
+    """What is missing, too much, or another file than the locked one; empty where all is right."""
+    missing = [f"missing: {name}" for name in sorted(locked.keys() - found.keys())]
+    foreign = [f"not locked: {name}" for name in sorted(found.keys() - locked.keys())]
+    other = [
+        f"another checksum: {name} sha256={found[name]}, locked={locked[name]}"
+        for name in sorted(found.keys() & locked.keys())
+        if found[name] != locked[name]
+    ]
+    return [*missing, *foreign, *other]
