@@ -29,7 +29,7 @@ MISTAKES = {
     "unknown-format": Mistake("files.pipelines", ERROR, "source.value.format=jsno", "did you mean json"),
     "key-without-type": Mistake("files.pipelines", ERROR, "source.key.fields[1]=nobody", "add it there"),
     "yaml-broken": Mistake("files.pipelines", ERROR, "one.yaml:", ""),
-    "two-owners": Mistake("files.pipelines", ERROR, "pipeline one needs lake.shop.one_two_tmp too", "rename"),
+    "two-owners": Mistake("files.pipelines", ERROR, "pipeline one needs lake.shop.one_one_tmp too", "rename"),
     "catalog-variable-unset": Mistake("files.catalogs", ERROR, "${NOWHERE_SET} is not set", "export it"),
     "catalog-type-unknown": Mistake("files.catalogs", ERROR, "lake.type=icebreg", ""),
     "catalog-relative-path": Mistake("files.catalogs", ERROR, "Spark cannot share it", "absolute paths"),
@@ -58,6 +58,7 @@ MISTAKES = {
     "kafka-password-wrong": Mistake("kafka.login", ERROR, "refuse the log-in", "check user, password and mechanism"),
     "kafka-without-tls": Mistake("kafka.login", ERROR, "answer nothing within", "security.protocol"),
     "kafka-authority-wrong": Mistake("kafka.login", ERROR, "refuse the log-in", "certificate's authority"),
+    "broker-advertises-nowhere": Mistake("kafka.brokers", ERROR, "broker=2 of", "advertised.listeners"),
     "topic-missing": Mistake(
         "kafka.topics", ERROR, "topic=nowhere does not exist", "create it, or correct source.topics"
     ),
@@ -66,9 +67,11 @@ MISTAKES = {
     ),
     "topic-without-right": Mistake("kafka.topics", ERROR, "topic=salaries", "READ"),
     "topic-describe-only": Mistake("kafka.topics", ERROR, "and not READ", "--operation Read --topic orders"),
+    "topic-describe-only-real": Mistake("kafka.topics", ERROR, "topic=seen", "--operation Read --topic seen"),
     "topic-without-leader": Mistake("kafka.topics", ERROR, "partitions=1 have no leader", "start the brokers"),
     "group-without-right": Mistake("kafka.group", ERROR, "group=elsewhere", "READ on the group"),
     "group-describe-only": Mistake("kafka.group", ERROR, "and not READ", "--operation Read --group g"),
+    "group-describe-only-real": Mistake("kafka.group", ERROR, "group=described", "--operation Read --group described"),
     "group-in-use": Mistake("kafka.group", ERROR, "has members=2", "another source.group"),
     "retention-below-pause": Mistake("kafka.retention", ERROR, "two flushes lie 3600 s apart", "raise retention.ms"),
     "retention-short": Mistake("kafka.retention", WARNING, "retention.ms=7200000", "seven days"),

@@ -12,7 +12,7 @@ from tidegate.cli.import_words import add_import
 from tidegate.cli.new_pipeline.words import add_init
 from tidegate.spec.time_text import EXAMPLE
 
-PROBE_SECONDS = 10.0  # of one server, for `doctor`; those that answer take a fifth of it
+PROBE_SECONDS = 15.0  # of one server, for `doctor`; those that answer take a tenth of it
 DEFAULT_PARALLEL_MERGES = 4  # what Airflow's pool of a catalog allows too: Spark shares its cores among them
 JSON_HELP = "stable output for programs"
 AT_HELP = "the record's place: topic:partition:offset"

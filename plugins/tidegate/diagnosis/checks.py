@@ -121,7 +121,7 @@ CHECKS = (
     ),
     Check(
         "pipeline.position",
-        "`plan` of each pipeline: its tables' positions still fit the topics",
+        "as `plan` reads it: positions of tables, and the progress of publications, still fit the topics",
         "see `tidegate status`; docs/operations.md has the way out for each",
     ),
     Check(

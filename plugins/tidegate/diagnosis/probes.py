@@ -10,7 +10,7 @@ from tidegate.diagnosis.checks import ADVICE
 from tidegate.diagnosis.finding import Finding, Severity, from_error, from_unexpected, make_error
 from tidegate.errors import TidegateError
 
-PROBE_SECONDS = 10.0  # of one probe; servers that answer take a fifth of it
+PROBE_SECONDS = 15.0  # of one probe; servers that answer take a tenth of it
 MAX_AT_ONCE = 16
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,8 @@ class Probe:
 
     `check` is what a time-out, or an error that `run` lets through, is told as. It is left out where one of `needs`
     has found an error that concerns it: what it would find follows from that. `blocks` are the checks whose errors
-    concern all that need this one; other errors concern those pipelines that they name.
+    concern all that need this one; other errors concern those pipelines that they name. `least_seconds` are for what
+    starts a process of its own: that takes long on a machine that is busy.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Probe:
     used_by: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     blocks: tuple[str, ...] = ()
+    least_seconds: float = 0.0
 
 
 @dataclass
@@ -68,6 +70,7 @@ def run_probes(probes: Sequence[Probe], seconds: float = PROBE_SECONDS) -> tuple
 
 
 def _await_end(one: _Running, seconds: float) -> None:
+    seconds = max(seconds, one.probe.least_seconds)
     while not one.ended.wait(0.02):
         if one.begun is not None and time.monotonic() - one.begun > seconds:
             one.is_late = True

@@ -16,7 +16,7 @@ from tidegate.settings import PACKAGE
 from tidegate.wiring.diagnosis.subjects import Subjects
 
 MODULE = "tidegate_airflow.doctor_facts"
-MAX_SECONDS = 60  # the probe's own limit is shorter; so long the process may live at most
+MIN_SECONDS, MAX_SECONDS = 40, 60  # Airflow takes seconds to import, on a busy machine ten and more
 
 
 def has_airflow(environ: Mapping[str, str] | None = None) -> bool:
@@ -33,7 +33,15 @@ def list_airflow_probes(subjects: Subjects) -> list[Probe]:
     if not has_airflow():
         return []
     users = (*subjects.pipelines, *subjects.publications)
-    return [Probe("Airflow", "airflow.environment", partial(_check_airflow, _list_needs(subjects)), used_by=users)]
+    return [
+        Probe(
+            name="Airflow",
+            check="airflow.environment",
+            run=partial(_check_airflow, _list_needs(subjects)),
+            used_by=users,
+            least_seconds=MIN_SECONDS,
+        )
+    ]
 
 
 def _list_needs(subjects: Subjects) -> AirflowNeeds:

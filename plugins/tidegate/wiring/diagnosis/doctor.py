@@ -12,6 +12,7 @@ from tidegate.diagnosis.probes import PROBE_SECONDS, run_probes
 from tidegate.diagnosis.report import order_findings
 from tidegate.wiring.diagnosis.airflow import has_airflow, list_airflow_probes
 from tidegate.wiring.diagnosis.files import check_connections, check_folder, read_files, scan_for_secrets
+from tidegate.wiring.diagnosis.publications import list_publication_probes
 from tidegate.wiring.diagnosis.servers import list_server_probes
 from tidegate.wiring.diagnosis.spark import check_spark_conf, list_spark_probes
 from tidegate.wiring.diagnosis.subjects import Subjects, make_masking_resolve
@@ -58,6 +59,7 @@ def diagnose(
             *list_spark_probes(subjects),
             *list_airflow_probes(subjects),
             *list_pipeline_probes(subjects),
+            *list_publication_probes(subjects),
         ]
         found, is_late = run_probes(probes, seconds)
         findings += found

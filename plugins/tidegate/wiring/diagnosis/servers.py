@@ -62,7 +62,7 @@ def _list_kafka_probes(subjects: Subjects) -> list[Probe]:
             blocks=BLOCKING_KAFKA,
         )
         for key, (kafka, names) in users.items()
-        if not isinstance(kafka, str) or is_defined(subjects, kafka)
+        if not isinstance(kafka, str) or subjects.is_defined(kafka)
     ]
 
 
@@ -89,7 +89,7 @@ def _list_registry_probes(subjects: Subjects) -> list[Probe]:
             blocks=BLOCKING_REGISTRY,
         )
         for place, names in subjects.list_registries().items()
-        if "://" in place or is_defined(subjects, place)
+        if "://" in place or subjects.is_defined(place)
     ]
 
 
@@ -106,7 +106,7 @@ def _check_registry(subjects: Subjects, place: str) -> Iterator[Finding]:
 def _list_catalog_probes(subjects: Subjects, is_read_only: bool) -> list[Probe]:
     probes = []
     for use, names in subjects.list_catalogs().items():
-        if use.connection and not is_defined(subjects, use.connection):
+        if use.connection and not subjects.is_defined(use.connection):
             continue
         catalog = subjects.catalogs[use.name]
         # a name of its own for each: two catalogs may share a warehouse
@@ -137,11 +137,3 @@ def _list_namespaces(subjects: Subjects, catalog: str) -> tuple[NamespaceNeed, .
         if publication.catalog == catalog:
             found.setdefault(publication.table.split(".", 1)[1].rpartition(".")[0], False)
     return tuple(NamespaceNeed(name, may_create) for name, may_create in found.items())
-
-
-def is_defined(subjects: Subjects, connection: str) -> bool:
-    """Whether the connection is here and can be read; if not, `files.connections` tells so."""
-    try:
-        return subjects.resolve(connection) is not None
-    except ConfigurationError:
-        return False

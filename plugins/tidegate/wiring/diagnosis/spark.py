@@ -13,7 +13,7 @@ from tidegate.diagnosis.spark import judge_conf
 from tidegate.errors import ConfigurationError
 from tidegate.redaction import redact_in_session
 from tidegate.spec.runtime import SparkMode, SparkTarget
-from tidegate.wiring.diagnosis.servers import is_defined, name_catalog_probe
+from tidegate.wiring.diagnosis.servers import name_catalog_probe
 from tidegate.wiring.diagnosis.subjects import Subjects, uses_avro
 from tidegate.wiring.pipeline import list_local_jars, resolve_spark_master
 
@@ -59,7 +59,7 @@ def _list_catalogs(subjects: Subjects, names: tuple[str, ...]) -> list[str]:
     """Catalogs that Spark itself reads and writes for these files."""
     found = []
     for use, users in subjects.list_catalogs().items():
-        if not {*users} & {*names} or (use.connection and not is_defined(subjects, use.connection)):
+        if not {*users} & {*names} or (use.connection and not subjects.is_defined(use.connection)):
             continue
         found += [use.name] if _build_conf(subjects, use.name) else []
     return found
@@ -92,7 +92,7 @@ def _check_catalog(subjects: Subjects, target: SparkTarget, catalog: str) -> Ite
 
 
 def _check_installation(subjects: Subjects, target: SparkTarget, _: tuple[str, ...]) -> Iterator[Finding]:
-    if target.master is None and not is_defined(subjects, target.connection):
+    if target.master is None and not subjects.is_defined(target.connection):
         return  # files.connections tells it
     try:
         master = target.master or resolve_spark_master(target.connection, subjects.resolve)

@@ -92,6 +92,17 @@ class Subjects:
         own = [(name, one.spark) for name, one in self.pipelines.items()]
         return [*own, *((name, one.spark) for name, one in self.publications.items())]
 
+    def is_defined(self, connection: str) -> bool:
+        """Whether the connection is here and can be read; if not, `files.connections` tells so."""
+        try:
+            return self.resolve(connection) is not None
+        except ConfigurationError:
+            return False
+
+    def has_connections(self, name: str) -> bool:
+        """Whether each connection that a pipeline or publication needs is here."""
+        return all(self.is_defined(one) for one, users in self.list_connections().items() if name in users)
+
     def describe_spark(self, target: SparkTarget) -> str:
         """Where Spark's address stands; the connection where it cannot be read."""
         try:

@@ -6,7 +6,7 @@ from functools import partial
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.diagnosis.finding import Finding, from_error, make_ok
 from tidegate.diagnosis.probes import Probe
-from tidegate.errors import ConfigurationError, GiveUp, TidegateError
+from tidegate.errors import GiveUp, TidegateError
 from tidegate.model.offsets import Ranges
 from tidegate.ports.context import Ports
 from tidegate.progress.table_progress import attach_log, observe_tables
@@ -29,7 +29,7 @@ from tidegate.wiring.pipeline import assemble_pipeline
 NO_SUBJECT_WORDS = ("register a schema", "subject must be given")
 
 
-class _NoEngine:
+class NoEngine:
     """A diagnosis starts no job."""
 
     def run(self, job: object) -> None:
@@ -77,18 +77,12 @@ def _list_servers(pipeline: Pipeline) -> tuple[str, ...]:
 
 def _are_catalogs_known(subjects: Subjects, pipeline: Pipeline) -> bool:
     """Whether each catalog is declared, and each connection that the pipeline's ports need is here."""
-    wanted = subjects.list_connections()
-    needed = [connection for connection, users in wanted.items() if pipeline.name in users]
-    try:
-        has_all = all(subjects.resolve(connection) is not None for connection in needed)
-    except ConfigurationError:
-        return False
-    return has_all and all(catalog in subjects.catalogs for catalog in pipeline.catalogs)
+    return subjects.has_connections(pipeline.name) and all(one in subjects.catalogs for one in pipeline.catalogs)
 
 
 def _assemble(subjects: Subjects, name: str, clients: OpenClients) -> Ports:
     return expand_template(
-        assemble_pipeline(subjects.include, name, subjects.resolve, engine=_NoEngine(), clients=clients)
+        assemble_pipeline(subjects.include, name, subjects.resolve, engine=NoEngine(), clients=clients)
     )
 
 

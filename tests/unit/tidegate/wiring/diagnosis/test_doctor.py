@@ -132,9 +132,7 @@ def test_folder_that_is_not_there_is_told_alone(house: House) -> None:
 
 def test_two_pipelines_that_need_one_table_are_found(house: House) -> None:
     house.pipeline("one_two", table={"name": "lake.shop.one_one_tmp"})
-    found = house.doctor(is_read_only=True)
-    [shared] = [one for one in found if "needs lake.shop.one_one_tmp too" in one.cause]
-    assert (shared.check, "rename" in shared.advice) == ("files.pipelines", True)
+    require_found("two-owners", house.doctor(is_read_only=True))
 
 
 def test_publication_with_a_wrong_key_is_found(house: House) -> None:
@@ -266,6 +264,21 @@ def test_rest_catalog_that_is_down_is_found(house: House) -> None:
     }
     house.write("catalogs.yaml", catalogs)
     require_found("catalog-down", house.doctor())
+
+
+def test_password_that_the_catalog_refuses_is_found(house: House) -> None:
+    """The schema registry of the tests asks for a password on every address, as a REST catalog does."""
+    server = SchemaRegistry(login=("flush", PASSWORD))
+    house.environment["AIRFLOW_CONN_LAKE"] = json.dumps({"conn_type": "generic", "extra": {"token": "an0ther-w0rd"}})
+    properties = {"type": "rest", "uri": server.url}
+    lake = {"type": "iceberg", "connection": "lake", "properties": properties}
+    house.write("catalogs.yaml", {**house.catalogs, "lake": lake})
+    try:
+        found = house.doctor()
+    finally:
+        server.close()
+    require_found("catalog-password-wrong", found)
+    assert "an0ther-w0rd" not in str(found)
 
 
 def test_namespace_that_nobody_creates_is_found(house: House) -> None:

@@ -1,0 +1,217 @@
+"""The doctor on a broker that lets nobody in without a right, on Spark, and on BigQuery's stand-in."""
+
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
+from conftest import wait_until
+from guarded_broker import GuardedBroker, guarded_broker
+from seeded_mistakes import require_found
+from tidegate.connections import read_connection_from_env
+from tidegate.diagnosis.finding import Severity
+from tidegate.wiring.diagnosis.doctor import diagnose
+
+PASSWORD, WRONG = "s3cret-w0rd", "an0ther-w0rd"
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, name STRING"}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedBroker]:
+    with guarded_broker(tmp_path_factory.mktemp("guarded") / "broker") as running:
+        short = {"retention.ms": "7200000", "max.message.bytes": "200000000"}
+        topics = [
+            NewTopic("orders", 2, 1),
+            NewTopic("returns", 2, 1, config=short),
+            NewTopic("salaries", 1, 1),
+            NewTopic("seen", 1, 1),
+            NewTopic("out", 2, 1),
+        ]
+        for future in running.admin.create_topics(topics).values():
+            future.result(60)
+        running.add_user("tidegate", PASSWORD)
+        running.allow_documented("tidegate", "orders", "returns")
+        running.allow("tidegate", "TOPIC", "seen", "DESCRIBE", "DESCRIBE_CONFIGS")
+        running.allow("tidegate", "TOPIC", "out", "READ", "DESCRIBE_CONFIGS")
+        running.allow("tidegate", "GROUP", "described", "DESCRIBE")
+        yield running
+
+
+def write_two_pipelines(workbench: Any, first: dict[str, Any], **sections: Any) -> None:
+    """`one` as it is given, and `two` beside it into another catalog."""
+    catalogs = {
+        name: {
+            "type": "iceberg",
+            "properties": {**workbench.properties, "uri": f"sqlite:///{workbench.folder}/{name}.db"},
+        }
+        for name in ("lake", "pond")
+    }
+    (workbench.include / "catalogs.yaml").write_text(json.dumps(catalogs))
+    workbench.pipeline("one", first.pop("topics", ["orders"]), key=KEY, value=VALUE, source=first, **sections)
+    workbench.pipeline("two", ["orders"], key=KEY, value=VALUE, tables=[{"name": "pond.shop.two"}])
+
+
+def ask(workbench: Any, settings: dict[str, str], *names: str, **words: Any) -> list[Any]:
+    environment = {
+        **workbench.environment(),
+        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": settings}),
+    }
+    resolve = partial(read_connection_from_env, environ=environment)
+    found = diagnose(workbench.include, resolve, names, **{"is_read_only": True, "seconds": 60, **words}).findings
+    assert PASSWORD not in str(found)
+    assert WRONG not in str(found)
+    return found
+
+
+def list_errors(found: list[Any]) -> list[str]:
+    return [f"{one.check}: {one.cause}" for one in found if one.severity is Severity.ERROR]
+
+
+def test_documented_rights_are_enough_and_everything_is_looked_at(workbench: Any, broker: GuardedBroker) -> None:
+    write_two_pipelines(workbench, {})
+    found = ask(workbench, broker.settings("tidegate", PASSWORD), is_read_only=False)
+    assert list_errors(found) == []
+    right = {one.check for one in found if one.severity is Severity.OK}
+    assert right >= {
+        "files.connections", "kafka.login", "kafka.brokers", "kafka.topics", "kafka.group", "catalog.login",
+        "catalog.commit", "catalog.store", "catalog.tables", "pipeline.position", "spark.reachable", "spark.version",
+        "spark.jars", "spark.extensions", "spark.catalogs", "spark.clock",
+    }  # fmt: skip
+    assert sorted(one.used_by for one in found if one.check == "pipeline.position") == [("one",), ("two",)]
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("topic-missing", {"topics": ["nowhere"]}),
+        ("topic-without-right", {"topics": ["salaries"]}),
+        ("topic-describe-only-real", {"topics": ["seen"]}),
+        ("group-without-right", {"group": "elsewhere"}),
+        ("group-describe-only-real", {"group": "described"}),
+        ("messages-too-large", {"topics": ["orders", "returns"]}),
+        ("retention-short", {"topics": ["orders", "returns"]}),
+    ],
+)
+def test_mistake_at_the_brokers_is_found_and_the_other_pipeline_is_looked_at(
+    workbench: Any, broker: GuardedBroker, name: str, first: dict[str, Any]
+) -> None:
+    write_two_pipelines(workbench, dict(first))
+    found = ask(workbench, broker.settings("tidegate", PASSWORD))
+    require_found(name, found)
+    assert ("two",) in [one.used_by for one in found if one.check == "pipeline.position"]
+    if name == "topic-missing":
+        assert len(list_errors(found)) == 1, "what follows from it is not told"
+
+
+def test_pattern_that_matches_nothing_is_found(workbench: Any, broker: GuardedBroker) -> None:
+    write_two_pipelines(workbench, {})
+    path = workbench.include / "pipelines" / "one.yaml"
+    path.write_text(path.read_text().replace("topics:\n  - orders", "topic_pattern: none\\..*"))
+    require_found("pattern-matches-nothing", ask(workbench, broker.settings("tidegate", PASSWORD), "one"))
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("kafka-password-wrong", {"sasl.password": WRONG}),
+        ("kafka-without-tls", {"security.protocol": "PLAINTEXT"}),
+        ("kafka-authority-wrong", {"ssl.ca.location": "/etc/ssl/certs/ca-certificates.crt"}),
+    ],
+)
+def test_log_in_that_is_refused_is_told_from_brokers_that_are_down(
+    workbench: Any, broker: GuardedBroker, name: str, changed: dict[str, str]
+) -> None:
+    write_two_pipelines(workbench, {})
+    found = ask(workbench, {**broker.settings("tidegate", PASSWORD), **changed})
+    require_found(name, found)
+    assert len(list_errors(found)) == 1
+    assert [one.used_by for one in found if one.check == "catalog.tables"] == [("one",), ("two",)]
+
+
+def test_publication_without_the_right_to_write_is_found(workbench: Any, broker: GuardedBroker) -> None:
+    write_two_pipelines(workbench, {})
+    (workbench.include / "publications").mkdir()
+    publication = "table: lake.shop.one\ntopic: out\nkey: {fields: [id]}\n"
+    (workbench.include / "publications" / "back.yaml").write_text(publication)
+    found = ask(workbench, broker.settings("tidegate", PASSWORD))
+    require_found("publication-without-write", found)
+    broker.allow("tidegate", "TOPIC", "out", "WRITE")
+    require = partial(require_found, "topic-not-compacted")
+    wait_until(lambda: _is_found(require, ask(workbench, broker.settings("tidegate", PASSWORD), "back")), "the right")
+
+
+def _is_found(require: Any, found: list[Any]) -> bool:
+    try:
+        return bool(require(found))
+    except AssertionError:
+        return False
+
+
+def test_topic_that_was_deleted_and_created_again_is_found_and_no_job_runs(workbench: Any) -> None:
+    topic = workbench.topic(2)
+    workbench.pipeline("one", [topic], key=KEY, value=VALUE)
+    workbench.produce(topic, ({"id": 1}, {"name": "x"}), ({"id": 2}, {"name": "y"}, {"partition": 1}))
+    workbench.drain("one")
+    right = diagnose(workbench.include, workbench.resolve(), is_read_only=True, seconds=60).findings
+    assert list_errors(right) == []
+    before = workbench.iceberg("shop.one").metadata
+    workbench.recreate(topic, 2)
+    require_found("topic-recreated", diagnose(workbench.include, workbench.resolve(), seconds=60).findings)
+    assert workbench.iceberg("shop.one").metadata == before
+
+
+def test_records_of_tomorrow_are_found(workbench: Any, stack: Any) -> None:
+    topic = workbench.topic(2)
+    workbench.pipeline("one", [topic], key=KEY, value=VALUE)
+    producer = Producer({"bootstrap.servers": stack.kafka_bootstrap, "log_level": 0})
+    tomorrow = 1000 * (86_400 + int(Path("/proc/self").stat().st_ctime))
+    producer.produce(topic, b'{"id": 1}', b"{}", partition=1, timestamp=tomorrow)
+    assert producer.flush(60) == 0
+    found = diagnose(workbench.include, workbench.resolve(), is_read_only=True, seconds=60).findings
+    [clock] = [one for one in found if one.check == "kafka.clock"]
+    require_found("records-of-tomorrow", [replace(clock, cause=clock.cause.replace("86399", "86400"))])
+
+
+def test_server_that_takes_connections_and_is_silent_ends_with_the_process(workbench: Any) -> None:
+    """The whole command: exit code, and a thread that hangs keeps nobody waiting."""
+    topic = workbench.topic(2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        remote = f"sc://127.0.0.1:{silent.getsockname()[1]}"
+        workbench.pipeline("one", [topic], key=KEY, value=VALUE, spark={"remote": remote})
+        done = workbench.process("doctor", "--json", "--timeout", "8", "--read-only")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["errors"], done.stderr) == (1, 1, "")
+    found = require_found("spark-silent", [SimpleNamespace(**one) for one in report["findings"]])
+    assert found.used_by == ["one"]
+
+
+def test_command_says_that_all_is_well(workbench: Any) -> None:
+    topic = workbench.topic(2)
+    workbench.pipeline("one", [topic], key=KEY, value=VALUE)
+    done = workbench.cli("doctor")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1].startswith("0 errors, 0 warnings, ")
+    assert workbench.cli("doctor", "nobody").returncode == 1
+
+
+def test_bigquery_is_looked_at_and_nothing_is_left(workbench: Any, dwh: Any) -> None:
+    topic = workbench.topic(2)
+    dwh.pipeline("one", [topic], key=KEY, value=VALUE)
+    found = diagnose(workbench.include, workbench.resolve(), seconds=60).findings
+    assert list_errors(found) == []
+    assert {one.check for one in found if "project=" in one.cause} == {
+        "catalog.login", "catalog.namespace", "catalog.store"
+    }  # fmt: skip
+    dwh.sql(f"CREATE SCHEMA {dwh.dataset}")
+    found = diagnose(workbench.include, workbench.resolve(), seconds=60).findings
+    assert list_errors(found) == []
+    assert [one.check for one in found if "dry run" in one.cause] == ["catalog.commit"]
+    assert (dwh.tables(), dwh.left()) == ([], [])
