@@ -290,3 +290,174 @@ def test_registered_messages_and_objects(workbench, registry) -> None:
     put = JSONSerializer(json.dumps(schema), client)
     records = [({"id": n}, put({"id": n, "name": "x"}, SerializationContext(topic, "value")), n % 2) for n in (1, 2)]
     check(workbench, "objects", topic, Case(records, [{"id": n, "name": "x"} for n in (1, 2)], words=words))
+
+
+def groups(workbench: Any) -> set[str]:
+    return {one.group_id for one in workbench.admin.list_consumer_groups().result(30).valid}
+
+
+def init(workbench: Any, topic: str, *words: str) -> Any:
+    return workbench.cli("init", "--topic", topic, "--to", "lake.shop.t", *words)
+
+
+def test_sampling_leaves_no_group_no_topic_and_no_file_behind(workbench) -> None:
+    topic = workbench.topic(2)
+    workbench.produce(topic, *(({"id": n}, {"id": n}, {"partition": n % 2}) for n in range(3)))
+    before, topics = groups(workbench), set(workbench.admin.list_topics(timeout=30).topics)
+    shown = init(workbench, topic, "--print")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith("# Proposed by")
+    assert "CHECK" in shown.stderr
+    asked = init(workbench, topic)  # nobody answers
+    assert (asked.returncode, "nothing was written" in asked.stderr) == (1, True)
+    missing = init(workbench, f"{topic}x", "--yes")
+    assert (missing.returncode, f"no such topic; there are: {topic}" in missing.stderr) == (1, True)
+    assert (groups(workbench), set(workbench.admin.list_topics(timeout=30).topics)) == (before, topics)
+    assert not list((workbench.include / "pipelines").iterdir())
+
+
+def test_file_that_is_there_is_kept_unless_force_is_given(workbench) -> None:
+    topic = workbench.topic(2)
+    workbench.produce(topic, ({"id": 1}, {"id": 1}))
+    path = workbench.include / "pipelines" / "t.yaml"
+    path.write_text("mine")
+    kept = init(workbench, topic, "--yes")
+    assert (kept.returncode, path.read_text()) == (1, "mine")
+    assert "exists already; choose another --name, or overwrite with --force" in kept.stderr
+    told = json.loads(init(workbench, topic, "--yes", "--force", "--json").stdout)
+    assert (told["done"], told["yaml"], told["valid"]) == (True, path.read_text(), True)
+    assert told["tables"][0]["columns"] == [{"name": "id", "type": "BIGINT"}]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--to", "lake.t"), None),
+        (("--to", "sea.shop.t"), "catalog=sea is not in catalogs.yaml; there are: lake; declare it there first"),
+        (("--to", "t"), "--to=t: not a table; write <catalog>.<namespace>.<table>"),
+        (("--to", "lake.shop.t", "--name", "No"), "--name=No: not a pipeline's name"),
+        (("--to", "lake.shop.t", "--registry", "http://u:secret@h"), "--registry has a login in it"),
+        (("--to", "lake.shop.t", "--kafka", "none_such"), "connection=none_such: not found"),
+        (("--to", "lake.shop.t", "--topic", "other"), "one table for 2 topics"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_is_read(workbench, words, told) -> None:
+    topic = workbench.topic(2)
+    workbench.produce(topic, ({"id": 1}, {"id": 1}))
+    ended = workbench.cli("init", "--topic", topic, "--yes", *words)
+    assert ended.returncode == (1 if told else 0), ended.stderr
+    assert told is None or told in ended.stderr
+    assert "secret" not in ended.stderr
+
+
+def test_brokers_that_are_down_are_said_in_seconds(workbench) -> None:
+    import time
+
+    begun = time.monotonic()
+    ended = workbench.cli("init", "--topic", "t", "--to", "lake.shop.t", "--kafka", "localhost:1", "--yes")
+    assert (ended.returncode, "Kafka address=localhost:1 took no connection" in ended.stderr) == (
+        1,
+        True,
+    )
+    assert time.monotonic() - begun < 10
+
+
+def test_topic_without_records_says_what_to_do(workbench) -> None:
+    empty, aborted, deleted = workbench.topic(2), workbench.topic(2), workbench.topic(2)
+    workbench.transaction(aborted, ({"id": 1}, {"id": 1}), commit=False)
+    workbench.produce(deleted, ({"id": 1}, None, {"partition": 1}))
+    for topic, told in (
+        (empty, "is empty, so there is nothing to learn its format from; produce some records"),
+        (aborted, "offsets are there and no record was found"),
+        (deleted, "all of 1 record of 1 partition are tombstones"),
+    ):
+        ended = init(workbench, topic, "--yes")
+        assert (ended.returncode, told in ended.stderr) == (1, True), ended.stderr
+
+
+def test_records_of_both_ends_are_read_and_limits_hold(workbench) -> None:
+    topic = workbench.topic(2)
+    middle = [({"id": n}, {"id": n, "middle": "x" * 1000}, {"partition": n % 2}) for n in range(200)]
+    workbench.produce(topic, *(({"id": n}, {"id": n, "old": 1}, {"partition": n % 2}) for n in range(20)))
+    workbench.produce(topic, *middle)
+    workbench.produce(topic, *(({"id": n}, {"id": n, "new": 1}, {"partition": n % 2}) for n in range(20)))
+    few = json.loads(init(workbench, topic, "--yes", "--json", "--records", "40", "--print").stdout)
+    (table,) = few["tables"]
+    assert [column["name"] for column in table["columns"]] == ["id", "old", "new"]
+    assert (table["partitions"], table["records"], table["offsets"]) == (2, 40, 240)
+    all_of_them = json.loads(init(workbench, topic, "--yes", "--json", "--print").stdout)["tables"][0]
+    assert (all_of_them["records"], len(all_of_them["columns"])) == (240, 4)
+
+
+def test_transactions_compaction_and_large_records_are_read(workbench) -> None:
+    topic = workbench.topic(2, **{"cleanup.policy": "compact", "max.message.bytes": "5000000"})
+    for n in range(3):
+        workbench.transaction(topic, ({"id": n}, {"id": n, "text": "x" * 900_000}))
+    workbench.transaction(topic, ({"id": 9}, {"id": 9, "aborted": 1}), commit=False)
+    shown = init(workbench, topic, "--print", "--json")
+    assert shown.returncode == 0, shown.stderr
+    (table,) = json.loads(shown.stdout)["tables"]
+    assert [column["name"] for column in table["columns"]] == ["id", "text"]
+    assert (table["records"], table["offsets"]) == (3, 8)
+
+
+def test_dry_run_shows_what_a_flush_would_make_of_ten_records_and_writes_nothing(workbench) -> None:
+    topic = workbench.topic(2)
+    workbench.produce(
+        topic, *(({"id": n}, {"id": n, "at": "2026-01-01T00:00:00Z"}, {"partition": n % 2}) for n in (1, 2, 3))
+    )
+    workbench.produce(topic, ({"id": 4}, "poison"), ({"id": 1}, None, {"partition": 1}))
+    shown = init(workbench, topic, "--dry-run")
+    assert shown.returncode == 0, shown.stderr
+    assert f"{topic}:0:1 cannot be decoded: " in shown.stdout
+    assert f"{topic}:1:2 delete" in shown.stdout
+    assert f"{topic}:0:0 row " in shown.stdout
+    assert "2026-01-01" in shown.stdout
+    assert "nothing was written" in shown.stdout
+    assert not list((workbench.include / "pipelines").iterdir())
+    assert not workbench.exists("shop.t")
+
+
+def test_several_topics_get_a_table_each_and_land(workbench) -> None:
+    first, second = workbench.topic(2), workbench.topic(2)
+    workbench.produce(first, ({"id": 1}, {"id": 1}), ({"id": 2}, {"id": 2}, {"partition": 1}))
+    workbench.produce(second, (None, "a,1"), (None, "b,2", {"partition": 1}))
+    made = workbench.cli("init", "--topic", first, "--topic", second, "--to", "lake.shop", "--name", "both", "--yes")
+    assert made.returncode == 0, made.stderr
+    assert workbench.cli("validate").returncode == 0
+    assert workbench.cli("flush", "both").returncode == 0
+    names = [topic.replace("-", "_") for topic in (first, second)]
+    assert workbench.rows(f"shop.{names[0]}") == [{"id": 1}, {"id": 2}]
+    assert workbench.rows(f"shop.{names[1]}") == [{"c1": "a", "c2": 1}, {"c1": "b", "c2": 2}]
+
+
+def test_values_behind_a_schema_id_without_a_registry_say_what_to_name(workbench, registry) -> None:
+    topic = workbench.topic(2)
+    workbench.produce(topic, ("k", b"\x00\x00\x00\x00\x07abc"))
+    for words, told in (
+        ((), "its values stand behind the id of a schema (id=7); name the schema registry with --registry"),
+        (("--registry", registry.url), "id=7: Subject or version not found"),
+        (("--registry", "http://localhost:1"), "took no connection"),
+    ):
+        ended = init(workbench, topic, "--yes", *words)
+        assert (ended.returncode, told in ended.stderr) == (1, True), ended.stderr
+
+
+def test_questions_are_asked_at_a_terminal(workbench, monkeypatch) -> None:
+    import io
+    import sys
+
+    topic = workbench.topic(2)
+    workbench.produce(topic, ({"id": 1}, {"id": 1}))
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    from tidegate.cli.main import main
+
+    for name, value in workbench.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdin", Terminal(f"\n{topic}\nlake.app.users\nno\nyes\n"))
+    assert main(["init"]) == 0
+    assert "name: lake.app.users" in (workbench.include / "pipelines" / "users.yaml").read_text()

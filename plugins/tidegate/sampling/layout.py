@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidegate.sampling.columns import ProposedColumn, quote_if_needed
-from tidegate.sampling.samples import TopicSample
+from tidegate.sampling.samples import TopicSample, count
 
 LARGE_LOG = 1_000_000  # offsets; below that one partition is read in a moment
 BUCKETS = 16
@@ -25,7 +25,7 @@ def propose_partitioning(
 ) -> Proposal:
     """A partition transform, or none; merges find rows by the key, appends are read by time."""
     if sample.span < LARGE_LOG:
-        return Proposal("", f"none: {sample.span} offsets in the log; think of it before the table grows large")
+        return Proposal("", f"none: {count(sample.span, 'offset')} in the log; decide before the table grows large")
     if keys:
         first = next((c for c in keys if c.type in BUCKET_TYPES), None)
         if first is None:

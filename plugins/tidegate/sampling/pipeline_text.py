@@ -9,7 +9,7 @@ from typing import Any
 
 from tidegate.sampling.columns import ProposedColumn
 from tidegate.sampling.proposal import ProposedTable, ProposedValue
-from tidegate.sampling.samples import Check
+from tidegate.sampling.samples import Check, count
 
 PLAIN_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 YAML_WORDS = {"true", "false", "yes", "no", "on", "off", "y", "n", "null"}
@@ -58,7 +58,7 @@ def _render_head(proposed: ProposedPipeline) -> list[str]:
     lines = _wrap(f"Proposed by `tidegate init` from a sample. {looked}.")
     if not proposed.checks:
         return lines
-    lines += _wrap(f"{len(proposed.checks)} points may be wrong, and a sample cannot tell. CHECK them:")
+    lines += _wrap(f"{count(len(proposed.checks), 'point')} that a sample cannot tell, and that may be wrong. CHECK:")
     for number, check in enumerate(proposed.checks, 1):
         lines += _wrap(f"{number}. {check}", "#   ", "#      ")
     return lines
@@ -70,7 +70,9 @@ def _render_table(table: ProposedTable, *, is_alone: bool) -> list[str]:
         lines += [f"topics: {flow([table.sample.topic])}", *_render_key(table), *_render_value(table.value)]
     lines += _render_checks(table.checks, "tables")
     if table.is_keyed:
-        seen = f"{table.tombstones} tombstones seen" if table.tombstones else "a record without a value deletes"
+        seen = (
+            f"{count(table.tombstones, 'tombstone')} seen" if table.tombstones else "a record without a value deletes"
+        )
         seen = "change events say what is deleted" if table.value.format.is_change_event else seen
         lines += [f"upsert: true{comment('there is a key')}", f"delete: true{comment(seen)}"]
     else:

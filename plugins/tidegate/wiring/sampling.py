@@ -18,7 +18,7 @@ from tidegate.formats.registry import FORMATS
 from tidegate.sampling.columns import ProposedColumn
 from tidegate.sampling.proposal import Registered
 from tidegate.sampling.recognition import HEADER_ID, Recognition
-from tidegate.sampling.samples import SampleLimits, TopicSample
+from tidegate.sampling.samples import SampleLimits, TopicSample, count
 from tidegate.schema.avro import get_full_name, is_record, parse_schema, to_spark_type
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
@@ -51,20 +51,21 @@ def sample_topic(
             f"topic={topic} is empty, so there is nothing to learn its format from; produce some records and run init "
             "again, or write the file by hand (docs/pipeline-file.md)"
         )
-    tell(f"topic={topic}: {len(end)} partitions, reading the newest and the oldest records")
+    tell(f"topic={topic}: {count(len(end), 'partition')}, reading the newest and the oldest records")
     records, stopped_by = sample_records(broker.settings, topic, (begin, end), limits, tell)
     if not records:
         raise GiveUp(
             f"topic={topic}: offsets are there and no record was found: transactions that were aborted, or a log that "
             "was compacted; produce some records and run init again"
         )
-    tell(f"topic={topic}: {len(records)} records read")
+    tell(f"topic={topic}: {count(len(records), 'record')} read")
     compacted = topic in broker.filter_compacted((topic,))
     return TopicSample(topic, records, dict(begin), dict(end), compacted=compacted, stopped_by=stopped_by)
 
 
 def _open_broker(kafka: Kafka, resolve: Resolve) -> KafkaBroker:
-    return KafkaBroker(resolve_kafka_settings(kafka, resolve), describe_kafka_place(kafka))
+    place = describe_kafka_place(kafka) if isinstance(kafka, str) else ""
+    return KafkaBroker(resolve_kafka_settings(kafka, resolve), place)
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,7 @@ def _read(consumer: Consumer, reading: _Reading, ranges: Ranges, most: int) -> N
         return
     counts = dict.fromkeys(ranges, 0)
     consumer.assign([TopicPartition(reading.topic, p, start) for p, (start, _) in ranges.items()])
+    consumer.resume([TopicPartition(reading.topic, p) for p in ranges])  # a pause outlives the assignment
     while counts and not reading.is_over():
         for message in consumer.consume(100, timeout=0.2):
             error, partition = message.error(), message.partition()

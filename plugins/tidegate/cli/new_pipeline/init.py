@@ -9,13 +9,13 @@ from typing import Any
 
 from tidegate.adapters.server_probe import Patience
 from tidegate.cli.new_pipeline.questions import Answers, ask, read_answers
-from tidegate.cli.new_pipeline.trial import decode_rows, is_partition_refused, validate
+from tidegate.cli.new_pipeline.trial import decode_rows, find_partition_problem, validate
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
 from tidegate.sampling.layout import Proposal
 from tidegate.sampling.pipeline_text import ProposedPipeline, render_pipeline
 from tidegate.sampling.proposal import ProposedTable, propose_table
-from tidegate.sampling.samples import SampleLimits
+from tidegate.sampling.samples import SampleLimits, count
 from tidegate.settings import find_include_folder, format_path
 from tidegate.wiring.sampling import RegistryLookup, sample_topic
 
@@ -90,17 +90,13 @@ def propose(
     try:
         return proposed, text, validate(include, answers.name, text)
     except ConfigurationError as fault:
-        if not is_partition_refused(fault) or not any(table.partitioning.value for table in tables):
+        problem = find_partition_problem(fault)
+        if problem is None or not any(table.partitioning.value for table in tables):
             raise
-        proposed = replace(proposed, tables=tuple(_leave_partitions_out(table, fault) for table in tables))
+        without = Proposal("", f"none: what was proposed is refused: {problem}")
+        proposed = replace(proposed, tables=tuple(replace(table, partitioning=without) for table in tables))
         text = render_pipeline(proposed)
         return proposed, text, validate(include, answers.name, text)
-
-
-def _leave_partitions_out(table: ProposedTable, fault: ConfigurationError) -> ProposedTable:
-    return replace(
-        table, partitioning=Proposal("", f"none: {table.partitioning.value} is refused: {fault.problems[0]}")
-    )
 
 
 def write_file(path: Path, text: str, *, is_forced: bool) -> None:
@@ -159,7 +155,7 @@ def format_summary(
     lines.append(f"validate accepts {format_path(answers.path)}")
     checks = proposed.checks
     if checks:
-        lines.append(f"CHECK these {len(checks)} points:" if len(checks) > 1 else "CHECK this point:")
+        lines.append(f"CHECK {count(len(checks), 'point')}, each marked at its line too:")
         lines += [f"  {number}. {check}" for number, check in enumerate(checks, 1)]
     return "\n".join(lines)
 
@@ -167,7 +163,7 @@ def format_summary(
 def _format_table(table: ProposedTable) -> str:
     key = f"key {', '.join(table.key.fields)}" if table.key.fields else "no key"
     mode = "upsert and delete" if table.is_keyed else "append"
-    what = f"{table.value.format.name}, {key}, {len(table.value.columns)} columns, {mode}"
+    what = f"{table.value.format.name}, {key}, {count(len(table.value.columns), 'column')}, {mode}"
     return f"{table.sample.topic} -> {table.name}: {what}; {table.sample.size}"
 
 

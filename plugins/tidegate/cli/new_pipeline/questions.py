@@ -3,7 +3,7 @@
 import argparse
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from tidegate.config.pipeline_file import PIPELINE_NAME_PATTERN
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
 from tidegate.settings import format_path
+from tidegate.spec.catalog import Catalog
 from tidegate.wiring.sampling import list_topics
 
 DEFAULT_KAFKA, DEFAULT_REGISTRY = "kafka_default", "schema_registry_default"
@@ -42,8 +43,8 @@ def read_answers(words: argparse.Namespace, include: Path, resolve: Resolve) -> 
     twice = sorted({topic for topic in topics if topics.count(topic) > 1})
     if twice:
         raise ConfigurationError(f"--topic={twice[0]}: given twice; keep one")
-    catalogs = sorted(read_catalogs(include))
-    usual = f"{catalogs[0] if catalogs else 'lake'}.{suggest_namespace(topics[0])}.{to_word(topics[0])}"
+    catalogs = read_catalogs(include)
+    usual = f"{next(iter(catalogs), 'lake')}.{suggest_namespace(topics[0])}.{to_word(topics[0])}"
     target = words.to or (ask("Table, <catalog>.<namespace>.<table>", usual) if asks else "")
     tables = find_tables(target, topics, catalogs)
     name = words.name or suggest_name(tables[0] if len(tables) == 1 else target.rpartition(".")[2])
@@ -92,7 +93,7 @@ def find_registry(given: str | None, resolve: Resolve) -> str | None:
     return given
 
 
-def find_tables(target: str, topics: tuple[str, ...], catalogs: list[str]) -> tuple[str, ...]:
+def find_tables(target: str, topics: tuple[str, ...], catalogs: Mapping[str, Catalog | str]) -> tuple[str, ...]:
     """One table for each topic: the one that is named, or in that namespace one by each topic's name."""
     parts = target.split(".")
     if len(parts) < 2 or not all(parts):
@@ -100,10 +101,12 @@ def find_tables(target: str, topics: tuple[str, ...], catalogs: list[str]) -> tu
             f"--to={target}: not a table; write <catalog>.<namespace>.<table>, or <catalog>.<namespace>"
         )
     if parts[0] not in catalogs:
-        there = ", ".join(catalogs) or "none"
+        there = ", ".join(sorted(catalogs)) or "none"
         raise ConfigurationError(
             f"--to={target}: catalog={parts[0]} is not in catalogs.yaml; there are: {there}; declare it there first"
         )
+    if isinstance(catalogs[parts[0]], str):
+        raise ConfigurationError(f"--to={target}: catalog={parts[0]} is declared wrongly: {catalogs[parts[0]]}")
     if len(parts) > 2 and len(topics) == 1:
         return (target,)
     if len(parts) > 2:

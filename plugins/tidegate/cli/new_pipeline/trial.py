@@ -8,7 +8,7 @@ from typing import Any
 
 from tidegate.config.pipeline_file import check_tables_of_others, load_pipeline
 from tidegate.connections import Resolve
-from tidegate.errors import ConfigurationError, TidegateError
+from tidegate.errors import ConfigurationError
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.reprocess.record import RecordAddress, explain_record
 from tidegate.sampling.proposal import ProposedTable
@@ -42,7 +42,8 @@ def validate(include: Path, name: str, text: str) -> tuple[str, ...]:
             check_tables_of_others(trial, name)
         except ConfigurationError as fault:
             shown = format_path(include / "pipelines" / f"{name}.yaml").removesuffix(f"/pipelines/{name}.yaml")
-            raise ConfigurationError(*(one.replace(str(trial), shown) for one in fault.problems)) from fault
+            problems = (one.replace(str(trial), shown) for one in fault.problems)
+            raise ConfigurationError(*problems, "nothing was written: validate refuses the file above") from fault
         return loaded.warnings
 
 
@@ -79,6 +80,7 @@ def choose_records(table: ProposedTable, number: int) -> list[KafkaRecord]:
     return turns[:number]
 
 
-def is_partition_refused(fault: TidegateError) -> bool:
-    """Whether it is the partitioning that the destination cannot have."""
-    return "partition_by" in str(fault) or "partition" in str(fault)
+def find_partition_problem(fault: ConfigurationError) -> str | None:
+    """What is said against the partitioning, for a destination that cannot have it; None where that is not wrong."""
+    found = (problem for problem in fault.problems if "partition" in problem)
+    return next((problem.partition(": ")[2] for problem in found), None)

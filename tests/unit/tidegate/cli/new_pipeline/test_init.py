@@ -1,0 +1,92 @@
+"""`init` without brokers: what is asked, what is refused at once, and what the product's check says of a proposal."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tidegate.cli.new_pipeline import init, questions
+from tidegate.cli.new_pipeline.trial import choose_records, validate
+from tidegate.cli.words import build_parser
+from tidegate.errors import ConfigurationError
+from tidegate.model.kafka_log import KafkaRecord
+from tidegate.sampling.proposal import propose_table
+from tidegate.sampling.samples import TopicSample
+
+
+def a_sample(topic: str, span: int = 2) -> TopicSample:
+    row = b'{"id": 1, "at": "2026-01-01T00:00:00Z"}'
+    records = tuple(KafkaRecord(topic, n % 2, n // 2, 1000 * n, b'{"id": %d}' % n, row) for n in range(6))
+    return TopicSample(topic, records, {0: 0, 1: 0}, {0: span, 1: 3})
+
+
+@pytest.fixture
+def run(include: Path, monkeypatch, capsys) -> Any:
+    """The command over a sample that needs no broker: its exit code and what it wrote."""
+    monkeypatch.setenv("TIDEGATE_INCLUDE", str(include))
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+
+    def run(*words: str, span: int = 2) -> tuple[int, str, str]:
+        monkeypatch.setattr(init, "sample_topic", lambda kafka, resolve, topic, *_: a_sample(topic, span))
+        code = init.run_init(build_parser().parse_args(["init", *words]))
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("table", "partitions"), [("lake.shop.orders", '["bucket(16, id)"]'), ("dwh.shop.orders", "[]")]
+)
+def test_partitioning_that_a_destination_cannot_have_is_left_out_and_said(run, include, table, partitions) -> None:
+    path = include / "catalogs.yaml"
+    path.write_text(path.read_text().replace("project: p", "project: p, staging: 'gs://b/p'"))
+    code, out, _ = run("--topic", "t", "--to", table, "--yes", span=2_000_000)
+    text = (include / "pipelines" / "orders.yaml").read_text()
+    assert (code, f"partition_by: {partitions}  # " in text) == (0, True), text
+    assert ("is refused: " in text) == (partitions == "[]")
+    assert "was written" in out
+
+
+def test_problem_of_a_proposal_names_the_file_that_it_would_be(include) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        validate(include, "orders", "source: {topics: [t], oops: 1}\ntables: [{name: lake.shop.t}]\n")
+    assert str(caught.value).startswith(f"{include}/pipelines/orders.yaml:1: source.oops")
+
+
+def test_table_that_another_pipeline_needs_for_itself_is_refused(run, include) -> None:
+    (include / "pipelines" / "aa.yaml").write_text("source: {topics: [t]}\ntables: [{name: lake.shop.x}]\n")
+    with pytest.raises(ConfigurationError, match="pipeline aa needs"):
+        run("--topic", "t", "--to", "lake.shop.tidegate_aa_batches", "--yes")
+    assert [path.name for path in (include / "pipelines").iterdir()] == ["aa.yaml"]
+
+
+def test_no_answer_writes_nothing_and_says_so_to_programs_too(run, include) -> None:
+    code, out, errors = run("--topic", "t", "--to", "lake.shop.orders", "--json")
+    assert (code, json.loads(out)["done"], "nothing was written" in errors) == (1, False, True)
+    assert not list((include / "pipelines").iterdir())
+
+
+def test_missing_topic_and_broken_words_are_refused(run) -> None:
+    with pytest.raises(ConfigurationError, match="--topic is missing"):
+        run("--to", "lake.shop.orders")
+    for words in (("--records", "0"), ("--seconds", "x"), ("--records", "-5")):
+        with pytest.raises(SystemExit):
+            build_parser().parse_args(["init", *words])
+
+
+@pytest.mark.parametrize(
+    ("topic", "word", "name"),
+    [
+        ("shop.public.Orders", "orders", "orders"), ("a-b", "a_b", "a_b"), ("1st", "1st", "st"),
+        ("x.", "records", "records"),
+        ("Ünï", "_n_", "n_"), ("a" * 90, "a" * 90, "a" * 60),
+    ],
+)  # fmt: skip
+def test_names_are_made_of_a_topics(topic, word, name) -> None:
+    assert (questions.to_word(topic), questions.suggest_name(questions.to_word(topic))) == (word, name)
+
+
+def test_dry_run_takes_the_newest_records_of_each_partition_by_turns() -> None:
+    table = propose_table(a_sample("t"), "lake.shop.t", lambda *_: None)
+    assert [(one.partition, one.offset) for one in choose_records(table, 5)] == [(0, 2), (1, 2), (0, 1), (1, 1), (0, 0)]
