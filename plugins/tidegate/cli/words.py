@@ -99,6 +99,13 @@ def parse_positive_int(text: str) -> int:
     return number
 
 
+def parse_positive_seconds(text: str) -> float:
+    """An option's time; argparse.ArgumentTypeError for 0 and below."""
+    if not (number := float(text)) > 0:
+        raise argparse.ArgumentTypeError(f"{text} is too short: use more than 0")
+    return number
+
+
 def add_files(commands: Any) -> None:
     """``validate`` and ``list``."""
     validate = commands.add_parser("validate", help="check every pipeline file; print all problems")
@@ -118,7 +125,9 @@ def add_doctor(commands: Any) -> None:
     names.completer = lambda **_: complete_names("pipeline", "publication")
     parser.add_argument("--read-only", action="store_true", help="make no scratch table and no file")
     help_text = "wait so long for each server; default %(default).0f"
-    parser.add_argument("--timeout", type=float, default=PROBE_SECONDS, metavar="SECONDS", help=help_text)
+    parser.add_argument(
+        "--timeout", type=parse_positive_seconds, default=PROBE_SECONDS, metavar="SECONDS", help=help_text
+    )
     add_json(parser)
 
 

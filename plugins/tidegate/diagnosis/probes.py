@@ -44,7 +44,12 @@ class _Running:
     failed_users: set[str] = field(default_factory=set)
 
     def add(self, finding: Finding) -> None:
-        """Note a finding; one that names nobody concerns all that use the probe's server."""
+        """Note a finding; one that names nobody concerns all that use the probe's server.
+
+        Behind a time-out nothing is noted. The probe goes on all the same, so that it removes what it has made.
+        """
+        if self.is_late:
+            return
         if finding.severity is Severity.ERROR:
             self.failed_users |= {*finding.used_by}
         self.findings.append(replace(finding, used_by=finding.used_by or self.probe.used_by))
@@ -65,11 +70,11 @@ def run_probes(probes: Sequence[Probe], seconds: float = PROBE_SECONDS) -> tuple
     for one in running.values():
         threading.Thread(target=_run, args=(one, running, slots), name=f"doctor-{one.probe.name}", daemon=True).start()
     for one in running.values():
-        _await_end(one, seconds)
+        _await_end(one, seconds, slots)
     return [finding for one in running.values() for finding in one.findings], any(r.is_late for r in running.values())
 
 
-def _await_end(one: _Running, seconds: float) -> None:
+def _await_end(one: _Running, seconds: float, slots: threading.Semaphore) -> None:
     seconds = max(seconds, one.probe.least_seconds)
     while not one.ended.wait(0.02):
         if one.begun is not None and time.monotonic() - one.begun > seconds:
@@ -78,6 +83,7 @@ def _await_end(one: _Running, seconds: float) -> None:
             late = make_error(one.probe.check, cause, ADVICE[one.probe.check])
             one.findings = [*one.findings, replace(late, used_by=one.probe.used_by)]
             one.ended.set()
+            slots.release()  # its thread may wait for ever
 
 
 def _run(one: _Running, others: dict[str, _Running], slots: threading.Semaphore) -> None:
@@ -87,16 +93,17 @@ def _run(one: _Running, others: dict[str, _Running], slots: threading.Semaphore)
     if any(other.concerns(one.probe) for other in needed):
         one.ended.set()
         return
-    with slots:
-        one.begun = time.monotonic()
-        try:
-            for finding in one.probe.run():
-                if not one.is_late:  # it goes on all the same, so that it removes what it has made
-                    one.add(finding)
-        except TidegateError as error:
-            one.add(from_error(one.probe.check, error))
-        except Exception as error:
-            log.info("unexpected: probe=%s", one.probe.name, exc_info=error)
-            one.add(from_unexpected(one.probe.check, one.probe.name, error))
-        finally:
-            one.ended.set()
+    slots.acquire()
+    one.begun = time.monotonic()
+    try:
+        for finding in one.probe.run():
+            one.add(finding)
+    except TidegateError as error:
+        one.add(from_error(one.probe.check, error))
+    except Exception as error:
+        log.info("unexpected: probe=%s", one.probe.name, exc_info=error)
+        one.add(from_unexpected(one.probe.check, one.probe.name, error))
+    finally:
+        if not one.is_late:
+            slots.release()
+        one.ended.set()

@@ -108,7 +108,13 @@ def scan_for_secrets(include: Path, told: list[Finding]) -> Iterator[Finding]:
         if path.suffix not in SCANNED_SUFFIXES or not path.is_file() or path.stat().st_size > MAX_FILE_BYTES:
             continue
         shown = format_path(path)
-        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        try:
+            lines = path.read_text(errors="replace").splitlines()
+        except OSError as error:
+            cause = f"{shown}: file={path.name} cannot be looked through for secrets: {error.strerror}"
+            yield make_warning("files.secrets", cause, "give the user the right to read it, or move it elsewhere")
+            continue
+        for number, line in enumerate(lines, 1):
             is_secret = bool(PRIVATE_KEY_PATTERN.search(line)) or has_secret(line.partition("#")[0])
             if is_secret and not any(cause.startswith(f"{shown}:{number}:") for cause in known):
                 yield make_error(

@@ -82,7 +82,8 @@ class Subjects:
         """Places where jobs run, with a target for each and those who use it."""
         found: dict[str, tuple[SparkTarget, tuple[str, ...]]] = {}
         for name, own in self.list_targets():
-            key = f"{own.mode} {own.remote or own.master or own.connection}"
+            address = next((f"{n}={v}" for n, v in (("remote", own.remote), ("master", own.master)) if v), None)
+            key = address or f"connection={own.connection} mode={own.mode}"
             target, names = found.get(key, (own, ()))
             found[key] = target, (*names, name)
         return found

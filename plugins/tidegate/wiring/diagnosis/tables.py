@@ -39,7 +39,7 @@ class NoEngine:
 
 def list_pipeline_probes(subjects: Subjects) -> list[Probe]:
     """Two probes for each pipeline: its tables, and then its positions."""
-    probes, clients = list[Probe](), OpenClients()
+    probes, opened = list[Probe](), _OpenedPorts(subjects)
     for name, pipeline in subjects.pipelines.items():
         servers = _list_servers(pipeline)
         if not _are_catalogs_known(subjects, pipeline):
@@ -49,7 +49,7 @@ def list_pipeline_probes(subjects: Subjects) -> list[Probe]:
             Probe(
                 name=tables,
                 check="catalog.tables",
-                run=partial(_check_tables, subjects, name, clients),
+                run=partial(_check_tables, opened, name),
                 used_by=(name,),
                 needs=servers,
                 blocks=BLOCKING_CATALOG,
@@ -59,7 +59,7 @@ def list_pipeline_probes(subjects: Subjects) -> list[Probe]:
             Probe(
                 name=f"positions of pipeline={name}",
                 check="pipeline.position",
-                run=partial(_check_position, subjects, name, clients),
+                run=partial(_check_position, opened, name),
                 used_by=(name,),
                 needs=(*servers, name_kafka_probe(pipeline.source.kafka), tables),
             )
@@ -80,14 +80,24 @@ def _are_catalogs_known(subjects: Subjects, pipeline: Pipeline) -> bool:
     return subjects.has_connections(pipeline.name) and all(one in subjects.catalogs for one in pipeline.catalogs)
 
 
-def _assemble(subjects: Subjects, name: str, clients: OpenClients) -> Ports:
-    return expand_template(
-        assemble_pipeline(subjects.include, name, subjects.resolve, engine=NoEngine(), clients=clients)
-    )
+class _OpenedPorts:
+    """Each pipeline's ports, put together once for both of its probes; clients of catalogs are shared by all."""
+
+    def __init__(self, subjects: Subjects) -> None:
+        self._subjects, self._clients = subjects, OpenClients()
+        self._ports: dict[str, Ports] = {}
+
+    def get(self, name: str) -> Ports:
+        """The ports, with the tables that records have named so far."""
+        if name not in self._ports:
+            own, clients = self._subjects, self._clients
+            ports = assemble_pipeline(own.include, name, own.resolve, engine=NoEngine(), clients=clients)
+            self._ports[name] = expand_template(ports)
+        return self._ports[name]
 
 
-def _check_tables(subjects: Subjects, name: str, clients: OpenClients) -> Iterator[Finding]:
-    ports = _assemble(subjects, name, clients)
+def _check_tables(opened: _OpenedPorts, name: str) -> Iterator[Finding]:
+    ports = opened.get(name)
     tables = [table for table in ports.pipeline.tables if not table.finds]
     failed = 0
     for table in tables:
@@ -124,9 +134,9 @@ def _choose_schema_check(text: str) -> str:
     return "registry.subjects" if any(words in text for words in NO_SUBJECT_WORDS) else "registry.schema"
 
 
-def _check_position(subjects: Subjects, name: str, clients: OpenClients) -> Iterator[Finding]:
+def _check_position(opened: _OpenedPorts, name: str) -> Iterator[Finding]:
     """What `plan` reads first, without the cutting of a batch."""
-    ports = _assemble(subjects, name, clients)
+    ports = opened.get(name)
     observed = observe_tables(ports)
     log, missing = read_known_log(ports)
     errors = [one.error for one in attach_log(ports, observed, log, missing) if one.error is not None]

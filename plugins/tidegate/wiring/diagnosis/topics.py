@@ -12,6 +12,7 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.publication import Publication
 from tidegate.wiring.diagnosis.subjects import Subjects
 
+PROGRESS_GROUP = "tidegate-publications"  # in which publications read their progress
 RECEIVE_SETTING, DEFAULT_RECEIVE_BYTES = "receive.message.max.bytes", 100_000_000  # librdkafka's default
 
 
@@ -54,6 +55,7 @@ def _add_publication(needs: ClusterNeeds, publication: Publication) -> None:
     needs.topics.append(TopicNeed(publication.state_topic, WRITE, name, is_made=True, must_compact=True))
     if publication.heartbeat_topic:
         needs.topics.append(TopicNeed(publication.heartbeat_topic, WRITE, name, is_made=True, is_optional=True))
+    needs.groups[PROGRESS_GROUP] = (*needs.groups.get(PROGRESS_GROUP, ()), name)
 
 
 def check_topics(cluster: Cluster, needs: ClusterNeeds, settings: Mapping[str, str], now_ms: int) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from tidegate.diagnosis.finding import Finding, Severity, make_error, make_ok, make_warning
-from tidegate.diagnosis.probes import Probe, run_probes
+from tidegate.diagnosis.probes import MAX_AT_ONCE, Probe, run_probes
 from tidegate.errors import GiveUp
 
 
@@ -31,6 +31,20 @@ def test_probe_that_hangs_is_told_and_the_others_are_not_delayed() -> None:
     assert {one.cause for one in found} == {"let in", "Kafka gave no answer within 0 s", "x"}
     late = next(one for one in found if one.severity is Severity.ERROR)
     assert (late.check, late.used_by, bool(late.advice)) == ("kafka.reachable", ("one",), True)
+
+
+def test_more_probes_that_hang_than_run_at_once_delay_no_other_for_ever() -> None:
+    release = threading.Event()
+
+    def hang() -> Iterator[Finding]:
+        release.wait(60)
+        yield make_ok("kafka.login", "too late")
+
+    hanging = [probe(f"Kafka {number}", run=hang) for number in range(MAX_AT_ONCE + 1)]
+    found, _ = run_probes([*hanging, probe("last", make_ok("catalog.login", "reached"))], 0.1)
+    release.set()
+    assert len([one for one in found if "gave no answer" in one.cause]) == MAX_AT_ONCE + 1
+    assert "reached" in {one.cause for one in found}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What brokers tell of topics and consumer groups: rights, settings, leaders, and the newest record's time."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -35,13 +36,14 @@ def read_topics(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicFacts
         TopicCollection(names), include_authorized_operations=True, request_timeout=ASKED_SECONDS
     )
     settings = _read_settings(cluster, names)
-    facts = {}
+    found, facts = dict[str, Any](), dict[str, TopicFacts]()
     for name in names:
         try:
-            facts[name] = _build_facts(cluster, described[name].result(ASKED_SECONDS + 1), settings[name])
+            found[name] = described[name].result(ASKED_SECONDS + 1)
         except KafkaException as error:
             facts[name] = _explain_failure(cluster, name, error.args[0])
-    return facts
+    times = _read_newest_times(cluster, found)
+    return facts | {name: _build_facts(topic, settings[name], times.get(name, -1)) for name, topic in found.items()}
 
 
 def _read_settings(cluster: Cluster, names: list[str]) -> dict[str, dict[str, str] | None]:
@@ -57,29 +59,36 @@ def _read_settings(cluster: Cluster, names: list[str]) -> dict[str, dict[str, st
     return settings
 
 
-def _build_facts(cluster: Cluster, topic: Any, settings: dict[str, str] | None) -> TopicFacts:
-    leaderless = tuple(sorted(one.id for one in topic.partitions if one.leader is None or one.leader.id < 0))
+def _build_facts(topic: Any, settings: dict[str, str] | None, newest_ms: int) -> TopicFacts:
     operations = frozenset(operation.name for operation in topic.authorized_operations or ())
     return TopicFacts(
         topic=topic.name,
         partitions=len(topic.partitions),
-        leaderless=leaderless,
+        leaderless=tuple(sorted(one.id for one in topic.partitions if not _has_leader(one))),
         operations=operations,
         settings=settings,
-        newest_ms=-1 if leaderless else _read_newest_time(cluster, topic),
+        newest_ms=newest_ms,
     )
 
 
-def _read_newest_time(cluster: Cluster, topic: Any) -> int:
-    specs = {TopicPartition(topic.name, one.id): OffsetSpec.max_timestamp() for one in topic.partitions}
+def _has_leader(partition: Any) -> bool:
+    return partition.leader is not None and partition.leader.id >= 0
+
+
+def _read_newest_times(cluster: Cluster, topics: Mapping[str, Any]) -> dict[str, int]:
+    """The time of the newest record of each topic that has one; brokers before 3.0 do not tell it."""
+    specs = {
+        TopicPartition(name, one.id): OffsetSpec.max_timestamp()
+        for name, topic in topics.items()
+        for one in topic.partitions
+        if _has_leader(one)
+    }
     futures = cluster.admin.list_offsets(specs, request_timeout=ASKED_SECONDS) if specs else {}
-    times = [-1]
-    for future in futures.values():
-        try:
-            times.append(future.result(ASKED_SECONDS + 1).timestamp)
-        except KafkaException:  # brokers before 3.0 do not tell it
-            continue
-    return max(times)
+    times: dict[str, int] = {}
+    for place, future in futures.items():
+        with suppress(KafkaException):
+            times[place.topic] = max(times.get(place.topic, -1), future.result(ASKED_SECONDS + 1).timestamp)
+    return times
 
 
 def _explain_failure(cluster: Cluster, topic: str, error: KafkaError) -> TopicFacts:
