@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = (".", "docs", "docs/adr", "deploy", "benchmarks")
+FOLDERS = (".", "docs", "docs/adr", "docs/runbook", "deploy", "benchmarks")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 ROOTS = "plugins|jobs|dags|tests|local|demo|benchmarks|deploy|include/sql|docs"
 PATH = re.compile(rf"`((?:{ROOTS})/[\w./-]+\.\w+)(?:::\w+)?`")

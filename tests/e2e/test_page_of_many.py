@@ -241,3 +241,15 @@ def test_narrow_window_scrolls_nothing_sideways_and_no_date_is_broken(opened: Ca
         assert page.evaluate(f"{broken}.map((one) => one.textContent)") == []
         keep(page, f"width-{width}-{path.replace('/', '-') or 'overview'}")
     assert page.get_by_role("heading", name="Dead letters").count() == 1
+
+
+def test_reason_leads_to_its_page_of_the_runbook(opened: Callable[..., Page]) -> None:
+    page = opened(f"pipelines/{ROLLED_BACK}", role="viewer")
+    page.get_by_role("alert").get_by_role("link", name="What to do").click()
+    expect(page.get_by_role("heading", name="The table was rolled back")).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="--rewind")).to_contain_text("Read again")
+    keep(page, "runbook")
+    page.get_by_role("link", name="runbook", exact=True).click()
+    page.get_by_role("link", name="A record cannot be decoded").click()
+    expect(page.get_by_role("row").filter(has_text="Skip this record")).to_be_visible()
+    assert page.evaluate(CONTRAST) == []

@@ -22,6 +22,7 @@ PLACES = {
     "include/sql": ("tidegate/files/include/sql", "**/*.sql"),
     "jobs": ("tidegate/files/jobs", "*.*"),
     "local/jars/spark": ("tidegate/files/local/jars/spark", "*"),
+    "docs/runbook": ("tidegate/files/docs/runbook", "*.md"),
 }
 PIPELINE = """
 source:

@@ -82,7 +82,8 @@ def format_status(status: PipelineStatus | UnknownStatus) -> str:
         return f"{status['pipeline']}: {status['error']}"
     lines = [f"{status['pipeline']}: lag={status['lag']} freshness={status['freshness'] or 'unknown'}"]
     lines += [f"  {t['table']}: batch={t['batch']} rows={t['rows']} lag={t['lag']}" for t in status["tables"]]
-    lines += [f"    {t['problem']}" for t in status["tables"] if t["problem"]]
+    for problem, page in ((t["problem"], t["runbook"]) for t in status["tables"] if t["problem"]):
+        lines += [f"    {problem}", f"    see docs/runbook/{page}.md"]
     lines += [_format_action(t["table"], one) for t in status["tables"] for one in t["actions"][:SHOWN_ACTIONS]]
     lines += [f"    warning: {warning}" for warning in status["warnings"]]
     lines += [f"  {_format_past_batch(batch)}" for batch in status["batches"][:SHOWN_BATCHES]]

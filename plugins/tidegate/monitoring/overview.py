@@ -11,6 +11,7 @@ from tidegate.monitoring.reports import (
     RecentActivity,
     TableOverview,
 )
+from tidegate.monitoring.runbook import find_page_of_problem
 from tidegate.monitoring.status import describe_partition, format_time_ms, measure_lag_seconds
 from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Ports
@@ -66,6 +67,7 @@ def _describe_table(ports: Ports, one: TableProgress) -> TableOverview:
         "open_batches": len(one.queue),
         "max_pending": one.table.max_pending,
         "problem": one.problem,
+        "runbook": find_page_of_problem(one.problem),
     }
 
 

@@ -30,7 +30,7 @@ class PartitionStatus(PartitionOverview):
 
 
 class TableOverview(TypedDict):
-    """A table in a line; `problem` says why it cannot go on, and the way out."""
+    """A table in a line; `problem` says why it cannot go on, and the way out, `runbook` names the page about it."""
 
     table: str
     batch: int | None
@@ -40,6 +40,7 @@ class TableOverview(TypedDict):
     open_batches: int
     max_pending: int
     problem: str | None
+    runbook: str | None
 
 
 class ActionReport(TypedDict):
@@ -70,6 +71,7 @@ class TableStatus(TypedDict):
     open_batches: list[int]
     actions: list[ActionReport]
     problem: str | None
+    runbook: str | None
 
 
 class FlushSummary(TypedDict):
@@ -141,6 +143,7 @@ class PipelineRow(TypedDict, total=False):
     read_at: float | None
     state: str
     reason: str
+    runbook: str | None
     dag_id: str | None
     paused: bool | None
     next_run: str | None

@@ -17,6 +17,7 @@ from tidegate.monitoring.reports import (
     PipelineStatus,
     TableStatus,
 )
+from tidegate.monitoring.runbook import find_page_of_problem
 from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Ports, TableState
 from tidegate.progress.pipeline_progress import (
@@ -121,6 +122,7 @@ def _describe_table(ports: Ports, one: TableProgress) -> TableStatus:
         "open_batches": [s.batch for s in staged if s.batch > published],
         "actions": describe_actions(ports, state),
         "problem": problem,
+        "runbook": find_page_of_problem(problem),
     }
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from tidegate.monitoring.health import Schedule
+from tidegate.monitoring.runbook import find_page
 from tidegate.spec.time_text import format_utc
 
 from tidegate_airflow.errors import ERROR_KEY
@@ -149,6 +150,7 @@ def _to_error_row(instance: Any, error_value: Any) -> Data:
         "at": format_time(instance.end_date or instance.start_date),
         "error": reason.get("error"),
         "message": reason.get("message"),
+        "runbook": find_page(str(reason.get("message") or ""), reason.get("error")),
     }
 
 

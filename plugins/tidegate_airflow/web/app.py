@@ -11,6 +11,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Red
 from fastapi.staticfiles import StaticFiles
 from tidegate.errors import TidegateError
 from tidegate.monitoring.openmetrics import CONTENT_TYPE, render_openmetrics
+from tidegate.monitoring.runbook import read_page
 
 from tidegate_airflow.dag_ids import (
     find_pipeline,
@@ -139,6 +140,15 @@ def get_dead_letters(name: str, desk: PipelinesDep, user: GetUserDep, page: int 
         raise HTTPException(503, describe_problem(problem)) from problem
 
 
+@api.get("/runbook/{page}")
+def get_runbook_page(page: str, user: GetUserDep) -> dict[str, str]:
+    """One page of the runbook, as Markdown."""
+    text = read_page(page)
+    if text is None:
+        raise HTTPException(404, f"page={page}: the runbook has none of that name")
+    return {"now": format_now(), "page": page, "text": text}
+
+
 pages = APIRouter()
 
 
@@ -170,6 +180,7 @@ def redirect_from_dag(dag_id: str, desk: PipelinesDep, out: PublicationsDep, use
 @pages.get("/pipelines/{name}")
 @pages.get("/pipelines/{name}/dead-letters")
 @pages.get("/publications/{name}")
+@pages.get("/runbook/{name}")
 def get_page(name: str = "") -> Response:
     """The page itself: it holds no data, which it asks for with the user's own rights."""
     return _render_page()

@@ -11,6 +11,7 @@ from tidegate.monitoring import details
 from tidegate.monitoring.dead_letter_rows import format_dead_letter
 from tidegate.monitoring.health import WORST_FIRST, describe_state
 from tidegate.monitoring.reports import PipelineRow
+from tidegate.monitoring.runbook import find_page_of_state
 from tidegate.ports.context import Ports
 
 from tidegate_airflow.dag_ids import format_flush_dag_id, list_dag_ids
@@ -47,7 +48,8 @@ class PipelinesView:
             row, to_schedule(dag), self._get_interval_seconds(row["pipeline"]), int(time.time() * 1000)
         )
         schedule = {**describe_dag(dag), "last_run": dag.last if dag else None}
-        return cast("PipelineRow", {**row, "state": state, "reason": reason, **schedule})
+        runbook = find_page_of_state(state, reason)
+        return cast("PipelineRow", {**row, "state": state, "reason": reason, "runbook": runbook, **schedule})
 
     def _get_interval_seconds(self, name: str) -> int:
         try:

@@ -9,6 +9,7 @@ from typing import Any
 from tidegate.connections import Resolve
 from tidegate.errors import GiveUp, TidegateError
 from tidegate.monitoring.health import WORST_FIRST
+from tidegate.monitoring.runbook import find_page_of_state
 from tidegate.ports.publication_ports import PublicationPorts
 from tidegate.publications.status import describe_state, read_publication_status
 
@@ -129,6 +130,7 @@ def _to_row(row: Row, dag: DagStatus | None) -> Row:
         **numbers,
         "state": state,
         "reason": reason,
+        "runbook": find_page_of_state(state, reason),
         **describe_dag(dag),
         "last_dag_run": dag.last if dag else None,
     }

@@ -6,6 +6,7 @@ import { letters } from "./letters.js";
 import { overview } from "./overview.js";
 import { pipeline } from "./pipeline.js";
 import { publication } from "./publication.js";
+import { runbook } from "./runbook.js";
 
 const EVERY = 5000;
 const main = document.getElementById("main");
@@ -16,6 +17,7 @@ if (place === "") page = overview();
 else if (kind === "pipelines" && part === "dead-letters") page = letters(name);
 else if (kind === "pipelines") page = pipeline(name);
 else if (kind === "publications") page = publication(name);
+else if (kind === "runbook") page = runbook(name);
 
 async function again() {
   let pause = EVERY;

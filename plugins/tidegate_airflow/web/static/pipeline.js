@@ -6,6 +6,7 @@ import { h, quiet, say, section, show, table, trouble } from "./dom.js";
 import { ago, asOf, bytes, due, moment, number, span } from "./format.js";
 import { remedies } from "./remedy.js";
 import { replayButton } from "./replay.js";
+import { seePage } from "./runbook.js";
 import { badge } from "./state.js";
 
 const key = (row) => `${row.topic} ${row.partition}`;
@@ -35,7 +36,7 @@ export function pipeline(name) {
 
 function banner({ pipeline: row }) {
   if (!["stuck", "failing", "unknown"].includes(row.state)) return row.error ? trouble(row.error) : null;
-  return h("div", { class: `banner ${row.state}`, role: "alert" }, h("strong", {}, `${row.state}: `), row.reason, " ",
+  return h("div", { class: `banner ${row.state}`, role: "alert" }, h("strong", {}, `${row.state}: `), row.reason, " ", seePage(row.runbook), " · ",
     h("a", { href: "#s-commands" , click: (event) => { event.preventDefault(); document.getElementById("s-commands").scrollIntoView(); } }, "Ways out"));
 }
 
@@ -116,7 +117,7 @@ function partitions({ pipeline: row, offsets, past, airflow }) {
 function tables({ pipeline: row, airflow }) {
   if (!row.tables) return null;
   const columns = [
-    { title: "Table", head: true, cell: (one) => [airflow?.assets?.[one.table] ? link(`assets/${airflow.assets[one.table]}`, one.table) : one.table, one.problem && one.problem !== row.reason ? h("div", { class: "reason" }, one.problem) : null] },
+    { title: "Table", head: true, cell: (one) => [airflow?.assets?.[one.table] ? link(`assets/${airflow.assets[one.table]}`, one.table) : one.table, one.problem && one.problem !== row.reason ? h("div", { class: "reason" }, one.problem, " ", seePage(one.runbook)) : null] },
     { title: "Batch", number: true, cell: (one) => number(one.batch) },
     { title: "Lag", number: true, cell: (one) => number(one.lag) },
     { title: "Behind", number: true, cell: (one) => span(one.lag_seconds) },
@@ -143,7 +144,7 @@ function errors({ errors: found }) {
     { title: "When", cell: (one) => ago(one.at) },
     { title: "Task", head: true, cell: (one) => link(taskPath(one), `${one.task_id}${one.map_index >= 0 ? `[${one.map_index}]` : ""}`) },
     { title: "State", cell: (one) => `${one.state.replaceAll("_", " ")}, try ${one.try_number}` },
-    { title: "What happened, and what to do", cell: (one) => [one.error ? h("strong", {}, `${one.error}: `) : null, h("span", { class: "message" }, one.message ?? "see the log of the task")] },
+    { title: "What happened, and what to do", cell: (one) => [one.error ? h("strong", {}, `${one.error}: `) : null, h("span", { class: "message" }, one.message ?? "see the log of the task"), " ", seePage(one.runbook)] },
   ];
   return section("Last errors", table("Last errors", columns, found));
 }

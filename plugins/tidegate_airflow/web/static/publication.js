@@ -2,6 +2,7 @@
 import { dagPath, link, runPath, taskPath, trigger } from "./airflow.js";
 import { command, h, quiet, say, section, show, table, trouble } from "./dom.js";
 import { ago, asOf, due, moment, number, span } from "./format.js";
+import { seePage } from "./runbook.js";
 import { badge } from "./state.js";
 
 const told = new Set(["stuck", "failing", "unknown"]);
@@ -50,7 +51,7 @@ export function publication(me) {
 
 function banner(row) {
   if (!told.has(row.state)) return row.error ? trouble(row.error) : null;
-  return h("div", { class: `banner ${row.state}`, role: "alert" }, h("strong", {}, `${row.state}: `), row.reason);
+  return h("div", { class: `banner ${row.state}`, role: "alert" }, h("strong", {}, `${row.state}: `), row.reason, " ", seePage(row.runbook));
 }
 
 function facts(row, airflow) {
@@ -89,7 +90,7 @@ function errors(found) {
     { title: "When", cell: (one) => ago(one.at) },
     { title: "Task", head: true, cell: (one) => link(taskPath(one), one.task_id) },
     { title: "State", cell: (one) => `${one.state.replaceAll("_", " ")}, try ${one.try_number}` },
-    { title: "What happened, and what to do", cell: (one) => [one.error ? h("strong", {}, `${one.error}: `) : null, h("span", { class: "message" }, one.message ?? "see the log of the task")] },
+    { title: "What happened, and what to do", cell: (one) => [one.error ? h("strong", {}, `${one.error}: `) : null, h("span", { class: "message" }, one.message ?? "see the log of the task"), " ", seePage(one.runbook)] },
   ];
   return section("Last errors", table("Last errors", columns, found));
 }

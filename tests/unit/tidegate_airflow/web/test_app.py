@@ -281,3 +281,12 @@ def test_publication_that_cannot_go_on_is_stuck_with_the_way_out(client: Any, ai
     assert row["state"] == "stuck"
     assert "was replaced by another" in row["reason"]
     assert "bin/tidegate publish out --resynchronise" in row["reason"]
+
+
+def test_runbook_is_read_by_whoever_is_logged_in_and_nothing_else_is_read_through_it(client: Any, airflow: Any) -> None:
+    viewer = login(airflow, "viewer")
+    shown = client.get("/api/runbook/bad-record", headers=viewer).json()
+    assert shown["text"].startswith("# A record cannot be decoded")
+    assert client.get("/api/runbook/bad-record").status_code == 401
+    for name in ("nothing", "..%2foperations", "bad-record.md"):
+        assert client.get(f"/api/runbook/{name}", headers=viewer).status_code == 404

@@ -1,0 +1,82 @@
+"""Which page of the runbook belongs to a reason: by the message's own words, else by the class of the error."""
+
+import re
+from pathlib import Path
+
+from tidegate.errors import find_kind
+from tidegate.monitoring.health import Health
+from tidegate.settings import find_product_folder
+
+NAME_PATTERN = re.compile(r"README|[a-z]+(-[a-z]+)*")
+DEFAULT_PAGE = "failed-task"
+# the first that fits; a message of several tables leads to what is said of the first kind of them
+PAGE_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (page, re.compile(pattern))
+    for page, pattern in (
+        ("publication-refused", r"(^|failed: )publication="),
+        ("bad-record", r"cannot be decoded|records name no table|records do not add up"),
+        ("rolled-back", r"was rolled back|rolled back or replaced|whether the table was rolled back"),
+        ("table-replaced", r"replaced by another of the same name|no position, and this batch|its position is gone"),
+        ("topic-missing", r"do(es)? not exist.*correct source\.topics"),
+        ("log-changed", r"are another cluster|deleted and created again|no such partition|, before the position"),
+        ("records-gone", r"are gone before they were read|offsets of a compacted topic|are gone that|needed are gone"),
+        ("partitions-grown", r"has a new partition="),
+        ("queue-full", r"its queue is full"),
+        ("audit", r"\baudits? .*the batch stays staged|nothing was published and the batch stays staged"),
+        ("schema", r"incompatible change|such a column keeps its name|widens no field inside a column"),
+        ("login-refused", r"log-in|access was refused"),
+        ("nothing-published", r"is the scheduler running\?|, freshness_target="),
+        ("server-down", r"no answer|did not answer|not answered|took no connection|cannot be asked"),
+    )
+)
+KIND_PAGES = {
+    "BadRecord": "bad-record",
+    "IncompatibleSchema": "schema",
+    "AuditFailed": "audit",
+    "PositionLost": "log-changed",
+    "ConfigurationError": "pipeline-file",
+    "SomeTablesFailed": "table-stopped",
+    "SomeTablesDelayed": "table-stopped",
+    "RetryLater": "server-down",
+    "OutcomeUnknown": "server-down",
+}
+
+
+def find_page(message: str, kind: str | None = None) -> str:
+    """The name of the page in ``docs/runbook``; `kind` names the error's class where it is known."""
+    known = KIND_PAGES.get(kind or "")
+    if kind in ("BadRecord", "IncompatibleSchema", "AuditFailed", "ConfigurationError") and known:
+        return known
+    for page, pattern in PAGE_PATTERNS:
+        if pattern.search(message):
+            return page
+    if known is None and kind and (parent := find_kind(kind)):
+        known = next((KIND_PAGES[one.__name__] for one in parent.__mro__ if one.__name__ in KIND_PAGES), None)
+    return known or DEFAULT_PAGE
+
+
+def find_page_of_problem(problem: str | None) -> str | None:
+    """The page of a table's problem; none without one."""
+    return None if problem is None else find_page(problem)
+
+
+def find_page_of_state(state: str, reason: str) -> str | None:
+    """The page of a pipeline or publication that somebody should look at; none where all goes on."""
+    if state == Health.UNKNOWN:
+        page = find_page(reason)
+        return page if page != DEFAULT_PAGE else "unreadable"
+    if state == Health.PAUSED:
+        return "paused"
+    if state == Health.CATCHING_UP:
+        return "behind"
+    return find_page(reason) if state in (Health.STUCK, Health.FAILING) else None
+
+
+def read_page(name: str) -> str | None:
+    """The page's text, as Markdown; None where there is no such page."""
+    file = _find_folder() / f"{name}.md"
+    return file.read_text(encoding="utf-8") if NAME_PATTERN.fullmatch(name) and file.is_file() else None
+
+
+def _find_folder() -> Path:
+    return find_product_folder() / "docs" / "runbook"

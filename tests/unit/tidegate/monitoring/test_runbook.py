@@ -1,0 +1,117 @@
+"""Each error has its page of the runbook, found by its own words, and each page is reached."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from tidegate.errors import NothingToDo, PublishedElsewhere, TidegateError
+from tidegate.monitoring.health import Health
+from tidegate.monitoring.runbook import (
+    DEFAULT_PAGE,
+    KIND_PAGES,
+    PAGE_PATTERNS,
+    find_page,
+    find_page_of_state,
+    read_page,
+)
+
+ROOT = Path(__file__).parents[4]
+FOLDER = ROOT / "docs" / "runbook"
+PAGES = {path.stem for path in FOLDER.glob("*.md")}
+ALERTS = yaml.safe_load((ROOT / "deploy" / "monitoring" / "alerts.yaml").read_text())
+# messages whose text comes from elsewhere, whole: what they are made of is looked at where it is made
+DESCRIBED_ELSEWHERE = {"position_checks.py": ("{_describe_rollback",)}
+
+
+def read_texts(node: ast.expr) -> str:
+    """A message as it is written; each value in it is a word in braces."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(read_texts(part) for part in node.values)
+    if isinstance(node, ast.BinOp):
+        return read_texts(node.left) + read_texts(node.right)
+    return f"{{{ast.unparse(node.value if isinstance(node, ast.FormattedValue) else node)}}}"
+
+
+def list_messages(kind: str) -> Iterator[tuple[str, str]]:
+    """The file and the text of each error of this class that the product makes."""
+    for path in sorted((ROOT / "plugins" / "tidegate").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == kind and node.args:
+                yield path.name, read_texts(node.args[0])
+
+
+def list_kinds(kind: type[TidegateError] = TidegateError) -> list[type[TidegateError]]:
+    return [kind, *(below for child in kind.__subclasses__() for below in list_kinds(child))]
+
+
+def test_every_message_about_a_lost_position_has_a_page_of_its_own() -> None:
+    patterns = dict(PAGE_PATTERNS)
+    found = list(list_messages("PositionLost"))
+    assert len(found) > 15
+    for file, text in found:
+        if text.startswith(DESCRIBED_ELSEWHERE.get(file, ("no such",))):
+            continue
+        assert any(pattern.search(text) for pattern in patterns.values()), f"{file}: {text}"
+
+
+@pytest.mark.parametrize(
+    ("message", "page"),
+    [
+        ("pipeline=p: 1 records cannot be decoded; the first: topic=t partition=0 offset=1", "bad-record"),
+        ("table=t was rolled back: the last published snapshot of pipeline=p is no longer part of main", "rolled-back"),
+        ("table=t was rolled back or replaced: no snapshot tells a position", "rolled-back"),
+        ("nobody can tell whether the table was rolled back", "rolled-back"),
+        ("the brokers are another cluster: cluster_id=a recorded=b", "log-changed"),
+        ("topic=t was deleted and created again: topic_id=a recorded=b", "log-changed"),
+        ("the log starts at offset=9, so 5 offsets are gone before they were read; lengthen", "records-gone"),
+        ("topic=t has a new partition=3: keys may have moved", "partitions-grown"),
+        ("table=t: its queue is full: open_batches=10 max_pending=10", "queue-full"),
+        ("brokers=b:9092 refuse the log-in: SASL; check user", "login-refused"),
+        ("kafka_default: b:9092 took no connection for 30 s: refused", "server-down"),
+        ("brokers or catalog have not answered for 12 s; the numbers are older", "server-down"),
+        ("5 records wait, and nothing was published meanwhile: is the scheduler running?", "nothing-published"),
+        ("publication=p: table=t was rolled back behind what is published", "publication-refused"),
+        ("topics=a do not exist: create them, or correct source.topics", "topic-missing"),
+        ("the same failure in 3 runs since t; it is tried again at u: 2 records cannot be decoded", "bad-record"),
+        ("run scheduled__1 failed", DEFAULT_PAGE),
+    ],
+)
+def test_message_leads_to_its_page(message: str, page: str) -> None:
+    assert find_page(message) == page
+
+
+def test_every_class_of_error_has_a_page_also_where_its_words_say_nothing() -> None:
+    for kind in list_kinds():
+        if issubclass(kind, NothingToDo | PublishedElsewhere):
+            continue
+        assert find_page("something", kind.__name__) in PAGES, kind
+    assert find_page("something", "OutcomeUnknown") == "server-down"
+    assert find_page("something", "GiveUp") == DEFAULT_PAGE
+    assert find_page("include/pipelines/x.yaml: source.topics does not exist", "ConfigurationError") == "pipeline-file"
+
+
+def test_every_page_is_reached_and_every_page_that_is_named_is_there() -> None:
+    states = {find_page_of_state(state, "") for state in Health} - {None}
+    alerts = {Path(r["annotations"]["runbook"]).stem for group in ALERTS["groups"] for r in group["rules"]}
+    reached = {page for page, _ in PAGE_PATTERNS} | set(KIND_PAGES.values()) | {DEFAULT_PAGE} | states | alerts
+    assert reached == PAGES
+    index = (FOLDER / "README.md").read_text()
+    assert set(re.findall(r"\]\(([a-z-]+)\.md\)", index)) == PAGES - {"README"}
+
+
+@pytest.mark.parametrize("page", sorted(PAGES - {"README"}))
+def test_page_is_short_and_says_what_one_sees_why_what_to_check_and_what_to_do(page: str) -> None:
+    text = (FOLDER / f"{page}.md").read_text()
+    assert re.findall(r"^\*\*(You see|Cause|Check|Do)\b", text, re.MULTILINE) == ["You see", "Cause", "Check", "Do"]
+    assert len(text) < 3000
+    assert read_page(page) == text
+
+
+@pytest.mark.parametrize("name", ["../operations", "nothing", "", "README.md", "a/b", "/etc/passwd"])
+def test_nothing_else_is_read_as_a_page(name: str) -> None:
+    assert read_page(name) is None
