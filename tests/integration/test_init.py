@@ -133,7 +133,7 @@ def golden_gate() -> Case:
 def lines() -> Case:
     records = [(str(n), f'{n},"a, {n}",{n}.5,2026-01-02,true', n % 2) for n in (1, 2, 3)] + [("3", None, 1)]
     rows = [{"c1": n, "c2": f"a, {n}", "c3": n + 0.5, "c4": date(2026, 1, 2), "c5": True} for n in (1, 2)]
-    return Case(records, rows, ("lines have no names",))
+    return Case(records, rows, ("taken for CSV without names",))
 
 
 def packed() -> Case:
@@ -338,6 +338,7 @@ def test_file_that_is_there_is_kept_unless_force_is_given(workbench) -> None:
         (("--to", "lake.shop.t", "--name", "No"), "--name=No: not a pipeline's name"),
         (("--to", "lake.shop.t", "--registry", "http://u:secret@h"), "--registry has a login in it"),
         (("--to", "lake.shop.t", "--kafka", "none_such"), "connection=none_such: not found"),
+        (("--to", "lake.shop.t", "--kafka", "u:secret@h:9092"), "--kafka has a login in it"),
         (("--to", "lake.shop.t", "--topic", "other"), "one table for 2 topics"),
     ],
 )

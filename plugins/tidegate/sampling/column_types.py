@@ -175,8 +175,9 @@ def _guess_list(seen: Observed, name: str, keeps_text: bool) -> Guess:
 def _guess_object(seen: Observed, keeps_text: bool) -> Guess:
     if not seen.fields:
         return Guess(Map(TEXT, TEXT), checks=("only empty objects were seen; MAP<STRING, STRING> is a placeholder",))
-    if len({name.casefold() for name in seen.fields}) < len(seen.fields) or "" in seen.fields:
-        told = "names inside of it differ only in case, or are empty, which no STRUCT holds"
+    is_odd = any(not name.strip() or not name.isprintable() for name in seen.fields)
+    if is_odd or len({name.casefold() for name in seen.fields}) < len(seen.fields):
+        told = "names inside of it differ only in case, or are empty or no text, which no STRUCT holds"
         return Guess(TEXT if keeps_text else Map(TEXT, TEXT), checks=(told,))
     if _is_map(seen):
         inner = guess_type(_join(seen.fields.values()), "", keeps_text=keeps_text).nested("values")

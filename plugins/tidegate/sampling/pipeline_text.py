@@ -42,6 +42,8 @@ def render_pipeline(proposed: ProposedPipeline) -> str:
     only = proposed.tables[0] if len(proposed.tables) == 1 else None
     topics = [table.sample.topic for table in proposed.tables]
     lines += [f"description: {scalar('From ' + ', '.join(topics))}", "source:", f"  kafka: {flow(proposed.kafka)}"]
+    for table in proposed.tables:
+        lines += _indent(_render_checks(c for c in table.checks if c.place == f"topic={table.sample.topic}"), 1)
     lines.append(f"  topics: {flow(topics)}")
     if only is not None:
         lines += _indent([*_render_key(only), *_render_value(only.value)], 1)
@@ -128,7 +130,7 @@ def _render_checks(checks: Iterable[Check], *places: str) -> list[str]:
     """Points whose place begins with one of these words, but not those of single columns, which stand at theirs."""
     lines = []
     for check in checks:
-        if check.place.startswith(places) and not re.match(r"\w+\.schema .", check.place):
+        if (not places or check.place.startswith(places)) and not re.match(r"\w+\.schema .", check.place):
             lines += _wrap(f"CHECK {check.text}", "# ", "#   ")
     return lines
 

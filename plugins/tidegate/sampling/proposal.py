@@ -107,7 +107,8 @@ def _propose_value(sample: TopicSample, recognised: Recognition, lookup: Lookup)
             found.format, found.columns, found.options, is_stated=True, remark=told + look.kind, checks=said
         )
     texts = [one.text for one in recognised.looks] if look.encoding is Encoding.TEXT else []
-    delimiter, width = find_delimiter(texts) if texts else ("", 0)
+    is_line = bool(texts) and not any(isinstance(one.data, list) for one in recognised.looks)
+    delimiter, width = find_delimiter(texts) if is_line else ("", 0)
     described = look.event or find_format(Encoding.SEPARATED if delimiter else look.encoding)
     rows = tuple(list_rows(recognised, delimiter, width))
     columns, problems = _propose_columns(rows, recognised)
@@ -119,7 +120,7 @@ def _propose_value(sample: TopicSample, recognised: Recognition, lookup: Lookup)
     if delimiter:
         options = {"csv": {"delimiter": delimiter}} if delimiter != "," else {}
         checks += _list_line_checks(sample, len(texts) - len(rows), len(texts), width)
-    checks += _list_event_checks(rows, described)
+    checks += [*_list_event_checks(rows, described), *_list_opaque_checks(recognised)]
     return ProposedValue(described, tuple(columns), options, remark=told + look.kind, rows=rows, checks=tuple(checks))
 
 
@@ -156,7 +157,8 @@ def _read_stated(rows: Sequence[Row]) -> dict[str, Guess]:
 
 
 def _list_line_checks(sample: TopicSample, others: int, number: int, width: int) -> list[Check]:
-    checks = [Check("value.schema", f"lines have no names: the {width} columns are called c1 to c{width}; rename them")]
+    told = f"taken for CSV without names: the {width} columns are called c1 to c{width}; rename them"
+    checks = [Check("value.schema", f"{told}, or set format: string if this is plain text")]
     if others:
         checks.append(Check(f"topic={sample.topic} value", f"{others} of {number} lines have not {width} columns"))
     return checks
@@ -175,6 +177,20 @@ def _list_event_checks(rows: Sequence[Row], described: RecordFormat) -> list[Che
         f"changes of {len(tables)} source tables ({names}) would be mixed in one; give each its own entry with `route`"
     )
     return [Check("tables", told)]
+
+
+def _list_opaque_checks(recognised: Recognition) -> list[Check]:
+    """Values that stay what they are, although there may be more in them."""
+    look, looks = recognised.look, recognised.looks
+    if look.encoding is Encoding.BYTES:
+        told = "no format explains these bytes: bare Avro needs avro.schema, bare Protobuf protobuf.descriptor"
+        widths = {len(one.data) for one in looks}
+        number = "; all are of one length: a number is declared by its type, e.g. BIGINT or DOUBLE"
+        return [Check("value", told + (number if widths <= {1, 2, 4, 8} and len(widths) == 1 else ""))]
+    lists = sum(isinstance(one.data, list) for one in looks) if look.encoding is Encoding.TEXT else 0
+    return (
+        [Check("value", f"{lists} values are JSON lists, of which no format makes rows; kept as text")] if lists else []
+    )
 
 
 def _find_in(data: Any, path: Sequence[str]) -> Any:
@@ -200,6 +216,10 @@ def _propose_key(
         return propose_event_key(recognised, value.rows)
     if recognised is None:
         return ProposedKey()
+    lacking = sum(record.key is None for record in sample.records)
+    if 2 * lacking > len(sample.records):
+        told = f"{lacking} of {count(len(sample.records), 'record')} have no key, so that none is used"
+        return ProposedKey(checks=(told,))
     checks = tuple(f"{one.text}" for one in recognised.checks)
     if recognised.look.encoding is Encoding.SCHEMA:
         found = lookup(sample, "key", recognised)

@@ -20,6 +20,8 @@ DELIMITERS = (",", ";", "\t", "|")
 LINE_SHARE = 0.9  # of the texts of a topic that must have the same number of columns
 NUMBER_WIDTHS = (8, 4)  # bytes of Kafka's serializers of numbers
 HEADER_ID = 5  # bytes of a magic byte and a schema id
+REGISTERED = "behind the id of a schema"
+MOST_IDS = 3  # of the schemas of one topic's keys, where the keys are as long as a number
 MAX_ID = 2**27  # registries count from 1; a greater number ahead of a value is the value's own
 
 
@@ -65,6 +67,7 @@ def recognise(sample: TopicSample, part: str) -> Recognition | None:
     if not groups:
         return None
     _join_objects(groups)
+    _join_numbers(groups, part)
     _join_texts(groups, part)
     most = max(groups, key=lambda kind: len(groups[kind]))
     chosen = groups[most]
@@ -87,6 +90,22 @@ def _join_objects(groups: dict[str, list[tuple[KafkaRecord, Look]]]) -> None:
         plain = described.event.noun if described.event else ""
         if plain in groups and f"{plain} with its schema" in groups:
             groups[f"{plain} with its schema"] += groups.pop(plain)
+
+
+def _join_numbers(groups: dict[str, list[tuple[KafkaRecord, Look]]], part: str) -> None:
+    """Numbers of eight bytes, of which the larger ones look as if the id of a schema stood ahead of three bytes."""
+    found = groups.get(REGISTERED, [])
+    parts = [(record, record.value if part == "value" else record.key) for record, _ in found]
+    ids = {look.schema_id for _, look in found}
+    number = f"{NUMBER_WIDTHS[0]} bytes that are no text"
+    if (
+        found
+        and all(len(data or b"") == NUMBER_WIDTHS[0] for _, data in parts)
+        and (number in groups or len(ids) > MOST_IDS)
+    ):
+        groups.pop(REGISTERED, None)
+        joined = [(record, Look(number, Encoding.BYTES, data=data)) for record, data in parts]
+        groups[number] = sorted([*groups.get(number, []), *joined], key=lambda one: (one[0].partition, one[0].offset))
 
 
 def _join_texts(groups: dict[str, list[tuple[KafkaRecord, Look]]], part: str) -> None:
@@ -127,7 +146,7 @@ def _find_schema_id(data: bytes, headers: Mapping[str, bytes | None], part: str)
         return None
     (number,) = struct.unpack(">I", data[1:HEADER_ID])
     if 0 < number < MAX_ID:
-        return Look("behind the id of a schema", Encoding.SCHEMA, wire="confluent", schema_id=number)
+        return Look(REGISTERED, Encoding.SCHEMA, wire="confluent", schema_id=number)
     if number == 0 and len(data) > HEADER_ID + 4:
         (number,) = struct.unpack(">Q", data[1:9])
         if 0 < number < MAX_ID:

@@ -30,8 +30,7 @@ def run_init(words: argparse.Namespace) -> int:
     proposed, text, warnings = propose(words, answers, include)
     rows = list[dict[str, Any]]()
     if words.dry_run or (_is_asked(words) and ask("Show ten rows as a flush decodes them, by Spark?", "no") == "yes"):
-        _tell("decoding ten records with Spark")
-        rows = decode_rows(include, answers.name, text, proposed.tables, read_connection_from_env)
+        rows = decode_rows(include, proposed, text, read_connection_from_env, _tell)
     data = describe(answers, proposed, text, warnings, rows)
     summary = format_summary(answers, proposed, warnings, rows)
     if words.print or words.dry_run:

@@ -79,6 +79,8 @@ def ask_topics(kafka: KafkaPlace, resolve: Resolve) -> tuple[str, ...]:
 
 def read_kafka(text: str) -> str | dict[str, str]:
     """A connection id, or brokers as host:port."""
+    if "@" in text:
+        raise ConfigurationError("--kafka has a login in it, which would stand in the file; put it into a connection")
     return {"bootstrap.servers": text} if ":" in text else text
 
 

@@ -1,7 +1,7 @@
 """Tries a proposed file in a folder of its own, beside the files that there are: validates it, and decodes records."""
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.reprocess.record import RecordAddress, explain_record
+from tidegate.sampling.pipeline_text import ProposedPipeline
 from tidegate.sampling.proposal import ProposedTable
 from tidegate.settings import format_path
 from tidegate.wiring.pipeline import assemble_pipeline
@@ -48,27 +49,21 @@ def validate(include: Path, name: str, text: str) -> tuple[str, ...]:
 
 
 def decode_rows(
-    include: Path, name: str, text: str, tables: Sequence[ProposedTable], resolve: Resolve
+    include: Path, proposed: ProposedPipeline, text: str, resolve: Resolve, tell: Callable[[str], None]
 ) -> list[dict[str, Any]]:
     """What a flush would make of the newest records: place, table, fate, row and reason of each."""
-    with open_trial(include, name, text) as trial:
-        ports = assemble_pipeline(trial, name, resolve)
-        return [
-            {
-                "topic": record.topic,
-                "partition": record.partition,
-                "offset": record.offset,
-                "table": verdict.table,
-                "operation": verdict.operation,
-                "row": verdict.row,
-                "reason": verdict.reason,
-            }
-            for table in tables
-            for record in choose_records(table, max(1, ROWS // len(tables)))
-            for verdict in explain_record(
-                ports, RecordAddress(record.topic, record.partition, record.offset), table.name
-            )
-        ]
+    share = max(1, ROWS // len(proposed.tables))
+    chosen = [(table.name, record) for table in proposed.tables for record in choose_records(table, share)]
+    rows = list[dict[str, Any]]()
+    with open_trial(include, proposed.name, text) as trial:
+        ports = assemble_pipeline(trial, proposed.name, resolve)
+        for number, (table, record) in enumerate(chosen, 1):
+            tell(f"decoding record {number} of {len(chosen)} with Spark")
+            at = RecordAddress(record.topic, record.partition, record.offset)
+            for verdict in explain_record(ports, at, table):
+                told = {"operation": verdict.operation, "row": verdict.row, "reason": verdict.reason}
+                rows.append({**at._asdict(), "table": verdict.table, **told})
+    return rows
 
 
 def choose_records(table: ProposedTable, number: int) -> list[KafkaRecord]:

@@ -157,6 +157,12 @@ def test_records_that_repeat_keys_are_said_unless_the_topic_is_one_of_states() -
     assert told not in said(proposed(*pairs, ({"id": 1}, None)))
 
 
+def test_key_that_most_records_lack_is_none(include) -> None:
+    table = proposed((None, {"id": 1}), (None, {"id": 2}), ("x", {"id": 3}))
+    assert written(include, table).tables[0].upsert is False
+    assert "2 of 3 records have no key, so that none is used" in said(table)
+
+
 def test_flattened_events_delete_by_their_column(include) -> None:
     table = proposed(*[({"id": n}, {"id": n, "__deleted": "false"}) for n in range(3)])
     assert written(include, table).tables[0].delete_when == "__deleted = 'true'"
@@ -223,3 +229,42 @@ def test_text_in_the_file_is_read_back_as_it_was(text) -> None:
     import yaml
 
     assert yaml.safe_load(f"[{scalar(text)}]") == [text]
+
+
+def test_numbers_of_eight_bytes_are_one_kind_whatever_their_size() -> None:
+    numbers = [1, 2**24, 2**25, 2**31 + 7]
+    table = proposed(*((number.to_bytes(8), {"n": 1}) for number in numbers))
+    assert (table.key.format, table.key.columns[0].type) == ("raw", "BIGINT")
+    assert "look different" not in said(table)
+    large = proposed(*(((2**24 * n + 5).to_bytes(8), {"n": 1}) for n in range(1, 9)))
+    assert (large.key.format, large.key.columns[0].type) == ("raw", "BIGINT")
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (b"\x02\xff\x04", "no format explains these bytes: bare Avro needs avro.schema"),
+        (b"\xff" * 8, "all are of one length: a number is declared by its type"),
+        (b"[1, 2]", "2 values are JSON lists, of which no format makes rows"),
+    ],
+)
+def test_value_that_stays_as_it_is_is_said(include, value, told) -> None:
+    table = proposed((None, value), (None, value))
+    assert told in said(table)
+    assert written(include, table).source.value.columns[0].name == "value"
+
+
+def test_every_check_stands_in_the_head_and_at_its_line() -> None:
+    event = {"op": "c", "before": None, "after": {"id": 1, "n": None, "seen_at": 1767225600}, "source": {"table": "a"}}
+    for table in (
+        proposed(({"id": 1}, event), ({"id": 2}, {**event, "source": {"table": "b"}}), (None, "poison")),
+        proposed((None, "1,a"), (None, "2,b"), ("x", "3")),
+        proposed(("1", {"id": 1}), ("x", {"id": [], "f": 1.5}), ("1", {"id": {}})),
+    ):
+        text = render_pipeline(ProposedPipeline("orders", "kafka_default", (table,)))
+        head, _, body = text.partition("description:")
+        flat = [" ".join(part.replace("#", " ").replace("--", " ").split()) for part in (head, body)]
+        assert len(table.checks) >= 3
+        for check in table.checks:
+            assert f"{check.place}: {' '.join(check.text.split())}" in flat[0], check
+            assert f"CHECK {' '.join(check.text.split())}" in flat[1], (check, body)

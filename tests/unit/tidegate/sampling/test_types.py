@@ -49,6 +49,8 @@ CASES = [
     (["{}"], "MAP<STRING, STRING>", "only empty objects"),
     (['{"a.b": 1, "Order": {"x": null}}'], "STRUCT<`a.b`: BIGINT, `Order`: STRUCT<x: STRING>>", "Order: x: only null"),
     (['{"a": 1, "A": 2}'], "STRING", "differ only in case"),
+    (['{"a\\nb": 1}'], "STRING", "no STRUCT holds"),
+    (['{" ": 1}'], "STRING", "no STRUCT holds"),
     ([json.dumps({f"k{n}": 1}) for n in range(30)], "MAP<STRING, BIGINT>", "taken for a map"),
 ]
 
