@@ -20,6 +20,7 @@ COMMANDS = {
     "doctor": "doctor:run_doctor",
     "list": "commands.listing:run_list",
     "flush": "commands.flush:run_flush",
+    "run": "run:run_run",
     "plan": "commands.progress:run_plan",
     "status": "commands.progress:run_status",
     "rebase": "commands.rebase:run_rebase",

@@ -13,6 +13,8 @@ from tidegate.cli.new_pipeline.words import add_init
 from tidegate.spec.time_text import EXAMPLE
 
 PROBE_SECONDS = 15.0  # of one server, for `doctor`; those that answer take a tenth of it
+PROBE_SECONDS = 10.0  # of one server, for `doctor`; those that answer take a fifth of it
+DEFAULT_PARALLEL_FLUSHES = 4
 DEFAULT_PARALLEL_MERGES = 4  # what Airflow's pool of a catalog allows too: Spark shares its cores among them
 JSON_HELP = "stable output for programs"
 AT_HELP = "the record's place: topic:partition:offset"
@@ -58,6 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_files(commands)
     add_doctor(commands)
     add_flush(commands)
+    add_run(commands)
     add_progress(commands)
     add_rebase(commands)
     add_rollback(commands)
@@ -147,6 +150,20 @@ def add_flush(commands: Any) -> None:
         help=f"tables that are merged beside each other; default {DEFAULT_PARALLEL_MERGES}",
     )
     add_json(parser)
+
+
+def add_run(commands: Any) -> None:
+    """``run``."""
+    help_text = "flush pipelines on their intervals, and run publications, until it is stopped: for who has no Airflow"
+    parser = commands.add_parser("run", help=help_text)
+    parser.add_argument("name", nargs="*", help="pipelines and publications; default: all, also those added later")
+    for option, default, what in (
+        ("--flushes-at-once", DEFAULT_PARALLEL_FLUSHES, "pipelines that are flushed beside each other"),
+        ("--merges-at-once", DEFAULT_PARALLEL_MERGES, "tables of one pipeline that are merged beside each other"),
+    ):
+        help_text = f"{what}; default {default}"
+        parser.add_argument(option, type=parse_positive_int, default=default, metavar="N", help=help_text)
+    parser.add_argument("--json", action="store_true", help="stable output for programs: a line for each event")
 
 
 def add_progress(commands: Any) -> None:

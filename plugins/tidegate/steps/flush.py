@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, SomeTables, TidegateError, find_kind, join_tables
@@ -11,7 +11,7 @@ from tidegate.model.batch import Plan, PublishedBatch, Refusal, StagedBatch
 from tidegate.model.offsets import Offsets
 from tidegate.planning.blocked_tables import format_refusals
 from tidegate.ports.context import Ports
-from tidegate.steps.clean_up import clean_up
+from tidegate.steps.clean_up import CleanUpReport, clean_up
 from tidegate.steps.commit_offsets import commit_offsets
 from tidegate.steps.heartbeat import heartbeat
 from tidegate.steps.merge_queue import QueueResult, group_by_table, merge_queue
@@ -22,10 +22,15 @@ from tidegate.tables.templated_tables import expand_template
 
 @dataclass(frozen=True)
 class FlushResult:
-    """What one flush did; `failures` are the tables that stay behind, with the reason."""
+    """What one flush did; `failures` are the tables that stay behind, with the reason.
+
+    `left` counts the offsets that no batch reached, of the table that is farthest behind.
+    """
 
     published: tuple[PublishedBatch, ...]
     failures: tuple[tuple[str, TidegateError], ...] = ()
+    cleaned: tuple[CleanUpReport, ...] = ()
+    left: int = 0
 
 
 def flush(ports: Ports, merges_at_once: int = 1, until: Offsets | None = None) -> FlushResult:
@@ -38,12 +43,22 @@ def flush(ports: Ports, merges_at_once: int = 1, until: Offsets | None = None) -
     stays as it is, and `SomeTables` is raised at the end.
     """
     expanded_ports = expand_template(ports)  # the tables that records have named are looked for once, not by every step
+    planned = plan_flush(expanded_ports, until=until)
+    return flush_planned(ports, expanded_ports, planned, merges_at_once)
+
+
+def plan_flush(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
+    """The first step of a flush. Where it finds no work it cleans up behind a run that was killed, and beats."""
     try:
-        planned: Plan = plan(expanded_ports, until=until)
+        return plan(ports, at_least, until)
     except (NothingToDo, SomeTables):
-        clean_up(expanded_ports)  # of a run that was killed after its publish
-        heartbeat(expanded_ports)
+        clean_up(ports)  # of a run that was killed after its publish
+        heartbeat(ports)
         raise
+
+
+def flush_planned(ports: Ports, expanded_ports: Ports, planned: Plan, merges_at_once: int = 1) -> FlushResult:
+    """The other steps of a flush. `expanded_ports` are those with the tables that records have named; see `flush`."""
     refused = [*planned.refused]
     try:
         staged = stage(expanded_ports, planned, refused)
@@ -60,7 +75,7 @@ def flush(ports: Ports, merges_at_once: int = 1, until: Offsets | None = None) -
     if flushed.published:
         with suppress(NothingToDo):  # a table that has not begun may keep the group where it is
             commit_offsets(ports)
-    clean_up(ports)
+    flushed = replace(flushed, cleaned=tuple(clean_up(ports)), left=planned.offsets_left)
     heartbeat(ports)
     _raise_failures(ports, flushed, refused)
     return flushed

@@ -2,13 +2,33 @@
 
 import importlib
 import sys
+import threading
 from collections.abc import Mapping
+from typing import Any
 
 from tidegate.adapters.port_errors import to_unexpected_error
 from tidegate.adapters.server_probe import Server, find_refusal, require_server
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_module, get_verb
 from tidegate.errors import RetryLater, TidegateError
 from tidegate.jobs.job import Job
+
+# PySpark's packages import each other in circles: a second thread that imports them meanwhile sees half of them
+_imports = threading.Lock()
+
+
+def import_job_modules(job: Job) -> tuple[Any, Any, Any]:
+    """The modules of sessions, of the job, and of retries.
+
+    By name and only here: the worker and the job code share no import, just the job's JSON. Threads may call at once.
+    """
+    with _imports:
+        if str(JOBS_FOLDER) not in sys.path:
+            sys.path.append(str(JOBS_FOLDER))
+        sessions, work, retries = (
+            importlib.import_module(name)
+            for name in ("tidegate_spark.session", get_module(job), "tidegate_spark.server_retries")
+        )
+        return sessions, work, retries
 
 
 class ConnectEngine:
@@ -25,14 +45,9 @@ class ConnectEngine:
     def run(self, job: Job) -> None:
         """Run the job; `RetryLater` when Spark fails, with Spark's own first line, or when no server is there."""
         require_server(self._server)
-        if str(JOBS_FOLDER) not in sys.path:
-            sys.path.append(str(JOBS_FOLDER))
+        sessions, work, retries = import_job_modules(job)
         from pyspark.errors import PySparkException
 
-        # by name and only here: the worker and the job code share no import, just the job's JSON
-        sessions = importlib.import_module("tidegate_spark.session")
-        work = importlib.import_module(get_module(job))
-        retries = importlib.import_module("tidegate_spark.server_retries")
         try:
             spark = sessions.connect_session(self._remote, self._conf)
             try:

@@ -1,0 +1,85 @@
+"""``tidegate run``: flushes of many pipelines on their intervals, in one process that stays."""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+from tidegate.cli import output
+from tidegate.connections import read_connection_from_env
+from tidegate.monitoring.failure_streak import FailureStreak
+from tidegate.runner.pipeline_files import PipelineFiles
+from tidegate.runner.supervisor import Supervisor
+from tidegate.runner.work import Outcome, Place, Work
+from tidegate.runner.worker import Shared
+from tidegate.settings import find_include_folder
+
+STOPPED_AT_ONCE = 130
+
+
+def run_run(words: argparse.Namespace) -> int:
+    """Until SIGTERM or Ctrl-C: 0 when what ran then has ended. The second signal ends the process at once."""
+    include, stop = find_include_folder(), threading.Event()
+    shared = Shared(threading.Semaphore(words.flushes_at_once), stop, _Printer(words))
+    place = Place(include, read_connection_from_env, PipelineFiles(include), words.merges_at_once)
+    supervisor = Supervisor(place, words.name, shared)
+    handlers = {number: signal.signal(number, _build_handler(stop)) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        supervisor.run()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    return 0
+
+
+def _build_handler(stop: threading.Event) -> Any:
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            os.write(2, b"stopped: what is published stands, and nothing is half published\n")
+            os._exit(STOPPED_AT_ONCE)  # threads that wait for Spark would hold up an orderly end
+        stop.set()
+        os.write(2, b"stopping: what runs now ends first; a second signal stops at once\n")
+
+    return handle
+
+
+class _Printer:
+    """Implements `Reporter`: lines on standard output, failures on standard error; with --json all on the former."""
+
+    def __init__(self, words: argparse.Namespace) -> None:
+        self._words, self._lock = words, threading.Lock()
+
+    def tell_done(self, work: Work, outcome: Outcome) -> None:
+        """One line for each table."""
+        for batch in outcome.batches:
+            self._tell(work, "published", output.format_published(batch), batch.to_dict())
+        if outcome.publication is not None:
+            done = outcome.publication.to_dict()
+            text = " ".join(f"{key}={value}" for key, value in done.items())
+            self._tell(work, "produced", text, done)
+        for done in outcome.maintained:
+            self._tell(work, "maintained", output.format_maintenance(done), done)
+
+    def tell_failure(self, work: Work, streak: FailureStreak) -> None:
+        """The first of a reason, then the second, the fourth, the eighth …: a night of failures is a dozen lines."""
+        if streak.runs & (streak.runs - 1):
+            return
+        again = f" (failed {streak.runs} times)" if streak.runs > 1 else ""
+        data = {"reason": streak.reason, "runs": streak.runs}
+        self._tell(work, "failed", f"{work.name}: failed{again}: {streak.reason}", data)
+
+    def tell_recovery(self, work: Work, streak: FailureStreak) -> None:
+        """One line."""
+        text = f"{work.name}: well again after {streak.runs} failed runs"
+        self._tell(work, "recovered", text, {"reason": streak.reason, "runs": streak.runs})
+
+    def _tell(self, work: Work, event: str, text: str, data: dict[str, Any]) -> None:
+        with self._lock:
+            if self._words.json:
+                print(json.dumps({"work": work.name, "event": event, **data}), flush=True)
+            else:
+                print(text, flush=True, file=sys.stderr if event == "failed" else sys.stdout)

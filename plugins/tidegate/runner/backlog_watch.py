@@ -1,0 +1,61 @@
+"""Calls for a flush as soon as enough records wait: one small request a second to the brokers for all pipelines."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from tidegate.adapters.kafka.broker import KafkaBroker
+from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings
+from tidegate.connections import Resolve
+from tidegate.monitoring.backlog import BacklogMonitor, MonitoredPipeline
+from tidegate.ports.broker import Broker
+
+log = logging.getLogger(__name__)
+POLL_SECONDS = 1.0
+RETRY_SECONDS = 15.0
+
+
+class BacklogWatch:
+    """The thread that looks at one Kafka cluster. `list_calls` names what is watched, with whom to call for it."""
+
+    def __init__(
+        self,
+        kafka: str | dict[str, str],
+        resolve: Resolve,
+        list_calls: Callable[[], Mapping[MonitoredPipeline, Callable[[], None]]],
+        stop: threading.Event,
+    ) -> None:
+        self._kafka, self._resolve, self._list_calls, self._stop = kafka, resolve, list_calls, stop
+        self._monitor = BacklogMonitor(time.monotonic)
+        self._broker: Broker | None = None
+        self._thread = threading.Thread(target=self._loop, name="tidegate backlog", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def _loop(self) -> None:
+        pause = 0.0
+        while not self._stop.wait(pause):
+            try:
+                self._poll()
+                pause = POLL_SECONDS
+            except Exception as fault:  # it must outlive whatever happens to brokers and connections
+                log.warning("no backlog can be told, next try in %.0f s: %s", RETRY_SECONDS, fault)
+                self._broker, pause = None, RETRY_SECONDS
+
+    def _poll(self) -> None:
+        calls = self._list_calls()
+        if not calls:
+            return
+        if self._broker is None:
+            self._broker = KafkaBroker(
+                resolve_kafka_settings(self._kafka, self._resolve), describe_kafka_place(self._kafka)
+            )
+        due = self._monitor.poll(self._broker, tuple(calls))
+        for pipeline, reason in self._monitor.failures.items():
+            log.warning("backlog unknown: pipeline=%s: %s", pipeline, reason)
+        for watched, call in calls.items():
+            if watched.pipeline in due:
+                call()

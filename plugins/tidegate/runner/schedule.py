@@ -1,0 +1,52 @@
+"""When work is due by time."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from croniter import croniter
+
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.publication import Publication
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Every so many seconds, or at the times of `cron`, in UTC, which wins. None of both: only when it is called for.
+
+    `at_least` records must wait where the time has come; where the work is called for, any number is enough.
+    """
+
+    interval_seconds: int | None = None
+    cron: str | None = None
+    at_least: int = 0
+
+    def find_due(self, last: float | None, now: float) -> float | None:
+        """The Unix time of the next start, which may be past; None for never. `last` is when it last began.
+
+        What has an interval and has not run yet is due at once.
+        """
+        if self.cron is not None:
+            after = datetime.fromtimestamp(now if last is None else last, UTC)
+            return float(croniter(self.cron, after).get_next(float))
+        if self.interval_seconds is None:
+            return None
+        return now if last is None or last > now else last + self.interval_seconds  # a clock that was set back
+
+
+def build_flush_schedule(pipeline: Pipeline) -> Schedule:
+    """Without an interval the heartbeat's is kept, so that what is committed never expires; such runs flush nothing."""
+    merge, beat = pipeline.merge, pipeline.heartbeat.interval_seconds
+    if merge.is_timed:
+        return Schedule(merge.interval_seconds if merge.cron is None else None, merge.cron)
+    return Schedule(beat if beat > 0 else None, at_least=merge.records_threshold)
+
+
+def build_maintenance_schedule(pipeline: Pipeline) -> Schedule:
+    """That of the pipeline file."""
+    seconds = pipeline.maintenance.interval_seconds
+    return Schedule(seconds if seconds > 0 else None)
+
+
+def build_publication_schedule(publication: Publication) -> Schedule:
+    """That of the publication file; without an interval it follows its tables."""
+    return Schedule(publication.interval_seconds if publication.interval_seconds > 0 else None)

@@ -1,0 +1,122 @@
+"""Starts a worker for each pipeline and publication, and ends them."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from tidegate.errors import ConfigurationError, TidegateError
+from tidegate.monitoring.backlog import MonitoredPipeline
+from tidegate.monitoring.failure_streak import FailureStreak
+from tidegate.runner.backlog_watch import BacklogWatch
+from tidegate.runner.work import Flush, Maintain, Outcome, Place, Publish, Work
+from tidegate.runner.worker import Shared, Worker
+from tidegate.wiring.pipeline import find_file
+
+LOOK_SECONDS = 2.0  # seconds between two looks for new files
+JOIN_SECONDS = 0.5
+
+
+class Supervisor:
+    """All work of a process. `names` are pipelines and publications; none means all, also those that come later."""
+
+    def __init__(self, place: Place, names: Sequence[str], shared: Shared) -> None:
+        self._place, self._names = place, names
+        self._outer = shared.reporter
+        self._shared = replace(shared, reporter=self)
+        self._workers: dict[str, Worker] = {}
+        self._watches: dict[str, BacklogWatch] = {}
+
+    def run(self) -> None:
+        """Until `stop` is set; then until the runs that are under way have ended.
+
+        ConfigurationError, before anything begins, where a name is unknown or its file is wrong.
+        """
+        for name in self._names:
+            self._check(name)
+        while not self._shared.stop.is_set():
+            self._start_workers()
+            self._start_watches()
+            self._shared.stop.wait(LOOK_SECONDS)
+        for worker in self._workers.values():
+            while not worker.join(JOIN_SECONDS):
+                pass
+
+    def list_running(self) -> list[str]:
+        """The names of the workers that have not ended."""
+        return [worker.work.name for worker in self._workers.values() if not worker.join(0)]
+
+    # what workers tell
+
+    def tell_done(self, work: Work, outcome: Outcome) -> None:
+        """See Reporter; publications of tables that were published are called."""
+        self._outer.tell_done(work, outcome)
+        tables = {batch.table for batch in outcome.batches if batch.snapshot_id is not None}
+        for worker in list(self._workers.values()) if tables else []:
+            with suppress(ConfigurationError):  # its own worker tells it
+                if isinstance(worker.work, Publish) and worker.work.follows(tables):
+                    worker.call()
+
+    def tell_failure(self, work: Work, streak: FailureStreak) -> None:
+        """See Reporter."""
+        self._outer.tell_failure(work, streak)
+
+    def tell_recovery(self, work: Work, streak: FailureStreak) -> None:
+        """See Reporter."""
+        self._outer.tell_recovery(work, streak)
+
+    # workers
+
+    def _check(self, name: str) -> None:
+        for kind in self._list_kinds(name):
+            kind(self._place, name).read_schedule()
+
+    def _list_kinds(self, name: str) -> list[Callable[[Place, str], Flush | Maintain | Publish]]:
+        include = self._place.include
+        is_publication = (include / "publications" / f"{name}.yaml").exists()
+        if not is_publication or (include / "pipelines" / f"{name}.yaml").exists():
+            find_file(include, "pipeline", name)  # raises where there is none
+            return [Flush, Maintain, Publish] if is_publication else [Flush, Maintain]
+        return [Publish]
+
+    def _start_workers(self) -> None:
+        wanted = dict[str, Callable[[], Flush | Maintain | Publish]]()
+        for name in self._names or self._list_all():
+            with suppress(TidegateError):  # the file of a name went away while it was looked for
+                for kind in self._list_kinds(name):
+                    wanted[f"{kind.__name__} {name}"] = partial(kind, self._place, name)
+        for key, make in wanted.items():
+            if key not in self._workers:
+                with suppress(ConfigurationError):
+                    self._workers[key] = Worker(make(), self._shared)
+                    self._workers[key].start()
+        for key in [key for key in self._workers if key not in wanted and not self._names]:
+            self._workers[key].retire()
+            if self._workers[key].join(0):
+                del self._workers[key]
+
+    def _list_all(self) -> list[str]:
+        folders = (self._place.include / kind for kind in ("pipelines", "publications"))
+        files = (file for folder in folders for file in folder.glob("*.yaml") if not file.name.startswith("."))
+        return sorted({file.stem for file in files})
+
+    def _start_watches(self) -> None:
+        for kafka in [one.watched[0] for one in self._list_flushes() if one.watched]:
+            key = json.dumps(kafka, sort_keys=True)
+            if key not in self._watches:
+                self._watches[key] = BacklogWatch(
+                    kafka, self._place.resolve, partial(self._list_calls, key), self._shared.stop
+                )
+                self._watches[key].start()
+
+    def _list_flushes(self) -> list[Flush]:
+        return [worker.work for worker in list(self._workers.values()) if isinstance(worker.work, Flush)]
+
+    def _list_calls(self, key: str) -> Mapping[MonitoredPipeline, Callable[[], None]]:
+        calls = dict[MonitoredPipeline, Callable[[], None]]()
+        for worker in list(self._workers.values()):
+            watched = worker.work.watched if isinstance(worker.work, Flush) else None
+            if watched is not None and json.dumps(watched[0], sort_keys=True) == key:
+                calls[watched[1]] = worker.call
+        return calls

@@ -1,0 +1,175 @@
+"""What a runner does again and again: flushes of a pipeline, its maintenance, runs of a publication."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from tidegate.adapters.open_clients import OpenClients
+from tidegate.config.publication_file import load_publication
+from tidegate.connections import Resolve
+from tidegate.errors import TidegateError, join_tables
+from tidegate.model.batch import PublishedBatch
+from tidegate.monitoring.backlog import MonitoredPipeline
+from tidegate.monitoring.work_inputs import digest_work_inputs
+from tidegate.publications.publish import PublicationResult, publish
+from tidegate.runner.pipeline_files import PipelineFiles
+from tidegate.runner.schedule import (
+    Schedule,
+    build_flush_schedule,
+    build_maintenance_schedule,
+    build_publication_schedule,
+)
+from tidegate.steps.clean_up import list_tables_to_compact
+from tidegate.steps.compact import compact
+from tidegate.steps.flush import flush_planned, plan_flush
+from tidegate.steps.maintain import list_maintained_tables, maintain
+from tidegate.tables.templated_tables import expand_template
+from tidegate.wiring.pipeline import assemble_pipeline, find_file
+from tidegate.wiring.publication import assemble_publication
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where files and connections are read; the same for all work of a process."""
+
+    include: Path
+    resolve: Resolve
+    files: PipelineFiles
+    merges_at_once: int = 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run did. `is_behind`: more waits already, so that the next run need not wait for its time."""
+
+    batches: tuple[PublishedBatch, ...] = ()
+    publication: PublicationResult | None = None
+    maintained: list[dict[str, Any]] = field(default_factory=list)
+    is_behind: bool = False
+
+
+class Work(Protocol):
+    """One thing that is done again and again. Its file is read anew for each run."""
+
+    @property
+    def name(self) -> str:
+        """As messages name it: pipeline=… or publication=…, and what of it."""
+        ...
+
+    @property
+    def file(self) -> Path:
+        """The file that describes it; a change of it makes the next run due at once."""
+        ...
+
+    def read_schedule(self) -> Schedule:
+        """ConfigurationError where the file is wrong."""
+        ...
+
+    def run(self, at_least: int) -> Outcome:
+        """Once. Raises what the steps raise; `NothingToDo` also where fewer than `at_least` records wait."""
+        ...
+
+    def digest_inputs(self) -> str:
+        """Changes with what a person would change to mend a failure; empty where a failure costs little to repeat."""
+        ...
+
+
+class Flush:
+    """The flushes of a pipeline, and the compaction behind every tenth one.
+
+    `watched` is what to look at of its backlog, and by which Kafka connection; None where no number of records starts a
+    flush. The schedule is to be read first.
+    """
+
+    def __init__(self, place: Place, pipeline: str) -> None:
+        self.name, self._place, self._pipeline = f"pipeline={pipeline}", place, pipeline
+        self.file = find_file(place.include, "pipeline", pipeline)
+        self._clients = OpenClients()
+        self._is_planned = False  # in the last run: what fails before costs no Spark job
+        self.watched: tuple[str | dict[str, str], MonitoredPipeline] | None = None
+
+    def read_schedule(self) -> Schedule:
+        """See the protocol."""
+        pipeline = self._place.files.load(self._pipeline)
+        is_watched = pipeline.merge.records_threshold > 0
+        self.watched = (pipeline.source.kafka, MonitoredPipeline.from_pipeline(pipeline)) if is_watched else None
+        return build_flush_schedule(pipeline)
+
+    def run(self, at_least: int) -> Outcome:
+        """See the protocol."""
+        self._is_planned = False
+        ports = self._assemble_ports()
+        expanded_ports = expand_template(ports)
+        planned = plan_flush(expanded_ports, at_least)
+        self._is_planned = True
+        done = flush_planned(ports, expanded_ports, planned, self._place.merges_at_once)
+        if ports.pipeline.maintenance.follows_flushes:
+            compact(ports, list_tables_to_compact(report.to_dict() for report in done.cleaned))
+        return Outcome(done.published, is_behind=done.left > 0)
+
+    def digest_inputs(self) -> str:
+        """See the protocol; empty also for a pipeline of several tables, whose others go on."""
+        ports = self._assemble_ports()
+        is_cheap = not self._is_planned or ports.pipeline.has_several
+        return "" if is_cheap else digest_work_inputs(ports, self._place.include)
+
+    def _assemble_ports(self) -> Any:
+        return assemble_pipeline(self._place.include, self._pipeline, self._place.resolve, clients=self._clients)
+
+
+class Maintain:
+    """The maintenance of a pipeline's tables, one after the other."""
+
+    def __init__(self, place: Place, pipeline: str) -> None:
+        self.name, self._place, self._pipeline = f"pipeline={pipeline} maintenance", place, pipeline
+        self.file = find_file(place.include, "pipeline", pipeline)
+
+    def read_schedule(self) -> Schedule:
+        """See the protocol."""
+        return build_maintenance_schedule(self._place.files.load(self._pipeline))
+
+    def run(self, at_least: int) -> Outcome:
+        """See the protocol; a table that fails keeps none of the others from it."""
+        ports = assemble_pipeline(self._place.include, self._pipeline, self._place.resolve)
+        maintained, failures = list[dict[str, Any]](), list[TidegateError]()
+        for table in list_maintained_tables(ports):
+            try:
+                maintained.append(maintain(ports, table))
+            except TidegateError as problem:
+                failures.append(problem)
+        if failures:
+            raise join_tables("\n".join(map(str, failures)), map(type, failures))
+        return Outcome(maintained=maintained)
+
+    def digest_inputs(self) -> str:
+        """See the protocol: it is seldom tried."""
+        return ""
+
+
+class Publish:
+    """The runs of a publication."""
+
+    def __init__(self, place: Place, publication: str) -> None:
+        self.name, self._place, self._publication = f"publication={publication}", place, publication
+        self.file = find_file(place.include, "publication", publication)
+
+    def read_schedule(self) -> Schedule:
+        """See the protocol."""
+        return build_publication_schedule(load_publication(self.file))
+
+    def run(self, at_least: int) -> Outcome:
+        """See the protocol."""
+        return Outcome(
+            publication=publish(assemble_publication(self._place.include, self._publication, self._place.resolve))
+        )
+
+    def digest_inputs(self) -> str:
+        """See the protocol."""
+        return ""
+
+    def follows(self, tables: Collection[str]) -> bool:
+        """Whether it is to run when these tables were published; ConfigurationError where its file is wrong."""
+        own = load_publication(self.file)
+        is_timed = own.interval_seconds > 0 or not own.on_table_change
+        return not is_timed and not {own.table, *own.joined}.isdisjoint(tables)

@@ -1,0 +1,184 @@
+"""A thread that does one thing again and again: when its time comes, when it is called, or when its file changes."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from tidegate.errors import (
+    GiveUp,
+    NothingToDo,
+    PublishedElsewhere,
+    SomeTables,
+    TidegateError,
+    TooFewRecords,
+)
+from tidegate.monitoring.failure_streak import FailedTask, Failure, FailureStreak, extend_streak, identify_reason
+from tidegate.runner.schedule import Schedule
+from tidegate.runner.work import Outcome, Work
+
+log = logging.getLogger(__name__)
+LOOK_SECONDS = 1.0  # seconds between two looks at the file, and at whether to stop
+REREAD_SECONDS = 10.0  # seconds after which a file that was wrong is read again: another file may be the reason
+
+
+class Reporter(Protocol):
+    """Who is told. Several threads call at once."""
+
+    def tell_done(self, work: Work, outcome: Outcome) -> None:
+        """A run did something."""
+        ...
+
+    def tell_failure(self, work: Work, streak: FailureStreak) -> None:
+        """A run failed."""
+        ...
+
+    def tell_recovery(self, work: Work, streak: FailureStreak) -> None:
+        """A run succeeded after failed ones."""
+        ...
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all workers of a process share. `slots` bounds how many of them run at once; `now` tells Unix seconds."""
+
+    slots: threading.Semaphore
+    stop: threading.Event
+    reporter: Reporter
+    now: Callable[[], float] = time.time
+
+
+class Worker:
+    """One thing and its thread. It ends when `stop` is set or it is retired, behind the run that is under way."""
+
+    def __init__(self, work: Work, shared: Shared) -> None:
+        self.work, self._shared = work, shared
+        self._wake, self._retired, self._called = threading.Event(), threading.Event(), threading.Event()
+        self._schedule: Schedule | None = None
+        self._changed_at: int | None = None
+        self._read_at = self._last = 0.0
+        self._has_run, self._runs = False, 0
+        self._streak: FailureStreak | None = None
+        self._thread = threading.Thread(target=self._loop, name=f"tidegate {work.name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def call(self) -> None:
+        """Run as soon as it can, whatever the time."""
+        self._called.set()
+        self._wake.set()
+
+    def retire(self) -> None:
+        """End behind the run that is under way: its file is gone."""
+        self._retired.set()
+        self._wake.set()
+
+    def join(self, seconds: float) -> bool:
+        """Wait for its end; whether that has come."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _loop(self) -> None:
+        while not self._must_end():
+            wait = self.step()
+            self._wake.wait(wait)
+            self._wake.clear()
+
+    def _must_end(self) -> bool:
+        return self._shared.stop.is_set() or self._retired.is_set()
+
+    def step(self) -> float:
+        """Do what is due; the seconds until the next look."""
+        self._reread_schedule()
+        if self._schedule is None:
+            return LOOK_SECONDS
+        is_called, now = self._called.is_set(), self._shared.now()
+        due = self._schedule.find_due(self._last if self._has_run else None, now)
+        if not is_called and (due is None or due > now):
+            return LOOK_SECONDS if due is None else min(LOOK_SECONDS, due - now)
+        while not self._shared.slots.acquire(timeout=LOOK_SECONDS):
+            if self._must_end():
+                return 0.0
+        try:
+            self._called.clear()
+            self._run_once(0 if is_called else self._schedule.at_least)
+        finally:
+            self._shared.slots.release()
+        return 0.0
+
+    def _reread_schedule(self) -> None:
+        """Where the file has changed, or was wrong a while ago. What has changed is due at once."""
+        now = self._shared.now()
+        try:
+            changed_at = self.work.file.stat().st_mtime_ns
+        except FileNotFoundError:
+            changed_at = -1
+        is_old = self._schedule is None and not 0 <= now - self._read_at < REREAD_SECONDS
+        if changed_at == self._changed_at and not is_old:
+            return
+        self._read_at, self._has_run, self._changed_at = now, False, changed_at
+        try:
+            self._schedule = self.work.read_schedule()
+        except TidegateError as problem:
+            self._schedule = None
+            self._extend_streak(problem, str(problem), inputs="")
+
+    def _run_once(self, at_least: int) -> None:
+        now = self._shared.now()
+        self._last, self._has_run, self._runs = now, True, self._runs + 1
+        try:
+            if self._is_early(now):
+                return
+            outcome = self.work.run(at_least)
+        except TooFewRecords:
+            return  # nothing is known of what failed before
+        except NothingToDo:
+            self._note_success(None)
+        except PublishedElsewhere as reason:
+            log.info("%s: %s", self.work.name, reason)
+        except SomeTables as problem:
+            if problem.published:
+                self._shared.reporter.tell_done(self.work, Outcome(problem.published))
+            self._note_failure(problem)
+        except Exception as problem:
+            self._note_failure(problem)
+        else:
+            self._note_success(outcome)
+
+    def _is_early(self, now: float) -> bool:
+        """Whether the work failed before for what a person must mend, and nobody has changed anything yet."""
+        streak = self._streak
+        return streak is not None and bool(streak.inputs) and streak.must_wait(self._digest_inputs(), now)
+
+    def _note_success(self, outcome: Outcome | None) -> None:
+        streak, self._streak = self._streak, None
+        if outcome is not None:
+            self._shared.reporter.tell_done(self.work, outcome)
+            if outcome.is_behind:
+                self._called.set()
+        if streak is not None:
+            self._shared.reporter.tell_recovery(self.work, streak)
+
+    def _note_failure(self, problem: Exception) -> None:
+        is_ours = isinstance(problem, TidegateError)
+        if not is_ours:
+            log.error("%s", self.work.name, exc_info=problem)
+        message = str(problem) if is_ours else f"{self.work.name}: {type(problem).__name__}: {problem}"
+        self._extend_streak(problem, message, self._digest_inputs() if isinstance(problem, GiveUp) else "")
+
+    def _extend_streak(self, problem: Exception, message: str, inputs: str) -> None:
+        failed = FailedTask(self.work.name, type(problem).__name__, message)
+        failure = Failure(identify_reason(message, [failed]), message, inputs)
+        self._streak = extend_streak(self._streak, failure, str(self._runs), self._shared.now())
+        self._shared.reporter.tell_failure(self.work, self._streak)
+
+    def _digest_inputs(self) -> str:
+        try:
+            return self.work.digest_inputs()
+        except Exception as fault:  # a file that cannot be read, a catalog that does not answer: it is tried again
+            log.info("%s: what a person may change is not known: %s", self.work.name, type(fault).__name__)
+            return ""

@@ -1,0 +1,149 @@
+"""`tidegate run`: pipelines and a publication in one process that stays, beside a failing one, until it is stopped."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import wait_until
+from round_trip import read
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, name STRING"}
+PATIENCE = 300
+
+
+class Run:
+    """The command in a process of its own, and what it has told so far."""
+
+    def __init__(self, workbench: Any, *words: str) -> None:
+        self._workbench, self.out, self.errors = workbench, workbench.folder / "out", workbench.folder / "errors"
+        with self.out.open("w") as out, self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                workbench.command("run", "--json", *words), env=workbench.environment(), stdout=out, stderr=errors
+            )
+
+    def events(self, what: str, work: str) -> list[dict[str, Any]]:
+        told = [json.loads(line) for line in self.out.read_text().splitlines()]
+        return [event for event in told if event["event"] == what and event["work"] == work]
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(30)
+
+
+@pytest.fixture
+def started() -> Iterator[list[Run]]:
+    """Runs that a test has started."""
+    runs: list[Run] = []
+    yield runs
+    for run in runs:
+        run.end()
+
+
+def produce(workbench: Any, topic: str, **names: str | None) -> None:
+    records = []
+    for key, name in names.items():
+        number = int(key[1:])
+        records.append(({"id": number}, name and {"id": number, "name": name}, {"partition": number % 2}))
+    workbench.produce(topic, *records)
+
+
+def table(workbench: Any, name: str) -> dict[int, str]:
+    try:
+        return {row["id"]: row["name"] for row in workbench.rows(f"shop.{name}")}
+    except Exception as missing:
+        return {} if type(missing).__name__ == "NoSuchTableError" else pytest.fail(repr(missing))
+
+
+def publish(workbench: Any, name: str, topic: str) -> None:
+    (workbench.include / "publications").mkdir()
+    text = f"{{table: lake.shop.{name}, topic: {topic}, key: {{fields: [id]}}, state_topic: {topic}-state}}"
+    (workbench.include / "publications" / f"{name}_out.yaml").write_text(text)
+
+
+def latest(workbench: Any, topic: str) -> dict[str, str]:
+    found = {m.key(): m.value() for m in read(workbench, topic)}
+    return {key.decode(): json.loads(value)["name"] for key, value in found.items() if value is not None}
+
+
+def test_pipelines_flush_on_their_own_and_a_failing_one_stops_none_of_them(workbench: Any, started: list[Run]) -> None:
+    timed, counted, poisoned = (workbench.topic(2) for _ in range(3))
+    out = f"out-{timed}"
+    workbench.pipeline("timed", [timed], key=KEY, value=VALUE, merge={"interval": "1s"})
+    merge = {"interval": -1, "records_threshold": 4}
+    workbench.pipeline("counted", [counted], key=KEY, value=VALUE, merge=merge)
+    workbench.pipeline("poisoned", [poisoned], key=KEY, value=VALUE, merge={"interval": "1s"})
+    publish(workbench, "timed", out)
+    produce(workbench, timed, k1="a", k2="b", k3="c")
+    produce(workbench, counted, k1="a", k2="b", k3="c")
+    produce(workbench, poisoned, k1="a", k2="b")
+    workbench.produce(poisoned, ({"id": 3}, "not JSON", {"partition": 1}))
+
+    started.append(run := Run(workbench))
+    wait_until(lambda: table(workbench, "timed") == {1: "a", 2: "b", 3: "c"}, "the first rows are there", PATIENCE)
+    wait_until(lambda: len(latest(workbench, out)) == 3, "they are published", PATIENCE)
+    wait_until(lambda: run.events("failed", "pipeline=poisoned"), "the bad record is told", PATIENCE)
+    produce(workbench, timed, k1="a2", k2=None)
+    produce(workbench, counted, k4="d")
+    wait_until(lambda: table(workbench, "timed") == {1: "a2", 3: "c"}, "an update and a delete", PATIENCE)
+    wait_until(lambda: table(workbench, "counted") == {1: "a", 2: "b", 3: "c", 4: "d"}, "four records wait", PATIENCE)
+    wait_until(lambda: latest(workbench, out) == {'{"id":1}': "a2", '{"id":3}': "c"}, "changes go out", PATIENCE)
+    assert table(workbench, "poisoned") == {}
+    assert [event["runs"] for event in run.events("failed", "pipeline=poisoned")][:2] in ([1], [1, 2])
+
+    skipped = workbench.cli(
+        "skip", "poisoned", timed.replace(timed, poisoned), "1", "1", "--reason", "no JSON", "--yes"
+    )
+    assert skipped.returncode == 0, skipped
+    wait_until(lambda: table(workbench, "poisoned") == {1: "a", 2: "b"}, "the others' rows, skipped by hand", PATIENCE)
+    wait_until(lambda: run.events("recovered", "pipeline=poisoned"), "that is told too", PATIENCE)
+
+    assert run.stop() == 0, run.errors.read_text()
+    assert run.events("failed", "pipeline=timed") == run.events("failed", "pipeline=counted") == []
+    for name, topic in (("timed", timed), ("counted", counted), ("poisoned", poisoned)):
+        assert workbench.committed(name) == workbench.ends(topic)
+        assert set(workbench.iceberg(f"shop.{name}").metadata.refs) == {"main", f"tidegate_{name}"}
+        assert workbench.data_files(f"shop.{name}_{name}_tmp") == []
+
+
+def test_files_that_come_change_and_go_are_followed(workbench: Any, started: list[Run]) -> None:
+    first, later = workbench.topic(2), workbench.topic(2)
+    workbench.pipeline("first", [first], key=KEY, value=VALUE, merge={"interval": "1h"})
+    produce(workbench, first, k1="a", k2="b")
+    started.append(run := Run(workbench))
+    wait_until(lambda: table(workbench, "first") == {1: "a", 2: "b"}, "what is there is flushed at once", PATIENCE)
+    produce(workbench, first, k3="c")
+    produce(workbench, later, k1="x", k2="y")
+    workbench.pipeline("later", [later], key=KEY, value=VALUE, merge={"interval": "1s"})
+    wait_until(lambda: table(workbench, "later") == {1: "x", 2: "y"}, "a file that is added begins", PATIENCE)
+    workbench.pipeline("first", [first], key=KEY, value=VALUE, merge={"interval": "2h"})
+    wait_until(lambda: table(workbench, "first") == {1: "a", 2: "b", 3: "c"}, "a changed file is due at once", PATIENCE)
+    file = Path(workbench.include / "pipelines" / "first.yaml")
+    whole = file.read_text()
+    file.write_text("source: [")
+    wait_until(lambda: run.events("failed", "pipeline=first"), "a broken file is told", PATIENCE)
+    produce(workbench, first, k4="d")
+    file.write_text(whole)
+    wait_until(lambda: len(table(workbench, "first")) == 4, "the mended file goes on", PATIENCE)
+    file.unlink()
+    produce(workbench, later, k3="z")
+    wait_until(lambda: len(table(workbench, "later")) == 3, "the other goes on", PATIENCE)
+    assert run.stop() == 0, run.errors.read_text()
+
+
+def test_names_that_are_unknown_or_wrong_are_refused_before_anything_begins(workbench: Any) -> None:
+    unknown = workbench.cli("run", "nobody")
+    assert (unknown.returncode, unknown.stderr) == (1, "pipeline=nobody: no such pipeline; there are: none\n")
+    workbench.pipeline("wrong", [workbench.topic(2)], key=KEY, value={"schema": "id WHAT"})
+    wrong = workbench.cli("run", "wrong")
+    assert wrong.returncode == 1
+    assert "WHAT" in wrong.stderr

@@ -1,0 +1,31 @@
+"""Jobs through Spark Connect: what happens before a server is spoken to."""
+
+import importlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from tidegate.adapters.spark.connect import import_job_modules
+from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.stage_job import StageJob
+
+MEETING_SECONDS = 0.3
+
+
+def test_one_thread_at_a_time_imports_what_a_job_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark's packages import each other in circles: two threads that load them at once see half of them."""
+    meeting, have_met = threading.Barrier(2), []
+
+    def import_module(name: str) -> str:
+        try:
+            meeting.wait(MEETING_SECONDS)
+            have_met.append(name)
+        except threading.BrokenBarrierError:
+            meeting.reset()
+        return name
+
+    monkeypatch.setattr(importlib, "import_module", import_module)
+    with ThreadPoolExecutor(2) as threads:
+        loaded = threads.map(import_job_modules, [object.__new__(StageJob), object.__new__(MergeJob)])
+        assert [job for _, job, _ in loaded] == ["tidegate_spark.stage.job", "tidegate_spark.merge.job"]
+    assert have_met == []

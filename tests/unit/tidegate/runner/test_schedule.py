@@ -1,0 +1,51 @@
+"""When work is due."""
+
+from dataclasses import replace
+
+import pytest
+from fakes import a_pipeline
+from tidegate.runner.schedule import Schedule, build_flush_schedule, build_maintenance_schedule
+from tidegate.spec.pipeline import Heartbeat, Merge
+
+NOON = 1_767_268_800.0  # 2026-01-01T12:00:00Z
+
+
+@pytest.mark.parametrize(
+    ("schedule", "last", "now", "due"),
+    [
+        (Schedule(60), None, NOON, NOON),
+        (Schedule(60), NOON, NOON + 1, NOON + 60),
+        (Schedule(60), NOON, NOON + 300, NOON + 60),
+        (Schedule(60), NOON + 3600, NOON, NOON),  # the clock was set back by an hour
+        (Schedule(cron="30 * * * *"), None, NOON, NOON + 1800),
+        (Schedule(cron="30 * * * *"), NOON + 1800, NOON + 1801, NOON + 5400),
+        (Schedule(60, cron="30 * * * *"), None, NOON, NOON + 1800),
+        (Schedule(), None, NOON, None),
+        (Schedule(), NOON, NOON + 1e6, None),
+    ],
+)
+def test_next_start_follows_from_the_last_one(
+    schedule: Schedule, last: float | None, now: float, due: float | None
+) -> None:
+    assert schedule.find_due(last, now) == due
+
+
+@pytest.mark.parametrize(
+    ("merge", "beat", "schedule"),
+    [
+        (Merge(interval_seconds=30), 600, Schedule(30)),
+        (Merge(cron="5 4 * * *", interval_seconds=86_400), 600, Schedule(None, "5 4 * * *")),
+        (Merge(interval_seconds=-1, records_threshold=500), 600, Schedule(600, at_least=500)),
+        (Merge(interval_seconds=-1, records_threshold=500), 0, Schedule(None, at_least=500)),
+    ],
+)
+def test_pipeline_without_an_interval_keeps_that_of_its_heartbeat(merge: Merge, beat: int, schedule: Schedule) -> None:
+    pipeline = replace(a_pipeline(), merge=merge, heartbeat=Heartbeat(interval_seconds=beat))
+    assert build_flush_schedule(pipeline) == schedule
+
+
+def test_maintenance_without_an_interval_is_never_due() -> None:
+    pipeline = a_pipeline()
+    assert build_maintenance_schedule(pipeline) == Schedule(86_400)
+    never = replace(pipeline, maintenance=replace(pipeline.maintenance, interval_seconds=-1))
+    assert build_maintenance_schedule(never) == Schedule()

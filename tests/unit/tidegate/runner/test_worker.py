@@ -1,0 +1,217 @@
+"""One worker, look by look: what makes it run, what holds it, and what it tells."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from tidegate.errors import (
+    BadRecord,
+    ConfigurationError,
+    NothingToDo,
+    PublishedElsewhere,
+    RetryLater,
+    SomeTablesFailed,
+    TooFewRecords,
+)
+from tidegate.monitoring.failure_streak import FailureStreak
+from tidegate.runner.schedule import Schedule
+from tidegate.runner.work import Outcome, Work
+from tidegate.runner.worker import Shared, Worker
+
+DONE, BEHIND = Outcome(), Outcome(is_behind=True)
+ANY = 0
+
+
+class Task:
+    """A work that ends as it is told to, one entry for each run; then it finds nothing to do."""
+
+    name = "pipeline=orders"
+
+    def __init__(self, file: Path, *ends: Outcome | Exception, schedule: Schedule | Exception | None = None) -> None:
+        self.file, self.ends, self.schedule = file, list(ends), schedule or Schedule(60)
+        self.inputs = "as it was"
+        self.runs: list[int] = []
+
+    def read_schedule(self) -> Schedule:
+        if isinstance(self.schedule, Exception):
+            raise self.schedule
+        return self.schedule
+
+    def run(self, at_least: int) -> Outcome:
+        self.runs.append(at_least)
+        end = self.ends.pop(0) if self.ends else NothingToDo("nothing waits")
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+    def digest_inputs(self) -> str:
+        return self.inputs
+
+
+class Ear:
+    """A reporter that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, object]] = []
+
+    def tell_done(self, work: Work, outcome: Outcome) -> None:
+        self.heard.append(("done", outcome))
+
+    def tell_failure(self, work: Work, streak: FailureStreak) -> None:
+        self.heard.append(("failed", (streak.reason, streak.runs)))
+
+    def tell_recovery(self, work: Work, streak: FailureStreak) -> None:
+        self.heard.append(("recovered", streak.runs))
+
+
+class Hand:
+    """A worker whose clock stands still until the test moves it; `look` is what its thread does between two pauses."""
+
+    def __init__(self, task: Task) -> None:
+        self.now, self.ear, self.task, self.stop = 1e9, Ear(), task, threading.Event()
+        self.slots = threading.Semaphore(1)
+        self.worker = Worker(task, Shared(self.slots, self.stop, self.ear, lambda: self.now))
+
+    def look(self, *after: float) -> list[int]:
+        """Look once after each of these pauses; the runs that came of it."""
+        before = len(self.task.runs)
+        for seconds in after or (0.0,):
+            self.now += seconds
+            self.worker.step()
+        return self.task.runs[before:]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "orders.yaml"
+    path.write_text("source:\n")
+    return path
+
+
+def test_work_runs_at_once_and_then_when_its_interval_has_passed(file: Path) -> None:
+    hand = Hand(Task(file, DONE, DONE))
+    assert hand.look() == [ANY]
+    assert hand.look(1, 58) == []
+    assert hand.worker.step() == pytest.approx(1)
+    assert hand.look(1) == [ANY]
+    assert hand.ear.heard == [("done", DONE), ("done", DONE)]
+
+
+def test_called_work_runs_at_once_with_any_number_of_records(file: Path) -> None:
+    hand = Hand(Task(file, schedule=Schedule(600, at_least=500)))
+    assert hand.look() == [500]
+    hand.worker.call()
+    assert hand.look(1) == [ANY]
+    assert hand.look(1) == []
+
+
+def test_work_that_is_behind_runs_again_at_once(file: Path) -> None:
+    hand = Hand(Task(file, BEHIND, BEHIND, DONE))
+    assert hand.look(0, 0, 0, 0) == [ANY, ANY, ANY]
+
+
+def test_changed_file_is_due_at_once_with_its_new_interval(file: Path) -> None:
+    hand = Hand(Task(file))
+    hand.look()
+    hand.task.schedule = Schedule(5)
+    assert hand.look(10) == [], "nobody has touched the file"
+    os.utime(file, ns=(1, 1))
+    assert hand.look(0, 5, 5) == [ANY, ANY, ANY]
+
+
+def test_file_that_is_wrong_is_told_once_and_read_again_when_it_changes_or_after_a_while(file: Path) -> None:
+    hand = Hand(Task(file, DONE, schedule=ConfigurationError("orders.yaml:1: wrong")))
+    assert hand.look(0, 1, 1) == []
+    assert hand.ear.heard == [("failed", ("orders.yaml:1: wrong", 1))]
+    hand.task.schedule = Schedule(60)
+    assert hand.look(1) == []
+    os.utime(file, ns=(1, 1))
+    assert hand.look() == [ANY]
+    assert hand.ear.heard[1:] == [("done", DONE), ("recovered", 1)]
+    hand.task.schedule = ConfigurationError("another file takes its table")
+    os.utime(file, ns=(2, 2))
+    assert hand.look(60) == []
+    hand.task.schedule = Schedule(60)
+    assert hand.look(11) == [ANY]
+
+
+def test_file_that_is_gone_and_comes_back_is_read_again(file: Path) -> None:
+    hand = Hand(Task(file))
+    hand.look()
+    file.unlink()
+    hand.task.schedule = ConfigurationError("pipeline=orders: no such pipeline")
+    assert hand.look(60) == []
+    hand.task.schedule = Schedule(60)
+    file.write_text("source:\n")
+    assert hand.look() == [ANY]
+
+
+def test_passing_failures_are_tried_at_each_interval_and_counted_by_reason(file: Path) -> None:
+    hand = Hand(
+        Task(file, RetryLater("no broker answers"), RetryLater("no broker answers"), RetryLater("no Spark"), DONE)
+    )
+    assert hand.look(0, 60, 60, 60) == [ANY] * 4
+    reasons = [("no broker answers", 1), ("no broker answers", 2), ("no Spark", 1)]
+    assert hand.ear.heard == [*(("failed", reason) for reason in reasons), ("done", DONE), ("recovered", 1)]
+
+
+def test_failure_that_a_person_must_mend_waits_longer_each_time_and_not_when_something_was_changed(file: Path) -> None:
+    bad = BadRecord("topic=orders partition=1 offset=7: not JSON")
+    hand = Hand(Task(file, *[bad] * 4, schedule=Schedule(10)))
+    tried = [bool(hand.look(10)) for _ in range(30)]
+    assert [number for number, ran in enumerate(tried) if ran] == [0, 6, 12, 24]  # after 1, 1, 2, 4 minutes
+    hand.task.inputs = "the table was changed"
+    assert hand.look(10) == [ANY]
+    assert hand.ear.heard[-1] == ("recovered", 4)
+
+
+def test_failure_of_unknown_inputs_is_tried_at_each_interval(file: Path) -> None:
+    hand = Hand(Task(file, BadRecord("bad"), BadRecord("bad")))
+    hand.task.inputs = ""
+    assert hand.look(0, 60) == [ANY, ANY]
+
+
+def test_inputs_that_cannot_be_read_make_a_try(file: Path) -> None:
+    hand = Hand(Task(file, BadRecord("bad"), BadRecord("bad")))
+    assert hand.look() == [ANY]
+    hand.task.digest_inputs = lambda: 1 / 0
+    assert hand.look(60) == [ANY]
+
+
+def test_work_of_another_runner_is_no_failure_and_no_success(file: Path) -> None:
+    hand = Hand(Task(file, RetryLater("no Spark"), PublishedElsewhere("batch=3"), TooFewRecords("waiting=3"), DONE))
+    assert hand.look(0, 60, 60) == [ANY] * 3
+    assert hand.ear.heard == [("failed", ("no Spark", 1))]
+    hand.look(60)
+    assert hand.ear.heard[1:] == [("done", DONE), ("recovered", 1)]
+
+
+def test_tables_that_went_on_are_told_beside_those_that_failed(file: Path) -> None:
+    hand = Hand(Task(file, SomeTablesFailed("table=b failed", ("a batch",))))
+    hand.look()
+    assert hand.ear.heard == [("done", Outcome(("a batch",))), ("failed", ("table=b failed", 1))]
+
+
+def test_fault_that_is_not_ours_ends_no_worker(file: Path) -> None:
+    hand = Hand(Task(file, ZeroDivisionError("division by zero"), DONE))
+    assert hand.look(0, 60) == [ANY, ANY]
+    told = ("pipeline=orders: ZeroDivisionError: division by zero", 1)
+    assert hand.ear.heard == [("failed", told), ("done", DONE), ("recovered", 1)]
+    assert hand.slots.acquire(blocking=False), "the slot is free again"
+
+
+def test_worker_that_waits_for_a_slot_ends_when_it_is_told_to(file: Path) -> None:
+    hand = Hand(Task(file))
+    hand.slots.acquire()
+    hand.worker.start()
+    hand.stop.set()
+    assert hand.worker.join(30)
+    assert hand.task.runs == []
+
+
+def test_retired_worker_ends(file: Path) -> None:
+    hand = Hand(Task(file))
+    hand.worker.start()
+    hand.worker.retire()
+    assert hand.worker.join(30)
