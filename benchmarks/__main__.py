@@ -20,6 +20,7 @@ from confluent_kafka import KafkaException
 from benchmarks import (
     batches,
     cores,
+    fixed,
     formats,
     latency,
     marginal,
@@ -47,6 +48,7 @@ PARTS: dict[str, Callable[[Bench], Result]] = {
     "h": formats.measure,
     "i": parsing.measure,
     "j": publishing.measure,
+    "k": fixed.measure,
 }
 BESIDE = ("a", "b", "c", "d")  # beside peers or fresh copies, on one server: a quick run of them takes some minutes
 WITHOUT_BROKER = ("e", "i")  # e brings a whole stack of its own, i needs none
@@ -55,7 +57,8 @@ RECORDED = ROOT / "benchmarks" / "results" / "recorded.json"
 EPILOG = (
     "parts: a marginal cost of a million records, beside three peers; b ten batches; c few keys into large tables; "
     "d reads after many flushes; e a record through Airflow; f one core and two, one worker and two; g memory; "
-    "h formats; i reading 200 pipelines; j publishing, beside a plain producer"
+    "h formats; i reading 200 pipelines; j publishing, beside a plain producer; "
+    "k what a flush costs before the first record, and how soon a row is there, without Airflow"
 )
 
 

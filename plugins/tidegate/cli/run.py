@@ -16,7 +16,7 @@ from tidegate.runner.pipeline_files import PipelineFiles
 from tidegate.runner.supervisor import Supervisor
 from tidegate.runner.work import Outcome, Place, Work
 from tidegate.runner.worker import Shared
-from tidegate.settings import find_include_folder
+from tidegate.settings import find_include_folder, format_path
 
 STOPPED_AT_ONCE = 130
 
@@ -28,6 +28,8 @@ def run_run(words: argparse.Namespace) -> int:
     place = Place(include, read_connection_from_env, PipelineFiles(include), words.merges_at_once)
     supervisor = Supervisor(place, words.name, shared)
     handlers = {number: signal.signal(number, _build_handler(stop)) for number in (signal.SIGTERM, signal.SIGINT)}
+    what = ", ".join(words.name) or f"all of {format_path(include)}"
+    print(f"running: {what}; Ctrl-C or SIGTERM ends it behind what runs then", file=sys.stderr)
     try:
         supervisor.run()
     finally:

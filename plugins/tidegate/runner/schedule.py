@@ -8,29 +8,36 @@ from croniter import croniter
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.publication import Publication
 
+FIRST_MAINTENANCE_SHARE = 0.1  # of its interval, after the process began
+
 
 @dataclass(frozen=True)
 class Schedule:
     """Every so many seconds, or at the times of `cron`, in UTC, which wins. None of both: only when it is called for.
 
-    `at_least` records must wait where the time has come; where the work is called for, any number is enough.
+    `at_least` records must wait where the time has come; where the work is called for, any number is enough. The first
+    start comes `delay_seconds` after the process began, and no change of a file brings it forward.
     """
 
     interval_seconds: int | None = None
     cron: str | None = None
     at_least: int = 0
+    delay_seconds: float = 0.0
 
-    def find_due(self, last: float | None, now: float) -> float | None:
-        """The Unix time of the next start, which may be past; None for never. `last` is when it last began.
+    def find_due(self, last: float | None, now: float, began: float = 0.0) -> float | None:
+        """The Unix time of the next start, which may be past; None for never.
 
-        What has an interval and has not run yet is due at once.
+        `last` is when it last ran, `began` when the process did. What has an interval, no delay, and has not run yet is
+        due at once.
         """
         if self.cron is not None:
             after = datetime.fromtimestamp(now if last is None else last, UTC)
             return float(croniter(self.cron, after).get_next(float))
         if self.interval_seconds is None:
             return None
-        return now if last is None or last > now else last + self.interval_seconds  # a clock that was set back
+        if last is None:
+            return began + self.delay_seconds if self.delay_seconds else now
+        return now if last > now else last + self.interval_seconds  # a clock that was set back
 
 
 def build_flush_schedule(pipeline: Pipeline) -> Schedule:
@@ -42,9 +49,9 @@ def build_flush_schedule(pipeline: Pipeline) -> Schedule:
 
 
 def build_maintenance_schedule(pipeline: Pipeline) -> Schedule:
-    """That of the pipeline file."""
+    """That of the pipeline file. A process that is started again and again does not maintain each time."""
     seconds = pipeline.maintenance.interval_seconds
-    return Schedule(seconds if seconds > 0 else None)
+    return Schedule(seconds, delay_seconds=seconds * FIRST_MAINTENANCE_SHARE) if seconds > 0 else Schedule()
 
 
 def build_publication_schedule(publication: Publication) -> Schedule:

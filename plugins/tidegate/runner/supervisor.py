@@ -86,15 +86,16 @@ class Supervisor:
             with suppress(TidegateError):  # the file of a name went away while it was looked for
                 for kind in self._list_kinds(name):
                     wanted[f"{kind.__name__} {name}"] = partial(kind, self._place, name)
+        for key, worker in list(self._workers.items()):
+            if key not in wanted and not self._names:
+                worker.retire()
+            if worker.join(0):
+                del self._workers[key]
         for key, make in wanted.items():
             if key not in self._workers:
                 with suppress(ConfigurationError):
                     self._workers[key] = Worker(make(), self._shared)
                     self._workers[key].start()
-        for key in [key for key in self._workers if key not in wanted and not self._names]:
-            self._workers[key].retire()
-            if self._workers[key].join(0):
-                del self._workers[key]
 
     def _list_all(self) -> list[str]:
         folders = (self._place.include / kind for kind in ("pipelines", "publications"))

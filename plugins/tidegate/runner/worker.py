@@ -59,6 +59,7 @@ class Worker:
         self._schedule: Schedule | None = None
         self._changed_at: int | None = None
         self._read_at = self._last = 0.0
+        self._began = shared.now()
         self._has_run, self._runs = False, 0
         self._streak: FailureStreak | None = None
         self._thread = threading.Thread(target=self._loop, name=f"tidegate {work.name}", daemon=True)
@@ -97,7 +98,7 @@ class Worker:
         if self._schedule is None:
             return LOOK_SECONDS
         is_called, now = self._called.is_set(), self._shared.now()
-        due = self._schedule.find_due(self._last if self._has_run else None, now)
+        due = self._schedule.find_due(self._last if self._has_run else None, now, self._began)
         if not is_called and (due is None or due > now):
             return LOOK_SECONDS if due is None else min(LOOK_SECONDS, due - now)
         while not self._shared.slots.acquire(timeout=LOOK_SECONDS):
@@ -120,9 +121,10 @@ class Worker:
         is_old = self._schedule is None and not 0 <= now - self._read_at < REREAD_SECONDS
         if changed_at == self._changed_at and not is_old:
             return
-        self._read_at, self._has_run, self._changed_at = now, False, changed_at
+        self._read_at, self._changed_at = now, changed_at
         try:
             self._schedule = self.work.read_schedule()
+            self._has_run = self._has_run and self._schedule.delay_seconds > 0
         except TidegateError as problem:
             self._schedule = None
             self._extend_streak(problem, str(problem), inputs="")

@@ -44,8 +44,13 @@ def test_pipeline_without_an_interval_keeps_that_of_its_heartbeat(merge: Merge, 
     assert build_flush_schedule(pipeline) == schedule
 
 
+def test_maintenance_begins_a_tenth_of_its_interval_after_the_process() -> None:
+    schedule = build_maintenance_schedule(a_pipeline())
+    assert schedule.find_due(None, NOON + 1, began=NOON) == NOON + 8640
+    assert schedule.find_due(NOON + 8640, NOON + 9000, began=NOON) == NOON + 8640 + 86_400
+
+
 def test_maintenance_without_an_interval_is_never_due() -> None:
     pipeline = a_pipeline()
-    assert build_maintenance_schedule(pipeline) == Schedule(86_400)
     never = replace(pipeline, maintenance=replace(pipeline.maintenance, interval_seconds=-1))
     assert build_maintenance_schedule(never) == Schedule()

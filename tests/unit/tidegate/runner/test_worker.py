@@ -120,6 +120,15 @@ def test_changed_file_is_due_at_once_with_its_new_interval(file: Path) -> None:
     assert hand.look(0, 5, 5) == [ANY, ANY, ANY]
 
 
+def test_changed_file_brings_nothing_forward_that_begins_with_a_delay(file: Path) -> None:
+    hand = Hand(Task(file, schedule=Schedule(600, delay_seconds=60)))
+    assert hand.look(0, 59) == []
+    assert hand.look(1) == [ANY]
+    os.utime(file, ns=(1, 1))
+    assert hand.look(0, 599) == []
+    assert hand.look(1) == [ANY]
+
+
 def test_file_that_is_wrong_is_told_once_and_read_again_when_it_changes_or_after_a_while(file: Path) -> None:
     hand = Hand(Task(file, DONE, schedule=ConfigurationError("orders.yaml:1: wrong")))
     assert hand.look(0, 1, 1) == []
