@@ -98,9 +98,7 @@ def test_pipelines_flush_on_their_own_and_a_failing_one_stops_none_of_them(workb
     assert table(workbench, "poisoned") == {}
     assert [event["runs"] for event in run.events("failed", "pipeline=poisoned")][:2] in ([1], [1, 2])
 
-    skipped = workbench.cli(
-        "skip", "poisoned", timed.replace(timed, poisoned), "1", "1", "--reason", "no JSON", "--yes"
-    )
+    skipped = workbench.cli("skip", "poisoned", "--at", f"{poisoned}:1:1", "--yes")
     assert skipped.returncode == 0, skipped
     wait_until(lambda: table(workbench, "poisoned") == {1: "a", 2: "b"}, "the others' rows, skipped by hand", PATIENCE)
     wait_until(lambda: run.events("recovered", "pipeline=poisoned"), "that is told too", PATIENCE)

@@ -27,6 +27,7 @@ def run_run(words: argparse.Namespace) -> int:
     shared = Shared(threading.Semaphore(words.flushes_at_once), stop, _Printer(words))
     place = Place(include, read_connection_from_env, PipelineFiles(include), words.merges_at_once)
     supervisor = Supervisor(place, words.name, shared)
+    supervisor.check_names()
     handlers = {number: signal.signal(number, _build_handler(stop)) for number in (signal.SIGTERM, signal.SIGINT)}
     what = ", ".join(words.name) or f"all of {format_path(include)}"
     print(f"running: {what}; Ctrl-C or SIGTERM ends it behind what runs then", file=sys.stderr)

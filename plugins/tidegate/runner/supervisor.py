@@ -28,13 +28,14 @@ class Supervisor:
         self._workers: dict[str, Worker] = {}
         self._watches: dict[str, BacklogWatch] = {}
 
-    def run(self) -> None:
-        """Until `stop` is set; then until the runs that are under way have ended.
-
-        ConfigurationError, before anything begins, where a name is unknown or its file is wrong.
-        """
+    def check_names(self) -> None:
+        """ConfigurationError where a name is unknown or its file is wrong."""
         for name in self._names:
-            self._check(name)
+            for kind in self._list_kinds(name):
+                kind(self._place, name).read_schedule()
+
+    def run(self) -> None:
+        """Until `stop` is set; then until the runs that are under way have ended."""
         while not self._shared.stop.is_set():
             self._start_workers()
             self._start_watches()
@@ -67,10 +68,6 @@ class Supervisor:
         self._outer.tell_recovery(work, streak)
 
     # workers
-
-    def _check(self, name: str) -> None:
-        for kind in self._list_kinds(name):
-            kind(self._place, name).read_schedule()
 
     def _list_kinds(self, name: str) -> list[Callable[[Place, str], Flush | Maintain | Publish]]:
         include = self._place.include
