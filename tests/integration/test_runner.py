@@ -14,6 +14,7 @@ from round_trip import read
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
 PATIENCE = 300
+PIN = "tidegate-publication-"  # of the snapshot that the next run of a publication begins at
 
 
 class Run:
@@ -107,7 +108,8 @@ def test_pipelines_flush_on_their_own_and_a_failing_one_stops_none_of_them(workb
     assert run.events("failed", "pipeline=timed") == run.events("failed", "pipeline=counted") == []
     for name, topic in (("timed", timed), ("counted", counted), ("poisoned", poisoned)):
         assert workbench.committed(name) == workbench.ends(topic)
-        assert set(workbench.iceberg(f"shop.{name}").metadata.refs) == {"main", f"tidegate_{name}"}
+        refs = workbench.iceberg(f"shop.{name}").metadata.refs
+        assert {ref for ref in refs if not ref.startswith(PIN)} == {"main", f"tidegate_{name}"}
         assert workbench.data_files(f"shop.{name}_{name}_tmp") == []
 
 
