@@ -7,16 +7,14 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from tidegate.cli.arguments import add_confirmation, add_json, add_name, parse_positive_seconds
 from tidegate.cli.completion import complete_file_names, complete_names
+from tidegate.cli.flush_words import add_flush, add_run
 from tidegate.cli.import_words import add_import
 from tidegate.cli.new_pipeline.words import add_init
 from tidegate.spec.time_text import EXAMPLE
 
 PROBE_SECONDS = 15.0  # of one server, for `doctor`; those that answer take a tenth of it
-PROBE_SECONDS = 10.0  # of one server, for `doctor`; those that answer take a fifth of it
-DEFAULT_PARALLEL_FLUSHES = 4
-DEFAULT_PARALLEL_MERGES = 4  # what Airflow's pool of a catalog allows too: Spark shares its cores among them
-JSON_HELP = "stable output for programs"
 AT_HELP = "the record's place: topic:partition:offset"
 ROLLED_BACK_HELP = "only this table; default: each that was rolled back"
 EPILOG = """exit codes:
@@ -77,38 +75,6 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def add_name(parser: argparse.ArgumentParser, *kinds: str, **options: Any) -> None:
-    """A pipeline's or publication's name, which shells complete."""
-    kinds = kinds or ("pipeline",)
-    action: Any = parser.add_argument(kinds[0], **options)
-    action.completer = lambda **_: complete_names(*kinds)
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """The word of a command that programs read too."""
-    parser.add_argument("--json", action="store_true", help=JSON_HELP)
-
-
-def add_confirmation(parser: argparse.ArgumentParser) -> None:
-    """The words of a command that asks."""
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    add_json(parser)
-
-
-def parse_positive_int(text: str) -> int:
-    """An option's number; argparse.ArgumentTypeError for 0 and below."""
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is too few: use 1 or more")
-    return number
-
-
-def parse_positive_seconds(text: str) -> float:
-    """An option's time; argparse.ArgumentTypeError for 0 and below."""
-    if not (number := float(text)) > 0:
-        raise argparse.ArgumentTypeError(f"{text} is too short: use more than 0")
-    return number
-
-
 def add_files(commands: Any) -> None:
     """``validate`` and ``list``."""
     validate = commands.add_parser("validate", help="check every pipeline file; print all problems")
@@ -132,38 +98,6 @@ def add_doctor(commands: Any) -> None:
         "--timeout", type=parse_positive_seconds, default=PROBE_SECONDS, metavar="SECONDS", help=help_text
     )
     add_json(parser)
-
-
-def add_flush(commands: Any) -> None:
-    """``flush``."""
-    parser = commands.add_parser("flush", help="one whole cycle: plan, stage, merge, commit, clean up, heartbeat")
-    add_name(parser)
-    bound = parser.add_mutually_exclusive_group()
-    bound.add_argument("--until-current", action="store_true", help="flush until nothing is left")
-    help_text = "flush up to there and no further: latest, group, group:<id>, a time, or offsets as JSON"
-    bound.add_argument("--until", metavar="END", help=help_text)
-    parser.add_argument(
-        "--merges-at-once",
-        type=parse_positive_int,
-        default=DEFAULT_PARALLEL_MERGES,
-        metavar="N",
-        help=f"tables that are merged beside each other; default {DEFAULT_PARALLEL_MERGES}",
-    )
-    add_json(parser)
-
-
-def add_run(commands: Any) -> None:
-    """``run``."""
-    help_text = "flush pipelines on their intervals, and run publications, until it is stopped: for who has no Airflow"
-    parser = commands.add_parser("run", help=help_text)
-    parser.add_argument("name", nargs="*", help="pipelines and publications; default: all, also those added later")
-    for option, default, what in (
-        ("--flushes-at-once", DEFAULT_PARALLEL_FLUSHES, "pipelines that are flushed beside each other"),
-        ("--merges-at-once", DEFAULT_PARALLEL_MERGES, "tables of one pipeline that are merged beside each other"),
-    ):
-        help_text = f"{what}; default {default}"
-        parser.add_argument(option, type=parse_positive_int, default=default, metavar="N", help=help_text)
-    parser.add_argument("--json", action="store_true", help="stable output for programs: a line for each event")
 
 
 def add_progress(commands: Any) -> None:

@@ -1,0 +1,40 @@
+"""Arguments that several commands have. Help and completion load them, and no library."""
+
+import argparse
+from typing import Any
+
+from tidegate.cli.completion import complete_names
+
+JSON_HELP = "stable output for programs"
+
+
+def add_name(parser: argparse.ArgumentParser, *kinds: str, **options: Any) -> None:
+    """A pipeline's or publication's name, which shells complete."""
+    kinds = kinds or ("pipeline",)
+    action: Any = parser.add_argument(kinds[0], **options)
+    action.completer = lambda **_: complete_names(*kinds)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """The word of a command that programs read too."""
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
+
+
+def add_confirmation(parser: argparse.ArgumentParser) -> None:
+    """The words of a command that asks."""
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    add_json(parser)
+
+
+def parse_positive_int(text: str) -> int:
+    """An option's number; argparse.ArgumentTypeError for 0 and below."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is too few: use 1 or more")
+    return number
+
+
+def parse_positive_seconds(text: str) -> float:
+    """An option's time; argparse.ArgumentTypeError for 0 and below."""
+    if not (number := float(text)) > 0:
+        raise argparse.ArgumentTypeError(f"{text} is too short: use more than 0")
+    return number
