@@ -269,7 +269,8 @@ def _list_key_checks(table: ProposedTable) -> list[Check]:
     records = [record for record in sample.records if record.key is not None]
     lacking = len(sample.records) - len(records)
     if not table.is_keyed:
-        told = f"no key in {sample.size}: every record is appended, and none is ever updated or deleted"
+        where = "is used" if key.checks else f"in {sample.size}"
+        told = f"no key {where}: every record is appended, and none is ever updated or deleted"
         checks.append(Check("tables.upsert", f"{told}; name the key with --key, if the values have one"))
         if table.tombstones:
             checks.append(Check("tables.delete", f"{table.tombstones} tombstones were seen, and there is no key"))

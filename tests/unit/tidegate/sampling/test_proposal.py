@@ -1,5 +1,6 @@
 """What a sample of one topic becomes: its format, key and mode, and what a person has to check."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -263,7 +264,7 @@ def test_every_check_stands_in_the_head_and_at_its_line() -> None:
     ):
         text = render_pipeline(ProposedPipeline("orders", "kafka_default", (table,)))
         head, _, body = text.partition("description:")
-        flat = [" ".join(part.replace("#", " ").replace("--", " ").split()) for part in (head, body)]
+        flat = [" ".join(re.sub(r"^\s*(#|--)", "", part, flags=re.MULTILINE).split()) for part in (head, body)]
         assert len(table.checks) >= 3
         for check in table.checks:
             assert f"{check.place}: {' '.join(check.text.split())}" in flat[0], check
