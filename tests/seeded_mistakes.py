@@ -56,7 +56,7 @@ MISTAKES = {
         "kafka.reachable", ERROR, "took no connection: Connection refused", "check that the brokers run"
     ),
     "kafka-password-wrong": Mistake("kafka.login", ERROR, "refuse the log-in", "check user, password and mechanism"),
-    "kafka-without-tls": Mistake("kafka.login", ERROR, "answer nothing within", "security.protocol"),
+    "kafka-without-tls": Mistake("kafka.login", ERROR, "let no client in", "security.protocol"),
     "kafka-authority-wrong": Mistake("kafka.login", ERROR, "refuse the log-in", "certificate's authority"),
     "broker-advertises-nowhere": Mistake("kafka.brokers", ERROR, "broker=2 of", "advertised.listeners"),
     "topic-missing": Mistake(

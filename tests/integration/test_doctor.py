@@ -41,6 +41,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedBroker]:
         running.allow_documented("tidegate", "orders", "returns")
         running.allow("tidegate", "TOPIC", "seen", "DESCRIBE", "DESCRIBE_CONFIGS")
         running.allow("tidegate", "TOPIC", "out", "READ", "DESCRIBE_CONFIGS")
+        running.allow("tidegate", "TOPIC", "nowhere", "READ")
+        running.allow("tidegate", "TOPIC", "tidegate-publication-back", "READ", "WRITE", "DESCRIBE_CONFIGS", "CREATE")
         running.allow("tidegate", "GROUP", "described", "DESCRIBE")
         yield running
 
@@ -103,7 +105,7 @@ def test_documented_rights_are_enough_and_everything_is_looked_at(workbench: Any
 def test_mistake_at_the_brokers_is_found_and_the_other_pipeline_is_looked_at(
     workbench: Any, broker: GuardedBroker, name: str, first: dict[str, Any]
 ) -> None:
-    write_two_pipelines(workbench, dict(first))
+    write_two_pipelines(workbench, dict(first), table={"disjoint_keys": True})
     found = ask(workbench, broker.settings("tidegate", PASSWORD))
     require_found(name, found)
     assert ("two",) in [one.used_by for one in found if one.check == "pipeline.position"]

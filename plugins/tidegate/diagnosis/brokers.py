@@ -62,7 +62,7 @@ def judge_topics(
     place: str, needs: Iterable[TopicNeed], facts: Mapping[str, TopicFacts], receive_bytes: int, now_ms: int
 ) -> Iterator[Finding]:
     """What stands between these topics and a flush. `receive_bytes` is the most that our client takes at once."""
-    needs, usable = list(needs), set[str]()
+    needs, usable = list(needs), dict[str, tuple[str, ...]]()
     for need in needs:
         fact = facts[need.topic]
         found = list(_judge_access(place, need, fact))
@@ -70,12 +70,12 @@ def judge_topics(
         yield from (replace(one, used_by=(need.user,), severity=severity) for one in found)
         if found or fact.is_missing:
             continue
-        usable.add(need.topic)
+        usable[need.topic] = (*usable.get(need.topic, ()), need.user)
         rest = [*_judge_retention(need, fact), *_judge_compaction(need, fact)]
         yield from (replace(one, used_by=(need.user,)) for one in rest)
-    for topic in sorted(usable):
-        yield from _judge_size(facts[topic], receive_bytes)
-        yield from _judge_clock(facts[topic], now_ms)
+    for topic, users in sorted(usable.items()):
+        rest = [*_judge_size(facts[topic], receive_bytes), *_judge_clock(facts[topic], now_ms)]
+        yield from (replace(one, used_by=users) for one in rest)
     if usable:
         partitions = sum(facts[topic].partitions for topic in usable)
         yield make_ok("kafka.topics", f"{place} topics={len(usable)} partitions={partitions}: there, with their rights")

@@ -19,10 +19,10 @@ log = logging.getLogger(__name__)
 class Probe:
     """A look at one server, or at one pipeline.
 
-    `check` is what a time-out, or an error that `run` lets through, is told as. It is left out where one of `needs`
-    has found an error that concerns it: what it would find follows from that. `blocks` are the checks whose errors
-    concern all that need this one; other errors concern those pipelines that they name. `least_seconds` are for what
-    starts a process of its own: that takes long on a machine that is busy.
+    `check` is what a time-out, or an error that `run` lets through, is told as. The probe is left out where one of
+    `needs` has found an error that concerns it: what it would find follows from that. `blocks` are the checks whose
+    errors concern all that need this one, `blocks_users` those whose errors concern the pipelines that they name.
+    `least_seconds` are for what starts a process of its own: that takes long on a machine that is busy.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Probe:
     used_by: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     blocks: tuple[str, ...] = ()
+    blocks_users: tuple[str, ...] = ()
     least_seconds: float = 0.0
 
 
@@ -50,7 +51,7 @@ class _Running:
         """
         if self.is_late:
             return
-        if finding.severity is Severity.ERROR:
+        if finding.severity is Severity.ERROR and finding.check in self.probe.blocks_users:
             self.failed_users |= {*finding.used_by}
         self.findings.append(replace(finding, used_by=finding.used_by or self.probe.used_by))
 

@@ -60,6 +60,7 @@ def _list_kafka_probes(subjects: Subjects) -> list[Probe]:
             run=partial(_check_kafka, subjects, kafka, names),
             used_by=names,
             blocks=BLOCKING_KAFKA,
+            blocks_users=("kafka.topics", "kafka.publications"),
         )
         for key, (kafka, names) in users.items()
         if not isinstance(kafka, str) or subjects.is_defined(kafka)
@@ -125,7 +126,7 @@ def _list_catalog_probes(subjects: Subjects, is_read_only: bool) -> list[Probe]:
 
 
 def _list_namespaces(subjects: Subjects, catalog: str) -> tuple[NamespaceNeed, ...]:
-    """Namespaces that tables lie in; those that records name are listed in `namespaces`, or not known here."""
+    """Namespaces that are written; those that records name are listed in `namespaces`, or not known here."""
     found: dict[str, bool] = {}
     for pipeline in subjects.pipelines.values():
         for table in pipeline.entries:
@@ -133,7 +134,4 @@ def _list_namespaces(subjects: Subjects, catalog: str) -> tuple[NamespaceNeed, .
             names = table.namespaces if "{" in own else (own,)
             for name in names if table.catalog == catalog else ():
                 found[name] = found.get(name, False) or table.create.enabled
-    for publication in subjects.publications.values():
-        if publication.catalog == catalog:
-            found.setdefault(publication.table.split(".", 1)[1].rpartition(".")[0], False)
     return tuple(NamespaceNeed(name, may_create) for name, may_create in found.items())

@@ -18,7 +18,6 @@ from tidegate.tables.compatibility import check_compatible
 from tidegate.tables.dimension_tables import describe_table
 from tidegate.tables.templated_tables import expand_template
 from tidegate.wiring.diagnosis.servers import (
-    BLOCKING_CATALOG,
     name_catalog_probe,
     name_kafka_probe,
     name_registry_probe,
@@ -26,6 +25,7 @@ from tidegate.wiring.diagnosis.servers import (
 from tidegate.wiring.diagnosis.subjects import DEFAULT_REGISTRY, Subjects, list_parts, needs_registry
 from tidegate.wiring.pipeline import assemble_pipeline
 
+BLOCKING_TABLES = ("catalog.tables", "registry.subjects", "registry.schema")
 NO_SUBJECT_WORDS = ("register a schema", "subject must be given")
 
 
@@ -52,7 +52,7 @@ def list_pipeline_probes(subjects: Subjects) -> list[Probe]:
                 run=partial(_check_tables, opened, name),
                 used_by=(name,),
                 needs=servers,
-                blocks=BLOCKING_CATALOG,
+                blocks=BLOCKING_TABLES,
             )
         )
         probes.append(

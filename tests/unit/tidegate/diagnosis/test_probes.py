@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from tidegate.diagnosis.finding import Finding, Severity, make_error, make_ok, make_warning
@@ -56,11 +57,12 @@ def test_more_probes_that_hang_than_run_at_once_delay_no_other_for_ever() -> Non
         (MISSING, ("one",), True),
         (make_warning("kafka.reachable", "slow", "wait"), ("one",), True),
         (make_error("kafka.message_size", "large", "raise"), ("one",), True),
+        (replace(MISSING, check="kafka.retention"), ("two",), True),
     ],
 )
 def test_what_follows_from_an_error_is_not_told(found: Finding, users: tuple[str, ...], runs: bool) -> None:
     after = make_ok("pipeline.position", "fits")
-    first = probe("Kafka", found, used_by=("one", "two"), blocks=("kafka.reachable",))
+    first = probe("Kafka", found, used_by=("one", "two"), blocks=("kafka.reachable",), blocks_users=("kafka.topics",))
     told, _ = run_probes([first, probe("position", after, used_by=users, needs=("Kafka", "not there"))])
     assert ("fits" in {one.cause for one in told}) is runs
 

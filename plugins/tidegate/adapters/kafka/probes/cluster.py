@@ -14,6 +14,7 @@ from tidegate.errors import ConfigurationError
 
 LOGIN_SECONDS = 5.0  # a broker that lets nobody in closes the connection in silence, and the client tries again
 POLL_SECONDS = 0.5
+MISMATCH_SECONDS = 2.0  # so long brokers that close each connection at once are tried: one may just be starting
 REACHABLE_ADVICE = "check that the brokers run, and that the address is the right one"
 LOGIN_ADVICE = "check user, password and mechanism of the Kafka connection, and the certificate's authority"
 MISMATCH_ADVICE = "check security.protocol of the Kafka connection: the brokers may want TLS, or a log-in"
@@ -66,8 +67,10 @@ class Cluster:
         self._errors[error.code()] = error.str()
 
     def _read_metadata(self) -> Any:
-        deadline = time.monotonic() + LOGIN_SECONDS
-        while time.monotonic() < deadline:
+        begun = time.monotonic()
+        while (waited := time.monotonic() - begun) < LOGIN_SECONDS:
+            if waited > MISMATCH_SECONDS and KafkaError._ALL_BROKERS_DOWN in self._errors:
+                return None
             try:
                 return self._client.list_topics(timeout=POLL_SECONDS)
             except KafkaException:
@@ -82,8 +85,10 @@ class Cluster:
             if code in self._errors:
                 reason = self._errors[code].partition(": ")[2] or self._errors[code]
                 return make_error("kafka.login", f"{self.place} refuse the log-in: {reason}", LOGIN_ADVICE)
-        reason = next(iter(self._errors.values()), "no answer")
-        cause = f"{self.place} take connections and answer nothing within {LOGIN_SECONDS:.0f} s: {reason}"
+        protocol = self._settings.get("security.protocol", "plaintext")
+        reasons = [text for code, text in self._errors.items() if code != KafkaError._ALL_BROKERS_DOWN]
+        what = f"{self.place} take connections and let no client in with security.protocol={protocol}"
+        cause = ": ".join([what, *reasons[:1]])
         return make_error("kafka.login", cause, MISMATCH_ADVICE)
 
     def _check_advertised(self, metadata: Any) -> Iterator[Finding]:

@@ -1,5 +1,6 @@
 """What brokers tell of topics and consumer groups: rights, settings, leaders, and the newest record's time."""
 
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -8,10 +9,12 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPa
 from confluent_kafka.admin import ConfigResource, OffsetSpec
 
 from tidegate.adapters.kafka.authorization import REQUIRED_RIGHTS, explain_refusal
+from tidegate.adapters.kafka.broker_answers import RETRYABLE
 from tidegate.adapters.kafka.probes.cluster import Cluster
 from tidegate.diagnosis.brokers import GroupFacts, TopicFacts
 
-ASKED_SECONDS = 4.0
+ASKED_SECONDS, RETRY_PAUSE_SECONDS = 4.0, 0.2
+HIDDEN_REASON = "it may also not exist: brokers tell that only to those who may describe it"
 READ_SETTINGS = (
     "cleanup.policy",
     "retention.ms",
@@ -95,7 +98,9 @@ def _explain_failure(cluster: Cluster, topic: str, error: KafkaError) -> TopicFa
     if error.code() in UNKNOWN_TOPIC_CODES:
         return TopicFacts(topic, is_missing=True)
     if error.code() in REQUIRED_RIGHTS:
-        return TopicFacts(topic, problem=explain_refusal(cluster.servers, f"topic={topic}", error))
+        return TopicFacts(
+            topic, problem=f"{explain_refusal(cluster.servers, f'topic={topic}', error)}; {HIDDEN_REASON}"
+        )
     problem = f"topic={topic} cannot be described by brokers={cluster.servers}: {error.str()}; see the brokers' log"
     return TopicFacts(topic, problem=problem)
 
@@ -103,23 +108,33 @@ def _explain_failure(cluster: Cluster, topic: str, error: KafkaError) -> TopicFa
 def read_groups(cluster: Cluster, groups: Iterable[str]) -> list[GroupFacts]:
     """Facts about each consumer group; one that nobody has used yet has no members."""
     names = list(dict.fromkeys(groups))
-    if not names:
-        return []
-    futures = cluster.admin.describe_consumer_groups(
-        names, include_authorized_operations=True, request_timeout=ASKED_SECONDS
-    )
-    return [_await_group(cluster, name, future) for name, future in futures.items()]
+    deadline, facts = time.monotonic() + ASKED_SECONDS, dict[str, GroupFacts]()
+    while names:
+        futures = cluster.admin.describe_consumer_groups(
+            names, include_authorized_operations=True, request_timeout=ASKED_SECONDS
+        )
+        is_last = time.monotonic() > deadline
+        found = {name: _await_group(cluster, name, future, is_last) for name, future in futures.items()}
+        facts |= {name: fact for name, fact in found.items() if fact is not None}
+        names = [name for name in names if name not in facts]
+        time.sleep(RETRY_PAUSE_SECONDS if names else 0)
+    return list(facts.values())
 
 
-def _await_group(cluster: Cluster, name: str, future: Any) -> GroupFacts:
+def _await_group(cluster: Cluster, name: str, future: Any, is_last: bool) -> GroupFacts | None:
+    """The facts; None where the group's coordinator is loading, unless it was asked for the last time."""
     try:
         group = future.result(ASKED_SECONDS + 1)
     except KafkaException as error:
         fault: KafkaError = error.args[0]
+        if fault.code() in RETRYABLE and not is_last:
+            return None
         if fault.code() in REQUIRED_RIGHTS:
             return GroupFacts(name, problem=explain_refusal(cluster.servers, f"offsets of group={name}", fault))
         if fault.code() == KafkaError.GROUP_ID_NOT_FOUND:
             return GroupFacts(name)
-        return GroupFacts(name, problem=f"group={name} cannot be described: {fault.str()}; see the brokers' log")
+        return GroupFacts(
+            name, problem=f"group={name} cannot be described: {fault.name()} {fault.str()}; see the brokers' log"
+        )
     operations = frozenset(operation.name for operation in group.authorized_operations or ())
     return GroupFacts(name, operations=operations, members=len(group.members))
