@@ -156,3 +156,83 @@ APACHE: dict[str, Any] = {
 
 def as_json(config: dict[str, Any]) -> str:
     return json.dumps(config)
+
+
+DEBEZIUM_SERVER = f"""
+debezium.sink.type=iceberg
+debezium.sink.iceberg.upsert=true
+debezium.sink.iceberg.upsert-keep-deletes=false
+debezium.sink.iceberg.table-namespace=shop
+debezium.sink.iceberg.table-prefix=cdc_
+debezium.sink.iceberg.catalog-name=lake
+debezium.sink.iceberg.type=rest
+debezium.sink.iceberg.uri=http://rest:8181
+debezium.sink.iceberg.warehouse=s3a://lake/wh
+debezium.sink.iceberg.io-impl=org.apache.iceberg.aws.s3.S3FileIO
+debezium.sink.iceberg.s3.access-key-id=AKIA-{SECRET}
+debezium.sink.iceberg.s3.secret-access-key={SECRET}
+debezium.sink.iceberg.format-version=2
+debezium.sink.iceberg.allow-field-addition=true
+debezium.sink.iceberg.partition-by=day(created_at), bucket(id, 8)
+debezium.sink.iceberg.write.format.default=parquet
+debezium.sink.iceberg.destination-regexp=pg\\\\.(.*)
+debezium.sink.iceberg.destination-regexp-replace=$1
+debezium.sink.batch.batch-size-wait=MaxBatchSizeWait
+debezium.sink.batch.batch-size-wait.max-wait-ms=60000
+debezium.source.connector.class=io.debezium.connector.postgresql.PostgresConnector
+debezium.source.offset.storage=io.debezium.server.iceberg.offset.IcebergOffsetBackingStore
+debezium.source.offset.flush.interval.ms=0
+debezium.source.database.hostname=db
+debezium.source.database.user=debezium
+debezium.source.database.password={SECRET}
+debezium.source.topic.prefix=pg
+debezium.source.table.include.list=inventory.customers,inventory.orders
+debezium.format.value=json
+debezium.format.key=json
+debezium.transforms=unwrap
+debezium.transforms.unwrap.type=io.debezium.transforms.ExtractNewRecordState
+debezium.transforms.unwrap.add.fields=op,table,source.ts_ns,ts_ms
+debezium.transforms.unwrap.delete.tombstone.handling.mode=rewrite
+quarkus.log.level=INFO
+quarkus.http.port=8088
+"""
+
+FLINK_SQL = f"""
+-- the shop's orders; a semicolon in a comment ; ends nothing
+SET 'execution.checkpointing.interval' = '60 s';
+CREATE CATALOG lake WITH (
+  'type' = 'iceberg', 'catalog-type' = 'rest', 'uri' = 'http://rest:8181',
+  'warehouse' = 's3://lake/wh', 's3.secret-access-key' = '{SECRET}', 'clients' = '5'
+);
+CREATE DATABASE IF NOT EXISTS lake.shop;
+CREATE TABLE orders_in (
+  `id` BIGINT NOT NULL,
+  customer STRING,
+  amount DECIMAL(12, 2),
+  lines ARRAY<ROW<sku STRING, n INT>>,
+  at TIMESTAMP_LTZ(3),
+  kafka_ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL,
+  amount_text AS CAST(amount AS STRING),
+  WATERMARK FOR at AS at - INTERVAL '5' SECOND,
+  PRIMARY KEY (`id`) NOT ENFORCED
+) WITH (
+  'connector' = 'upsert-kafka',
+  'topic' = 'shop.orders',
+  'properties.bootstrap.servers' = 'broker:9092',
+  'properties.group.id' = 'flink-orders',
+  'properties.security.protocol' = 'SASL_SSL',
+  'properties.sasl.jaas.config' = 'x required password="{SECRET}";',
+  'key.format' = 'json',
+  'value.format' = 'avro-confluent',
+  'value.avro-confluent.url' = 'http://registry:8081',
+  'value.avro-confluent.basic-auth.user-info' = 'u:{SECRET}',
+  'value.fields-include' = 'ALL',
+  'sink.parallelism' = '2'
+);
+CREATE TABLE lake.shop.orders (
+  id BIGINT NOT NULL, customer_name STRING, total DECIMAL(12, 2), at TIMESTAMP_LTZ(6), PRIMARY KEY (id) NOT ENFORCED
+) PARTITIONED BY (customer_name) WITH ('format-version' = '2', 'write.upsert.enabled' = 'true');
+INSERT INTO lake.shop.orders
+SELECT o.id, o.customer, o.amount * 2, o.at FROM orders_in AS o WHERE o.amount > 0 AND o.customer <> 'a;b';
+INSERT INTO lake.shop.totals SELECT customer, sum(amount) FROM orders_in GROUP BY customer;
+"""

@@ -21,7 +21,8 @@ class ConnectionNote:
 class PositionSource:
     """Where a sink's position stands: consumer groups in the order in which they count, and an Iceberg sink's topic.
 
-    `reset` is where the sink begins in a partition without a committed offset. `reason` says why there is no group.
+    `reset` is where the sink begins in a partition without a committed offset. `reason` says why there is no group;
+    `from_begin` that the topics are to be read from their begin then.
     """
 
     groups: tuple[str, ...] = ()
@@ -29,6 +30,7 @@ class PositionSource:
     reset: str = "earliest"
     repeats: str = ""
     reason: str = ""
+    from_begin: bool = False
 
 
 @dataclass

@@ -18,6 +18,7 @@ class PositionState(StrEnum):
     RUNNING = "running"
     PENDING = "pending"
     LOST = "lost"
+    BEGIN = "begin of the topics"
     NOT_ASKED = "not asked"
 
 
@@ -38,7 +39,8 @@ class ConnectorPosition:
 def find_position(source: PositionSource, draft: Draft, world: World) -> ConnectorPosition:
     """The sink's position. Exact only where the sink has stopped, and all that it has taken over is in the tables."""
     if not source.groups:
-        return ConnectorPosition(state=PositionState.LOST, reason=source.reason)
+        state = PositionState.BEGIN if source.from_begin else PositionState.LOST
+        return ConnectorPosition(state=state, reason=source.reason)
     topics = _list_topics(draft, world)
     log = world.read_log(topics) if topics else None
     if log is None:
@@ -47,18 +49,18 @@ def find_position(source: PositionSource, draft: Draft, world: World) -> Connect
             group=source.groups[0],
             reason="the brokers were not asked; run the command again with the connection to Kafka, or with --brokers",
         )
-    group, state = _choose_group(source, world, topics)
-    if state.members:
+    group, found = _choose_group(source, world, topics)
+    if found.members:
         return ConnectorPosition(
             state=PositionState.RUNNING,
             group=group,
-            reason=f"group={group} has members={state.members}: the connector is running; stop it "
+            reason=f"group={group} has members={found.members}: the connector is running; stop it "
             "(PUT /connectors/NAME/stop), and run the command again",
         )
-    lost = _find_lost(group, state.offsets, log, topics)
+    lost = _find_lost(group, found.offsets, log, topics)
     if lost:
         return ConnectorPosition(state=PositionState.LOST, group=group, reason=lost)
-    return _check_tables(source, draft, world, _complete_offsets(source, group, state.offsets, log))
+    return _check_tables(source, draft, world, _complete_offsets(source, group, found.offsets, log))
 
 
 def _complete_offsets(source: PositionSource, group: str, committed: Offsets, log: Log) -> "_Committed":
@@ -166,6 +168,9 @@ def apply_position(draft: Draft, position: ConnectorPosition) -> None:
     if position.state == PositionState.EXACT:
         source["start"] = {"offsets": position.offsets}
         draft.comments[("source", "start")] = f"Where the connector stopped: {position.reason}."
+    elif position.state == PositionState.BEGIN:
+        source["start"] = "earliest"
+        draft.comments[("source", "start")] = position.reason
     elif position.state == PositionState.LOST:
         source["start"] = "FILL-IN"
         draft.fill_in(("source", "start"), f"where to begin. {position.reason}")

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 from tidegate.migration.connector_config import Choices, ConnectorConfig, SourceKind
 from tidegate.migration.draft import Translation
+from tidegate.migration.flink.flink_sql import translate_flink_sql
 from tidegate.migration.kafka_connect.bigquery_sink import translate_bigquery_sink
+from tidegate.migration.kafka_connect.debezium_server import translate_debezium_server
 from tidegate.migration.kafka_connect.iceberg_sink import translate_iceberg_sink
 from tidegate.sinks.world import World
 
@@ -12,6 +14,8 @@ TRANSLATORS: dict[SourceKind, Callable[[ConnectorConfig, Choices, World], Transl
     SourceKind.BIGQUERY_SINK: translate_bigquery_sink,
     SourceKind.APACHE_ICEBERG_SINK: translate_iceberg_sink,
     SourceKind.TABULAR_ICEBERG_SINK: translate_iceberg_sink,
+    SourceKind.DEBEZIUM_SERVER: translate_debezium_server,
+    SourceKind.FLINK_SQL: translate_flink_sql,
 }
 
 

@@ -44,15 +44,20 @@ WAYS_OUT = {
 }
 
 
-def plan_catalog(ledger: SettingsLedger, draft: Draft, prefix: str, skipped: tuple[str, ...] = ()) -> None:
-    """Fill the draft's catalog from the settings below `prefix`. `skipped` are no properties of the catalog."""
+def plan_catalog(
+    ledger: SettingsLedger, draft: Draft, prefix: str, skipped: tuple[str, ...] = (), kind_word: str = "type"
+) -> None:
+    """Fill the draft's catalog from the settings below `prefix`. `skipped` are no properties of the catalog.
+
+    `kind_word` is the setting that says what kind of catalog it is.
+    """
     properties: dict[str, str] = {}
     draft.catalog |= {"type": SPARK_DESTINATION.name, "properties": properties}
     words = {name.removeprefix(prefix): name for name in ledger.list_names(prefix)}
-    kind = ledger.get(f"{prefix}type") or _read_implementation(ledger.get(f"{prefix}catalog-impl"))
-    _plan_kind(ledger, draft, kind, prefix)
+    kind = ledger.get(f"{prefix}{kind_word}").casefold() or _read_implementation(ledger.get(f"{prefix}catalog-impl"))
+    _plan_kind(ledger, draft, kind, (prefix, kind_word))
     for word, name in words.items():
-        if word not in (*skipped, "type", "catalog-impl", "uri"):
+        if word not in (*skipped, kind_word, "catalog-impl", "uri"):
             _plan_property(ledger, draft, word, name)
     if any(note.id == name_catalog_connection(draft) for note in draft.connections):
         draft.catalog = {"type": draft.catalog["type"], "connection": name_catalog_connection(draft)} | draft.catalog
@@ -68,9 +73,10 @@ def _read_implementation(name: str) -> str:
     return "rest" if short == "rest" else short
 
 
-def _plan_kind(ledger: SettingsLedger, draft: Draft, kind: str, prefix: str) -> None:
+def _plan_kind(ledger: SettingsLedger, draft: Draft, kind: str, place: tuple[str, str]) -> None:
+    prefix, kind_word = place
     properties, uri = draft.catalog["properties"], ledger.get(f"{prefix}uri")
-    for word in ("type", "catalog-impl"):
+    for word in (kind_word, "catalog-impl"):
         if kind in ("rest", "jdbc"):
             ledger.map(f"{prefix}{word}", "catalogs.yaml: properties.type")
         else:

@@ -4,13 +4,13 @@ from tidegate.migration.settings_ledger import SettingsLedger
 
 
 class Transform:
-    """The settings below ``transforms.<alias>.``; `is_refused` tells whether its effect is missing from the file."""
+    """The settings below ``<root><alias>.``; `is_refused` tells whether its effect is missing from the file."""
 
-    def __init__(self, ledger: SettingsLedger, alias: str) -> None:
+    def __init__(self, ledger: SettingsLedger, alias: str, root: str = "transforms.") -> None:
         self.alias = alias
         self.is_refused = False
         self._ledger = ledger
-        self._prefix = f"transforms.{alias}."
+        self._prefix = f"{root}{alias}."
         self._noted = set[str]()
 
     @property

@@ -1,11 +1,12 @@
 """Whole configurations become pipeline files that `validate` accepts, and every setting is accounted for."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from sink_configs import APACHE, BIGQUERY_PROPERTIES, SECRET, TABULAR, as_json
+from sink_configs import APACHE, BIGQUERY_PROPERTIES, DEBEZIUM_SERVER, FLINK_SQL, SECRET, TABULAR, as_json
 from tidegate.errors import ConfigurationError
 from tidegate.migration.connector_config import Choices, parse_properties, read_config
 from tidegate.migration.draft import Translation
@@ -16,7 +17,13 @@ from tidegate.schema.column import Column
 from tidegate.sinks.world import TableShape, UnreachableWorld
 from tidegate.wiring.import_files import check_files
 
-FULL = {"bigquery": BIGQUERY_PROPERTIES, "tabular": as_json(TABULAR), "apache": as_json(APACHE)}
+FULL = {
+    "bigquery": BIGQUERY_PROPERTIES,
+    "tabular": as_json(TABULAR),
+    "apache": as_json(APACHE),
+    "debezium": DEBEZIUM_SERVER,
+    "flink": FLINK_SQL,
+}
 REGISTRY = {"registry": "schema_registry_default"}
 CHOICES = Choices(key_fields=("id",))
 
@@ -51,7 +58,9 @@ def outcomes_of(translation: Translation) -> dict[str, str]:
 def test_no_setting_falls_through_and_no_secret_shows(kind: str, include: Path) -> None:
     translation = imported(FULL[kind])
     given = set(read_config(FULL[kind], "connector").settings)
-    assert {one.name for one in translation.settings} == given
+    assert {one.name for one in translation.settings} >= given
+    options = re.findall(r"'([\w.-]+)'\s*=", FULL[kind]) if kind == "flink" else []
+    assert {name for name in options if not any(one.name.endswith(name) for one in translation.settings)} == set()
     assert all(one.target or one.reason for one in translation.settings)
     position = find_position(translation.position, translation.draft, UnreachableWorld())
     data = describe_import(translation, position, [], declared=False)
@@ -236,3 +245,109 @@ def test_tables_that_records_name_must_be_given() -> None:
         ("lake.app.a", {"field": "tbl"}),
         ("lake.app.b", {"field": "tbl"}),
     ]
+
+
+def test_debezium_server_reads_from_kafka_from_the_begin_of_new_topics() -> None:
+    translation = imported(DEBEZIUM_SERVER)
+    pipeline = pipeline_of(translation)
+    source = pipeline["source"]
+    assert (source["topics"], source["start"]) == (["pg.inventory.customers", "pg.inventory.orders"], "earliest")
+    assert source["key"] == {"format": "json", "fields": ["id"]}
+    assert source["value"] == {"format": "debezium-json"}
+    assert source["metadata"] == {
+        "__op": "value.op",
+        "__table": "value.source.table",
+        "__source_ts_ns": "value.source.ts_ns",
+    }
+    customers, orders = pipeline["tables"]
+    assert (customers["name"], customers["topics"]) == ("lake.shop.cdc_inventory_customers", ["pg.inventory.customers"])
+    assert orders == {
+        "name": "lake.shop.cdc_inventory_orders",
+        "topics": ["pg.inventory.orders"],
+        "upsert": True,
+        "delete": True,
+        "create": {"partition_by": ["days(created_at)", "bucket(8, id)"]},
+    }
+    outcomes = outcomes_of(translation)
+    assert {name for name, outcome in outcomes.items() if outcome == "not mapped"} == {
+        "debezium.transforms.unwrap.add.fields"
+    }
+    assert "no topic lies between" in translation.position.reason
+
+
+def test_debezium_servers_tables_of_format_3_are_named() -> None:
+    translation = imported(DEBEZIUM_SERVER.replace("debezium.sink.iceberg.format-version=2", ""))
+    assert any("format 3 unless format-version=2" in text for text in translation.draft.to_check)
+    with pytest.raises(ConfigurationError, match=r"debezium\.sink\.type=kafka: only"):
+        imported(DEBEZIUM_SERVER.replace("debezium.sink.type=iceberg", "debezium.sink.type=kafka"))
+
+
+def test_flink_insert_becomes_select_when_and_key() -> None:
+    translation = imported(FLINK_SQL, Choices())
+    pipeline = pipeline_of(translation)
+    source = pipeline["source"]
+    assert (source["topics"], source["start"], source["group"]) == (["shop.orders"], "group", "flink-orders")
+    assert source["key"] == {"format": "json", "fields": ["id"], "schema": "`id` BIGINT NOT NULL"}
+    assert source["value"] == {
+        "format": "avro",
+        "avro": REGISTRY,
+        "schema": "`id` BIGINT NOT NULL, `customer` STRING, `amount` DECIMAL(12,2), "
+        "`lines` ARRAY<STRUCT<`sku`: STRING, `n`: INT>>, `at` TIMESTAMP",
+    }
+    assert source["metadata"] == {"kafka_ts": "timestamp"}
+    (orders,) = pipeline["tables"]
+    assert orders["select"].strip().split("\n") == [
+        "SELECT",
+        "  `id`,",
+        "  `customer` AS `customer_name`,",
+        "  CAST(amount * 2 AS DECIMAL(12,2)) AS `total`,",
+        "  `at`",
+        "FROM record",
+    ]
+    assert (orders["when"], orders["when_false"]) == ("amount > 0 AND customer <> 'a;b'", "delete")
+    assert orders["create"] == {"partition_by": ["customer_name"], "properties": {"format-version": "2"}}
+    assert (orders["upsert"], orders["delete"]) == (True, True)
+    assert translation.draft.catalog == {
+        "type": "iceberg",
+        "connection": "lake_catalog",
+        "properties": {"type": "rest", "uri": "http://rest:8181", "warehouse": "s3://lake/wh"},
+    }
+    outcomes = outcomes_of(translation)
+    assert {name for name, outcome in outcomes.items() if outcome == "not mapped"} == {
+        "INSERT INTO lake.shop.totals",
+        "TABLE orders_in.column amount_text",
+    }
+    assert outcomes["TABLE orders_in.WATERMARK"] == "not needed"
+
+
+def test_flink_table_with_its_own_catalog_and_no_group_reads_from_the_begin(include: Path) -> None:
+    script = """
+        CREATE TABLE users (id INT, name VARCHAR(10), PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='upsert-kafka',
+          'topic'='app.users', 'properties.bootstrap.servers'='b:9092', 'key.format'='raw', 'value.format'='json');
+        CREATE TABLE sink (id INT, name STRING) WITH ('connector'='iceberg', 'catalog-name'='hive_prod',
+          'catalog-type'='hive', 'uri'='thrift://h:9083', 'warehouse'='hdfs://nn/wh', 'catalog-database'='app',
+          'catalog-table'='users');
+        INSERT INTO sink SELECT * FROM users
+    """
+    translation = imported(script, Choices())
+    pipeline = pipeline_of(translation)
+    assert pipeline["source"]["start"] == "earliest"
+    assert pipeline["source"]["value"] == {"format": "json", "schema": "`id` INT, `name` STRING"}
+    assert pipeline["tables"] == [{"name": "hive_prod.app.users", "upsert": True, "delete": True}]
+    assert "put a REST catalog before the Hive metastore" in format_catalog_entry(translation.draft)
+    assert outcomes_of(translation)["TABLE sink.catalog-type"] == "not mapped"
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("CREATE TABLE a (x INT) WITH ('connector'='kafka', 'topic'='t')", "no INSERT INTO <Iceberg table>"),
+        ("CREATE TABLE a (x INTERVAL DAY) WITH ('connector'='kafka')", "type INTERVAL has no counterpart"),
+        ("CREATE TABLE a (x INT WITH ('connector'='kafka')", ") is missing"),
+        ("CREATE TABLE a WITH ('connector')", "= is missing behind connector"),
+    ],
+)
+def test_script_that_is_no_pipeline_is_refused_with_its_statement(script: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        imported(script)
+    assert reason in str(caught.value)

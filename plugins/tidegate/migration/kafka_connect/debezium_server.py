@@ -1,0 +1,205 @@
+"""Debezium Server with its Iceberg sink: it writes tables by itself, so the events must go through Kafka first."""
+
+import re
+from typing import Any
+
+from tidegate.config.destinations.registry import SPARK_DESTINATION
+from tidegate.errors import ConfigurationError
+from tidegate.migration.connector_config import DEBEZIUM_SINK_TYPE, Choices, ConnectorConfig
+from tidegate.migration.draft import Draft, PositionSource, Translation
+from tidegate.migration.kafka_connect.catalog_settings import choose_catalog_name, plan_catalog
+from tidegate.migration.kafka_connect.table_settings import complete_records, parse_partitions
+from tidegate.migration.kafka_connect.worker_settings import start_draft
+from tidegate.migration.settings_ledger import SettingsLedger
+from tidegate.migration.transforms.change_transforms import plan_added_fields, use_change_events
+from tidegate.migration.transforms.record_plan import RecordPlan
+from tidegate.migration.transforms.transform import Transform
+from tidegate.sinks.world import World
+
+SINK = "debezium.sink.iceberg."
+PLAIN_NAME = re.compile(r"[\w.\\]+")
+STAYS = "it stays as it is in Debezium, which goes on to read the database"
+NO_TOPIC = (
+    "Debezium Server writes the tables itself: no topic lies between, and its position is a place in the "
+    "database's log. "
+    "Stop it, keep its offset storage, and let Debezium produce to Kafka from there (debezium.sink.type=kafka with the "
+    "same debezium.source.*, or a Debezium connector): the new topics begin where it stopped, so read them "
+    "from their begin."
+)
+DEFAULT_FIELDS = "op,table,source.ts_ms,source.ts_ns,db,ts_ms,ts_ns"
+ADDED_COLUMNS = (
+    "The columns that Debezium Server adds by default. __source_ts_ms, __ts_ms and __ts_ns are NULL in new rows: no "
+    "metadata word has their type."
+)
+SINK_WORDS = {
+    "upsert", "upsert-keep-deletes", "upsert-op-field", "upsert-dedup-column", "upsert-use-dv", "table-namespace",
+    "table-prefix", "table-mapper", "catalog-name", "destination-regexp", "destination-regexp-replace",
+    "destination-uppercase-table-names", "destination-lowercase-table-names", "create-identifier-fields",
+    "allow-field-addition", "excluded-columns", "preserve-required-property", "nested-as-variant", "format-version",
+    "openlineage-enabled", "partition-by", "write.format.default",
+}  # fmt: skip
+WITHOUT_MEANING = {
+    "upsert-op-field": "the change event itself says what it does",
+    "upsert-use-dv": "Spark decides how deletes are written",
+    "upsert-dedup-column": "offsets order the events of a key; use tables[].sequence_by where they do not",
+    "create-identifier-fields": "a table that exists keeps its identifier fields",
+    "table-mapper": "tables[].name",
+    "openlineage-enabled": "lineage is not a setting of the pipeline",
+    "write.format.default": "Spark writes Parquet; set the table's property where it is another format",
+}
+
+
+def translate_debezium_server(config: ConnectorConfig, choices: Choices, world: World) -> Translation:
+    """The server's configuration as a draft, with a report of each setting."""
+    ledger, plan = SettingsLedger(config.settings), RecordPlan(key={"format": "json"}, value={"format": "json"})
+    kind = ledger.get(DEBEZIUM_SINK_TYPE)
+    if kind != SPARK_DESTINATION.name:
+        raise ConfigurationError(f"{DEBEZIUM_SINK_TYPE}={kind}: only Debezium Server's Iceberg sink is understood")
+    name = config.name or ledger.get("debezium.source.topic.prefix") or "debezium"
+    catalog = choices.catalog or choose_catalog_name(ledger.get(f"{SINK}catalog-name"), "lake")
+    draft = start_draft(name, choices, f"Imported from {name}: {config.kind}", catalog)
+    ledger.map(DEBEZIUM_SINK_TYPE, "source.topics", "Debezium must produce to Kafka: see position")
+    topics = _plan_topics(ledger, draft, choices)
+    _plan_events(ledger, draft, plan)
+    draft.data["tables"] = [_plan_table(ledger, draft, topic, several=len(topics) > 1) for topic in topics]
+    _plan_keys(draft, plan, choices, world)
+    plan_catalog(ledger, draft, SINK, tuple(_list_sink_words(ledger)), "type")
+    for word, reason in WITHOUT_MEANING.items():
+        ledger.drop(f"{SINK}{word}", reason)
+    complete_records(draft, plan, world)
+    draft.data["merge"] = {"interval": "1m"}
+    _note_source(ledger)
+    return Translation(
+        kind=config.kind,
+        connector=name,
+        draft=draft,
+        settings=ledger.list_reports(),
+        position=PositionSource(reason=NO_TOPIC, from_begin=True),
+    )
+
+
+def _list_sink_words(ledger: SettingsLedger) -> list[str]:
+    given = [name.removeprefix(SINK) for name in ledger.list_names(SINK)]
+    return [word for word in given if word in SINK_WORDS or word.startswith("partition-by.")]
+
+
+def _plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices) -> list[str]:
+    """The topics that Debezium will produce to: its prefix, and each table of its list."""
+    prefix, tables = ledger.get("debezium.source.topic.prefix"), ledger.list_items("debezium.source.table.include.list")
+    named = [name.replace("\\.", ".") for name in tables]
+    is_plain = all(PLAIN_NAME.fullmatch(name) for name in tables)
+    topics = list(choices.topics) or ([f"{prefix}.{name}" for name in named] if prefix and is_plain else [])
+    if not topics:
+        raise ConfigurationError(
+            "debezium.source.table.include.list: no setting names the tables one by one; give the topics that "
+            "Debezium will "
+            "produce to with --topic <topic.prefix>.<schema>.<table>"
+        )
+    for name in ("debezium.source.topic.prefix", "debezium.source.table.include.list"):
+        ledger.map(name, "source.topics", "keep it in Debezium")
+    draft.data["source"]["topics"] = topics
+    draft.check(("source", "topics"), "The topics that Debezium will produce to; they need not exist yet.")
+    return topics
+
+
+def _plan_events(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None:
+    """The sink flattens events itself; in Kafka they lie whole, and the format reads them."""
+    unwrap = Transform(ledger, "unwrap", "debezium.transforms.")
+    use_change_events(unwrap, plan)
+    fields = SettingsLedger({"debezium.transforms.unwrap.add.fields": DEFAULT_FIELDS})
+    chosen = (
+        unwrap
+        if ledger.has("debezium.transforms.unwrap.add.fields")
+        else Transform(fields, "unwrap", "debezium.transforms.")
+    )
+    plan_added_fields(chosen, plan, "add.fields", "__")
+    if chosen is not unwrap:
+        draft.check(("source", "metadata"), ADDED_COLUMNS)
+    for name in ledger.list_names("debezium.transforms"):
+        ledger.drop(name, "let Debezium produce whole events: the format reads the row, its operation and its source")
+    for name in ledger.list_names("debezium.format."):
+        ledger.map(
+            name, f"source.value.format: {plan.value['format']}", "let Debezium produce JSON with schemas to Kafka"
+        )
+
+
+def _plan_table(ledger: SettingsLedger, draft: Draft, topic: str, *, several: bool) -> dict[str, Any]:
+    name = f"{draft.catalog_name}.{ledger.get(f'{SINK}table-namespace', 'default')}.{_name_table(ledger, topic)}"
+    upserts, keeps = ledger.is_true(f"{SINK}upsert"), ledger.is_true(f"{SINK}upsert-keep-deletes", default=True)
+    table: dict[str, Any] = {"name": name} | ({"topics": [topic]} if several else {})
+    table |= {"upsert": upserts, "delete": upserts}
+    if upserts and keeps:
+        table |= {"deletes": "soft", "deleted_column": "is_deleted"}
+    for word in ("table-namespace", "table-prefix", "destination-regexp", "destination-regexp-replace",
+                 "destination-lowercase-table-names", "destination-uppercase-table-names"):  # fmt: skip
+        ledger.map(f"{SINK}{word}", "tables[].name")
+    ledger.map(f"{SINK}catalog-name", f"catalogs.yaml: {draft.catalog_name}")
+    reason = "" if upserts else "it appended deletes as rows too; here they are left out of a table that is appended to"
+    ledger.map(f"{SINK}upsert", f"tables[].upsert, tables[].delete: {str(upserts).lower()}", reason)
+    ledger.map(f"{SINK}upsert-keep-deletes", "tables[].deletes: soft" if keeps else "tables[].deletes: hard",
+               "the sink wrote __deleted; the new BOOLEAN column is is_deleted" if keeps else "")  # fmt: skip
+    _plan_creation(ledger, draft, table, topic)
+    return table
+
+
+def _name_table(ledger: SettingsLedger, topic: str) -> str:
+    """As the sink's own mapper names it: the prefix, and the topic with its dots replaced."""
+    changed = topic
+    if ledger.get(f"{SINK}destination-regexp"):
+        replacement = re.sub(r"\$(\d+)", r"\\\1", ledger.get(f"{SINK}destination-regexp-replace"))
+        changed = re.sub(ledger.get(f"{SINK}destination-regexp"), replacement, topic)
+    name = f"{ledger.get(f'{SINK}table-prefix')}{changed.replace('.', '_')}"
+    if ledger.is_true(f"{SINK}destination-uppercase-table-names"):
+        return name.upper()
+    return name.lower() if ledger.is_true(f"{SINK}destination-lowercase-table-names") else name
+
+
+def _plan_creation(ledger: SettingsLedger, draft: Draft, table: dict[str, Any], topic: str) -> None:
+    own, default = f"{SINK}partition-by.{topic}", f"{SINK}partition-by"
+    partitions = parse_partitions(ledger.get(own) or ledger.get(default))
+    table.update({"create": {"partition_by": partitions}} if partitions else {})
+    for name in (own, default):
+        ledger.map(name, "tables[].create.partition_by", "for a table that is still to be made")
+    adds = ledger.is_true(f"{SINK}allow-field-addition", default=True)
+    table.update({} if adds else {"evolve": {"add_columns": False, "widen": False, "relax": False}})
+    ledger.map(f"{SINK}allow-field-addition", "tables[].evolve")
+    ledger.refuse(
+        f"{SINK}excluded-columns",
+        "leave the columns out of value.schema, or of Debezium's events (column.exclude.list)",
+    )
+    ledger.refuse(f"{SINK}preserve-required-property", "NOT NULL in value.schema makes a required column")
+    ledger.refuse(f"{SINK}nested-as-variant", "there is no variant type before format 3; declare STRUCT, MAP or STRING")
+    version = ledger.get(f"{SINK}format-version", "3")
+    if version == "2":
+        ledger.map(f"{SINK}format-version", "tables[].create.properties: format 2 is the default")
+        return
+    ledger.refuse(
+        f"{SINK}format-version", "tables of format 3 are refused: let the pipeline make a new table of format 2"
+    )
+    text = "Debezium Server makes tables of Iceberg's format 3 unless format-version=2 is set; those are refused."
+    if text not in draft.to_check:
+        draft.to_check.append(text)
+
+
+def _plan_keys(draft: Draft, plan: RecordPlan, choices: Choices, world: World) -> None:
+    """The key's columns are the table's identifier fields; one that differs stands beside its own table."""
+    plan.key |= {"fields": list(choices.key_fields)}
+    for index, table in enumerate(draft.data["tables"]):
+        shape = None if choices.key_fields else world.describe_table(table["name"])
+        fields = list(choices.key_fields) or list(shape.identifiers if shape else ())
+        if not fields and table["upsert"]:
+            draft.fill_in(("source", "key"), "fields: the primary key's columns (--key a,b); the table tells none.")
+        elif index == 0:
+            plan.key["fields"] = fields
+        elif fields != plan.key["fields"]:
+            table["key"] = {"format": "json", "fields": fields}
+
+
+def _note_source(ledger: SettingsLedger) -> None:
+    for name in ledger.list_names("debezium.source."):
+        ledger.drop(name, STAYS)
+    for name in ledger.list_names("debezium.sink.batch."):
+        ledger.drop(name, "a batch is what waits when a flush begins: merge.interval, merge.max_records")
+    for prefix in ("quarkus.", "debezium.predicates", "debezium.engine."):
+        for name in ledger.list_names(prefix):
+            ledger.drop(name, "a setting of the server's own process")

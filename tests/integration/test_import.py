@@ -1,0 +1,218 @@
+"""A sink is switched off and a pipeline goes on from where it stopped, while producers go on: nothing lost or twice."""
+
+import json
+import threading
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from conftest import wait_until
+from control_events import GROUP, TABLE, load_control_events
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType
+
+EVENTS = load_control_events()
+FIELDS = [
+    NestedField(1, "id", LongType(), required=False),
+    NestedField(2, "name", StringType(), required=False),
+    NestedField(3, "_kafka_metadata_topic", StringType(), required=False),
+    NestedField(4, "_kafka_metadata_partition", IntegerType(), required=False),
+    NestedField(5, "_kafka_metadata_offset", LongType(), required=False),
+    NestedField(6, "_kafka_metadata_timestamp", LongType(), required=False),
+]
+PLACE = ("_kafka_metadata_topic", "_kafka_metadata_partition", "_kafka_metadata_offset")
+
+
+class IcebergSink:
+    """What a stopped Iceberg sink has left: a table with its notes, a control topic, and committed offsets."""
+
+    def __init__(self, workbench: Any) -> None:
+        self.bench = workbench
+        self.topics = [workbench.topic(2), workbench.topic(2)]
+        self.control = workbench.topic(2)
+        self.sent = dict.fromkeys(((t, p) for t in self.topics for p in (0, 1)), 0)
+        schema = Schema(*FIELDS)
+        spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(4), "id_bucket"))
+        catalog = self._catalog()
+        catalog.create_namespace("shop")
+        catalog.create_table(TABLE, schema, partition_spec=spec, properties={"format-version": "2"})
+
+    def _catalog(self) -> Any:
+        from pyiceberg.catalog import load_catalog
+
+        return load_catalog("lake", **self.bench.properties)
+
+    def config(self) -> str:
+        """The connector's own, as its REST address answers."""
+        path = self.bench.folder / "events.json"
+        settings = {
+            "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
+            "topics": ",".join(self.topics),
+            "iceberg.tables": TABLE,
+            "iceberg.control.topic": self.control,
+            "iceberg.catalog": "lake",
+            "iceberg.catalog.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+            "iceberg.catalog.uri": "jdbc:sqlite:file:/elsewhere/catalog.db",
+            "iceberg.catalog.warehouse": "file:///elsewhere",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter.schemas.enable": "false",
+            "transforms": "meta",
+            "transforms.meta.type": "org.apache.iceberg.connect.transforms.KafkaMetadataTransform",
+        }
+        path.write_text(json.dumps({"name": "events", "config": settings}))
+        return str(path)
+
+    def produce(self, count: int) -> None:
+        """So many records for each partition of each topic."""
+        for topic, partition in self.sent:
+            first = self.sent[topic, partition]
+            self.sent[topic, partition] += count
+            values = [{"id": n, "name": f"{topic}-{partition}"} for n in range(first, first + count)]
+            self.bench.produce(topic, *((None, value, {"partition": partition}) for value in values))
+
+    def take_over(self, upto: dict[tuple[str, int], int], since: dict[tuple[str, int], int] | None = None) -> None:
+        """Announce files of these records, commit the table with the sink's notes, and commit the offsets."""
+        self.bench.produce(self.control, (None, EVENTS["written"], {"partition": 1}))
+        self.commit_group(GROUP, {t: {p: upto[t, p] for p in (0, 1)} for t in self.topics})
+        rows = [
+            {"id": n, "name": f"{t}-{p}", **dict(zip(PLACE, (t, p, n), strict=True))}
+            for (t, p), end in upto.items()
+            for n in range((since or {}).get((t, p), 0), end)
+        ]
+        self.commit_table(rows)
+
+    def commit_table(self, rows: list[dict[str, Any]]) -> None:
+        done = self.bench.ends(self.control)[self.control]
+        notes = {
+            f"kafka.connect.offsets.{self.control}.{GROUP}": json.dumps(done),
+            "kafka.connect.commit-id": "c",
+            "kafka.connect.valid-through-ts": "2026-01-01T00:00:00Z",
+        }
+        table = self._catalog().load_table(TABLE)
+        table.append(pa.Table.from_pylist(rows, schema=table.schema().as_arrow()), snapshot_properties=notes)
+        self.commit_group(f"{GROUP}-coord", {self.control: done})
+
+    def commit_group(self, group: str, offsets: dict[str, dict[int, int]]) -> None:
+        from confluent_kafka import Consumer, TopicPartition
+
+        client = Consumer({"bootstrap.servers": self.bench.stack.kafka_bootstrap, "group.id": group, "log_level": 0})
+        places = [TopicPartition(t, p, o) for t, parts in offsets.items() for p, o in parts.items()]
+        client.commit(offsets=places, asynchronous=False)
+        client.close()
+
+    def places(self) -> list[tuple[str, int, int]]:
+        """Where the table's rows come from, each as often as it is there."""
+        return sorted(tuple(row[name] for name in PLACE) for row in self.bench.rows(TABLE))
+
+
+@pytest.fixture
+def sink(workbench: Any) -> IcebergSink:
+    return IcebergSink(workbench)
+
+
+def imported(workbench: Any, *words: str, code: int = 0) -> Any:
+    done = workbench.cli("import", *words, "--json")
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout) if code == 0 else done.stderr
+
+
+def test_iceberg_sink_is_switched_under_live_data(workbench: Any, sink: IcebergSink) -> None:
+    """Two topics with two partitions each; records come before, during and after the switch."""
+    sink.produce(5)
+    sink.take_over(dict.fromkeys(sink.sent, 3))
+    sink.take_over(dict.fromkeys(sink.sent, 4), since=dict.fromkeys(sink.sent, 3))
+    workbench.spark_sql("SELECT 1")  # the server is warm: the producer then writes during the flushes
+    ended = threading.Event()
+
+    def produce_on() -> None:
+        while not ended.is_set() and max(sink.sent.values()) < 200:
+            sink.produce(1)
+
+    live = threading.Thread(target=produce_on)
+    live.start()
+    try:
+        answer = imported(workbench, sink.config(), "--write")
+        assert answer["position"]["state"] == "exact"
+        assert answer["position"]["offsets"] == {t: {"0": 4, "1": 4} for t in sink.topics}
+        assert answer["position"]["valid_through"] == {f"lake.{TABLE}": "2026-01-01T00:00:00Z"}
+        assert (answer["problems"], answer["to_fill_in"], answer["catalog"]["declared"]) == ([], [], True)
+        assert workbench.cli("validate").returncode == 0
+        workbench.flush("events")
+    finally:
+        ended.set()
+        live.join()
+    workbench.drain("events")
+    assert sink.places() == sorted((t, p, n) for (t, p), end in sink.sent.items() for n in range(end))
+    assert workbench.committed("events") == {t: {p: sink.sent[t, p] for p in (0, 1)} for t in sink.topics}
+    newest = workbench.rows(TABLE)[-1]
+    assert newest["_kafka_metadata_timestamp"] is not None
+    assert newest["name"] == f"{newest['_kafka_metadata_topic']}-{newest['_kafka_metadata_partition']}"
+
+
+def test_no_position_is_taken_while_announced_files_are_not_in_the_table(workbench: Any, sink: IcebergSink) -> None:
+    """The group's offsets are past records whose files nobody has committed: they would be lost."""
+    sink.produce(3)
+    sink.take_over(dict.fromkeys(sink.sent, 1))
+    workbench.produce(sink.control, (None, EVENTS["start"]), (None, EVENTS["written"]), (None, EVENTS["complete"]))
+    sink.commit_group(GROUP, {t: {0: 2, 1: 2} for t in sink.topics})
+    refused = imported(workbench, sink.config(), "--write", code=1)
+    place = f"topic={sink.control} partition=0 offset=1: files=2 are announced, and not committed to table={TABLE}"
+    assert place in refused
+    assert "nothing was written" in refused
+    assert list((workbench.include / "pipelines").iterdir()) == []
+    printed = imported(workbench, sink.config())
+    assert printed["position"]["state"] == "pending"
+    rows = [dict(zip(("id", *PLACE), (1, t, p, 1), strict=True)) for t, p in sink.sent]
+    sink.commit_table(rows)
+    assert imported(workbench, sink.config())["position"]["offsets"] == {t: {"0": 2, "1": 2} for t in sink.topics}
+
+
+def test_no_position_is_taken_while_the_sink_runs(workbench: Any, sink: IcebergSink) -> None:
+    from confluent_kafka import Consumer
+
+    sink.produce(2)
+    sink.take_over(dict.fromkeys(sink.sent, 1))
+    member = Consumer({"bootstrap.servers": workbench.stack.kafka_bootstrap, "group.id": GROUP, "log_level": 0})
+    member.subscribe(sink.topics)
+    try:
+        wait_until(lambda: bool(member.poll(0.1) or member.assignment()), "the sink's task has joined")
+        assert f"group={GROUP} has members=1" in imported(workbench, sink.config(), "--write", code=1)
+    finally:
+        member.close()
+    assert imported(workbench, sink.config())["position"]["state"] == "exact"
+
+
+def test_bigquery_sinks_offsets_become_the_start(workbench: Any) -> None:
+    """A partition in which the sink has committed nothing begins where the log does."""
+    topics = [workbench.topic(2), workbench.topic(2)]
+    for topic in topics:
+        workbench.produce(topic, *((None, {"id": n}, {"partition": n % 2}) for n in range(8)))
+    name = f"kcbq{topics[0].replace('-', '')}"
+    IcebergSink.commit_group(_Bench(workbench), f"connect-{name}", {topics[0]: {0: 3, 1: 2}, topics[1]: {1: 4}})
+    path = workbench.folder / "kcbq.properties"
+    path.write_text(
+        f"name={name}\nconnector.class=com.wepay.kafka.connect.bigquery.BigQuerySinkConnector\ntopics={','.join(topics)}\n"
+        "project=p\ndefaultDataset=d\nsanitizeTopics=true\nupsertEnabled=true\nkafkaKeyFieldName=k\ngcsBucketName=b\n"
+        "key.converter=org.apache.kafka.connect.json.JsonConverter\n"
+        "value.converter=org.apache.kafka.connect.json.JsonConverter\n"
+    )
+    answer = imported(workbench, str(path), "--write", "--key", "id")
+    assert answer["position"]["offsets"] == {topics[0]: {"0": 3, "1": 2}, topics[1]: {"0": 0, "1": 4}}
+    assert f"it had committed nothing in: {topics[1]} 0" in answer["position"]["reason"]
+    planned = workbench.ports(name).pipeline.source.start.offsets
+    assert planned == {topics[0]: {0: 3, 1: 2}, topics[1]: {0: 0, 1: 4}}
+    refused = imported(workbench, str(path), "--write", "--key", "id", code=1)
+    assert "it is there already" in refused
+    imported(workbench, str(path), "--write", "--overwrite", "--key", "id")
+    nobody = path.with_name("other.properties")
+    nobody.write_text(path.read_text().replace(f"name={name}", "name=nobody"))
+    assert "group=connect-nobody has committed no offset" in imported(workbench, str(nobody), "--write", code=1)
+
+
+class _Bench:
+    """As much of a sink as `commit_group` needs."""
+
+    def __init__(self, bench: Any) -> None:
+        self.bench = bench
