@@ -80,7 +80,7 @@ def test_two_commands_bring_a_stock_airflow_to_a_flush_of_two_partitions(install
     assert installed("tidegate", "validate").stdout == "orders: ok\n"
 
     found = installed("python", "-c", FIND_DAGS, home / "dags").stdout.partition("FOUND ")[2]
-    ids = [f"tidegate_orders{kind}" for kind in ("", "_backfill", "_maintenance")]
+    ids = [f"tidegate_orders{kind}" for kind in ("", "_actions", "_backfill", "_maintenance")]
     assert json.loads(found) == {"dags": sorted([*ids, "tidegate_janitor"]), "errors": []}
     plugins = {one["name"]: one for one in json.loads(installed("airflow", "plugins", "--output", "json").stdout)}
     assert "tidegate==" in plugins["tidegate"]["source"]
