@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -30,6 +31,7 @@ os.environ["AIRFLOW_HOME"] = _airflow.name
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 180
+DEFAULT_PARTITIONS = 2
 _numbers = itertools.count(1)
 
 
@@ -150,6 +152,7 @@ class Workbench:
         from tidegate.adapters.iceberg.table.sqlite_catalog import prepare_database
 
         self.stack, self.admin, self._producer, self.folder = stack, admin, producer, folder
+        self._spread: set[str] = set()
         self.include = folder / "include"
         (self.include / "pipelines").mkdir(parents=True)
         self.warehouse = folder / "warehouse"
@@ -161,8 +164,16 @@ class Workbench:
 
     # topics
 
-    def topic(self, partitions: int = 1, name: str | None = None, **config: str) -> str:
-        """Create a topic that no other test uses; return its name."""
+    def topic(self, partitions: int | None = None, name: str | None = None, **config: str) -> str:
+        """Create a topic that no other test uses; return its name.
+
+        By default it has two partitions, and `produce` spreads the keys over them. In one with a number of partitions
+        that the test names, records go where the test says, and else into partition 0.
+        """
+        if partitions is None:
+            name = self.topic(DEFAULT_PARTITIONS, name, **config)
+            self._spread.add(name)
+            return name
         from confluent_kafka.admin import NewTopic
 
         name = name or f"t{os.getpid()}-{next(_numbers)}"
@@ -174,6 +185,7 @@ class Workbench:
     def recreate(self, topic: str, partitions: int = 1, **config: str) -> None:
         self.admin.delete_topics([topic])[topic].result(30)
         wait_until(lambda: not self._partitions(topic), f"topic={topic} is gone")
+        self._spread.discard(topic)
         self.topic(partitions, topic, **config)
 
     def grow(self, topic: str, partitions: int) -> None:
@@ -240,9 +252,13 @@ class Workbench:
 
     def _send(self, producer: Any, topic: str, records: tuple[tuple[Any, ...], ...], told: Any = None) -> None:
         for key, value, *more in records:
-            given = {"partition": 0, **(more[0] if more else {})}
+            given = {"partition": self._choose_partition(topic, encoded(key)), **(more[0] if more else {})}
             producer.produce(topic, encoded(value), encoded(key), on_delivery=told, **given)
             producer.poll(0)
+
+    def _choose_partition(self, topic: str, key: bytes | None) -> int:
+        """By the key, as a producer does by default, so that the records of a key stay in order."""
+        return zlib.crc32(key) % DEFAULT_PARTITIONS if topic in self._spread and key is not None else 0
 
     # pipelines
 

@@ -53,7 +53,11 @@ def kit(request: pytest.FixtureRequest) -> Kit:
 
     bench = request.getfixturevalue("workbench")
     broker = KafkaBroker({"bootstrap.servers": bench.stack.kafka_bootstrap})
-    return Kit(broker, bench.topic, bench.produce, bench.transaction, bench.recreate, bench.retain_from)
+
+    def topic(partitions: int = 1, **config: str) -> str:
+        return bench.topic(partitions, **config)
+
+    return Kit(broker, topic, bench.produce, bench.transaction, bench.recreate, bench.retain_from)
 
 
 def test_empty_topic_begins_and_ends_at_zero_in_every_partition(kit: Kit) -> None:

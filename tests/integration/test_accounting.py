@@ -39,7 +39,7 @@ def at_the_end(workbench, name: str, topic: str) -> None:
     [("read_committed", 5, [1, 2, 3, 4, 7]), ("read_uncommitted", 8, [1, 2, 3, 4, 5, 6, 7, 8])],
 )
 def test_transactions_are_counted_and_reach_lag_zero(workbench, isolation, read, rows) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     workbench.pipeline("tx", [topic], key=KEY, value=VALUE, table=APPEND, source={"isolation": isolation})
     workbench.produce(topic, row(1), row(2))
     workbench.transaction(topic, row(3), row(4))
@@ -69,7 +69,7 @@ def test_transactions_are_counted_and_reach_lag_zero(workbench, isolation, read,
 
 
 def test_plain_topic_has_no_gap_and_an_aborted_transaction_alone_reaches_lag_zero(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     workbench.pipeline("plain", [topic], key=KEY, value=VALUE, merge={"max_records": 20})
     workbench.produce(topic, *(row(n) for n in range(50)))
     workbench.drain("plain")
@@ -84,7 +84,7 @@ def test_plain_topic_has_no_gap_and_an_aborted_transaction_alone_reaches_lag_zer
 
 def test_compacted_topic_is_read_over_its_holes_wherever_batches_are_cut(workbench) -> None:
     compaction = {"min.cleanable.dirty.ratio": "0.001", "min.compaction.lag.ms": "0", "delete.retention.ms": "0"}
-    topic = workbench.topic(**{"cleanup.policy": "compact", "segment.ms": "100", **compaction})
+    topic = workbench.topic(1, **{"cleanup.policy": "compact", "segment.ms": "100", **compaction})
     stamps = itertools.count(1_700_000_000_000, 60_000)  # each record a segment of its own, but the last
     for _ in range(10):
         workbench.produce(topic, *(row(n, timestamp=next(stamps)) for n in range(3)))

@@ -189,7 +189,7 @@ def test_soft_deleted_rows_stay_deleted_in_a_backfill(workbench) -> None:
 
 
 def test_range_of_times_takes_the_records_of_that_time_up_to_the_position(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     workbench.pipeline("timed", [topic], key=KEY, value=VALUE)
     at = 1_767_225_600_000  # 2026-01-01T00:00:00Z
     workbench.produce(topic, *(change(n, "x", "a", timestamp=at + n * 60_000) for n in range(6)))

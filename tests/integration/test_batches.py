@@ -25,7 +25,7 @@ def planned(workbench, name: str) -> PlannedBatch:
 
 
 def test_first_batch_of_tombstones_alone_makes_the_table(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     workbench.pipeline("graves", [topic], key=KEY, value=VALUE)
     workbench.produce(topic, upsert(1, None), upsert(2, None))
     workbench.flush("graves")
@@ -129,7 +129,7 @@ def test_batch_of_aborted_records_alone_reaches_lag_zero_without_a_snapshot(work
 
 
 def test_open_transaction_is_waited_for_and_then_read(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     workbench.pipeline("patient", [topic], key=KEY, value=VALUE)
     workbench.produce(topic, upsert(1, "a"))
     transactional = workbench.transactional()
@@ -145,7 +145,7 @@ def test_open_transaction_is_waited_for_and_then_read(workbench) -> None:
 
 
 def test_every_start_begins_where_it_says(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     workbench.produce(topic, *(upsert(n, "x", timestamp=1_700_000_000_000 + n * 1000) for n in range(5)))
     starts = {
         "earliest": 0,
@@ -172,7 +172,7 @@ def test_every_start_begins_where_it_says(workbench) -> None:
 
 
 def test_start_at_offsets_reads_exactly_those_rows(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     workbench.produce(topic, *(upsert(n, "x") for n in range(5)))
     source = {"start": {"offsets": {topic: {0: 3}}}}
     workbench.pipeline("late", [topic], source=source, key=KEY, value=VALUE)
@@ -181,7 +181,7 @@ def test_start_at_offsets_reads_exactly_those_rows(workbench) -> None:
 
 
 def test_recreated_topic_shrunk_log_and_growth_fail_loudly(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     workbench.pipeline("lost", [topic], key=KEY, value=VALUE)
     workbench.produce(topic, *(upsert(n, "x") for n in range(3)))
     workbench.flush("lost")

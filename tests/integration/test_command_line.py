@@ -54,7 +54,7 @@ def test_plan_flush_and_status_tell_the_same_story(workbench) -> None:
 
 
 def test_rebase_shows_what_it_would_read_again_and_moves_only_after_a_yes(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     workbench.pipeline("moved", [topic], key=KEY, value=VALUE)
     workbench.produce(topic, upsert(1, "a"), upsert(2, "b"))
     workbench.flush("moved")

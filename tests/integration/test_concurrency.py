@@ -27,7 +27,7 @@ def ids(workbench, table: str) -> list[int]:
 
 
 def test_two_flushes_at_once_in_processes_give_every_row_once(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     workbench.pipeline("race", [topic], key=KEY, value=VALUE, table=APPEND)
     for part in range(2):
         workbench.produce(topic, *(upsert(part * 100 + n, "x") for n in range(100)))

@@ -26,7 +26,7 @@ KINDS: list[tuple[Any, str, str]] = [
 
 def poisoned(workbench: Any) -> tuple[str, list[int]]:
     """A topic in which one record of a hundred is bad; the offsets of the bad ones."""
-    topic, records, bad = workbench.topic(), [], []
+    topic, records, bad = workbench.topic(1), [], []
     for number in range(len(KINDS) * PER_KIND * EVERY):
         if number % EVERY != EVERY // 2:
             records.append(({"id": number}, {"id": number, **GOOD}))
@@ -117,7 +117,7 @@ def the_value(value: Any) -> Any:
 
 
 def test_record_that_is_bad_for_one_table_lands_in_the_other(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     tables = [
         {"name": "lake.shop.narrow", "value": {"schema": "id BIGINT, n TINYINT"}},
         {"name": "lake.shop.wide", "value": {"schema": "id BIGINT, n INT"}},

@@ -57,7 +57,7 @@ def test_records_are_routed_by_pattern_and_by_name_and_tombstones_reach_every_ta
 
 
 def test_table_that_a_schema_blocks_queues_its_batches_and_takes_them_when_it_is_mended(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     tables = [{"name": "lake.queue.good"}, {"name": "lake.queue.bad", "max_pending": 2}]
     workbench.pipeline("queue", [topic], key=KEY, value=VALUE, tables=tables)
     workbench.produce(topic, typed(1, "a"))
@@ -91,7 +91,7 @@ def test_table_that_a_schema_blocks_queues_its_batches_and_takes_them_when_it_is
 
 
 def test_records_name_their_tables_and_awkward_values_never_become_names(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     value = {"schema": "id BIGINT, ns STRING, `the type` STRING"}
     tables = [{"name": "lake.{ns}.{the type}_v1", "namespaces": ["named", "archive"]}]
     workbench.pipeline("named", [topic], key=KEY, value=value, tables=tables)
@@ -116,7 +116,7 @@ def test_records_name_their_tables_and_awkward_values_never_become_names(workben
 
 
 def test_table_that_was_rolled_back_holds_up_no_other_and_catches_up_when_it_is_mended(workbench) -> None:
-    topic, other = workbench.topic(), workbench.topic()
+    topic, other = workbench.topic(1), workbench.topic(1)
     tables = [{"name": "lake.back.good", "topics": [topic]}, {"name": "lake.back.bad", "topics": [topic]}]
     tables.append({"name": "lake.back.gone", "topics": [other]})
     workbench.pipeline("back", [topic, other], key=KEY, value=VALUE, tables=tables)

@@ -22,7 +22,7 @@ def records(changes):
 def test_rows_do_not_depend_on_how_batches_are_cut(workbench, mode: str) -> None:
     """One batch, and two that cut the changes of one key apart."""
     settings, expected = MODES[mode]
-    whole, cut = workbench.topic(), workbench.topic()
+    whole, cut = workbench.topic(1), workbench.topic(1)
     workbench.pipeline("whole", [whole], key=KEY, value=VALUE, table=settings)
     workbench.pipeline("cut", [cut], key=KEY, value=VALUE, table=settings)
     workbench.produce(whole, *records(CHANGES))

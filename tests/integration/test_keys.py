@@ -112,7 +112,7 @@ def test_whole_key_in_one_struct_column(workbench) -> None:
 
 
 def test_record_whose_key_and_value_differ_is_bad(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     key = {"fields": ["id"], "schema": "id BIGINT", "prefix": "k_"}
     workbench.pipeline("equal", [topic], key=key, value=VALUE, source={"verify_integrity": True})
     workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "a"}), ({"id": 1}, None), (None, {"id": 2, "name": "b"}))
