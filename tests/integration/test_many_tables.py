@@ -17,7 +17,7 @@ def upsert(id, name):
 
 def test_failing_table_is_finished_by_the_next_flush_while_the_other_goes_on(workbench) -> None:
     """The one that fails may not be created. No double takes part."""
-    one, other = workbench.topic(), workbench.topic()
+    one, other = workbench.topic(1), workbench.topic(1)
     broken = {"name": "lake.shop.lines", "topics": [other], "create": {"enabled": False}}
     tables = [{"name": "lake.shop.orders", "topics": [one]}, broken]
     limited = {"key": KEY, "value": VALUE, "merge": {"max_records": 1}}
@@ -42,7 +42,7 @@ def test_failing_table_is_finished_by_the_next_flush_while_the_other_goes_on(wor
 
 
 def test_tables_of_one_topic_share_a_read_and_differ_in_what_they_do(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     tables = [
         {"name": "lake.shop.latest"},
         {"name": "lake.shop.every", "upsert": False, "delete": False},
@@ -70,7 +70,7 @@ def test_tables_of_one_topic_share_a_read_and_differ_in_what_they_do(workbench) 
 
 
 def test_two_pipelines_into_one_table_keep_a_position_each(workbench) -> None:
-    one, other = workbench.topic(), workbench.topic()
+    one, other = workbench.topic(1), workbench.topic(1)
     for name, topic in (("left", one), ("right", other)):
         workbench.pipeline(name, [topic], key=KEY, value=VALUE, table={"name": "lake.shop.shared"})
     workbench.produce(one, upsert(1, "a"), upsert(2, "a"))

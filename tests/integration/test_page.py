@@ -26,7 +26,7 @@ def test_shared_reading_says_of_every_topic_what_the_brokers_say(
     workbench: "Workbench", brokers: tuple[Any, Any]
 ) -> None:
     shared, broker = brokers
-    left, right = workbench.topic(3), workbench.topic()
+    left, right = workbench.topic(3), workbench.topic(1)
     workbench.produce(left, *[(n, n) for n in range(30)])
     for topics in ((left,), (right,), (left, right)):
         assert shared.read_log(topics, COMMITTED) == broker.read_log(topics, COMMITTED)
@@ -55,7 +55,7 @@ def test_topic_that_does_not_exist_is_told_of_by_name_and_hides_no_other(
     workbench: "Workbench", brokers: tuple[Any, Any]
 ) -> None:
     shared, _ = brokers
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     with pytest.raises(PositionLost, match="topics=nowhere do not exist"):
         shared.read_log((topic, "nowhere"), COMMITTED)
     assert shared.read_log((topic,), COMMITTED).end == {topic: {0: 0}}
