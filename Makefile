@@ -20,7 +20,7 @@ BEGUN := $(shell date +%s)
 TESTS := not long
 
 .PHONY: help setup test-setup up down demo test test-fast test-long lint types unit contract integration servers e2e \
-	test-crash test-mutations test-pythons bench wheel lock clean soak verify-bigquery
+	test-crash test-mutations test-pythons bench wheel sbom lock clean soak verify-bigquery
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -95,6 +95,9 @@ test-mutations: setup  ## switch each guard off and see its test fail; ARGS="par
 
 wheel: setup  ## the package that pip installs, into dist/; two builds of one commit are equal byte by byte
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1577836800) $(VENV_PYTHON) -m hatchling build -t wheel -d dist
+
+sbom: setup  ## what a release carries, into dist/: sbom.json (CycloneDX) and third-party.md, the list of licences
+	@$(VENV_PYTHON) deploy/release/sbom.py dist
 
 bench: setup  ## CPU, time and memory against hand-written peers
 	@$(VENV_PYTHON) -m benchmarks $(ARGS)
