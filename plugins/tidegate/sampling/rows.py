@@ -81,7 +81,7 @@ def read_document(text: str) -> Any:
     """A document of MongoDB's extended JSON; None for a text that is none."""
     try:
         return unwrap_extended(parse_json(text))
-    except ValueError:
+    except (ValueError, TypeError):
         return None
 
 

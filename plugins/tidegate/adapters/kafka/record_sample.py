@@ -44,7 +44,7 @@ class _Reading:
     records: dict[tuple[int, int], KafkaRecord] = field(default_factory=dict)
     bytes: int = 0
     stopped_by: str = ""
-    told_at: float = 0.0
+    told_at: float = field(default_factory=time.monotonic)
 
     def add(self, message: KafkaMessage) -> None:
         headers = tuple((name, value if value is None else bytes(value)) for name, value in message.headers() or ())

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tidegate.config.pipeline_file import check_tables_of_others, load_pipeline
+from tidegate.config.pipeline_file import check_tables_of_others, load_all_pipelines, load_pipeline
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
 from tidegate.model.kafka_log import KafkaRecord
@@ -14,6 +14,7 @@ from tidegate.reprocess.record import RecordAddress, explain_record
 from tidegate.sampling.pipeline_text import ProposedPipeline
 from tidegate.sampling.proposal import ProposedTable
 from tidegate.settings import format_path
+from tidegate.spec.pipeline import Pipeline
 from tidegate.wiring.pipeline import assemble_pipeline
 
 ROWS = 10
@@ -45,7 +46,23 @@ def validate(include: Path, name: str, text: str) -> tuple[str, ...]:
             shown = format_path(include / "pipelines" / f"{name}.yaml").removesuffix(f"/pipelines/{name}.yaml")
             problems = (one.replace(str(trial), shown) for one in fault.problems)
             raise ConfigurationError(*problems, "nothing was written: validate refuses the file above") from fault
-        return loaded.warnings
+        return (*loaded.warnings, *_list_other_writers(trial, loaded))
+
+
+def _list_other_writers(include: Path, pipeline: Pipeline) -> list[str]:
+    """The pipelines that write one of its tables already: two of them have no common order of records."""
+    own = {table.name.casefold() for table in pipeline.tables}
+    others = [
+        (name, other)
+        for name, other in load_all_pipelines(include)
+        if isinstance(other, Pipeline) and name != pipeline.name
+    ]
+    return [
+        f"pipeline={name} writes {table.name} already; two pipelines of one table overwrite each other's rows of a key"
+        for name, other in others
+        for table in other.tables
+        if table.name.casefold() in own
+    ]
 
 
 def decode_rows(

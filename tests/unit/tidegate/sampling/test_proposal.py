@@ -5,7 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzzing import seeds, texts
+from fuzzing import TOKENS, seeds, texts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pipeline_files import CATALOGS
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import GiveUp
 from tidegate.model.kafka_log import KafkaRecord
@@ -192,6 +195,13 @@ def test_mongodb_documents_are_read_through_their_text(include) -> None:
     assert (pipeline.source.key.fields, pipeline.source.key.options["extended"]) == (("_id",), True)
 
 
+def test_document_that_is_no_extended_json_is_no_row() -> None:
+    broken = {"op": "c", "after": '{"_id": {"$numberLong": null}}'}
+    good = {"op": "c", "after": '{"_id": {"$numberLong": "1"}}'}
+    table = proposed(({"id": "1"}, broken), ({"id": "1"}, good))
+    assert [column.ddl for column in table.value.columns] == ["_id BIGINT"]
+
+
 def test_large_log_is_partitioned_by_key_or_by_its_one_time(include) -> None:
     row = {"id": 1, "at": "2026-01-01T00:00:00Z"}
     keyed = proposed(*[({"id": 1}, row)] * 3, span=2_000_000)
@@ -269,3 +279,37 @@ def test_every_check_stands_in_the_head_and_at_its_line() -> None:
         for check in table.checks:
             assert f"{check.place}: {' '.join(check.text.split())}" in flat[0], check
             assert f"CHECK {' '.join(check.text.split())}" in flat[1], (check, body)
+
+
+NAMES = st.one_of(
+    st.text(max_size=4), st.sampled_from(["id", "ID", "a.b", "order", "`x`", "--", "/*", "'", "value", "$oid"])
+)
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(10**40), 10**40), st.floats(), NAMES),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(NAMES, inner, max_size=4)),
+    max_leaves=6,
+)
+OBJECTS = st.dictionaries(NAMES, JSON, max_size=5).map(encode)
+GOOD = [value for name in (*FORMATS_BY_THEIR_LOOK, "mongodb") for value in seeds(name)[2]]
+BENT = st.tuples(st.sampled_from(GOOD), st.integers(0, 400), st.sampled_from(TOKENS)).map(
+    lambda given: given[0][: given[1]] + given[2] + given[0][given[1] + 3 :]
+)
+ANY_KEY = st.one_of(st.none(), OBJECTS, JSON.map(lambda value: texts(value)[0]), st.binary(max_size=9))
+ANY_VALUE = st.one_of(st.none(), OBJECTS, st.binary(max_size=12), BENT, st.sampled_from(GOOD))
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(ANY_KEY, ANY_VALUE), min_size=1, max_size=4))
+def test_whatever_records_hold_the_file_is_valid(tmp_path_factory, pairs) -> None:
+    include = tmp_path_factory.mktemp("include")
+    (include / "pipelines").mkdir()
+    (include / "catalogs.yaml").write_text(CATALOGS)
+    try:
+        table = propose_table(a_sample(*pairs, span=2_000_000), "lake.shop.t", refuse)
+    except GiveUp:  # no value, or one that needs a registry
+        return
+    assert written(include, table).tables[0].name == "lake.shop.t"
+
+
+def refuse(*_: Any) -> Any:
+    raise GiveUp("no registry")

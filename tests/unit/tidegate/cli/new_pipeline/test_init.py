@@ -61,6 +61,12 @@ def test_table_that_another_pipeline_needs_for_itself_is_refused(run, include) -
     assert [path.name for path in (include / "pipelines").iterdir()] == ["aa.yaml"]
 
 
+def test_table_that_another_pipeline_writes_is_said(run, include) -> None:
+    (include / "pipelines" / "aa.yaml").write_text("source: {topics: [t]}\ntables: [{name: lake.shop.orders}]\n")
+    code, out, _ = run("--topic", "t", "--to", "lake.shop.orders", "--yes")
+    assert (code, "warning: pipeline=aa writes lake.shop.orders already" in out) == (0, True)
+
+
 def test_no_answer_writes_nothing_and_says_so_to_programs_too(run, include) -> None:
     code, out, errors = run("--topic", "t", "--to", "lake.shop.orders", "--json")
     assert (code, json.loads(out)["done"], "nothing was written" in errors) == (1, False, True)
