@@ -10,8 +10,9 @@ from conftest import wait_until
 from control_events import GROUP, TABLE, load_control_events
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import BucketTransform
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
+from tidegate.config.pipeline_file import load_pipeline
 
 EVENTS = load_control_events()
 FIELDS = [
@@ -34,7 +35,7 @@ class IcebergSink:
         self.control = workbench.topic(2)
         self.sent = dict.fromkeys(((t, p) for t in self.topics for p in (0, 1)), 0)
         schema = Schema(*FIELDS)
-        spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(4), "id_bucket"))
+        spec = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "_kafka_metadata_topic"))
         catalog = self._catalog()
         catalog.create_namespace("shop")
         catalog.create_table(TABLE, schema, partition_spec=spec, properties={"format-version": "2"})
@@ -201,7 +202,7 @@ def test_bigquery_sinks_offsets_become_the_start(workbench: Any) -> None:
     answer = imported(workbench, str(path), "--write", "--key", "id")
     assert answer["position"]["offsets"] == {topics[0]: {"0": 3, "1": 2}, topics[1]: {"0": 0, "1": 4}}
     assert f"it had committed nothing in: {topics[1]} 0" in answer["position"]["reason"]
-    planned = workbench.ports(name).pipeline.source.start.offsets
+    planned = load_pipeline(workbench.include / "pipelines" / f"{name}.yaml").source.start.offsets
     assert planned == {topics[0]: {0: 3, 1: 2}, topics[1]: {0: 0, 1: 4}}
     refused = imported(workbench, str(path), "--write", "--key", "id", code=1)
     assert "it is there already" in refused
