@@ -16,6 +16,7 @@ from tidegate.migration.position import ConnectorPosition, PositionState, apply_
 from tidegate.migration.report import describe_import, format_catalog_entry, format_pipeline_file, format_report
 from tidegate.migration.translate import translate
 from tidegate.settings import find_include_folder
+from tidegate.sinks.world import UnreachableWorld
 from tidegate.wiring.import_files import check_files, is_declared, write_files
 from tidegate.wiring.sink_world import SinkWorld
 
@@ -25,7 +26,7 @@ STANDS_ELSEWHERE = (PositionState.RUNNING, PositionState.PENDING, PositionState.
 def run_import(words: argparse.Namespace) -> int:
     """Translate, look where the sink stands, and print or write; 1 where the files could not be written."""
     include, choices = find_include_folder(), _read_choices(words)
-    world = SinkWorld(include, read_connection_from_env, _find_kafka(choices))
+    world = UnreachableWorld() if words.offline else SinkWorld(include, read_connection_from_env, _find_kafka(choices))
     translation = translate(_read_config(words), choices, world)
     position = find_position(translation.position, translation.draft, world)
     apply_position(translation.draft, position)

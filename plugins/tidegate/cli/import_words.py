@@ -28,6 +28,7 @@ def add_import(commands: Any) -> None:
     parser.add_argument("--table", action="append", default=[], metavar="NAME", help="namespace.table; may be repeated")
     parser.add_argument("--topic", action="append", default=[], metavar="NAME", help="a topic; may be repeated")
     parser.add_argument("--key", default="", metavar="A,B", help="the fields of the key")
+    parser.add_argument("--offline", action="store_true", help="ask no broker and no catalog")
     parser.add_argument(
         "--write", action="store_true", help="write the files into the include folder; else they are printed"
     )

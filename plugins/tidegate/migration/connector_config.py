@@ -42,6 +42,7 @@ class ConnectorConfig:
     name: str = ""
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     statements: str = field(default="", repr=False)
+    unset: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,11 +68,11 @@ def read_config(text: str, origin: str, worker: str = "", connector: str = "") -
     if not stripped:
         raise ConfigurationError(f"config={origin}: it is empty; give a connector's configuration")
     if stripped.startswith("{"):
-        name, settings = _parse_json(stripped, origin)
+        name, settings, unset = _parse_json(stripped, origin)
     elif DDL_PATTERN.search(stripped):
         return ConnectorConfig(SourceKind.FLINK_SQL, statements=text)
     else:
-        name, settings = "", parse_properties(text)
+        name, settings, unset = "", parse_properties(text), ()
     settings = {**_list_worker_converters(worker), **settings}
     kind, name = _find_kind(settings, origin), connector or name or settings.get("name", "").strip()
     if not name and kind in CONNECTOR_CLASSES.values():
@@ -79,10 +80,11 @@ def read_config(text: str, origin: str, worker: str = "", connector: str = "") -
             f"config={origin}: it has no name, and the consumer group with the connector's position is called by it; "
             "give it with --connector NAME"
         )
-    return ConnectorConfig(kind, name, settings)
+    return ConnectorConfig(kind, name, settings, unset=unset)
 
 
-def _parse_json(text: str, origin: str) -> tuple[str, dict[str, str]]:
+def _parse_json(text: str, origin: str) -> tuple[str, dict[str, str], tuple[str, ...]]:
+    """The connector's name, its settings, and those that are null."""
     try:
         data = json.loads(text)
     except ValueError as fault:
@@ -95,7 +97,8 @@ def _parse_json(text: str, origin: str) -> tuple[str, dict[str, str]]:
             f"config={origin}: setting={nested[0]} is an object or a list, and a connector's settings are texts; "
             'give {"name": ..., "config": {...}} or the inner object alone'
         )
-    return str(name), {str(key): _format_json_value(value) for key, value in inner.items() if value is not None}
+    unset = tuple(key for key, value in inner.items() if value is None)
+    return str(name), {key: _format_json_value(value) for key, value in inner.items() if value is not None}, unset
 
 
 def _format_json_value(value: Any) -> str:

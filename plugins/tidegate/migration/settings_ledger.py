@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tidegate.errors import ConfigurationError
+
 
 class Outcome(StrEnum):
     """What became of a setting."""
@@ -44,6 +46,14 @@ class SettingsLedger:
     def list_items(self, name: str) -> list[str]:
         """The parts of a list with commas. Notes nothing."""
         return [part.strip() for part in self.get(name).split(",") if part.strip()]
+
+    def read_number(self, name: str, default: str) -> int:
+        """A whole number. ConfigurationError for anything else. Notes nothing."""
+        text = self.get(name) or default
+        try:
+            return int(text)
+        except ValueError:
+            raise ConfigurationError(f"{name}={text}: not a whole number; correct the configuration") from None
 
     def has(self, name: str) -> bool:
         """Whether the setting is given."""

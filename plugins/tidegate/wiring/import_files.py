@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from tidegate.config.catalogs_file import read_catalogs
-from tidegate.config.pipeline_file import load_pipeline
+from tidegate.config.pipeline_file import PIPELINE_NAME_PATTERN, load_pipeline
 from tidegate.errors import ConfigurationError
 from tidegate.settings import format_path
 
@@ -43,6 +43,10 @@ def write_files(include: Path, name: str, pipeline: str, entry: str, *, overwrit
     ConfigurationError where the pipeline's file is there, unless it may be overwritten. Catalogs are only ever added.
     """
     path, catalogs = include / "pipelines" / f"{name}.yaml", include / CATALOGS
+    if not PIPELINE_NAME_PATTERN.fullmatch(name):
+        raise ConfigurationError(
+            f"name={name}: no name of a pipeline; choose one with --name: [a-z][a-z0-9_-]*, at most 60 letters"
+        )
     if path.exists() and not overwrite:
         raise ConfigurationError(
             f"file={format_path(path)}: it is there already, and nothing was written; choose another name with "

@@ -136,15 +136,16 @@ def _note_key(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: C
 
 
 def _plan_merge(ledger: SettingsLedger, draft: Draft, *, writes_keys: bool) -> None:
-    merge: dict[str, Any] = {}
-    interval, records = ledger.get("mergeIntervalMs", "60000"), ledger.get("mergeRecordsThreshold", "-1")
+    """A sink without keys writes as it reads: then the pipeline has its own default."""
+    interval, records = (
+        ledger.read_number("mergeIntervalMs", "60000"),
+        ledger.read_number("mergeRecordsThreshold", "-1"),
+    )
     if not writes_keys:
-        interval, records = "60000", "-1"
-    merge["interval"] = "-1" if interval == "-1" else format_milliseconds(interval)
-    if interval == "-1":
-        merge["interval"] = -1
-    if records != "-1":
-        merge["records_threshold"] = int(records)
+        interval, records = 60_000, -1
+    merge: dict[str, Any] = {"interval": -1 if interval == -1 else format_milliseconds(interval)}
+    if records != -1:
+        merge["records_threshold"] = records
     ledger.map("mergeIntervalMs", f"merge.interval: {merge['interval']}")
     ledger.map("mergeRecordsThreshold", f"merge.records_threshold: {records}")
     suffix = ledger.get("intermediateTableSuffix")

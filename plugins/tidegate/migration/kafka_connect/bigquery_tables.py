@@ -106,9 +106,8 @@ def _find_partition(ledger: SettingsLedger) -> str:
 
 def _read_properties(ledger: SettingsLedger, partition: str) -> dict[str, Any]:
     properties: dict[str, Any] = {}
-    expiration = ledger.get("partitionExpirationMs")
-    if expiration and partition:
-        days = int(expiration) / DAY_MS
+    if ledger.get("partitionExpirationMs") and partition:
+        days = ledger.read_number("partitionExpirationMs", "0") / DAY_MS
         properties["partition_expiration_days"] = int(days) if days.is_integer() else days
     if INGESTION_TIME in partition and not ledger.is_true("bigQueryMessageTimePartitioning"):
         properties["partition_time"] = "wall_clock"

@@ -54,7 +54,7 @@ def translate_iceberg_sink(config: ConnectorConfig, choices: Choices, world: Wor
         draft.check(
             ("source", "topic_pattern"), f"It matches {', '.join(topics)}; a registry format needs a subject beside it."
         )
-    interval = format_milliseconds(ledger.get("iceberg.control.commit.interval-ms", DEFAULT_COMMIT_MS))
+    interval = format_milliseconds(ledger.read_number("iceberg.control.commit.interval-ms", DEFAULT_COMMIT_MS))
     draft.data["merge"] = {"interval": interval}
     ledger.map("iceberg.control.commit.interval-ms", f"merge.interval: {interval}")
     for name, reason in WITHOUT_MEANING.items():

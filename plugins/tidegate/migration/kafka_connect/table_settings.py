@@ -14,9 +14,9 @@ TRANSFORM_PATTERN = re.compile(r"(year|month|day|hour|bucket|truncate)s?\(\s*([^
 SECOND_MS, MINUTE_MS, HOUR_MS = 1_000, 60_000, 3_600_000
 
 
-def format_milliseconds(text: str) -> str:
+def format_milliseconds(milliseconds: int) -> str:
     """A number of milliseconds as a duration of the pipeline file, rounded up to a second."""
-    number = max(int(text), SECOND_MS)
+    number = max(milliseconds, SECOND_MS)
     for length, unit in ((HOUR_MS, "h"), (MINUTE_MS, "m")):
         if number % length == 0:
             return f"{number // length}{unit}"

@@ -27,7 +27,14 @@ WITHOUT_MEANING = {
 KAFKA = "kafka_default"
 CLIENT_PREFIXES = ("consumer.override.", "producer.override.", "admin.override.", "iceberg.kafka.")
 # the Java client's name -> librdkafka's, as a Kafka connection has to hold them
-CLIENT_NAMES = {"sasl.mechanism": "sasl.mechanisms", "sasl.jaas.config": "sasl.username and sasl.password"}
+CLIENT_NAMES = {
+    "ssl.truststore.location": "ssl.ca.location (the truststore as PEM)",
+    "ssl.truststore.password": "no truststore password, because PEM needs none",
+    "ssl.keystore.location": "ssl.keystore.location (PKCS12)",
+    "ssl.endpoint.identification.algorithm": "ssl.endpoint.identification.algorithm (none for an empty text)",
+    "sasl.mechanism": "sasl.mechanisms",
+    "sasl.jaas.config": "sasl.username and sasl.password",
+}
 _TUNING = """
     fetch. max.poll. max.partition. session. heartbeat. request. linger. batch. buffer. acks compression.
     retries retry. delivery. reconnect. connections. metadata. receive. send. enable.idempotence transaction

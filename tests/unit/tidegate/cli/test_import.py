@@ -1,0 +1,96 @@
+"""`tidegate import` prints, or writes where nothing stands; what is wrong is one clear line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from sink_configs import APACHE, BIGQUERY_PROPERTIES, SECRET, as_json
+from tidegate.cli.main import main
+
+CATALOG = "mine: {type: iceberg, properties: {type: sql, uri: 'sqlite:////x/c.db', warehouse: 'file:///x'}}"
+
+
+@pytest.fixture(autouse=True)
+def folder(include: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TIDEGATE_INCLUDE", str(include))
+    (include / "catalogs.yaml").write_text(f"# by hand\n{CATALOG}\n")
+    monkeypatch.delenv("AIRFLOW_CONN_KAFKA_DEFAULT", raising=False)
+    return include
+
+
+def given(folder: Path, text: str, name: str = "connector.json") -> str:
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_nothing_is_written_without_being_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (folder / "catalogs.yaml").read_text()
+    assert main(["import", given(folder, BIGQUERY_PROPERTIES, "kcbq.properties"), "--key", "id"]) == 0
+    out = capsys.readouterr().out
+    assert "validate accepts the file" in out
+    assert SECRET not in out
+    assert list((folder / "pipelines").iterdir()) == []
+    assert (folder / "catalogs.yaml").read_text() == before
+
+
+def test_files_are_written_once_and_catalogs_are_only_added(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = given(folder, as_json({**APACHE, "iceberg.catalog": "fresh"}))
+    before = (folder / "catalogs.yaml").read_text()
+    assert main(["import", config, "--write", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    pipeline = folder / "pipelines" / "events-sink.yaml"
+    assert answer["written"] == [str(folder / "catalogs.yaml"), str(pipeline)]
+    assert pipeline.read_text() == answer["file"]
+    catalogs = (folder / "catalogs.yaml").read_text()
+    assert catalogs.startswith(before.rstrip())
+    assert catalogs.endswith(answer["catalog"]["file"])
+    assert main(["validate"]) == 0
+    pipeline.write_text("# mine\n")
+    assert main(["import", config, "--write"]) == 1
+    assert "it is there already, and nothing was written" in capsys.readouterr().err
+    assert pipeline.read_text() == "# mine\n"
+    assert main(["import", config, "--write", "--overwrite"]) == 0
+    assert pipeline.read_text() == answer["file"]
+    assert (folder / "catalogs.yaml").read_text() == catalogs
+    assert SECRET not in pipeline.read_text() + catalogs
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--name", "../outside", "--write"], "name=../outside: no name of a pipeline"),
+        (["--worker", "missing.properties"], "config=missing.properties: cannot be read: No such file or directory"),
+        (["--kafka", "nowhere"], "connection=nowhere: not found"),
+    ],
+)
+def test_wrong_words_are_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], reason: str
+) -> None:
+    assert main(["import", given(folder, as_json(APACHE)), *words]) == 1
+    error = capsys.readouterr().err
+    assert reason in error
+    assert len(error.splitlines()) == 1
+
+
+def test_numbers_and_patterns_that_cannot_be_read_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = BIGQUERY_PROPERTIES.replace("mergeIntervalMs=90000", "mergeIntervalMs=soon")
+    assert main(["import", given(folder, wrong)]) == 1
+    assert "mergeIntervalMs=soon: not a whole number" in capsys.readouterr().err
+    nothing = as_json({**APACHE, "iceberg.tables.route-field": None})
+    assert main(["import", given(folder, nothing), "--offline", "--json"]) == 0
+    settings = {one["name"]: one for one in json.loads(capsys.readouterr().out)["settings"]}
+    assert settings["iceberg.tables.route-field"]["reason"] == "it is null: as if it were not given"
+
+
+def test_converters_of_the_worker_are_used_where_the_connector_has_none(folder: Path) -> None:
+    bare = {name: value for name, value in APACHE.items() if not name.startswith(("value.converter", "transforms"))}
+    worker = given(
+        folder,
+        "bootstrap.servers=b:9092\nvalue.converter=org.apache.kafka.connect.json.JsonConverter\n",
+        "worker.properties",
+    )
+    config = given(folder, as_json({**bare, "iceberg.catalog": "fresh"}))
+    assert main(["import", config, "--worker", worker, "--write"]) == 0
+    text = (folder / "pipelines" / "events-sink.yaml").read_text()
+    assert "value: {format: json, json: {envelope: true}}" in text
