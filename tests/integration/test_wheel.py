@@ -17,7 +17,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 FIND_DAGS = """
 import json, sys
 from airflow.dag_processing.dagbag import DagBag
-bag = DagBag(sys.argv[1], include_examples=False, bundle_path=None)
+bag = DagBag(sys.argv[1])
 print("FOUND", json.dumps({"dags": sorted(bag.dags), "errors": list(bag.import_errors.values())}))
 """
 
@@ -81,7 +81,7 @@ def test_two_commands_bring_a_stock_airflow_to_a_flush_of_two_partitions(install
 
     found = installed("python", "-c", FIND_DAGS, home / "dags").stdout.partition("FOUND ")[2]
     ids = [f"tidegate_orders{kind}" for kind in ("", "_actions", "_backfill", "_maintenance")]
-    assert json.loads(found) == {"dags": sorted([*ids, "tidegate_janitor"]), "errors": []}
+    assert json.loads(found) == {"dags": sorted([*ids, "tidegate-janitor"]), "errors": []}
     plugins = {one["name"]: one for one in json.loads(installed("airflow", "plugins", "--output", "json").stdout)}
     assert "tidegate==" in plugins["tidegate"]["source"]
 

@@ -71,7 +71,8 @@ def _format_past_batch(batch: BatchReport) -> str:
     return f"{batch['published_at']} {batch['table']}: {kind} {records} {rows} seconds={batch['seconds']}"
 
 
-def _format_action(table: str, one: ActionReport) -> str:
+def format_action(table: str, one: ActionReport) -> str:
+    """What a person did to a table."""
     by = f" by {one['by']}" if one["by"] else ""
     return f"    {one['at']} {table}: {one['action']}{by}: {one['details']}"
 
@@ -84,7 +85,7 @@ def format_status(status: PipelineStatus | UnknownStatus) -> str:
     lines += [f"  {t['table']}: batch={t['batch']} rows={t['rows']} lag={t['lag']}" for t in status["tables"]]
     for problem, page in ((t["problem"], t["runbook"]) for t in status["tables"] if t["problem"]):
         lines += [f"    {problem}", f"    see docs/runbook/{page}.md"]
-    lines += [_format_action(t["table"], one) for t in status["tables"] for one in t["actions"][:SHOWN_ACTIONS]]
+    lines += [format_action(t["table"], one) for t in status["tables"] for one in t["actions"][:SHOWN_ACTIONS]]
     lines += [f"    warning: {warning}" for warning in status["warnings"]]
     lines += [f"  {_format_past_batch(batch)}" for batch in status["batches"][:SHOWN_BATCHES]]
     if status["newest_dead_letter"]:

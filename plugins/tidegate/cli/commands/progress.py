@@ -2,8 +2,9 @@
 
 import argparse
 import json
+from typing import Any
 
-from tidegate.cli import output
+from tidegate.cli import output, tables
 from tidegate.cli.commands.publications import format_publication_status, is_publication, read_statuses
 from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.connections import read_connection_from_env
@@ -18,7 +19,10 @@ from tidegate.wiring.pipeline import assemble_checked_pipeline, assemble_pipelin
 def run_plan(words: argparse.Namespace) -> int:
     """Print the next batch of each table; exit code 1 where one is refused."""
     planned = plan(assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env))
-    output.print_result(words, output.format_plan(planned), planned.to_dict())
+    if tables.is_terminal() and not words.json:
+        tables.print_plan(planned)
+    else:
+        output.print_result(words, output.format_plan(planned), planned.to_dict())
     return 1 if planned.refused else 0
 
 
@@ -37,6 +41,21 @@ def run_status(words: argparse.Namespace) -> int:
             if words.pipeline:
                 raise
             statuses.append({"pipeline": name, "error": str(problem)})
-    texts = [output.format_status(one) for one in statuses] + [format_publication_status(one) for one in published]
-    print(json.dumps({"pipelines": statuses, "publications": published}) if words.json else "\n\n".join(texts))
+    if words.json:
+        print(json.dumps({"pipelines": statuses, "publications": published}))
+    else:
+        _print_statuses(statuses, published)
     return 1 if any("error" in one for one in (*statuses, *published)) else 0
+
+
+def _print_statuses(statuses: list[PipelineStatus | UnknownStatus], published: list[dict[str, Any]]) -> None:
+    """Tables in a terminal, else plain lines."""
+    if not tables.is_terminal():
+        texts = [output.format_status(one) for one in statuses] + [format_publication_status(one) for one in published]
+        print("\n\n".join(texts))
+        return
+    for number, one in enumerate(statuses):
+        print("\n" if number else "", end="", flush=True)
+        tables.print_status(one)
+    for publication in published:
+        print(f"\n{format_publication_status(publication)}", flush=True)

@@ -1,0 +1,121 @@
+"""``plan`` and ``status`` for people at a terminal: aligned tables, with colour unless NO_COLOR is set.
+
+Where standard output is no terminal the plain lines of `tidegate.cli.output` are printed, and with `--json` one object.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tidegate.cli.output import SHOWN_ACTIONS, SHOWN_BATCHES, format_action
+from tidegate.model.batch import Plan
+from tidegate.monitoring.reports import PipelineStatus, UnknownStatus
+
+Cell = str | int | float | Text | None
+GOOD, WARNING, BAD = "green", "yellow", "red"
+
+
+def is_terminal() -> bool:
+    """Whether a person reads standard output."""
+    return sys.stdout.isatty()
+
+
+def print_plan(plan: Plan) -> None:
+    """The next batch of each table, partition by partition, and what holds a table back."""
+    console = _open_console()
+    rows: list[Sequence[Cell]] = []
+    for table in plan.tables:
+        how = "staged" if table.resumed else "last of each key" if table.last_per_key else "all records"
+        for topic, partition, start, end in table.ranges:
+            if end > start:
+                rows.append((table.table, table.batch, how, topic, partition, start, end, end - start))
+    if rows:
+        columns = ("table", "batch", "what", "topic", "partition", "from", "to", "offsets")
+        console.print(_build_table(columns, rows))
+    if plan.size_reason:
+        console.print(f"a batch takes less than it may: {plan.size_reason}", style=WARNING)
+    for refusal in plan.refused:
+        console.print(f"{refusal.table}: refused: {refusal.message}", style=BAD)
+
+
+def print_status(status: PipelineStatus | UnknownStatus) -> None:
+    """One pipeline: its tables, its partitions and its last batches, and what needs a person."""
+    console = _open_console()
+    if "error" in status:
+        console.print(Text.assemble((status["pipeline"], "bold"), "  ", (status["error"], BAD)))
+        return
+    lag, freshness = _format_lag(status["lag"]), status["freshness"] or "unknown"
+    console.print(Text.assemble((status["pipeline"], "bold"), "  lag ", lag, f"  fresh as of {freshness}"))
+    _print_notes(console, status)
+    tables = [(t["table"], t["mode"], t["batch"], t["rows"], _format_lag(t["lag"])) for t in status["tables"]]
+    console.print(_build_table(("table", "mode", "batch", "rows", "lag"), tables))
+    partitions = [
+        (p["topic"], p["partition"], p["begin"], p["published"], p["committed"], p["end"], _format_lag(p["lag"]),
+         _format_seconds(p["lag_seconds"]))
+        for p in status["partitions"]
+    ]  # fmt: skip
+    columns = ("topic", "partition", "begin", "published", "committed", "end", "lag", "behind")
+    console.print(_build_table(columns, partitions))
+    batches = [
+        (b["published_at"], b["table"], b["backfill"] or b["batch"], b["read"], b["inserted"], b["updated"],
+         b["deleted"], b["dead_lettered"], b["seconds"])
+        for b in status["batches"][:SHOWN_BATCHES]
+    ]  # fmt: skip
+    titles = ("published", "table", "batch", "read", "inserted", "updated", "deleted", "dead letters", "seconds")
+    if batches:
+        console.print(_build_table(titles, batches))
+
+
+def _print_notes(console: Console, status: PipelineStatus) -> None:
+    for table in status["tables"]:
+        if table["problem"]:
+            console.print(f"{table['table']}: {table['problem']}", style=BAD)
+            console.print(f"see docs/runbook/{table['runbook']}.md")
+    for warning in status["warnings"]:
+        console.print(f"warning: {warning}", style=WARNING)
+    if newest := status["newest_dead_letter"]:
+        place = f"{newest['topic']} {newest['partition']} {newest['offset']}"
+        text = f"dead letters: {status['dead_letters']}, the newest at {place}: {newest['message']}"
+        console.print(text, style=WARNING)
+    for one in status["backfills"]:
+        applied = ", ".join(f"{t}: {len(numbers)} of {one['slices']} slices" for t, numbers in one["applied"].items())
+        console.print(f"open backfill={one['backfill']}: applied {applied}", style=WARNING)
+    for table in status["tables"]:
+        for action in table["actions"][:SHOWN_ACTIONS]:
+            console.print(format_action(table["table"], action).strip())
+
+
+def _open_console() -> Console:
+    """Names may hold brackets and numbers: nothing in them is markup, and nothing is coloured by its look."""
+    return Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
+
+
+def _build_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
+    """Numbers to the right, texts to the left; a name is folded and never cut."""
+    table, listed = Table(box=None, pad_edge=False, header_style="bold"), list(rows)
+    for index, column in enumerate(columns):
+        cells = [row[index] for row in listed]
+        is_text = any(isinstance(cell, str) for cell in cells) and not any(isinstance(cell, Text) for cell in cells)
+        table.add_column(column, justify="left" if is_text else "right", overflow="fold")
+    for row in listed:
+        table.add_row(*(_format_cell(cell) for cell in row))
+    return table
+
+
+def _format_cell(cell: Cell) -> Text:
+    if isinstance(cell, Text):
+        return cell
+    if cell is None:
+        return Text("-", style="dim")
+    return Text(str(cell))  # digits alone: offsets are copied from here into other commands
+
+
+def _format_lag(lag: int) -> Text:
+    return Text(str(lag), style=WARNING if lag else GOOD)
+
+
+def _format_seconds(seconds: float | None) -> str | None:
+    return None if seconds is None else f"{seconds:.0f} s"

@@ -1,0 +1,120 @@
+"""What a person sees in a terminal: the values of the report, aligned, with colour only where it is wanted."""
+
+import io
+import re
+from contextlib import redirect_stdout
+from typing import Any
+
+import pytest
+from tidegate.cli import tables
+from tidegate.model.batch import Plan, PlannedBatch, Refusal
+from tidegate.model.offsets import Ranges
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Terminal(io.StringIO):
+    """Standard output as a person has it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch) -> Terminal:
+    for name, value in (("COLUMNS", "160"), ("TERM", "xterm-256color")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return Terminal()
+
+
+def lines(shown: Terminal) -> list[list[str]]:
+    plain = COLOUR.sub("", shown.getvalue())
+    return [re.split(r"\s{2,}", line.strip()) for line in plain.splitlines() if line.strip()]
+
+
+def status(**changed: Any) -> dict[str, Any]:
+    def partition(number: int, published: int, end: int) -> dict[str, Any]:
+        return {"topic": "shop[x].orders", "partition": number, "begin": 0, "published": published, "committed": None,
+                "end": end, "lag": end - published, "lag_seconds": 12.4 if end > published else 0}  # fmt: skip
+
+    table = {
+        "table": "lake.shop.orders",
+        "mode": "upsert",
+        "batch": 7,
+        "rows": 1234567,
+        "lag": 3,
+        "problem": None,
+        "runbook": None,
+    }
+    batch = {
+        "published_at": "2026-01-01T00:00:00Z",
+        "table": "lake.shop.orders",
+        "batch": 7,
+        "backfill": None,
+        "read": 5,
+    }
+    batch |= {"inserted": 1, "updated": 2, "deleted": 0, "dead_lettered": 1, "seconds": 2.5}
+    return {
+        "pipeline": "orders", "lag": 3, "freshness": None, "tables": [{**table, "actions": []}],
+        "partitions": [partition(0, 10, 10), partition(1, 7, 10)], "batches": [batch], "backfills": [], "warnings": [],
+        "dead_letters": 0, "newest_dead_letter": None, **changed,
+    }  # fmt: skip
+
+
+def test_status_shows_both_partitions_the_table_and_the_last_batch(terminal) -> None:
+    with redirect_stdout(terminal):
+        tables.print_status(status())
+    shown = lines(terminal)
+    assert shown[0] == ["orders", "lag 3", "fresh as of unknown"]
+    assert ["lake.shop.orders", "upsert", "7", "1234567", "3"] in shown
+    assert ["shop[x].orders", "0", "0", "10", "-", "10", "0", "0 s"] in shown
+    assert ["shop[x].orders", "1", "0", "7", "-", "10", "3", "12 s"] in shown
+    assert ["2026-01-01T00:00:00Z", "lake.shop.orders", "7", "5", "1", "2", "0", "1", "2.5"] in shown
+
+
+def test_what_needs_a_person_stands_above_the_tables(terminal) -> None:
+    letter = {"topic": "shop.orders", "partition": 1, "offset": 8, "message": "no number [/red]"}
+    problem = {**status()["tables"][0], "problem": "it was rolled back: tidegate undo-rollback orders"}
+    problem["runbook"] = "rolled-back"
+    with redirect_stdout(terminal):
+        tables.print_status(status(tables=[problem], warnings=["no key"], dead_letters=2, newest_dead_letter=letter))
+    shown = [" ".join(line) for line in lines(terminal)]
+    assert shown[1:5] == [
+        "lake.shop.orders: it was rolled back: tidegate undo-rollback orders",
+        "see docs/runbook/rolled-back.md",
+        "warning: no key",
+        "dead letters: 2, the newest at shop.orders 1 8: no number [/red]",
+    ]
+
+
+def test_pipeline_that_cannot_be_read_says_why(terminal) -> None:
+    with redirect_stdout(terminal):
+        tables.print_status({"pipeline": "orders", "error": "topic=a does not exist"})
+    assert lines(terminal) == [["orders", "topic=a does not exist"]]
+
+
+def test_plan_shows_each_partition_with_work_and_each_refused_table(terminal) -> None:
+    ranges = Ranges({"a": {0: (1, 3), 1: (5, 5)}, "b": {0: (0, 1500)}})
+    planned = PlannedBatch("lake.shop.orders", 4, ranges, last_per_key=True)
+    refusal = Refusal("lake.shop.lines", "RolledBack", "it was rolled back")
+    with redirect_stdout(terminal):
+        tables.print_plan(
+            Plan((planned,), "c", {}, refused=(Refusal("lake.shop.lines", "RolledBack", "it was rolled back"),))
+        )
+    assert lines(terminal)[1:] == [
+        ["lake.shop.orders", "4", "last of each key", "a", "0", "1", "3", "2"],
+        ["lake.shop.orders", "4", "last of each key", "b", "0", "0", "1500", "1500"],
+        ["lake.shop.lines: refused: it was rolled back"],
+    ]
+
+
+def test_no_color_takes_the_colours_away(terminal, monkeypatch) -> None:
+    with redirect_stdout(terminal):
+        tables.print_status(status())
+    assert "\x1b[32m" in terminal.getvalue()
+    terminal.truncate(0)
+    monkeypatch.setenv("NO_COLOR", "1")
+    with redirect_stdout(terminal):
+        tables.print_status(status())
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", terminal.getvalue())
