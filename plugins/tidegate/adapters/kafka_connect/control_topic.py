@@ -13,6 +13,7 @@ from tidegate.errors import GiveUp, RetryLater
 from tidegate.sinks.world import AnnouncedFiles
 
 MAGIC = b"\xc2\x01"  # of Iceberg's AvroEncoderUtil: then a length of two bytes, the schema as JSON, and the record
+OLD_EVENTS = b'"io.tabular.iceberg.connect.events'  # the namespace of its schemas
 DATA_WRITTEN = 1  # PayloadType.DATA_WRITTEN
 READER_GROUP = "tidegate-import"
 POLL_SECONDS = 30.0
@@ -58,6 +59,12 @@ def _read_announcements(
 def decode_announcement(topic: str, partition: int, offset: int, data: bytes) -> AnnouncedFiles | None:
     """The files that an event announces; None for any other event. GiveUp for what no Iceberg sink has written."""
     where = f"topic={topic} partition={partition} offset={offset}"
+    if OLD_EVENTS in data:
+        raise GiveUp(
+            f"{where}: Tabular's sink wrote it before version 0.6.10, and its events of that time are not "
+            "read; upgrade the "
+            "connector, let it commit once, stop it, and run the command again"
+        )
     try:
         if not data.startswith(MAGIC):
             raise ValueError("it does not begin as an event of an Iceberg sink")

@@ -21,6 +21,12 @@ def test_other_events_announce_nothing(name: str) -> None:
     assert decode_announcement("control", 0, 0, EVENTS[name]) is None
 
 
+def test_events_of_an_old_sink_are_named() -> None:
+    schema = b'{"type":"record","name":"Event","namespace":"io.tabular.iceberg.connect.events"}'
+    with pytest.raises(GiveUp, match=r"with Iceberg 1\.4"):
+        decode_announcement("control", 0, 0, b"\xc2\x01\x00" + bytes([len(schema)]) + schema)
+
+
 @pytest.mark.parametrize("data", [b"", b"{}", b"\xc2\x01", b"\xc2\x01\x00\x02{}", EVENTS["written"][:-40]])
 def test_what_no_sink_has_written_is_refused_with_its_place(data: bytes) -> None:
     with pytest.raises(GiveUp, match=r"topic=control partition=2 offset=9: no event of an Iceberg sink"):

@@ -1,0 +1,109 @@
+"""A sink's position is taken only where it is exact; what is known is said, and nothing is read twice by default."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from tidegate.migration.draft import Draft, PositionSource
+from tidegate.migration.position import apply_position, find_position
+from tidegate.model.kafka_log import Log
+from tidegate.sinks.world import AnnouncedFiles, CommitNote, ControlTopic, GroupState, UnreachableWorld
+
+CONTROL = ControlTopic(name="control", group="cg", property="p", coordinator="cg-coord")
+LOG = Log("c", {}, {"a": {0: 2, 1: 0}, "b": {0: 0, 1: 0}}, {"a": {0: 9, 1: 9}, "b": {0: 9, 1: 0}})
+
+
+@dataclass
+class StillWorld(UnreachableWorld):
+    """Groups, notes and announcements as they stand; `asked` is where the control topic was read from."""
+
+    groups: dict[str, GroupState] = field(default_factory=dict)
+    notes: dict[tuple[str, str], CommitNote] = field(default_factory=dict)
+    announced: list[AnnouncedFiles] = field(default_factory=list)
+    asked: dict[int, int] = field(default_factory=dict)
+
+    def list_topics(self, pattern: str) -> tuple[str, ...]:
+        return ("a", "b")
+
+    def read_log(self, topics: tuple[str, ...]) -> Log:
+        return LOG
+
+    def read_group(self, group: str, topics: tuple[str, ...]) -> GroupState | None:
+        return self.groups.get(group)
+
+    def read_commit_note(self, table: str, control: ControlTopic, branch: str) -> CommitNote | None:
+        return self.notes.get((table, branch))
+
+    def read_announcements(self, topic: str, start: dict[int, int]) -> list[AnnouncedFiles]:
+        self.asked = start
+        return [one for one in self.announced if one.offset >= start.get(one.partition, 0)]
+
+
+def a_draft(**source: Any) -> Draft:
+    tables = [{"name": "lake.s.x"}, {"name": "lake.s.y", "branch": "staging"}]
+    return Draft("p", {"source": source or {"topics": ["a", "b"]}, "tables": tables}, "lake")
+
+
+def files(table: str, offset: int, **more: Any) -> AnnouncedFiles:
+    return AnnouncedFiles(**{"partition": 0, "offset": offset, "group": "cg", "table": table, "files": 1, **more})
+
+
+def test_partitions_without_a_commit_begin_where_the_sink_would() -> None:
+    world = StillWorld(groups={"g": GroupState(0, {"a": {0: 5}, "b": {1: 0}})})
+    found = find_position(PositionSource(groups=("g",)), a_draft(), world)
+    assert found.offsets == {"a": {0: 5, 1: 0}, "b": {0: 0, 1: 0}}
+    assert found.reason.endswith("it had committed nothing in: a 1, b 0")
+    latest = find_position(PositionSource(groups=("g",), reset="latest"), a_draft(topic_pattern="a|b"), world)
+    assert latest.offsets == {"a": {0: 5, 1: 9}, "b": {0: 9, 1: 0}}
+
+
+def test_first_group_with_offsets_counts_and_members_of_any() -> None:
+    world = StillWorld(groups={"own": GroupState(0, {}), "connect": GroupState(0, {"a": {0: 4}})})
+    source = PositionSource(groups=("own", "connect"))
+    assert find_position(source, a_draft(), world).group == "connect"
+    world.groups["own"] = GroupState(2, {"a": {0: 3}})
+    running = find_position(source, a_draft(), world)
+    assert (running.state, running.group) == ("running", "own")
+    world.groups = {"own": GroupState(0, {"a": {0: 3}}), "connect": GroupState(1, {})}
+    assert find_position(source, a_draft(), world).state == "running"
+
+
+@pytest.mark.parametrize("offset", [1, 10])
+def test_offsets_outside_of_the_log_are_no_position(offset: int) -> None:
+    world = StillWorld(groups={"g": GroupState(0, {"a": {0: offset}})})
+    draft = a_draft()
+    found = find_position(PositionSource(groups=("g",)), draft, world)
+    assert found.state == "lost"
+    assert f"topic=a partition=0 offset={offset}: outside of the log [2, 9]" in found.reason
+    apply_position(draft, found)
+    assert draft.data["source"]["start"] == "FILL-IN"
+
+
+def test_files_wait_that_neither_coordinator_nor_table_has_committed() -> None:
+    """Of other groups, without rows, or before a note or the coordinator's offsets: nothing waits."""
+    world = StillWorld(
+        groups={"g": GroupState(0, {"a": {0: 5}}), "cg-coord": GroupState(0, {"control": {0: 3}})},
+        notes={("lake.s.x", "main"): CommitNote({0: 7}, "then"), ("lake.s.y", "main"): CommitNote({0: 99})},
+        announced=[
+            files("s.x", 2),
+            files("s.x", 6),
+            files("s.x", 8, group="other"),
+            files("s.y", 9, files=0),
+        ],
+    )
+    source = PositionSource(groups=("g",), control=CONTROL)
+    found = find_position(source, a_draft(), world)
+    assert (found.state, found.valid_through, world.asked) == ("exact", {"lake.s.x": "then"}, {0: 3})
+    world.announced += [files("s.x", 7), files("s.y", 9)]
+    pending = find_position(source, a_draft(), world)
+    assert pending.state == "pending"
+    assert "topic=control partition=0 offset=7: files=2 are announced, and not committed to table=s.x" in pending.reason
+
+
+def test_group_of_the_sink_stands_in_where_brokers_were_not_asked() -> None:
+    draft = a_draft()
+    apply_position(draft, find_position(PositionSource(groups=("g",)), draft, UnreachableWorld()))
+    assert (draft.data["source"]["group"], draft.data["source"]["start"]) == ("g", "group")
+    begin = a_draft()
+    apply_position(begin, find_position(PositionSource(reason="r", from_begin=True), begin, UnreachableWorld()))
+    assert begin.data["source"]["start"] == "earliest"
