@@ -61,8 +61,7 @@ def decode_announcement(topic: str, partition: int, offset: int, data: bytes) ->
     where = f"topic={topic} partition={partition} offset={offset}"
     if OLD_EVENTS in data:
         raise GiveUp(
-            f"{where}: Tabular's sink wrote it before version 0.6.10, and its events of that time are not "
-            "read; upgrade the "
+            f"{where}: Tabular's sink with Iceberg 1.4 wrote it, and events of that form are not read; upgrade the "
             "connector, let it commit once, stop it, and run the command again"
         )
     try:
