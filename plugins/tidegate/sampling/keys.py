@@ -158,7 +158,8 @@ def _find_equal_column(
     looks = {(r.partition, r.offset): look for r, look in zip(recognised.records, recognised.looks, strict=True)}
     places = [((row.record.partition, row.record.offset), row.data) for row in rows]
     pairs = [(looks[place], row) for place, row in places if place in looks]
-    equal = [name for name in columns if pairs and all(_is_equal(look, row.get(name)) for look, row in pairs)]
+    simple = [name for name, column in columns.items() if "<" not in column.type]
+    equal = [name for name in simple if pairs and all(_is_equal(look, row.get(name)) for look, row in pairs)]
     return next((name for name in equal if "id" in name.casefold()), next(iter(equal), None))
 
 

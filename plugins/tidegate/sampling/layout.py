@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tidegate.sampling.columns import ProposedColumn, quote_if_needed
+from tidegate.sampling.columns import PLAIN_NAME_PATTERN, ProposedColumn, quote_if_needed
 from tidegate.sampling.samples import TopicSample, count
 
 LARGE_LOG = 1_000_000  # offsets; below that one partition is read in a moment
@@ -27,14 +27,15 @@ def propose_partitioning(
     if sample.span < LARGE_LOG:
         return Proposal("", f"none: {count(sample.span, 'offset')} in the log; decide before the table grows large")
     if keys:
-        first = next((c for c in keys if c.type in BUCKET_TYPES), None)
+        first = next((c for c in keys if c.type in BUCKET_TYPES and PLAIN_NAME_PATTERN.fullmatch(c.name)), None)
         if first is None:
-            return Proposal("", "none: no field of the key has a type that buckets can be made of")
+            return Proposal("", "none: no field of the key has a plain name and a type that buckets can be made of")
         return Proposal(
             f"bucket({BUCKETS}, {quote_if_needed(first.name)})",
             f"{sample.span} offsets in the log, rows are found by key",
         )
-    times = [c for c in columns if c.type in TIME_TYPES and any("never null" in one for one in c.remarks)]
+    plain = [c for c in columns if c.type in TIME_TYPES and PLAIN_NAME_PATTERN.fullmatch(c.name)]
+    times = [c for c in plain if any("never null" in one for one in c.remarks)]
     if len(times) != 1:
         return Proposal("", f"none: {len(times)} columns hold a time in every row; choose one, e.g. days(column)")
     return Proposal(

@@ -117,6 +117,7 @@ KEYS = [
     ((42).to_bytes(4), {"id": 1}, ("key",), "raw", "", ["INT"]),
     (b"\xff\x00\x01", {"id": 1}, ("key",), "raw", "", ["BINARY"]),
     ({"ids": [1]}, {"id": 1}, (), "", "", None),
+    (b"[1]", {"id": [1]}, ("key",), "string", "", ["STRING"]),
     (None, {"id": 1}, (), "", "", None),
 ]
 
@@ -208,6 +209,8 @@ def test_large_log_is_partitioned_by_key_or_by_its_one_time(include) -> None:
     assert written(include, keyed).tables[0].create.partition_by == ("bucket(16, id)",)
     appended = proposed(*[(None, row)] * 3, span=2_000_000)
     assert written(include, appended).tables[0].create.partition_by == ("days(`at`)",)
+    odd = proposed(*[({"`": 1}, {"x": 1})] * 3, span=2_000_000)
+    assert written(include, odd).tables[0].create.partition_by == ()
 
 
 def test_several_topics_have_a_table_each(include) -> None:
