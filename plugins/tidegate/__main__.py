@@ -2,9 +2,12 @@
 
 import os
 import sys
+import threading
 from typing import NoReturn
 
 from tidegate.cli.main import INTERRUPTED, main
+
+PROBE_THREAD_PREFIX = "doctor "
 
 
 def _wait_for_servers() -> None:
@@ -17,7 +20,9 @@ def _wait_for_servers() -> None:
 def run() -> NoReturn:
     """Run one command and end the process with its exit code."""
     code = main(prepare=_wait_for_servers)
-    if code == INTERRUPTED:  # merges in threads are not waited for: whatever they do now, the next run makes good
+    # merges in threads are not waited for: whatever they do now, the next run makes good; nor is a server that the
+    # doctor has given up, which Spark's client would still ask to clean up
+    if code == INTERRUPTED or any(one.name.startswith(PROBE_THREAD_PREFIX) for one in threading.enumerate()):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -69,7 +69,7 @@ def run_probes(probes: Sequence[Probe], seconds: float = PROBE_SECONDS) -> tuple
     running = {probe.name: _Running(probe) for probe in probes}
     slots = threading.Semaphore(MAX_AT_ONCE)
     for one in running.values():
-        threading.Thread(target=_run, args=(one, running, slots), name=f"doctor-{one.probe.name}", daemon=True).start()
+        threading.Thread(target=_run, args=(one, running, slots), name=f"doctor {one.probe.name}", daemon=True).start()
     for one in running.values():
         _await_end(one, seconds, slots)
     return [finding for one in running.values() for finding in one.findings], any(r.is_late for r in running.values())
