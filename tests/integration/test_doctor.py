@@ -189,7 +189,7 @@ def test_server_that_takes_connections_and_is_silent_ends_with_the_process(workb
     with socket.create_server(("127.0.0.1", 0)) as silent:
         remote = f"sc://127.0.0.1:{silent.getsockname()[1]}"
         workbench.pipeline("one", [topic], key=KEY, value=VALUE, spark={"remote": remote})
-        done = workbench.process("doctor", "--json", "--timeout", "8", "--read-only")
+        done = workbench.process("doctor", "--json", "--timeout", "10", "--read-only")
     report = json.loads(done.stdout)
     assert (done.returncode, report["errors"], done.stderr) == (1, 1, "")
     found = require_found("spark-silent", [SimpleNamespace(**one) for one in report["findings"]])

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from tidegate.adapters.spark.probe import check_connect, check_spark_catalogs, check_submit
+from tidegate.adapters.spark.probe import check_connect, check_spark_catalogs, check_submit, import_server_facts
 from tidegate.adapters.spark.remote_address import resolve_spark_remote
 from tidegate.config.destinations.registry import get_destination
 from tidegate.diagnosis.finding import Finding, from_error
@@ -73,6 +73,11 @@ def _build_conf(subjects: Subjects, catalog: str) -> dict[str, str]:
 
 
 def _check_server(subjects: Subjects, target: SparkTarget, names: tuple[str, ...]) -> Iterator[Finding]:
+    import_server_facts()
+    return _ask_server(subjects, target, names)
+
+
+def _ask_server(subjects: Subjects, target: SparkTarget, names: tuple[str, ...]) -> Iterator[Finding]:
     try:
         remote = resolve_spark_remote(target, subjects.resolve)
     except ConfigurationError as error:

@@ -34,6 +34,17 @@ def test_probe_that_hangs_is_told_and_the_others_are_not_delayed() -> None:
     assert (late.check, late.used_by, bool(late.advice)) == ("kafka.reachable", ("one",), True)
 
 
+def test_time_that_libraries_take_is_no_servers() -> None:
+    loaded = threading.Event()
+
+    def load() -> list[Finding]:
+        loaded.wait(0.5)
+        return [make_ok("catalog.login", "let in")]
+
+    found, is_late = run_probes([probe("catalog=lake", run=load)], 0.1)
+    assert ([one.cause for one in found], is_late) == (["let in"], False)
+
+
 def test_more_probes_that_hang_than_run_at_once_delay_no_other_for_ever() -> None:
     release = threading.Event()
 
