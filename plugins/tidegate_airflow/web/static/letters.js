@@ -29,7 +29,7 @@ export function letters(name) {
       };
       show(document.getElementById("main"), lead(answer),
         h("div", { class: "actions" }, replayButton(name, answer.waiting, dag, rights.may.replay, again), answer.waiting ? discard({}, CHOICE) : null),
-        answer.dead_letters.length ? [list(answer, ways), pager(answer, again)] : quiet("No record waits here."));
+        answer.dead_letters.length ? [list(answer, rights.may.replay || rights.may.actions ? ways : null), pager(answer, again)] : quiet("No record waits here."));
     },
   };
 }
@@ -52,7 +52,7 @@ const COLUMNS = [
   { title: "What is wrong", cell: (row) => [h("strong", {}, `${row.stage}: `), h("span", { class: "message" }, row.message), content(row)] },
 ];
 
-const list = (answer, ways) => table("Dead letters", [...COLUMNS, { title: "Do", cell: ways }], answer.dead_letters);
+const list = (answer, ways) => table("Dead letters", ways ? [...COLUMNS, { title: "Do", cell: ways }] : COLUMNS, answer.dead_letters);
 
 const content = (row) => h("details", { "data-key": `${row.table} ${row.topic} ${row.partition} ${row.offset}` }, h("summary", {}, "Key, value, headers"),
   h("dl", { class: "record" }, part("key", row), part("value", row),
