@@ -140,6 +140,13 @@ def test_install_writes_what_an_airflow_needs_and_a_second_one_changes_nothing(r
     assert run("validate").stdout == "orders: ok\n"
 
 
+def test_command_before_the_install_says_how_to_make_the_folder(run, tmp_path) -> None:
+    answer = run("validate")
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert answer.stderr.startswith(f"include={tmp_path}/airflow/include: no such folder; ")
+    assert answer.stderr.endswith("or make it: tidegate airflow install\n")
+
+
 def test_install_keeps_a_file_that_was_changed_and_says_so(run, tmp_path) -> None:
     home = tmp_path / "airflow"
     run("airflow", "install")

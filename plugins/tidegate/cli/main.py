@@ -90,13 +90,13 @@ def _run_command(words: argparse.Namespace) -> int:
 
 
 def _check_include_folder() -> None:
-    from tidegate.settings import find_include_folder
+    from tidegate.settings import find_include_folder, is_checkout
 
     include = find_include_folder()
     if not include.is_dir():
-        raise ConfigurationError(
-            f"include={include}: no such folder; set TIDEGATE_INCLUDE to one with catalogs.yaml and pipelines/"
-        )
+        way_out = "set TIDEGATE_INCLUDE to one with catalogs.yaml and pipelines/"
+        way_out += "" if is_checkout() else ", or make it: tidegate airflow install"
+        raise ConfigurationError(f"include={include}: no such folder; {way_out}")
 
 
 def _describe_installation() -> str:
