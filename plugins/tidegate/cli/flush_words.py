@@ -29,7 +29,7 @@ def add_flush(commands: Any) -> None:
 
 def add_run(commands: Any) -> None:
     """``run``."""
-    help_text = "flush pipelines on their intervals, and run publications, until it is stopped: for who has no Airflow"
+    help_text = "flush pipelines on their intervals, and run publications, until it is stopped; needs no Airflow"
     parser = commands.add_parser("run", help=help_text)
     name = parser.add_argument(
         "name", nargs="*", help="pipelines and publications; default: all, also those added later"
