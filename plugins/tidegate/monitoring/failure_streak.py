@@ -87,7 +87,8 @@ class FailureStreak:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for Airflow's store."""
-        return asdict(self)
+        failed = [{**asdict(one), "tables": list(one.tables)} for one in self.failed]
+        return {**asdict(self), "failed": failed}  # lists: Airflow's store takes no tuples
 
     @classmethod
     def from_dict(cls, data: Any) -> "FailureStreak | None":

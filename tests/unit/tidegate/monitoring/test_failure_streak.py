@@ -67,6 +67,7 @@ def test_streak_survives_the_store_with_the_tables_that_it_left_undone() -> None
         FailedTask("merge", "AuditFailed", "b", ("up",)),
     )
     streak = extend_streak(None, Failure("x", BAD, "", failed), "r1", 10)
+    assert json.loads(json.dumps(streak.to_dict())) == streak.to_dict(), "plain data: the store refuses tuples"
     kept = FailureStreak.from_dict(json.loads(json.dumps(streak.to_dict())))
     assert kept == streak
     assert (kept.tables, kept.unstaged_tables) == ({"left", "right", "up"}, {"left", "right"})
