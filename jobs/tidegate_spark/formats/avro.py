@@ -26,7 +26,14 @@ from tidegate_spark.fields import avro_lengths
 from tidegate_spark.fields.avro import render_conversion, render_is_lossy
 from tidegate_spark.fields.avro_limits import LENGTH_CHECK_OPTION
 from tidegate_spark.fields.decimals import render_decimal
-from tidegate_spark.formats.decoded import DELETE, NO_REASON, UPSERT, DecodedKey, DecodedValue
+from tidegate_spark.formats.decoded import (
+    DELETE,
+    NO_REASON,
+    UPSERT,
+    DecodedKey,
+    DecodedValue,
+    render_required_cases,
+)
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
 # the server's workers do not have the product's code: this module goes with the function
@@ -46,7 +53,9 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     else:
         at, name = f"ka.{BARE_FIELD}", quote(columns[0].name)
         values, conditions = [f"{render_conversion(at, schema, {})} AS {name}"], [("", render_is_lossy(at, schema, {}))]
-    reason = f"CASE {render_undecodable_cases('key', 'ka', options)} {_render_lossy_cases('key', conditions)} END"
+    places = {c.name: f"ka.{quote(c.name) if is_record(schema) else BARE_FIELD}" for c in columns}
+    cases = f"{_render_lossy_cases('key', conditions)} {render_required_cases('the key', columns, places)}"
+    reason = f"CASE {render_undecodable_cases('key', 'ka', options)} {cases} END"
     return DecodedKey(decoded, f"struct({', '.join(values)})", reason)
 
 

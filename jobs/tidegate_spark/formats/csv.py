@@ -27,10 +27,11 @@ class _LineShape:
     columns: int
     options: Mapping[str, Any]
 
-    def render_is_no_line(self, text: str) -> str:
-        """A condition: Spark would take the text for a line, and guess what it means.
+    def render_is_no_line(self, text: str, what: str) -> str:
+        """A condition: Spark would take the text of a key or value for a line, and guess what it means.
 
-        It keeps a quote that is neither opened nor closed, and makes a row of NULLs of nothing at all.
+        It keeps a quote that is neither opened nor closed, and makes a row of NULLs of nothing at all. Of one column
+        nothing at all is a value that may be NULL, or an empty text where another one is NULL; it is no key of NULL.
         """
         words = to_spark_options(self.options)
         sep, quote, escape = (rf"\x{{{ord(words[name]):x}}}" for name in ("sep", "quote", "escape"))
@@ -38,7 +39,8 @@ class _LineShape:
         cell = rf"(?:{quote}(?:[^{quote}{escape}]++|{escape_pattern})*+{quote}|(?!{quote})[^{sep}\r\n]*+)"
         whole, suspect, line = rf"(?s)\A{cell}(?:{sep}{cell})*+\z", rf"[{quote}\r\n]", _render_without_ending(text)
         strange = f"{text} RLIKE {render_literal(suspect)} AND NOT {line} RLIKE {render_literal(whole)}"
-        return f"({strange} OR {line} = '')" if self.columns > 1 else f"({strange})"
+        needs_text = self.columns > 1 or (what == "key" and not self.options.get("null_literal"))
+        return f"({strange} OR {line} = '')" if needs_text else f"({strange})"
 
 
 def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
@@ -112,9 +114,10 @@ def _render_values(cells: Cells) -> list[str]:
 def _render_reason(
     what: str, parsed: str, cells: Cells, line: _LineShape, truncated: frozenset[str] = frozenset()
 ) -> str:
+    is_no_line = line.render_is_no_line(f"{what}_text", what)
     cases = [
         f"WHEN NOT is_valid_utf8({what}_text) THEN 'the {what} is not valid UTF-8'",
-        f"WHEN {parsed} IS NULL OR {parsed}.{CORRUPT_COLUMN} IS NOT NULL OR {line.render_is_no_line(f'{what}_text')} "
+        f"WHEN {parsed} IS NULL OR {parsed}.{CORRUPT_COLUMN} IS NOT NULL OR {is_no_line} "
         f"THEN 'the {what} is not one line of {line.columns} columns'",
     ]
     for column, name, encoding in cells:

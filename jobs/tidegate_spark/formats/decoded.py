@@ -5,10 +5,12 @@ A value format is a function `decode_value(records, table) -> DecodedValue`, a k
 `records` are the Kafka source's columns with `key_text` and `value_text` beside the bytes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
+from tidegate.schema.column import Column
+from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.json.objects import Fields
 
@@ -59,3 +61,12 @@ class DecodedValue:
     truncated: str | None = None
     unkept: Mapping[str, str] = field(default_factory=dict)
     add_ordered_row: Callable[[DataFrame, Fields], DataFrame] | None = None
+
+
+def render_required_cases(what: str, columns: Sequence[Column], places: Mapping[str, str]) -> str:
+    """`WHEN … THEN …` for each column that is NOT NULL and has no value at its place in SQL, by the column's name."""
+    return " ".join(
+        f"WHEN {places[c.name]} IS NULL THEN {render_literal(f'{what} field {c.name} is required and missing')}"
+        for c in columns
+        if not c.nullable
+    )

@@ -13,7 +13,14 @@ from tidegate.sql.spark import quote
 
 from tidegate_spark.fields import arrow_decoder
 from tidegate_spark.fields.protobuf import decoder, wire
-from tidegate_spark.formats.decoded import DELETE, NO_REASON, UPSERT, DecodedKey, DecodedValue
+from tidegate_spark.formats.decoded import (
+    DELETE,
+    NO_REASON,
+    UPSERT,
+    DecodedKey,
+    DecodedValue,
+    render_required_cases,
+)
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
 # the server's workers do not have the product's code: these modules go with the function
@@ -26,7 +33,8 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     """A key: a message with the key's fields."""
     columns = list_key_fields(table).columns
     decoded = records.withColumn("kp", _decode_part("key", table.key.options, columns))
-    return DecodedKey(decoded, f"struct({', '.join(_render_fields('kp.row', columns))})", "kp.reason")
+    reason = f"coalesce(kp.reason, {_render_required_reason('key', 'kp.row', columns)})"
+    return DecodedKey(decoded, f"struct({', '.join(_render_fields('kp.row', columns))})", reason)
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
@@ -65,6 +73,11 @@ def _decode_part(
     # as a text it would be sent to the server to be read
     made = from_arrow_type(arrow_decoder.build_result_type(decoder.to_arrow_type(shape)))
     return F.arrow_udf(decoder.build_decoder({**options, "shape": shape}, part), made)(F.col(part))
+
+
+def _render_required_reason(what: str, at: str, columns: tuple[Column, ...]) -> str:
+    cases = render_required_cases(f"the {what}", columns, {c.name: f"{at}.{quote(c.name)}" for c in columns})
+    return f"CASE {cases} END" if cases else NO_REASON
 
 
 def _render_fields(at: str, columns: tuple[Column, ...]) -> list[str]:

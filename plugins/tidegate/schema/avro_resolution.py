@@ -1,7 +1,7 @@
 """What an Avro decoder is told: the writer's schemas by id, the reader's, and which writers must not be read by it."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,18 +38,32 @@ class AvroDecoding:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def plan_decoding(latest: Any, writers: dict[int, Any]) -> AvroDecoding:
+def plan_decoding(latest: Any, writers: dict[int, Any], key_fields: Sequence[str] = ()) -> AvroDecoding:
     """How records of these writers, the newest last, are read as `latest` with the fields that it dropped.
 
-    ConfigurationError names a type that no table holds.
+    A writer that lacks one of the `key_fields` is refused: all of its records would have one key. ConfigurationError
+    names a type that no table holds.
     """
     reader = restore_dropped_fields(latest, reversed(writers.values()))
     to_spark_type(reader, {})
-    refused = {
-        str(number): reason for number, writer in writers.items() if (reason := find_meaning_lost(writer, reader))
+    reasons = {
+        str(number): find_meaning_lost(writer, reader) or _find_missing_key_field(writer, reader, key_fields)
+        for number, writer in writers.items()
     }
+    refused = {number: reason for number, reason in reasons.items() if reason}
     texts = {str(n): json.dumps(strip_logical_types(w)) for n, w in writers.items() if str(n) not in refused}
     return AvroDecoding(json.dumps(reader), texts, refused)
+
+
+def _find_missing_key_field(writer: Any, reader: Any, names: Sequence[str]) -> str:
+    """Which field of a key the writer's record does not have; empty where it has them all, or is a bare value."""
+    if not is_record(reader) or not is_record(writer):
+        return ""
+    written = {field["name"]: field["type"] for field in writer["fields"]}
+    fields = {field["name"]: field for field in reader["fields"]}
+    missing = (name for name in names if name in fields and find_written_type(fields[name], written) is None)
+    name = next(missing, None)
+    return f"record has no field {name} of key.fields" if name else ""
 
 
 def strip_logical_types(node: Any) -> Any:

@@ -4,6 +4,7 @@ A shape is plain data, so that it travels with a job: `{"kind": word}` for a lea
 with name, number and shape of each field; lists have an `element`, maps a `key` and a `value`, wrappers a `value`.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from tidegate.sql.spark import quote
@@ -88,6 +89,14 @@ def find_incompatibility(written: Shape, read: Shape, path: str = "") -> str:
     if _fits_type(written, read):
         return ""
     return f"field {path.removeprefix('.')} was {_describe_shape(written)} and is {_describe_shape(read)}"
+
+
+def find_missing_field(written: Shape, read: Shape, names: Sequence[str]) -> str:
+    """Which of the reader's fields of a key, by their `names`, the writer's message does not have; empty for none."""
+    numbers = {field["number"] for field in written["fields"]}
+    missing = (f["name"] for f in read["fields"] if f["name"] in names and f["number"] not in numbers)
+    name = next(missing, None)
+    return f"message has no field {name} of key.fields" if name else ""
 
 
 def _fits_type(written: Shape, read: Shape) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tidegate.adapters.schema_registry.client import Version
 from tidegate.errors import ConfigurationError, GiveUp
-from tidegate.schema.protobuf import Shape, find_incompatibility, restore_dropped_fields
+from tidegate.schema.protobuf import Shape, find_incompatibility, find_missing_field, restore_dropped_fields
 
 GOOGLE_PREFIX = "google.protobuf."
 # Folders of files that every producer has, and the Python packages that bring them.
@@ -29,8 +29,13 @@ FIELD_TYPES = (
 )  # fmt: skip  # in the order of their numbers, from 1 on
 
 
-def from_registry(versions: Iterable[Version], message_name: str | None) -> dict[str, Any]:
-    """How records of these versions, the newest last, are read: options of the format, without a secret."""
+def from_registry(
+    versions: Iterable[Version], message_name: str | None, key_fields: Sequence[str] = ()
+) -> dict[str, Any]:
+    """How records of these versions, the newest last, are read: options of the format, without a secret.
+
+    A version that lacks one of the `key_fields` is refused: all of its records would have one key.
+    """
     ordered = list(versions)
     sets = {version.id: _resolve_imports(_parse_file(version.text, version.id), version) for version in ordered}
     message = _find_message(sets[ordered[-1].id], message_name)
@@ -39,7 +44,11 @@ def from_registry(versions: Iterable[Version], message_name: str | None) -> dict
     shape = to_shape(message)
     for version in reversed(ordered):
         shape = restore_dropped_fields(shape, written.get(version.id, shape))
-    refused = {str(number): reason for number, old in written.items() if (reason := find_incompatibility(old, shape))}
+    reasons = {
+        str(number): find_incompatibility(old, shape) or find_missing_field(old, shape, key_fields)
+        for number, old in written.items()
+    }
+    refused = {number: reason for number, reason in reasons.items() if reason}
     writers = {str(number): _encode_files(files) for number, files in sets.items() if str(number) not in refused}
     return {"shape": shape, "message": message.full_name, "writers": writers, "refused": refused}
 

@@ -133,14 +133,19 @@ class RegistrySchemas:
             newest[version.subject] = writers[version.id]
         several = len(settings.get("records", ())) > 1
         latest = join_records(list(newest.values())) if several else writers[versions[-1].id]
-        return asdict(plan_decoding(latest, writers)) | self._build_wire_options(settings, table, part, versions)
+        key_fields = table.key.fields if part == "key" else ()
+        return asdict(plan_decoding(latest, writers, key_fields)) | self._build_wire_options(
+            settings, table, part, versions
+        )
 
     def _read_protobuf_options(self, settings: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
         if "descriptor" in settings:
             return protobuf_descriptors.from_file(self._folder / settings["descriptor"], settings.get("message"))
         versions = self._read_versions(settings, table, part, SchemaKind.PROTOBUF)
         made = protobuf_descriptors.from_registry(
-            versions, settings.get("message") or next(iter(settings.get("records", ())), None)
+            versions,
+            settings.get("message") or next(iter(settings.get("records", ())), None),
+            table.key.fields if part == "key" else (),
         )
         return made | self._build_wire_options(settings, table, part, versions)
 

@@ -1,0 +1,134 @@
+"""Avro, Protobuf and CSV records without a field that they must have: bad, and no row with NULL there."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from io import BytesIO
+from typing import Any
+
+import decoding
+import pytest
+from protobuf_messages import a_file, classes, field, message
+from schema_registry import SchemaRegistry
+from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
+from tidegate.schema.column import Column
+from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.table import Table
+
+ID, USER = Column("id", "BIGINT"), Column("user_id", "BIGINT")
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    made = SchemaRegistry()
+    yield made
+    made.close()
+
+
+def record(*fields: tuple[str, Any], name: str = "Order", **more: Any) -> dict[str, Any]:
+    """An Avro record; fields that may be null are, where the writer says nothing."""
+    made = [{"name": n, "type": t, **({"default": None} if isinstance(t, list) else {})} for n, t in fields]
+    return {"type": "record", "name": name, "namespace": "shop", "fields": made, **more}
+
+
+def as_avro(registry: SchemaRegistry, subject: str, schema: Any, row: Any) -> bytes:
+    import fastavro
+
+    number, out = registry.register(subject, {"schema": json.dumps(schema)}), BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), row)
+    return b"\x00" + number.to_bytes(4, "big") + out.getvalue()
+
+
+def as_message(registry: SchemaRegistry, subject: str, made: Any) -> bytes:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+    from confluent_kafka.serialization import SerializationContext
+
+    topic, part = subject.rsplit("-", 1)
+    written = ProtobufSerializer(type(made), SchemaRegistryClient({"url": registry.url}))
+    found = written(made, SerializationContext(topic, part))
+    assert isinstance(found, bytes)
+    return found
+
+
+def describe(key: KeyFormat, value: ValueFormat) -> Any:
+    """The table of these formats, as the stage job gets it."""
+    asked = Table("lake.shop.t", ("t",), key, value, upsert=True, delete=True)
+    made = RegistrySchemas(lambda _: None).describe_table(asked)
+    required = {c.name for c in key.columns or () if not c.nullable}
+    types = {c.name: c.type for c in (*(made.value.columns or ()), *(made.key.columns or ()))}
+    keys = tuple(Column(name, types[name], name not in required) for name in key.fields)
+    stage = decoding.a_stage(replace(made.value, columns=None), made.value.columns or (), keys)
+    return replace(stage, key=replace(made.key, columns=None))
+
+
+def decode_keys(spark: Any, registry: SchemaRegistry, keys: list[bytes], key: KeyFormat) -> list[Any]:
+    table = describe(replace(key, options={"registry": registry.url}), ValueFormat("json", (Column("x", "INT"),)))
+    found = decoding.decoded(spark, table, [(one, b'{"x": 1}') for one in keys], "key_struct", "key_reason")
+    return [reason or tuple(values) for values, reason in found]
+
+
+LACKS = "the key has schema id={}, whose {} has no field {} of key.fields"
+
+
+@pytest.mark.parametrize("names", [("id", "user_id"), ("user_id", "id")], ids="->".join)
+def test_avro_key_of_a_version_without_the_keys_field_is_bad_and_not_null(spark, registry, names: Any) -> None:
+    first = record((names[0], "long"), name="Key")
+    second = record((names[1], ["null", "long"]), name="Key")
+    keys = [as_avro(registry, "t-key", first, {names[0]: n}) for n in (1, 2)]
+    keys += [as_avro(registry, "t-key", second, {names[1]: n}) for n in (3, None)]
+    lacking = {1: LACKS.format(1, "record", names[1]), 2: LACKS.format(2, "record", names[0])}
+    found = decode_keys(spark, registry, keys, KeyFormat("avro", fields=(names[1],)))
+    assert found == [lacking[1], lacking[1], (3,), (None,)]
+    found = decode_keys(spark, registry, keys, KeyFormat("avro", fields=(names[0],)))
+    assert found == [(1,), (2,), lacking[2], lacking[2]]
+
+
+def test_avro_key_field_that_was_renamed_by_an_alias_is_read(spark, registry) -> None:
+    old, new = record(("id", "long"), name="Key"), record(("user_id", ["null", "long"]), name="Key")
+    new["fields"][0]["aliases"] = ["id"]
+    keys = [as_avro(registry, "t-key", old, {"id": 1}), as_avro(registry, "t-key", new, {"user_id": 2})]
+    assert decode_keys(spark, registry, keys, KeyFormat("avro", fields=("user_id",))) == [(1,), (2,)]
+
+
+def test_avro_key_that_is_null_where_its_schema_says_not_null_is_bad(spark, registry) -> None:
+    schema = record(("id", ["null", "long"]), ("part", ["null", "string"]), name="Key")
+    rows = [{"id": 1, "part": "a"}, {"id": None, "part": "a"}, {"id": 2, "part": None}]
+    keys = [as_avro(registry, "t-key", schema, row) for row in rows]
+    columns = (replace(ID, nullable=False), Column("part", "STRING"))
+    found = decode_keys(spark, registry, keys, KeyFormat("avro", ("id", "part"), columns=columns))
+    assert found == [(1, "a"), "the key field id is required and missing", (2, None)]
+    bare = [as_avro(registry, "t-key", ["null", "long"], n) for n in (7, None)]
+    registry.subjects["t-key"] = registry.subjects["t-key"][-1:]
+    found = decode_keys(spark, registry, bare, KeyFormat("avro", ("id",), columns=(replace(ID, nullable=False),)))
+    assert found == [(7,), "the key field id is required and missing"]
+
+
+@pytest.mark.parametrize("names", [("id", "user_id"), ("user_id", "id")], ids="->".join)
+def test_message_as_key_of_a_version_without_the_keys_field_is_bad_and_not_null(spark, registry, names: Any) -> None:
+    first = classes(a_file(message("Key", field(names[0], 1, "int64"))))["shop.Key"]
+    second = classes(a_file(message("Key", field(names[1], 2, "int64", optional=True))))["shop.Key"]
+    made = [first(**{names[0]: 1}), first(), second(**{names[1]: 3}), second()]
+    keys = [as_message(registry, "t-key", one) for one in made]
+    lacking = {1: LACKS.format(1, "message", names[1]), 2: LACKS.format(2, "message", names[0])}
+    found = decode_keys(spark, registry, keys, KeyFormat("protobuf", fields=(names[1],)))
+    assert found == [lacking[1], lacking[1], (3,), (None,)]
+    found = decode_keys(spark, registry, keys, KeyFormat("protobuf", fields=(names[0],)))
+    assert found == [(1,), (0,), lacking[2], lacking[2]]
+
+
+def test_message_as_key_that_is_not_set_where_its_schema_says_not_null_is_bad(spark, registry) -> None:
+    made = classes(a_file(message("Key", field("id", 1, "int64", optional=True), field("n", 2, "int32"))))["shop.Key"]
+    keys = [as_message(registry, "t-key", one) for one in (made(id=1, n=2), made(n=2), made(id=3))]
+    columns = (replace(ID, nullable=False), Column("n", "INT", nullable=False))
+    found = decode_keys(spark, registry, keys, KeyFormat("protobuf", ("id", "n"), columns=columns))
+    assert found == [(1, 2), "the key field id is required and missing", (3, 0)]
+
+
+def test_csv_key_of_no_bytes_is_no_key(spark) -> None:
+    for columns, text, good in (((ID,), b"5", (5,)), ((ID, Column("n", "INT")), b"5,6", (5, 6))):
+        key = KeyFormat("csv", fields=tuple(c.name for c in columns))
+        stage = replace(decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), columns), key=key)
+        found = decoding.decoded(spark, stage, [(one, b"{}") for one in (text, b"", b"\n")], "key_struct", "key_reason")
+        said = f"the key is not one line of {len(columns)} columns"
+        assert [reason or tuple(values) for values, reason in found] == [good, said, said]
