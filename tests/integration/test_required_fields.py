@@ -15,7 +15,7 @@ from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 
-ID, USER = Column("id", "BIGINT"), Column("user_id", "BIGINT")
+ID = Column("id", "BIGINT")
 
 
 @pytest.fixture
@@ -132,3 +132,65 @@ def test_csv_key_of_no_bytes_is_no_key(spark) -> None:
         found = decoding.decoded(spark, stage, [(one, b"{}") for one in (text, b"", b"\n")], "key_struct", "key_reason")
         said = f"the key is not one line of {len(columns)} columns"
         assert [reason or tuple(values) for values, reason in found] == [good, said, said]
+
+
+def decode_values(spark: Any, table: Any, values: list[bytes | None], *asked: str) -> list[Any]:
+    found = decoding.decoded(spark, table, [(None, one) for one in values], "reason", "value_struct", *asked)
+    return [(reason or (row and tuple(row)), *more) for reason, row, *more in found]
+
+
+MISSING = "the value field name is required and missing"
+NAMED = (replace(ID, nullable=False), Column("name", "STRING", nullable=False), Column("note", "STRING"))
+
+
+def test_avro_value_that_is_null_where_its_schema_says_not_null_is_bad_and_a_delete_is_not(spark, registry) -> None:
+    schema = record(("id", "long"), ("name", ["null", "string"]), ("note", ["null", "string"]))
+    rows = [{"id": 1, "name": "a", "note": None}, {"id": 2, "name": None, "note": "b"}]
+    values = [as_avro(registry, "t-value", schema, row) for row in rows]
+    old = record(("id", "long"), ("note", ["null", "string"]))  # the version has no such field at all
+    values += [as_avro(registry, "t-value", old, {"id": 3, "note": "c"}), values[0][:-1]]
+    registry.subjects["t-value"].reverse()
+    for keys in ((), ("id",)):
+        table = describe(KeyFormat("json", keys), ValueFormat("avro", NAMED, options={"registry": registry.url}))
+        no_key = "the record has no key, and no value to take it from" if keys else None
+        assert decode_values(spark, table, [*values, None], "op") == [
+            ((1, "a", None), "u"), (MISSING, "u"), (MISSING, "u"),
+            ("the value cannot be decoded with its Avro schema", "u"), (no_key, "d"),
+        ]  # fmt: skip
+
+
+def test_change_event_is_bad_for_a_null_in_after_and_not_for_one_in_before(spark, registry) -> None:
+    row = record(("id", ["null", "long"]), ("name", ["null", "string"]), ("note", ["null", "string"]), name="Row")
+    event = record(("before", ["null", row]), ("after", ["null", "shop.Row"]), ("op", "string"), name="Event")
+    good, null = {"id": 1, "name": "a", "note": None}, {"id": 1, "name": None, "note": "b"}
+    no_id = {**good, "id": None}
+    events = [
+        {"op": "c", "before": None, "after": good}, {"op": "c", "before": None, "after": null},
+        {"op": "u", "before": null, "after": good}, {"op": "u", "before": good, "after": null},
+        {"op": "d", "before": null, "after": None}, {"op": "d", "before": no_id, "after": None},
+        {"op": "c", "before": None, "after": no_id}, {"op": "c", "before": None, "after": None},
+    ]  # fmt: skip
+    values = [as_avro(registry, "t-value", event, one) for one in events]
+    key = KeyFormat("json", ("id",), columns=(replace(ID, nullable=False),))
+    table = describe(key, ValueFormat("debezium-avro", NAMED, options={"registry": registry.url}))
+    lacks_key = "the key field id is required and missing"
+    assert decode_values(spark, table, values, "op") == [
+        ((1, "a", None), "c"), (MISSING, "c"), ((1, "a", None), "u"), (MISSING, "u"),
+        (None, "d"), (lacks_key, "d"), (lacks_key, "c"), ("the change event has no after: op=c", "c"),
+    ]  # fmt: skip
+
+
+def test_message_that_is_not_set_where_its_schema_says_not_null_is_bad_and_a_delete_is_not(spark, registry) -> None:
+    fields = (field("id", 1, "int64", optional=True), field("name", 2, "string", optional=True))
+    made = classes(a_file(message("Order", *fields, field("note", 3, "string", optional=True))))["shop.Order"]
+    sent = (made(id=1, name=""), made(id=2, note="b"), made(name="c"))
+    values = [as_message(registry, "t-value", one) for one in sent]
+    value = ValueFormat("protobuf", NAMED, options={"registry": registry.url})
+    found = decode_values(spark, describe(KeyFormat(), value), [*values, None, values[0] + b"\x08"], "op")
+    assert found == [
+        ((1, "", None), "u"), (MISSING, "u"), ("the value field id is required and missing", "u"), (None, "d"),
+        ("the value is not a Protobuf message of its schema", "u"),
+    ]  # fmt: skip
+    keyed = describe(KeyFormat("json", ("id",), columns=(replace(ID, nullable=False),)), value)
+    found = decode_values(spark, keyed, values)
+    assert found == [((1, "", None),), (MISSING,), ("the key field id is required and missing",)]

@@ -52,9 +52,9 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     return DecodedValue(
         records=changes,
         columns=tuple(_render_fields("p.row", table.value_columns)),
-        reason=NO_REASON,
+        reason=_render_required_reason("value", "p.row", table.value_columns),
         key=f"struct({', '.join(_render_fields('p.row', keys)) if there else missing})",
-        key_reason=NO_REASON,
+        key_reason=_render_required_reason("key", "p.row", keys) if there else NO_REASON,
         key_there="p.row IS NOT NULL" if there else "false",
     )
 
