@@ -20,10 +20,13 @@ from tidegate.schema.avro import (
     resolve_name,
     to_spark_type,
 )
-from tidegate.schema.avro_versions import find_written_type, restore_dropped_fields
+from tidegate.schema.avro_versions import find_written_type, pair_branches, restore_dropped_fields
 
 # Spark would cut these, or give them a type that no table holds: it is told of the bare number instead
 CONVERTED_LOGICAL_TYPES = {*TIME_TYPES, "timestamp-nanos", "local-timestamp-nanos", "duration"}
+# Avro reads these numbers as others that do not hold all of them: it rounds them
+ROUNDED_PROMOTIONS = {"long": {"float", "double"}, "int": {"float"}}
+NUMBER_NAMES = {"int": "an int", "long": "a long", "float": "a float", "double": "a double"}
 
 
 @dataclass(frozen=True)
@@ -96,11 +99,8 @@ def find_meaning_lost(writer: Any, reader: Any) -> str:
     written, read = collect_named_types(writer), collect_named_types(reader)
 
     def lost(theirs: Any, ours: Any, path: str) -> str:
-        ours, theirs = (
-            _drop_other_branches(resolve_name(ours, read), read),
-            _drop_other_branches(resolve_name(theirs, written), written),
-        )
-        return "" if ours is None or theirs is None else _find_lost(theirs, ours, path, lost)
+        pairs = pair_branches(_resolve_branches(theirs, written), _resolve_branches(ours, read))
+        return next((reason for old, new in pairs if (reason := _find_lost(old, new, path, lost))), "")
 
     return lost(writer, reader, "")
 
@@ -115,13 +115,14 @@ def _find_lost(theirs: Any, ours: Any, path: str, below: Callable[[Any, Any, str
         pairs = [(theirs[part], ours[part], path)]
     else:
         before, after = _get_meaning(theirs), _get_meaning(ours)
+        if before == after and get_type_name(ours) in ROUNDED_PROMOTIONS.get(get_type_name(theirs), {}):
+            before, after = (NUMBER_NAMES[get_type_name(node)] for node in (theirs, ours))
         return "" if before == after else f"field {path.removeprefix('.')} was {before} and is {after}"
     return next((reason for pair in pairs if (reason := below(*pair))), "")
 
 
-def _drop_other_branches(node: Any, names: dict[str, Any]) -> Any:
-    branches = list_branches(node)
-    return resolve_name(branches[0], names) if len(branches) == 1 else None
+def _resolve_branches(node: Any, names: dict[str, Any]) -> list[Any]:
+    return [resolve_name(branch, names) for branch in list_branches(resolve_name(node, names))]
 
 
 def _get_meaning(node: Any) -> str:

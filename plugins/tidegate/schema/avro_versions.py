@@ -1,14 +1,16 @@
-"""The fields that a subject's latest Avro schema dropped, kept as optional ones: older records still have them.
+"""What a subject's latest Avro schema dropped and older records still have: optional fields, and symbols of enums.
 
 Without them an older record would lose its value in silence, and a newer one would leave the old value in its row.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from typing import Any
 
 from tidegate.errors import ConfigurationError
 from tidegate.schema.avro import (
     NAMED_TYPES,
+    Names,
     collect_named_types,
     get_full_name,
     get_type_name,
@@ -18,15 +20,25 @@ from tidegate.schema.avro import (
     to_spark_type,
 )
 
+# what Avro reads as another type, where a union has not the type itself
+PROMOTIONS = {
+    "int": ("long", "float", "double"), "long": ("float", "double"), "float": ("double",),
+    "string": ("bytes",), "bytes": ("string",),
+}  # fmt: skip
+
 
 def restore_dropped_fields(latest: Any, older: Iterable[Any]) -> Any:
     """`latest` with each field that only older versions have, optional, behind its own; the first of `older` wins.
 
-    `latest` itself where nothing was dropped. A field that was renamed by an alias was not dropped.
+    So it is with symbols of enums. `latest` itself where nothing was dropped. What was renamed by an alias was not
+    dropped.
     """
     inlined = whole = _inline_types(latest, collect_named_types(latest))
+    names_by_version = []
     for version in older:
-        whole = _adopt_fields(whole, _inline_types(version, collect_named_types(version)))
+        names_by_version.append(collect_named_types(version))
+        whole = _adopt_fields(whole, _inline_types(version, names_by_version[-1]))
+    whole = _join_symbols(whole, names_by_version)
     return latest if whole == inlined else _define_types_once(whole, set())
 
 
@@ -55,14 +67,13 @@ def _optional(field: Any) -> Any:
 
 def _adopt_fields(ours: Any, theirs: Any) -> Any:
     """`ours` with what `theirs` has more, at every depth; both with each type written out."""
-    if isinstance(ours, list):
-        records = list_branches(ours)
-        if len(records) != 1 or len(list_branches(theirs)) != 1:
-            return ours
-        adopted = _adopt_fields(records[0], list_branches(theirs)[0])
-        return [adopted if branch is records[0] else branch for branch in ours]
-    if isinstance(theirs, list):
-        return _adopt_fields(ours, list_branches(theirs)[0]) if len(list_branches(theirs)) == 1 else ours
+    if isinstance(ours, list) or isinstance(theirs, list):
+        pairs = pair_branches(list_branches(theirs), list_branches(ours))
+
+        def adopt(branch: Any) -> Any:
+            return reduce(_adopt_fields, (old for old, new in pairs if new is branch), branch)
+
+        return [adopt(branch) for branch in ours] if isinstance(ours, list) else adopt(ours)
     if is_record(ours) and is_record(theirs):
         return {**ours, "fields": [*_adopt_record_fields(ours, theirs), *_list_dropped_fields(ours, theirs)]}
     part = {"array": "items", "map": "values"}.get(get_type_name(ours))
@@ -80,6 +91,60 @@ def _adopt_record_fields(ours: Any, theirs: Any) -> list[Any]:
 def find_written_type(field: Any, written: dict[str, Any]) -> Any:
     """The type that a writer has for a reader's field, under its name or one of its aliases; None for none."""
     return next((written[name] for name in (field["name"], *field.get("aliases", ())) if name in written), None)
+
+
+def pair_branches(theirs: list[Any], ours: list[Any]) -> list[tuple[Any, Any]]:
+    """Each type that a writer has in a union, or alone, with the reader's type that Avro reads it as, if there is one.
+
+    Nothing is null here, and no type a name of another. One type alone on both sides is always a pair.
+    """
+    if len(theirs) == len(ours) == 1:
+        return [(theirs[0], ours[0])]
+    pairs = ((old, _find_branch(old, ours)) for old in theirs)
+    return [(old, new) for old, new in pairs if new is not None]
+
+
+def _find_branch(written: Any, branches: list[Any]) -> Any:
+    """Named types by name, else records by their kind; others by their kind, else the first that Avro promotes to."""
+    word = get_type_name(written)
+    alike = [branch for branch in branches if get_type_name(branch) == word]
+    if word not in NAMED_TYPES:
+        promoted = (branch for branch in branches if get_type_name(branch) in PROMOTIONS.get(word, ()))
+        return alike[0] if alike else next(promoted, None)
+    named = [branch for branch in alike if get_full_name(written) in _list_names(branch)]
+    short = [branch for branch in alike if _shorten(written["name"]) in map(_shorten, _list_names(branch))]
+    return next(iter([*named, *short, *(alike if word == "record" else [])]), None)
+
+
+def _list_names(node: Any) -> list[str]:
+    """The full name of a named type, and its aliases as they stand and in its namespace."""
+    aliases = [str(alias) for alias in node.get("aliases", ())]
+    return [get_full_name(node), *aliases, *(get_full_name({**node, "name": alias}) for alias in aliases)]
+
+
+def _shorten(name: str) -> str:
+    return name.rsplit(".", 1)[-1]
+
+
+def _join_symbols(node: Any, older: Sequence[Names]) -> Any:
+    """A schema whose enums have, behind their own symbols, those of the same enum in `older` versions."""
+    if isinstance(node, list):
+        return [_join_symbols(branch, older) for branch in node]
+    if not isinstance(node, dict):
+        return node
+    if node.get("type") == "enum":
+        versions = (names[name] for names in older for name in _list_names(node) if name in names)
+        symbols = (symbol for enum in versions if enum["type"] == "enum" for symbol in enum["symbols"])
+        return {**node, "symbols": [*dict.fromkeys([*node["symbols"], *symbols])]}
+    return _change_inner_types(node, lambda inner: _join_symbols(inner, older))
+
+
+def _change_inner_types(node: dict[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    """The schema with another type for its elements, its values, and each of its fields."""
+    made = {k: change(v) if k in ("items", "values") else v for k, v in node.items()}
+    if "fields" in node:
+        made["fields"] = [{**f, "type": change(f["type"])} for f in node["fields"]]
+    return made
 
 
 def _list_dropped_fields(ours: Any, theirs: Any) -> list[Any]:
@@ -100,10 +165,7 @@ def _inline_types(node: Any, names: dict[str, Any], space: str = "", inside: tup
         if get_full_name(node) in inside:
             return get_full_name(node)
         inside = (*inside, get_full_name(node))
-    made = {k: _inline_types(v, names, space, inside) if k in ("items", "values") else v for k, v in node.items()}
-    if "fields" in node:
-        made["fields"] = [{**f, "type": _inline_types(f["type"], names, space, inside)} for f in node["fields"]]
-    return made
+    return _change_inner_types(node, lambda inner: _inline_types(inner, names, space, inside))
 
 
 def _define_types_once(node: Any, defined: set[str]) -> Any:
@@ -116,7 +178,4 @@ def _define_types_once(node: Any, defined: set[str]) -> Any:
         if get_full_name(node) in defined:
             return get_full_name(node)
         defined.add(get_full_name(node))
-    made = {k: _define_types_once(v, defined) if k in ("items", "values") else v for k, v in node.items()}
-    if "fields" in node:
-        made["fields"] = [{**f, "type": _define_types_once(f["type"], defined)} for f in node["fields"]]
-    return made
+    return _change_inner_types(node, lambda inner: _define_types_once(inner, defined))

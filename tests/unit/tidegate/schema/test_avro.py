@@ -111,6 +111,72 @@ def test_version_that_counts_something_else_is_not_read_as_the_latest(old: Any, 
         assert not lost or reason.startswith("field a")
 
 
+NUMBERS_LOST = [
+    # written, read, what the reason says; empty where every value keeps its meaning
+    (["string", timed("timestamp-millis")], ["string", timed("timestamp-micros")], "timestamp-millis"),
+    (["null", "string", timed("timestamp-millis")], [timed("timestamp-micros"), "null", "string"], "timestamp-millis"),
+    (timed("timestamp-millis"), ["null", "string", timed("timestamp-micros")], "timestamp-millis"),
+    ("long", ["null", "string", timed("timestamp-micros")], "was a plain value and is timestamp-micros"),
+    (["null", "string", timed("timestamp-millis")], timed("timestamp-micros"), "timestamp-millis"),
+    (["string", timed("timestamp-millis")], ["string", "double"], "timestamp-millis"),
+    (["string", timed("timestamp-micros")], [timed("timestamp-micros"), "string", "boolean"], ""),
+    (["string", timed("timestamp-micros")], timed("timestamp-micros"), ""),
+    ("string", ["null", "string", timed("timestamp-micros")], ""),
+    (["string", "boolean"], ["string", timed("timestamp-micros")], ""),
+    (["int", "string"], ["string", "long"], ""),
+    ("long", "double", "was a long and is a double"),
+    ("long", ["null", "float"], "was a long and is a float"),
+    (["null", "int"], "float", "was an int and is a float"),
+    (["string", "long"], ["string", "double"], "was a long and is a double"),
+    ("long", ["double", "long"], ""),
+    ("int", "double", ""),
+    ("float", "double", ""),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), NUMBERS_LOST, ids=str)
+def test_number_in_a_union_or_of_another_type_keeps_its_meaning_or_its_version_is_refused(
+    old: Any, new: Any, said: str
+) -> None:
+    for before, after in ((old, new), ({"type": "array", "items": old}, {"type": "array", "items": new})):
+        reason = find_meaning_lost(record(("a", before)), record(("a", after)))
+        assert bool(reason) == bool(said), reason
+        assert said in reason
+
+
+def test_named_members_of_a_union_are_compared_by_their_names() -> None:
+    def union(first: str, second: str, other: str = "timestamp-micros") -> Any:
+        members = {
+            "A": record(("at", timed("timestamp-micros")), name="A"),
+            "B": record(("at", timed(other)), name="B"),
+        }
+        return record(("a", ["null", members[first], members[second]]))
+
+    assert find_meaning_lost(union("A", "B"), union("B", "A")) == ""
+    lost = find_meaning_lost(union("A", "B", "timestamp-millis"), union("B", "A"))
+    assert lost == "field a.at was timestamp-millis and is timestamp-micros"
+
+
+def test_symbol_that_the_latest_version_dropped_is_read_as_it_was_written() -> None:
+    def version(symbols: list[str], *fields: str) -> Any:
+        state = {"type": "enum", "name": "State", "symbols": symbols, "default": symbols[0]}
+        types: list[Any] = [state, ["null", "shop.State"], {"type": "array", "items": ["string", "State"]}]
+        return {**record(*zip(fields, types, strict=False), name="Order"), "namespace": "shop"}
+
+    first, second = version(["a", "b"], "y"), version(["c", "a"], "x", "y")
+    latest = version(["a", "d"], "x", "y", "z")  # its first field is not in the oldest version
+    read = json.loads(plan_decoding(latest, {1: first, 2: second, 3: latest}).reader)
+    assert read["fields"][0]["type"]["symbols"] == ["a", "d", "c", "b"]
+    assert [f["type"] for f in read["fields"][1:]] == [
+        ["null", "shop.State"], {"type": "array", "items": ["string", "shop.State"]}
+    ]  # fmt: skip
+    latest["fields"][0]["type"] |= {"name": "Condition", "aliases": ["State"]}
+    for field in latest["fields"][1:]:
+        field["type"] = "Condition"
+    renamed = restore_dropped_fields(latest, [first])
+    assert renamed["fields"][0]["type"]["symbols"] == ["a", "d", "b"]
+
+
 def test_refused_version_has_no_writer_and_the_others_do() -> None:
     latest = record(("a", timed("timestamp-micros")))
     made = plan_decoding(latest, {1: record(("a", timed("timestamp-millis"))), 2: latest})
@@ -173,6 +239,14 @@ def test_fields_dropped_inside_of_a_change_event_are_found_in_before_and_after()
     import fastavro
 
     fastavro.parse_schema(read)
+
+
+def test_dropped_fields_are_found_in_the_records_of_a_union() -> None:
+    def version(*fields: tuple[str, Any]) -> Any:
+        return record(("a", ["null", record(("x", "int"), name="A"), record(*fields, name="B")]))
+
+    read = restore_dropped_fields(version(("y", "int")), [version(("y", "int"), ("z", "long"))])
+    assert to_columns(read)[0].type == "STRUCT<`member0`: STRUCT<`x`: INT>, `member1`: STRUCT<`y`: INT, `z`: BIGINT>>"
 
 
 def test_dropped_fields_are_found_in_lists_and_maps() -> None:
