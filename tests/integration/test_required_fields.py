@@ -176,7 +176,7 @@ def test_change_event_is_bad_for_a_null_in_after_and_not_for_one_in_before(spark
     lacks_key = "the key field id is required and missing"
     assert decode_values(spark, table, values, "op") == [
         ((1, "a", None), "c"), (MISSING, "c"), ((1, "a", None), "u"), (MISSING, "u"),
-        (None, "d"), (lacks_key, "d"), (lacks_key, "c"), ("the change event has no after: op=c", "c"),
+        (None, "d"), (lacks_key, "d"), (lacks_key, "c"), ("the record has no key, and no value to take it from", "c"),
     ]  # fmt: skip
 
 
