@@ -211,6 +211,33 @@ def test_number_inside_of_a_struct_without_a_schema_is_what_the_unit_says_or_bad
     assert told == {None: [(AT,), None, None], "seconds": [(AT,), None, None], "millis": [(AT,)] * 3}
 
 
+@pytest.mark.parametrize("word", ["debezium-json", "json"])
+def test_unit_of_the_file_is_not_for_a_number_that_its_record_says_counts_something_else(spark, word: str) -> None:
+    columns = (Column("at", "TIMESTAMP_NTZ"), Column("day", "DATE"), Column("s", "STRUCT<at: TIMESTAMP>"))
+    others = {"at": [TIME + "Date", CONNECT + "Date", TIME + "MicroTime"], "day": [TIME + "Timestamp", TIME + "Time"]}
+    texts, expected = [], []
+    for field, name in [(field, name) for field, names in others.items() for name in names]:
+        row = [{"field": field, "name": name}]
+        texts += [in_envelope(word, row, {field: 20}), in_envelope(word, row, {field: None, "x": 1})]
+        kind = {"at": "TIMESTAMP_NTZ", "day": "DATE"}[field]
+        expected += [f"the value field {field} is not a {kind} without loss", None]
+    texts.append(
+        in_envelope(word, [{"field": "s", "fields": [{"field": "at", "name": TIME + "Date"}]}], {"s": {"at": 20}})
+    )
+    texts.append(in_envelope(word, [{"field": "at", "name": TIME + "ZonedTimestamp"}], {"at": "2026-01-01T00:00:00Z"}))
+    texts.append(in_envelope(word, [{"field": "at", "type": "int64"}], {"at": 20}))
+    fmt = ValueFormat(word, timestamp_unit="micros", options={"envelope": True} if word == "json" else {})
+    expected += ["the value field s is not a STRUCT<at: TIMESTAMP> without loss", None, None]
+    assert reasons(spark, a_stage(fmt, columns), texts) == expected
+
+
+def in_envelope(word: str, row: list[dict[str, Any]], values: dict[str, Any]) -> bytes:
+    """A record with this row, whose schema has these fields."""
+    fields = [{"field": "after", "fields": row}] if word == "debezium-json" else row
+    payload = {"op": "c", "after": values} if word == "debezium-json" else values
+    return json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": payload}).encode()
+
+
 def test_nanoseconds_of_the_envelopes_schema_are_cut_where_that_is_asked_for(spark) -> None:
     columns = (Column("at", "TIMESTAMP_NTZ"), Column("s", "STRUCT<at: TIMESTAMP_NTZ>"))
     nano = {"field": "at", "name": TIME + "NanoTimestamp"}

@@ -74,6 +74,54 @@ VALUES: list[tuple[str, str, Any]] = [
     ("maxwell-json", '{"type": "insert", "data": {"id": 1}, "ts": 9223372036854775807}', "without loss"),
 ]
 
+# what stands in the column o, STRUCT<id: INT, of: ARRAY<STRUCT<n: DOUBLE>>>, and why it is bad; None for a good one
+INNER: list[tuple[str, str | None]] = [
+    ('{"id": 1, "of": [{"n": 0}]}', None),
+    ('{"id": 1, "more": 2}', None),
+    ('{"id": null, "of": null}', None),
+    ("{}", None),
+    ("null", None),
+    ('{"ID": 1}', "PART field o has the field ID, and the column is id"),
+    ('{"id": 1, "of": [{"n": 1}, {"N": 1}]}', "PART field o.of has the field N, and the column is n"),
+    (
+        '{"x": 1, "y": NaN}',
+        "PART field o has none of the fields of STRUCT<id: INT, of: ARRAY<STRUCT<n: DOUBLE>>>; its fields are x, y",
+    ),
+    ('{"id": 1, "of": [{"x": 1}]}', "PART field o.of has none of the fields of STRUCT<n: DOUBLE>; its fields are x"),
+    ('{"id": 1, "of": [{"n": 9007199254740993}]}', "PART field o.of.n is not a DOUBLE without loss"),
+    ('{"id": 1, "of": [{"n": 1e-400}]}', "PART field o.of.n is not a DOUBLE without loss"),
+]
+ROWS = {
+    "json": '{"o": %s, "x": 1}',
+    "envelope": '{"schema": {}, "payload": {"o": %s, "x": 1}}',
+    "debezium-json": '{"payload": {"op": "c", "after": {"o": %s, "x": 1}}}',
+    "maxwell-json": '{"type": "insert", "data": {"o": %s, "x": 1}}',
+    "ogg-json": '{"op_type": "I", "after": {"o": %s, "x": 1}}',
+}
+
+
+@pytest.mark.parametrize("word", ROWS)
+def test_struct_in_other_letters_is_bad_with_its_path_and_no_struct_of_nulls(spark, word: str) -> None:
+    columns = (Column("o", "STRUCT<id: INT, of: ARRAY<STRUCT<n: DOUBLE>>>"), Column("x", "INT"))
+    fmt = ValueFormat("json", options={"envelope": True}) if word == "envelope" else ValueFormat(word)
+    values = [(ROWS[word] % text).encode() for text, _ in INNER]
+    found = decoding.reasons(spark, decoding.a_stage(fmt, columns), values)
+    assert found == [reason and reason.replace("PART", "the value") for _, reason in INNER]
+
+
+@pytest.mark.parametrize("text", ['{"k": %s}', '{"payload": {"k": %s}}'])
+def test_struct_of_a_key_in_other_letters_is_bad(spark, text: str) -> None:
+    columns = (Column("k", "STRUCT<id: INT, n: DOUBLE>"),)
+    stage = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), columns)
+    inner = ['{"id": 1, "n": 1.5}', '{"ID": 1, "n": 1.5}', '{"x": 1}', '{"id": 1, "n": 9007199254740993}']
+    found = decoding.decoded(spark, stage, [((text % one).encode(), b"{}") for one in inner], "key_reason")
+    assert [reason for (reason,) in found] == [
+        None,
+        "the key field k has the field ID, and the column is id",
+        "the key field k has none of the fields of STRUCT<id: INT, n: DOUBLE>; its fields are x",
+        "the key field k.n is not a DOUBLE without loss",
+    ]
+
 
 @pytest.mark.parametrize("columns", sorted({columns for columns, _, _ in KEYS}, key=repr), ids=str)
 def test_key_is_what_its_fields_say_and_never_null_for_a_field_that_is_not_there(spark, columns: Any) -> None:

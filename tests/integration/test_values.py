@@ -55,6 +55,8 @@ def written(value: Any) -> str:
     """A value with all of its digits."""
     if isinstance(value, list):
         value = [tuple(one) if hasattr(one, "asDict") else one for one in value]
+    if isinstance(value, dict):
+        value = {name: tuple(one) if hasattr(one, "asDict") else one for name, one in value.items()}
     return str(tuple(map(written, value)) if isinstance(value, tuple) else value)
 
 

@@ -12,6 +12,11 @@ MAX_UNSCALED_BYTES = 63  # bytes whose length takes one byte in Avro; a number o
 MAX_SCALE = 16_383  # PostgreSQL's
 # to the very end: a line break behind a number is no part of it
 INTEGER_PATTERN, NOT_FINITE_PATTERN = r"^[+-]?[0-9]+\z", r"^[+-]?(NaN|Infinity|INF)\z"
+NOT_ZERO_PATTERN = "^[+-]?[0.]*[1-9]"
+# from here on a whole number may have digits that the type does not hold; one of fewer digits never does
+LARGEST_EXACT, EXACT_DIGITS = {"FLOAT": "16777216", "DOUBLE": "9007199254740992"}, {"FLOAT": 7, "DOUBLE": 15}
+LARGEST_FINITE = "1.7976931348623157E308D"
+HIGH_UNIT = 1 << 62  # a double is two whole numbers exactly: how often this is in it, and the rest
 NUMBER_PATTERN = r"^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\z"
 
 
@@ -27,6 +32,24 @@ def render_lenient_number(variant: str, leaf: Primitive) -> str:
     finite = f"b RLIKE {render_literal(NUMBER_PATTERN)} AND abs({value}) < CAST('Infinity' AS DOUBLE)"
     word = f"schema_of_variant({variant}) = 'STRING' AND b RLIKE {render_literal(NOT_FINITE_PATTERN)}"
     return _render_once(text, f"CASE WHEN {finite} OR {word} THEN {value} END")
+
+
+def render_is_rounded(text: str, name: str) -> str:
+    """A condition: the text of a number became another one as a FLOAT or DOUBLE: zero, or a whole number next to it.
+
+    Fractions are the nearest number. So is a whole number that the type itself prints in these digits: other languages
+    write their floating-point numbers so.
+    """
+    value, digits = f"try_cast({text} AS {name})", f"try_cast({text} AS DECIMAL(38,0))"
+    double, unit = f"CAST({value} AS DOUBLE)", f"{HIGH_UNIT}D"
+    # Spark's own cast to DECIMAL takes the printed digits
+    high = f"CAST(try_cast({double} / {unit} AS BIGINT) AS DECIMAL(38,0)) * CAST({HIGH_UNIT} AS DECIMAL(38,0))"
+    exact = f"{high} + CAST(try_cast({double} % {unit} AS BIGINT) AS DECIMAL(38,0))"
+    printed = f"try_cast(CAST({value} AS STRING) AS DECIMAL(38,0))"
+    is_kept = f"coalesce({exact} = {digits}, false) OR coalesce({printed} = {digits}, false)"
+    is_long = f"length({text}) > {EXACT_DIGITS[name]} AND {text} RLIKE {render_literal(INTEGER_PATTERN)}"
+    is_zero = f"{value} = 0 AND {text} RLIKE {render_literal(NOT_ZERO_PATTERN)}"
+    return f"({is_zero} OR {is_long} AND NOT ({is_kept}))"
 
 
 def render_variable_scale(text: str, leaf: Primitive) -> str:

@@ -117,12 +117,18 @@ def render_is_lossy(
         case Map(_, value):
             inside = render_is_lossy("v", value, unit, text)
             condition = f"exists(map_values({expr}), v -> coalesce({inside}, false))" if inside else "false"
-            return f"({expr} IS NOT NULL AND ({render_has_key_twice(expr)} OR {condition}))" if text else condition
+            return f"({expr} IS NOT NULL AND ({render_has_bad_key(expr, text)} OR {condition}))" if text else condition
         case Struct(fields):
             inner = [render_is_lossy(f"{expr}.{quote(name)}", t, unit, text) for name, t in fields]
             return "(" + " OR ".join(f"coalesce({part}, false)" for part in inner if part) + ")"
         case Primitive():
             return _render_is_leaf_lossy(expr, data_type, unit, text, made)
+
+
+def render_has_bad_key(expr: str, text: str) -> str:
+    """A condition: a key stands twice in the map that was parsed from `text`, or the parser changed one."""
+    changed = render_is_changed("k", "STRING", text)
+    return f"{render_has_key_twice(expr)} OR exists(map_keys({expr}), k -> contains(k, '?') AND ({changed}))"
 
 
 def render_has_key_twice(expr: str) -> str:

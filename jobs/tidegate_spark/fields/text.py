@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tidegate.schema.data_types import Primitive, parse_type
 
+from tidegate_spark.fields.decimals import render_is_rounded
 from tidegate_spark.fields.encodings import BASE64, render_bytes
 from tidegate_spark.fields.lossless import render_is_text_lossy, render_text_conversion
 
@@ -48,7 +49,7 @@ def render_is_lossy(text: str, kind: str, encoding: str | None = None, truncates
         beyond = (
             f"CAST({render_conversion(text, kind)} AS STRING) IN ('Infinity', '-Infinity') AND {text} RLIKE '[0-9]'"
         )
-        return f"({text} IS NOT NULL AND ({problem} OR {beyond}))"
+        return f"({text} IS NOT NULL AND ({problem} OR {beyond} OR {render_is_rounded(text, leaf.name)}))"
     if isinstance(leaf, Primitive) and (leaf.decimal or leaf.name in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")):
         problem = render_is_text_lossy(text, replace(leaf, truncated=truncates), None)
     return f"({text} IS NOT NULL AND ({problem}))"

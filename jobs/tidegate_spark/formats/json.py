@@ -12,6 +12,7 @@ from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.json.connect import ConnectFields
 from tidegate_spark.fields.json.extended import render_plain_json
+from tidegate_spark.fields.json.inner_parts import render_inner_cases
 from tidegate_spark.fields.json.key_objects import render_is_object_text, render_key_object
 from tidegate_spark.fields.json.mongodb import render_document_key
 from tidegate_spark.fields.json.objects import (
@@ -40,6 +41,7 @@ from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, Deco
 # one text, number or word, and nothing else: what follows it would become fields beside the key's
 BARE_VALUE_PATTERN = r'^\s*("(?:[^"\\]++|\\.)*+"|[^\s",:{}\[\]]+)\s*$'
 
+PAYLOAD = ("payload",)
 KEY_TEXT_COLUMN = "key_json"  # the key's own object
 OVERFLOW_REASON = f"the value does not fit value.schema: {OVERFLOW_PROBLEM}, beside one that is infinite"
 
@@ -105,7 +107,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"CASE WHEN {delete} THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
         f"CASE WHEN {delete} THEN NULL {render_header_cases('value', options)} {render_unreadable_cases('j', misfits)} "
         f"WHEN row IS NULL THEN '{OVERFLOW_REASON}' "
-        f"{render_no_column_case('value_text', 'row', fields, columns)} END AS located_reason",
+        f"{render_no_column_case('value_text', 'row', fields, columns)} "
+        f"{render_inner_cases('row', fields, 'the value')} END AS located_reason",
     )
     return DecodedValue(
         records=changes,
@@ -117,11 +120,12 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     )
 
 
-def render_key_reason(keys: Fields, parsed: str, text: str) -> str:
+def render_key_reason(keys: Fields, parsed: str, text: str, places: tuple[str, ...] = ("",)) -> str:
     """Why the key's fields at `parsed`, out of the object `text` in the value, are no key."""
     # of a value that does not fit its own columns that is said first
     misfits = keys.render_misfit_cases(text, parsed, "located_reason IS NULL")
-    lacks = f"{render_missing_cases(text, parsed, keys, 'the value')} {misfits}".strip()
+    inside = render_inner_cases(parsed, keys, "the key", places)
+    lacks = f"{render_missing_cases(text, parsed, keys, 'the value')} {misfits} {inside}".strip()
     return (
         f"CASE {lacks} ELSE {keys.render_reason(parsed, 'the key')} END"
         if lacks
@@ -151,6 +155,7 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
         "WHEN row IS NULL THEN 'the value has no payload: it is not in an envelope' "
         f"{render_no_column_case(payload, 'row', fields, list_known_fields(table))} "
         f"{render_respelled_case(payload, 'row', fields)} "
+        f"{render_inner_cases('row', fields, 'the value', PAYLOAD)} "
         "END AS located_reason",
     )
     return DecodedValue(
@@ -158,7 +163,7 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
         columns=tuple(fields.render_values("row")),
         reason=fields.render_reason("row", "the value", ROW),
         key=keys.render_struct("kv"),
-        key_reason=render_key_reason(keys, "kv", payload),
+        key_reason=render_key_reason(keys, "kv", payload, PAYLOAD),
         key_there="kv IS NOT NULL",
     )
 
@@ -261,11 +266,13 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
         bad += f" OR NOT {render_is_object_text('key_text')} AND {fields.render_is_empty('kf')}"
     inside = render_part("key_json", "$.payload")
     text = f"CASE WHEN kj.payload IS NOT NULL THEN {inside} ELSE key_json END" if key.enveloped else "key_json"
+    inner = render_inner_cases("kf", fields, "the key", (*PAYLOAD, "") if key.enveloped else ("",))
     reason = (
         f"CASE {render_header_cases('key', table.key.options)} "
         f"{f'WHEN {PLAIN_KEY_COLUMN} IS NOT NULL THEN NULL ' if is_plain else ''}"
         f"WHEN {bad} THEN 'the key is not a JSON object that fits the key columns' "
-        f"{render_missing_cases(text, 'kf', fields, 'the key')} ELSE {fields.render_reason('kf', 'the key')} END"
+        f"{render_missing_cases(text, 'kf', fields, 'the key')} {inner} "
+        f"ELSE {fields.render_reason('kf', 'the key')} END"
     )
     return DecodedKey(chosen, fields.render_struct("kf"), reason)
 

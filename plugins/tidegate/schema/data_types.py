@@ -111,6 +111,19 @@ def has_leaf(data_type: DataType, holds: Callable[[Primitive], bool]) -> bool:
             return holds(data_type)
 
 
+def has_other_keys(data_type: DataType) -> bool:
+    """Whether a map in the type, at any depth, has keys that are no texts."""
+    match data_type:
+        case Array(element):
+            return has_other_keys(element)
+        case Map(key, value):
+            return key != Primitive("STRING") or has_other_keys(value)
+        case Struct(fields):
+            return any(has_other_keys(inner) for _, inner in fields)
+        case Primitive():
+            return False
+
+
 NOT_NULL_PATTERN = re.compile(r"\s+NOT\s+NULL$", re.IGNORECASE)
 
 _SYNONYMS = {

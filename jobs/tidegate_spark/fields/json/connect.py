@@ -6,7 +6,7 @@ declared type alone.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from tidegate_spark.fields.decimals import render_decimal, render_variable_scale
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.lossless import (
     render_conversion,
-    render_has_key_twice,
+    render_has_bad_key,
     render_is_lossy,
     render_text,
     with_variants,
@@ -33,6 +33,11 @@ TIMESTAMP_UNITS = {
     DEBEZIUM_PREFIX + "NanoTimestamp": "nanos",
 }
 DATE_TYPES = (CONNECT_PREFIX + "Date", DEBEZIUM_PREFIX + "Date")
+# whole numbers that count something else: a time of day, a year, a duration
+OTHER_COUNTS = (
+    CONNECT_PREFIX + "Time",
+    *(DEBEZIUM_PREFIX + kind for kind in ("Time", "MicroTime", "NanoTime", "Year", "MicroDuration", "NanoDuration")),
+)
 DECIMAL_TYPE, VARIABLE_SCALE_TYPE = CONNECT_PREFIX + "Decimal", "io.debezium.data.VariableScaleDecimal"
 LOGICAL_TYPE_DDL = "name: STRING, parameters: MAP<STRING, STRING>"
 
@@ -107,7 +112,7 @@ class ConnectFields(Fields):
             case Map(_, inner):
                 inside = self._render_is_lossy("v", f"{entry}.`values`", inner, unit)
                 found = f"exists(map_values({expr}), v -> coalesce({inside}, false))"
-                return f"({expr} IS NOT NULL AND ({render_has_key_twice(expr)} OR {found}))"
+                return f"({expr} IS NOT NULL AND ({render_has_bad_key(expr, self.text)} OR {found}))"
             case Struct(fields):
                 parts = [
                     self._render_is_lossy(f"{expr}.{quote(n)}", _render_field_entry(entry, n), t, unit)
@@ -170,14 +175,11 @@ def _list_cases(expr: str, entry: str, leaf: Primitive) -> list[tuple[str, str]]
     """(condition, value) for each logical type that a leaf of this type may hold."""
     number, name = f"try_cast({expr} AS BIGINT)", f"{entry}.name"
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
-        return [
-            (
-                f"{name} IN ({', '.join(map(render_literal, TIMESTAMP_UNITS))})",
-                _render_timestamp_in_unit(number, name, leaf),
-            )
-        ]
+        own = (_render_is_one_of(name, TIMESTAMP_UNITS), _render_timestamp_in_unit(number, name, leaf))
+        return [own, _build_misfit_case(name, DATE_TYPES, leaf)]
     if leaf.name == "DATE":
-        return [(f"{name} IN ({', '.join(map(render_literal, DATE_TYPES))})", render_date(number))]
+        own = (_render_is_one_of(name, DATE_TYPES), render_date(number))
+        return [own, _build_misfit_case(name, TIMESTAMP_UNITS, leaf)]
     if leaf.decimal is None and leaf.name != "STRING":
         return []
     # Connect's decimal.format: BASE64 is text, NUMERIC is a number
@@ -187,6 +189,15 @@ def _list_cases(expr: str, entry: str, leaf: Primitive) -> list[tuple[str, str]]
     cases = [(f"{name} = '{DECIMAL_TYPE}'{is_bytes}", render_decimal(f"try_to_binary({expr}, 'base64')", scale, leaf))]
     # a decimal column knows the object by itself; a text may be any object, unless the schema says so
     return cases if leaf.decimal else [*cases, (f"{name} = '{VARIABLE_SCALE_TYPE}'", render_variable_scale(expr, leaf))]
+
+
+def _render_is_one_of(name: str, known: Iterable[str]) -> str:
+    return f"{name} IN ({', '.join(map(render_literal, known))})"
+
+
+def _build_misfit_case(name: str, others: Iterable[str], leaf: Primitive) -> tuple[str, str]:
+    """A record that says that its number counts something else: the pipeline file's unit is not for it."""
+    return _render_is_one_of(name, (*others, *OTHER_COUNTS)), f"CAST(NULL AS {leaf.name})"
 
 
 def _render_timestamp_in_unit(number: str, name: str, leaf: Primitive) -> str:

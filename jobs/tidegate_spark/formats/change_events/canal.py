@@ -5,6 +5,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
+from tidegate.schema.data_types import DataType, Primitive
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_timestamp
@@ -65,6 +66,10 @@ METADATA_FIELDS = {
 
 class TextFields(Fields):
     """`Fields` whose values all are text."""
+
+    def get_type(self, column: Column) -> DataType:
+        """See `Fields`."""
+        return Primitive("STRING")
 
     @property
     def inner(self) -> str:
@@ -135,6 +140,6 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "WHEN coalesce(size(datas), 0) < 1 THEN concat('the message has no data: type=', e.type) "
         "WHEN exists(datas, d -> d IS NULL) THEN concat('the message has null in place of a row: type=', e.type) "
         f"WHEN {ROWS_DIFFER} THEN concat('the rows of the message do not have the same columns: type=', e.type) "
-        f"{render_lacking_cases(ROW_TEXT, 'get(datas, 0)', fields, keys)} END AS own_reason",
+        f"{render_lacking_cases(ROW_TEXT, 'get(datas, 0)', fields, keys, ())} END AS own_reason",
     )
     return replace(decode_rows(read, table, (fields, keys), METADATA, IS_TRUNCATE), unkept=UNKEPT)

@@ -10,6 +10,7 @@ from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_timestamp
 from tidegate_spark.fields.json.connect import ConnectFields
+from tidegate_spark.fields.json.inner_parts import render_inner_cases
 from tidegate_spark.fields.json.mongodb import render_has_text_row, unwrap_documents
 from tidegate_spark.fields.json.objects import CORRUPT_COLUMN, Fields, read_objects, render_object
 from tidegate_spark.fields.json.presence import render_no_column_case, render_respelled_case
@@ -30,6 +31,7 @@ from tidegate_spark.formats.json import (
 from tidegate_spark.formats.metadata import render_is_unkept
 
 NO_DOCUMENT_REASON = "before or after is a text, and not one JSON object"
+ROW_SCHEMA = "get(filter(e.schema.fields, f -> f.field = 'after'), 0).fields"
 SOURCE_COLUMN = Column("source", "MAP<STRING, STRING>")
 UPSERT_OPERATIONS = ("c", "r", "u")
 IS_TRUNCATE = f"coalesce(event_op = '{TRUNCATE}', false)"
@@ -46,12 +48,11 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     event = f"after: {fields.text_struct}, op: STRING{metadata}"
     both = f"{event}, schema: {fields.event_schema}, payload: STRUCT<{event}>"
     parsed = read_objects(_add_key_of_value(records, keys, table), "j", both, _list_places(fields, metadata))
-    row_schema = "get(filter(e.schema.fields, f -> f.field = 'after'), 0).fields"
     events = parsed.selectExpr("*", f"{render_object('j')} AS e").selectExpr(
         "*",
         "coalesce(e.payload.op, e.op) AS event_op",
         "coalesce(e.payload.after, e.after) AS row",
-        f"{fields.render_kinds(row_schema)} AS kinds",
+        f"{fields.render_kinds(ROW_SCHEMA)} AS kinds",
         *(f"coalesce(e.payload.{name}, e.{name}) AS event_{name}" for name in ("source", "ts_ms") if name in metadata),
     )
     misfits = fields.render_misfits("value_text", "row", ("$.after", "$.payload.after"))
@@ -63,14 +64,15 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"WHEN j.{CORRUPT_COLUMN} IS NOT NULL AND {render_has_text_row()} THEN '{NO_DOCUMENT_REASON}' "
         f"{render_unreadable_cases('j', misfits)} {render_unknown_event_cases('row', table)} "
         f"{render_no_column_case(AFTER_TEXT, 'row', fields, list_known_fields(table))} "
-        f"{render_respelled_case(AFTER_TEXT, 'row', fields)} END AS located_reason",
+        f"{render_respelled_case(AFTER_TEXT, 'row', fields)} "
+        f"{render_inner_cases('row', fields, 'the value', AFTER_PLACES)} END AS located_reason",
     )
     return DecodedValue(
         records=changes,
         columns=tuple(fields.render_values("row")),
         reason=fields.render_reason("row", "the value", ROW),
         key=keys.render_struct("kv"),
-        key_reason=f"CASE WHEN kv IS NOT NULL THEN {render_key_reason(keys, 'kv', KEY_ROW_TEXT)} END",
+        key_reason=f"CASE WHEN kv IS NOT NULL THEN {render_key_reason(keys, 'kv', KEY_ROW_TEXT, KEY_PLACES)} END",
         key_there=KEY_PRESENCE,
         metadata=METADATA,
         moved=_render_old_key_of_row(keys, table),
@@ -114,6 +116,8 @@ def render_old_key(parts: Sequence[tuple[str, str, str, str]], before: str, tabl
     return f"CASE WHEN {is_update} AND ({changed}) THEN struct({struct}) END"
 
 
+AFTER_PLACES = ("payload.after", "after")
+KEY_PLACES = (*AFTER_PLACES, "payload.before", "before")
 AFTER_TEXT, BEFORE_TEXT = (
     f"coalesce({render_part('value_text', f'$.payload.{row}')}, {render_part('value_text', f'$.{row}')})"
     for row in ("after", "before")

@@ -75,7 +75,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "CASE WHEN data IS NOT NULL THEN array(data) END AS datas",
         *(["CASE WHEN old IS NOT NULL THEN array(old) END AS olds"] if keys.columns else []),
         f"CASE WHEN value IS NULL THEN NULL {render_unreadable_cases('j', misfits)} {_render_unknown_cases(table)} "
-        f"{POSITION_CASE if 'pos' in words else ''} {render_lacking_cases(ROW_TEXT, 'data', fields, keys)} "
+        f"{POSITION_CASE if 'pos' in words else ''} "
+        f"{render_lacking_cases(ROW_TEXT, 'data', fields, keys, ('after', 'before'))} "
         f"{_render_partial_move_case(table, keys)} "
         f"{_render_required_cases(table, fields)} {_render_condition_cases(table)} END AS own_reason",
     )

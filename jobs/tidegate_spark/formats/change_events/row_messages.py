@@ -7,6 +7,7 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
 from tidegate.sql.spark import quote, render_literal
 
+from tidegate_spark.fields.json.inner_parts import render_inner_cases
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.json.presence import render_missing_cases, render_no_column_case, render_respelled_case
 from tidegate_spark.formats.change_events.truncates import render_truncate_case
@@ -70,12 +71,13 @@ def _render_row_change(is_truncate: str, table: StageTable) -> str:
     )
 
 
-def render_lacking_cases(text: str, row: str, rows: Fields, keys: Fields) -> str:
+def render_lacking_cases(text: str, row: str, rows: Fields, keys: Fields, places: tuple[str, ...]) -> str:
     """`WHEN … THEN …` for a row, in the object `text`, that has none of the columns, or lacks a field of the key."""
     alien = f"{render_no_column_case(text, row, rows, rows)} {render_respelled_case(text, row, rows)}"
+    inside = render_inner_cases(row, rows, "the value", places)
     is_changed = "event_op IS NOT NULL"
     lacks = f"CASE {render_missing_cases(text, row, keys, 'the value')} END" if keys.columns else NO_REASON
-    return f"{alien} WHEN {is_changed} AND {lacks} IS NOT NULL THEN {lacks}"
+    return f"{alien} {inside} WHEN {is_changed} AND {lacks} IS NOT NULL THEN {lacks}"
 
 
 def _render_key_reason(keys: Fields, row: str) -> str:

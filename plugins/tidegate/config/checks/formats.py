@@ -10,7 +10,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import FORMATS, get_format
 from tidegate.schema.avro import is_record, parse_schema, to_columns, to_spark_type
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Primitive, parse_type
+from tidegate.schema.data_types import Primitive, has_other_keys, parse_type
 
 OPTION_KEYS = sorted({described.options for described in FORMATS.values() if described.options is not None})
 BINARY = re.compile(r"\bBINARY\b")
@@ -42,7 +42,8 @@ def check_format(  # noqa: PLR0913, PLR0917 (a part, what is known of it, and wh
             problem = f"a {what} of format {part.format} is {described.noun}; declare {column.name} as one of {types}"
             findings.add((*path, "schema"), problem)
         if described.is_flat and not isinstance(parse_type(column.type), Primitive):
-            problem = f"{column.name} is {column.type}, and format {part.format} has no parts inside a column"
+            kind = column.type.replace("`", "")
+            problem = f"{column.name} is {kind}, and format {part.format} has no parts inside a column"
             findings.add((*path, "schema"), f"{problem}; use STRING, or format json")
     if part.avro is not None and part.avro.schema_ is not None:
         check_avro(part.avro, (*path, "avro"), findings)
@@ -52,6 +53,7 @@ def check_format(  # noqa: PLR0913, PLR0917 (a part, what is known of it, and wh
         _check_times(part, columns, path, findings, metadata)
     _check_numbers(part, columns, path, findings)
     _check_binary(part, columns, path, findings)
+    _check_map_keys(part, columns, path, findings)
     if part.json_ is not None and part.json_.subject is not None and part.json_.registry is None:
         findings.add((*path, "json", "subject"), "a subject of no registry; give json.registry")
     if described.is_positional and what == "value" and part.schema_ is None:
@@ -93,6 +95,16 @@ def _check_binary(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, 
                 findings.add((*path, word, "binary", name), "no column of the schema that holds bytes; name one")
     if part.json_ is not None and part.json_.extended and part.json_.binary is not None:
         findings.add((*path, "json", "binary"), "extended JSON says itself that its bytes are base64; leave it out")
+
+
+def _check_map_keys(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, findings: Problems) -> None:
+    """Note maps in JSON whose keys are no texts: its parser knows no others."""
+    if get_format(part.format).options != "json":
+        return
+    for column in columns or ():
+        if has_other_keys(parse_type(column.type)):
+            problem = f"{column.name} is {column.type}, and names in JSON are texts; declare a MAP with STRING keys"
+            findings.add((*path, "schema"), problem)
 
 
 def _check_times(

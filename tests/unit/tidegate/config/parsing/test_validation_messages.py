@@ -159,6 +159,14 @@ REFUSED = {
         source("value: {format: json, schema: a INT, json: {numbers: loose}}"),
         "source.value.json.numbers=loose",
     ),
+    "keys of a map that JSON has not": (
+        source("value: {format: json, schema: 'a INT, m MAP<INT, STRING>'}"),
+        "m is MAP<INT, STRING>, and names in JSON are texts; declare a MAP with STRING keys",
+    ),
+    "keys of a map inside of a struct in an event": (
+        source("value: {format: debezium-json, schema: 's STRUCT<l: ARRAY<MAP<DATE, INT>>>'}"),
+        "s is STRUCT<l: ARRAY<MAP<DATE, INT>>>, and names in JSON are texts; declare a MAP with STRING keys",
+    ),
     "bytes of a column that has none": (
         source("value: {format: debezium-json, schema: 'a ARRAY<BINARY>, b INT', json: {binary: {a: hex, b: hex}}}"),
         "source.value.json.binary.b=hex: no column of the schema that holds bytes; name one",

@@ -1,0 +1,197 @@
+"""What a parsed object does not tell of its inner parts: names in other letters, and numbers that were rounded.
+
+Spark's parser compares names as they are, and makes the nearest number. What it made raises a doubt, by values alone:
+a NULL inside of a struct, a zero, a number too large for all of its digits. Only then the text is taken apart once
+more, with numbers as they are written. Every function returns SQL text.
+"""
+
+import json
+import re
+from collections.abc import Callable
+
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type
+from tidegate.sql.spark import quote, render_literal
+
+from tidegate_spark.fields.decimals import LARGEST_EXACT, LARGEST_FINITE, render_is_rounded
+from tidegate_spark.fields.json.objects import Fields
+from tidegate_spark.fields.json.text import BINARY_FRACTIONS, NUMBER_MARK, render_marked_text, render_once
+from tidegate_spark.fields.lossless import render_is_null, render_text
+
+# only a text with such a number can hold one that is not zero and becomes it: a far exponent, or many zeros
+TINY_NUMBER_PATTERN = "[0-9][.]?[eE]-0*(?:[2-9][0-9]|[1-9][0-9]{2})"
+TINY_NUMBER_ZEROS = "0" * 24
+# an escaped letter may be one of a name
+ESCAPED_LETTER_PATTERN, ANY_ESCAPE_PATTERN = r"\\u00[4-7]", r"\\u"
+
+
+def render_inner_cases(parsed: str, fields: Fields, what: str, places: tuple[str, ...] = ("",)) -> str:
+    """`WHEN … THEN …` for an object with a part that `parsed` does not hold as it is written.
+
+    The object is at the first of `places` in the fields' text that has one; the empty place is the text itself.
+    """
+    doubt = _render_doubt(parsed, fields)
+    if not doubt:
+        return ""
+    row = Struct(tuple((c.name, fields.get_type(c)) for c in fields.columns))
+    found = _render_first([_render_part("b", place) for place in places])
+    entries = _render_entries(render_once(render_marked_text(fields.text), found))
+    reason = render_once(entries, _render_first(_list_field_reasons(row, "", what)))
+    return f"WHEN {doubt} AND {reason} IS NOT NULL THEN {reason}"
+
+
+def _render_doubt(parsed: str, fields: Fields) -> str:
+    """A condition on the parsed values, true for every object with something to say of; empty where there is none."""
+    types = [(f"{parsed}.{quote(c.name)}", fields.get_type(c)) for c in fields.columns]
+    nulls, empties = ([_render_has_null(at, t, word) for at, t in types] for word in (" OR ", " AND "))
+    zeros, large = (
+        [_render_any_number(at, t, judge) for at, t in types] for judge in (_render_is_zero, _render_is_large)
+    )
+    doubts = []
+    if any(nulls):
+        other = f"{fields.text} RLIKE {render_literal(_build_other_letters_pattern([t for _, t in types]))}"
+        doubts.append(f"({_join(nulls)}) AND (({_join(empties)}) OR {other})")
+    if any(large):
+        doubts += [f"({_join(zeros)}) AND {_render_has_tiny_number(fields.text)}", _join(large)]
+    return f"({' OR '.join(doubts)})" if doubts else ""
+
+
+def _join(conditions: list[str | None]) -> str:
+    return " OR ".join(f"coalesce({one}, false)" for one in conditions if one) or "false"
+
+
+def _render_has_tiny_number(text: str) -> str:
+    exponent = f"(contains({text}, 'e-') OR contains({text}, 'E-')) AND {text} RLIKE '{TINY_NUMBER_PATTERN}'"
+    return f"({exponent} OR contains({text}, '{TINY_NUMBER_ZEROS}'))"
+
+
+def _render_has_null(expr: str, data_type: DataType, word: str) -> str | None:
+    """A condition: a struct at `expr`, or inside of it, has one field that is NULL (OR), or all of them (AND)."""
+    match data_type:
+        case Array(element):
+            inside = _render_has_null("e", element, word)
+            return f"exists({expr}, e -> coalesce({inside}, false))" if inside else None
+        case Map(_, value):
+            inside = _render_has_null("v", value, word)
+            return f"exists(map_values({expr}), v -> coalesce({inside}, false))" if inside else None
+        case Struct(fields):
+            own = word.join(render_is_null(f"{expr}.{quote(name)}", inner) for name, inner in fields)
+            parts = [_render_has_null(f"{expr}.{quote(name)}", inner, word) for name, inner in fields]
+            return f"({expr} IS NOT NULL AND ({_join([f'({own})', *parts])}))"
+        case Primitive():
+            return None
+
+
+def _render_any_number(expr: str, data_type: DataType, judge: Callable[[str, str], str]) -> str | None:
+    match data_type:
+        case Array(element):
+            inside = _render_any_number("e", element, judge)
+            return f"exists({expr}, e -> coalesce({inside}, false))" if inside else None
+        case Map(_, value):
+            inside = _render_any_number("v", value, judge)
+            return f"exists(map_values({expr}), v -> coalesce({inside}, false))" if inside else None
+        case Struct(fields):
+            parts = [_render_any_number(f"{expr}.{quote(name)}", inner, judge) for name, inner in fields]
+            return f"({_join(parts)})" if any(parts) else None
+        case Primitive(name):
+            at = f"try_cast({render_text(expr, data_type)} AS {name})" if data_type.lenient else expr
+            return judge(at, name) if name in BINARY_FRACTIONS else None
+
+
+def _render_is_zero(expr: str, _: str) -> str:
+    return f"{expr} = 0"
+
+
+def _render_is_large(expr: str, name: str) -> str:
+    return f"abs({expr}) BETWEEN {LARGEST_EXACT[name]} AND {LARGEST_FINITE}"
+
+
+def _build_other_letters_pattern(types: list[DataType]) -> str:
+    """A pattern of a text that may hold the name of a struct's field in other letters."""
+    names = sorted({name for data_type in types for name in _list_inner_names(data_type)})
+    spellings: dict[str, list[str]] = {}
+    for name in names:
+        spellings.setdefault(name.lower(), []).append(name)
+    own = "|".join(_escape(names[0]) for names in spellings.values() if len(names) == 1)
+    exact = f'(?!(?:{own})")' if own else ""
+    escape = ESCAPED_LETTER_PATTERN if all(name.isascii() for name in names) else ANY_ESCAPE_PATTERN
+    return f'"{exact}(?iu:{"|".join(map(_escape, spellings))})"|{escape}'
+
+
+def _escape(name: str) -> str:
+    return re.escape(json.dumps(name, ensure_ascii=False)[1:-1])
+
+
+def _list_inner_names(data_type: DataType) -> list[str]:
+    match data_type:
+        case Array(inner) | Map(_, inner):
+            return _list_inner_names(inner)
+        case Struct(fields):
+            return [one for name, inner in fields for one in (name, *_list_inner_names(inner))]
+        case Primitive():
+            return []
+
+
+def _render_entries(text: str) -> str:
+    """An object's fields as a MAP of texts, a name that stands twice in it twice."""
+    return f"from_json({text}, 'MAP<STRING, STRING>')"
+
+
+def _render_part(text: str, place: str) -> str:
+    """What stands at the place, as text with the numbers as they are: `get_json_object` would print them anew."""
+    for name in place.split(".") if place else ():
+        text = f"try_element_at({_render_entries(text)}, {render_literal(name)})"
+    return text
+
+
+def _render_first(reasons: list[str]) -> str:
+    return f"coalesce({', '.join(reasons)}, CAST(NULL AS STRING))" if reasons else "CAST(NULL AS STRING)"
+
+
+def _render_any_reason(values: str, inside: str) -> str:
+    """The first reason of those that `inside`, over `x`, has for the values."""
+    return f"get(filter(transform({values}, x -> {inside}), r -> r IS NOT NULL), 0)"
+
+
+def _render_reason(text: str, data_type: DataType, path: str, what: str) -> str | None:
+    """Why the part of the text is not what was parsed of it, NULL where it is; None where it always is."""
+    match data_type:
+        case Array(element):
+            inside = _render_reason("x", element, path, what)
+            return _render_any_reason(f"from_json({text}, 'ARRAY<STRING>')", inside) if inside else None
+        case Map(_, value):
+            inside = _render_reason("x", value, path, what)
+            return _render_any_reason(f"map_values({_render_entries(text)})", inside) if inside else None
+        case Struct():
+            reasons = [*_list_name_reasons(data_type, path, what), *_list_field_reasons(data_type, f"{path}.", what)]
+            return render_once(_render_entries(text), _render_first(reasons))
+        case Primitive(name):
+            if name not in BINARY_FRACTIONS:
+                return None
+            number = f"translate({text}, '{NUMBER_MARK}', '')"
+            reason = render_literal(f"{what} field {path} is not a {name} without loss")
+            return f"CASE WHEN {render_is_rounded(number, name)} THEN {reason} END"
+
+
+def _list_field_reasons(struct: Struct, begin: str, what: str) -> list[str]:
+    """The reasons of the struct's fields, over its entries `b`."""
+    reasons = []
+    for name, inner in struct.fields:
+        inside = _render_reason("x", inner, f"{begin}{name}", what)
+        values = f"transform(filter(map_entries(b), x -> x.key = {render_literal(name)}), x -> x.value)"
+        reasons += [_render_any_reason(values, inside)] if inside else []
+    return reasons
+
+
+def _list_name_reasons(struct: Struct, path: str, what: str) -> list[str]:
+    """The reasons of a struct's names, over its entries `b`: one in other letters, or none of them."""
+    names = ", ".join(render_literal(name) for name, _ in struct.fields)
+    spelling = " ".join(f"WHEN {render_literal(n.lower())} THEN {render_literal(n)}" for n, _ in struct.fields)
+    own = f"CASE lower(k) {spelling} END"
+    other = f"filter(map_keys(b), k -> k NOT IN ({names}) AND NOT map_contains_key(b, {own}))"
+    begin = render_literal(f"{what} field {path} has the field ")
+    respelled = f"get(transform({other}, k -> concat({begin}, k, ', and the column is ', {own})), 0)"
+    kind = format_type(struct).replace("`", "")
+    none = render_literal(f"{what} field {path} has none of the fields of {kind}; its fields are ")
+    shown = f"concat({none}, array_join(slice(map_keys(b), 1, 20), ', '))"
+    is_alien = f"size(b) > 0 AND NOT exists(map_keys(b), k -> k IN ({names}))"
+    return [respelled, f"CASE WHEN {is_alien} THEN {shown} END"]
