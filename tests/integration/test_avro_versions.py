@@ -1,0 +1,93 @@
+"""Records of older Avro versions read as the latest, on real Spark: values stay what they were, or are bad."""
+
+from io import BytesIO
+from typing import Any
+
+import decoding
+import pytest
+from tidegate.schema.avro import parse_schema, to_columns
+from tidegate.schema.avro_resolution import plan_decoding
+from tidegate.spec.formats import ValueFormat
+
+MILLIS, MICROS = ({"type": "long", "logicalType": f"timestamp-{unit}"} for unit in ("millis", "micros"))
+MILLI_COUNT = 1_767_225_600_000  # 2026-01-01
+AT = "2026-01-01T00:00:00+00:00"
+EXACT = 2**53 + 1  # the least whole number that a double does not hold
+MEANT = "the value has schema id=1, whose field x was {}"
+
+
+def record(of: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}, {"name": "x", "type": of}]}
+
+
+def state(*symbols: str) -> Any:
+    return ["null", {"type": "enum", "name": "State", "symbols": [*symbols], "default": symbols[0]}]
+
+
+def written(number: int, schema: Any, value: Any) -> bytes:
+    import fastavro
+
+    out = BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(_drop_meaning(schema)), {"id": number, "x": value})
+    return b"\x00" + number.to_bytes(4, "big") + out.getvalue()
+
+
+def _drop_meaning(node: Any) -> Any:
+    """The schema without logical types: numbers are written as they are."""
+    if isinstance(node, list):
+        return [_drop_meaning(part) for part in node]
+    if not isinstance(node, dict):
+        return node
+    return {k: _drop_meaning(v) for k, v in node.items() if k != "logicalType"}
+
+
+# the type of version 1 and a value, the type of version 2, and what both values become or why the first is bad
+VERSIONS: dict[str, tuple[Any, Any, Any, Any, Any]] = {
+    "another unit in a union": (
+        ["string", MILLIS], MILLI_COUNT, ["string", MICROS], MILLI_COUNT * 1000,
+        MEANT.format("timestamp-millis and is timestamp-micros"),
+    ),
+    "another unit and a type more": (
+        ["null", MILLIS], MILLI_COUNT, ["null", "string", MICROS], MILLI_COUNT * 1000,
+        MEANT.format("timestamp-millis and is timestamp-micros"),
+    ),
+    "a plain number that became a time in a union": (
+        "long", MILLI_COUNT, ["null", "string", MICROS], MILLI_COUNT * 1000,
+        MEANT.format("a plain value and is timestamp-micros"),
+    ),
+    "the same unit in another order": (
+        ["string", MICROS], MILLI_COUNT * 1000, [MICROS, "string"], MILLI_COUNT * 1000, {"member0": AT, "member1": None}
+    ),
+    "a type more": (
+        MICROS, MILLI_COUNT * 1000, ["null", "string", MICROS], MILLI_COUNT * 1000, {"member0": None, "member1": AT}
+    ),
+    "a whole number that a double rounds": (
+        "long", EXACT, "double", 1.5, MEANT.format("a long and is a double")
+    ),
+    "a whole number that a double holds": ("int", 2**31 - 1, "double", 1.5, 2147483647.0),
+    "a whole number that a float rounds": (
+        "int", 2**24 + 1, ["null", "float"], 1.5, MEANT.format("an int and is a float")
+    ),
+    "a whole number beside a text": (
+        "long", EXACT, ["null", "long", "string"], 5, {"member0": EXACT, "member1": None}
+    ),
+    "a symbol that was dropped": (state("a", "b"), "b", state("a", "c"), "c", "b"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_value_of_an_older_version_is_what_was_written_or_bad(spark: Any, name: str) -> None:
+    first, old, second, new, expected = VERSIONS[name]
+    made = plan_decoding(record(second), {1: record(first), 2: record(second)})
+    options = {"reader": made.reader, "writers": made.writers, "refused": made.refused}
+    table = decoding.a_stage(ValueFormat("avro", options=options), to_columns(parse_schema(made.reader)))
+    (bad, row), (reason, latest) = decoding.values(spark, table, [written(1, first, old), written(2, second, new)])
+    assert (reason, latest["id"]) == (None, 2)
+    assert latest["x"] is not None
+    assert (bad or _plain(row["x"])) == expected
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "asDict"):
+        return {name: _plain(part) for name, part in value.asDict().items()}
+    return f"{value.isoformat()}+00:00" if hasattr(value, "isoformat") else value
