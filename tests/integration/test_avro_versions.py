@@ -81,7 +81,9 @@ def test_value_of_an_older_version_is_what_was_written_or_bad(spark: Any, name: 
     made = plan_decoding(record(second), {1: record(first), 2: record(second)})
     options = {"reader": made.reader, "writers": made.writers, "refused": made.refused}
     table = decoding.a_stage(ValueFormat("avro", options=options), to_columns(parse_schema(made.reader)))
-    (bad, row), (reason, latest) = decoding.values(spark, table, [written(1, first, old), written(2, second, new)])
+    (bad, row), (reason, latest) = decoding.values(
+        spark, table, [written(1, record(first), old), written(2, record(second), new)]
+    )
     assert (reason, latest["id"]) == (None, 2)
     assert latest["x"] is not None
     assert (bad or _plain(row["x"])) == expected

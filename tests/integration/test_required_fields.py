@@ -194,3 +194,39 @@ def test_message_that_is_not_set_where_its_schema_says_not_null_is_bad_and_a_del
     keyed = describe(KeyFormat("json", ("id",), columns=(replace(ID, nullable=False),)), value)
     found = decode_values(spark, keyed, values)
     assert found == [((1, "", None),), (MISSING,), ("the key field id is required and missing",)]
+
+
+VALUE_LACKS = "the value has schema id=1, whose {} has no field id of key.fields"
+
+
+def test_key_is_not_taken_from_a_value_whose_version_lacks_its_field(spark, registry) -> None:
+    old, new = record(("name", "string")), record(("name", "string"), ("id", ["null", "long"]))
+    values = [as_avro(registry, "t-value", old, {"name": "a"}), as_avro(registry, "t-value", old, {"name": "b"})]
+    values += [as_avro(registry, "t-value", new, {"name": "c", "id": n}) for n in (3, None)]
+    columns = (Column("name", "STRING"), ID)
+    table = describe(KeyFormat("json", ("id",)), ValueFormat("avro", columns, options={"registry": registry.url}))
+    lacks = VALUE_LACKS.format("record")
+    assert decode_values(spark, table, values) == [(lacks,), (lacks,), (("c", 3),), (("c", None),)]
+    keyed = decoding.decoded(spark, table, [(b"5", one) for one in values], "reason", "key_struct.id")
+    assert keyed == [(None, 5)] * 4  # they have a key of their own
+
+    def event(row: Any) -> Any:
+        return record(("before", ["null", row]), ("after", ["null", "shop.Order"]), ("op", "string"), name="Event")
+
+    values = [as_avro(registry, "e-value", event(old), {"before": None, "after": {"name": "a"}, "op": "c"})]
+    after = {"before": None, "after": {"name": "c", "id": 3}, "op": "c"}
+    values += [as_avro(registry, "e-value", event(new), after)]
+    options = {"registry": registry.url, "subject": "e-value"}
+    table = describe(KeyFormat("json", ("id",)), ValueFormat("debezium-avro", columns, options=options))
+    assert decode_values(spark, table, values) == [(lacks.replace("id=1", "id=3"),), (("c", 3),)]
+
+
+def test_key_is_not_taken_from_a_message_whose_version_lacks_its_field(spark, registry) -> None:
+    name = field("name", 1, "string")
+    old = classes(a_file(message("Order", name)))["shop.Order"]
+    new = classes(a_file(message("Order", name, field("id", 2, "int64"))))["shop.Order"]
+    values = [as_message(registry, "t-value", one) for one in (old(name="a"), old(name="b"), new(name="c", id=3))]
+    value = ValueFormat("protobuf", (Column("name", "STRING"), ID), options={"registry": registry.url})
+    lacks = VALUE_LACKS.format("message")
+    found = decode_values(spark, describe(KeyFormat("json", ("id",)), value), values)
+    assert found == [(lacks,), (lacks,), (("c", 3),)]

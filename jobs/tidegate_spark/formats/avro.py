@@ -32,6 +32,7 @@ from tidegate_spark.formats.decoded import (
     UPSERT,
     DecodedKey,
     DecodedValue,
+    render_keyless_cases,
     render_required_cases,
 )
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
@@ -101,7 +102,7 @@ def decode_fields(records: DataFrame, table: StageTable, places: tuple[str, str]
     missing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in keys)
     required = render_required_cases("the value", table.value_columns, _list_places(at, table.value_columns))
     # of a value that cannot be decoded that is said first
-    unlocated = "WHEN located_reason IS NOT NULL THEN NULL"
+    unlocated = f"WHEN located_reason IS NOT NULL THEN NULL {render_keyless_cases(table.value.options)}"
     key_required = f"{unlocated} {render_required_cases('the key', keys, _list_places(key_at, keys))}"
     return DecodedValue(
         records=records,

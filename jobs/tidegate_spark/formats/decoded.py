@@ -7,9 +7,11 @@ A value format is a function `decode_value(records, table) -> DecodedValue`, a k
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql import DataFrame
 from tidegate.schema.column import Column
+from tidegate.schema.wire_format import KEYLESS
 from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.json.objects import Fields
@@ -61,6 +63,15 @@ class DecodedValue:
     truncated: str | None = None
     unkept: Mapping[str, str] = field(default_factory=dict)
     add_ordered_row: Callable[[DataFrame, Fields], DataFrame] | None = None
+
+
+def render_keyless_cases(options: Mapping[str, Any]) -> str:
+    """`WHEN … THEN …` for values of schema versions that lack a field of the key."""
+    return " ".join(
+        f"WHEN hex(substring(value, 1, 5)) = '00{int(number):08X}' "
+        f"THEN {render_literal(f'the value has schema id={number}, whose {reason}')}"
+        for number, reason in options.get(KEYLESS, {}).items()
+    )
 
 
 def render_required_cases(what: str, columns: Sequence[Column], places: Mapping[str, str]) -> str:

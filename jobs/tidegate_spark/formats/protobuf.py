@@ -19,6 +19,7 @@ from tidegate_spark.formats.decoded import (
     UPSERT,
     DecodedKey,
     DecodedValue,
+    render_keyless_cases,
     render_required_cases,
 )
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
@@ -48,13 +49,14 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
         "p.reason AS located_reason",
     )
+    keyless = render_keyless_cases(table.value.options)
     missing = ", ".join(f"CAST(NULL AS {key.type}) AS {quote(key.name)}" for key in keys)
     return DecodedValue(
         records=changes,
         columns=tuple(_render_fields("p.row", table.value_columns)),
         reason=_render_required_reason("value", "p.row", table.value_columns),
         key=f"struct({', '.join(_render_fields('p.row', keys)) if there else missing})",
-        key_reason=_render_required_reason("key", "p.row", keys) if there else NO_REASON,
+        key_reason=_render_required_reason("key", "p.row", keys, keyless) if there else NO_REASON,
         key_there="p.row IS NOT NULL" if there else "false",
     )
 
@@ -75,8 +77,9 @@ def _decode_part(
     return F.arrow_udf(decoder.build_decoder({**options, "shape": shape}, part), made)(F.col(part))
 
 
-def _render_required_reason(what: str, at: str, columns: tuple[Column, ...]) -> str:
-    cases = render_required_cases(f"the {what}", columns, {c.name: f"{at}.{quote(c.name)}" for c in columns})
+def _render_required_reason(what: str, at: str, columns: tuple[Column, ...], more: str = "") -> str:
+    places = {c.name: f"{at}.{quote(c.name)}" for c in columns}
+    cases = f"{more} {render_required_cases(f'the {what}', columns, places)}".strip()
     return f"CASE {cases} END" if cases else NO_REASON
 
 

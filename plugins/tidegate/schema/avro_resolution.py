@@ -50,7 +50,7 @@ def plan_decoding(latest: Any, writers: dict[int, Any], key_fields: Sequence[str
     reader = restore_dropped_fields(latest, reversed(writers.values()))
     to_spark_type(reader, {})
     reasons = {
-        str(number): find_meaning_lost(writer, reader) or _find_missing_key_field(writer, reader, key_fields)
+        str(number): find_meaning_lost(writer, reader) or find_missing_key_field(writer, reader, key_fields)
         for number, writer in writers.items()
     }
     refused = {number: reason for number, reason in reasons.items() if reason}
@@ -58,7 +58,7 @@ def plan_decoding(latest: Any, writers: dict[int, Any], key_fields: Sequence[str
     return AvroDecoding(json.dumps(reader), texts, refused)
 
 
-def _find_missing_key_field(writer: Any, reader: Any, names: Sequence[str]) -> str:
+def find_missing_key_field(writer: Any, reader: Any, names: Sequence[str]) -> str:
     """Which field of a key the writer's record does not have; empty where it has them all, or is a bare value."""
     if not is_record(reader) or not is_record(writer):
         return ""

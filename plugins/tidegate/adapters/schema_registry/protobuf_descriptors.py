@@ -10,6 +10,7 @@ from typing import Any
 from tidegate.adapters.schema_registry.client import Version
 from tidegate.errors import ConfigurationError, GiveUp
 from tidegate.schema.protobuf import Shape, find_incompatibility, find_missing_field, restore_dropped_fields
+from tidegate.schema.wire_format import KEYLESS
 
 GOOGLE_PREFIX = "google.protobuf."
 # Folders of files that every producer has, and the Python packages that bring them.
@@ -30,11 +31,12 @@ FIELD_TYPES = (
 
 
 def from_registry(
-    versions: Iterable[Version], message_name: str | None, key_fields: Sequence[str] = ()
+    versions: Iterable[Version], message_name: str | None, key_fields: Sequence[str] = (), part: str = "value"
 ) -> dict[str, Any]:
     """How records of these versions, the newest last, are read: options of the format, without a secret.
 
-    A version that lacks one of the `key_fields` is refused: all of its records would have one key.
+    A version of a key that lacks one of the `key_fields` is refused: all of its records would have one key. From a
+    value of such a version no key can be taken.
     """
     ordered = list(versions)
     sets = {version.id: _resolve_imports(_parse_file(version.text, version.id), version) for version in ordered}
@@ -44,13 +46,14 @@ def from_registry(
     shape = to_shape(message)
     for version in reversed(ordered):
         shape = restore_dropped_fields(shape, written.get(version.id, shape))
-    reasons = {
-        str(number): find_incompatibility(old, shape) or find_missing_field(old, shape, key_fields)
-        for number, old in written.items()
-    }
-    refused = {number: reason for number, reason in reasons.items() if reason}
+    refused = {str(number): reason for number, old in written.items() if (reason := find_incompatibility(old, shape))}
+    missing = ((str(number), find_missing_field(old, shape, key_fields)) for number, old in written.items())
+    keyless = {number: reason for number, reason in missing if reason}
+    if part == "key":
+        refused = keyless | refused
     writers = {str(number): _encode_files(files) for number, files in sets.items() if str(number) not in refused}
-    return {"shape": shape, "message": message.full_name, "writers": writers, "refused": refused}
+    made = {"shape": shape, "message": message.full_name, "writers": writers, "refused": refused}
+    return made | ({KEYLESS: keyless} if keyless and part == "value" else {})
 
 
 def from_file(path: Path, message_name: str | None) -> dict[str, Any]:

@@ -27,18 +27,17 @@ from tidegate.schema.avro import (
     to_columns,
     to_spark_type,
 )
-from tidegate.schema.avro_resolution import plan_decoding
+from tidegate.schema.avro_resolution import find_missing_key_field, plan_decoding
 from tidegate.schema.avro_versions import join_records
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Primitive, parse_type
 from tidegate.schema.protobuf import to_column_type
-from tidegate.schema.wire_format import OTHER_IDS, WIRE, lay_out
+from tidegate.schema.wire_format import KEYLESS, OTHER_IDS, WIRE, lay_out
 from tidegate.spec.table import Table
 
 REGISTRY_OPTION = "registry"
 # without loss; a time without a zone is one of UTC, as the session's is
 LOSSLESS_WIDENINGS = {("INT", "BIGINT"), ("FLOAT", "DOUBLE"), ("INT", "DOUBLE"), ("TIMESTAMP_NTZ", "TIMESTAMP")}
-
 
 MISSING_ID_REASONS = {
     "confluent-header": "the registry tells no GUIDs of its schemas; Confluent's from version 8 on do",
@@ -133,10 +132,10 @@ class RegistrySchemas:
             newest[version.subject] = writers[version.id]
         several = len(settings.get("records", ())) > 1
         latest = join_records(list(newest.values())) if several else writers[versions[-1].id]
-        key_fields = table.key.fields if part == "key" else ()
-        return asdict(plan_decoding(latest, writers, key_fields)) | self._build_wire_options(
-            settings, table, part, versions
-        )
+        plan = plan_decoding(latest, writers, table.key.fields if part == "key" else ())
+        keyless = find_keyless_versions(writers, parse_schema(plan.reader), table) if part == "value" else {}
+        wire_options = self._build_wire_options(settings, table, part, versions)
+        return asdict(plan) | ({KEYLESS: keyless} if keyless else {}) | wire_options
 
     def _read_protobuf_options(self, settings: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
         if "descriptor" in settings:
@@ -145,7 +144,8 @@ class RegistrySchemas:
         made = protobuf_descriptors.from_registry(
             versions,
             settings.get("message") or next(iter(settings.get("records", ())), None),
-            table.key.fields if part == "key" else (),
+            table.key.fields,
+            part,
         )
         return made | self._build_wire_options(settings, table, part, versions)
 
@@ -236,6 +236,16 @@ def find_row_type(schema: Any) -> Any:
     if not rows or "op" not in fields:
         raise ConfigurationError("the Avro schema is no Debezium change event: it needs before, after and op")
     return rows[-1]
+
+
+def find_keyless_versions(writers: dict[int, Any], reader: Any, table: Table) -> dict[str, str]:
+    """Which versions of a value lack a field of the key, and which: such a key cannot be taken from their values."""
+    rows, own = writers, reader
+    if get_format(table.value.format).is_change_event:
+        events = {n: w for n, w in writers.items() if is_record(w) and "op" in {f["name"] for f in w["fields"]}}
+        rows, own = {n: find_row_type(event) for n, event in events.items()}, find_row_type(reader)
+    reasons = {str(n): find_missing_key_field(row, own, table.key.fields) for n, row in rows.items()}
+    return {number: reason for number, reason in reasons.items() if reason}
 
 
 def find_number_fields(row: Any, names: Names) -> set[str]:
