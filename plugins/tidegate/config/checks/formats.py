@@ -103,7 +103,8 @@ def _check_map_keys(part: KeyModel | ValueModel, columns: Columns, path: KeyPath
         return
     for column in columns or ():
         if has_other_keys(parse_type(column.type)):
-            problem = f"{column.name} is {column.type}, and names in JSON are texts; declare a MAP with STRING keys"
+            kind = column.type.replace("`", "")
+            problem = f"{column.name} is {kind}, and names in JSON are texts; declare a MAP with STRING keys"
             findings.add((*path, "schema"), problem)
 
 
