@@ -161,7 +161,7 @@ def test_table_with_identifier_fields_is_written_and_evolved_and_keeps_them(work
 
 
 def test_incompatible_change_is_refused_before_anything_is_written(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     workbench.pipeline("bent", [topic], key=KEY, value={"schema": "id BIGINT, s STRUCT<n: INT>"})
     workbench.produce(topic, ({"id": 1}, {"id": 1, "s": {"n": 1}}))
     workbench.flush("bent")

@@ -21,7 +21,7 @@ class Table:
 
     def __init__(self, workbench: Any, **sections: Any) -> None:
         self.workbench, self.sections = workbench, sections
-        self.topic = sections.pop("topic", None) or workbench.topic()
+        self.topic = sections.pop("topic", None) or workbench.topic(1)
         self.write()
 
     def write(self, **more: Any) -> None:
@@ -240,7 +240,7 @@ def test_log_of_another_cluster_topic_or_length_is_told_and_rebase_leads_on(tabl
 
 
 def test_growth_is_refused_or_accepted_and_a_new_topic_under_a_pattern_starts_at_its_logs_start(workbench) -> None:
-    first = workbench.topic()
+    first = workbench.topic(1)
     source = {"topic_pattern": f"{first}.*", "start": {"offsets": {first: {0: 1}}}}
     asked = {"key": KEY, "value": VALUE, "source": source, "table": {"disjoint_keys": True}}
     workbench.pipeline("w", [], **asked)

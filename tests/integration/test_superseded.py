@@ -32,7 +32,7 @@ RIGHT = {1: "other bytes, same key", 2: "kept", 4: "keyless again", 5: "keyless 
 def test_table_is_the_same_whether_superseded_records_are_staged_or_not(
     workbench, choice: str, superseded: int
 ) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     workbench.pipeline("last", [topic], key=KEY, value=VALUE, table={"last_per_key": choice})
     workbench.produce(topic, *HISTORY)
     ports = workbench.ports("last")

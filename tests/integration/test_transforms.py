@@ -65,7 +65,7 @@ def test_page_has_an_example_for_every_transform() -> None:
 def test_example_of_the_page_gives_the_rows_that_it_promises(shared, heading: str) -> None:
     pipeline, records, rows = EXAMPLES[heading]
     name = "t_" + re.sub("[^a-z]+", "_", heading.lower())
-    topic = shared.topic()
+    topic = shared.topic(1)
     shared.pipeline(name, [topic], source=pipeline["source"], table=pipeline["tables"][0])
     headers = [{"headers": record["headers"]} if "headers" in record else {} for record in records]
     shared.produce(topic, *((r["key"], r["value"], more) for r, more in zip(records, headers, strict=True)))
@@ -75,7 +75,7 @@ def test_example_of_the_page_gives_the_rows_that_it_promises(shared, heading: st
 
 
 def test_batch_says_which_snapshot_of_a_dimension_it_read_and_a_second_match_is_a_bad_record(shared) -> None:
-    topic = shared.topic()
+    topic = shared.topic(1)
     select = "SELECT r.id, d.name FROM record r LEFT JOIN lake.dim.names d ON d.k = lower(r.k) -- by key"
     shared.spark_sql("CREATE TABLE lake.dim.names (k STRING, name STRING) USING iceberg")
     key, value = {"fields": ["id"], "schema": "id BIGINT"}, {"schema": "id BIGINT, k STRING"}
@@ -136,7 +136,7 @@ def ms(day: str) -> int:
 
 
 def test_value_that_its_type_cannot_hold_is_set_aside_and_placeholders_keep_what_they_can(shared) -> None:
-    topic, held = shared.topic(), "__debezium_unavailable_value"
+    topic, held = shared.topic(1), "__debezium_unavailable_value"
     key = {"fields": ["id"], "schema": "id BIGINT"}
     value = {"schema": "id BIGINT, n STRING, a STRING, b STRING", "unavailable_value": held}
     select = "SELECT id, a, CAST(n AS INT) AS n, CAST(upper(b) AS STRING) AS b FROM record"

@@ -50,7 +50,7 @@ CASES: dict[str, tuple[list[list[Any]], dict[int, str]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_truncate_empties_the_table_as_of_its_offset(workbench, case: str) -> None:
     batches, expected = CASES[case]
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     workbench.pipeline("cut", [topic], key=KEY, value=VALUE, table=PARTITIONED)
     workbench.produce(topic, put(1, "a"), put(2, "a"), put(3, "a"))
     workbench.flush("cut")
@@ -62,7 +62,7 @@ def test_truncate_empties_the_table_as_of_its_offset(workbench, case: str) -> No
 
 
 def test_truncate_is_told_in_the_result_the_snapshot_and_history(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     workbench.pipeline("told", [topic], key=KEY, value=VALUE, table=PARTITIONED)
     workbench.produce(topic, put(1, "a"), put(2, "a"), put(3, "a"))
     workbench.flush("told")
@@ -83,7 +83,7 @@ def test_truncate_is_told_in_the_result_the_snapshot_and_history(workbench) -> N
 def test_truncate_empties_a_table_of_bigquery_too(dwh: Any, case: str) -> None:
     batches, expected = CASES[case]
     bench = dwh.bench
-    topic = bench.topic()
+    topic = bench.topic(1)
     dwh.pipeline("cut", [topic], key=KEY, value=VALUE)
     bench.produce(topic, put(1, "a"), put(2, "a"), put(3, "a"))
     bench.flush("cut")
@@ -104,7 +104,7 @@ FAULTS = {
 
 
 def test_truncate_is_applied_once_whatever_befalls_its_run(workbench, runners) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     workbench.pipeline("trial", [topic], key=KEY, value=VALUE, table=PARTITIONED)
     workbench.produce(topic, put(1, "a"), put(2, "a"))
     workbench.flush("trial")
@@ -121,7 +121,7 @@ def test_truncate_is_applied_once_whatever_befalls_its_run(workbench, runners) -
 
 
 def test_update_that_leaves_columns_out_keeps_them_of_a_row_behind_the_truncate_alone(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     value = {"format": "ogg-json", "schema": "ID BIGINT, NAME STRING, N INT", "truncate": "apply"}
     workbench.pipeline("ogg", [topic], key={"fields": ["ID"], "schema": "ID BIGINT"}, value=value)
 
@@ -143,12 +143,12 @@ def test_update_that_leaves_columns_out_keeps_them_of_a_row_behind_the_truncate_
 
 
 def test_publication_of_a_truncated_table_deletes_the_keys_that_went(workbench) -> None:
-    way = Way(workbench, "trip")
-    workbench.pipeline("trip", [way.source], key=KEY, value=VALUE)
-    workbench.produce(way.source, put(1, "a"), put(2, "a"), put(3, "a"))
+    way, source = Way(workbench, "trip"), workbench.topic(1)
+    workbench.pipeline("trip", [source], key=KEY, value=VALUE)
+    workbench.produce(source, put(1, "a"), put(2, "a"), put(3, "a"))
     workbench.flush("trip")
     way.publish()
-    workbench.produce(way.source, put(4, "b"), TRUNCATE, put(2, "c"), put(5, "c"))
+    workbench.produce(source, put(4, "b"), TRUNCATE, put(2, "c"), put(5, "c"))
     workbench.flush("trip")
     done = way.publish()
     assert (done.inserted, done.updated, done.deleted) == (1, 1, 2)
