@@ -21,6 +21,7 @@ _EXPRESSIONS = "tests/integration/test_expressions.py::test_"
 _STANDING = "tests/integration/test_standing.py::test_"
 _TRUNCATE = "tests/integration/test_truncate.py::test_truncate_empties_"
 _VALUES = "tests/integration/test_values.py::test_value_is_what_was_written_or_its_record_is_bad"
+_INIT = "tests/integration/test_init.py::test_flush_of_the_file_that_init_wrote_equals_what_was_sent"
 _PAGE, _AIRFLOW = "tests/e2e/test_page.py::", "tests/e2e/test_airflow.py::"
 
 # the quick test -> the long ones that it stands for; a name without [...] stands for every parameter
@@ -194,9 +195,7 @@ _BEHIND: dict[str, list[str]] = {
     ],
     # the same decoder of the columns, below another envelope
     f"{_VALUES}[debezium-json]": _cases(_VALUES, "ogg-json", "maxwell-json"),
-    "tests/integration/test_init.py::test_flush_of_the_file_that_init_wrote_equals_what_was_sent[debezium_with_schema]": [
-        "tests/integration/test_init.py::test_flush_of_the_file_that_init_wrote_equals_what_was_sent[debezium]"
-    ],
+    f"{_INIT}[debezium_with_schema]": _cases(_INIT, "debezium"),
     # the same path of spark-submit, with a flush of two tasks and a compaction
     "tests/e2e/test_what_others_see.py::test_spark_submit_on_a_standalone_cluster_gives_the_same_table": [
         "tests/integration/test_maintenance.py::test_maintenance_through_spark_submit_does_the_same",
