@@ -12,7 +12,7 @@ from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.json.connect import ConnectFields
 from tidegate_spark.fields.json.extended import render_plain_json
-from tidegate_spark.fields.json.inner_parts import render_inner_cases
+from tidegate_spark.fields.json.inner_parts import render_inner_reason
 from tidegate_spark.fields.json.key_objects import render_is_object_text, render_key_object
 from tidegate_spark.fields.json.mongodb import render_document_key
 from tidegate_spark.fields.json.objects import (
@@ -108,7 +108,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"CASE WHEN {delete} THEN NULL {render_header_cases('value', options)} {render_unreadable_cases('j', misfits)} "
         f"WHEN row IS NULL THEN '{OVERFLOW_REASON}' "
         f"{render_no_column_case('value_text', 'row', fields, columns)} "
-        f"{render_inner_cases('row', fields, 'the value')} END AS located_reason",
+        f"ELSE {render_inner_reason('row', fields, 'the value')} END AS located_reason",
     )
     return DecodedValue(
         records=changes,
@@ -124,13 +124,9 @@ def render_key_reason(keys: Fields, parsed: str, text: str, places: tuple[str, .
     """Why the key's fields at `parsed`, out of the object `text` in the value, are no key."""
     # of a value that does not fit its own columns that is said first
     misfits = keys.render_misfit_cases(text, parsed, "located_reason IS NULL")
-    inside = render_inner_cases(parsed, keys, "the key", places)
-    lacks = f"{render_missing_cases(text, parsed, keys, 'the value')} {misfits} {inside}".strip()
-    return (
-        f"CASE {lacks} ELSE {keys.render_reason(parsed, 'the key')} END"
-        if lacks
-        else keys.render_reason(parsed, "the key")
-    )
+    inside = render_inner_reason(parsed, keys, "the key", places, keys.render_reason(parsed, "the key"))
+    lacks = f"{render_missing_cases(text, parsed, keys, 'the value')} {misfits}".strip()
+    return f"CASE {lacks} ELSE {inside} END" if lacks else inside
 
 
 def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
@@ -155,8 +151,7 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
         "WHEN row IS NULL THEN 'the value has no payload: it is not in an envelope' "
         f"{render_no_column_case(payload, 'row', fields, list_known_fields(table))} "
         f"{render_respelled_case(payload, 'row', fields)} "
-        f"{render_inner_cases('row', fields, 'the value', PAYLOAD)} "
-        "END AS located_reason",
+        f"ELSE {render_inner_reason('row', fields, 'the value', PAYLOAD)} END AS located_reason",
     )
     return DecodedValue(
         records=changes,
@@ -266,13 +261,13 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
         bad += f" OR NOT {render_is_object_text('key_text')} AND {fields.render_is_empty('kf')}"
     inside = render_part("key_json", "$.payload")
     text = f"CASE WHEN kj.payload IS NOT NULL THEN {inside} ELSE key_json END" if key.enveloped else "key_json"
-    inner = render_inner_cases("kf", fields, "the key", (*PAYLOAD, "") if key.enveloped else ("",))
+    places = (*PAYLOAD, "") if key.enveloped else ("",)
+    inner = render_inner_reason("kf", fields, "the key", places, fields.render_reason("kf", "the key"))
     reason = (
         f"CASE {render_header_cases('key', table.key.options)} "
         f"{f'WHEN {PLAIN_KEY_COLUMN} IS NOT NULL THEN NULL ' if is_plain else ''}"
         f"WHEN {bad} THEN 'the key is not a JSON object that fits the key columns' "
-        f"{render_missing_cases(text, 'kf', fields, 'the key')} {inner} "
-        f"ELSE {fields.render_reason('kf', 'the key')} END"
+        f"{render_missing_cases(text, 'kf', fields, 'the key')} ELSE {inner} END"
     )
     return DecodedKey(chosen, fields.render_struct("kf"), reason)
 

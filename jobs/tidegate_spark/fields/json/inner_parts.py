@@ -17,6 +17,7 @@ from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.json.text import BINARY_FRACTIONS, NUMBER_MARK, render_marked_text, render_once
 from tidegate_spark.fields.lossless import render_is_null, render_text
 
+NO_REASON = "CAST(NULL AS STRING)"
 # only a text with such a number can hold one that is not zero and becomes it: a far exponent, or many zeros
 TINY_NUMBER_PATTERN = "[0-9][.]?[eE]-0*(?:[2-9][0-9]|[1-9][0-9]{2})"
 TINY_NUMBER_ZEROS = "0" * 24
@@ -24,19 +25,34 @@ TINY_NUMBER_ZEROS = "0" * 24
 ESCAPED_LETTER_PATTERN, ANY_ESCAPE_PATTERN = r"\\u00[4-7]", r"\\u"
 
 
-def render_inner_cases(parsed: str, fields: Fields, what: str, places: tuple[str, ...] = ("",)) -> str:
-    """`WHEN … THEN …` for an object with a part that `parsed` does not hold as it is written.
+def render_inner_reason(
+    parsed: str, fields: Fields, what: str, places: tuple[str, ...] = ("",), otherwise: str = NO_REASON
+) -> str:
+    """Why an object has a part that `parsed` does not hold as it is written; `otherwise` where it has none.
 
     The object is at the first of `places` in the fields' text that has one; the empty place is the text itself.
     """
     doubt = _render_doubt(parsed, fields)
     if not doubt:
+        return otherwise
+    inner = f"CASE WHEN {doubt} THEN {_render_object_reason(fields, what, places)} END"
+    return inner if otherwise == NO_REASON else f"coalesce({inner}, {otherwise})"
+
+
+def render_inner_cases(parsed: str, fields: Fields, what: str, places: tuple[str, ...]) -> str:
+    """The same as `WHEN … THEN …`, where other cases stand behind it: Spark plans the reason twice."""
+    doubt = _render_doubt(parsed, fields)
+    if not doubt:
         return ""
+    reason = _render_object_reason(fields, what, places)
+    return f"WHEN {doubt} AND {reason} IS NOT NULL THEN {reason}"
+
+
+def _render_object_reason(fields: Fields, what: str, places: tuple[str, ...]) -> str:
     row = Struct(tuple((c.name, fields.get_type(c)) for c in fields.columns))
     found = _render_first([_render_part("b", place) for place in places])
     entries = _render_entries(render_once(render_marked_text(fields.text), found))
-    reason = render_once(entries, _render_first(_list_field_reasons(row, "", what)))
-    return f"WHEN {doubt} AND {reason} IS NOT NULL THEN {reason}"
+    return render_once(entries, _render_first(_list_field_reasons(row, "", what)))
 
 
 def _render_doubt(parsed: str, fields: Fields) -> str:
@@ -144,7 +160,7 @@ def _render_part(text: str, place: str) -> str:
 
 
 def _render_first(reasons: list[str]) -> str:
-    return f"coalesce({', '.join(reasons)}, CAST(NULL AS STRING))" if reasons else "CAST(NULL AS STRING)"
+    return f"coalesce({', '.join(reasons)}, {NO_REASON})" if reasons else NO_REASON
 
 
 def _render_any_reason(values: str, inside: str) -> str:

@@ -10,7 +10,7 @@ from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_timestamp
 from tidegate_spark.fields.json.connect import ConnectFields
-from tidegate_spark.fields.json.inner_parts import render_inner_cases
+from tidegate_spark.fields.json.inner_parts import render_inner_reason
 from tidegate_spark.fields.json.mongodb import render_has_text_row, unwrap_documents
 from tidegate_spark.fields.json.objects import CORRUPT_COLUMN, Fields, read_objects, render_object
 from tidegate_spark.fields.json.presence import render_no_column_case, render_respelled_case
@@ -65,7 +65,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"{render_unreadable_cases('j', misfits)} {render_unknown_event_cases('row', table)} "
         f"{render_no_column_case(AFTER_TEXT, 'row', fields, list_known_fields(table))} "
         f"{render_respelled_case(AFTER_TEXT, 'row', fields)} "
-        f"{render_inner_cases('row', fields, 'the value', AFTER_PLACES)} END AS located_reason",
+        f"ELSE {render_inner_reason('row', fields, 'the value', AFTER_PLACES)} END AS located_reason",
     )
     return DecodedValue(
         records=changes,
