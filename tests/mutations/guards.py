@@ -608,8 +608,8 @@ GUARDS = [
     Guard(
         "a key that lacks a field is no key of NULLs",
         "jobs/tidegate_spark/formats/json.py",
-        """{render_missing_cases(text, 'kf', fields, 'the key')} {inner}""",
-        "{inner}",
+        """{render_missing_cases(text, 'kf', fields, 'the key')} ELSE""",
+        "ELSE",
         "tests/integration/test_presence.py::"
         "test_key_is_what_its_fields_say_and_never_null_for_a_field_that_is_not_there",
     ),
