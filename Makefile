@@ -43,7 +43,7 @@ test test-long test-setup contract integration servers: WITH := bigquery
 test-setup: setup  ## what the tests need besides: PostgreSQL, Chromium, Debezium's jars, a JDK, openssl, Python 3.13; a line for each that is missing
 	@PYTHONPATH=.:tests:plugins $(VENV_PYTHON) -m machine
 
-test: test-setup lint types unit servers e2e  ## every hazard once, cheapest first; about 35 minutes on two cores
+test: test-setup lint types unit servers e2e  ## every hazard once, cheapest first; about 45 minutes on two cores
 
 test-fast: setup lint types unit  ## what starts no server; about 7 minutes on two cores
 
