@@ -38,7 +38,7 @@ def pairs(dwh: Any, table: str) -> list[tuple[int, str]]:
 
 def test_upserts_and_deletes_end_as_the_last_record_says_and_clean_up_leaves_nothing(dwh: Any) -> None:
     bench = dwh.bench
-    topic = bench.topic()
+    topic = bench.topic(1)
     name = dwh.pipeline("orders", [topic], key=KEY, value=VALUE)
     bench.produce(topic, order(1, "a"), order(2, "b"), order(3, "c"), order(2, "b2"))
     (first,) = bench.flush(name).published
@@ -57,7 +57,7 @@ def test_upserts_and_deletes_end_as_the_last_record_says_and_clean_up_leaves_not
 
 def test_one_pipeline_writes_tables_of_both_and_every_mode_takes_what_is_its(dwh: Any) -> None:
     bench = dwh.bench
-    topic = bench.topic()
+    topic = bench.topic(1)
     tables = [
         {"name": dwh.table("both")},
         {"name": dwh.table("upserted"), "delete": False},
@@ -92,7 +92,7 @@ def test_one_pipeline_writes_tables_of_both_and_every_mode_takes_what_is_its(dwh
 
 def test_values_of_every_type_arrive_as_they_were_sent_and_null_keys_match_themselves(dwh: Any) -> None:
     bench = dwh.bench
-    topic = bench.topic()
+    topic = bench.topic(1)
     schema = (
         "a STRING, b INT, flag BOOLEAN, small TINYINT, f DOUBLE, d DECIMAL(30,10), day DATE, local TIMESTAMP_NTZ, "
         "bytes BINARY, tags ARRAY<STRING>, s STRUCT<x: INT, y: STRUCT<z: STRING>>, m MAP<STRING, INT>, "
@@ -120,7 +120,7 @@ def test_values_of_every_type_arrive_as_they_were_sent_and_null_keys_match_thems
 
 def test_columns_follow_the_pipeline_file(dwh: Any) -> None:
     bench = dwh.bench
-    topic = bench.topic()
+    topic = bench.topic(1)
     dwh.pipeline("grows", [topic], key=KEY, value={"schema": "id BIGINT, name STRING NOT NULL"})
     bench.produce(topic, named(1, "a"))
     bench.flush("grows")
@@ -143,7 +143,7 @@ def test_select_makes_the_columns_and_joins_iceberg_tables(dwh: Any) -> None:
     """
     value = {"schema": "id BIGINT, customer BIGINT, at TIMESTAMP, tags ARRAY<STRING>"}
     create = {"partition_by": ["months(day)"], "cluster_by": ["id"]}
-    topic = bench.topic()
+    topic = bench.topic(1)
     dwh.pipeline("chosen", [topic], key=KEY, value=value, table={"select": select, "create": create})
 
     def bought(id: int, customer: int, month: int, *tags: str | None) -> tuple[Any, Any]:
@@ -164,7 +164,7 @@ def test_select_makes_the_columns_and_joins_iceberg_tables(dwh: Any) -> None:
 
 def test_of_two_runners_at_once_one_publishes_and_a_late_one_changes_nothing(dwh: Any) -> None:
     bench = dwh.bench
-    topic = bench.topic()
+    topic = bench.topic(1)
     dwh.pipeline("race", [topic], key=KEY, value=PLAIN)
     bench.produce(topic, named(1, "a"))
     slow, fast = bench.ports("race"), bench.ports("race")
@@ -182,7 +182,7 @@ def test_of_two_runners_at_once_one_publishes_and_a_late_one_changes_nothing(dwh
 
 def test_records_name_their_tables_which_are_made_at_first_sight(dwh: Any) -> None:
     bench = dwh.bench
-    topic = bench.topic()
+    topic = bench.topic(1)
     value = {"schema": "id BIGINT, name STRING, kind STRING"}
     dwh.pipeline("named", [topic], key=KEY, value=value, table={"name": dwh.table("of_{kind}")})
 
@@ -206,7 +206,7 @@ def test_records_name_their_tables_which_are_made_at_first_sight(dwh: Any) -> No
 
 def test_late_records_lose_and_a_deleted_row_does_not_come_back(dwh: Any) -> None:
     bench = dwh.bench
-    topic = bench.topic()
+    topic = bench.topic(1)
     value = {"schema": "id BIGINT, name STRING, v BIGINT"}
     dwh.pipeline("late", [topic], key=KEY, value=value, table={"sequence_by": ["v"], "delete_when": "name = 'x'"})
 
@@ -224,7 +224,7 @@ def test_late_records_lose_and_a_deleted_row_does_not_come_back(dwh: Any) -> Non
 
 def test_commands_show_move_and_read_again(dwh: Any) -> None:
     bench = dwh.bench
-    topic = bench.topic()
+    topic = bench.topic(1)
     dwh.pipeline("cli", [topic], key=KEY, value=PLAIN)
     bench.produce(topic, named(1, "a"), named(2, "b"))
     assert bench.cli("flush", "cli").returncode == 0
@@ -250,7 +250,7 @@ def test_fault_at_a_point_of_bigquerys_is_made_good_by_the_next_run(dwh: Any, ru
 
 def test_records_that_cannot_be_read_are_set_aside_in_the_transaction_of_their_batch(dwh: Any) -> None:
     bench = dwh.bench
-    topic = bench.topic()
+    topic = bench.topic(1)
     value = {"schema": "id BIGINT, name STRING, tags ARRAY<STRING>"}
     dwh.pipeline("letters", [topic], key=KEY, value=value, source={"errors": {"tolerance": "all"}})
     bench.produce(topic, named(1, "a"), ({"id": 2}, b"{"), named(3, "c"))
@@ -319,7 +319,7 @@ def test_one_bad_record_is_looked_at_skipped_and_discarded(dwh: Any) -> None:
 
 def test_backfill_brings_back_what_is_missing_and_nothing_older(dwh: Any) -> None:
     bench = dwh.bench
-    topic = bench.topic()
+    topic = bench.topic(1)
     dwh.pipeline("again", [topic], key=KEY, value=PLAIN)
     bench.produce(topic, named(1, "a"), named(2, "b"), named(3, "c"))
     bench.flush("again")

@@ -67,7 +67,7 @@ TABLES: dict[str, dict[str, Any]] = {
 
 
 def test_many_histories_end_as_the_model_wherever_batches_are_cut(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     asked = [{"name": f"lake.shop.{name}", **table} for name, table in TABLES.items()]
     workbench.pipeline("many", [topic], key=KEY, value={"format": "debezium-json", "schema": SCHEMA}, tables=asked)
     changes = histories(150, seed=9)

@@ -16,7 +16,7 @@ def rows_of(first: int, count: int, name: str) -> list:
 
 
 def test_merge_of_recent_keys_does_not_open_the_files_of_old_ones(workbench, tmp_path) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     workbench.pipeline("recent", [topic], key=KEY, value=VALUE)
     workbench.produce(topic, *rows_of(0, 50, "old"))
     workbench.flush("recent")
@@ -45,7 +45,7 @@ def test_merge_that_names_its_keys_writes_what_one_that_does_not_would(workbench
     monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.MIN_TABLE_ROWS", 1)
     monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.MIN_ROW_RATIO", 1)
     statements = []
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     workbench.pipeline("named", [topic], key=KEY, value=VALUE)
     workbench.produce(topic, *rows_of(-50, 100, "old"))
     workbench.flush("named")

@@ -91,7 +91,7 @@ def is_published(asked: dict[str, Any], snapshot: int) -> bool:
 
 def test_attempt_that_was_planned_on_older_progress_produces_nothing(workbench) -> None:
     """Another run was faster between the plan and the producers' start."""
-    topic = f"late-{workbench.topic()}"
+    topic = f"late-{workbench.topic(1)}"
     for delivery in ("exactly-once", "at-least-once"):
         name = f"{topic}-{delivery}"
         asked = {

@@ -56,7 +56,7 @@ class Writer:
 
 
 def test_messages_of_two_versions_upsert_and_delete_and_bad_ones_are_set_aside(workbench, registry) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     written = Writer(registry, topic)
     before, after = (classes(a_file(order, MONEY))["shop.Order"] for order in (OLD, NEW))
 
@@ -102,7 +102,7 @@ def test_messages_of_two_versions_upsert_and_delete_and_bad_ones_are_set_aside(w
 
 
 def test_json_behind_a_schema_id_takes_its_columns_from_the_registry(workbench, registry) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     written = Writer(registry, topic)
     key = {"title": "Key", "type": "object", "properties": {"id": {"type": "integer"}}}
     properties = {

@@ -7,7 +7,7 @@ WORDS = ("", " ", "it's", 'a "b"', "back\\slash", "new\nline", "tab\t", "naïve 
 
 
 def test_nested_key_is_compared_by_what_lies_in_it(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     schema = "k STRUCT<id: BIGINT, `the place`: STRUCT<zone: STRING, day: DATE>>"
     value = {"schema": f"{schema}, name STRING"}
     workbench.pipeline("nested", [topic], key={"fields": ["k"], "schema": schema}, value=value)
@@ -32,7 +32,7 @@ def test_nested_key_is_compared_by_what_lies_in_it(workbench) -> None:
 
 
 def test_key_of_any_type_finds_its_row(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     schema = "s STRING, b BINARY, d DOUBLE, flag BOOLEAN, ts TIMESTAMP_NTZ, amount DECIMAL(38,10), small TINYINT"
     key = {"fields": ["s", "b", "d", "flag", "ts", "amount", "small"], "schema": schema}
     workbench.pipeline("any", [topic], key=key, value={"schema": f"{schema}, n INT"})
@@ -52,7 +52,7 @@ def test_key_of_any_type_finds_its_row(workbench) -> None:
 
 
 def test_row_that_moves_to_another_partition_is_found_by_its_key(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     value = {"schema": "id BIGINT, region STRING, at TIMESTAMP"}
     create = {"partition_by": ["region", "days(at)"]}
     workbench.pipeline("moved", [topic], key=KEY, value=value, table={"create": create})
@@ -116,7 +116,7 @@ def ddl(names: tuple[str, ...]) -> str:
 
 
 def test_names_that_need_quoting_work_in_every_statement_of_every_mode(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     tables = [{"name": f"lake.shop.{mode}", **asked} for mode, asked in MODES.items()]
     key = {"fields": list(KEYS), "schema": ddl(KEYS)}
     workbench.pipeline("odd", [topic], tables=tables, key=key, value={"schema": ddl((*KEYS, *VALUES))})
@@ -149,7 +149,7 @@ def test_names_that_need_quoting_work_in_every_statement_of_every_mode(workbench
 
 
 def test_soft_deletes_under_a_name_that_spark_does_not_keep_for_itself_are_readable_there(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     soft = {"deletes": "soft", "deleted_column": "is_deleted"}
     workbench.pipeline("marked", [topic], key=KEY, value={"schema": "id BIGINT, name STRING"}, table=soft)
     workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "a"}), ({"id": 2}, {"id": 2, "name": "b"}))

@@ -50,7 +50,7 @@ MODES = {
 
 
 def test_statements_leave_what_one_record_at_a_time_would_leave(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     asked = [
         {"name": f"lake.shop.{name}", **table(deletes=deletes, delete=mode == "upsert_delete")}
         for name, (mode, deletes) in MODES.items()
@@ -67,7 +67,7 @@ def test_statements_leave_what_one_record_at_a_time_would_leave(workbench) -> No
 
 
 def test_delete_events_are_ordered_by_the_row_before_them_and_tombstones_by_offset(workbench) -> None:
-    topic = workbench.topic()
+    topic = workbench.topic(1)
     value = {"format": "debezium-json", "schema": "id BIGINT, name STRING, lsn INT"}
     workbench.pipeline("cdc", [topic], key=KEY, value=value, table={"sequence_by": ["lsn"]})
 
@@ -101,7 +101,7 @@ def test_delete_events_are_ordered_by_the_row_before_them_and_tombstones_by_offs
 
 
 def test_deletes_ordered_by_metadata_are_remembered_until_the_log_has_passed_their_retention(workbench) -> None:
-    topic, day = workbench.topic(), 86_400_000
+    topic, day = workbench.topic(1), 86_400_000
     source = {"metadata": {"at": "timestamp"}}
     asked = {"sequence_by": ["at"], "tombstone_retention": "7d"}
     workbench.pipeline("kept", [topic], source=source, key=KEY, value={"schema": "id BIGINT, n INT"}, table=asked)
