@@ -1,7 +1,7 @@
 """What a Spark Connect server tells of itself in small statements: version, settings, jars, clock, and its catalogs."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.version import __version__
 from tidegate.errors import ConfigurationError
 
+from tidegate_spark.server_retries import RetryWhileListening
 from tidegate_spark.session import check_event_log, close, connect_session
 
 ASKED_SETTINGS = (
@@ -30,10 +31,14 @@ ICEBERG_CLASS, KAFKA_SOURCE_CLASS = (
 MAX_PROBLEM_CHARACTERS = 400
 
 
-def read_facts(remote: str, conf: Mapping[str, str]) -> dict[str, Any]:
-    """Facts by name, as plain values. `conf` is what jobs get for their session, secrets included."""
+def read_facts(remote: str, conf: Mapping[str, str], is_refused: Callable[[], bool]) -> dict[str, Any]:
+    """Facts by name, as plain values. `conf` is what jobs get for their session, secrets included.
+
+    `is_refused` says whether the server's port takes no connection now.
+    """
     spark = SparkSession.builder.remote(remote).create()
     try:
+        spark.client.set_retry_policies([RetryWhileListening(is_refused)])
         settings = {name: str(spark.conf.get(name, "") or "") for name in ASKED_SETTINGS}
         return {
             "version": spark.version,
@@ -91,9 +96,11 @@ def _find_event_log_problem(spark: SparkSession, conf: Mapping[str, str]) -> str
     return ""
 
 
-def try_catalogs(remote: str, conf: Mapping[str, str], catalogs: Iterable[str]) -> Iterator[tuple[str, str]]:
+def try_catalogs(
+    remote: str, conf: Mapping[str, str], is_refused: Callable[[], bool], catalogs: Iterable[str]
+) -> Iterator[tuple[str, str]]:
     """Each catalog with the first line of what Spark says against it; empty where it lists its namespaces."""
-    spark = connect_session(remote, conf)
+    spark = connect_session(remote, conf, [RetryWhileListening(is_refused)])
     try:
         for name in catalogs:
             try:

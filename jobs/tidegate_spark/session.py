@@ -3,14 +3,18 @@
 import logging
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 from tidegate.errors import ConfigurationError
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
 from tidegate.redaction import CORE_REGEX, CORE_REGEX_KEY
+
+if TYPE_CHECKING:  # a submitted program has no Connect client
+    from pyspark.sql.connect.client.retries import RetryPolicy
 
 # What the product's statements rely on, whatever the server's defaults are.
 SESSION_CONF = {
@@ -69,23 +73,32 @@ def read_private_conf(spark: SparkSession, name: str) -> str:
     return str(spark.conf.get(name) if value is None else value)
 
 
-def connect_session(remote: str, conf: Mapping[str, str]) -> SparkSession:
-    """A new session of a Spark Connect server; nothing of other sessions is seen in it."""
+def connect_session(remote: str, conf: Mapping[str, str], policies: Sequence["RetryPolicy"] = ()) -> SparkSession:
+    """A new session of a Spark Connect server; nothing of other sessions is seen in it.
+
+    `policies` say how long the server is asked again; without any it is Spark's own, ten minutes.
+    """
     # Airflow switches this logger on; every session that closes would be three warnings about its own end
     logging.getLogger("pyspark.sql.connect.logging").disabled = True
     spark = SparkSession.builder.remote(remote).create()
     try:
-        check_event_log(spark, conf)
-    except ConfigurationError:
+        if policies:
+            spark.client.set_retry_policies(list(policies))  # before the first request: the server may go meanwhile
+        _send_conf(spark, conf)
+    except Exception:
         close(spark)
         raise
+    return spark
+
+
+def _send_conf(spark: SparkSession, conf: Mapping[str, str]) -> None:
+    check_event_log(spark, conf)
     # Spark writes each setting of a session that begins with `spark` to the event log of every job, and hides only
     # those of the server's own configuration
     hidden = {name.removeprefix("spark.") if name.startswith(SECRET_PREFIX) else name: conf[name] for name in conf}
     shared = spark.conf.get(CATALOG_CLASS, ICEBERG_CATALOG)
     catalogs = {name: shared for name, value in conf.items() if value == ICEBERG_CATALOG}
     configure(spark, {**SESSION_CONF, **hidden, **catalogs})
-    return spark
 
 
 def check_event_log(spark: SparkSession, conf: Mapping[str, str]) -> None:

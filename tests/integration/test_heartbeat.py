@@ -31,7 +31,7 @@ def records(workbench: Any, topic: str, count: int) -> Iterator[tuple[dict[str, 
 
 def test_a_heartbeat_record_tells_position_and_the_time_that_a_connector_vouches_for(workbench) -> None:
     topic = workbench.topic(2)
-    connector = workbench.topic(name=f"__debezium-heartbeat.{topic}")
+    connector = workbench.topic(1, name=f"__debezium-heartbeat.{topic}")
     beats = f"beats-{topic}"
     workbench.pipeline(
         "beating", [topic, connector], key=KEY, value=VALUE, heartbeat={"produce": True, "topic": beats},

@@ -67,7 +67,12 @@ def test_commands_without_brokers_say_so(workbench: Any, closed: str, command: s
 
 
 class Relay:
-    """A way to a server that can be taken away: what comes in at `port` goes there and back, until `close`."""
+    """A way to a server that can be taken away: what comes in at `port` goes there and back, until `close`.
+
+    With `last` it closes by itself, as soon as that many connections were made.
+    """
+
+    last: int | None = None
 
     def __init__(self, host: str, port: int) -> None:
         self._to, self._open, self.connected = (host, port), list[socket.socket](), threading.Event()
@@ -81,6 +86,8 @@ class Relay:
                 near, _ = self._server.accept()
                 far = socket.create_connection(self._to)
                 self._open += [near, far]
+                if self.last is not None and len(self._open) >= 2 * self.last:
+                    self.close()
                 for one, other in ((near, far), (far, near)):
                     threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
 
@@ -129,6 +136,26 @@ def test_spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_nex
     workbench.pipeline("leaving", [topic], key=KEY, value=VALUE)
     workbench.drain("leaving")
     assert read_ids(workbench, "leaving") == [1, 2, 11, 12]
+
+
+@pytest.mark.parametrize("last", [2, 4])  # the client's connection for the job that stages, and for the one that merges
+def test_spark_that_goes_while_a_session_is_opened_ends_the_flush_as_soon(
+    workbench: Any, relay: Relay, monkeypatch: pytest.MonkeyPatch, last: int
+) -> None:
+    monkeypatch.setattr(server_retries, "GONE_SECONDS", 3.0)
+    topic, name = workbench.topic(2), f"opening{last}"
+    workbench.pipeline(name, [topic], key=KEY, value=VALUE, spark={"remote": f"sc://127.0.0.1:{relay.port}"})
+    produce(workbench, topic, 1, 2)
+    relay.last = last
+    from tidegate.steps.flush import flush
+
+    begun = time.monotonic()
+    with pytest.raises(RetryLater, match=rf"address=127\.0\.0\.1:{relay.port} .*Connection refused"):
+        flush(workbench.ports(name))
+    assert time.monotonic() - begun < 100
+    workbench.pipeline(name, [topic], key=KEY, value=VALUE)
+    workbench.drain(name)
+    assert read_ids(workbench, name) == [1, 2, 11, 12]
 
 
 def test_interrupted_flush_says_in_one_line_what_stands_and_ends_with_130(workbench: Any) -> None:

@@ -222,8 +222,8 @@ GUARDS = [
     Guard(
         "no catalog's secret goes to a server that would write it to its event log",
         "jobs/tidegate_spark/session.py",
-        "        check_event_log(spark, conf)\n",
-        "        pass\n",
+        "    check_event_log(spark, conf)\n",
+        "    pass\n",
         "tests/unit/tidegate/test_redaction.py::test_server_with_an_event_log_gets_no_catalogs_secret_unless_it_hides_it",
     ),
     Guard(

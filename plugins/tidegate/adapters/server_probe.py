@@ -64,6 +64,10 @@ class Server:
             name, place, ",".join(f"any://{one.rpartition('://')[2].strip()}" for one in text.split(","))
         )
 
+    def is_refused(self) -> bool:
+        """Whether none of the addresses takes a connection now."""
+        return find_refusal(self.addresses) is not None
+
     def __str__(self) -> str:
         text = ",".join(f"{host}:{port}" for host, port in self.addresses)
         return " ".join(part for part in (self.name, self.place, f"address={text}") if part)

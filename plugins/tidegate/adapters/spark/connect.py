@@ -46,12 +46,12 @@ class ConnectEngine:
         """Run the job; `RetryLater` when Spark fails, with Spark's own first line, or when no server is there."""
         require_server(self._server)
         sessions, work, retries = import_job_modules(job)
+        policy = retries.RetryWhileListening(self._server.is_refused)
         from pyspark.errors import PySparkException
 
         try:
-            spark = sessions.connect_session(self._remote, self._conf)
+            spark = sessions.connect_session(self._remote, self._conf, [policy])
             try:
-                spark.client.set_retry_policies([retries.RetryWhileListening(self._is_refused)])
                 work.run(spark, job)
             finally:
                 sessions.close(spark)
@@ -63,9 +63,6 @@ class ConnectEngine:
             if type(error).__module__.startswith("grpc"):
                 raise RetryLater(self._describe_failure(job, error)) from error
             raise to_unexpected_error(get_verb(job), f"pipeline={job.pipeline} batch={job.batch}", error) from error
-
-    def _is_refused(self) -> bool:
-        return find_refusal(self._server.addresses) is not None
 
     def _describe_failure(self, job: Job, error: Exception) -> str:
         where = f"pipeline={job.pipeline} batch={job.batch}"

@@ -42,7 +42,7 @@ def check_connect(remote: str, place: str, conf: Mapping[str, str], uses_avro: b
         yield make_error("spark.reachable", f"{server} took no connection: {refusal}", REACHABLE_ADVICE)
         return
     try:
-        facts = SparkFacts(**import_server_facts().read_facts(remote, conf))
+        facts = SparkFacts(**import_server_facts().read_facts(remote, conf, server.is_refused))
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         yield make_error("spark.reachable", f"{server} does not run a statement: {reason}", "see the server's log")
@@ -56,7 +56,7 @@ def check_spark_catalogs(
 ) -> Iterator[Finding]:
     """Each catalog as a job's session sees it."""
     server = Server.from_uri("Spark", place, remote)
-    for name, problem in import_server_facts().try_catalogs(remote, conf, catalogs):
+    for name, problem in import_server_facts().try_catalogs(remote, conf, server.is_refused, catalogs):
         yield judge_catalog(str(server), name, problem)
 
 
