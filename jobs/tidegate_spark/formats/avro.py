@@ -32,6 +32,7 @@ from tidegate_spark.formats.decoded import (
     UPSERT,
     DecodedKey,
     DecodedValue,
+    list_places,
     render_keyless_cases,
     render_required_cases,
 )
@@ -54,7 +55,7 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     else:
         at, name = f"ka.{BARE_FIELD}", quote(columns[0].name)
         values, conditions = [f"{render_conversion(at, schema, {})} AS {name}"], [("", render_is_lossy(at, schema, {}))]
-    places = _list_places("ka", columns) if is_record(schema) else {columns[0].name: f"ka.{BARE_FIELD}"}
+    places = list_places("ka", columns) if is_record(schema) else {columns[0].name: f"ka.{BARE_FIELD}"}
     cases = f"{_render_lossy_cases('key', conditions)} {render_required_cases('the key', columns, places)}"
     reason = f"CASE {render_undecodable_cases('key', 'ka', options)} {cases} END"
     return DecodedKey(decoded, f"struct({', '.join(values)})", reason)
@@ -100,10 +101,10 @@ def decode_fields(records: DataFrame, table: StageTable, places: tuple[str, str]
     there = bool(keys) and all(column.name in fields.by_name for column in keys)
     key_values, key_conditions = render_fields(key_at, keys if there else (), fields)
     missing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in keys)
-    required = render_required_cases("the value", table.value_columns, _list_places(at, table.value_columns))
+    required = render_required_cases("the value", table.value_columns, list_places(at, table.value_columns))
     # of a value that cannot be decoded that is said first
     unlocated = f"WHEN located_reason IS NOT NULL THEN NULL {render_keyless_cases(table.value.options)}"
-    key_required = f"{unlocated} {render_required_cases('the key', keys, _list_places(key_at, keys))}"
+    key_required = f"{unlocated} {render_required_cases('the key', keys, list_places(key_at, keys))}"
     return DecodedValue(
         records=records,
         columns=tuple(values),
@@ -124,10 +125,6 @@ def render_fields(at: str, columns: Sequence[Column], fields: AvroFields) -> tup
     values = [f"{sql} AS {quote(name)}" for name, sql in render_values(at, columns, fields).items()]
     places = ((c, f"{at}.{quote(c.name)}") for c in columns)
     return values, [(c.name, _render_is_column_lossy(sql, c, fields)) for c, sql in places]
-
-
-def _list_places(at: str, columns: Sequence[Column]) -> dict[str, str]:
-    return {c.name: f"{at}.{quote(c.name)}" for c in columns}
 
 
 def _render_is_column_lossy(sql: str, column: Column, fields: AvroFields) -> str:

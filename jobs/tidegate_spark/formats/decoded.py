@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from tidegate.schema.column import Column
 from tidegate.schema.wire_format import KEYLESS
-from tidegate.sql.spark import render_literal
+from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.objects import Fields
 
@@ -72,6 +72,11 @@ def render_keyless_cases(options: Mapping[str, Any]) -> str:
         f"THEN {render_literal(f'the value has schema id={number}, whose {reason}')}"
         for number, reason in options.get(KEYLESS, {}).items()
     )
+
+
+def list_places(at: str, columns: Sequence[Column]) -> dict[str, str]:
+    """Where each column's value is in SQL, by the column's name: a field of the struct `at`."""
+    return {c.name: f"{at}.{quote(c.name)}" for c in columns}
 
 
 def render_required_cases(what: str, columns: Sequence[Column], places: Mapping[str, str]) -> str:

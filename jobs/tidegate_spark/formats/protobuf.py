@@ -19,6 +19,7 @@ from tidegate_spark.formats.decoded import (
     UPSERT,
     DecodedKey,
     DecodedValue,
+    list_places,
     render_keyless_cases,
     render_required_cases,
 )
@@ -78,8 +79,7 @@ def _decode_part(
 
 
 def _render_required_reason(what: str, at: str, columns: tuple[Column, ...], more: str = "") -> str:
-    places = {c.name: f"{at}.{quote(c.name)}" for c in columns}
-    cases = f"{more} {render_required_cases(f'the {what}', columns, places)}".strip()
+    cases = f"{more} {render_required_cases(f'the {what}', columns, list_places(at, columns))}".strip()
     return f"CASE {cases} END" if cases else NO_REASON
 
 

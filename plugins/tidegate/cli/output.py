@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.errors import RetryLater, TidegateError
 from tidegate.model.batch import Plan, PublishedBatch
-from tidegate.monitoring.reports import ActionReport, BatchReport, PipelineStatus, UnknownStatus
+from tidegate.monitoring.reports import ActionReport, BackfillStatus, BatchReport, PipelineStatus, UnknownStatus
 
 SHOWN_BATCHES = 5
 SHOWN_ACTIONS = 5
@@ -57,6 +57,11 @@ def format_plan(plan: Plan) -> str:
     return "\n".join(lines)
 
 
+def format_pairs(data: dict[str, Any]) -> str:
+    """What a run of a publication did, or would do."""
+    return " ".join(f"{name}={', '.join(v) if isinstance(v, list) else v}" for name, v in data.items())
+
+
 def format_maintenance(done: dict[str, Any]) -> str:
     """One maintained table."""
     counts = " ".join(f"{name}={number}->{done['after'][name]}" for name, number in done["before"].items())
@@ -77,6 +82,18 @@ def format_action(table: str, one: ActionReport) -> str:
     return f"    {one['at']} {table}: {one['action']}{by}: {one['details']}"
 
 
+def format_newest_dead_letter(status: PipelineStatus, newest: dict[str, Any]) -> str:
+    """How many dead letters wait, and the newest of them."""
+    place = f"{newest['topic']} {newest['partition']} {newest['offset']}"
+    return f"dead letters: {status['dead_letters']}, the newest at {place}: {newest['message']}"
+
+
+def format_open_backfill(one: BackfillStatus) -> str:
+    """A backfill that was begun and has not ended."""
+    applied = ", ".join(f"{t}: {len(numbers)} of {one['slices']} slices" for t, numbers in one["applied"].items())
+    return f"open backfill={one['backfill']}: applied {applied}"
+
+
 def format_status(status: PipelineStatus | UnknownStatus) -> str:
     """One pipeline."""
     if "error" in status:
@@ -88,13 +105,9 @@ def format_status(status: PipelineStatus | UnknownStatus) -> str:
     lines += [format_action(t["table"], one) for t in status["tables"] for one in t["actions"][:SHOWN_ACTIONS]]
     lines += [f"    warning: {warning}" for warning in status["warnings"]]
     lines += [f"  {_format_past_batch(batch)}" for batch in status["batches"][:SHOWN_BATCHES]]
-    if status["newest_dead_letter"]:
-        newest = status["newest_dead_letter"]
-        place = f"{newest['topic']} {newest['partition']} {newest['offset']}"
-        lines.append(f"    dead letters: {status['dead_letters']}, the newest at {place}: {newest['message']}")
-    for one in status["backfills"]:
-        applied = ", ".join(f"{t}: {len(numbers)} of {one['slices']} slices" for t, numbers in one["applied"].items())
-        lines.append(f"  open backfill={one['backfill']}: applied {applied}")
+    if newest := status["newest_dead_letter"]:
+        lines.append(f"    {format_newest_dead_letter(status, newest)}")
+    lines += [f"  {format_open_backfill(one)}" for one in status["backfills"]]
     lines.append("  topic                            partition      begin  published  committed        end    lag")
     for row in status["partitions"]:
         numbers = "".join(

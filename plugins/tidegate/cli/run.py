@@ -62,8 +62,7 @@ class _Printer:
             self._tell(work, "published", output.format_published(batch), batch.to_dict())
         if outcome.publication is not None:
             done = outcome.publication.to_dict()
-            text = " ".join(f"{key}={value}" for key, value in done.items())
-            self._tell(work, "produced", text, done)
+            self._tell(work, "produced", output.format_pairs(done), done)
         for done in outcome.maintained:
             self._tell(work, "maintained", output.format_maintenance(done), done)
 

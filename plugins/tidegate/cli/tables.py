@@ -10,7 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tidegate.cli.output import SHOWN_ACTIONS, SHOWN_BATCHES, format_action
+from tidegate.cli.output import (
+    SHOWN_ACTIONS,
+    SHOWN_BATCHES,
+    format_action,
+    format_newest_dead_letter,
+    format_open_backfill,
+)
 from tidegate.model.batch import Plan
 from tidegate.monitoring.reports import PipelineStatus, UnknownStatus
 
@@ -77,12 +83,9 @@ def _print_notes(console: Console, status: PipelineStatus) -> None:
     for warning in status["warnings"]:
         console.print(f"warning: {warning}", style=WARNING)
     if newest := status["newest_dead_letter"]:
-        place = f"{newest['topic']} {newest['partition']} {newest['offset']}"
-        text = f"dead letters: {status['dead_letters']}, the newest at {place}: {newest['message']}"
-        console.print(text, style=WARNING)
+        console.print(format_newest_dead_letter(status, newest), style=WARNING)
     for one in status["backfills"]:
-        applied = ", ".join(f"{t}: {len(numbers)} of {one['slices']} slices" for t, numbers in one["applied"].items())
-        console.print(f"open backfill={one['backfill']}: applied {applied}", style=WARNING)
+        console.print(format_open_backfill(one), style=WARNING)
     for table in status["tables"]:
         for action in table["actions"][:SHOWN_ACTIONS]:
             console.print(format_action(table["table"], action).strip())

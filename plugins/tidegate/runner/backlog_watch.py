@@ -5,11 +5,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from tidegate.adapters.kafka.broker import KafkaBroker
-from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings
 from tidegate.connections import Resolve
 from tidegate.monitoring.backlog import BacklogMonitor, MonitoredPipeline
 from tidegate.ports.broker import Broker
+from tidegate.wiring.brokers import open_broker
 
 log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0
@@ -50,9 +49,7 @@ class BacklogWatch:
         if not calls:
             return
         if self._broker is None:
-            self._broker = KafkaBroker(
-                resolve_kafka_settings(self._kafka, self._resolve), describe_kafka_place(self._kafka)
-            )
+            self._broker = open_broker(self._kafka, self._resolve)
         due = self._monitor.poll(self._broker, tuple(calls))
         for pipeline, reason in self._monitor.failures.items():
             log.warning("backlog unknown: pipeline=%s: %s", pipeline, reason)

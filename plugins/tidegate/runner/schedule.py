@@ -41,11 +41,12 @@ class Schedule:
 
 
 def build_flush_schedule(pipeline: Pipeline) -> Schedule:
-    """Without an interval the heartbeat's is kept, so that what is committed never expires; such runs flush nothing."""
-    merge, beat = pipeline.merge, pipeline.heartbeat.interval_seconds
-    if merge.is_timed:
-        return Schedule(merge.interval_seconds if merge.cron is None else None, merge.cron)
-    return Schedule(beat if beat > 0 else None, at_least=merge.records_threshold)
+    """That of the pipeline file: its flushes, or the heartbeat alone."""
+    merge, seconds = pipeline.merge, pipeline.timer_seconds
+    if merge.cron is not None:
+        return Schedule(cron=merge.cron)
+    at_least = 0 if merge.is_timed else merge.records_threshold
+    return Schedule(seconds if seconds > 0 else None, at_least=at_least)
 
 
 def build_maintenance_schedule(pipeline: Pipeline) -> Schedule:

@@ -44,10 +44,6 @@ class Supervisor:
             while not worker.join(JOIN_SECONDS):
                 pass
 
-    def list_running(self) -> list[str]:
-        """The names of the workers that have not ended."""
-        return [worker.work.name for worker in self._workers.values() if not worker.join(0)]
-
     # what workers tell
 
     def tell_done(self, work: Work, outcome: Outcome) -> None:

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.config.publication_file import load_publication
 from tidegate.connections import Resolve
-from tidegate.errors import TidegateError, join_tables
 from tidegate.model.batch import PublishedBatch
 from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.monitoring.work_inputs import digest_work_inputs
@@ -23,7 +22,7 @@ from tidegate.runner.schedule import (
 from tidegate.steps.clean_up import list_tables_to_compact
 from tidegate.steps.compact import compact
 from tidegate.steps.flush import flush_planned, plan_flush
-from tidegate.steps.maintain import list_maintained_tables, maintain
+from tidegate.steps.maintain import list_maintained_tables, maintain_all
 from tidegate.tables.templated_tables import expand_template
 from tidegate.wiring.pipeline import assemble_pipeline, find_file
 from tidegate.wiring.publication import assemble_publication
@@ -132,14 +131,8 @@ class Maintain:
     def run(self, at_least: int) -> Outcome:
         """See the protocol; a table that fails keeps none of the others from it."""
         ports = assemble_pipeline(self._place.include, self._pipeline, self._place.resolve)
-        maintained, failures = list[dict[str, Any]](), list[TidegateError]()
-        for table in list_maintained_tables(ports):
-            try:
-                maintained.append(maintain(ports, table))
-            except TidegateError as problem:
-                failures.append(problem)
-        if failures:
-            raise join_tables("\n".join(map(str, failures)), map(type, failures))
+        maintained = list[dict[str, Any]]()
+        maintain_all(ports, list_maintained_tables(ports), maintained.append)
         return Outcome(maintained=maintained)
 
     def digest_inputs(self) -> str:

@@ -9,7 +9,7 @@ from tidegate.sampling.column_types import Guess, guess_type
 from tidegate.sampling.observations import Observed
 from tidegate.sampling.rows import read_cell
 from tidegate.sampling.samples import count
-from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
+from tidegate.schema.data_types import DataType, format_type
 from tidegate.sql.spark import quote
 
 PLAIN_NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -53,15 +53,7 @@ def quote_if_needed(name: str) -> str:
 
 def render_type(data_type: DataType) -> str:
     """The type as DDL, with backquotes only where they are needed."""
-    match data_type:
-        case Array(element):
-            return f"ARRAY<{render_type(element)}>"
-        case Map(key, value):
-            return f"MAP<{render_type(key)}, {render_type(value)}>"
-        case Struct(fields):
-            return f"STRUCT<{', '.join(f'{quote_if_needed(name)}: {render_type(inner)}' for name, inner in fields)}>"
-        case Primitive(name):
-            return name
+    return format_type(data_type, quote_if_needed)
 
 
 def observe(rows: Iterable[Mapping[str, Any]]) -> Observed:

@@ -153,15 +153,16 @@ def parse_type(text: str) -> DataType:
     raise ValueError(f"type={text} is not one that Spark knows")
 
 
-def format_type(data_type: DataType) -> str:
-    """The type as Spark's text, without what is required in it."""
+def format_type(data_type: DataType, quote_name: Callable[[str], str] = quote) -> str:
+    """The type as Spark's text, without what is required in it; `quote_name` writes the name of a field."""
     match data_type:
         case Array(element):
-            return f"ARRAY<{format_type(element)}>"
+            return f"ARRAY<{format_type(element, quote_name)}>"
         case Map(key, value):
-            return f"MAP<{format_type(key)}, {format_type(value)}>"
+            return f"MAP<{format_type(key, quote_name)}, {format_type(value, quote_name)}>"
         case Struct(fields):
-            return f"STRUCT<{', '.join(f'{quote(name)}: {format_type(inner)}' for name, inner in fields)}>"
+            inner_types = (f"{quote_name(name)}: {format_type(inner, quote_name)}" for name, inner in fields)
+            return f"STRUCT<{', '.join(inner_types)}>"
         case Primitive(name):
             return name
 

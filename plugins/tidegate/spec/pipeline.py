@@ -103,6 +103,14 @@ class Pipeline:
     warnings: tuple[str, ...] = ()
 
     @property
+    def timer_seconds(self) -> int:
+        """The pause between two runs that time starts, below 1 for none; a cron expression wins.
+
+        Without an interval the heartbeat's is kept, so that what is committed never expires; such runs flush nothing.
+        """
+        return self.merge.interval_seconds if self.merge.is_timed else self.heartbeat.interval_seconds
+
+    @property
     def entries(self) -> tuple[Table, ...]:
         """The destinations as the file names them, the template last."""
         own = tuple(table for table in self.tables if table.naming is None)

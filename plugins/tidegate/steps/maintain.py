@@ -2,12 +2,12 @@
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from tidegate.errors import GiveUp, RetryLater
+from tidegate.errors import GiveUp, RetryLater, TidegateError, join_tables
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.model import resource_names
 from tidegate.model.ownership import KIND_PROPERTY
@@ -55,6 +55,21 @@ def _finds_table(ports: Ports, look: Callable[..., object], *arguments: str) -> 
     except RetryLater as failure:
         log.warning("pipeline=%s: %s", ports.pipeline.name, failure)
         return True
+
+
+def maintain_all(ports: Ports, tables: Iterable[str], tell: Callable[[dict[str, Any]], None]) -> None:
+    """Maintain these tables, one after the other; `tell` is given what changed in each.
+
+    A table that fails keeps none of those behind it from theirs; `SomeTables` is raised at the end.
+    """
+    failures = list[TidegateError]()
+    for table in tables:
+        try:
+            tell(maintain(ports, table))
+        except TidegateError as problem:
+            failures.append(problem)
+    if failures:
+        raise join_tables("\n".join(map(str, failures)), map(type, failures))
 
 
 def maintain(ports: Ports, table: str) -> dict[str, Any]:

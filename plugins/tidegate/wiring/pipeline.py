@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.adapters.catalog_routing import RoutedEngine, route_by_catalog
-from tidegate.adapters.kafka.broker import KafkaBroker
-from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings, to_java_settings
+from tidegate.adapters.kafka.settings import resolve_kafka_settings, to_java_settings
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.opened_destination import OpenedDestination
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
@@ -27,6 +26,7 @@ from tidegate.settings import find_jars_folder
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import SparkMode
+from tidegate.wiring.brokers import open_broker
 from tidegate.wiring.entry_points import build_hook
 
 
@@ -61,9 +61,7 @@ def assemble_pipeline(
     destination = route_by_catalog({name: own.ports for name, own in opened.items()})
     return Ports(
         pipeline=pipeline,
-        broker=KafkaBroker(
-            resolve_kafka_settings(pipeline.source.kafka, resolve), describe_kafka_place(pipeline.source.kafka)
-        ),
+        broker=open_broker(pipeline.source.kafka, resolve),
         tables=destination.tables,
         commits=destination.commits,
         staging=destination.staging,

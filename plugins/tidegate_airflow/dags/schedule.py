@@ -37,11 +37,9 @@ def _build_watchers(pipeline: Pipeline) -> list[AssetWatcher]:
 
 
 def _build_timetable(pipeline: Pipeline) -> Any:
-    """Without an interval the heartbeat's is kept, so that what is committed never expires; such runs flush nothing."""
-    merge, beat = pipeline.merge, pipeline.heartbeat.interval_seconds
-    if merge.cron is not None:
-        return CronTriggerTimetable(merge.cron, timezone="UTC")
-    seconds = merge.interval_seconds if merge.is_timed else beat
+    if pipeline.merge.cron is not None:
+        return CronTriggerTimetable(pipeline.merge.cron, timezone="UTC")
+    seconds = pipeline.timer_seconds
     return DeltaTriggerTimetable(timedelta(seconds=seconds)) if seconds > 0 else None
 
 

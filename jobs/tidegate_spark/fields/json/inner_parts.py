@@ -7,14 +7,19 @@ more, with numbers as they are written. Every function returns SQL text.
 
 import json
 import re
-from collections.abc import Callable
 
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.decimals import LARGEST_EXACT, LARGEST_FINITE, render_is_rounded
 from tidegate_spark.fields.json.objects import Fields
-from tidegate_spark.fields.json.text import BINARY_FRACTIONS, NUMBER_MARK, render_marked_text, render_once
+from tidegate_spark.fields.json.text import (
+    BINARY_FRACTIONS,
+    NUMBER_MARK,
+    render_any_number,
+    render_marked_text,
+    render_once,
+)
 from tidegate_spark.fields.lossless import render_is_null, render_text
 
 NO_REASON = "CAST(NULL AS STRING)"
@@ -60,7 +65,7 @@ def _render_doubt(parsed: str, fields: Fields) -> str:
     types = [(f"{parsed}.{quote(c.name)}", fields.get_type(c)) for c in fields.columns]
     nulls, empties = ([_render_has_null(at, t, word) for at, t in types] for word in (" OR ", " AND "))
     zeros, large = (
-        [_render_any_number(at, t, judge) for at, t in types] for judge in (_render_is_zero, _render_is_large)
+        [render_any_number(at, t, judge) for at, t in types] for judge in (_render_is_zero, _render_is_large)
     )
     doubts = []
     if any(nulls):
@@ -97,28 +102,16 @@ def _render_has_null(expr: str, data_type: DataType, word: str) -> str | None:
             return None
 
 
-def _render_any_number(expr: str, data_type: DataType, judge: Callable[[str, str], str]) -> str | None:
-    match data_type:
-        case Array(element):
-            inside = _render_any_number("e", element, judge)
-            return f"exists({expr}, e -> coalesce({inside}, false))" if inside else None
-        case Map(_, value):
-            inside = _render_any_number("v", value, judge)
-            return f"exists(map_values({expr}), v -> coalesce({inside}, false))" if inside else None
-        case Struct(fields):
-            parts = [_render_any_number(f"{expr}.{quote(name)}", inner, judge) for name, inner in fields]
-            return f"({_join(parts)})" if any(parts) else None
-        case Primitive(name):
-            at = f"try_cast({render_text(expr, data_type)} AS {name})" if data_type.lenient else expr
-            return judge(at, name) if name in BINARY_FRACTIONS else None
+def _render_is_zero(expr: str, leaf: Primitive) -> str:
+    return f"{_render_number(expr, leaf)} = 0"
 
 
-def _render_is_zero(expr: str, _: str) -> str:
-    return f"{expr} = 0"
+def _render_is_large(expr: str, leaf: Primitive) -> str:
+    return f"abs({_render_number(expr, leaf)}) BETWEEN {LARGEST_EXACT[leaf.name]} AND {LARGEST_FINITE}"
 
 
-def _render_is_large(expr: str, name: str) -> str:
-    return f"abs({expr}) BETWEEN {LARGEST_EXACT[name]} AND {LARGEST_FINITE}"
+def _render_number(expr: str, leaf: Primitive) -> str:
+    return f"try_cast({render_text(expr, leaf)} AS {leaf.name})" if leaf.lenient else expr
 
 
 def _build_other_letters_pattern(types: list[DataType]) -> str:

@@ -99,23 +99,27 @@ def has_binary_fraction(data_type: DataType) -> bool:
 
 def render_has_overflow(expr: str, data_type: DataType) -> str | None:
     """A condition: what was parsed as `to_marked_type` holds digits where `data_type` has no room for their number."""
-    return _render_any_number(
-        expr, data_type, lambda at, name: f"{at} RLIKE '[0-9]' AND {render_is_infinite(_render_number(at, name))}"
-    )
+
+    def judge(at: str, leaf: Primitive) -> str | None:
+        beyond = f"{at} RLIKE '[0-9]' AND {render_is_infinite(_render_number(at, leaf.name))}"
+        return None if leaf.lenient else beyond
+
+    return render_any_number(expr, data_type, judge)
 
 
-def _render_any_number(expr: str, data_type: DataType, judge: Callable[[str, str], str]) -> str | None:
+def render_any_number(expr: str, data_type: DataType, judge: Callable[[str, Primitive], str | None]) -> str | None:
+    """A condition: `judge` holds for a FLOAT or DOUBLE at any depth; None where it judges none."""
     match data_type:
         case Primitive(name):
-            return judge(expr, name) if name in BINARY_FRACTIONS and not data_type.lenient else None
+            return judge(expr, data_type) if name in BINARY_FRACTIONS else None
         case Array(element):
-            found = _render_any_number("e", element, judge)
+            found = render_any_number("e", element, judge)
             return f"exists({expr}, e -> coalesce({found}, false))" if found else None
         case Map(_, value):
-            found = _render_any_number("v", value, judge)
+            found = render_any_number("v", value, judge)
             return f"exists(map_values({expr}), v -> coalesce({found}, false))" if found else None
         case Struct(fields):
-            parts = [_render_any_number(f"{expr}.{quote(name)}", inner, judge) for name, inner in fields]
+            parts = [render_any_number(f"{expr}.{quote(name)}", inner, judge) for name, inner in fields]
             return " OR ".join(f"coalesce({part}, false)" for part in parts if part) or None
 
 

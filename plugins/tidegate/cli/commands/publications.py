@@ -24,10 +24,10 @@ def run_publish(words: argparse.Namespace) -> int:
     ports, again = _assemble_ports(words.publication), RepublishRequest(words.begin, words.end) if words.again else None
     if words.dry_run:
         planned = (plan_republish(ports, again) if again else plan_run(ports, words.resynchronise)).to_dict()
-        output.print_result(words, _format_pairs(planned), {"publication": words.publication, **planned})
+        output.print_result(words, output.format_pairs(planned), {"publication": words.publication, **planned})
         return 0
     done = publish(ports, words.resynchronise, again).to_dict()
-    output.print_result(words, _format_pairs(done), done)
+    output.print_result(words, output.format_pairs(done), done)
     return 0
 
 
@@ -70,7 +70,3 @@ def format_publication_status(status: dict[str, Any]) -> str:
 
 def _assemble_ports(name: str) -> PublicationPorts:
     return assemble_publication(find_include_folder(), name, read_connection_from_env)
-
-
-def _format_pairs(data: dict[str, Any]) -> str:
-    return " ".join(f"{name}={', '.join(v) if isinstance(v, list) else v}" for name, v in data.items())

@@ -1,0 +1,12 @@
+"""Opens Kafka's brokers for a file's `kafka`: a connection's id, or settings without secrets."""
+
+from collections.abc import Mapping
+
+from tidegate.adapters.kafka.broker import KafkaBroker
+from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings
+from tidegate.connections import Resolve
+
+
+def open_broker(kafka: str | Mapping[str, str], resolve: Resolve) -> KafkaBroker:
+    """The brokers; nothing is connected to before it is used. ConfigurationError where the connection is wrong."""
+    return KafkaBroker(resolve_kafka_settings(kafka, resolve), describe_kafka_place(kafka))
