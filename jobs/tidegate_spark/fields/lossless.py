@@ -7,6 +7,7 @@ lose something.
 
 from dataclasses import dataclass
 
+from tidegate.schema.column import Column
 from tidegate.schema.data_types import (
     Array,
     DataType,
@@ -179,6 +180,13 @@ def render_lacks_required(expr: str, data_type: DataType) -> str | None:
             return f"({' OR '.join(f'coalesce({part}, false)' for part in parts)})" if parts else None
         case _:
             return None
+
+
+def render_lacking_part_case(what: str, column: Column, expr: str, data_type: DataType) -> str:
+    """`WHEN … THEN …` for a value with NULL in a part that is NOT NULL; empty where it has no such part."""
+    condition = render_lacks_required(expr, data_type)
+    reason = render_literal(f"{what} field {column.name} lacks a part that is NOT NULL in {column.type}")
+    return f"WHEN {condition} THEN {reason}" if condition else ""
 
 
 def _render_any_lacks(values: str, inner: DataType, required: bool) -> str | None:

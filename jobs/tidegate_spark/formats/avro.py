@@ -34,7 +34,9 @@ from tidegate_spark.formats.decoded import (
     DecodedValue,
     list_places,
     render_keyless_cases,
+    render_null_fields,
     render_required_cases,
+    render_type,
 )
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
@@ -100,7 +102,6 @@ def decode_fields(records: DataFrame, table: StageTable, places: tuple[str, str]
     keys = list_key_fields(table).columns
     there = bool(keys) and all(column.name in fields.by_name for column in keys)
     key_values, key_conditions = render_fields(key_at, keys if there else (), fields)
-    missing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in keys)
     required = render_required_cases("the value", table.value_columns, list_places(at, table.value_columns))
     # of a value that cannot be decoded that is said first
     unlocated = f"WHEN located_reason IS NOT NULL THEN NULL {render_keyless_cases(table.value.options)}"
@@ -109,7 +110,7 @@ def decode_fields(records: DataFrame, table: StageTable, places: tuple[str, str]
         records=records,
         columns=tuple(values),
         reason=f"CASE {_render_lossy_cases('value', conditions)} {required} WHEN false THEN '' END",
-        key=f"struct({', '.join(key_values) if there else missing})",
+        key=f"struct({', '.join(key_values) if there else render_null_fields(keys)})",
         key_reason=f"CASE {_render_lossy_cases('key', key_conditions)} {key_required} END" if there else NO_REASON,
         key_there=f"{key_at} IS NOT NULL" if there else "false",
     )
@@ -152,8 +153,8 @@ def render_values(at: str, columns: Sequence[Column], fields: AvroFields) -> dic
     places = ((c, f"{at}.{quote(c.name)}") for c in columns)
     made = ((c, _render_variable_scale(p, c, fields) or _render_converted(p, c, fields)) for c, p in places)
     # what does not fit is a bad record by `_render_is_column_lossy`, and must not end the batch before it is
-    return {column.name: f"try_cast({sql} AS {column.type})" if "DECIMAL" in column.type.upper() else
-            f"CAST({sql} AS {column.type})" for column, sql in made}  # fmt: skip
+    casts = {c.name: "try_cast" if "DECIMAL" in c.type.upper() else "CAST" for c in columns}
+    return {c.name: f"{casts[c.name]}({sql} AS {render_type(c)})" for c, sql in made}
 
 
 def _render_converted(sql: str, column: Column, fields: AvroFields) -> str:

@@ -12,7 +12,7 @@ from tidegate.sql.spark import quote, render_literal
 from tidegate_spark.fields.json.objects import find_word
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.fields.zone_names import render_misfit_reason
-from tidegate_spark.formats.decoded import DELETE, UPSERT, DecodedKey, DecodedValue
+from tidegate_spark.formats.decoded import DELETE, UPSERT, DecodedKey, DecodedValue, render_null_fields
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
 CORRUPT_COLUMN = "_tidegate_corrupt"
@@ -64,12 +64,11 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     cells, names = _list_cells("c", columns, options), {column.name for column in columns}
     key_cells, there = _list_cells("c", keys, options), all(key.name in names for key in keys)
     line = _LineShape(len(columns), options)
-    missing = ", ".join(f"CAST(NULL AS {key.type}) AS {quote(key.name)}" for key in keys)
     return DecodedValue(
         records=parsed,
         columns=tuple(_render_values(cells)),
         reason=_render_reason("value", "c", cells, line, list_truncated_names(table)),
-        key=f"struct({', '.join(_render_values(key_cells)) if there else missing})",
+        key=f"struct({', '.join(_render_values(key_cells)) if there else render_null_fields(keys)})",
         key_reason=_render_reason("value", "c", key_cells, line) if there else "CAST(NULL AS STRING)",
         key_there="c IS NOT NULL" if there else "false",
     )

@@ -11,10 +11,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from tidegate.schema.column import Column
+from tidegate.schema.data_types import format_type, parse_type
 from tidegate.schema.wire_format import KEYLESS
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.objects import Fields
+from tidegate_spark.fields.lossless import render_lacking_part_case
 
 DELETE, UPSERT, TRUNCATE = "d", "u", "t"
 NO_CHANGE = "-"  # the record changes no row: it is ignored
@@ -80,9 +82,22 @@ def list_places(at: str, columns: Sequence[Column]) -> dict[str, str]:
 
 
 def render_required_cases(what: str, columns: Sequence[Column], places: Mapping[str, str]) -> str:
-    """`WHEN … THEN …` for each column that is NOT NULL and has no value at its place in SQL, by the column's name."""
-    return " ".join(
-        f"WHEN {places[c.name]} IS NULL THEN {render_literal(f'{what} field {c.name} is required and missing')}"
-        for c in columns
-        if not c.nullable
-    )
+    """`WHEN … THEN …` for each column without a value that is NOT NULL, its own or a part's inside of it; `places` says
+    where each one is in SQL, by the column's name."""
+    cases = []
+    for c in columns:
+        if not c.nullable:
+            reason = render_literal(f"{what} field {c.name} is required and missing")
+            cases.append(f"WHEN {places[c.name]} IS NULL THEN {reason}")
+        cases.append(render_lacking_part_case(what, c, places[c.name], parse_type(c.type)))
+    return " ".join(case for case in cases if case)
+
+
+def render_type(column: Column) -> str:
+    """The column's type to cast to: Spark casts nothing to what is NOT NULL inside; that is looked at on its own."""
+    return format_type(parse_type(column.type))
+
+
+def render_null_fields(columns: Sequence[Column]) -> str:
+    """A struct's fields for a key that the value does not show."""
+    return ", ".join(f"CAST(NULL AS {render_type(c)}) AS {quote(c.name)}" for c in columns)

@@ -21,7 +21,9 @@ from tidegate_spark.formats.decoded import (
     DecodedValue,
     list_places,
     render_keyless_cases,
+    render_null_fields,
     render_required_cases,
+    render_type,
 )
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
@@ -51,12 +53,11 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "p.reason AS located_reason",
     )
     keyless = render_keyless_cases(table.value.options)
-    missing = ", ".join(f"CAST(NULL AS {key.type}) AS {quote(key.name)}" for key in keys)
     return DecodedValue(
         records=changes,
         columns=tuple(_render_fields("p.row", table.value_columns)),
         reason=_render_required_reason("value", "p.row", table.value_columns),
-        key=f"struct({', '.join(_render_fields('p.row', keys)) if there else missing})",
+        key=f"struct({', '.join(_render_fields('p.row', keys)) if there else render_null_fields(keys)})",
         key_reason=_render_required_reason("key", "p.row", keys, keyless) if there else NO_REASON,
         key_there="p.row IS NOT NULL" if there else "false",
     )
@@ -84,4 +85,4 @@ def _render_required_reason(what: str, at: str, columns: tuple[Column, ...], mor
 
 
 def _render_fields(at: str, columns: tuple[Column, ...]) -> list[str]:
-    return [f"CAST({at}.{quote(c.name)} AS {c.type}) AS {quote(c.name)}" for c in columns]
+    return [f"CAST({at}.{quote(c.name)} AS {render_type(c)}) AS {quote(c.name)}" for c in columns]

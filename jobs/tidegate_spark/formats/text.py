@@ -7,7 +7,7 @@ from tidegate.sql.spark import quote
 
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.fields.zone_names import render_misfit_reason
-from tidegate_spark.formats.decoded import DELETE, UPSERT, DecodedKey, DecodedValue
+from tidegate_spark.formats.decoded import DELETE, UPSERT, DecodedKey, DecodedValue, render_null_fields
 from tidegate_spark.formats.json import list_key_fields
 
 
@@ -34,12 +34,11 @@ def decode_whole_value(records: DataFrame, table: StageTable, column: str, reaso
     """The decoded value where the whole value is one column, `column` in SQL; no value is a delete."""
     kind = f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change"
     changes = records.selectExpr("*", kind, "CAST(NULL AS STRING) AS located_reason")
-    nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in list_key_fields(table).columns)
     return DecodedValue(
         records=changes,
         columns=(column,),
         reason=reason,
-        key=f"struct({nothing})",
+        key=f"struct({render_null_fields(list_key_fields(table).columns)})",
         key_reason="CAST(NULL AS STRING)",
         key_there="false",
     )

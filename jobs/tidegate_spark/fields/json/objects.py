@@ -28,7 +28,7 @@ from tidegate_spark.fields.lossless import (
     render_conversion,
     render_is_lossy,
     render_is_null,
-    render_lacks_required,
+    render_lacking_part_case,
 )
 from tidegate_spark.fields.zone_names import render_misfit_reason
 
@@ -128,10 +128,8 @@ class Fields:
                 text = f"{what} field {column.name} is not a {column.type} without loss"
                 reason = render_misfit_reason(text, f"{parsed}.{quote(column.name)}", column.type)
                 cases.append(f"WHEN {condition} THEN {reason}")
-            inside = render_lacks_required(f"{parsed}.{quote(column.name)}", self.get_type(column))
-            if inside:
-                text = f"{what} field {column.name} lacks a part that is NOT NULL in {column.type}"
-                cases.append(f"WHEN {inside} THEN {render_literal(text)}")
+            inside = render_lacking_part_case(what, column, f"{parsed}.{quote(column.name)}", self.get_type(column))
+            cases += [inside] if inside else []
             if not column.nullable:
                 text = f"{what} field {column.name} is required and missing"
                 cases.append(f"WHEN {self.render_is_null(parsed, column)} THEN {render_literal(text)}")

@@ -30,7 +30,7 @@ from tidegate.schema.avro import (
 from tidegate.schema.avro_resolution import find_missing_key_field, plan_decoding
 from tidegate.schema.avro_versions import join_records
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Primitive, parse_type
+from tidegate.schema.data_types import Primitive, format_type, parse_type
 from tidegate.schema.protobuf import to_column_type
 from tidegate.schema.wire_format import KEYLESS, OTHER_IDS, WIRE, lay_out
 from tidegate.spec.table import Table
@@ -288,9 +288,10 @@ def _choose_columns(
 
 
 def _can_widen(source: str, target: str) -> bool:
-    if parse_type(source) == parse_type(target) or (source, target) in LOSSLESS_WIDENINGS:
-        return True
     ours, theirs = parse_type(source), parse_type(target)
+    # a declared part may be NOT NULL where the schema has it optional: a record with NULL there is bad
+    if format_type(ours) == format_type(theirs) or (source, target) in LOSSLESS_WIDENINGS:
+        return True
     if not (isinstance(ours, Primitive) and isinstance(theirs, Primitive) and ours.decimal and theirs.decimal):
         return False
     (p, s), (wider, scale) = ours.decimal, theirs.decimal
