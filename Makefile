@@ -25,10 +25,10 @@ TESTS := not long
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup:  ## Python environment and jars; minutes the first time; PYTHON=python3.13 chooses and keeps it, WITH=bigquery adds its local server
-	@bash local/setup.sh $(filter bigquery,$(WITH))
+setup:  ## Python environment and jars; minutes the first time; PYTHON=python3.13 chooses and keeps it, WITH="bigquery rest s3" adds what those servers need
+	@bash local/setup.sh $(filter bigquery rest s3,$(WITH))
 
-up: setup  ## start Kafka and the Spark Connect server; WITH="airflow bigquery" adds those
+up: setup  ## start Kafka and the Spark Connect server; WITH="airflow bigquery postgres rest s3" adds any of those
 	@$(VENV_PYTHON) -m local up --with "$(WITH)"
 
 down:  ## stop what `make up` started
@@ -38,7 +38,7 @@ demo: WITH := $(DESTINATION)
 demo: setup  ## a small shop's change events, live, until Ctrl-C; ARGS=--once stops after the verdict, DESTINATION=bigquery
 	@$(VENV_PYTHON) -m demo --destination $(or $(DESTINATION),iceberg) $(ARGS)
 
-test test-long test-setup contract integration servers: WITH := bigquery
+test test-long test-setup contract integration servers: WITH := bigquery rest s3
 
 test-setup: setup  ## what the tests need besides: PostgreSQL, Chromium, Debezium's jars, a JDK, openssl, Python 3.13; a line for each that is missing
 	@PYTHONPATH=.:tests:plugins $(VENV_PYTHON) -m machine
@@ -104,7 +104,8 @@ bench: setup  ## CPU, time and memory against hand-written peers
 
 lock: setup  ## pin every package of requirements.in again, and every jar of local/jars
 	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes requirements.in -o requirements.txt
-	@for name in spark kafka debezium; do bin/tidegate jars --from "local/jars/$$name" --write-lock; done
+	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes local/lake/requirements.in -o local/lake/requirements.txt
+	@for name in spark kafka rest s3 debezium; do bin/tidegate jars --from "local/jars/$$name" --write-lock; done
 
 clean: down  ## remove the environment, the jars and everything that runs left behind
 	@rm -rf .venv .cache .run .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -7,14 +7,14 @@ from local.errors import StackError
 from local.layout import RunDir, find_run_dir
 from local.stack import Stack, start_stack, stop_stack
 
-OPTIONAL_PARTS = ("airflow", "bigquery")
+OPTIONAL_PARTS = ("airflow", "bigquery", "postgres", "rest", "s3")
 
 
 def main(arguments: list[str]) -> int:
-    """`up [--with airflow,bigquery]` or `down`; 0 when done, also if there was nothing to do, 1 after one message."""
+    """`up [--with airflow,rest,s3]` or `down`; 0 when done, also if there was nothing to do, 1 after one message."""
     parser = argparse.ArgumentParser(prog="python -m local", description="The local stack: Kafka, Spark, Airflow.")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("up").add_argument("--with", dest="extras", default="", help="airflow, bigquery")
+    commands.add_parser("up").add_argument("--with", dest="extras", default="", help=", ".join(OPTIONAL_PARTS))
     commands.add_parser("down")
     options = parser.parse_args(arguments)
     try:
@@ -28,7 +28,9 @@ def main(arguments: list[str]) -> int:
 
 def _start_stack(extras: list[str]) -> int:
     if unknown := [extra for extra in extras if extra not in OPTIONAL_PARTS]:
-        raise StackError(f"WITH={' '.join(unknown)} is not known; use WITH=airflow, WITH=bigquery or leave it out")
+        raise StackError(
+            f"WITH={' '.join(unknown)} is not known; use some of {', '.join(OPTIONAL_PARTS)}, or leave it out"
+        )
     parts = ["kafka", "spark", *extras]
     print(f"up: starting {', '.join(parts)} ...", flush=True)
     stack = start_stack(parts=parts, report=lambda line: print(f"up: {line}", flush=True))
@@ -38,7 +40,15 @@ def _start_stack(extras: list[str]) -> int:
 
 def _print_addresses(stack: Stack) -> None:
     variables = stack.variables
-    for name in ("KAFKA_BOOTSTRAP", "SPARK_REMOTE", "BIGQUERY_ENDPOINT", "AIRFLOW_URL"):
+    for name in (
+        "KAFKA_BOOTSTRAP",
+        "SPARK_REMOTE",
+        "POSTGRES_URI",
+        "REST_URI",
+        "S3_ENDPOINT",
+        "BIGQUERY_ENDPOINT",
+        "AIRFLOW_URL",
+    ):
         if name in variables:
             print(f"  {name:16} {variables[name]}")
     print(f"  Addresses and process ids: {RunDir(stack.run_dir).env_file}. End it with: make down")

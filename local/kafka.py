@@ -1,16 +1,15 @@
 """Owns the Kafka broker: one KRaft node on this machine, small, forgetting everything when the stack goes down."""
 
 import base64
-import os
 import shutil
 import subprocess
 import uuid
 from pathlib import Path
 
 from local.errors import StackError, find_relevant_line
-from local.layout import JARS, LOG4J, RunDir
+from local.layout import LOG4J, RunDir
 from local.ports import HOST, is_answering
-from local.server import Server, build_clean_environment, create_log, run_probe
+from local.server import Server, build_clean_environment, build_java_command, create_log, run_probe
 
 HEAP_SIZE = "512m"
 
@@ -20,8 +19,8 @@ def build_server(run: RunDir, port: int, controller_port: int) -> Server:
     folder, log = run.path / "kafka", create_log(run, "kafka")
     return Server(
         name="kafka",
-        command=_build_java_command(
-            "-Xmx" + HEAP_SIZE, f"-Dlog4j2.configurationFile={LOG4J}", "kafka.Kafka", "server.properties"
+        command=build_java_command(
+            "kafka", "-Xmx" + HEAP_SIZE, f"-Dlog4j2.configurationFile={LOG4J}", "kafka.Kafka", "server.properties"
         ),
         folder=folder,
         log=log,
@@ -32,12 +31,6 @@ def build_server(run: RunDir, port: int, controller_port: int) -> Server:
     )
 
 
-def _build_java_command(*arguments: str) -> tuple[str, ...]:
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else "java"
-    return (java, "-cp", f"{JARS / 'kafka'}/*", *arguments)
-
-
 def _format_storage(folder: Path, log: Path, port: int, controller_port: int) -> None:
     """Empty the broker's folder and write its settings and its storage's identity."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -45,9 +38,8 @@ def _format_storage(folder: Path, log: Path, port: int, controller_port: int) ->
     (folder / "server.properties").write_text(_render_properties(folder / "data", port, controller_port))
     # given as --name=value: one id in 64 begins with a dash and would be read as an option
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    tool = _build_java_command(
-        f"-Dlog4j2.configurationFile={LOG4J}", "kafka.tools.StorageTool", "format", "-c", "server.properties"
-    )
+    words = (f"-Dlog4j2.configurationFile={LOG4J}", "kafka.tools.StorageTool", "format", "-c", "server.properties")
+    tool = build_java_command("kafka", *words)
     with log.open("ab") as output:
         result = subprocess.run(
             [*tool, f"--cluster-id={cluster}"],

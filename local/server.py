@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from local.errors import StackError, find_relevant_line
-from local.layout import PYTHON, ROOT, RunDir
+from local.layout import JARS, PYTHON, ROOT, RunDir
 from local.ports import HOST
 from local.processes import MARK_VARIABLE, start_process
 
@@ -77,6 +77,13 @@ def build_clean_environment() -> dict[str, str]:
     direct = ",".join(filter(None, [environment.get("no_proxy") or environment.get("NO_PROXY"), HOST, "localhost"]))
     path = f"{PYTHON.parent}{os.pathsep}{environment.get('PATH', '')}"
     return {**environment, "PATH": path, "PYTHONUNBUFFERED": "1", "no_proxy": direct, "NO_PROXY": direct}
+
+
+def build_java_command(jars: str, *arguments: str) -> tuple[str, ...]:
+    """A command of the user's Java over one set of the jars that `make setup` fetched."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else "java"
+    return (java, "-cp", f"{JARS / jars}/*", *arguments)
 
 
 def run_probe(module: str, address: str, run: RunDir) -> bool:

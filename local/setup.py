@@ -33,14 +33,14 @@ class SetupError(Exception):
 
 
 def main(extras: Sequence[str] = ()) -> int:
-    """Build what is missing; 0 when everything is there, else 1 after one message. `extras` may name bigquery."""
+    """Build what is missing; 0 when everything is there, else 1 after one message. `extras` are of EXTRA_STEPS."""
     CACHE.mkdir(exist_ok=True)
     started = time.monotonic()
     try:
         with (CACHE / "setup.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # a second `make setup` beside this one waits and finds everything done
             built = [_build_packages(), *(_build_jars(name) for name in JAR_SETS)]
-            built += [_build_bigquery()] if "bigquery" in extras else []
+            built += [build() for name, build in EXTRA_STEPS.items() if name in extras]
     except SetupError as error:
         print(f"setup: {error}", file=sys.stderr)
         return 1
@@ -74,6 +74,14 @@ def _build_bigquery() -> bool:
         return False
 
 
+def _build_s3() -> bool:
+    """The S3 server's environment, and the client that Spark needs."""
+    from local.lake import environment
+
+    jars = _build_jars("s3")
+    return environment.build_environment() or jars
+
+
 def compute_digest(path: Path) -> str:
     """What the stamp of an environment holds: its input file, and the Python that runs this."""
     version = ".".join(map(str, sys.version_info[:2]))
@@ -90,6 +98,13 @@ def build_unless_stamped(folder: Path, digest: str, what: str, build: Callable[[
     build()
     stamp.write_text(digest)
     return True
+
+
+EXTRA_STEPS: dict[str, Callable[[], bool]] = {
+    "bigquery": _build_bigquery,
+    "rest": lambda: _build_jars("rest"),
+    "s3": _build_s3,
+}
 
 
 def _build_environment() -> None:

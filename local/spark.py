@@ -1,5 +1,6 @@
 """Owns the Spark Connect server: one long-lived driver on this machine that every flush shares."""
 
+import os
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
@@ -69,7 +70,7 @@ def _build_settings(folder: Path, port: int) -> dict[str, str]:
         "spark.driver.bindAddress": HOST,
         "spark.driver.host": HOST,
         "spark.driver.memory": f"{_choose_driver_gigabytes()}g",
-        "spark.driver.extraClassPath": f"{JARS / 'spark'}/*",
+        "spark.driver.extraClassPath": _build_class_path(),
         "spark.driver.extraJavaOptions": " ".join(java),
         "spark.local.dir": str(folder / "tmp"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
@@ -83,6 +84,11 @@ def _build_settings(folder: Path, port: int) -> dict[str, str]:
         "spark.ui.retainedTasks": "5000",
         "spark.ui.enabled": "false",
     }
+
+
+def _build_class_path() -> str:
+    """The jars of every stack, and the object store's client where `make setup WITH=s3` has fetched it."""
+    return os.pathsep.join(f"{JARS / name}/*" for name in ("spark", "s3"))
 
 
 def _choose_driver_gigabytes() -> int:

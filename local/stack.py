@@ -19,13 +19,14 @@ from pathlib import Path
 
 from local import processes
 from local.errors import StackError, find_relevant_line
+from local.lake import postgres
 from local.layout import PYTHON, ROOT, RunDir, find_include_dir, find_run_dir
 from local.processes import MARK_VARIABLE, Identity
 from local.server import build_clean_environment
 from local.state import FAILED, UP, State, read_env_file
 from local.supervisor import Request
 
-PARTS = ("kafka", "spark", "bigquery", "airflow")
+PARTS = ("kafka", "spark", "postgres", "s3", "rest", "bigquery", "airflow")
 NEEDED_BYTES = 1_000_000_000
 UP_TIMEOUT_SECONDS = 300.0
 SUPERVISOR_TIMEOUT_SECONDS = 30.0
@@ -196,8 +197,9 @@ def _end_stack(run: RunDir) -> bool:
     processes.end_all_processes(state.mark, state.servers.values(), 2)
     run.env_file.unlink(missing_ok=True)
     run.state_file.unlink(missing_ok=True)
-    for data in ("kafka", "spark", "bigquery"):
+    for data in ("kafka", "spark", "rest", "s3", "bigquery"):
         shutil.rmtree(run.path / data, ignore_errors=True)
+    postgres.remove_folder(run)
     return state.phase != FAILED
 
 

@@ -43,7 +43,8 @@ class State:
 def replace_file(path: Path, text: str) -> None:
     """Write a file so that readers never see half of it."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.write_text(text)
+    with open(fresh, "w", opener=lambda place, flags: os.open(place, flags, 0o600)) as file:  # it may hold passwords
+        file.write(text)
     fresh.replace(path)
 
 

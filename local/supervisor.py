@@ -19,6 +19,7 @@ from local.airflow import services
 from local.bigquery import server as bigquery
 from local.errors import StackError
 from local.keeper import Keeper
+from local.lake.plan import plan_lake
 from local.layout import RunDir
 from local.processes import MARK_VARIABLE, Identity, end_all_processes
 from local.server import Server
@@ -68,6 +69,10 @@ def plan_stack(request: Request) -> Plan:
     if "spark" in parts:
         made.addresses["SPARK_REMOTE"] = f"sc://{ports.HOST}:{chosen['spark']}"
         made.servers.append(spark.build_server(run, chosen["spark"]))
+    lake = plan_lake(run, parts, chosen)
+    made.servers.extend(lake.servers)
+    made.exported |= lake.variables
+    connections |= lake.variables  # catalogs.yaml may name the addresses, too
     if "bigquery" in parts:
         addresses = {
             "BIGQUERY_ENDPOINT": f"http://{ports.HOST}:{chosen['bigquery']}",

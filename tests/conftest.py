@@ -9,8 +9,8 @@ import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from functools import partial
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +118,19 @@ def bigquery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         pytest.skip(f"skipped: {why}")
     with _running(tmp_path_factory, "bigquery") as running:
         yield running.bigquery_endpoint
+
+
+@pytest.fixture(scope="session")
+def lake_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """PostgreSQL, a REST catalog on it, and a server like S3, started for the first test that asks."""
+    from lake_servers import PARTS, LakeServers
+    from postgres import ALLOWED_WITHOUT
+
+    if os.environ.get(ALLOWED_WITHOUT):
+        pytest.skip(f"skipped: {ALLOWED_WITHOUT} is set")
+    with ExitStack() as running:
+        on_files = cache(lambda: running.enter_context(_running(tmp_path_factory, "rest")).variables["REST_URI"])
+        yield LakeServers(running.enter_context(_running(tmp_path_factory, *PARTS)).variables, on_files)
 
 
 @pytest.fixture
@@ -276,7 +289,7 @@ class Workbench:
     def resolve(self) -> Callable[[str], Any]:
         from tidegate.connections import read_connection_from_env
 
-        return partial(read_connection_from_env, environ=self.stack.build_environment())
+        return partial(read_connection_from_env, environ=self.environment())
 
     def ports(self, name: str, **replaced: Any) -> Any:
         """The real ports of a pipeline, in this process."""
@@ -420,7 +433,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{item.nodeid} is marked as long: list it in tests/long_tests.py instead")
         if is_long(item.nodeid):
             item.add_marker(pytest.mark.long)
-    real = {item for item in items if {"stack", "workbench", "bigquery"} & set(getattr(item, "fixturenames", ()))}
+    servers = {"stack", "workbench", "bigquery", "lake_servers"}
+    real = {item for item in items if servers & set(getattr(item, "fixturenames", ()))}
     for item in real:
         item.add_marker(pytest.mark.real)
     items.sort(key=lambda item: item in real)

@@ -23,10 +23,10 @@ from confluent_kafka.admin import (
 )
 from conftest import wait_until
 
-from local.kafka import HEAP_SIZE, _build_java_command
+from local.kafka import HEAP_SIZE
 from local.layout import LOG4J
 from local.ports import HOST, choose_ports, is_answering
-from local.server import build_clean_environment
+from local.server import build_clean_environment, build_java_command
 
 NAMED = f"subjectAltName=IP:{HOST}"
 
@@ -93,13 +93,13 @@ def guarded_broker(folder: Path, keep_offsets_minutes: int = 1) -> Iterator[Guar
     _certificates(folder)
     (folder / "server.properties").write_text(_properties(folder, ports, keep_offsets_minutes))
     identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    format_ = _build_java_command(
-        "kafka.tools.StorageTool", "format", "-c", "server.properties", f"--cluster-id={identity}"
+    format_ = build_java_command(
+        "kafka", "kafka.tools.StorageTool", "format", "-c", "server.properties", f"--cluster-id={identity}"
     )
     with (folder / "kafka.log").open("ab") as log:
         subprocess.run(format_, cwd=folder, stdout=log, stderr=log, env=build_clean_environment(), check=True)
-        command = _build_java_command(
-            f"-Xmx{HEAP_SIZE}", f"-Dlog4j2.configurationFile={LOG4J}", "kafka.Kafka", "server.properties"
+        command = build_java_command(
+            "kafka", f"-Xmx{HEAP_SIZE}", f"-Dlog4j2.configurationFile={LOG4J}", "kafka.Kafka", "server.properties"
         )
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=build_clean_environment())
     try:

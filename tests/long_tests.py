@@ -205,6 +205,11 @@ _BEHIND: dict[str, list[str]] = {
     f"{_AIRFLOW}test_the_schedule_flushes_by_itself_and_a_run_without_work_is_skipped": [
         f"{_AIRFLOW}test_the_demo_ends_with_every_table_equal_to_the_truth"
     ],
+    # the same behaviour of the same code, by way of other servers
+    "tests/contract/test_destination.py::test_dropped_intermediate_table_is_gone_with_its_files": [
+        "tests/contract/test_on_servers.py::test_destination_on_servers_does_the_same",
+        "tests/contract/test_on_servers.py::test_named_branch_on_servers_does_the_same",
+    ],
     # one story in a browser; what the others see is asked of the page's answers in unit tests
     f"{_PAGE}test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected": [
         f"{_PAGE}test_overview_says_how_every_pipeline_is_and_leads_to_it",

@@ -1,7 +1,5 @@
 """A PostgreSQL server for tests: one cluster in a folder of its own, on a free port, forgotten afterwards."""
 
-import os
-import pwd
 import shutil
 import signal
 import subprocess
@@ -9,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from local.lake.postgres import PROGRAMS, as_owner, find_owner, find_programs
 from local.ports import HOST, choose_ports
 
 ALLOWED_WITHOUT = "TIDEGATE_WITHOUT_POSTGRES"
@@ -24,19 +23,19 @@ class PostgreSQL:
     user, database = "tidegate", "postgres"
 
     def __init__(self, **settings: Any) -> None:
-        self.bin = _binaries()
+        self.bin = _require_binaries()
         self.port = choose_ports(["postgres"])["postgres"]
         self._folder = Path(tempfile.mkdtemp(prefix="tidegate-postgres-"))
-        self._owner = _owner()
-        if self._owner:
-            shutil.chown(self._folder, self._owner)
+        owner = find_owner()
+        if owner:
+            shutil.chown(self._folder, owner)
         self.log = self._folder / "log"
         data = str(self._folder / "data")
         self._run("initdb", "-D", data, "-U", self.user, "--auth=trust", "-E", "UTF8", "--locale=C", "--no-sync")
         given = {"port": self.port, "listen_addresses": HOST, "unix_socket_directories": "", "fsync": "off", **settings}
         options = [part for name, value in given.items() for part in ("-c", f"{name}={value}")]
         with self.log.open("wb") as log:
-            command = [*self._as_owner("--pdeathsig", "QUIT"), str(self.bin / "postgres"), "-D", data, *options]
+            command = [*as_owner("--pdeathsig", "QUIT"), str(self.bin / "postgres"), "-D", data, *options]
             self._server = subprocess.Popen(
                 command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
@@ -90,34 +89,17 @@ class PostgreSQL:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _run(self, program: str, *words: str) -> None:
-        command = [*self._as_owner(), str(self.bin / program), *words]
+        command = [*as_owner(), str(self.bin / program), *words]
         done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{program}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
 
-    def _as_owner(self, *more: str) -> list[str]:
-        """It refuses to run as root."""
-        owner = ["--reuid", self._owner, "--regid", self._owner, "--clear-groups"] if self._owner else []
-        return ["setpriv", *owner, *more] if owner or more else []
 
-
-def _owner() -> str | None:
-    if os.geteuid() != 0:
-        return None
-    known = {user.pw_name for user in pwd.getpwall()}
-    return "postgres" if "postgres" in known else "nobody"
-
-
-def _binaries() -> Path:
+def _require_binaries() -> Path:
     found = find_binaries()
     assert found, MISSING
     return found
 
 
 def find_binaries() -> Path | None:
-    """The folder of the newest server here."""
-    folders = [
-        *sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: -float(path.parent.name)),
-        *(Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep)),
-    ]
-    needed = ("initdb", "postgres", "pgbench", "pg_isready")
-    return next((folder for folder in folders if all((folder / name).exists() for name in needed)), None)
+    """The folder of the newest server here, with what the tests run beside it."""
+    return find_programs((*PROGRAMS, "pgbench"))

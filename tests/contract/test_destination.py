@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from contract_words import (
 )
 from fakes import MemoryDestination, a_pipeline, a_table
 from fakes.lake import as_destination
+from lake_servers import list_files
 from tidegate.errors import CommitRefused, GiveUp, TidegateError
 from tidegate.model import resource_names
 from tidegate.model.batch import RECORD_COUNTS, Counts
@@ -60,6 +62,7 @@ class Kit:
     insert: Callable[[list], str] | None = None  # a statement that a publish runs, where there are no branches
     load: Callable[[str], Any] | None = None
     bytes_on_disk: Callable[[str], list[Path]] | None = None
+    files_below: Callable[[str], list[Path]] | None = None
 
     def state(self, pipeline: str = PIPELINE) -> TableState:
         found = self.port.tables.read_state(TABLE, pipeline)
@@ -156,7 +159,7 @@ def in_memory() -> Kit:
     )
 
 
-def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb of the kit)
+def in_iceberg(folder: Path, properties: dict[str, str] | None = None) -> Kit:  # noqa: PLR0915 (one closure for each verb of the kit)
     import pyarrow as pa
     from pyiceberg.io.pyarrow import _dataframe_to_data_files
     from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -166,8 +169,8 @@ def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb
     from tidegate.adapters.iceberg.destination import build_iceberg_destination
     from tidegate.adapters.iceberg.table.catalogs import Catalogs
 
-    warehouse = folder / "warehouse"
-    properties = {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{warehouse}"}
+    local = {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{folder / 'warehouse'}"}
+    properties = properties or local
     catalog = (catalogs := Catalogs({"lake": properties})).catalog("lake")
     catalog.create_namespace("shop")
     schema = Schema(NestedField(1, "id", StringType()), NestedField(2, "n", IntegerType()))
@@ -237,8 +240,7 @@ def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb
         create()
 
     def on_disk(table: str) -> list[Path]:
-        location = Path(load(table).location().removeprefix("file://"))
-        return sorted(path for path in (location / "data").rglob("*") if path.is_file())
+        return list_files(properties, f"{load(table).location()}/data")
 
     return Kit(
         port=build_iceberg_destination(catalogs),
@@ -262,6 +264,7 @@ def in_iceberg(folder: Path) -> Kit:  # noqa: PLR0915 (one closure for each verb
         remember=remember,
         load=load,
         bytes_on_disk=on_disk,
+        files_below=partial(list_files, properties),
     )
 
 
@@ -1076,11 +1079,13 @@ def test_batch_that_an_unfinished_attempt_overwrote_is_not_in_staging(kit: Kit) 
 
 def test_dropped_intermediate_table_is_gone_with_its_files(kit: Kit) -> None:
     kit.stage(1, "a1", 2)
-    folder = kit.bytes_on_disk(STAGED)[0].parents[2] if kit.bytes_on_disk else None
+    place = kit.load(STAGED).location() if kit.load else ""
+    folder = kit.bytes_on_disk(STAGED)[0].parents[2] if kit.bytes_on_disk and not kit.load else None
     kit.port.staging.drop(STAGED)
     kit.port.staging.drop(STAGED)
     assert kit.port.staging.read_staging(STAGED, TABLE) is None
     assert folder is None or not folder.exists()
+    assert kit.files_below is None or kit.files_below(place) == []
 
 
 def test_backfills_of_a_table_are_found_by_the_names_of_their_tables(kit: Kit) -> None:

@@ -251,12 +251,12 @@ def test_airflow_runs_the_four_services_of_the_local_stack() -> None:
 
 def test_jars_come_from_the_pinned_poms() -> None:
     dockerfile = (DEPLOY / "Dockerfile").read_text()
-    assert all(pom in dockerfile for pom in ("local/jars/spark/pom.xml", "deploy/jars/pom.xml"))
+    assert all(pom in dockerfile for pom in ("local/jars/spark/pom.xml", "local/jars/s3/pom.xml"))
     runtime, bundle = (
         re.findall(rf"{name}[^<]*</artifactId>\s*<version>([^<]+)", _text(pom))
         for name, pom in (
             ("iceberg-spark-runtime", "local/jars/spark/pom.xml"),
-            ("iceberg-aws-bundle", "deploy/jars/pom.xml"),
+            ("iceberg-aws-bundle", "local/jars/s3/pom.xml"),
         )
     )
     assert runtime == bundle != []

@@ -1,0 +1,48 @@
+"""Owns which of these servers a stack gets, what each is told of the others, and how users find them."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from local.lake import postgres, rest, s3
+from local.lake.catalog import Secrets, build_connection
+from local.layout import RunDir
+from local.ports import HOST
+from local.server import Server
+
+
+@dataclass
+class LakePlan:
+    """Servers, and the variables of their users: addresses, and the connection `lake`."""
+
+    servers: list[Server] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+def plan_lake(run: RunDir, parts: list[str], chosen: Mapping[str, int]) -> LakePlan:
+    """The servers among `parts` on the ports that were chosen for them."""
+    made = Secrets(*(secrets.token_urlsafe(15) for _ in range(3)))
+    plan = LakePlan(variables=build_connection(parts, made))
+    if "postgres" in parts:
+        plan.variables["POSTGRES_URI"] = f"postgresql://{HOST}:{chosen['postgres']}/{postgres.DATABASE}"
+        plan.variables |= {"POSTGRES_USER": postgres.USER, "POSTGRES_PASSWORD": made.password}
+        plan.servers.append(postgres.build_server(run, chosen["postgres"], made.password))
+    if "s3" in parts:
+        plan.variables["S3_ENDPOINT"] = f"http://{HOST}:{chosen['s3']}"
+        plan.servers.append(s3.build_server(run, chosen["s3"]))
+    if "rest" in parts:
+        plan.variables["REST_URI"] = f"http://{HOST}:{chosen['rest']}"
+        plan.servers.append(_plan_rest(run, parts, chosen, made))
+    return plan
+
+
+def _plan_rest(run: RunDir, parts: list[str], chosen: Mapping[str, int], made: Secrets) -> Server:
+    """The REST catalog over the database and the store that are in the stack too."""
+    properties = dict[str, str]()
+    if "postgres" in parts:
+        properties["uri"] = f"jdbc:postgresql://{HOST}:{chosen['postgres']}/{postgres.DATABASE}"
+        properties |= {"jdbc.user": postgres.USER, "jdbc.password": made.password}
+    if "s3" in parts:
+        properties |= rest.build_store_properties(f"http://{HOST}:{chosen['s3']}", made.access_key, made.secret_key)
+    database = (lambda: postgres.is_ready(chosen["postgres"])) if "postgres" in parts else rest.has_answered
+    return rest.build_server(run, chosen["rest"], properties, database)

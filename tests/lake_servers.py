@@ -1,0 +1,147 @@
+"""Catalogs and stores beyond one machine: each test gets an empty catalog of its own, on servers that all share."""
+
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+from conftest import Workbench
+
+from local.lake import catalog as lake_catalog
+from local.lake import postgres, s3
+from local.lake.catalog import Secrets, build_connection, describe_catalog
+
+TABLES, FILES = ("sqlite", "postgres", "rest"), ("file", "s3")
+PARTS = ("postgres", "s3", "rest")
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class LakeCatalog:
+    """A catalog as users declare it: its `entry` of catalogs.yaml, and its connection in the `environment`."""
+
+    entry: dict[str, Any]
+    environment: dict[str, str]
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """PyIceberg's, with the connection's secrets, as the product puts them together."""
+        from tidegate.adapters.iceberg.catalog_conf import resolve_catalog_properties
+        from tidegate.connections import read_connection_from_env
+        from tidegate.spec.catalog import Catalog
+
+        resolve = partial(read_connection_from_env, environ=self.environment)
+        entry = self.entry
+        return resolve_catalog_properties(
+            Catalog("lake", entry["type"], entry["properties"], entry.get("connection")), resolve
+        )
+
+    def through(self, rest: str = "", store: str = "") -> "LakeCatalog":
+        """The same catalog by other addresses of its servers."""
+        given = {"uri": rest, "s3.endpoint": store}
+        properties = {**self.entry["properties"], **{name: value for name, value in given.items() if value}}
+        return LakeCatalog({**self.entry, "properties": properties}, self.environment)
+
+
+class LakeServers:
+    """The servers of a stack with all three parts. `on_files` gives the address of a REST catalog without a store."""
+
+    def __init__(self, variables: Mapping[str, str], on_files: Callable[[], str]) -> None:
+        self.variables, self._on_files = variables, on_files
+        keys = json.loads(variables[lake_catalog.VARIABLE])["extra"]
+        password = variables["POSTGRES_PASSWORD"]
+        self.secrets = Secrets(password, keys["s3.access-key-id"], keys["s3.secret-access-key"])
+
+    def make_catalog(self, tables: str, files: str, folder: Path) -> LakeCatalog:
+        """An empty catalog whose table of tables is in `tables`, and whose files are in `files`."""
+        variables = {"S3_ENDPOINT": self.variables["S3_ENDPOINT"]} if files == "s3" else dict[str, str]()
+        if tables == "postgres":
+            variables["POSTGRES_URI"] = self._create_database()
+        if tables == "rest":
+            variables["REST_URI"] = self.variables["REST_URI"] if files == "s3" else self._on_files()
+        connection = build_connection([tables, files], self.secrets)
+        made = LakeCatalog(describe_catalog({**variables, **connection}, folder), connection)
+        if tables == "rest":
+            forget_tables(made.properties)
+        return made
+
+    def _create_database(self) -> str:
+        """The address of a new database: one catalog would see the other's tables."""
+        import psycopg2
+
+        uri, name = urlsplit(self.variables["POSTGRES_URI"]), f"t{os.getpid()}_{next(_numbers)}"
+        connection = psycopg2.connect(
+            host=uri.hostname, port=uri.port, user=postgres.USER, password=self.secrets.password, dbname=uri.path[1:]
+        )
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {name}")
+        connection.close()
+        return uri._replace(path=f"/{name}").geturl()
+
+
+class LakeBench(Workbench):
+    """A workbench whose catalog `lake` is one of these."""
+
+    def __init__(self, shared: Workbench, catalog: LakeCatalog) -> None:
+        super().__init__(shared.stack, shared.admin, shared._producer, shared.folder / "lake")
+        self.catalog, self.properties = catalog, catalog.properties
+        (self.include / "catalogs.yaml").write_text(yaml.safe_dump({"lake": catalog.entry}))
+
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), **self.catalog.environment}
+
+    def data_files(self, table: str) -> list[Path]:
+        return list_files(self.properties, f"{self.iceberg(table).location()}/data")
+
+
+def list_files(properties: Mapping[str, str], location: str) -> list[Path]:
+    """What lies below a location of files or of an object store, whoever refers to it."""
+    from pyarrow.fs import FileSelector, FileType
+
+    if not location.startswith("s3://"):
+        found = Path(location.removeprefix("file://")).rglob("*")
+        return sorted(path for path in found if path.is_file() and path.suffix != ".crc")
+    selector = FileSelector(location.removeprefix("s3://"), recursive=True, allow_not_found=True)
+    return sorted(
+        Path(info.path) for info in _open_store(properties).get_file_info(selector) if info.type == FileType.File
+    )
+
+
+def forget_tables(properties: Mapping[str, str]) -> None:
+    """Empty a REST catalog and the place of its files: one server has one catalog."""
+    from tidegate.adapters.iceberg.table.catalogs import Catalogs
+
+    catalog = Catalogs({"lake": properties}).catalog("lake")
+    for namespace in catalog.list_namespaces():
+        for table in catalog.list_tables(namespace):
+            _forget_files(properties, catalog.load_table(table).location())
+            catalog.drop_table(table)
+        catalog.drop_namespace(namespace)
+
+
+def _forget_files(properties: Mapping[str, str], location: str) -> None:
+    if location.startswith("s3://"):
+        _open_store(properties).delete_dir_contents(location.removeprefix("s3://"), missing_dir_ok=True)
+    else:
+        shutil.rmtree(location.removeprefix("file://"), ignore_errors=True)
+
+
+def _open_store(properties: Mapping[str, str]) -> Any:
+    from pyarrow.fs import S3FileSystem
+
+    endpoint = urlsplit(properties["s3.endpoint"])
+    return S3FileSystem(
+        access_key=properties["s3.access-key-id"],
+        secret_key=properties["s3.secret-access-key"],
+        endpoint_override=endpoint.netloc,
+        scheme=endpoint.scheme,
+        region=s3.REGION,
+    )

@@ -1,0 +1,86 @@
+"""The catalog that the parts of a stack make together: its entry, the secrets of its connection, what is missing."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from local.__main__ import main
+from local.errors import StackError
+from local.lake import postgres, rest, s3
+from local.lake.catalog import VARIABLE, Secrets, build_connection, describe_catalog
+from local.lake.plan import plan_lake
+from local.layout import RunDir
+
+SECRETS = Secrets("p4ssword", "access", "s3cret")
+KEYS = {"s3.access-key-id": "access", "s3.secret-access-key": "s3cret"}
+FOLDER = Path("/run/lake")
+STORE = {"s3.endpoint": "http://127.0.0.1:3", "s3.region": "us-east-1"}
+SQLITE, POSTGRES, REST = (
+    {"type": "sql", "uri": "sqlite:////run/lake/catalog.db"},
+    {"type": "sql", "uri": "postgresql://127.0.0.1:1/postgres"},
+    {"type": "rest", "uri": "http://127.0.0.1:2"},
+)
+
+
+@pytest.mark.parametrize(
+    ("parts", "properties", "secrets"),
+    [
+        ((), {**SQLITE, "warehouse": "file:///run/lake/warehouse"}, None),
+        (
+            ("postgres",),
+            {**POSTGRES, "warehouse": "file:///run/lake/warehouse"},
+            {"login": "tidegate", "password": "p4ssword"},
+        ),
+        (("rest",), REST, None),
+        (("s3",), {**SQLITE, "warehouse": "s3://lake/lake", **STORE}, {"extra": KEYS}),
+        (("rest", "postgres", "s3"), {**REST, **STORE}, {"extra": KEYS}),
+    ],
+)
+def test_catalog_of_some_parts_names_them_and_its_connection_holds_their_secrets(parts, properties, secrets) -> None:
+    addresses = {
+        "postgres": ("POSTGRES_URI", POSTGRES["uri"]),
+        "rest": ("REST_URI", REST["uri"]),
+        "s3": ("S3_ENDPOINT", STORE["s3.endpoint"]),
+    }
+    connection = build_connection(list(parts), SECRETS)
+    entry = describe_catalog({**dict(addresses[part] for part in parts), **connection}, FOLDER)
+    named = {"connection": "lake"} if secrets else {}
+    assert entry == {"type": "iceberg", "properties": properties, **named}
+    assert {name: json.loads(text) for name, text in connection.items()} == (
+        {VARIABLE: {"conn_type": "generic", **secrets}} if secrets else {}
+    )
+
+
+def test_passwords_and_keys_are_on_no_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("local.lake.environment.is_built", lambda: True)
+    monkeypatch.setattr(rest, "JARS", tmp_path)
+    monkeypatch.setattr(postgres, "find_programs", lambda _: Path("/usr/bin"))
+    (tmp_path / "rest").mkdir()
+    plan = plan_lake(RunDir(tmp_path), ["postgres", "rest", "s3"], {"postgres": 1, "rest": 2, "s3": 3})
+    keys = json.loads(plan.variables[VARIABLE])["extra"]
+    catalog = next(server for server in plan.servers if server.name == "rest")
+    assert catalog.env["CATALOG_URI"] == "jdbc:postgresql://127.0.0.1:1/postgres"
+    assert catalog.env["CATALOG_JDBC_PASSWORD"] == plan.variables["POSTGRES_PASSWORD"]
+    assert catalog.env["CATALOG_S3_SECRET__ACCESS__KEY"] == keys["s3.secret-access-key"]
+    words = " ".join(word for server in plan.servers for word in server.command)
+    assert not [secret for secret in (plan.variables["POSTGRES_PASSWORD"], *keys.values()) if secret in words]
+
+
+def test_part_that_was_not_fetched_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("local.lake.environment.is_built", lambda: False)
+    monkeypatch.setattr(rest, "JARS", tmp_path)
+    monkeypatch.setattr(postgres, "find_programs", lambda _: None)
+    with pytest.raises(StackError, match=r"^s3: .* run make setup WITH=s3$"):
+        s3.build_server(RunDir(tmp_path), 1)
+    with pytest.raises(StackError, match=r"^rest: .* run make setup WITH=rest$"):
+        rest.build_server(RunDir(tmp_path), 1, {}, rest.has_answered)
+    with pytest.raises(StackError, match=r"^postgres: .*Debian: postgresql"):
+        postgres.build_server(RunDir(tmp_path), 1, "p")
+
+
+def test_unknown_part_is_refused_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["up", "--with", "rest minio"]) == 1
+    assert capsys.readouterr().err == (
+        "up: WITH=minio is not known; use some of airflow, bigquery, postgres, rest, s3, or leave it out\n"
+    )
