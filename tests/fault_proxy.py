@@ -180,6 +180,8 @@ def describe_error(status: int) -> bytes:
 def _build_handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # an answer goes out as a whole, not its head first: that would wait for the client's word
+        disable_nagle_algorithm = True
 
         def handle_one_request(self) -> None:
             try:
@@ -220,6 +222,7 @@ def _build_handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(content)
+            self.wfile.flush()
 
         def log_message(self, *_: Any) -> None:
             """Nothing of it belongs into a test's output."""

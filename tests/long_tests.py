@@ -206,7 +206,8 @@ _BEHIND: dict[str, list[str]] = {
         f"{_AIRFLOW}test_the_demo_ends_with_every_table_equal_to_the_truth"
     ],
     # the same behaviour of the same code, by way of other servers
-    "tests/contract/test_destination.py::test_dropped_intermediate_table_is_gone_with_its_files": [
+    "tests/integration/test_lake.py::"
+    "test_tables_are_right_through_rollback_backfill_maintenance_a_kill_and_a_lost_answer": [
         "tests/contract/test_on_servers.py::test_destination_on_servers_does_the_same",
         "tests/contract/test_on_servers.py::test_named_branch_on_servers_does_the_same",
     ],

@@ -1,0 +1,111 @@
+"""A pipeline whose catalog is a REST server on PostgreSQL and whose files are in S3, through what may happen to one."""
+
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crash.points import Point
+from fault_proxy import LOST_ANSWER, FaultProxy, Request, fault_proxy
+from lake_servers import LakeBench, LakeServers
+from tidegate.reprocess.backfill import apply_backfill
+from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
+from tidegate.steps.maintain import list_maintained_tables, maintain
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, name STRING"}
+EAGER = {"compact": "always", "keep_snapshots": 1, "keep_snapshots_for": "1s"}
+TABLES = [
+    {"name": "lake.shop.latest", "create": {"partition_by": ["bucket(4, id)"]}},
+    {"name": "lake.shop.every", "upsert": False, "delete": False},
+]
+WITH_A_BRANCH = Point.parse("merge/engine.run:after:1")
+
+
+@dataclass
+class Lake:
+    """A workbench on the servers, and the proxies before its catalog and its store."""
+
+    bench: LakeBench
+    rest: FaultProxy
+    store: FaultProxy
+    model: dict[int, str]
+    records: list[str]
+
+    def change(self, topic: str, **names: str | None) -> None:
+        """Records of keys, in two partitions, and what tables of them hold then."""
+        for key, name in names.items():
+            id = int(key[1:])
+            self.model.pop(id, None)
+            if name is not None:
+                self.model[id] = name
+                self.records.append(name)
+            self.bench.produce(topic, ({"id": id}, name and {"id": id, "name": name}))
+
+    def check(self, name: str) -> None:
+        """Every table holds what the records say, and nothing else is left of a batch."""
+        assert {row["id"]: row["name"] for row in self.bench.rows("shop.latest")} == self.model
+        assert sorted(row["name"] for row in self.bench.rows("shop.every")) == sorted(self.records)
+        for table in ("latest", "every"):
+            assert set(self.bench.iceberg(f"shop.{table}").metadata.refs) == {"main", f"tidegate_{name}"}
+            assert self.bench.rows(f"shop.{table}_{name}_tmp") == []
+            assert self.bench.data_files(f"shop.{table}_{name}_tmp") == []
+
+
+@pytest.fixture
+def lake(workbench: Any, lake_servers: LakeServers, tmp_path: Path) -> Iterator[Lake]:
+    variables = lake_servers.variables
+    with fault_proxy(variables["REST_URI"]) as rest, fault_proxy(variables["S3_ENDPOINT"]) as store:
+        catalog = lake_servers.make_catalog("rest", "s3", tmp_path).through(rest.address, store.address)
+        yield Lake(LakeBench(workbench, catalog), rest, store, {}, [])
+
+
+def is_publish(request: Request) -> bool:
+    """The commit that moves main and removes the branch of the attempt."""
+    return "remove-snapshot-ref" in {update["action"] for update in request.updates}
+
+
+def test_tables_are_right_through_rollback_backfill_maintenance_a_kill_and_a_lost_answer(lake: Lake, runners) -> None:
+    bench = lake.bench
+    topic = bench.topic()
+    bench.pipeline("p", [topic], key=KEY, value=VALUE, tables=TABLES, maintenance=EAGER, on_rollback="rewind")
+    lake.change(topic, k1="a", k2="b", k3="c", k4="d")
+    bench.flush("p")
+    lake.change(topic, k1="A", k2=None, k5="e")
+    bench.flush("p")
+    lake.check("p")
+
+    before = bench.iceberg("shop.latest").metadata.refs["tidegate_p"].snapshot_id
+    parent = bench.iceberg("shop.latest").snapshot_by_id(before).parent_snapshot_id
+    bench.spark_sql(f"CALL lake.system.rollback_to_snapshot('shop.latest', {parent})")
+    lake.change(topic, k6="f")
+    bench.drain("p")
+    lake.check("p")
+
+    bench.spark_sql("DELETE FROM lake.shop.latest WHERE id IN (3, 5)")
+    ends = {str(partition): [0, end] for partition, end in bench.ends(topic)[topic].items()}
+    ports = bench.ports("p")
+    asked = parse_request({topic: ends}, None, None, ("lake.shop.latest",))
+    apply_backfill(ports, propose_backfill(ports, asked).backfill, print)
+    lake.check("p")
+
+    told = {table: maintain(ports, table) for table in list_maintained_tables(ports)}
+    latest = told["lake.shop.latest"]
+    assert latest["compacted"]
+    assert latest["before"]["delete_files"] > latest["after"]["delete_files"] == 0
+    lake.check("p")
+
+    lake.change(topic, k3=None, k7="g")
+    killed = runners.run(bench.environment(), "flush", "p", at=WITH_A_BRANCH, kind="killed")
+    assert (killed.code, killed.met) == (-signal.SIGKILL, True), killed
+    bench.drain("p")
+    lake.check("p")
+
+    lake.rest.on(is_publish, LOST_ANSWER)
+    lake.change(topic, k1=None, k4="D")
+    bench.drain("p")
+    assert len(lake.rest.met) == 1
+    lake.check("p")
+    assert lake.store.access_keys == {bench.properties["s3.access-key-id"]}
