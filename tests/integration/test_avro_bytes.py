@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from io import BytesIO
 from typing import Any
@@ -73,6 +74,43 @@ def test_bytes_behind_a_record_are_not_left_out_in_silence(spark: Any) -> None:
     found = values(spark, a_table(schema), [good, good + b"\x00", b"\x00\x00\x00\x00\x05" + good, good[:-1]])
     assert [reason for reason, _ in found] == [None, *["the value cannot be decoded with its Avro schema"] * 3]
     assert found[0][1].asDict() == {"a": 7, "b": "x"}
+
+
+def test_fixed_schema_that_is_narrower_than_what_producers_write_makes_bad_records_and_no_other_numbers(spark) -> None:
+    """As bytes an int and a long are the same, up to the number that an int does not hold."""
+    kinds = {"type": "record", "name": "K", "fields": [{"name": "n", "type": "long"}]}
+    wide = record(n="long", day="long", many={"type": "array", "items": "long"}, marks={"type": "map", "values": kinds})
+    narrow = json.loads(json.dumps(wide).replace('"long"', '"int"'))
+    narrow["fields"][1]["type"] = {"type": "int", "logicalType": "date"}
+    good = {"n": -(2**31), "day": 1, "many": [2**31 - 1, 7], "marks": {"a": {"n": 5}}}
+    beyond = (
+        {"n": 2**31},
+        {"n": 2**40 + 1},
+        {"day": 2**32},
+        {"many": [1, -(2**31) - 1]},
+        {"marks": {"a": {"n": 2**33}}},
+    )
+    rows = [good, *({**good, **more} for more in beyond)]
+    found = values(spark, a_table(narrow), [as_avro(wide, **row) for row in rows])
+    assert found[0][0] is None
+    assert found[0][1].asDict(recursive=True) == {**good, "day": date(1970, 1, 2)}
+    names = [next(iter(more)) for more in beyond]
+    assert [reason for reason, _ in found[1:]] == [
+        f"the value field {n} does not fit its column without loss" for n in names
+    ]
+
+
+def test_text_that_is_none_as_a_key_of_a_map_is_bad(spark) -> None:
+    schema = record(
+        m={"type": "map", "values": "string"}, l={"type": "array", "items": {"type": "map", "values": "int"}}
+    )
+    good = as_avro(schema, m={"é": "x"}, l=[{"ü": 1}])
+    broken = [good.replace("é".encode(), b"\xc3("), good.replace("ü".encode(), b"\xff\xfe")]
+    found = decoded(spark, a_table(schema), [(None, one) for one in (good, *broken)], "reason")
+    assert [reason for (reason,) in found] == [
+        None,
+        *(f"the value field {n} does not fit its column without loss" for n in "ml"),
+    ]
 
 
 def test_members_of_a_union_are_converted_as_fields_are(spark: Any) -> None:

@@ -19,9 +19,8 @@ from tidegate.schema.avro import (
 )
 from tidegate.sql.spark import quote, render_literal
 
-LAST_TIMES = {"DATE": "9999-12-31", **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_NTZ"), "9999-12-31 23:59:59.999999")}
+LAST_TIME = "9999-12-31 23:59:59.999999"
 NATIVE_LOGICAL_TYPES = (
-    "date",
     "timestamp-millis",
     "timestamp-micros",
     "local-timestamp-millis",
@@ -86,19 +85,22 @@ def _combine_values(word: str, expr: str, parts: list[tuple[str, str | None]]) -
 
 def _combine_conditions(word: str, expr: str, parts: list[tuple[str, str | None]]) -> str | None:
     said = [sql for _, sql in parts if sql]
+    if word == "map":
+        inside = f" OR exists(map_values({expr}), v -> coalesce({said[0]}, false))" if said else ""
+        return f"(exists(map_keys({expr}), k -> NOT is_valid_utf8(k)){inside})"
     if not said:
         return None
     if word == "array":
         return f"exists({expr}, e -> coalesce({said[0]}, false))"
-    if word == "map":
-        return f"exists(map_values({expr}), v -> coalesce({said[0]}, false))"
     return "(" + " OR ".join(f"coalesce({sql}, false)" for sql in said) + ")"
 
 
 def _render_leaf(expr: str, node: Any, truncates: bool) -> str | None:
     meaning, word = get_logical_type(node), get_type_name(node)
-    if meaning not in LOGICAL_TYPES or (meaning in NATIVE_LOGICAL_TYPES and _is_native(node)):
+    if meaning in NATIVE_LOGICAL_TYPES and _is_native(node):
         return None
+    if meaning not in LOGICAL_TYPES:
+        return f"try_cast({expr} AS INT)" if word == "int" else None
     if word not in ("int", "long"):
         return f"try_cast({expr} AS {LOGICAL_TYPES[meaning]})"
     if meaning == "date":
@@ -112,9 +114,9 @@ def _render_is_leaf_lossy(expr: str, node: Any, truncates: bool) -> str | None:
     meaning, word = get_logical_type(node), get_type_name(node)
     if word in ("string", "enum") and meaning not in LOGICAL_TYPES:
         return f"NOT is_valid_utf8({expr})" if word == "string" else None
-    if meaning in NATIVE_LOGICAL_TYPES and _is_native(node) and LOGICAL_TYPES.get(meaning) in LAST_TIMES:
+    if meaning in NATIVE_LOGICAL_TYPES and _is_native(node):
         kind = LOGICAL_TYPES[meaning]
-        return f"({expr} IS NOT NULL AND NOT {expr} BETWEEN {kind}'0001-01-01' AND {kind}'{LAST_TIMES[kind]}')"
+        return f"({expr} IS NOT NULL AND NOT {expr} BETWEEN {kind}'0001-01-01' AND {kind}'{LAST_TIME}')"
     made = None if get_decimal(node) else _render_leaf(expr, node, truncates)
     if made is None:
         return None

@@ -17,7 +17,7 @@ from tidegate.schema.avro import (
     is_record,
     is_variable_scale,
 )
-from tidegate.schema.avro_resolution import append_end_field, strip_logical_types
+from tidegate.schema.avro_resolution import append_end_field, simplify_types
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Primitive
 from tidegate.sql.spark import quote, render_literal
@@ -145,7 +145,7 @@ def _render_variable_scale(sql: str, column: Column, fields: AvroFields) -> str 
     leaf = Primitive(column.type)
     if not (leaf.decimal or leaf.name == "STRING") or not is_variable_scale(fields.by_name[column.name], fields.names):
         return None
-    return render_decimal(f"{sql}.`value`", f"{sql}.scale", leaf)
+    return render_decimal(f"{sql}.`value`", f"try_cast({sql}.scale AS INT)", leaf)
 
 
 def render_values(at: str, columns: Sequence[Column], fields: AvroFields) -> dict[str, str]:
@@ -175,7 +175,7 @@ def decode_record(records: DataFrame, part: str, options: dict[str, Any], name: 
 
 
 def _render_row(part: str, options: dict[str, Any]) -> str:
-    reader = json.dumps(strip_logical_types(append_end_field(json.loads(options["reader"]))))
+    reader = json.dumps(simplify_types(append_end_field(json.loads(options["reader"]))))
     checked = f"CASE WHEN {part}_fits THEN {part} END" if options.get(LENGTH_CHECK_OPTION) else part
     if not options["writers"] and "refused" not in options:
         return _render_from_avro(checked, reader, reader)

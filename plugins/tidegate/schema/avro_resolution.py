@@ -23,7 +23,7 @@ from tidegate.schema.avro import (
 from tidegate.schema.avro_versions import find_written_type, pair_branches, restore_dropped_fields
 
 # Spark would cut these, or give them a type that no table holds: it is told of the bare number instead
-CONVERTED_LOGICAL_TYPES = {*TIME_TYPES, "timestamp-nanos", "local-timestamp-nanos", "duration"}
+CONVERTED_LOGICAL_TYPES = {*TIME_TYPES, "date", "timestamp-nanos", "local-timestamp-nanos", "duration"}
 # Avro reads these numbers as others that do not hold all of them: it rounds them
 ROUNDED_PROMOTIONS = {"long": {"float", "double"}, "int": {"float"}}
 NUMBER_NAMES = {"int": "an int", "long": "a long", "float": "a float", "double": "a double"}
@@ -54,7 +54,7 @@ def plan_decoding(latest: Any, writers: dict[int, Any], key_fields: Sequence[str
         for number, writer in writers.items()
     }
     refused = {number: reason for number, reason in reasons.items() if reason}
-    texts = {str(n): json.dumps(strip_logical_types(w)) for n, w in writers.items() if str(n) not in refused}
+    texts = {str(n): json.dumps(simplify_types(w)) for n, w in writers.items() if str(n) not in refused}
     return AvroDecoding(json.dumps(reader), texts, refused)
 
 
@@ -69,20 +69,24 @@ def find_missing_key_field(writer: Any, reader: Any, names: Sequence[str]) -> st
     return f"record has no field {name} of key.fields" if name else ""
 
 
-def strip_logical_types(node: Any) -> Any:
-    """A schema without the logical types that the product converts itself."""
+def simplify_types(node: Any) -> Any:
+    """A schema as Spark reads it: without the logical types that the product converts itself, each int a long.
+
+    Both have the same bytes, and Avro would cut a number of more than 32 bits where it reads an int.
+    """
     if isinstance(node, list):
-        return [strip_logical_types(branch) for branch in node]
+        holds_both = {"int", "long"} <= {get_type_name(branch) for branch in node}
+        return [b if holds_both and get_type_name(b) == "int" else simplify_types(b) for b in node]
     if not isinstance(node, dict):
-        return node
-    schema = {k: strip_logical_types(v) if k in ("type", "items", "values") else v for k, v in node.items()}
+        return "long" if node == "int" else node
+    schema = {k: simplify_types(v) if k in ("type", "items", "values") else v for k, v in node.items()}
     if schema.get("logicalType") in CONVERTED_LOGICAL_TYPES:
         del schema["logicalType"]
     decimal = get_decimal(schema)
     if decimal:
         schema["precision"] = decimal[0]
     if "fields" in schema:
-        schema["fields"] = [{**f, "type": strip_logical_types(f["type"])} for f in schema["fields"]]
+        schema["fields"] = [{**f, "type": simplify_types(f["type"])} for f in schema["fields"]]
     return schema
 
 

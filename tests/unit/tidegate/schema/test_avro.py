@@ -13,7 +13,7 @@ from tidegate.schema.avro import (
     to_columns,
     to_spark_type,
 )
-from tidegate.schema.avro_resolution import append_end_field, find_meaning_lost, plan_decoding, strip_logical_types
+from tidegate.schema.avro_resolution import append_end_field, find_meaning_lost, plan_decoding, simplify_types
 from tidegate.schema.avro_versions import restore_dropped_fields
 
 INNER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]}
@@ -185,8 +185,20 @@ def test_refused_version_has_no_writer_and_the_others_do() -> None:
 
 def test_decoder_is_told_the_bare_number_of_what_the_product_converts_itself() -> None:
     given = record(("a", ["null", timed("timestamp-nanos")]), ("b", timed("timestamp-micros")))
-    shown = strip_logical_types(given)
+    shown = simplify_types(given)
     assert [f["type"] for f in shown["fields"]] == [["null", {"type": "long"}], timed("timestamp-micros")]
+
+
+def test_decoder_reads_each_int_as_a_long_so_that_none_is_cut() -> None:
+    day = {"type": "int", "logicalType": "date"}
+    inner = {"type": "record", "name": "I", "fields": [{"name": "x", "type": "int"}]}
+    lists = {"type": "array", "items": {"type": "map", "values": "int"}}
+    more = (("d", inner), ("e", ["int", "long"]), ("f", ["string", "int"]))
+    given = record(("a", "int"), ("b", ["null", day]), ("c", lists), *more)
+    assert [f["type"] for f in simplify_types(given)["fields"]] == [
+        "long", ["null", {"type": "long"}], {"type": "array", "items": {"type": "map", "values": "long"}},
+        {**inner, "fields": [{"name": "x", "type": "long"}]}, ["int", "long"], ["string", "long"],
+    ]  # fmt: skip
 
 
 def test_schema_gets_one_field_more_at_its_end_and_a_bare_value_becomes_a_record() -> None:
@@ -270,7 +282,7 @@ def test_union_of_numbers_that_spark_reads_as_one_is_refused_where_they_mean_dif
 def test_decimal_beyond_a_tables_precision_is_read_with_the_highest_and_one_of_such_a_scale_is_refused() -> None:
     wide = {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 4}
     assert to_columns(record(("a", wide)))[0].type == "DECIMAL(38,4)"
-    assert strip_logical_types(record(("a", ["null", wide])))["fields"][0]["type"][1]["precision"] == 38
+    assert simplify_types(record(("a", ["null", wide])))["fields"][0]["type"][1]["precision"] == 38
     with pytest.raises(ConfigurationError, match="beyond a table's"):
         to_columns(record(("a", {**wide, "scale": 39})))
 
