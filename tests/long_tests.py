@@ -194,7 +194,9 @@ _BEHIND: dict[str, list[str]] = {
         "tests/integration/test_servers_down.py::test_commands_without_brokers_say_so[status]"
     ],
     # the same decoder of the columns, below another envelope
-    f"{_VALUES}[debezium-json]": _cases(_VALUES, "ogg-json", "maxwell-json"),
+    f"{_VALUES}[debezium-json]": _cases(
+        _VALUES, "ogg-json", "maxwell-json", "json in an envelope", "debezium-json in an envelope"
+    ),
     f"{_INIT}[debezium_with_schema]": _cases(_INIT, "debezium"),
     # the same path of spark-submit, with a flush of two tasks and a compaction
     "tests/e2e/test_what_others_see.py::test_spark_submit_on_a_standalone_cluster_gives_the_same_table": [

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgpack
 
-BAD = "bad"
+BAD, DELETE = "bad", "a delete"
+NOTHING = ""  # what is written of a field that is not there
 
 
 @dataclass(frozen=True)
@@ -308,6 +309,28 @@ JSON = (
     Case("null", "INT", "null", None),
     Case("null", "DECIMAL(5,2)", "null", None),
     Case("null", "DATE", "null", None),
+    Case("null", "STRUCT<a: INT NOT NULL>", '{"a": null}', BAD),
+    *(
+        Case("missing", kind, NOTHING, None)
+        for kind in (
+            "BIGINT",
+            "DECIMAL(5,2)",
+            "DOUBLE",
+            "STRING",
+            "BINARY",
+            "BOOLEAN",
+            "DATE",
+            TIME,
+            NTZ,
+            "ARRAY<INT>",
+            "MAP<STRING, INT>",
+            "STRUCT<a: INT>",
+        )
+    ),
+    Case("missing", "STRUCT<a: INT, b: STRING>", '{"b": "x"}', (None, "x")),
+    Case("missing", "STRUCT<a: INT NOT NULL, b: STRING>", '{"b": "x"}', BAD),
+    Case("missing", "ARRAY<STRUCT<a: INT NOT NULL, b: INT>>", '[{"a": 1}, {"b": 2}]', BAD),
+    Case("missing", "MAP<STRING, STRUCT<a: INT NOT NULL, b: INT>>", '{"x": {"b": 2}}', BAD),
     Case("range", "DATE", '"0001-01-01"', date(1, 1, 1)),
     Case("range", "DATE", '"+10000-01-01"', BAD),
     Case("range", "DATE", '"0000-12-31"', BAD),
@@ -347,7 +370,62 @@ JSON = (
     Case("wrong kind", TIME, '"1772272800"', BAD, "seconds"),
     Case("wrong kind", "ARRAY<TIMESTAMP>", '["1772272800"]', BAD, "seconds"),
 )
-# texts, in csv and canal-json
+DEBEZIUM, DATA, CONNECT_DATA = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."
+MILLIS = "1772272800000"
+# numbers and bytes that mean what Kafka Connect's schema in the envelope says of the field, or of the parts in it
+CONNECT = tuple(
+    Case(edge, kind, text, value, unit, f"schema: {meaning}")
+    for edge, kind, meaning, text, value, unit in (
+        ("time unit", TIME, DEBEZIUM + "Timestamp", MILLIS, AT, None),
+        ("time unit", TIME, DEBEZIUM + "Timestamp", MILLIS, AT, "micros"),
+        ("time unit", NTZ, DEBEZIUM + "MicroTimestamp", MILLIS + "001", AT.replace(microsecond=1, tzinfo=None), None),
+        ("time unit", TIME, DEBEZIUM + "NanoTimestamp", MILLIS + "000000", AT, None),
+        ("time unit", NTZ, CONNECT_DATA + "Timestamp", "-1", datetime(1969, 12, 31, 23, 59, 59, 999000), None),
+        ("time unit", TIME, "org.example.Instant", MILLIS, BAD, None),
+        ("time unit", TIME, "org.example.Instant", MILLIS, AT, "millis"),
+        ("precision", TIME, DEBEZIUM + "NanoTimestamp", MILLIS + "000001", BAD, None),
+        ("precision", TIME, DEBEZIUM + "Timestamp", MILLIS + ".5", BAD, None),
+        ("range", NTZ, DEBEZIUM + "Timestamp", "-62135596800000", datetime(1, 1, 1), None),
+        ("range", NTZ, DEBEZIUM + "Timestamp", "-62135596800001", BAD, None),
+        ("range", NTZ, DEBEZIUM + "MicroTimestamp", "253402300799999999", LAST, None),
+        ("range", NTZ, DEBEZIUM + "MicroTimestamp", "253402300800000000", BAD, None),
+        ("overflow", TIME, DEBEZIUM + "Timestamp", "9223372036854775808", BAD, None),
+        ("wrong kind", TIME, DEBEZIUM + "Date", "20000", BAD, None),
+        ("wrong kind", TIME, DEBEZIUM + "MicroTime", "1000", BAD, "micros"),
+        ("wrong kind", TIME, DEBEZIUM + "Timestamp", '"soon"', BAD, None),
+        ("time zone", TIME, DEBEZIUM + "ZonedTimestamp", '"2026-02-28T11:00:00+01:00"', AT, None),
+        ("range", "DATE", DEBEZIUM + "Date", "-719162", date(1, 1, 1), None),
+        ("range", "DATE", CONNECT_DATA + "Date", "2932896", date(9999, 12, 31), None),
+        ("range", "DATE", CONNECT_DATA + "Date", "2932897", BAD, None),
+        ("precision", "DATE", DEBEZIUM + "Date", "0.5", BAD, None),
+        ("wrong kind", "DATE", DEBEZIUM + "Timestamp", "0", BAD, None),
+        ("as it is", "INT", DEBEZIUM + "Time", "86399999", 86_399_999, None),
+        ("overflow", "INT", DEBEZIUM + "MicroTime", "86399999999", BAD, None),
+        ("precision", "DECIMAL(5,2)", CONNECT_DATA + "Decimal scale=2", '"MDk="', Decimal("123.45"), None),
+        ("precision", "DECIMAL(5,2)", CONNECT_DATA + "Decimal scale=3", '"Bdw="', BAD, None),
+        ("precision", "DECIMAL(5,2)", CONNECT_DATA + "Decimal scale=3", '"A+k="', BAD, None),
+        ("precision", "DECIMAL(5,2)", CONNECT_DATA + "Decimal scale=2", "12.5", Decimal("12.50"), None),
+        ("overflow", "DECIMAL(4,2)", CONNECT_DATA + "Decimal scale=2", '"MDk="', BAD, None),
+        ("wrong kind", "DECIMAL(5,2)", CONNECT_DATA + "Decimal scale=2", '"***"', BAD, None),
+        ("wrong kind", "DECIMAL(5,2)", CONNECT_DATA + "Decimal scale=2", '""', BAD, None),
+        ("as it is", "STRING", CONNECT_DATA + "Decimal scale=2", '"//4="', "-0.02", None),
+        ("as it is", "STRING", DATA + "VariableScaleDecimal", '{"scale": -3, "value": "DA=="}', "12000", None),
+        ("as it is", "STRING", DATA + "Json", '"{\\"a\\": 1.50}"', '{"a": 1.50}', None),
+        ("null", TIME, DEBEZIUM + "Timestamp", "null", None, None),
+        ("null", "DECIMAL(5,2)", CONNECT_DATA + "Decimal scale=2", "null", None, None),
+        ("missing", TIME, DEBEZIUM + "Timestamp", NOTHING, None, None),
+        ("missing", "DECIMAL(5,2)", CONNECT_DATA + "Decimal scale=2", NOTHING, None, None),
+        ("time unit", "ARRAY<TIMESTAMP_NTZ>", DEBEZIUM + "Timestamp", "[0, null, -1]",
+         [datetime(1970, 1, 1), None, datetime(1969, 12, 31, 23, 59, 59, 999000)], None),
+        ("range", "ARRAY<DATE>", DEBEZIUM + "Date", "[0, 2932897]", BAD, None),
+        ("precision", "MAP<STRING, DECIMAL(5,2)>", CONNECT_DATA + "Decimal scale=2", '{"a": "MDk="}',
+         {"a": Decimal("123.45")}, None),
+        ("time unit", "STRUCT<a: TIMESTAMP_NTZ, b: BIGINT>", DEBEZIUM + "NanoTimestamp", '{"a": 1000, "b": 1000}',
+         (datetime(1970, 1, 1, 0, 0, 0, 1), 1000), None),
+        ("wrong kind", "STRUCT<a: DATE>", DEBEZIUM + "Timestamp", '{"a": 0}', BAD, None),
+    )
+)  # fmt: skip
+# texts, in csv, canal-json and string
 TEXT = (
     Case("precision", "DECIMAL(38,10)", LONG, Decimal(LONG)),
     Case("precision", "DECIMAL(5,2)", "123.450", Decimal("123.45")),
@@ -422,6 +500,7 @@ RAW = (
     Case("range", "FLOAT", "7fc00000", float("nan")),
     Case("byte order", "DOUBLE", "9a9999999999b93f", 0.1, option=LITTLE),
     Case("byte order", "FLOAT", "0000c03f", 1.5, option=LITTLE),
+    *(Case("missing", kind, NOTHING, DELETE) for kind in ("BINARY", "BIGINT")),
 )
 # bytes as text: base64 in csv, each byte a character of ISO-8859-1 in canal-json
 CSV_HEX = "csv.binary: hex"
@@ -431,14 +510,36 @@ CSV = (
     Case("bytes", "BINARY", "cafe", b"\xca\xfe", option=CSV_HEX),
     Case("bytes", "BINARY", "/+A=", BAD, option=CSV_HEX),
     Case("bytes", "BINARY", "_-A=", b"\xff\xe0", option="csv.binary: base64-url-safe"),
+    *(Case("null", kind, "", None) for kind in ("INT", "STRING", "DECIMAL(5,2)", TIME)),
+    *(Case("missing", kind, NOTHING, BAD) for kind in ("INT", "STRING")),
+)
+# the whole key or value
+STRING = (
+    Case("as it is", "STRING", "Zoë 😀", "Zoë 😀"),
+    Case("as it is", "STRING", "", ""),
+    Case("as it is", "STRING", " a,b\r\n", " a,b\r\n"),
+    Case("null", "STRING", "null", "null"),
+    Case("null", "INT", "null", BAD),
+    Case("range", "INT", "+7", 7),
+    Case("wrong kind", "INT", "", BAD),
+    Case("wrong kind", "INT", " 7", BAD),
+    Case("wrong kind", "INT", "7,8", BAD),
+    Case("wrong kind", "DECIMAL(5,2)", "", BAD),
+    Case("as it is", "BOOLEAN", "TRUE", True),
+    Case("wrong kind", "BOOLEAN", "1", BAD),
+    Case("range", "DOUBLE", "NaN", float("nan")),
+    Case("overflow", "FLOAT", "1e39", BAD),
+    *(Case("missing", kind, NOTHING, DELETE) for kind in ("STRING", "INT")),
 )
 CANAL = (
+    *(Case("missing", kind, NOTHING, None) for kind in ("INT", "STRING", "DECIMAL(5,2)", TIME)),
     Case("bytes", "BINARY", "\xff\xe0", b"\xff\xe0"),
     Case("bytes", "BINARY", "AQI=", b"AQI="),
     Case("wrong kind", "BINARY", "\u20ac", BAD),
 )
 # what producers other than Canal write there: Flink's canal-json has numbers and words of JSON
 CANAL_JSON = (
+    Case("null", "INT", "null", None),
     Case("text of a number", "STRING", "1.50", "1.50"),
     Case("text of a number", "STRING", "-0", "-0"),
     Case("text of a number", "STRING", "1e400", "1e400"),
@@ -585,8 +686,130 @@ MSGPACK = (
             ("behind the end", "INT", "0101"),
         )
     ),
+    *(Case("missing", kind, NOTHING, None) for kind in ("INT", "STRING", TIME, "ARRAY<INT>", "MAP<STRING, INT>")),
+    Case("missing", "STRUCT<a: INT NOT NULL, b: INT>", packed({"b": 1}), BAD),
 )
-# the bytes of a message of one field, `v`, with number 1, in hexadecimal; types are Protobuf's
+
+
+def zigzag(number: int) -> str:
+    """A number as Avro writes an int or a long, in hexadecimal."""
+    rest, made = (number << 1) ^ (number >> 63) if number < 0 else number << 1, []
+    rest &= 2**64 - 1
+    while rest > 0x7F:
+        made.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*made, rest]).hex()
+
+
+def logical(type: Any, meaning: str, **more: Any) -> Any:
+    return {"type": type, "logicalType": meaning, **more}
+
+
+AVRO_TYPES: dict[str, Any] = {
+    **{word: word for word in ("boolean", "int", "long", "float", "double", "string", "bytes")},
+    "null or int": ["null", "int"],
+    "int, default 5": "int",
+    "int or string": ["int", "string"],
+    "int or long": ["int", "long"],
+    "enum": {"type": "enum", "name": "E", "symbols": ["OPEN", "SHUT"]},
+    "fixed of 2 bytes": {"type": "fixed", "name": "F", "size": 2},
+    "decimal(5,2)": logical("bytes", "decimal", precision=5, scale=2),
+    "decimal(64,2)": logical("bytes", "decimal", precision=64, scale=2),
+    "uuid": logical("string", "uuid"),
+    "date": logical("int", "date"),
+    "time-millis": logical("int", "time-millis"),
+    "time-micros": logical("long", "time-micros"),
+    **{
+        word: logical("long", word)
+        for word in ("timestamp-millis", "timestamp-micros", "timestamp-nanos", "local-timestamp-millis",
+                     "local-timestamp-micros", "local-timestamp-nanos")
+    },
+    "Connect's Timestamp": {"type": "long", "connect.name": CONNECT_DATA + "Timestamp"},
+    "Debezium's Date": {"type": "int", "connect.name": DEBEZIUM + "Date"},
+    "Debezium's ZonedTimestamp": {"type": "string", "connect.name": DEBEZIUM + "ZonedTimestamp"},
+    "array of int": {"type": "array", "items": "int"},
+    "map of int": {"type": "map", "values": "int"},
+    "record of null or int": {"type": "record", "name": "Inner", "fields": [{"name": "a", "type": ["null", "int"]}]},
+}  # fmt: skip
+AVRO_DEFAULTS = {"null or int": None, "int, default 5": 5}
+YEAR_10000 = 253402300800
+# the bytes of a field in Avro, in hexadecimal; one that is missing is of a version without it
+AVRO = tuple(
+    Case(edge, kind, text, value, option=option)
+    for edge, kind, text, value, option in (
+        ("as it is", "boolean", "01", True, None),
+        ("length", "boolean", "", BAD, None),
+        ("behind the end", "boolean", "0100", BAD, None),
+        ("range", "int", zigzag(2**31 - 1), 2**31 - 1, None),
+        ("range", "int", zigzag(-(2**31)), -(2**31), None),
+        ("overflow", "int", zigzag(2**31), BAD, None),
+        ("overflow", "int", zigzag(-(2**40)), BAD, None),
+        ("range", "long", zigzag(2**63 - 1), 2**63 - 1, None),
+        ("range", "long", zigzag(-(2**63)), -(2**63), None),
+        ("length", "long", "80", BAD, None),
+        ("range", "double", "ffffffffffffef7f", 1.7976931348623157e308, None),
+        ("range", "double", "000000000000f8ff", float("nan"), None),
+        ("range", "float", "000080ff", float("-inf"), None),
+        ("length", "double", "0000c03f", BAD, None),
+        ("as it is", "string", "0a5a6fc3ab21", "Zoë!", None),
+        ("half of a character", "string", "04c328", BAD, None),
+        ("length", "string", "feffffff0f61", BAD, None),
+        ("length", "string", "01", BAD, None),
+        ("as it is", "bytes", "0400ff", b"\x00\xff", None),
+        ("as it is", "fixed of 2 bytes", "00ff", b"\x00\xff", None),
+        ("length", "fixed of 2 bytes", "00", BAD, None),
+        ("null", "null or int", "00", None, None),
+        ("as it is", "null or int", "020e", 7, None),
+        ("no type", "null or int", "04", BAD, None),
+        ("no type", "null or int", "01", BAD, None),
+        ("as it is", "int or string", "0202" + "61", (None, "a"), None),
+        ("as it is", "int or string", "000e", (7, None), None),
+        ("as it is", "int or long", "02" + zigzag(2**40), 2**40, None),
+        ("as it is", "enum", "02", "SHUT", None),
+        ("no name", "enum", "04", BAD, None),
+        ("precision", "decimal(5,2)", "043039", Decimal("123.45"), None),
+        ("overflow", "decimal(5,2)", "060186a0", BAD, None),
+        ("length", "decimal(5,2)", "00", BAD, None),
+        ("range", "decimal(64,2)", "20" + (10**38 - 1).to_bytes(16, "big").hex(), Decimal("9" * 36 + ".99"), None),
+        ("overflow", "decimal(64,2)", "20" + (10**38).to_bytes(16, "big").hex(), BAD, None),
+        ("as it is", "uuid", "0461" + "62", "ab", None),
+        ("range", "date", zigzag(-719162), date(1, 1, 1), None),
+        ("range", "date", zigzag(2932896), date(9999, 12, 31), None),
+        ("range", "date", zigzag(2932897), BAD, None),
+        ("range", "time-millis", zigzag(86_399_999), "23:59:59.999", None),
+        ("range", "time-millis", zigzag(86_400_000), BAD, None),
+        ("range", "time-micros", zigzag(-1), BAD, None),
+        ("time unit", "timestamp-millis", zigzag(SECONDS * 1000), AT, None),
+        ("range", "timestamp-millis", zigzag(YEAR_10000 * 1000), BAD, None),
+        ("overflow", "timestamp-millis", zigzag(2**63 - 1), BAD, None),
+        ("time unit", "timestamp-micros", zigzag(SECONDS * 10**6 + 1), AT.replace(microsecond=1), None),
+        ("time unit", "timestamp-nanos", zigzag(SECONDS * 10**9), AT, None),
+        ("precision", "timestamp-nanos", zigzag(1), BAD, None),
+        ("precision", "local-timestamp-nanos", zigzag(-1), BEFORE, TRUNCATE),
+        ("precision", "local-timestamp-nanos", zigzag(-1), BAD, None),
+        ("range", "local-timestamp-micros", zigzag(YEAR_10000 * 10**6 - 1), LAST, None),
+        ("range", "local-timestamp-micros", zigzag(YEAR_10000 * 10**6), BAD, None),
+        ("time unit", "local-timestamp-millis", zigzag(SECONDS * 1000), AT.replace(tzinfo=None), None),
+        ("time unit", "Connect's Timestamp", zigzag(SECONDS * 1000), AT.replace(tzinfo=None), None),
+        ("time unit", "Debezium's Date", zigzag(1), date(1970, 1, 2), None),
+        ("time zone", "Debezium's ZonedTimestamp", "32" + b"2026-02-28T11:00:00+01:00".hex(), AT, None),
+        ("wrong kind", "Debezium's ZonedTimestamp", "08" + b"soon".hex(), BAD, None),
+        ("as it is", "array of int", "040e1000", [7, 8], None),
+        ("as it is", "array of int", "03040e1000", [7, 8], None),
+        ("length", "array of int", "feffffff0f", BAD, None),
+        ("overflow", "array of int", "02" + zigzag(2**31) + "00", BAD, None),
+        ("as it is", "map of int", "0202610e00", {"a": 7}, None),
+        ("duplicate key", "map of int", "0402610e02611000", {"a": 8}, None),
+        ("half of a character", "map of int", "0202c30e00", BAD, None),
+        ("length", "map of int", "02", BAD, None),
+        ("null", "record of null or int", "00", (None,), None),
+        *(("missing", kind, NOTHING, BAD, None) for kind in ("int", "string", "timestamp-nanos", "enum")),
+        ("missing", "null or int", NOTHING, None, None),
+        ("missing", "int, default 5", NOTHING, 5, None),
+    )
+)
+# the bytes of a message of one field, `v`, with number 1, in hexadecimal; types are Protobuf's. A field that is missing
+# is of a version that does not have it
 NUMBER_64 = "80808080808001"  # 2 to the power of 42
 PROTOBUF = (
     *(
@@ -664,16 +887,21 @@ PROTOBUF = (
             ("as it is", "Struct", "0a0b0a090a016112041a02c3ab", '{"a": "ë"}'),
             ("wrong kind", "Struct", "0a100a0e0a01611209" + "11000000000000f87f", BAD),
             ("null", "Value", "0a020800", "null"),
+            *(("missing", kind, NOTHING, None) for kind in ("int32", "string", "message", "enum", "Timestamp")),
+            *(("missing", kind, NOTHING, None) for kind in ("repeated int32", "map<string, int32>")),
         )
     ),
 )
 GROUPS = {
-    "json, debezium-json, maxwell-json, ogg-json": JSON,
-    "csv, canal-json": TEXT,
+    "json, debezium-json, maxwell-json, ogg-json; json and debezium-json in an envelope without a schema": JSON,
+    "json and debezium-json with the envelope's schema": CONNECT,
+    "csv, canal-json, string": TEXT,
     "csv": CSV,
     "canal-json": CANAL,
     "canal-json with values of JSON": CANAL_JSON,
+    "string": STRING,
     "raw": RAW,
+    "avro": AVRO,
     "msgpack": MSGPACK,
     "protobuf": PROTOBUF,
 }
@@ -693,8 +921,9 @@ def _lines(cases: Iterable[Case]) -> Iterable[str]:
     for case in ordered:
         unit = f", `timestamp_unit: {case.unit}`" if case.unit else ""
         unit += f", `{case.option}`" if case.option else ""
-        made = BAD if case.value == BAD else f"`{_shown(case.value)}`"
-        yield f"| `{case.type}`{unit} | {case.edge} | `{case.text}` | {made} |"
+        made = case.value if case.value in (BAD, DELETE) else f"`{_shown(case.value)}`"
+        written = "nothing" if case.edge == "missing" and case.text == NOTHING else f"`{_shown(case.text)}`"
+        yield f"| `{case.type}`{unit} | {case.edge} | {written} | {made} |"
 
 
 def documented(text: str) -> str:

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from base64 import b64encode
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,14 +15,23 @@ import value_cases
 from protobuf_messages import a_file, entry, field, message
 from tidegate.adapters.schema_registry.client import Version
 from tidegate.adapters.schema_registry.protobuf_descriptors import from_registry
+from tidegate.schema.avro import to_columns
+from tidegate.schema.avro_resolution import plan_decoding
 from tidegate.schema.column import Column
 from tidegate.schema.protobuf import to_column_type
 from tidegate.spec.formats import KeyFormat, ValueFormat
-from value_cases import BAD, Case
+from value_cases import BAD, DELETE, Case
 
+SCHEMA = "schema: "
+# what arrives as a TIMESTAMP
+ZONED = ("TIMESTAMP", "timestamp-millis", "timestamp-micros", "timestamp-nanos", "Debezium's ZonedTimestamp")
 FORMATS = {
     "json": value_cases.JSON,
+    "json in an envelope": value_cases.JSON,
+    "json with its schema": value_cases.CONNECT,
     "debezium-json": value_cases.JSON,
+    "debezium-json in an envelope": value_cases.JSON,
+    "debezium-json with its schema": value_cases.CONNECT,
     "maxwell-json": value_cases.JSON,
     "ogg-json": value_cases.JSON,
     "csv": value_cases.TEXT + value_cases.CSV,
@@ -32,23 +41,46 @@ FORMATS = {
 }
 
 
-def record(word: str, number: int, count: int, text: str) -> bytes:
-    """A record of one column, which is written as `text`."""
+def record(word: str, number: int, cases: tuple[Case, ...]) -> bytes:
+    """A record of one column, which is written as the case says, or is not there."""
+    text, is_missing = cases[number].text, is_not_there(cases[number])
+    other = f"c{(number + 1) % len(cases)}"
     if word == "csv":
         line = io.StringIO()
-        csv.writer(line).writerow([text if n == number else "" for n in range(count)])
+        csv.writer(line).writerow([text if n == number else "" for n in range(len(cases) - is_missing)])
         return line.getvalue().encode()
     if word == "msgpack":
-        return b"\x81" + msgpack.packb(f"c{number}") + bytes.fromhex(text)
+        return b"\x81" + (
+            msgpack.packb(other) + b"\xc0" if is_missing else msgpack.packb(f"c{number}") + bytes.fromhex(text)
+        )
     row = f'{{"c{number}": {json.dumps(text) if word == "canal-json" else text}}}'
+    row = f'{{"{other}": null}}' if is_missing else row
+    kinds = json.dumps([describe_kind(f"c{n}", case) for n, case in enumerate(cases)]) if "schema" in word else ""
     return {
         "json": row,
+        "json in an envelope": f'{{"payload": {row}}}',
+        "json with its schema": f'{{"schema": {{"fields": {kinds}}}, "payload": {row}}}',
         "debezium-json": f'{{"op": "c", "after": {row}}}',
+        "debezium-json in an envelope": f'{{"schema": null, "payload": {{"op": "c", "after": {row}}}}}',
+        "debezium-json with its schema": f'{{"schema": {{"fields": [{{"field": "after", "fields": {kinds}}}]}}, '
+        f'"payload": {{"op": "c", "after": {row}}}}}',
         "maxwell-json": f'{{"type": "insert", "data": {row}}}',
         "ogg-json": f'{{"op_type": "I", "after": {row}}}',
         "canal-json": f'{{"type": "INSERT", "data": [{row}]}}',
         "canal-json with values of JSON": f'{{"type": "INSERT", "es": 1772272800000, "data": [{row}]}}',
     }[word].encode()
+
+
+def is_not_there(case: Case) -> bool:
+    return case.edge == "missing" and case.text == value_cases.NOTHING
+
+
+def describe_kind(field: str, case: Case) -> dict[str, Any]:
+    """The field in Kafka Connect's schema; what the case names is that of the parts in a list, a map or a struct."""
+    name, _, scale = (case.option or "").removeprefix(SCHEMA).partition(" scale=")
+    kind: dict[str, Any] = {"name": name, "type": "x", **({"parameters": {"scale": scale}} if scale else {})}
+    parts = {"ARRAY": {"items": kind}, "MAP": {"values": kind}, "STRUCT": {"fields": [{"field": "a", **kind}]}}
+    return {"field": field, **parts.get(case.type.partition("<")[0], kind)}
 
 
 def written(value: Any) -> str:
@@ -67,13 +99,14 @@ def test_value_is_what_was_written_or_its_record_is_bad(spark, word: str) -> Non
     units = {f"c{number}": case.unit for number, case in enumerate(cases) if case.unit}
     told: dict[str, dict[str, str]] = {"numbers": {}, "binary": {}, "nanoseconds": {}}
     for number, case in enumerate(cases):
-        if case.option:
+        if case.option and not case.option.startswith(SCHEMA):
             option, _, given = case.option.rpartition(".")[2].partition(": ")
             told[option][f"c{number}"] = given
     finer = told.pop("nanoseconds")
-    fmt = ValueFormat(word.partition(" ")[0], timestamp_unit=units or None, options={**told}, nanoseconds=finer)
+    options = {**told, **({"envelope": True} if word in ("json in an envelope", "json with its schema") else {})}
+    fmt = ValueFormat(word.partition(" ")[0], timestamp_unit=units or None, options=options, nanoseconds=finer)
     stage = decoding.a_stage(fmt, columns)
-    values = [record(word, number, len(cases), case.text) for number, case in enumerate(cases)]
+    values = [record(word, number, cases) for number in range(len(cases))]
     found = [_made(*one) for one in zip(range(len(cases)), cases, decoding.values(spark, stage, values), strict=True)]
     wrong = [(case, made) for case, made in zip(cases, found, strict=True) if written(case.value) != written(made)]
     assert wrong == []
@@ -92,9 +125,10 @@ def _made(number: int, case: Case, decoded: tuple[str | None, Any]) -> Any:
 def test_protobuf_is_what_was_written_or_its_record_is_bad(spark, kind: str) -> None:
     cases = [case for case in value_cases.PROTOBUF if case.type == kind]
     options = protobuf_options(kind)
-    (own,) = options["shape"]["fields"]
+    own = next(field for field in options["shape"]["fields"] if field["name"] == "v")
     stage = decoding.a_stage(ValueFormat("protobuf", options=options), (Column("v", to_column_type(own["shape"])),))
-    values = [b"\0\0\0\0\1\0" + bytes.fromhex(case.text) for case in cases]
+    ids = [2 if is_not_there(case) else 1 for case in cases]
+    values = [b"\0\0\0\0" + bytes([n, 0]) + bytes.fromhex(case.text) for n, case in zip(ids, cases, strict=True)]
     found = [BAD if reason else row.v for reason, row in decoding.values(spark, stage, values)]
     made = [
         tuple(one) if hasattr(one, "asDict") else bytes(one) if isinstance(one, bytearray) else one for one in found
@@ -105,7 +139,7 @@ def test_protobuf_is_what_was_written_or_its_record_is_bad(spark, kind: str) -> 
 
 
 def protobuf_options(kind: str) -> dict[str, Any]:
-    """How messages of one field of this type are read, as the registry's schema says."""
+    """How messages of one field of this type are read by the registry's schemas; an older one, id 2, lacks it."""
     word, name = kind.rpartition(" ")[::2]
     inside = message("Inside", field("x", 1, "int32"))
     kinds = {
@@ -121,31 +155,73 @@ def protobuf_options(kind: str) -> dict[str, Any]:
     nested = (entry("VEntry", "string", "int32"), message("V", field("x", 1, "int32")))
     is_old = kind in ("required int32", "closed enum", "group")
     file = a_file(
-        message("Row", own, nested=nested), inside, enums={"State": {"NONE": 0, "OPEN": 1, "SHUT": 2, "DONE": 2}},
+        message("Row", own, field("z", 9, "int32"), nested=nested), inside,
+        enums={"State": {"NONE": 0, "OPEN": 1, "SHUT": 2, "DONE": 2}},
         syntax="proto2" if is_old else "proto3",
     )  # fmt: skip
     file.enum_type[0].options.allow_alias = True
     described = file.message_type[0].field[0]
     described.label = 2 if word == "required" else described.label
     described.type = 10 if kind == "group" else described.type
-    return from_registry([Version(1, "PROTOBUF", b64encode(file.SerializeToString()).decode(), {})], "shop.Row")
+    older = type(file).FromString(file.SerializeToString())
+    del older.message_type[0].field[0], older.message_type[0].oneof_decl[:]
+    texts = [b64encode(one.SerializeToString()).decode() for one in (older, file)]
+    return from_registry([Version(2, "PROTOBUF", texts[0], {}), Version(1, "PROTOBUF", texts[1], {})], "shop.Row")
+
+
+@pytest.mark.parametrize("kind", value_cases.AVRO_TYPES)
+def test_avro_is_what_was_written_or_its_record_is_bad(spark, kind: str) -> None:
+    given = [case for case in value_cases.AVRO if case.type == kind]
+    older = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "long"}]}
+    default = {"default": value_cases.AVRO_DEFAULTS[kind]} if kind in value_cases.AVRO_DEFAULTS else {}
+    newer = {**older, "fields": [*older["fields"], {"name": "v", "type": value_cases.AVRO_TYPES[kind], **default}]}
+    options, wrong = asdict(plan_decoding(newer, {2: older, 1: newer})), []
+    for option in dict.fromkeys(case.option for case in given):
+        cases = [case for case in given if case.option == option]
+        fmt = ValueFormat("avro", options=options, nanoseconds="truncate" if option else {})
+        stage = decoding.a_stage(fmt, to_columns(newer))
+        heads = [b"\0\0\0\0\2\7" if is_not_there(case) else b"\0\0\0\0\1\7" for case in cases]
+        values = [head + bytes.fromhex(case.text) for head, case in zip(heads, cases, strict=True)]
+        # not of bad records: the client shows no text that is none, and no year 10000
+        rows = decoding.decoded(spark, stage, [(None, v) for v in values], "reason", f"{GOOD_ROW}.v")
+        found = [BAD if reason else as_case(value, kind) for reason, value in rows]
+        wrong += [(case, one) for case, one in zip(cases, found, strict=True) if written(case.value) != written(one)]
+    assert wrong == []
+
+
+def as_case(value: Any, kind: str) -> Any:
+    """A value from Spark as cases have it: bytes, tuples, and times with their zone."""
+    if isinstance(value, bytearray):
+        return bytes(value)
+    if isinstance(value, datetime) and kind in ZONED:
+        return value.astimezone(value_cases.UTC)
+    return tuple(value) if hasattr(value, "asDict") else value
+
+
+GOOD_ROW = "(CASE WHEN reason IS NULL THEN value_struct END)"
+WHOLE = {"raw": value_cases.RAW, "string": (*value_cases.TEXT, *value_cases.STRING)}
 
 
 @pytest.mark.parametrize("part", ["key", "value"])
-def test_raw_bytes_are_what_kafkas_serializers_wrote_or_their_record_is_bad(spark, part: str) -> None:
-    wrong = []
-    for kind, option in {(case.type, case.option): None for case in value_cases.RAW}:
-        cases = [case for case in value_cases.RAW if (case.type, case.option) == (kind, option)]
-        column, options = Column("n", kind), {"endianness": "little"} if option else {}
-        texts = [bytes.fromhex(case.text) for case in cases]
+@pytest.mark.parametrize("word", WHOLE)
+def test_whole_key_or_value_is_what_was_written_or_its_record_is_bad(spark, word: str, part: str) -> None:
+    given, wrong = WHOLE[word], []
+    if part == "key":  # a time in a key is never cut, and a key that is not there is none
+        given = tuple(c for c in given if not is_not_there(c) and c.option != value_cases.TRUNCATE)
+    for kind, option in {(case.type, case.option): None for case in given}:
+        cases = [case for case in given if (case.type, case.option) == (kind, option)]
+        texts = [bytes.fromhex(case.text) if word == "raw" else case.text.encode() for case in cases]
+        column, options = Column("n", kind), {"endianness": "little"} if option == value_cases.LITTLE else {}
         if part == "value":
-            stage = decoding.a_stage(ValueFormat("raw", options=options), (column,))
-            found = [(reason, row.n if row else None) for reason, row in decoding.values(spark, stage, texts)]
+            finer = "truncate" if option == value_cases.TRUNCATE else {}
+            stage = decoding.a_stage(ValueFormat(word, options=options, nanoseconds=finer), (column,))
+            sent = [(None, None if is_not_there(case) else text) for case, text in zip(cases, texts, strict=True)]
+            rows = decoding.decoded(spark, stage, sent, "reason", "value_struct", "op")
+            made = [BAD if bad else DELETE if op == "d" else as_case(row.n, kind) for bad, row, op in rows]
         else:
             stage = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), keys=(column,))
-            stage = replace(stage, key=KeyFormat("raw", ("n",), options=options))
-            found = [(reason, value) for value, reason in decoding.keys(spark, stage, texts)]
-        made = [BAD if reason else bytes(value) if kind == "BINARY" else value for reason, value in found]
+            stage = replace(stage, key=KeyFormat(word, ("n",), options=options))
+            made = [BAD if reason else as_case(value, kind) for value, reason in decoding.keys(spark, stage, texts)]
         wrong += [(case, one) for case, one in zip(cases, made, strict=True) if written(case.value) != written(one)]
     assert wrong == []
 
