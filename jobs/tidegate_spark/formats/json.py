@@ -17,7 +17,6 @@ from tidegate_spark.fields.json.key_objects import render_is_object_text, render
 from tidegate_spark.fields.json.mongodb import render_document_key
 from tidegate_spark.fields.json.objects import (
     CORRUPT_COLUMN,
-    OVERFLOW_PROBLEM,
     Fields,
     ReadingRules,
     Units,
@@ -34,6 +33,7 @@ from tidegate_spark.fields.json.presence import (
     render_respelled_case,
 )
 from tidegate_spark.fields.json.text import render_part
+from tidegate_spark.fields.json.unreadable import OVERFLOW_REASON, render_limit_reason, render_unreadable_cases
 from tidegate_spark.fields.lossless import DAYS_UNIT
 from tidegate_spark.fields.plain_keys import PLAIN_KEY_COLUMN, render_key_struct, render_plain_key
 from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, DecodedValue
@@ -42,8 +42,8 @@ from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, Deco
 BARE_VALUE_PATTERN = r'^\s*("(?:[^"\\]++|\\.)*+"|[^\s",:{}\[\]]+)\s*$'
 
 PAYLOAD = ("payload",)
+KEY_MISFIT_REASON = "the key is not a JSON object that fits the key columns"
 KEY_TEXT_COLUMN = "key_json"  # the key's own object
-OVERFLOW_REASON = f"the value does not fit value.schema: {OVERFLOW_PROBLEM}, beside one that is infinite"
 
 
 def get_units(table: StageTable, part: str = "value") -> Units | ReadingRules:
@@ -185,18 +185,6 @@ def _add_key_of_value(records: DataFrame, keys: Fields, table: StageTable) -> Da
     )
 
 
-def render_unreadable_cases(parsed: str, misfits: str) -> str:
-    """`WHEN … THEN …` for a value text that is not an object which fits its columns."""
-    return (
-        f"WHEN NOT is_valid_utf8(value_text) THEN 'the value is not valid UTF-8' "
-        f"WHEN {render_is_not_object('value_text')} THEN 'the value is not a JSON object' "
-        f"WHEN {render_object(parsed)} IS NULL THEN 'the value is not one JSON object' "
-        f"WHEN {parsed}.{CORRUPT_COLUMN} = '{OVERFLOW_PROBLEM}' THEN '{OVERFLOW_REASON}' "
-        f"WHEN {parsed}.{CORRUPT_COLUMN} IS NOT NULL "
-        f"THEN concat('the value does not fit value.schema, fields: ', {misfits})"
-    )
-
-
 @dataclass(frozen=True)
 class _KeyObject:
     """What is looked for in a key's object: the fields themselves, or those of an envelope's payload."""
@@ -266,7 +254,7 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     reason = (
         f"CASE {render_header_cases('key', table.key.options)} "
         f"{f'WHEN {PLAIN_KEY_COLUMN} IS NOT NULL THEN NULL ' if is_plain else ''}"
-        f"WHEN {bad} THEN 'the key is not a JSON object that fits the key columns' "
+        f"WHEN {bad} THEN coalesce({render_limit_reason('key_text', 'the key')}, '{KEY_MISFIT_REASON}') "
         f"{render_missing_cases(text, 'kf', fields, 'the key')} ELSE {inner} END"
     )
     return DecodedKey(chosen, fields.render_struct("kf"), reason)

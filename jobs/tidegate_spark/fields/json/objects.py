@@ -34,6 +34,7 @@ from tidegate_spark.fields.zone_names import render_misfit_reason
 
 CORRUPT_COLUMN, ELEMENTS_FIELD = "_tidegate_corrupt", "e"
 OVERFLOW_PROBLEM = "a number is too large"
+MAX_DEPTH = 1_000  # of a text: the parser's own limit
 BLANK_CHARACTERS = "' \\t\\r\\n'"  # what may stand around a JSON text
 
 
@@ -199,7 +200,10 @@ def render_from_json(text: str, fields: str) -> str:
     """
     schema = render_literal(f"STRUCT<{ELEMENTS_FIELD}: ARRAY<STRUCT<{fields}>>, {quote(CORRUPT_COLUMN)}: STRING>")
     whole = f"concat('{{\"{ELEMENTS_FIELD}\":[', {text}, ',null]}}')"
-    return f"from_json({whole}, {schema}, map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT_COLUMN}'))"
+    options = (
+        f"'mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT_COLUMN}', 'maxNestingDepth', '{MAX_DEPTH + 2}'"
+    )
+    return f"from_json({whole}, {schema}, map({options}))"
 
 
 def read_objects(

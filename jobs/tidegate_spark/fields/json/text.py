@@ -16,21 +16,21 @@ from tidegate_spark.fields.lossless import VariantDecimal
 BINARY_FRACTIONS = ("FLOAT", "DOUBLE")
 MARKED_NUMBERS = (*BINARY_FRACTIONS, "INT", "BIGINT")  # what may be written so that it is marked: 1.5, or -0
 NUMBER_MARK = "\x16"
-_STRING_PATTERN = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|' + r"'[^'\\]*+(?:\\.[^'\\]*+)*+'"
+STRING_PATTERN = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|' + r"'[^'\\]*+(?:\\.[^'\\]*+)*+'"
 # zero with a sign is printed without it, as other integers are not
 NEGATIVE_ZERO = r"-0(?![0-9.eE])"
 _INTEGER_PATTERN = rf"(?!{NEGATIVE_ZERO})-?[0-9]++(?![0-9.eE])|-(?![0-9I])"
 NEGATIVE_ZERO_PATTERN = rf"[:,\[\s]{NEGATIVE_ZERO}"
 _OTHERS_PATTERN = "[^\"'0-9+NI-]*+"  # what begins neither a text nor a number, nor a word for one
-_BEFORE_NUMBER_PATTERN = rf"\G({_OTHERS_PATTERN}(?:(?:{_STRING_PATTERN}|{_INTEGER_PATTERN}){_OTHERS_PATTERN})*+)"
-_BEFORE_ANY_NUMBER_PATTERN = rf"\G({_OTHERS_PATTERN}(?:(?:{_STRING_PATTERN}|-(?![0-9I])){_OTHERS_PATTERN})*+)"
+_BEFORE_NUMBER_PATTERN = rf"\G({_OTHERS_PATTERN}(?:(?:{STRING_PATTERN}|{_INTEGER_PATTERN}){_OTHERS_PATTERN})*+)"
+_BEFORE_ANY_NUMBER_PATTERN = rf"\G({_OTHERS_PATTERN}(?:(?:{STRING_PATTERN}|-(?![0-9I])){_OTHERS_PATTERN})*+)"
 # words that Spark's parser takes for numbers, though JSON has none: Python writes them
 NON_FINITE_PATTERN = "NaN|[+-]?(?:Infinity|INF)"
 NUMBER_PATTERN = rf"-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|{NON_FINITE_PATTERN}"
 _ESCAPED_MARK_PATTERN, _DOUBLED_MARK = r"(?<!\\)((?:\\\\)*+)\\u0016", r"$1\\u0016\\u0016"
 _QUOTED_NUMBER = r'$1"\\u0016$2"'
 MARKED_WORD_PATTERN = rf"^\x16(?:{NON_FINITE_PATTERN})$"
-_BEFORE_WORD_PATTERN = rf"\G([^\"'+NI-]*+(?:(?:{_STRING_PATTERN}|[+-](?!I))[^\"'+NI-]*+)*+)"
+_BEFORE_WORD_PATTERN = rf"\G([^\"'+NI-]*+(?:(?:{STRING_PATTERN}|[+-](?!I))[^\"'+NI-]*+)*+)"
 # a number of more digits than a double keeps, or with an exponent, where JSON may have one; and a print of such a one
 UNKEPT = r"[:,\[\s]-?(?:(?=[0-9.]{17})[0-9]++[.]|[0-9]++(?:[.][0-9]++)?[eE])"
 KEPT_LENGTH = 16

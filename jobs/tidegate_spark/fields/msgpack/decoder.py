@@ -14,6 +14,8 @@ from tidegate_spark.fields.msgpack.values import convert_leaf, split_decimal
 
 Shape = dict[str, Any]
 NIL = 0xC0
+MAX_DEPTH = 1_024  # the library's own limit
+MAX_NAME_CHARACTERS = 200
 MAPS = frozenset((*range(0x80, 0x90), 0xDE, 0xDF))
 LISTS = frozenset((*range(0x90, 0xA0), 0xDC, 0xDD))
 TEXTS = frozenset((*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB))
@@ -121,10 +123,19 @@ class _Reader:
             if name in fields:
                 row[name] = self.read(fields[name])
             else:
-                self._skip()
+                self._skip_field(name)
         if len(names) < len(fields) or not names <= fields.keys():
             self._refuse_other_spelling(shape, names)
         return row, names
+
+    def _skip_field(self, name: str) -> None:
+        from msgpack import StackError
+
+        try:
+            self._skip()
+        except StackError:
+            problem = f"is nested deeper than {MAX_DEPTH:,} levels, which MessagePack's library does not read"
+            raise DecodingError(f"the {self._part} field {name[:MAX_NAME_CHARACTERS]} {problem}") from None
 
     def _refuse_other_spelling(self, shape: Shape, names: set[str]) -> None:
         """A column in other letters would be NULL without a word."""

@@ -18,11 +18,12 @@ from tidegate_spark.fields.json.objects import (
     render_object,
 )
 from tidegate_spark.fields.json.text import NON_FINITE_PATTERN, render_part
+from tidegate_spark.fields.json.unreadable import render_unreadable_cases
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.formats.change_events.row_messages import decode_rows, list_all_columns, render_lacking_cases
 from tidegate_spark.formats.change_events.truncates import render_truncate_reason
 from tidegate_spark.formats.decoded import DecodedValue
-from tidegate_spark.formats.json import list_key_fields, list_truncated_names, render_unreadable_cases
+from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 from tidegate_spark.formats.metadata import render_is_unkept
 
 OPERATIONS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}

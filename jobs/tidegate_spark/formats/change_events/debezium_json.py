@@ -15,6 +15,7 @@ from tidegate_spark.fields.json.mongodb import render_has_text_row, unwrap_docum
 from tidegate_spark.fields.json.objects import CORRUPT_COLUMN, Fields, read_objects, render_object
 from tidegate_spark.fields.json.presence import render_no_column_case, render_respelled_case
 from tidegate_spark.fields.json.text import render_part
+from tidegate_spark.fields.json.unreadable import render_unreadable_cases
 from tidegate_spark.fields.lossless import render_has_key_twice
 from tidegate_spark.formats.change_events.ordered_rows import add_ordered_row
 from tidegate_spark.formats.change_events.truncates import render_truncate_case, render_truncate_reason
@@ -26,7 +27,6 @@ from tidegate_spark.formats.json import (
     render_is_key_in_value,
     render_is_null_payload,
     render_key_reason,
-    render_unreadable_cases,
 )
 from tidegate_spark.formats.metadata import render_is_unkept
 

@@ -10,6 +10,7 @@ from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.json.objects import Fields, read_objects, render_object
 from tidegate_spark.fields.json.text import render_part
+from tidegate_spark.fields.json.unreadable import render_unreadable_cases
 from tidegate_spark.fields.lossless import render_is_text_lossy, render_text_conversion
 from tidegate_spark.formats.change_events.row_messages import (
     UPDATE,
@@ -20,7 +21,7 @@ from tidegate_spark.formats.change_events.row_messages import (
 )
 from tidegate_spark.formats.change_events.truncates import render_truncate_reason
 from tidegate_spark.formats.decoded import DELETE, DecodedValue
-from tidegate_spark.formats.json import get_units, list_key_fields, render_unreadable_cases
+from tidegate_spark.formats.json import get_units, list_key_fields
 
 OPERATIONS, TRUNCATE = {"I": "c", "U": UPDATE, "D": DELETE}, "T"
 AFTER_TEXT, BEFORE_TEXT = (render_part("value_text", f"$.{row}") for row in ("after", "before"))

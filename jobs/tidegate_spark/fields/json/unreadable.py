@@ -1,0 +1,73 @@
+"""Why a JSON text could not be read: it is no object, is beyond a limit of Spark's parser, or does not fit its columns.
+
+The parser reads nothing of a text that is beyond one of its limits, whichever field is. Every function returns SQL.
+"""
+
+from tidegate.sql.spark import render_literal
+
+from tidegate_spark.fields.json.objects import (
+    CORRUPT_COLUMN,
+    MAX_DEPTH,
+    OVERFLOW_PROBLEM,
+    render_is_not_object,
+    render_object,
+)
+from tidegate_spark.fields.json.text import STRING_PATTERN, render_once
+
+OVERFLOW_REASON = f"the value does not fit value.schema: {OVERFLOW_PROBLEM}, beside one that is infinite"
+MAX_DIGITS, MAX_NAME_CHARACTERS, MAX_TEXT_CHARACTERS = 1_000, 50_000, 20_000_000
+QUOTES = 2  # characters around a name or a text
+NOT_BRACKETS_PATTERN, NOT_DIGITS_PATTERN = r"[^\[\]{}]+", "[.eE+-]"
+
+
+def render_unreadable_cases(parsed: str, misfits: str) -> str:
+    """`WHEN … THEN …` for a value text that is not an object which fits its columns."""
+    problem = f"{parsed}.{CORRUPT_COLUMN}"
+    unreadable = (
+        f"CASE WHEN {render_object(parsed)} IS NULL THEN 'the value is not one JSON object' "
+        f"WHEN {problem} = '{OVERFLOW_PROBLEM}' THEN '{OVERFLOW_REASON}' "
+        f"ELSE concat('the value does not fit value.schema, fields: ', {misfits}) END"
+    )
+    return (
+        f"WHEN NOT is_valid_utf8(value_text) THEN 'the value is not valid UTF-8' "
+        f"WHEN {render_is_not_object('value_text')} THEN 'the value is not a JSON object' "
+        f"WHEN {render_object(parsed)} IS NULL OR {problem} IS NOT NULL "
+        f"THEN coalesce({render_limit_reason('value_text', 'the value')}, {unreadable})"
+    )
+
+
+def render_limit_reason(text: str, what: str) -> str:
+    """Which limit the JSON text is beyond, NULL where it is beyond none; only for texts that could not be parsed."""
+    quoted = (
+        ("text", MAX_TEXT_CHARACTERS, _render_has_longer(text, "", MAX_TEXT_CHARACTERS)),
+        ("name", MAX_NAME_CHARACTERS, _render_has_longer(text, r"[ \t\r\n]*:", MAX_NAME_CHARACTERS)),
+    )
+    cases = (_render_case(longer, f"{what} has a {word} of more than {limit:,} characters")
+             for word, limit, longer in quoted)  # fmt: skip
+    # without what stands in quotes: brackets and digits there are none
+    bare = f"regexp_replace({text}, {render_literal(STRING_PATTERN)}, '')"
+    is_deep = _render_case(f"{_render_depth('b')} > {MAX_DEPTH}", f"{what} is nested deeper than {MAX_DEPTH:,} levels")
+    digits = f"regexp_replace(b, '{NOT_DIGITS_PATTERN}', '') RLIKE '[0-9]{{{MAX_DIGITS + 1}}}'"
+    is_long = _render_case(digits, f"{what} has a number of more than {MAX_DIGITS:,} digits")
+    outside = render_once(bare, f"CASE {is_deep} {is_long} END")
+    return f"CASE WHEN length({text}) <= {MAX_DIGITS} THEN NULL {' '.join(cases)} ELSE {outside} END"
+
+
+def _render_case(condition: str, problem: str) -> str:
+    return f"WHEN {condition} THEN {render_literal(f'{problem}, which the JSON parser does not read')}"
+
+
+def _render_has_longer(text: str, behind: str, limit: int) -> str:
+    """A condition: something in quotes, with the pattern `behind` it, has more characters than the limit."""
+    quoted = f"regexp_extract_all({text}, {render_literal(f'({STRING_PATTERN}){behind}')}, 1)"
+    return f"length({text}) > {limit} AND exists({quoted}, q -> length(q) > {limit + QUOTES})"
+
+
+def _render_depth(text: str) -> str:
+    """How deep brackets are nested in a text without anything in quotes."""
+    brackets = f"split(regexp_replace({text}, {render_literal(NOT_BRACKETS_PATTERN)}, ''), '')"
+    step = "CASE WHEN c IN ('[', '{') THEN 1 WHEN c = '' THEN 0 ELSE -1 END"
+    return (
+        f"aggregate({brackets}, named_struct('at', 0, 'most', 0), (s, c) -> "
+        f"named_struct('at', s.at + {step}, 'most', greatest(s.most, s.at + {step})), s -> s.most)"
+    )

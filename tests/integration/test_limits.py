@@ -1,0 +1,120 @@
+"""Limits of decoders: what is deeper or longer than a parser reads is a bad record that names the limit."""
+
+from dataclasses import replace
+from typing import Any
+
+import decoding
+import msgpack
+import pytest
+from tidegate.schema.column import Column
+from tidegate.spec.formats import KeyFormat, ValueFormat
+
+COLUMNS = (Column("id", "BIGINT"), Column("v", "STRING"), Column("d", "DECIMAL(38,2)"))
+DEEP = "the {} is nested deeper than 1,000 levels, which the JSON parser does not read"
+LONG = "the {} has a number of more than 1,000 digits, which the JSON parser does not read"
+NAME = "the {} has a name of more than 50,000 characters, which the JSON parser does not read"
+TEXT = "the {} has a text of more than 20,000,000 characters, which the JSON parser does not read"
+# the format, its options, what stands before and behind a row in its values, and how many levels are around its fields
+EVENTS: dict[str, tuple[str, dict[str, Any], str, str, int]] = {
+    "json": ("json", {}, "", "", 1),
+    "json in an envelope": ("json", {"envelope": True}, '{"payload": ', "}", 2),
+    "debezium-json": ("debezium-json", {}, '{"op": "c", "after": ', "}", 2),
+    "debezium-json in an envelope": ("debezium-json", {}, '{"schema": {}, "payload": {"op": "c", "after": ', "}}", 3),
+    "maxwell-json": ("maxwell-json", {}, '{"type": "insert", "data": ', "}", 2),
+    "ogg-json": ("ogg-json", {}, '{"op_type": "I", "after": ', "}", 2),
+    "canal-json": ("canal-json", {}, '{"type": "INSERT", "data": [', "]}", 3),
+}
+DIGITS = "7" * 1000
+
+
+def nest(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+def write(**fields: str) -> str:
+    """An object of these fields, each as it is written."""
+    return "{" + ", ".join(f'"{name}": {text}' for name, text in fields.items()) + "}"
+
+
+@pytest.mark.parametrize("word", EVENTS)
+def test_json_beyond_a_limit_of_its_parser_is_bad_and_the_reason_names_the_limit(spark, word: str) -> None:
+    name, options, before, behind, around = EVENTS[word]
+    good = [
+        (write(id="1", v=nest(1000 - around)), nest(1000 - around)),
+        (write(id="1", v=DIGITS), DIGITS),
+        (write(id="1", v=f"0.{DIGITS[1:]}"), f"0.{DIGITS[1:]}"),
+        (write(id="1", v='"x"', other=nest(1000 - around)), "x"),
+        (write(id="1", v=f'"{"[" * 2000}{DIGITS * 2}"'), "[" * 2000 + DIGITS * 2),
+        (write(id="1", v='"x"', **{"n" * 50_000: "5"}), "x"),
+    ]
+    bad = [
+        (write(id="1", v=nest(1001 - around)), DEEP),
+        (write(id="1", v='"x"', other=nest(1001 - around)), DEEP),
+        (write(id="1", v='"x"', other='{"a":' * 5000 + "1" + "}" * 5000), DEEP),
+        (write(id="1", v=f"{DIGITS}7"), LONG),
+        (write(id="1", v='"x"', other=f"[1, -{DIGITS}7]"), LONG),
+        (write(id="1", v='"x"', d=f"-{DIGITS}7"), LONG),
+        (write(id="1", v='"x"', **{"n" * 50_001: "5"}), NAME),
+    ]
+    stage = decoding.a_stage(ValueFormat(name, options=options), COLUMNS)
+    values = [f"{before}{text}{behind}".encode() for text, _ in (*good, *bad)]
+    found = decoding.values(spark, stage, values)
+    made = [(reason, row and (row.id, row.v)) for reason, row in found[: len(good)]]
+    assert made == [(None, (1, v)) for _, v in good]
+    assert [reason for reason, _ in found[len(good) :]] == [reason.format("value") for _, reason in bad]
+
+
+def test_long_text_within_the_limits_keeps_its_own_reason(spark) -> None:
+    texts = [write(id='"x"', v=f'"{DIGITS * 2}"'), write(id="1", v=f'"{"[" * 1500}"') + "}", f'["{DIGITS * 2}"]']
+    stage = decoding.a_stage(ValueFormat("json"), COLUMNS)
+    assert decoding.reasons(spark, stage, [text.encode() for text in texts]) == [
+        "the value does not fit value.schema, fields: id", "the value is not one JSON object",
+        "the value is not a JSON object",
+    ]  # fmt: skip
+
+
+def test_text_of_more_characters_than_the_parser_reads_is_bad_and_the_reason_names_the_limit(spark) -> None:
+    values = [(None, write(id="1", v=f'"{"x" * length}"').encode()) for length in (20_000_000, 20_000_001)]
+    stage = decoding.a_stage(ValueFormat("json"), COLUMNS)
+    good, bad = decoding.decoded(spark, stage, values, "reason", "length(value_struct.v)")
+    assert (good, bad[0]) == ((None, 20_000_000), TEXT.format("value"))
+
+
+@pytest.mark.parametrize("word", ["json", "debezium-json"])
+def test_key_beyond_a_limit_of_its_parser_is_bad_and_the_reason_names_the_limit(spark, word: str) -> None:
+    stage = decoding.a_stage(ValueFormat(word), (Column("x", "INT"),), keys=(Column("id", "STRING"),))
+    stage = replace(stage, key=KeyFormat("json", ("id",)))
+    good = [(write(id=DIGITS), DIGITS), (DIGITS, DIGITS), (write(payload=write(id=nest(998))), nest(998))]
+    bad = [
+        (write(id=nest(1000)), DEEP), (write(payload=write(id=nest(999))), DEEP), (write(id=f"{DIGITS}7"), LONG),
+        (f"{DIGITS}7", LONG), (write(id="5", **{"n" * 50_001: "1"}), NAME),
+    ]  # fmt: skip
+    found = decoding.keys(spark, stage, [text.encode() for text, _ in (*good, *bad)])
+    assert found[: len(good)] == [(value, None) for _, value in good]
+    assert [reason for _, reason in found[len(good) :]] == [reason.format("key") for _, reason in bad]
+
+
+def test_record_beyond_a_limit_is_set_aside_alone_with_its_offset(workbench) -> None:
+    topic = workbench.topic(2)
+    key, value = {"fields": ["id"], "schema": "id BIGINT"}, {"schema": "id BIGINT, v STRING"}
+    source = {"errors": {"tolerance": "all"}}
+    workbench.pipeline("limits", [topic], source=source, key=key, value=value)
+    beyond = {(0, 1): (nest(100_000), DEEP), (1, 0): (nest(1000), DEEP), (1, 2): (DIGITS * 5, LONG)}
+    for place in ((partition, offset) for partition in (0, 1) for offset in range(3)):
+        id, text = 10 * place[0] + place[1], beyond.get(place, (DIGITS, ""))[0]
+        workbench.produce(topic, ({"id": id}, write(id=str(id), v=text), {"partition": place[0]}))
+    workbench.flush("limits")
+    assert sorted((row["id"], row["v"]) for row in workbench.rows("shop.limits")) == [(n, DIGITS) for n in (0, 2, 11)]
+    letters = workbench.rows("shop.tidegate_limits_dead_letters")
+    found = {(one["partition"], one["offset"]): one["message"] for one in letters}
+    assert found == {place: reason.format("value") for place, (_, reason) in beyond.items()}
+
+
+def test_messagepack_is_read_as_deep_as_its_library_reads_it_and_the_reason_names_the_limit(spark) -> None:
+    def pack(levels: int) -> bytes:
+        return b"\x82" + msgpack.packb("id") + b"\x07" + msgpack.packb("other") + b"\x91" * levels + b"\x01"
+
+    stage = decoding.a_stage(ValueFormat("msgpack"), COLUMNS)
+    found = decoding.values(spark, stage, [pack(levels) for levels in (1, 1024, 1025, 100_000)])
+    deep = "the value field other is nested deeper than 1,024 levels, which MessagePack's library does not read"
+    assert [(reason, row and row.id) for reason, row in found] == [(None, 7), (None, 7), (deep, None), (deep, None)]
