@@ -9,7 +9,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from fuzzing import avro
+from fuzz_seeds import avro
 from protobuf_messages import a_file, classes, message
 from protobuf_messages import field as proto_field
 from schema_registry import SchemaRegistry

@@ -7,7 +7,7 @@ from typing import Any
 import decoding
 import pytest
 from conftest import debezium
-from fuzzing import avro
+from fuzz_seeds import avro
 from tidegate.errors import BadRecord
 from tidegate.schema.avro import to_columns
 from tidegate.schema.avro_resolution import plan_decoding as avro_options
@@ -110,7 +110,7 @@ def test_avro_record_has_the_key(spark) -> None:
 
 
 def test_protobuf_message_has_the_key(spark) -> None:
-    from fuzzing import protobuf
+    from fuzz_seeds import protobuf
 
     value, columns, (full, _) = protobuf()
     keys = tuple(c for c in columns if c.name in ("id", "name"))

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzzing import TOKENS, seeds, texts
+from fuzz_seeds import seeds, texts
+from fuzzing import TOKENS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline_files import CATALOGS

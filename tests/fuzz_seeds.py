@@ -1,0 +1,235 @@
+"""Good records of every format, and of every way in which a format is read: what `fuzzing` bends."""
+
+import json
+from dataclasses import replace
+from io import BytesIO
+from typing import Any
+
+from tidegate.schema.avro import to_columns
+from tidegate.schema.avro_resolution import plan_decoding
+from tidegate.schema.column import Column
+from tidegate.schema.protobuf import to_column_type
+from tidegate.spec.formats import KeyFormat, ValueFormat
+
+COLUMNS = (
+    Column("id", "BIGINT"), Column("name", "STRING"), Column("amount", "DECIMAL(12,2)"), Column("at", "TIMESTAMP"),
+    Column("day", "DATE"), Column("part", "STRUCT<a: INT, b: ARRAY<DOUBLE>>"), Column("marks", "MAP<STRING, BIGINT>"),
+    Column("raw", "BINARY"),
+)  # fmt: skip
+FLAT = COLUMNS[:5]
+ROW = {
+    "id": 7, "name": "Zoë", "amount": "12.50", "at": "2026-01-02T03:04:05.678Z", "day": "2026-01-02",
+    "part": {"a": 1, "b": [0.5, None]}, "marks": {"x": 1}, "raw": "AAH/",
+}  # fmt: skip
+AVRO = {"type": "record", "name": "R", "fields": [
+    {"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"]},
+    {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
+    {"name": "at", "type": {"type": "long", "logicalType": "timestamp-nanos"}},
+    {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+    {"name": "clock", "type": {"type": "int", "logicalType": "time-millis"}},
+    {"name": "list", "type": {"type": "array", "items": {"type": "array", "items": "string"}}},
+    {"name": "marks", "type": {"type": "map", "values": ["null", "bytes"]}},
+    {"name": "either", "type": ["null", "string", {"type": "enum", "name": "E", "symbols": ["a", "b"]}, "double"]},
+]}  # fmt: skip
+EVENT = {"type": "record", "name": "Event", "fields": [
+    {"name": "before", "type": ["null", AVRO]}, {"name": "after", "type": ["null", "R"]},
+    {"name": "op", "type": "string"}, {"name": "ts_ms", "type": ["null", "long"]},
+]}  # fmt: skip
+
+
+def texts(*objects: Any) -> list[bytes]:
+    return [json.dumps(given).encode() for given in objects]
+
+
+def avro_rows() -> list[Any]:
+    low = {
+        "id": -(2**63), "name": None, "amount": b"\x00", "at": 0, "day": -719162, "clock": 0, "list": [], "marks": {},
+        "either": None,
+    }  # fmt: skip
+    high = {
+        "id": 2**63 - 1, "name": "Zoë 😀", "amount": b"\x7f\xff", "at": 1_700_000_000_123_456_000, "day": 20_000,
+        "clock": 86_399_999, "list": [["a", "b"], []], "marks": {"k": b"\x00\xff", "n": None}, "either": 1.5,
+    }  # fmt: skip
+    return [low, high]
+
+
+def avro(schema: Any, *rows: Any) -> list[bytes]:
+    import fastavro
+
+    made = []
+    for row in rows:
+        fastavro.schemaless_writer(out := BytesIO(), schema, row)
+        made.append(out.getvalue())
+    return made
+
+
+def packed() -> list[bytes]:
+    import msgpack
+
+    at = msgpack.Timestamp(1_700_000_000, 123_456_000)
+    full = {**ROW, "at": at, "amount": 0.5, "raw": b"\x00\xff", "more": [at, {"a": {1: [None]}}]}
+    return [msgpack.packb(row) for row in (full, {"id": -(2**63), "marks": {}, "part": {"b": []}}, {})]
+
+
+def protobuf() -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:
+    import base64
+
+    from protobuf_messages import a_file, classes, entry, field, message
+    from tidegate.adapters.schema_registry.client import Version
+    from tidegate.adapters.schema_registry.protobuf_descriptors import from_registry
+
+    inner = message("Place", field("x", 1, "int32"), field("tags", 2, "string", repeated=True))
+    order = message(
+        "Order", field("id", 1, "int64"), field("name", 2, "string", optional=True), field("big", 3, "uint64"),
+        field("at", 4, ".google.protobuf.Timestamp"), field("span", 5, ".google.protobuf.Duration"),
+        field("state", 6, "enum:.shop.State"), field("places", 7, ".shop.Place", repeated=True),
+        field("marks", 8, ".shop.Order.MarksEntry", repeated=True), field("doc", 9, ".google.protobuf.Struct"),
+        nested=(entry("MarksEntry", "string", "double"),),
+    )  # fmt: skip
+    file = a_file(order, inner, enums={"State": {"NONE": 0, "OPEN": 1}})
+    made = classes(file)["shop.Order"]
+    full = made(id=7, name="Zoë", big=2**64 - 1, at={"seconds": 1}, span={"seconds": -1}, state=1,
+                places=[{"x": 1, "tags": ["a", "b"]}], marks={"k": 0.5})  # fmt: skip
+    full.doc.update({"a": [1, None, {"b": "c"}]})
+    options = from_registry([Version(1, "PROTOBUF", base64.b64encode(file.SerializeToString()).decode(), {})], None)
+    columns = tuple(Column(f["name"], to_column_type(f["shape"])) for f in options["shape"]["fields"])
+    header = b"\x00\x00\x00\x00\x01\x00"
+    return (
+        ValueFormat("protobuf", columns, options=options),
+        columns,
+        [header + m.SerializeToString() for m in (full, made())],
+    )
+
+
+def seeds(name: str) -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:  # noqa: PLR0911, PLR0912 (one for each format)
+    """A value format as a pipeline has it, its columns, and good values of it."""
+    event = {"before": None, "after": ROW, "op": "c", "ts_ms": 1_700_000_000_000, "source": {"table": "t", "ts_ms": 1}}
+    flat = {name: str(value) for name, value in ROW.items() if not isinstance(value, dict)}
+    canal = {"data": [flat, flat], "old": None, "type": "INSERT", "isDdl": False, "ts": 1, "es": 1, "table": "t"}
+    maxwell = {"database": "d", "table": "t", "type": "update", "ts": 1_700_000_000, "data": ROW, "old": {"id": 3}}
+    match name:
+        case "json":
+            own_scale = {**ROW, "amount": {"scale": 2, "value": "MDk="}}
+            return ValueFormat("json", COLUMNS), COLUMNS, texts(ROW, own_scale, {"id": 1})
+        case "json-schema":
+            framed = [b"\x00\x00\x00\x00\x01" + text for text in texts(ROW, {"id": 1})]
+            return ValueFormat("json", COLUMNS, options={"ids": [1]}), COLUMNS, framed
+        case "debezium-json":
+            events = ({**event, "op": "u", "before": ROW}, {**event, "op": "d", "before": ROW, "after": None})
+            return ValueFormat(name, COLUMNS), COLUMNS, texts(event, {"schema": {}, "payload": event}, *events)
+        case "mongodb":
+            document = {**ROW, "id": {"$numberLong": "7"}, "amount": {"$numberDecimal": "12.50"}, "at": {"$date": 1000},
+                        "raw": {"$binary": "AAH/", "$type": "00"}}  # fmt: skip
+            held = json.dumps(document)
+            events = ({**event, "after": held}, {"payload": {**event, "after": held, "before": held, "op": "u"}})
+            return ValueFormat("debezium-json", COLUMNS), COLUMNS, texts(*events)
+        case "canal-json":
+            old = [{"id": "1"}, {"name": "x"}]
+            return ValueFormat(name, FLAT), FLAT, texts(canal, {**canal, "type": "UPDATE", "old": old})
+        case "maxwell-json":
+            return ValueFormat(name, COLUMNS), COLUMNS, texts(maxwell, {**maxwell, "type": "delete"})
+        case "ogg-json":
+            told = {"table": "S.T", "op_ts": "2026-01-02 03:04:05.678901", "pos": "00000000000000000143"}
+            ogg = {**told, "op_type": "U", "before": ROW, "after": {**ROW, "id": 8}}
+            return ValueFormat(name, COLUMNS), COLUMNS, texts(ogg, {**told, "op_type": "D", "before": {"id": 7}})
+        case "csv":
+            return ValueFormat("csv", FLAT), FLAT, [b'7,"Zo""e",12.50,2026-01-02 03:04:05,2026-01-02', b"1,,,,"]
+        case "string":
+            return ValueFormat("string", FLAT[1:2]), FLAT[1:2], ["Zoë".encode(), b""]
+        case "avro":
+            made = plan_decoding(AVRO, {1: AVRO})
+            framed = [b"\x00\x00\x00\x00\x01" + row for row in avro(AVRO, *avro_rows())]
+            options = {"reader": made.reader, "writers": made.writers, "refused": made.refused}
+            return ValueFormat(name, options=options), to_columns(AVRO), framed
+        case "debezium-avro":
+            low, high = avro_rows()
+            rows = [{"before": low, "after": high, "op": "u", "ts_ms": 1}, {"before": high, "after": None, "op": "d"}]
+            options = {"reader": plan_decoding(EVENT, {}).reader, "writers": {}}
+            return ValueFormat(name, options=options), to_columns(AVRO), avro(EVENT, *rows)
+        case "protobuf":
+            return protobuf()
+        case "msgpack":
+            return ValueFormat(name, COLUMNS), COLUMNS, packed()
+    raise ValueError(name)
+
+
+CONNECT_DATA, DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium.time."
+# what Kafka Connect says of the fields of `CONNECT_ROW`
+KINDS = (
+    {"field": "id", "type": "int64"}, {"field": "name", "type": "string"},
+    {"field": "amount", "type": "bytes", "name": CONNECT_DATA + "Decimal", "parameters": {"scale": "2"}},
+    {"field": "at", "type": "int64", "name": DEBEZIUM + "MicroTimestamp"},
+    {"field": "day", "type": "int32", "name": DEBEZIUM + "Date"},
+    {"field": "marks", "type": "map", "keys": {"type": "string"}, "values": {"type": "int64"}},
+)  # fmt: skip
+CONNECT_ROW = {**ROW, "amount": "BOI=", "at": 1_700_000_000_123_456, "day": 20_000}
+LENIENT = {"numbers": "lenient"}
+NUMBERS = {"a": "7", "b": "-0.5", "c": "1e3", "d": ["1", 2, None], "e": {"x": "9"}}
+NUMBER_COLUMNS = (
+    Column("a", "BIGINT"), Column("b", "DOUBLE"), Column("c", "FLOAT"), Column("d", "ARRAY<INT>"),
+    Column("e", "MAP<STRING, SMALLINT>"),
+)  # fmt: skip
+
+
+def ways() -> dict[str, tuple[ValueFormat, tuple[Column, ...], list[bytes]]]:
+    """Values of a format that is read in another way than its own."""
+    schema = {"schema": {"type": "struct", "fields": [*KINDS]}, "payload": CONNECT_ROW}
+    event = {"op": "u", "before": CONNECT_ROW, "after": CONNECT_ROW, "source": {}, "ts_ms": 1}
+    event_fields = [{"field": part, "type": "struct", "fields": [*KINDS]} for part in ("before", "after")]
+    kinds = {str(n): {kind["field"]: kind for kind in KINDS if "name" in kind} for n in (1,)}
+    framed = [b"\x00\x00\x00\x00\x01" + text for text in texts(CONNECT_ROW, {"id": 1})]
+    hexadecimal = [{"raw": "00ff", "part": ["cafe", None]}, {"raw": "", "part": []}]
+    made = {
+        "json envelope": (ValueFormat("json", options={"envelope": True}), COLUMNS,
+                          texts(schema, {"schema": None, "payload": ROW}, {"payload": None})),
+        "debezium-json schema": (ValueFormat("debezium-json"), COLUMNS,
+                                 texts({"schema": {"type": "struct", "fields": event_fields}, "payload": event})),
+        "json-schema logical": (ValueFormat("json", options={"ids": [1], "kinds": kinds}), COLUMNS, framed),
+        "json lenient": (ValueFormat("json", options=LENIENT), NUMBER_COLUMNS, texts(NUMBERS, {"a": 7})),
+        "json hex": (ValueFormat("json", options={"binary": "hex"}),
+                     (Column("raw", "BINARY"), Column("part", "ARRAY<BINARY>")), texts(*hexadecimal)),
+        "json extended": (ValueFormat("json", options={"extended": True}), COLUMNS, texts(
+            {**ROW, "id": {"$numberLong": "7"}, "at": {"$date": 1000}, "raw": {"$binary": "AAH/", "$type": "00"}})),
+        "raw": (ValueFormat("raw"), (Column("v", "BIGINT"),), [bytes(8), b"\xff" * 8, b"\x00" * 7 + b"\x07"]),
+        "raw double": (ValueFormat("raw", options={"endianness": "little"}), (Column("v", "DOUBLE"),), [bytes(8)]),
+        "string number": (ValueFormat("string"), (Column("v", "DECIMAL(12,2)"),), [b"12.50", b"-7", b"1e3"]),
+        "csv hex": (ValueFormat("csv", options={"binary": "hex"}),
+                    (Column("a", "INT"), Column("raw", "BINARY")), [b"7,00ff", b",", b"1,"]),
+    }  # fmt: skip
+    return {name: (replace(fmt, columns=columns), columns, good) for name, (fmt, columns, good) in made.items()}
+
+
+ID, TEXT, TEXT_ID = (
+    Column(*named, nullable=False) for named in (("id", "BIGINT"), ("code", "STRING"), ("id", "STRING"))
+)
+KEY_AVRO = {"type": "record", "name": "Key", "fields": [
+    {"name": "id", "type": "long"}, {"name": "code", "type": ["null", "string"]}]}  # fmt: skip
+
+
+def keys() -> dict[str, tuple[KeyFormat, tuple[Column, ...], list[bytes]]]:
+    """Keys of each format, their columns, which are all NOT NULL, and good ones."""
+    import msgpack
+
+    both, row = ("id", "code"), {"id": 7, "code": "Zoë"}
+    fields = [{"field": "id", "type": "int64"}, {"field": "code", "type": "string"}]
+    enveloped = {"schema": {"type": "struct", "fields": fields}, "payload": row}
+    plan = plan_decoding(KEY_AVRO, {1: KEY_AVRO}, both)
+    options = {"reader": plan.reader, "writers": plan.writers, "refused": plan.refused}
+    framed = [b"\x00\x00\x00\x00\x01" + one for one in avro(KEY_AVRO, row)]
+    message, _, messages = protobuf()
+    return {
+        "key json": (KeyFormat("json", both), (ID, TEXT), texts(row, enveloped, {"payload": row})),
+        "key json bare": (KeyFormat("json", ("id",)), (ID,), texts(7, {"id": 7}, {"payload": 7}, -(2**63))),
+        "key json text": (KeyFormat("json", ("code",)), (TEXT,), texts("a", {"code": "ë"}, {"payload": "1.50"})),
+        "key json lenient": (KeyFormat("json", ("id",), options=LENIENT), (ID,), texts("7", {"id": "8"})),
+        "key json-schema": (KeyFormat("json", both, options={"ids": [1]}), (ID, TEXT),
+                            [b"\x00\x00\x00\x00\x01" + text for text in texts(row)]),
+        "key extended": (KeyFormat("json", ("id",), options={"extended": True}), (TEXT_ID,),
+                         texts({"id": '{"$oid": "0123456789abcdef01234567"}'}, {"payload": {"id": '"a"'}})),
+        "key avro": (KeyFormat("avro", both, options=options), (ID, TEXT), framed),
+        "key protobuf": (KeyFormat("protobuf", ("id",), options=message.options), (ID,), messages),
+        "key csv": (KeyFormat("csv", both), (ID, TEXT), [b"7,a", b'8,"b ""c"""']),
+        "key string": (KeyFormat("string", ("id",)), (ID,), [b"7", b"-9223372036854775808"]),
+        "key raw": (KeyFormat("raw", ("id",)), (ID,), [bytes(8), b"\xff" * 8]),
+        "key msgpack": (KeyFormat("msgpack", both), (ID, TEXT), [msgpack.packb(row)]),
+    }  # fmt: skip
