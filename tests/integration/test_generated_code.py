@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import decoding
 import pytest
@@ -50,6 +51,29 @@ def test_code_of_a_batch_is_that_of_the_one_before(spark: Any, partition_time: s
         a_batch(spark, batch, a_table(f"attempt-{batch}", partition_time=partition_time)) for batch in (7, 8_000_000)
     )
     assert read_generated_code(first) == read_generated_code(second)
+
+
+@pytest.mark.parametrize(("end", "generates"), [(2500, False), (2501, True)])
+def test_only_a_batch_of_many_records_is_worth_generated_code(
+    stack: Any, monkeypatch: pytest.MonkeyPatch, end: int, generates: bool
+) -> None:
+    """Two partitions of that many offsets; the read is where it stops."""
+    from tidegate_spark.session import close, connect_session
+    from tidegate_spark.stage import job as stage_job
+
+    monkeypatch.setattr(stage_job, "read_records", Mock(side_effect=InterruptedError))
+    ranges = Ranges({"t": {0: (0, end), 1: (0, end)}})
+    session = connect_session(stack.spark_remote, {})
+    try:
+        with pytest.raises(InterruptedError):
+            stage_job.run(session, StageJob("p", 1, ranges, "read_committed", (a_table("one"),)))
+        frame = a_batch(session, 1, a_table("one"))
+        assert ("codegen id" in frame._explain_string(mode="formatted")) == generates
+        assert sorted((row.key.id, row.value.name, row.partition) for row in frame.collect()) == [
+            (n, "n", n % 2) for n in range(4)
+        ]
+    finally:
+        close(session)
 
 
 def test_rows_have_the_number_attempt_and_times_of_their_batch(spark: Any) -> None:

@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.errors import RetryLater
 from tidegate.failpoints import hit_failpoint
+from tidegate.jobs.evaluation import choose_evaluation
 from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.model.batch import (
     DELETE_COUNTS,
@@ -77,6 +78,8 @@ def run(spark: SparkSession, job: StageJob) -> None:
     records aside has them staged beside its rows, in the same pass; more than it allows make the batch bad.
     """
     job = guard_lengths(spark, job)
+    if job.letters is None:
+        configure(spark, choose_evaluation(job.ranges.span))
     for table in (*job.tables, *([job.finder] if job.finder else [])):
         for statement in table.create:
             execute(spark, statement)

@@ -6,6 +6,7 @@ A batch with a truncate of the source table is written in place of all rows.
 from dataclasses import dataclass
 
 from tidegate.errors import GiveUp
+from tidegate.jobs.evaluation import choose_evaluation
 from tidegate.model.batch import StagedBatch
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.table_state import Reparenting
@@ -56,10 +57,22 @@ def describe_write(staged: StagedBatch, way: WritePlan) -> dict[str, str]:
     return {WRITTEN_AS_PROPERTY: way.written_as, **truncated}
 
 
-def choose_spark_conf(staged: StagedBatch) -> dict[str, str]:
+def choose_spark_conf(staged: StagedBatch, way: WritePlan) -> dict[str, str]:
     """What Spark is told for the statements of a batch."""
-    distinct = DISTINCT_KEYS_CONF if staged.keys_differ else {}
-    return distinct if staged.truncated_at is None else {**distinct, **WHOLE_TABLE_CONF}
+    conf = dict(DISTINCT_KEYS_CONF) if staged.keys_differ else {}
+    if staged.truncated_at is not None:
+        conf |= WHOLE_TABLE_CONF
+    rows = _count_rows_read(staged, way)
+    return conf if rows is None else conf | choose_evaluation(rows)
+
+
+def _count_rows_read(staged: StagedBatch, way: WritePlan) -> int | None:
+    """At most how many rows the statements read, of the batch and of the table; None where that is not known."""
+    if way.written_as == APPEND:
+        return staged.counts.staged
+    if way.bounds is None or way.bounds.overlap is None:
+        return None
+    return staged.counts.staged + way.bounds.overlap.rows
 
 
 def check_is_sole_writer(ports: Ports, where: str, staged: StagedBatch) -> None:

@@ -235,7 +235,7 @@ def _cut_merge_publish(work: MergeContext, state: TableState) -> PublishedBatch:
         tag=resource_names.name_tag(name),
         audited=prepare_audits(ports, table, work.staged, branch, attempt),
         source=Source(intermediate, work.staged.batch, work.staged.attempt),
-        conf=write_mode.choose_spark_conf(work.staged),
+        conf=write_mode.choose_spark_conf(work.staged, way),
         reparenting=write_mode.plan_reparenting(table, work.staged, values),
         must_add=work.staged.counts.staged if write_mode.is_always_written(table, work.staged) else 0,
     )

@@ -4,6 +4,8 @@ import pytest
 from fakes import World, a_pipeline, a_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tidegate.jobs import evaluation
+from tidegate.jobs.evaluation import INTERPRETED_CONF, choose_evaluation
 from tidegate.model.batch import PublishedBatch
 from tidegate.steps.flush import flush
 from tidegate.steps.merge import merge
@@ -126,3 +128,28 @@ def test_table_is_the_same_as_if_every_batch_were_merged(batches: list, mode: st
                 rows.pop(key, None)
         assert {row["id"]: row["name"] for row in made.rows(NAME)} == rows
         assert len(made.rows(NAME)) == len(rows)
+
+
+def is_interpreted(world: World) -> list[bool]:
+    return [job.conf.items() >= INTERPRETED_CONF.items() for job in world.engine.merges]
+
+
+def test_no_code_is_generated_for_the_few_rows_of_a_batch_and_of_the_files_that_it_touches(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluation, "MAX_INTERPRETED_ROWS", 4)
+    written(world, *((key, "x") for key in "abcde"))
+    written(world, *((key, "x") for key in "fghi"))
+    written(world, ("a", "y"), ("d", "y"))
+    written(world, ("a", "z"), ("c", "z"))
+    assert [job.statements[-1].split('"')[3] for job in world.engine.merges] == [
+        "merge_new", "merge_new", "merge_upsert_delete", "merge_upsert_delete"
+    ]  # fmt: skip
+    assert is_interpreted(world) == [False, True, False, False]
+    written(world, ("i", "z"))
+    assert is_interpreted(world)[-1]
+
+
+def test_code_is_generated_from_some_thousand_rows_on() -> None:
+    assert choose_evaluation(5_000) == INTERPRETED_CONF
+    assert choose_evaluation(5_001) == {}
