@@ -7,7 +7,7 @@ from typing import Any
 import decoding
 import pytest
 from tidegate.schema.column import Column
-from tidegate.spec.formats import ValueFormat
+from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Route
 
 ID, PART = Column("user_id", "BIGINT"), Column("part", "STRING")
@@ -230,6 +230,46 @@ def test_record_for_which_a_condition_fails_is_bad_and_takes_no_other_down(spark
     else:
         rest = [(None, "d", "staged"), bad, (None, "u", "staged"), (None, "u", "staged"), (None, "d", "staged")]
     assert found == rest
+
+
+OTHER_LETTERS = [
+    ('{"ID": 1, "Name": "a", "e": {"x": 1, "x": 2}}', (1, "a")),
+    ('{"ID": 1, "name": {"x": 1, "x": 2}}', (1, '{"x":2}')),
+    ('{"ID": 1, "e": [{"x": {"y": 1, "y": 1}}]}', (1, None)),
+    ('{"ID": 1.50, "name": 1.50}', "the value does not fit value.schema, fields: id"),
+    ('{"ID": 1, "name": {"x": [1.50, NaN, 841e19]}}', (1, '{"x":[1.50,NaN,841e19]}')),
+    (' {"ID": 1, "ID": 2} ', (2, None)),
+    ('{"ID": 1} x', "the value is not one JSON object"),
+    ('{"ID": 1}}', "the value is not one JSON object"),
+    ('{"ID": 1} {"id": 2}', "the value is not one JSON object"),
+    ('{"ID": 1}, {"id": 2}', "the value is not one JSON object"),
+    ('{"ID": 1, "e": tru}', "the value is not one JSON object"),
+    ('{"ID": 1, "e": {"x" 1}}', "the value is not one JSON object"),
+]
+
+
+def test_value_in_other_letters_is_a_row_or_bad_and_never_a_delete(spark) -> None:
+    columns = (Column("id", "INT"), Column("name", "STRING"))
+    values = [(None, text.encode()) for text, _ in OTHER_LETTERS]
+    for options in ({}, {"numbers": "lenient"}):
+        stage = decoding.a_stage(ValueFormat("json", options=options), columns)
+        found = decoding.decoded(spark, stage, values, "reason", "op", "value_struct")
+        assert {op for _, op, _ in found} == {"u"}
+        assert [reason or tuple(row) for reason, _, row in found] == [made for _, made in OTHER_LETTERS]
+
+
+def test_key_in_other_letters_is_the_key_or_bad(spark) -> None:
+    stage = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), keys=(Column("id", "INT"), Column("n", "INT")))
+    stage = replace(stage, key=KeyFormat("json", ("id", "n")))
+    texts = [
+        '{"ID": 1, "n": 2, "e": {"x": 1, "x": 2}}',
+        '{"ID": 1, "n": 2} x',
+        '{"ID": 1, "n": 2}}',
+        '{"ID": 1, "N": 2}',
+    ]
+    found = decoding.decoded(spark, stage, [(text.encode(), b"{}") for text in texts], "key_reason", "key_struct")
+    bad = "the key is not a JSON object that fits the key columns"
+    assert [reason or tuple(key) for reason, key in found] == [(1, 2), bad, bad, (1, 2)]
 
 
 def test_null_where_a_part_must_not_be_is_bad(spark) -> None:

@@ -185,7 +185,7 @@ def _list_cases(expr: str, entry: str, leaf: Primitive) -> list[tuple[str, str]]
     # Connect's decimal.format: BASE64 is text, NUMERIC is a number
     is_bytes = f" AND schema_of_variant({expr}) = 'STRING'" if leaf.decimal else ""
     expr = render_text(expr, leaf)
-    scale = f"CAST({entry}.parameters['scale'] AS INT)"
+    scale = f"try_cast({entry}.parameters['scale'] AS INT)"
     cases = [(f"{name} = '{DECIMAL_TYPE}'{is_bytes}", render_decimal(f"try_to_binary({expr}, 'base64')", scale, leaf))]
     # a decimal column knows the object by itself; a text may be any object, unless the schema says so
     return cases if leaf.decimal else [*cases, (f"{name} = '{VARIABLE_SCALE_TYPE}'", render_variable_scale(expr, leaf))]

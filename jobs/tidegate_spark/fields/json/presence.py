@@ -6,7 +6,7 @@ from tidegate.formats.registry import EVENT_FORMATS
 from tidegate.schema.column import Column
 from tidegate.sql.spark import render_literal
 
-from tidegate_spark.fields.json.objects import Fields
+from tidegate_spark.fields.json.objects import ELEMENTS_FIELD, Fields
 from tidegate_spark.fields.json.text import render_marked_text, render_once, render_strict_text, render_unmarked_text
 
 # what a value looks like, by its keys, and what to write in the pipeline file then
@@ -91,12 +91,19 @@ def apply_own_spelling(records: DataFrame, names: tuple[Fields, Fields], when: s
 
 
 def render_own_spelling(text: str, fields: Fields) -> str:
-    """The object's text with the columns' own spelling of its fields' names; a field that has it already goes first."""
+    """The object's text with the columns' own spelling of its fields' names; a field that has it already goes first.
+
+    A text that is not one object, or that cannot be taken apart, becomes one that no parser reads: never NULL, which
+    would be a delete, and never an object without what stood behind it.
+    """
     cases = " ".join(f"WHEN {render_literal(c.name.lower())} THEN {render_literal(c.name)}" for c in fields.columns)
     name = f"coalesce(CASE lower(x.key) {cases} END, x.key)"
     entries = f"filter(map_entries(b), x -> {name} = x.key OR NOT map_contains_key(b, {name}))"
     made = f"to_json(map_from_entries(transform({entries}, x -> struct({name} AS key, x.value AS value))))"
-    return render_unmarked_text(render_once(f"from_json({render_marked_text(text)}, 'MAP<STRING, VARIANT>')", made))
+    whole = f"concat('{{\"{ELEMENTS_FIELD}\":[', {render_marked_text(text)}, ',null]}}')"
+    elements = f"from_json({whole}, '{ELEMENTS_FIELD} ARRAY<MAP<STRING, VARIANT>>').{ELEMENTS_FIELD}"
+    respelled = render_once(elements, render_once("CASE WHEN size(b) = 2 THEN get(b, 0) END", made))
+    return f"coalesce({render_unmarked_text(respelled)}, concat({text}, '}}'))"
 
 
 def render_missing_cases(text: str, parsed: str, fields: Fields, what: str) -> str:
