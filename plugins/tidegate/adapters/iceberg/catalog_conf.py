@@ -21,12 +21,18 @@ PYICEBERG_ONLY_PREFIXES = (
 # not connect again. It has not run the statement, or has undone it.
 RECONNECT_SQLSTATES = "57P01,57P02,57P03,57P05"
 CLIENT_CREDENTIALS = ("access-key-id", "secret-access-key", "session-token")  # PyIceberg has them as client.*, too
+DELEGATION_HEADER = "header.X-Iceberg-Access-Delegation"
+# Iceberg's words for how long a REST catalog is waited for. Without them a server that took a connection and says
+# nothing would keep a flush for ever; a commit of a large table may take a server a minute.
+REST_TIMEOUTS_MS = {"rest.client.connection-timeout-ms": "30000", "rest.client.socket-timeout-ms": "120000"}
 BUSY_TIMEOUT_MS = 30_000  # how long SQLite's second writer waits; its own default gives up at once
 
 
 def resolve_catalog_properties(catalog: Catalog, resolve: Resolve) -> dict[str, str]:
     """PyIceberg's properties with the connection's secrets merged in. For use only: never log them."""
     properties = {name: str(value) for name, value in catalog.properties.items()}
+    if properties.get("type") == "rest":
+        properties = REST_TIMEOUTS_MS | properties
     if catalog.connection is None:
         return properties
     connection = require_connection(catalog.connection, resolve)
@@ -52,7 +58,8 @@ def build_spark_catalog_conf(catalog: Catalog, properties: Mapping[str, Any]) ->
     kind = settings.get("type")
     if kind not in ("sql", "rest"):
         raise ConfigurationError(f"catalog={catalog.name} type={kind}: Spark's side is known for sql and rest; use one")
-    words = settings | (_to_jdbc_conf(settings["uri"]) if kind == "sql" else {"type": "rest"}) | _to_s3_conf(properties)
+    own = _to_jdbc_conf(settings["uri"]) if kind == "sql" else _to_rest_conf(settings)
+    words = settings | own | _to_s3_conf(properties)
     words.setdefault("cache-enabled", "false")  # a cached table would hide the branch that PyIceberg has just cut
     if words.get("uri", "").startswith("jdbc:postgresql:"):
         words.setdefault("retryable_status_codes", RECONNECT_SQLSTATES)
@@ -72,6 +79,13 @@ def _to_jdbc_conf(uri: str) -> dict[str, str]:
     words = shared | {"uri": f"jdbc:postgresql://{place}" + (f"?{urlencode(options)}" if options else "")}
     login = {"jdbc.user": parts.username, "jdbc.password": parts.password}
     return words | {name: unquote(value) for name, value in login.items() if value}
+
+
+def _to_rest_conf(settings: Mapping[str, str]) -> dict[str, str]:
+    """Ask for the keys to a table's files as PyIceberg does unasked: a server may give none to who does not."""
+    words = {"type": "rest"}
+    is_chosen = any(name.lower() == DELEGATION_HEADER.lower() for name in settings)
+    return words if is_chosen else {**words, DELEGATION_HEADER: "vended-credentials"}
 
 
 def _to_s3_conf(properties: Mapping[str, Any]) -> dict[str, str]:

@@ -18,6 +18,10 @@ def write(folder: Path, text: str) -> Path:
     return folder
 
 
+VENDED = {"header.X-Iceberg-Access-Delegation": "vended-credentials"}
+PATIENCE = {"rest.client.connection-timeout-ms": "30000", "rest.client.socket-timeout-ms": "120000"}
+
+
 def conf(properties: dict[str, str], connection: Connection | None = None) -> dict[str, str]:
     catalog = Catalog("lake", "iceberg", properties, connection.id if connection else None)
     derived = build_spark_catalog_conf(catalog, resolve_catalog_properties(catalog, lambda _: connection))
@@ -113,6 +117,8 @@ def test_rest_on_s3_compatible_store() -> None:
         "s3.region": "r",
     }
     assert conf(properties, connection) == properties | {
+        **VENDED,
+        **PATIENCE,
         "credential": "id:secret",
         "s3.secret-access-key": "k",
         "client.region": "r",
@@ -126,6 +132,8 @@ def test_rest_whose_warehouse_is_a_name_has_its_s3_settings_in_sparks_words_and_
     connection = Connection("c", login="id", password="secret", extra=login)
     properties = {"type": "rest", "uri": "http://h", "warehouse": "lake", "s3.endpoint": "http://m", "s3.region": "r"}
     assert conf(properties, connection) == properties | login | {
+        **VENDED,
+        **PATIENCE,
         "credential": "id:secret",
         "client.region": "r",
         "s3.path-style-access": "true",
@@ -137,7 +145,14 @@ def test_rest_whose_warehouse_is_a_name_has_its_s3_settings_in_sparks_words_and_
     given = conf({**properties, **virtual}, connection)
     assert (given["s3.path-style-access"], given["s3.secret-access-key"]) == ("false", "own")
     plain = {"type": "rest", "uri": "http://h", "warehouse": "lake"}
-    assert conf(plain) == plain, "nothing of S3 where nothing says so"
+    assert conf(plain) == {**plain, **VENDED, **PATIENCE}, "nothing of S3 where nothing says so"
+
+
+def test_spark_asks_a_rest_catalog_for_keys_to_its_files_as_pyiceberg_does_unless_the_file_says_otherwise() -> None:
+    given = {"type": "rest", "uri": "http://h", "header.x-iceberg-access-delegation": "remote-signing"}
+    own = {**PATIENCE, "rest.client.socket-timeout-ms": "9"}
+    assert conf({**given, **own}) == {**given, **own}
+    assert not {name for name in conf({"type": "sql", "uri": "sqlite:////c.db"}) if name.startswith("header.")}
 
 
 def test_missing_connection_names_its_variable() -> None:

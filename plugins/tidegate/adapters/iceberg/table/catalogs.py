@@ -88,6 +88,11 @@ class Catalogs:
         return tuple(self._properties)
 
 
+def format_name(table: Table) -> str:
+    """``catalog.namespace.table``, as messages name it."""
+    return ".".join((table.catalog.name, *table.name()))
+
+
 def is_rest(catalog: IcebergCatalog) -> bool:
     """Whether it is a REST catalog. Their module is a tenth of a process's start, and is loaded only where one is."""
     module = sys.modules.get("pyiceberg.catalog.rest")
@@ -108,11 +113,20 @@ def _open_catalog(name: str, properties: dict[str, Any]) -> IcebergCatalog:
         properties["uri"] = uri + ("&" if "?" in uri else "?") + f"timeout={LOCK_SECONDS}"
     if uri.startswith(POSTGRES_PREFIX):  # without a driver SQLAlchemy takes the newest, which is not the one installed
         properties["uri"] = uri.replace(POSTGRES_PREFIX, "postgresql+psycopg2://", 1)
+    if properties.get("type") == "rest":
+        return _open_rest(name, properties)
     opened = load_catalog(name, **{key: str(value) for key, value in properties.items()})
-    if is_rest(opened):  # its server deletes old metadata; PyIceberg would warn that it is gone
-        opened._delete_old_metadata = lambda *_: None  # type: ignore[method-assign]
-    elif properties.get("type") == "sql":
+    if properties.get("type") == "sql":
         _keep_metadata(cast("SqlCatalog", opened))
+    return opened
+
+
+def _open_rest(name: str, properties: dict[str, Any]) -> IcebergCatalog:
+    from tidegate.adapters.iceberg.rest_catalog import open_rest_catalog
+
+    opened = open_rest_catalog(name, properties)
+    # its server deletes old metadata; PyIceberg would warn that it is gone
+    opened._delete_old_metadata = lambda *_: None  # type: ignore[method-assign]
     return opened
 
 

@@ -23,7 +23,9 @@ from pyiceberg.table.update import (
 )
 from sqlalchemy.exc import OperationalError
 
+from tidegate.adapters.iceberg.table.catalogs import format_name
 from tidegate.adapters.iceberg.table.data_files import remove_old_metadata
+from tidegate.adapters.port_errors import format_one_line
 from tidegate.errors import CommitRefused, OutcomeUnknown, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.model import resource_names
@@ -47,11 +49,18 @@ def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iter
     except CommitFailedException as error:
         raise CommitRefused(str(error)) from error
     except CommitStateUnknownException as error:
-        raise OutcomeUnknown(f"table={table.name()}: the catalog gave no answer; read the position: {error}") from error
+        raise _build_unknown(table, "the catalog gave no answer", error) from error
     except OperationalError as error:
-        raise OutcomeUnknown(f"table={table.name()}: the catalog's database failed: {error.orig}") from error
+        raise _build_unknown(table, "the catalog's database failed", error) from error
     hit_failpoint("catalog.committed")
     remove_old_metadata(table, response.metadata)
+
+
+def _build_unknown(table: Table, what: str, error: Exception) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"table={format_name(table)}: {what}, and the commit may have been made; the table is read again: "
+        f"{format_one_line(error)}"
+    )
 
 
 def start_branch(table: Table, at: tuple[str, int], branch: str, target: str = MAIN) -> None:
@@ -135,7 +144,7 @@ def seed(table: Table, pipeline: str, properties: dict[str, str], target: str = 
     transaction.append(table.schema().as_arrow().empty_table(), snapshot_properties=properties)
     first = transaction.table_metadata.current_snapshot_id
     if first is None:
-        raise RetryLater(f"table={table.name()}: no first snapshot could be made; it will be tried again")
+        raise RetryLater(f"table={format_name(table)}: no first snapshot could be made; it will be tried again")
     requirements = (AssertTableUUID(uuid=table.metadata.table_uuid), AssertRefSnapshotId(ref=MAIN, snapshot_id=None))
     tag = _build_reference(resource_names.name_tag(pipeline), SnapshotRefType.TAG, first)
     if NAME_MAPPING not in table.metadata.properties:  # with it a column may be renamed and is still found

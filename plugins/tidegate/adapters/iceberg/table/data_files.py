@@ -8,7 +8,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
-from tidegate.adapters.iceberg.table.catalogs import is_rest
+from tidegate.adapters.iceberg.table.catalogs import format_name, is_rest
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ def remove_old_metadata(table: Table, committed: TableMetadata) -> None:
         try:
             remove_file(table, location)
         except Exception as error:
-            log.warning("old metadata not deleted: table=%s file=%s: %s", table.name(), location, error)
+            log.warning("old metadata not deleted: table=%s file=%s: %s", format_name(table), location, error)
 
 
 def _delete_file(table: Table, location: str) -> None:

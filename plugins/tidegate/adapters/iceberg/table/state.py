@@ -8,6 +8,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
+from tidegate.adapters.iceberg.table.catalogs import format_name
 from tidegate.adapters.iceberg.table.lineage import Lineage
 from tidegate.adapters.iceberg.table.type_mapping import read_table_struct, to_columns
 from tidegate.errors import GiveUp
@@ -58,7 +59,7 @@ def _find_head(table: Table, branch: str) -> Snapshot | None:
     """The branch's newest snapshot, or main's where the branch is still to be made."""
     reference = table.metadata.refs.get(branch)
     if reference is not None and reference.snapshot_ref_type == SnapshotRefType.TAG:
-        raise GiveUp(f"table={table.name()}: branch={branch} is a tag there; name a branch, or drop the tag")
+        raise GiveUp(f"table={format_name(table)}: branch={branch} is a tag there; name a branch, or drop the tag")
     return table.current_snapshot() if reference is None else table.metadata.snapshot_by_id(reference.snapshot_id)
 
 

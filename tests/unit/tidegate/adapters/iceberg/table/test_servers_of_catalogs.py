@@ -1,10 +1,13 @@
 """A catalog whose server or folder is not there is told at once, with its name, connection and address."""
 
 import socket
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tidegate.adapters.iceberg.ports.tables import IcebergTables
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.errors import ConfigurationError, RetryLater
 
@@ -52,3 +55,28 @@ def test_folder_of_a_first_sqlite_file_is_made(tmp_path: Path) -> None:
         == []
     )
     assert (folder / "catalog.db").is_file()
+
+
+@pytest.fixture
+def silent_server() -> Iterator[str]:
+    """It takes connections and never answers; whoever still waits after a while is cut off."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        end = threading.Timer(30, server.close)
+        end.start()
+        yield "127.0.0.1:" + str(server.getsockname()[1])
+        end.cancel()
+
+
+def test_rest_catalog_that_never_answers_is_not_waited_for_for_ever(silent_server: str) -> None:
+    properties = {"type": "rest", "uri": f"http://{silent_server}/catalog", "rest.client.socket-timeout-ms": "100"}
+    store = IcebergTables(Catalogs({"lake": properties}))
+    with pytest.raises(RetryLater, match=r"table=lake\.shop\.orders: catalog or files did not answer.*Read timed out"):
+        store.read_state("lake.shop.orders", "shop")
+
+
+def test_token_is_not_waited_for_for_ever_either(silent_server: str) -> None:
+    place = f"http://{silent_server}"
+    properties = {"type": "rest", "uri": place, "credential": "me:s3cret", "oauth2-server-uri": f"{place}/tokens"}
+    store = IcebergTables(Catalogs({"lake": {**properties, "rest.client.socket-timeout-ms": "100"}}))
+    with pytest.raises(RetryLater, match=r"did not answer.*Read timed out"):
+        store.read_state("lake.shop.orders", "shop")
