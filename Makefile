@@ -35,8 +35,8 @@ down:  ## stop what `make up` started
 	@if [ -x $(VENV_PYTHON) ]; then $(VENV_PYTHON) -m local down; else echo "down: nothing was up"; fi
 
 demo: WITH := $(DESTINATION)
-demo: setup  ## a small shop's change events, live, until Ctrl-C; ARGS=--once stops after the verdict, DESTINATION=bigquery
-	@$(VENV_PYTHON) -m demo --destination $(or $(DESTINATION),iceberg) $(ARGS)
+demo: setup  ## a small shop's change events, live, until Ctrl-C; ARGS=--once stops after the verdict, DESTINATION=bigquery, WITH="rest s3 postgres"
+	@$(VENV_PYTHON) -m demo --destination $(or $(DESTINATION),iceberg) --with "$(filter postgres rest s3,$(WITH))" $(ARGS)
 
 test test-long test-setup contract integration servers: WITH := bigquery rest s3
 

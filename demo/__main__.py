@@ -14,6 +14,7 @@ from demo import product, story
 from demo.tables import BigQueryTables, IcebergTables, Tables
 from demo.view import View
 from local.errors import StackError
+from local.lake.catalog import PARTS, resolve_properties
 from local.layout import find_run_dir
 from local.stack import Stack, is_up, start_stack, stop_stack
 
@@ -23,6 +24,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="make demo", description="A small shop's changes, from Kafka into tables.")
     choices = product.DESTINATIONS
     parser.add_argument("--destination", choices=choices, default=choices[0], help="where the tables are")
+    parser.add_argument("--with", dest="parts", default="", metavar="PARTS", help=f"any of {', '.join(PARTS)}")
     parser.add_argument("--once", action="store_true", help="stop after the verdict: exit 0 if all is equal, else 1")
     parser.add_argument("--flushes", type=int, default=5, metavar="N", help="flushes per pipeline before the verdict")
     parser.add_argument("--rate", type=float, default=40, metavar="N", help="things that happen per second")
@@ -49,15 +51,13 @@ def _run_demo(options: argparse.Namespace, run_dir: Path, view: View) -> int:
     verdicts: list[bool] = []
     try:
         view.say("starting Kafka, Spark and Airflow (half a minute) ...")
-        properties = product.write_include(run_dir / "include", run_dir, options.destination)
+        tables, lake_parts = run_dir / "tables", options.parts.replace(",", " ").split()
+        product.write_include(run_dir / "include", tables, options.destination, lake_parts)
         os.environ["TIDEGATE_INCLUDE"] = str(run_dir / "include")
-        more = () if options.destination == "iceberg" else (options.destination,)
+        more = lake_parts if options.destination == "iceberg" else [options.destination]
         stack = start_stack(run_dir, ("kafka", "spark", "airflow", *more), tied_to=os.getpid(), report=view.say)
-        _tell_story(
-            story.begin_story(stack, _open_tables(stack, run_dir, properties), options.rate, options.burst, view),
-            options,
-            verdicts,
-        )
+        opened = _open_tables(stack, tables, options.destination)
+        _tell_story(story.begin_story(stack, opened, options.rate, options.burst, view), options, verdicts)
     except KeyboardInterrupt:
         view.say("stopped" if verdicts else "stopped before the verdict")
     finally:
@@ -69,11 +69,11 @@ def _run_demo(options: argparse.Namespace, run_dir: Path, view: View) -> int:
     return 0 if all(verdicts) and verdicts else 1
 
 
-def _open_tables(stack: Stack, run_dir: Path, properties: dict[str, str]) -> Tables:
+def _open_tables(stack: Stack, folder: Path, destination: str) -> Tables:
     """A look at the tables, wherever they are."""
-    if properties:
-        return IcebergTables(product.CATALOG, properties)
-    return BigQueryTables(stack.variables["BIGQUERY_PROJECT"], stack.bigquery_endpoint, run_dir / "tables")
+    if destination == "iceberg":
+        return IcebergTables(product.CATALOG, resolve_properties(stack.variables, folder))
+    return BigQueryTables(stack.variables["BIGQUERY_PROJECT"], stack.bigquery_endpoint, folder)
 
 
 def _tell_story(demo_story: story.Story, options: argparse.Namespace, verdicts: list[bool]) -> None:

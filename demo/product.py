@@ -3,13 +3,14 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from local.lake.catalog import describe_catalog, name_variables
 from local.layout import ROOT
 
 # pipeline: the table that it feeds, which is also the shop's
@@ -35,8 +36,8 @@ class Progress:
     error: str | None = None
 
 
-def write_include(folder: Path, run_dir: Path, destination: str) -> dict[str, str]:
-    """Copy the demo's pipelines into a folder of the run, beside a catalog of its own; that catalog's properties.
+def write_include(folder: Path, tables: Path, destination: str, parts: Collection[str] = ()) -> None:
+    """Copy the demo's pipelines into a folder of the run, beside a catalog of its own, made of `parts` of the stack.
 
     In BigQuery the same files name another catalog, and leave out partitions by bucket, which it does not know.
     """
@@ -47,16 +48,13 @@ def write_include(folder: Path, run_dir: Path, destination: str) -> dict[str, st
         (folder / "pipelines" / f"{pipeline}.yaml").write_text(
             text if destination == "iceberg" else _convert_for_bigquery(text)
         )
-    lake = run_dir / "tables"
-    lake.mkdir()
+    tables.mkdir()
     if destination == "bigquery":
         catalog = {"type": "bigquery", "project": "${BIGQUERY_PROJECT}", "endpoint": "${BIGQUERY_ENDPOINT}"}
-        (folder / "catalogs.yaml").write_text(yaml.safe_dump({WAREHOUSE: {**catalog, "staging": f"file://{lake}"}}))
-        return {}
-    properties = {"type": "sql", "uri": f"sqlite:///{lake}/catalog.db", "warehouse": f"file://{lake}/warehouse"}
-    catalogs = {CATALOG: {"type": "iceberg", "properties": properties}}
-    (folder / "catalogs.yaml").write_text(yaml.safe_dump(catalogs))
-    return properties
+        (folder / "catalogs.yaml").write_text(yaml.safe_dump({WAREHOUSE: {**catalog, "staging": f"file://{tables}"}}))
+        return
+    entry = describe_catalog(name_variables(parts), tables)
+    (folder / "catalogs.yaml").write_text(yaml.safe_dump({CATALOG: entry}))
 
 
 def _convert_for_bigquery(text: str) -> str:

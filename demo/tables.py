@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlparse
 
 from demo.shop import Row
 
@@ -46,8 +45,9 @@ class IcebergTables:
             table = self._catalog.load_table(intermediate)
         except NoSuchTableError:
             return None
-        place = Path(urlparse(table.location()).path)
-        return _describe_leftovers(intermediate, table.scan().count(), list(place.glob("data/**/*.parquet")))
+        return _describe_leftovers(
+            intermediate, table.scan().count(), _list_files(f"{table.location()}/data", table.io)
+        )
 
 
 @dataclass(frozen=True)
@@ -83,5 +83,15 @@ class BigQueryTables:
             client.close()
 
 
+def _list_files(location: str, io: Any) -> list[str]:
+    """Data files below a location on disk or in an object store, whoever refers to them."""
+    from pyarrow.fs import FileSelector
+
+    scheme, place, path = io.parse_location(location)
+    selector = FileSelector(path, recursive=True, allow_not_found=True)
+    found = io.fs_by_scheme(scheme, place).get_file_info(selector)
+    return [info.path for info in found if info.path.endswith(".parquet")]
+
+
 def _describe_leftovers(intermediate: str, rows: int, files: list[Any]) -> str | None:
-    return f"{intermediate}: {rows} rows, {len(files)} files on disk" if rows or files else None
+    return f"{intermediate}: {rows} rows, {len(files)} files" if rows or files else None

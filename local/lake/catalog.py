@@ -1,15 +1,17 @@
 """Owns how the servers of a stack make one Iceberg catalog: its properties, and the connection with its secrets."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from local.lake import s3
 
+PARTS = ("postgres", "rest", "s3")
 CONNECTION = "lake"
 VARIABLE = "AIRFLOW_CONN_LAKE"
+ADDRESSES = {"postgres": "POSTGRES_URI", "rest": "REST_URI", "s3": "S3_ENDPOINT"}
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Secrets:
     secret_key: str
 
 
-def build_connection(parts: list[str], secrets: Secrets) -> dict[str, str]:
+def build_connection(parts: Collection[str], secrets: Secrets) -> dict[str, str]:
     """The Airflow connection `lake` by its environment variable: a database's login, an object store's keys."""
     connection: dict[str, Any] = {"conn_type": "generic"}
     if "postgres" in parts and "rest" not in parts:
@@ -30,6 +32,23 @@ def build_connection(parts: list[str], secrets: Secrets) -> dict[str, str]:
         keys = {"s3.access-key-id": secrets.access_key, "s3.secret-access-key": secrets.secret_key}
         connection["extra"] = keys
     return {VARIABLE: json.dumps(connection)} if len(connection) > 1 else {}
+
+
+def name_variables(parts: Collection[str]) -> dict[str, str]:
+    """For a stack that is not up yet: its variables, each as the place of its value in `catalogs.yaml`."""
+    secrets = Secrets("", "", "")
+    variables = [ADDRESSES[part] for part in parts if part in ADDRESSES] + list(build_connection(parts, secrets))
+    return {name: f"${{{name}}}" for name in variables}
+
+
+def resolve_properties(variables: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """What PyIceberg needs to open the catalog of a stack that is up, its secrets too."""
+    properties: dict[str, str] = describe_catalog(variables, folder)["properties"]
+    connection = json.loads(variables.get(VARIABLE, "{}"))
+    if password := connection.get("password"):
+        place = properties["uri"].partition("://")[2]
+        properties["uri"] = f"postgresql+psycopg2://{connection['login']}:{password}@{place}"
+    return {**properties, **connection.get("extra", {})}
 
 
 def describe_catalog(variables: Mapping[str, str], folder: Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from local.lake import postgres, rest, s3
-from local.lake.catalog import Secrets, build_connection
+from local.lake.catalog import ADDRESSES, Secrets, build_connection
 from local.layout import RunDir
 from local.ports import HOST
 from local.server import Server
@@ -24,14 +24,14 @@ def plan_lake(run: RunDir, parts: list[str], chosen: Mapping[str, int]) -> LakeP
     made = Secrets(*(secrets.token_urlsafe(15) for _ in range(3)))
     plan = LakePlan(variables=build_connection(parts, made))
     if "postgres" in parts:
-        plan.variables["POSTGRES_URI"] = f"postgresql://{HOST}:{chosen['postgres']}/{postgres.DATABASE}"
+        plan.variables[ADDRESSES["postgres"]] = f"postgresql://{HOST}:{chosen['postgres']}/{postgres.DATABASE}"
         plan.variables |= {"POSTGRES_USER": postgres.USER, "POSTGRES_PASSWORD": made.password}
         plan.servers.append(postgres.build_server(run, chosen["postgres"], made.password))
     if "s3" in parts:
-        plan.variables["S3_ENDPOINT"] = f"http://{HOST}:{chosen['s3']}"
+        plan.variables[ADDRESSES["s3"]] = f"http://{HOST}:{chosen['s3']}"
         plan.servers.append(s3.build_server(run, chosen["s3"]))
     if "rest" in parts:
-        plan.variables["REST_URI"] = f"http://{HOST}:{chosen['rest']}"
+        plan.variables[ADDRESSES["rest"]] = f"http://{HOST}:{chosen['rest']}"
         plan.servers.append(_plan_rest(run, parts, chosen, made))
     return plan
 

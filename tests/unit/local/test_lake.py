@@ -1,14 +1,27 @@
 """The catalog that the parts of a stack make together: its entry, the secrets of its connection, what is missing."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
+import yaml
+from tidegate.adapters.iceberg.catalog_conf import resolve_catalog_properties
+from tidegate.config.catalogs_file import load_catalogs
+from tidegate.connections import read_connection_from_env
 
 from local.__main__ import main
 from local.errors import StackError
 from local.lake import postgres, rest, s3
-from local.lake.catalog import VARIABLE, Secrets, build_connection, describe_catalog
+from local.lake.catalog import (
+    ADDRESSES,
+    VARIABLE,
+    Secrets,
+    build_connection,
+    describe_catalog,
+    name_variables,
+    resolve_properties,
+)
 from local.lake.plan import plan_lake
 from local.layout import RunDir
 
@@ -84,3 +97,21 @@ def test_unknown_part_is_refused_with_those_that_there_are(capsys: pytest.Captur
     assert capsys.readouterr().err == (
         "up: WITH=minio is not known; use some of airflow, bigquery, postgres, rest, s3, or leave it out\n"
     )
+
+
+@pytest.mark.parametrize("parts", [(), ("postgres",), ("rest",), ("postgres", "s3"), ("rest", "postgres", "s3")])
+def test_catalog_that_is_written_before_its_stack_is_up_is_the_one_that_is_opened_then(
+    parts, tmp_path, monkeypatch
+) -> None:
+    connection = build_connection(parts, SECRETS)
+    up = {"POSTGRES_URI": POSTGRES["uri"], "REST_URI": REST["uri"], "S3_ENDPOINT": STORE["s3.endpoint"]}
+    variables = {**{ADDRESSES[part]: up[ADDRESSES[part]] for part in parts}, **connection}
+    entry = describe_catalog(name_variables(parts), tmp_path)
+    (tmp_path / "catalogs.yaml").write_text(yaml.safe_dump({"lake": entry}))
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    catalog = load_catalogs(tmp_path)["lake"]
+    resolve = partial(read_connection_from_env, environ=variables)
+    opened, own = resolve_catalog_properties(catalog, resolve), resolve_properties(variables, tmp_path)
+    timeouts = {name: value for name, value in opened.items() if name.startswith("rest.client.")}
+    assert {**own, **timeouts, "uri": own["uri"].replace("+psycopg2", "")} == opened
