@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
@@ -91,11 +91,15 @@ class _Rule:
 
 @dataclass
 class FaultProxy:
-    """Stands before one server. `met` are the requests that met a fault, `access_keys` what a store was asked by."""
+    """Stands before one server. `seen` are all requests without what they brought, `met` those that met a fault;
+    `access_keys` is what a store was asked by.
+    """
 
     backend: str
     met: list[Request] = field(default_factory=list)
     access_keys: set[str] = field(default_factory=set)
+    seen: list[Request] = field(default_factory=list)
+    rewrite: Callable[[bytes], bytes] = bytes  # what becomes of each answer's content
     _rules: list[_Rule] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _is_down: bool = False
@@ -127,6 +131,7 @@ class FaultProxy:
     def choose_fault(self, request: Request) -> Fault:
         """What this request meets, counted."""
         with self._lock:
+            self.seen.append(replace(request, body=b""))
             if request.access_key:
                 self.access_keys.add(request.access_key)
             if self._is_down:
@@ -154,7 +159,7 @@ class FaultProxy:
             answer = connection.getresponse()
             kept = [(name, value) for name, value in answer.getheaders() if name.lower() not in HOP_HEADERS]
             length = answer.getheader("content-length")
-            content = answer.read()
+            content = self.rewrite(answer.read())
             size = length if request.method == "HEAD" and length else str(len(content))
             return answer.status, [*kept, ("Content-Length", size)], content
         finally:

@@ -4,7 +4,8 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,8 +16,10 @@ import yaml
 from conftest import Workbench
 
 from local.lake import catalog as lake_catalog
-from local.lake import postgres, s3
+from local.lake import postgres, rest, s3
 from local.lake.catalog import Secrets, build_connection, describe_catalog
+from local.layout import RunDir
+from local.ports import HOST, choose_ports
 
 TABLES, FILES = ("sqlite", "postgres", "rest"), ("file", "s3")
 PARTS = ("postgres", "s3", "rest")
@@ -72,6 +75,22 @@ class LakeServers:
             forget_tables(made.properties)
         return made
 
+    @contextmanager
+    def vending_catalog(self, folder: Path, secrets: Secrets) -> Iterator[str]:
+        """The address of a REST catalog that hands these keys to the store to everybody who loads a table."""
+        port = choose_ports(["vending"])["vending"]
+        store = rest.build_store_properties(self.variables["S3_ENDPOINT"], secrets.access_key, secrets.secret_key)
+        own = {"warehouse": f"s3://{s3.BUCKET}/{folder.name}-vended", "include-credentials": "true"}
+        server = rest.build_server(RunDir(folder), port, {**store, **own}, rest.has_answered)
+        server.folder.mkdir(parents=True)
+        process = server.start("vending")
+        try:
+            server.wait_until_it_answers(process, lambda: False)
+            yield f"http://{HOST}:{port}"
+        finally:
+            process.kill()
+            process.wait()
+
     def _create_database(self) -> str:
         """The address of a new database: one catalog would see the other's tables."""
         import psycopg2
@@ -113,6 +132,12 @@ def list_files(properties: Mapping[str, str], location: str) -> list[Path]:
     return sorted(
         Path(info.path) for info in _open_store(properties).get_file_info(selector) if info.type == FileType.File
     )
+
+
+def write_file(properties: Mapping[str, str], location: str, content: bytes) -> None:
+    """One object of the store."""
+    with _open_store(properties).open_output_stream(location.removeprefix("s3://")) as stream:
+        stream.write(content)
 
 
 def forget_tables(properties: Mapping[str, str]) -> None:

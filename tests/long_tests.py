@@ -24,6 +24,10 @@ _VALUES = "tests/integration/test_values.py::test_value_is_what_was_written_or_i
 _INIT = "tests/integration/test_init.py::test_flush_of_the_file_that_init_wrote_equals_what_was_sent"
 _PAGE, _AIRFLOW = "tests/e2e/test_page.py::", "tests/e2e/test_airflow.py::"
 
+_LAKE_STORE, _LAKE_KEYS = "tests/integration/test_lake_faults.py::", "tests/integration/test_lake_keys.py::"
+_LAKE_FAULTS = f"{_LAKE_STORE}test_fault_of_the_catalog_at_a_commit_is_made_good_by_the_next_flush"
+_QUICK_LAKE_FAULTS = ("stage-503 after the commit", "merge-500 after the commit", "publish-429", "cut-409")
+
 # the quick test -> the long ones that it stands for; a name without [...] stands for every parameter
 _BEHIND: dict[str, list[str]] = {
     # every fault at every point, with the steps that are run everywhere over parts in memory; five are walked for real
@@ -212,6 +216,36 @@ _BEHIND: dict[str, list[str]] = {
     "test_tables_are_right_through_rollback_backfill_maintenance_a_kill_and_a_lost_answer": [
         "tests/contract/test_on_servers.py::test_destination_on_servers_does_the_same",
         "tests/contract/test_on_servers.py::test_named_branch_on_servers_does_the_same",
+    ],
+    # an answer that is lost or false at each commit of a flush: the quick ones are of both clients, refused and unknown
+    f"{_LAKE_FAULTS}[merge-500 after the commit]": _cases(
+        _LAKE_FAULTS,
+        *(
+            f"{commit}-{fault}"
+            for commit in ("stage", "merge", "publish", "cut")
+            for fault in (
+                "answer lost",
+                "cut off",
+                "500 after the commit",
+                "502 after the commit",
+                "503 after the commit",
+                "504 after the commit",
+                "409",
+                "429",
+                "503",
+                "slow",
+            )
+            if f"{commit}-{fault}" not in _QUICK_LAKE_FAULTS
+        ),
+    ),
+    f"{_LAKE_STORE}test_store_that_dies_between_an_upload_and_the_commit_leaves_nothing[/data/]": [
+        f"{_LAKE_STORE}test_store_that_dies_between_an_upload_and_the_commit_leaves_nothing[/metadata/]",
+        f"{_LAKE_STORE}test_fault_of_the_store_at_an_upload_passes",
+        f"{_LAKE_STORE}test_catalog_that_dies_behind_the_merge_leaves_nothing",
+    ],
+    # the same settings, by way of spark-submit and its event log
+    f"{_LAKE_KEYS}test_keys_of_a_connection_serve_both_sides_and_show_in_no_output_session_or_file": [
+        f"{_LAKE_KEYS}test_keys_show_in_no_event_log_and_on_no_command_line_of_a_submitted_job"
     ],
     # one story in a browser; what the others see is asked of the page's answers in unit tests
     f"{_PAGE}test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected": [

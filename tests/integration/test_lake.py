@@ -1,15 +1,17 @@
 """A pipeline whose catalog is a REST server on PostgreSQL and whose files are in S3, through what may happen to one."""
 
+import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from crash.points import Point
 from fault_proxy import LOST_ANSWER, FaultProxy, Request, fault_proxy
-from lake_servers import LakeBench, LakeServers
+from lake_servers import LakeBench, LakeServers, write_file
 from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.steps.maintain import list_maintained_tables, maintain
@@ -67,6 +69,18 @@ def is_publish(request: Request) -> bool:
     return "remove-snapshot-ref" in {update["action"] for update in request.updates}
 
 
+def age_by_days(name: str, days: int) -> Callable[[bytes], bytes]:
+    """The store says of one object that it was written so long ago; nobody can wait that long."""
+    then = (datetime.now(UTC) - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%S.000Z").encode()
+    pattern = re.compile(rb"(<Key>[^<]*" + name.encode() + rb"</Key>\s*<LastModified>)[^<]*")
+    return lambda content: pattern.sub(rb"\g<1>" + then, content)
+
+
+def orphans(bench: LakeBench) -> list[str]:
+    """Files of the table that a test has put there."""
+    return [path.name for path in bench.data_files("shop.latest") if path.name in ("old.parquet", "young.parquet")]
+
+
 def test_tables_are_right_through_rollback_backfill_maintenance_a_kill_and_a_lost_answer(lake: Lake, runners) -> None:
     bench = lake.bench
     topic = bench.topic()
@@ -91,9 +105,14 @@ def test_tables_are_right_through_rollback_backfill_maintenance_a_kill_and_a_los
     apply_backfill(ports, propose_backfill(ports, asked).backfill, print)
     lake.check("p")
 
+    location = bench.iceberg("shop.latest").location()
+    for name in ("old", "young"):
+        write_file(bench.properties, f"{location}/data/{name}.parquet", b"left by a killed merge")
+    lake.store.rewrite = age_by_days("old.parquet", 4)
     told = {table: maintain(ports, table) for table in list_maintained_tables(ports)}
     latest = told["lake.shop.latest"]
     assert latest["compacted"]
+    assert (latest["orphans_removed"], orphans(bench)) == (1, ["young.parquet"])
     assert latest["before"]["delete_files"] > latest["after"]["delete_files"] == 0
     lake.check("p")
 

@@ -1,0 +1,126 @@
+"""Keys to an object store, from a connection or handed out by the catalog: both sides use them, nobody sees them."""
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from conftest import ROOT, Workbench
+from fault_proxy import fault_proxy
+from integration.test_security import files_that_hold
+from lake_servers import LakeBench, LakeCatalog, LakeServers
+from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf
+from tidegate.spec.catalog import Catalog
+from tidegate_spark.session import close, connect_session
+
+from local.lake.catalog import Secrets, describe_catalog
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, name STRING"}
+ROWS = [{"id": 1, "name": "A"}, {"id": 3, "name": "c"}]
+
+
+def flush_twice(bench: LakeBench, **sections: Any) -> list["subprocess.CompletedProcess[str]"]:
+    """A pipeline `p` with upserts and a delete, by commands in processes of their own; what they told."""
+    topic = bench.topic()
+    bench.pipeline("p", [topic], key=KEY, value=VALUE, **sections)
+    bench.produce(topic, *(({"id": id}, {"id": id, "name": name}) for id, name in ((1, "a"), (2, "b"), (3, "c"))))
+    told = [bench.process("-v", "flush", "p", "--json")]
+    bench.produce(topic, ({"id": 1}, {"id": 1, "name": "A"}), ({"id": 2}, None))
+    told += [bench.process("-v", *words, "--json") for words in (("plan", "p"), ("flush", "p"), ("status", "p"))]
+    assert [one.returncode for one in told] == [0] * len(told), told[-1].stderr[-2000:]
+    assert bench.rows("shop.p") == ROWS
+    return told
+
+
+def assert_shown_nowhere(bench: LakeBench, told: list["subprocess.CompletedProcess[str]"], *folders: Path) -> None:
+    """Neither in what commands told, nor in a file below the folders, nor in the table itself."""
+    names = ("s3.access-key-id", "s3.secret-access-key")
+    secrets = [bench.properties[name] for name in names] + [
+        json.loads(bench.catalog.environment["AIRFLOW_CONN_LAKE"])["password"]
+    ]
+    texts = [one.stdout + one.stderr for one in told] + [bench.iceberg("shop.p").metadata.model_dump_json()]
+    for secret in secrets:
+        assert not [text for text in texts if secret in text]
+        assert files_that_hold(secret, *folders) == []
+
+
+@pytest.fixture
+def bench(workbench: Workbench, lake_servers: LakeServers, tmp_path: Path) -> LakeBench:
+    """A catalog with a log-in to its database and keys to its store, all from one connection."""
+    return LakeBench(workbench, lake_servers.make_catalog("postgres", "s3", tmp_path))
+
+
+def test_keys_of_a_connection_serve_both_sides_and_show_in_no_output_session_or_file(bench: LakeBench) -> None:
+    told = flush_twice(bench)
+    assert_shown_nowhere(bench, told, bench.folder, bench.stack.run_dir)
+    conf = build_spark_catalog_conf(Catalog("lake", "iceberg", bench.properties), bench.properties)
+    session = connect_session(bench.stack.spark_remote, conf)
+    try:
+        said = {row["key"]: row["value"] for row in session.sql("SET").collect()}
+    finally:
+        close(session)
+    hidden = {name for name, value in said.items() if value == "*********(redacted)"}
+    assert {
+        f"spark.sql.catalog.lake.{name}" for name in ("s3.access-key-id", "s3.secret-access-key", "jdbc.password")
+    } <= hidden
+
+
+@contextmanager
+def command_lines() -> Iterator[set[str]]:
+    """Those of all processes that there are meanwhile."""
+    seen, stop = set[str](), threading.Event()
+
+    def look() -> None:
+        while not stop.wait(0.05):
+            seen.update(" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield seen
+    finally:
+        stop.set()
+        looking.join()
+
+
+def test_keys_show_in_no_event_log_and_on_no_command_line_of_a_submitted_job(bench: LakeBench) -> None:
+    events = bench.folder / "events"
+    events.mkdir()
+    bundle = next((ROOT / ".cache" / "jars" / "s3").glob("*.jar"))
+    logged = {
+        "spark.eventLog.enabled": True,
+        "spark.eventLog.compress": False,
+        "spark.eventLog.dir": f"file://{events}",
+    }
+    place = {"mode": "submit", "master": "local[1]", "conf": {**logged, "spark.driver.extraClassPath": str(bundle)}}
+    with command_lines() as lines:
+        told = flush_twice(bench, spark=place)
+    assert files_that_hold("s3.secret-access-key", events), "the event log tells of no such setting"
+    assert_shown_nowhere(bench, told, bench.folder)
+    assert [line for line in lines if "spark-submit" in line or "SparkSubmit" in line]
+    assert not [line for line in lines if bench.properties["s3.secret-access-key"] in line]
+
+
+def test_keys_that_the_catalog_hands_out_are_the_only_ones_in_use(workbench, lake_servers, tmp_path: Path) -> None:
+    vended = Secrets("", "vended-access-key", "vended-secret-key")
+    variables = lake_servers.variables
+    with (
+        lake_servers.vending_catalog(tmp_path / "vending", vended) as uri,
+        fault_proxy(uri) as rest,
+        fault_proxy(variables["S3_ENDPOINT"]) as store,
+    ):
+        entry = describe_catalog({"REST_URI": rest.address, "S3_ENDPOINT": store.address}, tmp_path)
+        bench = LakeBench(workbench, LakeCatalog(entry, {}))
+        flush_twice(bench)
+        asked = {
+            (r.headers["user-agent"].startswith("PyIceberg"), r.headers.get("x-iceberg-access-delegation"))
+            for r in rest.seen
+        }
+        assert asked == {(True, "vended-credentials"), (False, "vended-credentials")}
+        assert store.access_keys == {vended.access_key}
