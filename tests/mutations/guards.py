@@ -193,8 +193,8 @@ GUARDS = [
     Guard(
         "an answer that does not come is not a refusal",
         COMMIT,
-        "    except CommitStateUnknownException as error:\n        raise OutcomeUnknown(",
-        "    except CommitStateUnknownException as error:\n        raise CommitRefused(",
+        '        raise _build_unknown(table, "the catalog gave no answer", error) from error',
+        "        raise CommitRefused(str(error)) from error",
         COMMITS + "answer_of_the_catalog_tells_a_refusal_from_an_unknown_outcome",
     ),
     Guard(
