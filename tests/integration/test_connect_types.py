@@ -2,15 +2,16 @@
 
 import base64
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from decoding import a_stage, reasons, values
+from decoding import a_stage, decoded, reasons, values
 from tidegate.errors import BadRecord
 from tidegate.schema.column import Column
-from tidegate.spec.formats import ValueFormat
+from tidegate.spec.formats import KeyFormat, ValueFormat
 
 TIME, DATA, CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
@@ -322,3 +323,41 @@ def test_connects_json_schema_says_what_fields_mean_by_the_id_of_each_record(spa
         (None, None, None, (NAIVE, {"a": NAIVE})),
         None,
     ]
+
+
+KEY_SCHEMA = [
+    {"field": "at", "type": "int64", "name": TIME + "Timestamp"},
+    {"field": "amount", "type": "bytes", "name": CONNECT + "Decimal", "parameters": {"scale": "2"}},
+]
+KEY_KINDS = {str(n): {field["field"]: field for field in fields} for n, fields in ((1, KEY_SCHEMA), (2, []))}
+KEY_ROW = {"at": MILLIS, "amount": unscaled(12345)}
+
+
+@pytest.mark.parametrize("is_registered", [False, True], ids=["in an envelope", "behind a schema id"])
+def test_key_means_what_its_own_schema_says_whatever_the_format_of_the_value(spark, is_registered: bool) -> None:
+    """Else a unit that the file gives for the value makes another time of it, a thousand times off."""
+    columns = (Column("at", "TIMESTAMP_NTZ"), Column("amount", "DECIMAL(5,2)"))
+    value = ValueFormat("json", timestamp_unit="micros")
+    stage = a_stage(value, (Column("x", "INT"),), keys=columns)
+    options = {"ids": [1, 2], "kinds": KEY_KINDS} if is_registered else {}
+    stage = replace(stage, key=KeyFormat("json", ("at", "amount"), options=options))
+    plain, beyond = {"at": MILLIS * 1000, "amount": 123.45}, {**KEY_ROW, "at": 10**17}
+    if is_registered:
+        rows = [(1, KEY_ROW), (2, plain), (1, beyond)]
+        texts = [b"\x00" + number.to_bytes(4, "big") + json.dumps(row).encode() for number, row in rows]
+    else:
+        schema = {"type": "struct", "fields": KEY_SCHEMA}
+        sent = [{"schema": schema, "payload": KEY_ROW}, plain, {"schema": schema, "payload": beyond}]
+        texts = [json.dumps(one).encode() for one in sent]
+    found = decoded(spark, stage, [(text, b"{}") for text in texts], "key_reason", "key_struct")
+    good = (NAIVE, Decimal("123.45"))
+    assert [reason or tuple(key) for reason, key in found] == [
+        good, good, "the key field at is not a TIMESTAMP_NTZ without loss"]  # fmt: skip
+
+
+def test_bare_key_in_an_envelope_is_the_time_that_its_schema_names(spark) -> None:
+    columns, value = (Column("at", "TIMESTAMP_NTZ"),), ValueFormat("json", timestamp_unit="micros")
+    stage = replace(a_stage(value, (Column("x", "INT"),), keys=columns), key=KeyFormat("json", ("at",)))
+    named = {"schema": {"type": "int64", "name": TIME + "Timestamp"}, "payload": MILLIS}
+    texts = [json.dumps(one).encode() for one in (named, {"payload": MILLIS * 1000}, MILLIS * 1000)]
+    assert decoded(spark, stage, [(one, b"{}") for one in texts], "key_struct.at") == [(NAIVE,)] * 3

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.formats.registry import get_format
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.data_types import Primitive
+from tidegate.schema.data_types import Primitive, has_leaf, parse_type
 from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.json.connect import ConnectFields
@@ -34,7 +34,7 @@ from tidegate_spark.fields.json.presence import (
 )
 from tidegate_spark.fields.json.text import render_part
 from tidegate_spark.fields.json.unreadable import OVERFLOW_REASON, render_limit_reason, render_unreadable_cases
-from tidegate_spark.fields.lossless import DAYS_UNIT
+from tidegate_spark.fields.lossless import DAYS_UNIT, MOMENTS
 from tidegate_spark.fields.plain_keys import PLAIN_KEY_COLUMN, render_key_struct, render_plain_key
 from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, DecodedValue
 
@@ -201,11 +201,20 @@ class _KeyObject:
         names = {c.name.lower() for c in fields.columns}
         enveloped = "payload" not in names
         kinds, schema = "CAST(NULL AS STRING)", ""
-        if enveloped and "schema" not in names and reads_envelope(table):
-            fields = connect_fields = ConnectFields(fields.columns, fields.units, fields.text, kinds="key_kinds")
-            kinds, schema = connect_fields.render_kinds("kj.schema.fields"), f", schema: {connect_fields.row_schema}"
+        connect_fields = ConnectFields(fields.columns, fields.units, fields.text, kinds="key_kinds")
+        if table.key.options.get("kinds") and _has_counts(fields):  # a JSON Schema that Kafka Connect wrote
+            fields, kinds = connect_fields, connect_fields.render_registered_kinds(table.key.options["kinds"], "key")
+        elif enveloped and "schema" not in names and (reads_envelope(table) or _has_counts(fields)):
+            fields, kinds = connect_fields, connect_fields.render_kinds("kj.schema.fields")
+            schema = f", schema: {connect_fields.row_schema}"
         payload = f", payload: {fields.text_struct}" if enveloped else ""
         return cls(fields, enveloped, kinds, fields.inner + payload + schema)
+
+
+def _has_counts(fields: Fields) -> bool:
+    """Whether the key's numbers or bytes may be times or decimals, which an envelope's schema tells from each other."""
+    types = (parse_type(column.type) for column in fields.columns)
+    return any(has_leaf(kind, lambda leaf: leaf.name in MOMENTS or leaf.decimal is not None) for kind in types)
 
 
 def add_key_object(records: DataFrame, table: StageTable) -> DataFrame:
