@@ -118,3 +118,23 @@ def test_messagepack_is_read_as_deep_as_its_library_reads_it_and_the_reason_name
     found = decoding.values(spark, stage, [pack(levels) for levels in (1, 1024, 1025, 100_000)])
     deep = "the value field other is nested deeper than 1,024 levels, which MessagePack's library does not read"
     assert [(reason, row and row.id) for reason, row in found] == [(None, 7), (None, 7), (deep, None), (deep, None)]
+
+
+def test_broker_holds_what_a_batch_expands_to_only_where_the_topic_is_uncompressed(workbench) -> None:
+    """A few hundred bytes become megabytes: `max.message.bytes` is about what is sent, unless it is laid out again."""
+    from confluent_kafka import KafkaError, Producer
+
+    small = {"max.message.bytes": "100000"}
+    packed, plain = workbench.topic(2, **small), workbench.topic(2, **small, **{"compression.type": "uncompressed"})
+    settings = {"bootstrap.servers": workbench.stack.kafka_bootstrap, "log_level": 0, "compression.type": "gzip"}
+    producer, outcomes = Producer(settings), list[Any]()
+    for topic in (packed, plain):
+        for partition in (0, 1):
+            value = write(id=str(partition), v=f'"{"x" * 900_000}"').encode()
+            producer.produce(topic, value, f'{{"id": {partition}}}', partition, lambda error, _: outcomes.append(error))
+        assert producer.flush(60) == 0
+    assert [error and error.code() for error in outcomes] == [None, None, *[KafkaError.MSG_SIZE_TOO_LARGE] * 2]
+    key, schema = {"fields": ["id"], "schema": "id BIGINT"}, {"schema": "id BIGINT, v STRING"}
+    workbench.pipeline("expanded", [packed], key=key, value=schema)
+    workbench.flush("expanded")
+    assert [(row["id"], len(row["v"])) for row in workbench.rows("shop.expanded")] == [(0, 900_000), (1, 900_000)]
