@@ -44,15 +44,6 @@ def render_inner_reason(
     return inner if otherwise == NO_REASON else f"coalesce({inner}, {otherwise})"
 
 
-def render_inner_cases(parsed: str, fields: Fields, what: str, places: tuple[str, ...]) -> str:
-    """The same as `WHEN … THEN …`, where other cases stand behind it: Spark plans the reason twice."""
-    doubt = _render_doubt(parsed, fields)
-    if not doubt:
-        return ""
-    reason = _render_object_reason(fields, what, places)
-    return f"WHEN {doubt} AND {reason} IS NOT NULL THEN {reason}"
-
-
 def _render_object_reason(fields: Fields, what: str, places: tuple[str, ...]) -> str:
     row = Struct(tuple((c.name, fields.get_type(c)) for c in fields.columns))
     found = _render_first([_render_part("b", place) for place in places])

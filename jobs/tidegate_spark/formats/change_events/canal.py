@@ -141,6 +141,6 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "WHEN coalesce(size(datas), 0) < 1 THEN concat('the message has no data: type=', e.type) "
         "WHEN exists(datas, d -> d IS NULL) THEN concat('the message has null in place of a row: type=', e.type) "
         f"WHEN {ROWS_DIFFER} THEN concat('the rows of the message do not have the same columns: type=', e.type) "
-        f"{render_lacking_cases(ROW_TEXT, 'get(datas, 0)', fields, keys, ())} END AS own_reason",
+        f"{render_lacking_cases(ROW_TEXT, 'get(datas, 0)', (fields, keys), ())} END AS own_reason",
     )
     return replace(decode_rows(read, table, (fields, keys), METADATA, IS_TRUNCATE), unkept=UNKEPT)

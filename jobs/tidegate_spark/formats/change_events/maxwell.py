@@ -54,7 +54,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"WHEN event_op IS NULL AND e.type NOT IN ({passed}) AND NOT e.type RLIKE '{SCHEMA_CHANGE_PATTERN}' "
         "THEN concat('the message has an unknown type=', e.type) "
         "WHEN event_op IS NOT NULL AND datas IS NULL THEN concat('the message has no data: type=', e.type) "
-        f"{render_lacking_cases(ROW_TEXT, 'e.data', fields, keys, ('data',))} END AS own_reason",
+        f"{render_lacking_cases(ROW_TEXT, 'e.data', (fields, keys), ('data',))} END AS own_reason",
     )
     unkept = {"ingestion-timestamp": render_is_unkept("e.ts", METADATA["ingestion-timestamp"])}
     return replace(decode_rows(read, table, (fields, keys), METADATA), unkept=unkept)

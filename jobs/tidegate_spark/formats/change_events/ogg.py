@@ -71,15 +71,15 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         ),
     )
     misfits = fields.render_misfits("value_text", "data", ("$.after", "$.before"))
+    others = f"{_render_partial_move_case(table, keys)} {_render_required_cases(table, fields)} "
+    others += _render_condition_cases(table)
     read = events.selectExpr(
         "*",
         "CASE WHEN data IS NOT NULL THEN array(data) END AS datas",
         *(["CASE WHEN old IS NOT NULL THEN array(old) END AS olds"] if keys.columns else []),
         f"CASE WHEN value IS NULL THEN NULL {render_unreadable_cases('j', misfits)} {_render_unknown_cases(table)} "
         f"{POSITION_CASE if 'pos' in words else ''} "
-        f"{render_lacking_cases(ROW_TEXT, 'data', fields, keys, ('after', 'before'))} "
-        f"{_render_partial_move_case(table, keys)} "
-        f"{_render_required_cases(table, fields)} {_render_condition_cases(table)} END AS own_reason",
+        f"{render_lacking_cases(ROW_TEXT, 'data', (fields, keys), ('after', 'before'), others)} END AS own_reason",
     )
     absent = {c.name: _render_is_absent(c.name) for c in fields.columns}
     decoded = decode_rows(read, table, (fields, keys), METADATA, f"coalesce(e.op_type = '{TRUNCATE}', false)")

@@ -7,7 +7,7 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.json.inner_parts import render_inner_cases
+from tidegate_spark.fields.json.inner_parts import render_inner_reason
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.json.presence import render_missing_cases, render_no_column_case, render_respelled_case
 from tidegate_spark.formats.change_events.truncates import render_truncate_case
@@ -71,13 +71,18 @@ def _render_row_change(is_truncate: str, table: StageTable) -> str:
     )
 
 
-def render_lacking_cases(text: str, row: str, rows: Fields, keys: Fields, places: tuple[str, ...]) -> str:
-    """`WHEN … THEN …` for a row, in the object `text`, that has none of the columns, or lacks a field of the key."""
+def render_lacking_cases(
+    text: str, row: str, fields: tuple[Fields, Fields], places: tuple[str, ...], others: str = ""
+) -> str:
+    """The last of `WHEN … THEN …` for a row, in the object `text`, that has none of the columns, or lacks a field of
+    the key; `others` stand behind. `fields` are those of all columns and those of the key. Each reason is planned once.
+    """
+    rows, keys = fields
     alien = f"{render_no_column_case(text, row, rows, rows)} {render_respelled_case(text, row, rows)}"
-    inside = render_inner_cases(row, rows, "the value", places)
-    is_changed = "event_op IS NOT NULL"
-    lacks = f"CASE {render_missing_cases(text, row, keys, 'the value')} END" if keys.columns else NO_REASON
-    return f"{alien} {inside} WHEN {is_changed} AND {lacks} IS NOT NULL THEN {lacks}"
+    missing = render_missing_cases(text, row, keys, "the value") if keys.columns else ""
+    lacks = f"CASE WHEN event_op IS NOT NULL THEN CASE {missing} END END" if missing else NO_REASON
+    behind = f"coalesce({lacks}, CASE {others} END)" if others.strip() else lacks
+    return f"{alien} ELSE {render_inner_reason(row, rows, 'the value', places, behind)}"
 
 
 def _render_key_reason(keys: Fields, row: str) -> str:
