@@ -168,8 +168,11 @@ def test_sequences_and_remembered_deletes_decide_in_a_backfill_too(workbench) ->
     workbench.drain("ordered")
     expected = [(1, "a"), (4, "highest")]
     assert [(row["id"], row["name"]) for row in workbench.rows("shop.ordered")] == expected
-    ports = workbench.ports("ordered")
-    planned = propose_backfill(ports, parse_request({topic: {"0": [0, 9]}}, None, None)).backfill
+    ports, ends = workbench.ports("ordered"), workbench.committed("ordered")[topic]
+    assert sum(ends.values()) == 9
+    assert min(ends.values()) > 0
+    whole = {topic: {str(partition): [0, end] for partition, end in ends.items()}}
+    planned = propose_backfill(ports, parse_request(whole, None, None)).backfill
     for damage in ("", "DELETE FROM lake.shop.ordered"):
         if damage:
             workbench.spark_sql(damage)
