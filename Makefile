@@ -20,7 +20,7 @@ BEGUN := $(shell date +%s)
 TESTS := not long
 
 .PHONY: help setup test-setup up down demo test test-fast test-long lint types unit contract integration servers e2e \
-	test-crash test-mutations test-pythons bench wheel sbom lock clean soak verify-bigquery
+	test-crash test-mutations test-pythons bench docs wheel sbom lock clean soak verify-bigquery
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,14 +43,14 @@ test test-long test-setup contract integration servers: WITH := bigquery rest s3
 test-setup: setup  ## what the tests need besides: PostgreSQL, Chromium, Debezium's jars, a JDK, openssl, Python 3.13; a line for each that is missing
 	@PYTHONPATH=.:tests:plugins $(VENV_PYTHON) -m machine
 
-test: test-setup lint types unit servers e2e  ## every hazard once, cheapest first; about 45 minutes on two cores
+test: test-setup lint types docs unit servers e2e  ## every hazard once, cheapest first; about 45 minutes on two cores
 
 test-fast: setup lint types unit  ## what starts no server; about 7 minutes on two cores
 
 test-long: TESTS := long or not long
 test-long: export SOAK_BATCHES ?= 50
 test-long: export SOAK_FLUSHES ?= 200
-test-long: test-setup lint types unit servers e2e test-crash test-mutations test-pythons  ## all of it, with every repeat; write the run into docs/test-runs.md
+test-long: test-setup lint types docs unit servers e2e test-crash test-mutations test-pythons  ## all of it, with every repeat; write the run into docs/test-runs.md
 	@echo "a line for docs/test-runs.md: | $$(date -u +%F) | $$(git rev-parse --short HEAD) | $$((($$(date +%s) - $(BEGUN)) / 60)) | everything passed |"
 
 lint: setup  ## style, layers and links
@@ -92,6 +92,10 @@ test-pythons: setup  ## unit tests in an environment of each other Python that t
 
 test-mutations: setup  ## switch each guard off and see its test fail; ARGS="part of a name"
 	@PYTHONPATH=tests $(VENV_PYTHON) -m mutations $(ARGS)
+
+docs: setup  ## the manual as a site, into dist/manual/html; a warning is an error
+	@COLUMNS=84 NO_COLOR=1 PYTHONPATH=plugins .venv/bin/uv run -q --no-project --python .venv/bin/python \
+		--with-requirements docs/site/requirements.txt python docs/site/build.py
 
 wheel: setup  ## the package that pip installs, into dist/; two builds of one commit are equal byte by byte
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1577836800) $(VENV_PYTHON) -m hatchling build -t wheel -d dist
