@@ -63,6 +63,8 @@ def main(arguments: Sequence[str] | None = None, prepare: Callable[[], None] | N
         from tidegate.cli import output
 
         print(output.format_problem(problem), file=sys.stderr)
+        if sys.stderr.isatty() and (way := output.format_runbook_page(problem)):
+            print(way, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         from tidegate.cli import output

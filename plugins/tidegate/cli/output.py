@@ -5,9 +5,10 @@ import json
 import re
 from typing import Any
 
-from tidegate.errors import RetryLater, TidegateError
+from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.model.batch import Plan, PublishedBatch
 from tidegate.monitoring.reports import ActionReport, BackfillStatus, BatchReport, PipelineStatus, UnknownStatus
+from tidegate.monitoring.runbook import DEFAULT_PAGE, find_page
 
 SHOWN_BATCHES = 5
 SHOWN_ACTIONS = 5
@@ -22,6 +23,12 @@ def print_result(words: argparse.Namespace, text: str, data: dict[str, Any]) -> 
 def format_problem(problem: TidegateError) -> str:
     """What ended a command. A command tries nothing again by itself: what a task's message promises, a person does."""
     return RETRY_PROMISE.sub("run the command again", str(problem)) if isinstance(problem, RetryLater) else str(problem)
+
+
+def format_runbook_page(problem: TidegateError) -> str | None:
+    """Where a person reads on; None for what says itself what to correct, and where there is no page about it."""
+    page = None if isinstance(problem, ConfigurationError) else find_page(str(problem), type(problem).__name__)
+    return None if page in (None, DEFAULT_PAGE) else f"see docs/runbook/{page}.md"
 
 
 def format_interruption(words: argparse.Namespace) -> str:

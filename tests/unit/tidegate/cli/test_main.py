@@ -1,12 +1,15 @@
 """The command line as a person meets it first: help, version, what there is, and names that there are not."""
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tidegate.cli.main import main
+from tidegate.errors import BadRecord, ConfigurationError, GiveUp, PositionLost, RetryLater, TidegateError
 from tidegate.settings import read_version
 
 ROOT = Path(__file__).parents[4]
@@ -97,3 +100,24 @@ def test_missing_folder_is_said_once(words, tmp_path, monkeypatch, capsys) -> No
 def test_name_is_never_a_path(name, include, capsys) -> None:
     assert main(["flush", name]) == 1
     assert capsys.readouterr().err == f"pipeline={name}: no such pipeline; there are: orders\n"
+
+
+PAGES = [
+    (PositionLost("table=lake.shop.a: it was rolled back or replaced"), "see docs/runbook/rolled-back.md\n"),
+    (BadRecord("topic=t partition=1 offset=7: the record cannot be decoded"), "see docs/runbook/bad-record.md\n"),
+    (RetryLater("Kafka kafka_default address=h:1 took no connection: refused"), "see docs/runbook/server-down.md\n"),
+    (ConfigurationError("mode=all is not known; write one of upsert, append"), ""),
+    (GiveUp("something that no page is about"), ""),
+]
+
+
+@pytest.mark.parametrize(("problem", "told"), PAGES, ids=lambda one: type(one).__name__)
+@pytest.mark.usefixtures("include")
+def test_failure_at_a_terminal_names_the_page_of_the_runbook(
+    problem: TidegateError, told: str, monkeypatch, capsys
+) -> None:
+    monkeypatch.setattr("tidegate.cli.commands.listing.run_list", Mock(side_effect=problem))
+    for at_terminal in (True, False):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda told=at_terminal: told)
+        assert main(["list"]) == 1
+        assert capsys.readouterr().err == f"{problem}\n{told if at_terminal else ''}"
