@@ -1,7 +1,6 @@
 """One private broker and one Spark Connect server for the whole test run, and a workbench of its own for each test."""
 
 import io
-import itertools
 import json
 import os
 import subprocess
@@ -18,6 +17,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, settings
 from long_tests import find_unknown, is_long
+from unique_names import make_unique_name
 
 # The machine is shared: an example may be slow, and a build must not depend on which examples chance picks.
 settings.register_profile(
@@ -32,7 +32,6 @@ os.environ["AIRFLOW_HOME"] = _airflow.name
 ROOT = Path(__file__).parents[1]
 PATIENCE = 180
 DEFAULT_PARTITIONS = 2
-_numbers = itertools.count(1)
 
 
 @contextmanager
@@ -189,7 +188,7 @@ class Workbench:
             return name
         from confluent_kafka.admin import NewTopic
 
-        name = name or f"t{os.getpid()}-{next(_numbers)}"
+        name = name or make_unique_name()
         new = NewTopic(name, partitions, 1, config=config)
         self.admin.create_topics([new])[name].result(30)
         wait_until(lambda: self._answers(name, partitions), f"topic={name} exists")
@@ -258,7 +257,7 @@ class Workbench:
     def transactional(self) -> Any:
         from confluent_kafka import Producer
 
-        settings = {"bootstrap.servers": self.stack.kafka_bootstrap, "transactional.id": f"x{next(_numbers)}"}
+        settings = {"bootstrap.servers": self.stack.kafka_bootstrap, "transactional.id": f"x-{make_unique_name()}"}
         made = Producer({**settings, "log_level": 0})
         made.init_transactions(60)
         return made

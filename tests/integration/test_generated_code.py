@@ -57,11 +57,12 @@ def test_code_of_a_batch_is_that_of_the_one_before(spark: Any, partition_time: s
 def test_only_a_batch_of_many_records_is_worth_generated_code(
     stack: Any, monkeypatch: pytest.MonkeyPatch, end: int, generates: bool
 ) -> None:
-    """Two partitions of that many offsets; the read is where it stops."""
+    """Two partitions of that many offsets; the write is where it stops."""
     from tidegate_spark.session import close, connect_session
     from tidegate_spark.stage import job as stage_job
 
-    monkeypatch.setattr(stage_job, "read_records", Mock(side_effect=InterruptedError))
+    monkeypatch.setattr(stage_job, "read_records", Mock())
+    monkeypatch.setattr(stage_job, "_write_batch", Mock(side_effect=InterruptedError))
     ranges = Ranges({"t": {0: (0, end), 1: (0, end)}})
     session = connect_session(stack.spark_remote, {})
     try:

@@ -158,6 +158,15 @@ def test_spark_that_goes_while_a_session_is_opened_ends_the_flush_as_soon(
     assert read_ids(workbench, name) == [1, 2, 11, 12]
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Processes that are started meanwhile take SIGINT: below a shell's command in the background they would not."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_interrupted_flush_says_in_one_line_what_stands_and_ends_with_130(workbench: Any) -> None:
     """Its Spark server takes connections and never answers."""
     topic = workbench.topic(2)
@@ -174,10 +183,13 @@ def test_interrupted_flush_says_in_one_line_what_stands_and_ends_with_130(workbe
         time.sleep(2)
         os.kill(run.pid, signal.SIGINT)
         begun = time.monotonic()
-        out, errors = run.communicate(timeout=60)
+        try:
+            out, errors = run.communicate(timeout=60)
+        finally:
+            run.kill()
+            for one in connections:
+                one.close()
         assert time.monotonic() - begun < 30
-        for one in connections:
-            one.close()
     assert (run.returncode, out) == (130, "")
     (line,) = errors.strip().splitlines()
     assert line.startswith("pipeline=stopped: interrupted: batches that are published stand")

@@ -78,8 +78,6 @@ def run(spark: SparkSession, job: StageJob) -> None:
     records aside has them staged beside its rows, in the same pass; more than it allows make the batch bad.
     """
     job = guard_lengths(spark, job)
-    if job.letters is None:
-        configure(spark, choose_evaluation(job.ranges.span))
     for table in (*job.tables, *([job.finder] if job.finder else [])):
         for statement in table.create:
             execute(spark, statement)
@@ -98,9 +96,9 @@ def run(spark: SparkSession, job: StageJob) -> None:
 
 
 def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records: DataFrame) -> None:
-    configure(
-        spark, BIGQUERY_PARQUET_CONF if table.folder else {SUMMARY_PREFIX + k: v for k, v in table.summary.items()}
-    )
+    evaluation = choose_evaluation(job.ranges.span) if job.letters is None else {}
+    output = BIGQUERY_PARQUET_CONF if table.folder else {SUMMARY_PREFIX + k: v for k, v in table.summary.items()}
+    configure(spark, {**evaluation, **output})
     if table.explains:
         _leave_outcome(spark, table, explain_record(_add_texts(keep_every_record(records)).persist(), table, decode))
         return

@@ -1,0 +1,11 @@
+"""Names that no other test of a run has, however often a module is imported that makes them: `conftest` is, twice."""
+
+import itertools
+import os
+
+_numbers = itertools.count(1)
+
+
+def make_unique_name() -> str:
+    """A name for a topic, or whatever else a server keeps."""
+    return f"t{os.getpid()}-{next(_numbers)}"
