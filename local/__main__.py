@@ -5,9 +5,9 @@ import sys
 
 from local.errors import StackError
 from local.layout import RunDir, find_run_dir
-from local.stack import Stack, start_stack, stop_stack
+from local.stack import PARTS, Stack, start_stack, stop_stack
 
-OPTIONAL_PARTS = ("airflow", "bigquery", "postgres", "rest", "s3")
+OPTIONAL_PARTS = tuple(sorted({*PARTS} - {"kafka", "spark"}))
 
 
 def main(arguments: list[str]) -> int:

@@ -100,6 +100,20 @@ def build_unless_stamped(folder: Path, digest: str, what: str, build: Callable[[
     return True
 
 
+def has_packages(folder: Path, lock_file: Path) -> bool:
+    """Whether a server's own environment stands as its lock wants it."""
+    stamp = folder / STAMP_NAME
+    return stamp.exists() and stamp.read_text() == compute_digest(lock_file)
+
+
+def install_packages(folder: Path, python: str, lock_file: Path, server: str) -> None:
+    """Make the environment of `server` anew with this Python, and exactly what the lock says."""
+    shutil.rmtree(folder, ignore_errors=True)
+    run_command(f"create the {server}'s environment", [python, "-m", "venv", str(folder)])
+    sync = [str(VENV / "bin" / "uv"), "pip", "sync", "--require-hashes", "--python", str(folder / "bin" / "python")]
+    run_command(f"install the {server}", [*sync, str(lock_file)], build_uv_settings(VENV / "bin" / "python"))
+
+
 EXTRA_STEPS: dict[str, Callable[[], bool]] = {
     "bigquery": _build_bigquery,
     "rest": lambda: _build_jars("rest"),

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import signal
 import subprocess
 import tempfile
 import zlib
@@ -138,6 +139,14 @@ def dwh(workbench: "Workbench", bigquery: str) -> Any:
     from warehouse import WarehouseBench
 
     return WarehouseBench(workbench, bigquery)
+
+
+@pytest.fixture
+def keyboard() -> Iterator[None]:
+    """SIGINT as in a terminal: a shell lets the programs that it starts in the background ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -81,7 +81,7 @@ class LakeServers:
         port = choose_ports(["vending"])["vending"]
         store = rest.build_store_properties(self.variables["S3_ENDPOINT"], secrets.access_key, secrets.secret_key)
         own = {"warehouse": f"s3://{s3.BUCKET}/{folder.name}-vended", "include-credentials": "true"}
-        server = rest.build_server(RunDir(folder), port, {**store, **own}, rest.has_answered)
+        server = rest.build_server(RunDir(folder), port, {**store, **own})
         server.folder.mkdir(parents=True)
         process = server.start("vending")
         try:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -11,7 +10,7 @@ from pyspark.version import __version__
 from tidegate.errors import ConfigurationError
 
 from tidegate_spark.server_retries import RetryWhileListening
-from tidegate_spark.session import check_event_log, close, connect_session
+from tidegate_spark.session import check_event_log, close, connect_session, open_session
 
 ASKED_SETTINGS = (
     "spark.master",
@@ -36,9 +35,8 @@ def read_facts(remote: str, conf: Mapping[str, str], is_refused: Callable[[], bo
 
     `is_refused` says whether the server's port takes no connection now.
     """
-    spark = SparkSession.builder.remote(remote).create()
+    spark = open_session(remote, [RetryWhileListening(is_refused)])
     try:
-        spark.client.set_retry_policies([RetryWhileListening(is_refused)])
         settings = {name: str(spark.conf.get(name, "") or "") for name in ASKED_SETTINGS}
         return {
             "version": spark.version,
@@ -51,7 +49,7 @@ def read_facts(remote: str, conf: Mapping[str, str], is_refused: Callable[[], bo
             "event_log_problem": _find_event_log_problem(spark, conf),
         }
     finally:
-        close_quietly(spark)
+        close(spark)
 
 
 def _list_jars(spark: SparkSession, settings: Mapping[str, str]) -> list[str]:
@@ -109,10 +107,4 @@ def try_catalogs(
             except PySparkException as error:
                 yield name, (str(error).strip().splitlines() or [type(error).__name__])[0][:MAX_PROBLEM_CHARACTERS]
     finally:
-        close_quietly(spark)
-
-
-def close_quietly(spark: SparkSession) -> None:
-    """End a session; a server that died meanwhile has told so already."""
-    with suppress(Exception):
         close(spark)

@@ -79,16 +79,22 @@ def connect_session(remote: str, conf: Mapping[str, str], policies: Sequence["Re
 
     `policies` say how long the server is asked again; without any it is Spark's own, ten minutes.
     """
-    # Airflow switches this logger on; every session that closes would be three warnings about its own end
-    logging.getLogger("pyspark.sql.connect.logging").disabled = True
-    spark = SparkSession.builder.remote(remote).create()
+    spark = open_session(remote, policies)
     try:
-        if policies:
-            spark.client.set_retry_policies(list(policies))  # before the first request: the server may go meanwhile
         _send_conf(spark, conf)
     except Exception:
         close(spark)
         raise
+    return spark
+
+
+def open_session(remote: str, policies: Sequence["RetryPolicy"] = ()) -> SparkSession:
+    """A new session as the server makes it; nothing is asked of the server yet."""
+    # Airflow switches this logger on; every session that closes would be three warnings about its own end
+    logging.getLogger("pyspark.sql.connect.logging").disabled = True
+    spark = SparkSession.builder.remote(remote).create()
+    if policies:
+        spark.client.set_retry_policies(list(policies))  # before the first request: the server may go meanwhile
     return spark
 
 

@@ -29,18 +29,14 @@ def build_environment() -> bool:
 
 def is_built() -> bool:
     """Whether the environment stands as the lock wants it."""
-    stamp = FOLDER / setup.STAMP_NAME
-    return stamp.exists() and stamp.read_text() == setup.compute_digest(LOCK_FILE)
+    return setup.has_packages(FOLDER, LOCK_FILE)
 
 
 def _install_packages() -> None:
     python = next(_find_pythons(), None)
     if python is None:
         raise setup.SetupError(MISSING_PYTHON)
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    setup.run_command("create the BigQuery server's environment", [python, "-m", "venv", str(FOLDER)])
-    sync = [str(setup.VENV / "bin" / "uv"), "pip", "sync", "--require-hashes", "--python", str(PYTHON), str(LOCK_FILE)]
-    setup.run_command("install the BigQuery server", sync, setup.build_uv_settings(setup.VENV / "bin" / "python"))
+    setup.install_packages(FOLDER, python, LOCK_FILE, "BigQuery server")
 
 
 def _find_pythons() -> Iterator[str]:

@@ -3,7 +3,6 @@
 Runs on a plain system Python, so it imports nothing but the standard library.
 """
 
-import shutil
 import sys
 
 from local import setup
@@ -22,13 +21,8 @@ def build_environment() -> bool:
 
 def is_built() -> bool:
     """Whether the environment stands as the lock wants it."""
-    stamp = FOLDER / setup.STAMP_NAME
-    return stamp.exists() and stamp.read_text() == setup.compute_digest(LOCK_FILE)
+    return setup.has_packages(FOLDER, LOCK_FILE)
 
 
 def _install_packages() -> None:
-    python = FOLDER / "bin" / "python"
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    setup.run_command("create the S3 server's environment", [sys.executable, "-m", "venv", str(FOLDER)])
-    sync = [str(setup.VENV / "bin" / "uv"), "pip", "sync", "--require-hashes", "--python", str(python), str(LOCK_FILE)]
-    setup.run_command("install the S3 server", sync, setup.build_uv_settings(setup.VENV / "bin" / "python"))
+    setup.install_packages(FOLDER, sys.executable, LOCK_FILE, "S3 server")

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from local.lake import postgres, rest, s3
 from local.lake.catalog import ADDRESSES, Secrets, build_connection
@@ -44,5 +45,5 @@ def _plan_rest(run: RunDir, parts: list[str], chosen: Mapping[str, int], made: S
         properties |= {"jdbc.user": postgres.USER, "jdbc.password": made.password}
     if "s3" in parts:
         properties |= rest.build_store_properties(f"http://{HOST}:{chosen['s3']}", made.access_key, made.secret_key)
-    database = (lambda: postgres.is_ready(chosen["postgres"])) if "postgres" in parts else rest.has_answered
+    database = partial(postgres.is_ready, chosen["postgres"]) if "postgres" in parts else None
     return rest.build_server(run, chosen["rest"], properties, database)

@@ -5,12 +5,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from local.errors import StackError
 from local.lake import s3
 from local.layout import JARS, RunDir
 from local.ports import HOST
-from local.server import Server, build_clean_environment, build_java_command, create_log
+from local.server import Server, build_clean_environment, build_java_command, create_log, do_nothing
 
 MAIN_CLASS = "org.apache.iceberg.rest.RESTCatalogServer"
 HEAP_SIZE = "256m"
@@ -18,8 +19,13 @@ QUIET = f"-Dorg.slf4j.simpleLogger.log.{MAIN_CLASS}=warn"  # it would log its pr
 DATABASE_PATIENCE_SECONDS = 60
 
 
-def build_server(run: RunDir, port: int, properties: Mapping[str, str], database: Callable[[], bool]) -> Server:
-    """The server on `port` over a catalog with these properties, in Iceberg's words; it starts after its `database`."""
+def build_server(
+    run: RunDir, port: int, properties: Mapping[str, str], database: Callable[[], bool] | None = None
+) -> Server:
+    """The server on `port` over a catalog with these properties, in Iceberg's words.
+
+    It starts when its `database` answers, where that is a server too.
+    """
     if not (JARS / "rest").exists():
         raise StackError("rest: its jars are not there: run make setup WITH=rest")
     folder = run.path / "rest"
@@ -36,7 +42,7 @@ def build_server(run: RunDir, port: int, properties: Mapping[str, str], database
         probe=lambda _: _is_answering(port),
         env={**build_clean_environment(), **{_name_variable(name): value for name, value in settings.items()}},
         variable="REST_PID",
-        prepare=lambda: _await_database(database),
+        prepare=partial(_await_database, database) if database else do_nothing,
     )
 
 
@@ -51,11 +57,6 @@ def build_store_properties(endpoint: str, access_key: str, secret_key: str) -> d
         "s3.access-key-id": access_key,
         "s3.secret-access-key": secret_key,
     }
-
-
-def has_answered() -> bool:
-    """The database of a server that needs none to be started."""
-    return True
 
 
 def _name_variable(name: str) -> str:

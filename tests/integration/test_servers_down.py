@@ -158,15 +158,7 @@ def test_spark_that_goes_while_a_session_is_opened_ends_the_flush_as_soon(
     assert read_ids(workbench, name) == [1, 2, 11, 12]
 
 
-@pytest.fixture
-def interrupts() -> Iterator[None]:
-    """Processes that are started meanwhile take SIGINT: below a shell's command in the background they would not."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interrupts")
+@pytest.mark.usefixtures("keyboard")
 def test_interrupted_flush_says_in_one_line_what_stands_and_ends_with_130(workbench: Any) -> None:
     """Its Spark server takes connections and never answers."""
     topic = workbench.topic(2)

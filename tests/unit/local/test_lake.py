@@ -87,7 +87,7 @@ def test_part_that_was_not_fetched_is_one_line(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(StackError, match=r"^s3: .* run make setup WITH=s3$"):
         s3.build_server(RunDir(tmp_path), 1)
     with pytest.raises(StackError, match=r"^rest: .* run make setup WITH=rest$"):
-        rest.build_server(RunDir(tmp_path), 1, {}, rest.has_answered)
+        rest.build_server(RunDir(tmp_path), 1, {})
     with pytest.raises(StackError, match=r"^postgres: .*Debian: postgresql"):
         postgres.build_server(RunDir(tmp_path), 1, "p")
 

@@ -3,7 +3,6 @@
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -12,14 +11,6 @@ from tidegate.errors import NothingToDo
 from tidegate.steps.flush import flush
 
 TABLES = (a_table("lake.shop.a", topics=("a",)), a_table("lake.shop.b", topics=("b",)))
-
-
-@pytest.fixture
-def keyboard() -> Iterator[None]:
-    """SIGINT as in a terminal: a shell lets the programs that it starts in the background ignore it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("keyboard")

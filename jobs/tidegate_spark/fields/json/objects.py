@@ -199,11 +199,15 @@ def render_from_json(text: str, fields: str) -> str:
     as the first of two elements, the other NULL: of a text that closes what it did not open there are not two.
     """
     schema = render_literal(f"STRUCT<{ELEMENTS_FIELD}: ARRAY<STRUCT<{fields}>>, {quote(CORRUPT_COLUMN)}: STRING>")
-    whole = f"concat('{{\"{ELEMENTS_FIELD}\":[', {text}, ',null]}}')"
     options = (
         f"'mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT_COLUMN}', 'maxNestingDepth', '{MAX_DEPTH + 2}'"
     )
-    return f"from_json({whole}, {schema}, map({options}))"
+    return f"from_json({render_elements(text)}, {schema}, map({options}))"
+
+
+def render_elements(text: str) -> str:
+    """The text as the first of two elements of an array, the other NULL."""
+    return f"concat('{{\"{ELEMENTS_FIELD}\":[', {text}, ',null]}}')"
 
 
 def read_objects(

@@ -6,7 +6,7 @@ from tidegate.formats.registry import EVENT_FORMATS
 from tidegate.schema.column import Column
 from tidegate.sql.spark import render_literal
 
-from tidegate_spark.fields.json.objects import ELEMENTS_FIELD, Fields
+from tidegate_spark.fields.json.objects import ELEMENTS_FIELD, Fields, render_elements
 from tidegate_spark.fields.json.text import render_marked_text, render_once, render_strict_text, render_unmarked_text
 
 # what a value looks like, by its keys, and what to write in the pipeline file then
@@ -100,7 +100,7 @@ def render_own_spelling(text: str, fields: Fields) -> str:
     name = f"coalesce(CASE lower(x.key) {cases} END, x.key)"
     entries = f"filter(map_entries(b), x -> {name} = x.key OR NOT map_contains_key(b, {name}))"
     made = f"to_json(map_from_entries(transform({entries}, x -> struct({name} AS key, x.value AS value))))"
-    whole = f"concat('{{\"{ELEMENTS_FIELD}\":[', {render_marked_text(text)}, ',null]}}')"
+    whole = render_elements(render_marked_text(text))
     elements = f"from_json({whole}, '{ELEMENTS_FIELD} ARRAY<MAP<STRING, VARIANT>>').{ELEMENTS_FIELD}"
     respelled = render_once(elements, render_once("CASE WHEN size(b) = 2 THEN get(b, 0) END", made))
     return f"coalesce({render_unmarked_text(respelled)}, concat({text}, '}}'))"
