@@ -25,11 +25,15 @@ STUCK_INTERVALS, MIN_STUCK_SECONDS = 10, 900.0
 
 @dataclass(frozen=True)
 class Schedule:
-    """What the scheduler knows; `failed` says what failed in the last run, None when it went well."""
+    """What the scheduler knows; `failed` says what failed in the last run, None when it went well.
+
+    `refused_at`: when the run refused the position, in seconds since the epoch, and nothing else was wrong with it.
+    """
 
     paused: bool = False
     failed: str | None = None
     running: bool = False
+    refused_at: float | None = None
 
 
 def describe_state(row: PipelineRow, schedule: Schedule, interval_seconds: int, now_ms: int) -> tuple[Health, str]:
@@ -41,11 +45,18 @@ def describe_state(row: PipelineRow, schedule: Schedule, interval_seconds: int, 
         return Health.STUCK, blocked
     if schedule.paused:
         return Health.PAUSED, row.get("error") or (_describe_lag(row) if row["lag"] else "nothing waits")
-    if schedule.failed:
+    if schedule.failed and not _is_accepted_since(row, schedule):
         return Health.FAILING, schedule.failed
-    if error := row.get("error"):
+    if error := row.get("error") or _find_unreadable_table(row):
         return Health.UNKNOWN, error
     return _describe_progress(row, schedule, interval_seconds, now_ms)
+
+
+def _is_accepted_since(row: PipelineRow, schedule: Schedule) -> bool:
+    """Whether a later reading found that the position fits, which is all that the last run objected to."""
+    if schedule.refused_at is None or row.get("error") or _find_unreadable_table(row):
+        return False
+    return (row.get("read_at") or 0.0) > schedule.refused_at
 
 
 def _describe_progress(row: PipelineRow, schedule: Schedule, interval_seconds: int, now_ms: int) -> tuple[Health, str]:
@@ -69,7 +80,7 @@ def _find_blocker(row: PipelineRow) -> str | None:
     if row.get("error") and row.get("needs_person"):
         return str(row["error"])
     for table in row.get("tables", ()):
-        if table["problem"]:
+        if table["problem"] and table["needs_person"]:
             return str(table["problem"])
         if table["open_batches"] >= table["max_pending"]:
             return (
@@ -77,6 +88,11 @@ def _find_blocker(row: PipelineRow) -> str | None:
                 f"max_pending={table['max_pending']}; mend what its merge says, or take the table out of the file"
             )
     return None
+
+
+def _find_unreadable_table(row: PipelineRow) -> str | None:
+    """What may pass by itself."""
+    return next((table["problem"] for table in row["tables"] if table["problem"]), None)
 
 
 def _describe_lag(row: PipelineRow) -> str:

@@ -67,6 +67,7 @@ def _describe_table(ports: Ports, one: TableProgress) -> TableOverview:
         "open_batches": len(one.queue),
         "max_pending": one.table.max_pending,
         "problem": one.problem,
+        "needs_person": isinstance(one.error, GiveUp),
         "runbook": find_page_of_problem(one.problem),
     }
 

@@ -30,7 +30,10 @@ class PartitionStatus(PartitionOverview):
 
 
 class TableOverview(TypedDict):
-    """A table in a line; `problem` says why it cannot go on, and the way out, `runbook` names the page about it."""
+    """A table in a line; `problem` says why it cannot go on, and the way out, `runbook` names the page about it.
+
+    `needs_person`: no retry will mend it.
+    """
 
     table: str
     batch: int | None
@@ -40,6 +43,7 @@ class TableOverview(TypedDict):
     open_batches: int
     max_pending: int
     problem: str | None
+    needs_person: bool
     runbook: str | None
 
 

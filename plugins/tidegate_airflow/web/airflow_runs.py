@@ -1,10 +1,11 @@
 """What Airflow knows of the pipelines: paused or not, the last and the next run, what failed and why."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from tidegate.errors import PositionLost
 from tidegate.monitoring.health import Schedule
 from tidegate.monitoring.runbook import find_page
 from tidegate.spec.time_text import format_utc
@@ -12,13 +13,17 @@ from tidegate.spec.time_text import format_utc
 from tidegate_airflow.errors import ERROR_KEY
 
 UNFINISHED_STATES = ("failed", "up_for_retry")
+ECHO_TASK_ID = "heartbeat"  # red because another task is
 FINISHED_STATES = ("success", "failed")
 Data = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class DagStatus:
-    """One DAG. `failed` says what failed in the last finished run, or is being tried again in the one under way."""
+    """One DAG. `failed` says what failed in the last finished run, or is being tried again in the one under way.
+
+    `refused_at`: see `Schedule`.
+    """
 
     dag_id: str
     paused: bool
@@ -26,11 +31,12 @@ class DagStatus:
     last: Data | None
     failed: str | None
     running: bool
+    refused_at: float | None = None
 
 
 def to_schedule(dag: DagStatus | None) -> Schedule:
     """What of a DAG tells how its pipeline or publication is; without a DAG nothing is paused, failed or running."""
-    return Schedule(dag.paused, dag.failed, dag.running) if dag else Schedule()
+    return Schedule(dag.paused, dag.failed, dag.running, dag.refused_at) if dag else Schedule()
 
 
 def describe_dag(dag: DagStatus | None) -> Data:
@@ -55,8 +61,10 @@ def read_dag_statuses(dag_ids: Collection[str]) -> dict[str, DagStatus]:
         finished = _read_newest_runs(session, list(dags), FINISHED_STATES)
         suspects = [run for run in finished.values() if run["state"] == "failed"]
         suspects += [run for run in newest.values() if run["state"] == "running"]
-        failed = _describe_failures(session, suspects)
-        return {name: _to_dag_status(dag, newest.get(name), failed.get(name)) for name, dag in dags.items()}
+        errors = _query_errors(session, [run["dag_id"] for run in suspects], [run["run_id"] for run in suspects], None)
+        failed = describe_failures(suspects, errors)
+        statuses = {name: _to_dag_status(dag, newest.get(name), failed.get(name)) for name, dag in dags.items()}
+        return {name: replace(one, refused_at=find_refusal(name, errors)) for name, one in statuses.items()}
 
 
 def _to_dag_status(dag: Any, newest: Data | None, failed: str | None) -> DagStatus:
@@ -70,15 +78,22 @@ def _to_dag_status(dag: Any, newest: Data | None, failed: str | None) -> DagStat
     )
 
 
-def _describe_failures(session: Any, suspects: list[Data]) -> dict[str, str]:
+def describe_failures(suspects: list[Data], errors: list[Data]) -> dict[str, str]:
     """By DAG: what failed in these runs; the newest wins, and tasks that are red because another is come last."""
     failed = {run["dag_id"]: f"run {run['run_id']} failed" for run in suspects if run["state"] == "failed"}
-    errors = _query_errors(session, [run["dag_id"] for run in suspects], [run["run_id"] for run in suspects], None)
-    errors.reverse()
-    for one in sorted(errors, key=lambda error: bool(error["task_id"] != "heartbeat")):
+    oldest_first = errors[::-1]
+    for one in sorted(oldest_first, key=lambda error: bool(error["task_id"] != ECHO_TASK_ID)):
         what = "failed" if one["state"] == "failed" else "failed and will be tried again"
         failed[one["dag_id"]] = f"{one['task_id']} {what}: {one['message'] or 'see the log of the task'}"
     return failed
+
+
+def find_refusal(dag_id: str, errors: list[Data]) -> float | None:
+    """When the DAG's last run refused the position in `plan`, where no other task failed by itself."""
+    mine = [one for one in errors if one["dag_id"] == dag_id and one["task_id"] != ECHO_TASK_ID]
+    if not mine or any((one["task_id"], one["error"]) != ("plan", PositionLost.__name__) for one in mine):
+        return None
+    return max(datetime.fromisoformat(one["at"]).timestamp() for one in mine)
 
 
 def _read_newest_runs(session: Any, dag_ids: list[str], states: Collection[str] | None) -> dict[str, Data]:

@@ -38,6 +38,10 @@ class ContextSource(Protocol):
         """One pipeline's ports and group."""
         ...
 
+    def report_failure(self, name: str) -> None:
+        """It could not be read by these ports."""
+        ...
+
 
 class OverviewCache:
     """Rows by pipeline, of `build_overview` and `read_recent`, with `read_at`, and `error` where nobody answers."""
@@ -129,6 +133,8 @@ class OverviewCache:
         broker.learn(place for progress in readings for place in find_unpublished(progress))
         for progress in readings:
             name = progress.ports.pipeline.name
+            if not all(one.is_read for one in progress.tables):
+                self._sources.report_failure(name)
             try:
                 overview = build_overview(progress)
                 recent = self._get_recent(progress.ports, overview)
@@ -168,6 +174,7 @@ class OverviewCache:
             self._changed.notify_all()
 
     def _store_problem(self, name: str, problem: Exception) -> None:
+        self._sources.report_failure(name)
         with self._changed:
             last = self._rows.get(name, PipelineRow(pipeline=name, read_at=None))
             self._rows[name] = {**last, "error": describe_problem(problem), "needs_person": isinstance(problem, GiveUp)}

@@ -17,6 +17,7 @@ from tidegate.ports.broker import Broker
 from tidegate.ports.context import Ports
 
 CONTEXT_TTL_SECONDS = 300.0  # after that a changed connection is noticed
+FAILED_TTL_SECONDS = 5.0  # where it may be the connection that somebody is correcting
 Group = tuple[Any, ...]
 
 
@@ -36,6 +37,7 @@ class PipelineContexts:
         self._resolve = resolve
         self._lock = threading.RLock()
         self._kept: dict[str, tuple[Any, float, PipelineContext | TidegateError]] = {}
+        self._failed: set[str] = set()
         self._brokers: dict[Group, Broker] = {}
         self._clients = OpenClients()
 
@@ -48,11 +50,19 @@ class PipelineContexts:
         with self._lock:
             stamp = self._read_stamp(name)
             entry = self._kept.get(name)
-            if entry is None or entry[0] != stamp or time.monotonic() - entry[1] > CONTEXT_TTL_SECONDS:
+            ttl = FAILED_TTL_SECONDS if name in self._failed else CONTEXT_TTL_SECONDS
+            if entry is None or entry[0] != stamp or time.monotonic() - entry[1] > ttl:
+                self._failed.discard(name)
                 entry = self._kept[name] = (stamp, time.monotonic(), self._open_context(name))
             if isinstance(entry[2], TidegateError):
+                self._failed.add(name)
                 raise entry[2]
             return entry[2]
+
+    def report_failure(self, name: str) -> None:
+        """The pipeline could not be read: its connections are looked up again soon."""
+        with self._lock:
+            self._failed.add(name)
 
     def _read_stamp(self, name: str) -> tuple[Any, ...]:
         words = ("catalogs.yaml", f"pipelines/{name}.yaml", "defaults.yaml")

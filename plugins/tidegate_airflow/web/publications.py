@@ -82,6 +82,7 @@ class PublicationsView:
                 "read_at": time.time(),
             }
         except Exception as problem:  # a bug of ours must be seen on the page, too
+            self._kept.pop(name, None)  # it may be a connection that somebody is correcting
             last = self._rows.get(name, {"publication": name, "read_at": None})
             row = {**last, "error": describe_problem(problem), "needs_person": isinstance(problem, GiveUp)}
         with self._changed:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from fakes import BAD, World, a_pipeline, a_table
+from fakes.faults import UnreadableTable
 from tidegate.model import resource_names
 from tidegate.monitoring.details import read_batch_history
 from tidegate.monitoring.health import Health, Schedule, describe_state
@@ -131,6 +132,16 @@ def test_full_queue_is_stuck_even_while_other_tables_move() -> None:
     assert told({"tables": [table], "lag": 5})[0] == Health.STUCK
 
 
+def test_table_whose_catalog_may_answer_again_is_not_stuck(world: World) -> None:
+    pipeline = a_pipeline(*TWO)
+    flush(world.ports(pipeline))
+    row = seen(world.ports(pipeline, destination=UnreadableTable(world.destination, "lake.shop.left")))
+    state, reason = told(row)
+    assert (state, "catalog or files did not answer" in reason) == (Health.UNKNOWN, True)
+    assert told(row, failed="run 7") == (Health.FAILING, "run 7")
+    assert told(row, paused=True)[0] == Health.PAUSED
+
+
 @pytest.mark.parametrize(
     ("changed", "schedule", "state"),
     [
@@ -151,6 +162,17 @@ def test_state_in_words(changed: dict[str, Any], schedule: dict[str, Any], state
     calm = {"lag": 0, "lag_seconds": 0.0, "open_batches": 0, "published_ms": 1, "tables": []}
     row = changed if "error" in changed else {**calm, **changed}
     assert told(row, now_ms=2_000_000, **schedule)[0] == state
+
+
+def test_position_that_fits_again_is_shown_at_the_next_reading_and_not_after_the_next_run(world: World) -> None:
+    ports = world.ports(a_pipeline(*TWO))
+    flush(ports)
+    refused = {"failed": "plan failed: the log is another one", "refused_at": 100.0}
+    row = seen(ports)
+    assert told({**row, "read_at": 99.0}, **refused)[0] == Health.FAILING
+    assert told({**row, "read_at": 101.0}, **refused) == (Health.CURRENT, "nothing waits")
+    assert told({**row, "read_at": 101.0, "error": "no answer"}, **refused)[0] == Health.FAILING
+    assert told({**row, "read_at": 101.0}, failed="stage failed: x")[0] == Health.FAILING
 
 
 def test_fewer_records_than_start_a_flush_may_wait_for_ever() -> None:

@@ -60,6 +60,7 @@ class Files:
 
     def __init__(self, found: dict[str, PipelineContext | Exception]) -> None:
         self.found = found
+        self.failures: list[str] = []
 
     def list_names(self) -> list[str]:
         return sorted(self.found)
@@ -69,6 +70,9 @@ class Files:
         if isinstance(one, Exception):
             raise one
         return one
+
+    def report_failure(self, name: str) -> None:
+        self.failures.append(name)
 
 
 @pytest.fixture
@@ -107,6 +111,15 @@ def test_wrong_file_is_told_about_and_hides_no_other(world: World, broker: Onloo
     assert rows["bad"]["error"] == "bad.yaml: no"
     assert rows["bad"]["needs_person"]
     assert rows["good"]["error"] is None
+
+
+def test_pipeline_that_cannot_be_read_is_opened_anew_and_no_other(world: World, broker: Onlooker) -> None:
+    refusing = Onlooker(world.broker)
+    refusing.failure = RetryLater("the brokers refuse the log-in")
+    bad, good = ports(world, refusing, "bad"), ports(world, broker, "good")
+    files = Files({"bad": PipelineContext(("b",), bad), "good": PipelineContext((), good)})
+    OverviewCache(files).get_rows(patience=60)
+    assert files.failures == ["bad"]
 
 
 def test_brokers_that_do_not_answer_keep_nobody_waiting(world: World, broker: Onlooker) -> None:

@@ -9,6 +9,7 @@ from contract.test_destination import Kit, in_iceberg
 from contract_words import FIRST, START, TABLE
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.connections import Connection
+from tidegate.errors import ConfigurationError
 from tidegate.model import resource_names
 from tidegate_airflow.web import pipeline_contexts
 from tidegate_airflow.web.pipeline_contexts import PipelineContexts
@@ -81,3 +82,54 @@ def test_pipelines_share_a_catalogs_client_until_its_secret_is_another(
     monkeypatch.setattr(pipeline_contexts, "CONTEXT_TTL_SECONDS", -1.0)
     assert client_of(found, "one").properties["s3.secret-access-key"] == "new"
     assert client_of(found, "two") is client_of(found, "one")
+
+
+class Clock:
+    """Seconds that pass only where a test says so."""
+
+    seconds = 1000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(pipeline_contexts, "time", made)
+    return made
+
+
+def test_secret_that_was_changed_after_a_reading_failed_is_used_within_seconds(
+    kit: Kit, tmp_path: Path, clock: Clock
+) -> None:
+    vault = Vault(**{"s3.secret-access-key": "old"})
+    found = the_sources(tmp_path, vault, one={"name": TABLE}, two={"name": "lake.shop.other"})
+    old = client_of(found, "one")
+    vault.extra["s3.secret-access-key"] = "new"
+    found.report_failure("one")
+    clock.seconds += 6
+    assert client_of(found, "one").properties["s3.secret-access-key"] == "new"
+    assert found.get_context("two").ports.pipeline.name == "two"
+    assert client_of(found, "one") is not old
+    vault.extra["s3.secret-access-key"] = "newer"
+    clock.seconds += 6
+    assert client_of(found, "one").properties["s3.secret-access-key"] == "new", "it was read well since"
+
+
+def test_connection_that_was_missing_is_found_within_seconds_after_it_was_made(
+    kit: Kit, tmp_path: Path, clock: Clock
+) -> None:
+    known: dict[str, Connection] = {}
+
+    def resolve(conn_id: str) -> Connection | None:
+        return known.get(conn_id) if conn_id == "kafka_default" else Vault()(conn_id)
+
+    the_sources(tmp_path, Vault(), one={"name": TABLE}, two={"name": "lake.shop.other"})
+    found = PipelineContexts(tmp_path, resolve)
+    for name in ("one", "two"):
+        with pytest.raises(ConfigurationError, match="kafka_default"):
+            found.get_context(name)
+    known["kafka_default"] = Connection("kafka_default", extra={"bootstrap.servers": "localhost:1"})
+    clock.seconds += 6
+    assert [found.get_context(name).ports.pipeline.name for name in ("one", "two")] == ["one", "two"]

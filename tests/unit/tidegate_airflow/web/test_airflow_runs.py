@@ -1,0 +1,40 @@
+"""What of Airflow's failed tasks the page takes for the pipeline's state."""
+
+from typing import Any
+
+import pytest
+from tidegate_airflow.web.airflow_runs import describe_failures, find_refusal
+
+NOON, LATER = "2026-01-01T12:00:00.000Z", "2026-01-01T12:00:05.500Z"
+NOON_SECONDS = 1767268800.0
+
+
+def error(task: str, kind: str, at: str = NOON, dag: str = "tidegate_a") -> dict[str, Any]:
+    return {"dag_id": dag, "task_id": task, "error": kind, "message": f"{task}: {kind}", "state": "failed", "at": at}
+
+
+@pytest.mark.parametrize(
+    ("errors", "refused_at"),
+    [
+        ([error("heartbeat", "GiveUp", LATER), error("plan", "PositionLost")], NOON_SECONDS),
+        ([error("plan", "PositionLost", LATER), error("plan", "PositionLost", dag="tidegate_b")], NOON_SECONDS + 5.5),
+        ([error("plan", "Waiting")], None),
+        ([error("plan", "RetryLater")], None),
+        ([error("merge", "SomeTablesFailed"), error("plan", "PositionLost")], None),
+        ([error("heartbeat", "GiveUp")], None),
+        ([error("plan", "PositionLost", dag="tidegate_b")], None),
+    ],
+)
+def test_only_a_run_whose_plan_refused_the_position_is_judged_by_a_later_reading(
+    errors: list[dict[str, Any]], refused_at: float | None
+) -> None:
+    assert find_refusal("tidegate_a", errors) == refused_at
+
+
+def test_task_that_failed_by_itself_is_named_before_the_one_that_is_red_because_of_it() -> None:
+    runs = [{"dag_id": f"tidegate_{name}", "run_id": "r", "state": "failed"} for name in ("a", "b")]
+    errors = [error("heartbeat", "GiveUp", LATER), error("plan", "PositionLost")]
+    assert describe_failures(runs, errors) == {
+        "tidegate_a": "plan failed: plan: PositionLost",
+        "tidegate_b": "run r failed",
+    }
