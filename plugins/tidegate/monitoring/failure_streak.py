@@ -138,14 +138,12 @@ def extend_streak(streak: FailureStreak | None, failure: Failure, run_id: str, n
     return replace(streak, retry_at=retry_at, inputs=failure.inputs, has_earlier=has_earlier, failed=failed)
 
 
-def needs_pause(failed: Collection[FailedTask], *, has_published: bool, has_several: bool) -> bool:
-    """Whether trying again at once is a waste: the whole of the work fails for what a person must mend.
+def needs_pause(failed: Collection[FailedTask], *, has_published: bool) -> bool:
+    """Whether trying again at once is a waste: the work of one table fails for what a person must mend.
 
-    Not for a failure of `plan`, which costs no Spark job; nor for what passes by itself; nor where other tables go on.
+    Not for a failure of `plan`, which costs no Spark job; nor for what passes by itself.
     """
-    if has_published or has_several:
-        return False
-    return bool(failed) and all(one.needs_person for one in failed)
+    return not has_published and bool(failed) and all(one.needs_person for one in failed)
 
 
 def can_wait_by_table(failed: Collection[FailedTask]) -> bool:

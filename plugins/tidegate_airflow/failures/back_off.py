@@ -120,7 +120,7 @@ def _read_tried_inputs(
     if tasks.read_pipeline(name).has_several:
         waits = can_wait_by_table(failed)
     else:
-        waits = needs_pause(failed, has_published=published, has_several=False)
+        waits = needs_pause(failed, has_published=published)
     if not waits or streak is None or streak.tables != {table for one in failed for table in one.tables}:
         return ""
     return str(context["ti"].xcom_pull(task_ids="plan", key=INPUTS_KEY) or "")

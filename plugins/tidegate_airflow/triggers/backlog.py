@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Hashable
 from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
@@ -85,10 +85,8 @@ def _format_broker_key(kafka: str | dict[str, str]) -> str:
 
 
 def _connect_broker(kafka: str | dict[str, str]) -> Any:
-    from tidegate.adapters.kafka.broker import KafkaBroker
-    from tidegate.adapters.kafka.settings import resolve_kafka_settings
+    from tidegate.wiring.brokers import open_broker
 
     from tidegate_airflow.connections import resolve_connection
 
-    settings: Callable[..., dict[str, str]] = resolve_kafka_settings
-    return KafkaBroker(settings(kafka, resolve_connection))
+    return open_broker(kafka, resolve_connection)

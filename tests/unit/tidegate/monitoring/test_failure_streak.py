@@ -130,7 +130,6 @@ def test_streak_is_stored_as_plain_data_and_that_of_another_version_is_none() ->
         ([FailedTask("stage", "BadRecord", "")], {}, True),
         ([FailedTask("merge", "AuditFailed", "")], {}, True),
         ([FailedTask("merge", "AuditFailed", "")], {"has_published": True}, False),
-        ([FailedTask("stage", "BadRecord", "")], {"has_several": True}, False),
         ([FailedTask("stage", "RetryLater", "")], {}, False),
         ([FailedTask("stage", "SomeTablesDelayed", "")], {}, False),
         ([FailedTask("stage", "", "")], {}, False),
@@ -142,4 +141,4 @@ def test_streak_is_stored_as_plain_data_and_that_of_another_version_is_none() ->
 def test_only_the_whole_work_that_a_person_must_mend_needs_a_pause(
     failed: list[FailedTask], more: dict[str, bool], expected: bool
 ) -> None:
-    assert needs_pause(failed, **{"has_published": False, "has_several": False, **more}) is expected
+    assert needs_pause(failed, **{"has_published": False, **more}) is expected
