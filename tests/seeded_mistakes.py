@@ -117,13 +117,13 @@ MISTAKES = {
     "spark-down": Mistake("spark.reachable", ERROR, "took no connection", "check that Spark runs"),
     "spark-silent": Mistake("spark.reachable", ERROR, "gave no answer within", "see its log"),
     "spark-of-other-version": Mistake("spark.version", ERROR, "version=3.5.6", "run Spark 4.1.1"),
-    "iceberg-jar-missing": Mistake("spark.jars", ERROR, "no class of Iceberg's runtime", "pom.xml"),
-    "kafka-jar-missing": Mistake("spark.jars", ERROR, "no data source format=kafka", "pom.xml"),
+    "iceberg-jar-missing": Mistake("spark.jars", ERROR, "no class of Iceberg's runtime", "tidegate jars"),
+    "kafka-jar-missing": Mistake("spark.jars", ERROR, "no data source format=kafka", "tidegate jars"),
     "iceberg-jar-twice": Mistake("spark.jars", ERROR, "iceberg-spark-runtime twice", "no others of these"),
     "kafka-jar-of-other-spark": Mistake(
-        "spark.jars", ERROR, "jar=spark-sql-kafka-0-10_2.13-4.0.0.jar is made for", "pom.xml"
+        "spark.jars", ERROR, "jar=spark-sql-kafka-0-10_2.13-4.0.0.jar is made for", "tidegate jars"
     ),
-    "scala-mixed": Mistake("spark.jars", ERROR, "two Scala versions", "pom.xml"),
+    "scala-mixed": Mistake("spark.jars", ERROR, "two Scala versions", "tidegate jars"),
     "extensions-missing": Mistake(
         "spark.extensions", ERROR, "spark.sql.extensions=none", "IcebergSparkSessionExtensions"
     ),

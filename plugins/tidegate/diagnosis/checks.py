@@ -142,7 +142,7 @@ CHECKS = (
     Check(
         "spark.jars",
         "Iceberg's runtime, Kafka source, Avro and JDBC driver: there, once, and of Spark's version",
-        "put the jars of local/jars/spark/pom.xml into Spark's jars/, and restart it",
+        "fetch them with `tidegate jars`, put them into Spark's jars/, and restart it",
     ),
     Check(
         "spark.extensions",
