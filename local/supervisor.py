@@ -84,7 +84,8 @@ def plan_stack(request: Request) -> Plan:
     if "airflow" in parts:
         made.addresses["AIRFLOW_URL"] = f"http://{ports.HOST}:{chosen['airflow']}"
         made.exported["AIRFLOW_HOME"] = str(run.airflow_home)
-        made.servers.extend(services.build_servers(run, chosen["airflow"], Path(request.include), connections))
+        include = Path(request.include)
+        made.servers.extend(services.build_servers(run, chosen["airflow"], include, connections, lake.metadata))
     return made
 
 

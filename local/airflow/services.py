@@ -5,16 +5,12 @@ Four processes and not `airflow standalone`: the supervisor sees each of them di
 
 import json
 import os
-import shutil
-import subprocess
-import threading
 import urllib.request
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
-from local.airflow import settings
-from local.errors import StackError, find_relevant_line
+from local.airflow.database import Database, build_sqlite_uri
 from local.layout import PYTHON, ROOT, RunDir
 from local.ports import HOST, is_answering
 from local.server import Server, build_clean_environment, create_log
@@ -28,8 +24,12 @@ SERVICES = {
 }
 
 
-def build_servers(run: RunDir, port: int, include: Path, connections: Mapping[str, str]) -> list[Server]:
-    """The services, over one metadata database in the run folder, with the stack's connections in their environment."""
+def build_servers(
+    run: RunDir, port: int, include: Path, connections: Mapping[str, str], metadata: str | None = None
+) -> list[Server]:
+    """The services, with the stack's connections in their environment, over one metadata database: a file in the run
+    folder, or the `metadata` of an SQLAlchemy URI.
+    """
     home = run.airflow_home
     env = {
         **build_clean_environment(),
@@ -38,11 +38,11 @@ def build_servers(run: RunDir, port: int, include: Path, connections: Mapping[st
         "PYTHONPATH": os.pathsep.join([str(ROOT / "plugins"), str(ROOT / "jobs")]),
         "TIDEGATE_INCLUDE": str(include),
     }
-    database = _Database(home, port, env, create_log(run, "airflow-database"))
+    database = Database(home, port, metadata or build_sqlite_uri(home), env, create_log(run, "airflow-database"))
     return [_build_service(run, name, port, env, database) for name in SERVICES]
 
 
-def _build_service(run: RunDir, name: str, port: int, env: Mapping[str, str], database: "_Database") -> Server:
+def _build_service(run: RunDir, name: str, port: int, env: Mapping[str, str], database: Database) -> Server:
     reported, variable = SERVICES[name]
     serve_logs = ("--skip-serve-logs",) if name in ("scheduler", "triggerer") else ()  # their fixed ports would collide
     return Server(
@@ -56,40 +56,6 @@ def _build_service(run: RunDir, name: str, port: int, env: Mapping[str, str], da
         prepare=database.create_once,
         patience=180,
     )
-
-
-class _Database:
-    """The metadata database, created by whichever service comes first; fresh each time the stack comes up."""
-
-    def __init__(self, home: Path, port: int, env: Mapping[str, str], log: Path) -> None:
-        self._home, self._port, self._env, self._log = home, port, env, log
-        self._lock = threading.Lock()
-        self._created = False
-
-    def create_once(self) -> None:
-        """Create it unless that was done; callers from other threads wait. StackError when it fails."""
-        with self._lock:
-            if not self._created:
-                self._create()
-                self._created = True
-
-    def _create(self) -> None:
-        shutil.rmtree(self._home, ignore_errors=True)
-        settings.write_settings(self._home, self._port)
-        prepare = [str(PYTHON), "-m", "local.airflow.prepare"]
-        path = os.pathsep.join([str(ROOT), self._env["PYTHONPATH"]])
-        with self._log.open("ab") as output:
-            result = subprocess.run(
-                prepare,
-                env={**self._env, "PYTHONPATH": path},
-                cwd=self._home,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                check=False,
-            )
-        if result.returncode:
-            raise StackError(f"airflow: no metadata database: {find_relevant_line(self._log)} (log: {self._log})")
 
 
 def _is_healthy(port: int, reported: str | None, since: float) -> bool:

@@ -17,17 +17,20 @@ STATSD_VARIABLE = (
 )
 
 
-def write_settings(home: Path, port: int) -> None:
-    """Write `airflow.cfg`, so that the `airflow` command agrees with the services when AIRFLOW_HOME is set."""
+def write_settings(home: Path, port: int, database: str) -> None:
+    """Write `airflow.cfg`, so that the `airflow` command agrees with the services when AIRFLOW_HOME is set.
+
+    `database` is the SQLAlchemy URI of the metadata.
+    """
     parser = RawConfigParser()
-    parser.read_dict(_build_settings(home, port))
+    parser.read_dict(_build_settings(home, port, database))
     home.mkdir(parents=True, exist_ok=True)
     (home / "config").symlink_to(ROOT / "local" / "airflow" / "config")
     with open(home / "airflow.cfg", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
         parser.write(file)
 
 
-def _build_settings(home: Path, port: int) -> dict[str, dict[str, str | int | float]]:
+def _build_settings(home: Path, port: int, database: str) -> dict[str, dict[str, str | int | float]]:
     url = f"http://{HOST}:{port}"
     return {
         "core": {
@@ -40,10 +43,7 @@ def _build_settings(home: Path, port: int) -> dict[str, dict[str, str | int | fl
             "execution_api_server_url": f"{url}/execution/",
             "fernet_key": _generate_secret(),
         },
-        "database": {
-            "sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}",
-            "sql_alchemy_connect_args": "airflow_local_settings.sqlite_connect_args",
-        },
+        "database": _build_database_settings(database),
         "logging": {"base_log_folder": str(home / "logs")},
         "api": {"host": HOST, "port": port, "base_url": url, "workers": 1, "secret_key": _generate_secret()},
         "api_auth": {"jwt_secret": _generate_secret(64)},  # the services must share one
@@ -53,6 +53,15 @@ def _build_settings(home: Path, port: int) -> dict[str, dict[str, str | int | fl
         "usage_data_collection": {"enabled": "False"},
         **_build_metrics_settings(os.environ.get(STATSD_VARIABLE)),
     }
+
+
+def _build_database_settings(uri: str) -> dict[str, str | int | float]:
+    if uri.startswith("sqlite"):
+        return {
+            "sql_alchemy_conn": uri,
+            "sql_alchemy_connect_args": "airflow_local_settings.sqlite_connect_args",
+        }
+    return {"sql_alchemy_conn": uri}
 
 
 def _build_login_settings(passwords: str | None) -> dict[str, str]:

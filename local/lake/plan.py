@@ -11,13 +11,19 @@ from local.layout import RunDir
 from local.ports import HOST
 from local.server import Server
 
+METADATA_DATABASE = "airflow"
+
 
 @dataclass
 class LakePlan:
-    """Servers, and the variables of their users: addresses, and the connection `lake`."""
+    """Servers, and the variables of their users: addresses, and the connection `lake`.
+
+    `metadata` is the SQLAlchemy URI of a database for Airflow, where PostgreSQL is among the servers.
+    """
 
     servers: list[Server] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
+    metadata: str | None = None
 
 
 def plan_lake(run: RunDir, parts: list[str], chosen: Mapping[str, int]) -> LakePlan:
@@ -27,6 +33,7 @@ def plan_lake(run: RunDir, parts: list[str], chosen: Mapping[str, int]) -> LakeP
     if "postgres" in parts:
         plan.variables[ADDRESSES["postgres"]] = f"postgresql://{HOST}:{chosen['postgres']}/{postgres.DATABASE}"
         plan.variables |= {"POSTGRES_USER": postgres.USER, "POSTGRES_PASSWORD": made.password}
+        plan.metadata = postgres.build_uri(chosen["postgres"], made.password, METADATA_DATABASE)
         plan.servers.append(postgres.build_server(run, chosen["postgres"], made.password))
     if "s3" in parts:
         plan.variables[ADDRESSES["s3"]] = f"http://{HOST}:{chosen['s3']}"

@@ -43,6 +43,11 @@ def build_server(run: RunDir, port: int, password: str) -> Server:
     )
 
 
+def build_uri(port: int, password: str, database: str) -> str:
+    """The SQLAlchemy URI of one of its databases."""
+    return f"postgresql+psycopg2://{USER}:{password}@{HOST}:{port}/{database}"
+
+
 def is_ready(port: int) -> bool:
     """Whether it takes connections."""
     programs = find_programs(PROGRAMS)

@@ -235,7 +235,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             for name, value in _settings(folder, master, guarded, statsd, mails).items():
                 patch.setenv(name, value)
             stack = start_stack(
-                folder / "run", parts={"kafka", "spark", "airflow"}, include=include, tied_to=os.getpid()
+                folder / "run", parts={"kafka", "spark", "postgres", "airflow"}, include=include, tied_to=os.getpid()
             )
         stage.callback(stack.stop)
         _create_topics(AdminClient({"bootstrap.servers": stack.kafka_bootstrap}), set(TOPICS) - set(GUARDED))

@@ -1,0 +1,51 @@
+"""Owns Airflow's metadata database: a SQLite file in its home, or a database of the stack's PostgreSQL server."""
+
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from local.airflow import settings
+from local.errors import StackError, find_relevant_line
+from local.layout import PYTHON, ROOT
+
+
+def build_sqlite_uri(home: Path) -> str:
+    """The file in Airflow's home."""
+    return f"sqlite:///{home / 'airflow.db'}"
+
+
+class Database:
+    """The metadata database, created by whichever service comes first; fresh each time the stack comes up."""
+
+    def __init__(self, home: Path, port: int, uri: str, env: Mapping[str, str], log: Path) -> None:
+        self._home, self._port, self._uri, self._env, self._log = home, port, uri, env, log
+        self._lock = threading.Lock()
+        self._created = False
+
+    def create_once(self) -> None:
+        """Create it unless that was done; callers from other threads wait. StackError when it fails."""
+        with self._lock:
+            if not self._created:
+                self._create()
+                self._created = True
+
+    def _create(self) -> None:
+        shutil.rmtree(self._home, ignore_errors=True)
+        settings.write_settings(self._home, self._port, self._uri)
+        prepare = [str(PYTHON), "-m", "local.airflow.prepare"]
+        path = os.pathsep.join([str(ROOT), self._env["PYTHONPATH"]])
+        with self._log.open("ab") as output:
+            result = subprocess.run(
+                prepare,
+                env={**self._env, "PYTHONPATH": path},
+                cwd=self._home,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                check=False,
+            )
+        if result.returncode:
+            raise StackError(f"airflow: no metadata database: {find_relevant_line(self._log)} (log: {self._log})")
