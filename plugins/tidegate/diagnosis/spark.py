@@ -11,7 +11,7 @@ JAR_PATTERN = re.compile(r"(?P<name>[A-Za-z][\w.-]*?)(_(?P<scala>\d+\.\d+))?-(?P
 RUNTIME_PATTERN = re.compile(r"^iceberg-spark-runtime-(?P<spark>\d+\.\d+)$")
 KAFKA_SOURCE, AVRO_SOURCE, RUNTIME_PREFIX = "spark-sql-kafka-0-10", "spark-avro", "iceberg-spark-runtime"
 EXTENSION = "IcebergSparkSessionExtensions"
-JARS_ADVICE = "fetch the jars with `tidegate jars`, put these and no others into Spark's jars/, and restart it"
+JARS_ADVICE = "fetch the jars with `tidegate jars`, put them, no others of these, into Spark's jars/, and restart it"
 MIN_DRIVER_MEGABYTES = 1024
 MAX_SKEW_SECONDS = 5.0
 # Settings that the product's statements rely on: a file that says otherwise would change what is written.
