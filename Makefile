@@ -50,6 +50,7 @@ test-fast: setup lint types unit  ## what starts no server; about 7 minutes on t
 test-long: TESTS := long or not long
 test-long: export SOAK_BATCHES ?= 50
 test-long: export SOAK_FLUSHES ?= 200
+test-long: export TIDEGATE_EXAMPLES = all
 test-long: test-setup lint types docs unit servers e2e test-crash test-mutations test-pythons  ## all of it, with every repeat; write the run into docs/test-runs.md
 	@echo "a line for docs/test-runs.md: | $$(date -u +%F) | $$(git rev-parse --short HEAD) | $$((($$(date +%s) - $(BEGUN)) / 60)) | everything passed |"
 

@@ -4,6 +4,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
+from examples import choose_number
 from fakes import Crash, CrashAt, PauseAt
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -81,7 +82,7 @@ def in_order(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
-@settings(max_examples=500, **SETTINGS)
+@settings(max_examples=choose_number(500), **SETTINGS)
 @given(
     st.sampled_from(test_model.MODES),
     st.lists(st.one_of(test_model.STEPS, test_model.STEPS, BACKFILLS), min_size=4, max_size=30),
@@ -93,7 +94,7 @@ def test_up_to_date_table_equals_the_model_after_any_backfills(mode: str, steps:
     assert in_order(runner.world.rows(test_model.NAME)) == in_order(test_model.expected(mode, runner.changes))
 
 
-@settings(max_examples=500, **SETTINGS)
+@settings(max_examples=choose_number(500), **SETTINGS)
 @given(
     st.sampled_from(test_sequence_model.SHAPES),
     st.lists(st.one_of(test_sequence_model.STEPS, test_sequence_model.STEPS, BACKFILLS), min_size=4, max_size=30),
@@ -120,7 +121,7 @@ def repaired(runner: Any, repair: tuple[int, int, int]) -> None:
     runner.backfill((0.0, 1.0), cap)
 
 
-@settings(max_examples=300, **SETTINGS)
+@settings(max_examples=choose_number(300), **SETTINGS)
 @given(st.sampled_from(("upsert_delete", "upsert")), st.lists(test_model.CHANGES, min_size=1, max_size=20), REPAIRS)
 def test_backfill_of_everything_restores_what_another_writer_deleted(mode: str, changes: list, repair: tuple) -> None:
     runner = Plain(mode)
@@ -129,7 +130,7 @@ def test_backfill_of_everything_restores_what_another_writer_deleted(mode: str, 
     assert in_order(runner.world.rows(test_model.NAME)) == in_order(test_model.expected(mode, runner.changes))
 
 
-@settings(max_examples=300, **SETTINGS)
+@settings(max_examples=choose_number(300), **SETTINGS)
 @given(
     st.sampled_from((("upsert_delete", "hard"), ("upsert", "hard"))),
     st.lists(test_sequence_model.CHANGES, min_size=1, max_size=20),

@@ -4,6 +4,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
+from examples import choose_number
 from fakes import Crash, CrashAt, PauseAt, World, a_pipeline, a_table
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -136,7 +137,7 @@ def in_order(rows: list[dict[str, Any]]) -> list[str]:
 
 
 @settings(
-    max_examples=800,
+    max_examples=choose_number(800),
     deadline=None,
     derandomize=True,
     database=None,

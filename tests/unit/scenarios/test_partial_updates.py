@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from examples import choose_number
 from fakes import CrashAt, World, a_pipeline, a_table
 from fakes.clock import Crash
 from hypothesis import given, settings
@@ -57,7 +58,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=choose_number(500))
 @given(st.sampled_from(["partial", "unchanged"]), st.booleans(), st.lists(STEPS, min_size=3, max_size=20))
 def test_table_equals_the_model_wherever_batches_are_cut(kind: str, soft: bool, steps: list) -> None:
     world, changes = World(), []

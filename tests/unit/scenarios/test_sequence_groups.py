@@ -6,6 +6,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from examples import choose_number
 from fakes import Crash, CrashAt, World, a_pipeline, a_table
 from fakes.grouped import GROUPS, NAMES, Change, expected
 from hypothesis import given, settings
@@ -81,7 +82,7 @@ class Runner:
         assert in_order(self.world.rows(NAME)) == in_order(expected(self.deletes == "soft", self.changes))
 
 
-@settings(max_examples=500)
+@settings(max_examples=choose_number(500))
 @given(st.sampled_from(SHAPES), st.lists(STEPS, min_size=3, max_size=24))
 def test_table_equals_the_model_wherever_batches_are_cut(shape: tuple[str, str], steps: list) -> None:
     runner = Runner(*shape)
@@ -89,7 +90,7 @@ def test_table_equals_the_model_wherever_batches_are_cut(shape: tuple[str, str],
     runner.check()
 
 
-@settings(max_examples=300)
+@settings(max_examples=choose_number(300))
 @given(st.lists(st.one_of(PARTS, PARTS, FLUSHES), min_size=3, max_size=24))
 def test_groups_of_one_key_may_come_by_several_partitions(steps: list) -> None:
     runner = Runner("upsert", "hard")
@@ -97,7 +98,7 @@ def test_groups_of_one_key_may_come_by_several_partitions(steps: list) -> None:
     runner.check()
 
 
-@settings(max_examples=200)
+@settings(max_examples=choose_number(200))
 @given(st.sampled_from(SHAPES), st.lists(STEPS, min_size=3, max_size=16))
 def test_records_that_are_read_again_leave_the_same_rows(shape: tuple[str, str], steps: list) -> None:
     runner = Runner(*shape)

@@ -6,6 +6,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from examples import choose_number
 from fakes import Crash, CrashAt, PauseAt, World, a_pipeline, a_table
 from fakes.one_at_a_time import Change, expected
 from hypothesis import HealthCheck, Phase, given, settings
@@ -109,7 +110,7 @@ def in_order(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
-@settings(max_examples=700, **SETTINGS)
+@settings(max_examples=choose_number(700), **SETTINGS)
 @given(st.sampled_from(SHAPES), st.lists(STEPS, min_size=4, max_size=30))
 def test_highest_sequence_stands_after_any_cuts_deaths_and_zombies(shape: tuple[str, str], steps: list) -> None:
     runner = Runner(*shape)
@@ -119,7 +120,7 @@ def test_highest_sequence_stands_after_any_cuts_deaths_and_zombies(shape: tuple[
     runner.check()
 
 
-@settings(max_examples=300, **SETTINGS)
+@settings(max_examples=choose_number(300), **SETTINGS)
 @given(st.sampled_from(SHAPES), st.lists(st.lists(CHANGES, min_size=1, max_size=3), min_size=3, max_size=8))
 def test_every_batch_leaves_what_one_record_at_a_time_would_leave(shape: tuple[str, str], batches: list) -> None:
     runner = Runner(*shape)

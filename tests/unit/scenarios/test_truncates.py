@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from examples import choose_number
 from fakes import CrashAt, World, a_pipeline, a_table
 from fakes.clock import Crash
 from fakes.spark import TRUNCATE
@@ -56,7 +57,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=choose_number(400))
 @given(st.lists(STEPS, min_size=3, max_size=20))
 def test_table_equals_the_model_wherever_batches_are_cut_and_runs_die(steps: list[tuple[str, Any]]) -> None:
     world, changes = World(), []

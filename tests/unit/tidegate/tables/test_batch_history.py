@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from examples import choose_number
 from fakes import CrashAt, World, a_pipeline, a_table
 from fakes.clock import Crash
 from fakes.versions import Change, expected
@@ -94,7 +95,7 @@ def in_order(end: int | None) -> int:
     return 99 if end is None else end
 
 
-@settings(max_examples=400, **SETTINGS)
+@settings(max_examples=choose_number(400), **SETTINGS)
 @given(st.lists(STEPS, min_size=3, max_size=24))
 def test_rows_are_those_of_the_model_after_any_cuts_and_deaths(steps: list) -> None:
     runner = Runner(pipeline_of())
@@ -104,7 +105,7 @@ def test_rows_are_those_of_the_model_after_any_cuts_and_deaths(steps: list) -> N
     assert runner.rows == runner.model
 
 
-@settings(max_examples=150, **SETTINGS)
+@settings(max_examples=choose_number(150), **SETTINGS)
 @given(st.lists(CHANGES, min_size=1, max_size=8))
 def test_records_that_are_read_again_change_nothing(changes: list) -> None:
     runner = Runner(pipeline_of())

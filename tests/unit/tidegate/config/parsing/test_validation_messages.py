@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from examples import choose_number
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pipeline_files import load, problems, source, table
@@ -577,7 +578,9 @@ INNER = st.sampled_from(
 ALMOST = st.dictionaries(KEYS, JUNK | st.dictionaries(INNER, JUNK, max_size=4) | st.lists(st.dictionaries(INNER, JUNK)))
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=choose_number(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(data=ALMOST)
 def test_no_file_however_broken_ends_in_another_error(include: Path, data: object) -> None:
     with suppress(ConfigurationError):
