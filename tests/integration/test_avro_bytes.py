@@ -205,19 +205,26 @@ COUNTED = {
 }
 
 
-@pytest.mark.parametrize("name", COUNTED)
-def test_time_outside_of_the_years_1_to_9999_is_bad(spark: Any, name: str) -> None:
-    kind, day = {"type": "int" if name == "date" else "long", "logicalType": name}, COUNTED[name]
-    given = [FIRST_DAY * day, FIRST_DAY * day - 1, (LAST_DAY + 1) * day - 1, (LAST_DAY + 1) * day]
-    for schema, wrap in ((record(x=kind), lambda n: n), (record(x={"type": "array", "items": kind}), lambda n: [n])):
-        raw = [as_avro(record(x=_as_plain(schema)), x=wrap(number)) for number in given]
-        told = "the value field x does not fit its column without loss"
-        assert reasons(spark, a_table(schema), raw) == [None, told, None, told]
+def test_time_outside_of_the_years_1_to_9999_is_bad(spark: Any) -> None:
+    """A field for each kind of time, and one for lists of it; of a record one lies where it is asked about."""
+    kinds = {name: {"type": "int" if name == "date" else "long", "logicalType": name} for name in COUNTED}
+    fields = {f"x{n}": kind for n, kind in enumerate(kinds.values())}
+    fields |= {f"l{n}": {"type": "array", "items": kind} for n, kind in enumerate(kinds.values())}
+    plain, none = record(**{name: _as_plain(kind) for name, kind in fields.items()}), dict.fromkeys(fields, 0)
+    none |= {name: [] for name, kind in fields.items() if kind["type"] == "array"}
+    raw, told = [], []
+    for number, day in enumerate(COUNTED.values()):
+        for name, wrap in ((f"x{number}", lambda n: n), (f"l{number}", lambda n: [n])):
+            given = [FIRST_DAY * day, FIRST_DAY * day - 1, (LAST_DAY + 1) * day - 1, (LAST_DAY + 1) * day]
+            raw += [as_avro(plain, **{**none, name: wrap(one)}) for one in given]
+            bad = f"the value field {name} does not fit its column without loss"
+            told += [None, bad, None, bad]
+    assert reasons(spark, a_table(record(**fields)), raw) == told
+    assert len(told) == 8 * len(COUNTED)
 
 
-def _as_plain(schema: Any) -> Any:
+def _as_plain(kind: Any) -> Any:
     """The same type without its meaning: numbers are written as they are."""
-    kind = schema["fields"][0]["type"]
     return {**kind, "items": kind["items"]["type"]} if kind["type"] == "array" else kind["type"]
 
 

@@ -16,10 +16,10 @@ ID = (Column("id", "INT"),)
 COLUMNS = (Column("id", "INT"), Column("v", "STRING"), Column("n", "INT"))
 
 
-def a_stage(select: str | None = None, **more: Any) -> StageTable:
-    key, value = KeyFormat(fields=("id",), columns=ID), ValueFormat("json", columns=COLUMNS)
+def a_stage(select: str | None = None, columns: tuple[Column, ...] = COLUMNS, **more: Any) -> StageTable:
+    key, value = KeyFormat(fields=("id",), columns=ID), ValueFormat("json", columns=columns)
     table = Table("lake.s.t", ("t",), key, value, True, True, select=parse_select(select) if select else None)
-    stage = decoding.a_stage(ValueFormat("json"), COLUMNS, ID, select=build_projection(table, {}))
+    stage = decoding.a_stage(ValueFormat("json"), columns, ID, select=build_projection(table, {}))
     return replace(stage, **more)
 
 
@@ -27,31 +27,39 @@ def records(*texts: str | None) -> list[tuple[bytes, bytes | None]]:
     return [(b'{"id": %d}' % n, None if text is None else text.encode()) for n, text in enumerate(texts)]
 
 
-@pytest.mark.parametrize(
-    ("select", "good", "bad", "made"),
-    [
-        ("SELECT id, CAST(10 / n AS INT) AS x FROM record", '"n": 5', '"n": 0', 2),
-        ("SELECT id, TRY_CAST(10 / n AS INT) AS x FROM record", '"n": 5', '"n": 0', 2),
-        ("SELECT id, CAST(n + 2147483647 AS INT) AS x FROM record", '"n": -1', '"n": 1', 2147483646),
-        ("SELECT id, CAST(array('a', 'b')[n] AS STRING) AS x FROM record", '"n": 1', '"n": 2', "b"),
-        ("SELECT id, CAST(hex(CAST(v AS INT)) AS STRING) AS x FROM record", '"v": "10"', '"v": "x"', "A"),
-        ("SELECT id, CAST(to_date(v, 'yyyy') AS STRING) AS x FROM record", '"v": "2026"', '"v": "x"', "2026-01-01"),
-        ("SELECT id, CAST(map('k', assert_true(n > 0), 'l', NULL) AS MAP<STRING, STRING>) AS x FROM record",
-         '"n": 1', '"n": 0', {"k": None, "l": None}),
-        ("SELECT id, CAST(offset + 9223372036854775806 AS BIGINT) AS x FROM record", '"n": 1', '"n": 1', 2**63 - 2),
-        ("SELECT id, CAST(10 / n AS INT) AS x, CAST(rand() < 2 AS BOOLEAN) AS y FROM record", '"n": 5', '"n": 0', 2),
-    ],
-)  # fmt: skip
-def test_record_for_which_select_fails_is_bad_and_takes_no_other_down(
-    spark, select: str, good: str, bad: str, made: Any
-) -> None:
-    stage = a_stage(select)
-    found = decoding.decoded(
-        spark, stage, records(f"{{{good}}}", None, f"{{{bad}}}", f"{{{bad}}}"), "reason", "fate", "value_struct.x"
-    )
-    assert found[0] == (None, "staged", made)
-    assert found[1] == (None, "staged", None)
-    assert found[3] == ("select: x fails for this record", "bad", None)
+# an expression, what makes it, what makes it fail, and what was made; each of a field of its own
+FAILING = [
+    ("CAST(10 / n{} AS INT)", '"n{}": 5', '"n{}": 0', 2),
+    ("TRY_CAST(10 / n{} AS INT)", '"n{}": 5', '"n{}": 0', 2),
+    ("CAST(n{} + 2147483647 AS INT)", '"n{}": -1', '"n{}": 1', 2147483646),
+    ("CAST(array('a', 'b')[n{}] AS STRING)", '"n{}": 1', '"n{}": 2', "b"),
+    ("CAST(hex(CAST(v{} AS INT)) AS STRING)", '"v{}": "10"', '"v{}": "x"', "A"),
+    ("CAST(to_date(v{}, 'yyyy') AS STRING)", '"v{}": "2026"', '"v{}": "x"', "2026-01-01"),
+    ("CAST(map('k', assert_true(coalesce(n{}, 1) > 0), 'l', NULL) AS MAP<STRING, STRING>)",
+     '"n{}": 1', '"n{}": 0', {"k": None, "l": None}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("chance", ["", ", CAST(rand() < 2 AS BOOLEAN) AS y"], ids=["of the record", "of chance too"])
+def test_record_for_which_select_fails_is_bad_and_takes_no_other_down(spark, chance: str) -> None:
+    kinds = {"n": "INT", "v": "STRING"}
+    columns = (*ID, *(Column(f"{n}{k}", kind) for n, kind in kinds.items() for k in range(len(FAILING))))
+    made = ", ".join(f"{each.format(k)} AS x{k}" for k, (each, *_) in enumerate(FAILING))
+    stage = a_stage(f"SELECT id, {made}{chance} FROM record", columns)
+    texts = [f"{{{text.format(k)}}}" for k, (_, good, bad, _) in enumerate(FAILING) for text in (good, bad)]
+    found = decoding.decoded(spark, stage, records(*texts, None), "reason", "fate", "value_struct")
+    assert [(reason, fate, row[f"x{k}"]) for k, (reason, fate, row) in enumerate(found[:-1:2])] == [
+        (None, "staged", value) for *_, value in FAILING
+    ]
+    assert found[1::2] == [(f"select: x{k} fails for this record", "bad", None) for k in range(len(FAILING))]
+    assert found[-1] == (None, "staged", None)
+
+
+def test_record_whose_offset_is_too_large_for_select_is_bad_and_takes_no_other_down(spark) -> None:
+    stage = a_stage("SELECT id, CAST(offset + 9223372036854775806 AS BIGINT) AS x FROM record")
+    found = decoding.decoded(spark, stage, records("{}", None, "{}", "{}"), "reason", "fate", "value_struct.x")
+    bad = ("select: x fails for this record", "bad", None)
+    assert found == [(None, "staged", 2**63 - 2), (None, "staged", None), bad, bad]
 
 
 @pytest.mark.parametrize("condition", ["rand() < 2", "length(uuid()) > 0", "current_timestamp() IS NOT NULL"])

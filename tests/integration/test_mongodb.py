@@ -103,19 +103,20 @@ def test_key_is_the_value_in_its_text(spark, fields: tuple[str], envelope: bool)
     assert keys("STRUCT<a: INT, b: STRING>", '{"a" : 1, "b" : "x"}') == [((1, "x"), None)]
 
 
-@pytest.mark.parametrize(
-    ("event", "reason"),
-    [
-        (debezium("u", None, None, updateDescription={"updatedFields": '{"n": 1}'}), "has no after: op=u"),
-        (debezium("u", None, '{"n": 1'), "before or after is a text, and not one JSON object"),
-        (debezium("u", None, '{"n": 1}, "op": "d"'), "before or after is a text, and not one JSON object"),
-        (debezium("u", None, "[]"), "before or after is a text, and not one JSON object"),
-        (debezium("u", None, '{"other": 1}'), "none of the columns"),
-    ],
-)
-def test_event_without_its_row_is_bad(spark, event: dict[str, Any], reason: str) -> None:
+WITHOUT_ROW = [
+    (debezium("u", None, None, updateDescription={"updatedFields": '{"n": 1}'}), "has no after: op=u"),
+    (debezium("u", None, '{"n": 1'), "before or after is a text, and not one JSON object"),
+    (debezium("u", None, '{"n": 1}, "op": "d"'), "before or after is a text, and not one JSON object"),
+    (debezium("u", None, "[]"), "before or after is a text, and not one JSON object"),
+    (debezium("u", None, '{"other": 1}'), "none of the columns"),
+]
+
+
+def test_event_without_its_row_is_bad(spark) -> None:
     stage = decoding.a_stage(ValueFormat("debezium-json"), (Column("n", "BIGINT"),))
-    assert reason in str(decoding.reasons(spark, stage, [json.dumps(event).encode()])[0])
+    found = decoding.reasons(spark, stage, [json.dumps(event).encode() for event, _ in WITHOUT_ROW])
+    told = zip(WITHOUT_ROW, found, strict=True)
+    assert [(part, reason) for (_, part), reason in told if part not in str(reason)] == []
 
 
 def document(oid: str, n: int, **more: Any) -> str:

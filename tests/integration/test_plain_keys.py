@@ -57,8 +57,9 @@ def test_usual_spelling_is_read_off_and_is_what_the_parser_finds(spark, name: st
     plain = dict(zip(texts, read_off(spark, texts, type, name), strict=True))
     assert [text for text, value in plain.items() if value is None] == []
     encoded = [text.encode() for text in texts]
-    assert keys(spark, encoded, type, name) == parsed_keys(spark, encoded, type, name)
-    assert keys(spark, encoded, type, name) == [(value, None) for value in plain.values()]
+    found = keys(spark, encoded, type, name)
+    assert found == parsed_keys(spark, encoded, type, name)
+    assert found == [(value, None) for value in plain.values()]
 
 
 @pytest.mark.parametrize(("type", "texts"), PARSED.items(), ids=PARSED)

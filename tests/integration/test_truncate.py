@@ -164,15 +164,14 @@ TRUNCATES = {
 
 
 @pytest.mark.parametrize("word", TRUNCATES)
-@pytest.mark.parametrize("key", [None, b'{"id": 7}', b"not a key"])
-def test_truncate_has_neither_key_nor_row_whatever_stands_there(spark, word: str, key: bytes | None) -> None:
-    text = json.dumps(TRUNCATES[word]).encode()
+def test_truncate_has_neither_key_nor_row_whatever_stands_there(spark, word: str) -> None:
+    text, keys = json.dumps(TRUNCATES[word]).encode(), (None, b'{"id": 7}', b"not a key")
     stage = decoding.a_stage(ValueFormat(word, options={"truncate": "apply"}), COLUMNS, COLUMNS[:1])
     stage = replace(stage, delete_when="name = 'x'")
-    asked = ("op", "key_struct", "value_struct", "fate", "reason")
-    assert decoding.decoded(spark, stage, [(key, text)], *asked) == [("t", None, None, "staged", None)]
-    broken = decoding.decoded(spark, stage, [(key, text[:-1])], "fate")
-    assert broken == [("bad",)]
+    records = [(key, value) for value in (text, text[:-1]) for key in keys]
+    found = decoding.decoded(spark, stage, records, "op", "key_struct", "value_struct", "fate", "reason")
+    assert found[:3] == [("t", None, None, "staged", None)] * 3
+    assert [fate for *_, fate, _ in found[3:]] == ["bad"] * 3
     refusing = replace(stage, value=ValueFormat(word))
     (reason,) = decoding.reasons(spark, refusing, [text])
     assert "value.truncate: apply" in str(reason)
