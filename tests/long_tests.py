@@ -109,6 +109,19 @@ _BEHIND: dict[str, list[str]] = {
     f"{_MODES}versions_are_laid_out_as_in_the_model_and_reading_again_changes_nothing[True]": _cases(
         f"{_MODES}versions_are_laid_out_as_in_the_model_and_reading_again_changes_nothing", "False"
     ),
+    # of two choices that meet, each way of either once
+    f"{_MODES}columns_keep_their_values_as_in_the_model[partial-False]": _cases(
+        f"{_MODES}columns_keep_their_values_as_in_the_model", "unchanged-False"
+    ),
+    f"{_MODES}columns_keep_their_values_as_in_the_model[unchanged-True]": _cases(
+        f"{_MODES}columns_keep_their_values_as_in_the_model", "partial-True"
+    ),
+    f"{_MODES}batch_that_breaks_an_audit_changes_nothing[n >= 0-hard]": _cases(
+        f"{_MODES}batch_that_breaks_an_audit_changes_nothing", "n >= 0-soft"
+    ),
+    f"{_MODES}batch_that_breaks_an_audit_changes_nothing[SELECT COUNT(*) < 3 FROM {{table}}-soft]": _cases(
+        f"{_MODES}batch_that_breaks_an_audit_changes_nothing", "SELECT COUNT(*) < 3 FROM {table}-hard"
+    ),
     f"{_MODES}rows_are_found_in_whatever_partition_they_lie[create0]": _cases(
         f"{_MODES}rows_are_found_in_whatever_partition_they_lie", "create1", "create2"
     ),
@@ -249,6 +262,13 @@ _BEHIND: dict[str, list[str]] = {
         _VALUES, "ogg-json", "maxwell-json", "json in an envelope", "debezium-json in an envelope"
     ),
     f"{_INIT}[debezium_with_schema]": _cases(_INIT, "debezium"),
+    # what is proposed is checked without servers; these formats and keys are flushed in tests of their own
+    "tests/unit/tidegate/sampling/test_proposal.py::test_format_is_recognised_and_its_file_is_valid": _cases(
+        _INIT, "maxwell", "golden_gate"
+    ),
+    "tests/unit/tidegate/sampling/test_proposal.py::test_key_by_its_look": _cases(
+        _INIT, "clashing_key", "events_without_key"
+    ),
     # the same path of spark-submit, with a flush of two tasks and a compaction
     "tests/e2e/test_what_others_see.py::test_spark_submit_on_a_standalone_cluster_gives_the_same_table": [
         "tests/integration/test_maintenance.py::test_maintenance_through_spark_submit_does_the_same",
