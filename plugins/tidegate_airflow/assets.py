@@ -22,6 +22,14 @@ def build_backlog_alias(pipeline: str) -> AssetAlias:
     return AssetAlias(_format_backlog_name(pipeline))
 
 
+def build_complete_asset(table: str, period: str) -> Asset:
+    """The asset whose events are the complete hours or days of a table, each with its partition key.
+
+    Not the table's own: a DAG that is scheduled on partitions would note every event without one as a mistake.
+    """
+    return Asset(f"{table}/{period}")
+
+
 def _format_backlog_name(pipeline: str) -> str:
     return f"tidegate_{pipeline}_backlog"
 

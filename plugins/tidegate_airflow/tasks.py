@@ -157,6 +157,14 @@ def run_measure(name: str) -> Data:
     return vars(measures)
 
 
+def run_complete(name: str, table: str) -> tuple[int, int]:
+    """complete: when the table has begun, and up to when everything is in it, in milliseconds; skipped if unknown."""
+    from tidegate.steps.complete import read_completeness
+
+    with translate_errors():
+        return read_completeness(assemble_ports(name), table)
+
+
 def run_tables(name: str) -> list[str]:
     """The full names of the tables that a pipeline maintains: its destinations, and its own beside them."""
     from tidegate.steps.maintain import list_maintained_tables

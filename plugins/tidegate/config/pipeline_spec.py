@@ -24,7 +24,7 @@ from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.pipeline import Heartbeat, Merge, Notifier, Pipeline, RiskPolicy, RollbackPolicy
 from tidegate.spec.record_metadata import order_metadata
-from tidegate.spec.runtime import Maintenance, SparkMode, SparkTarget, UseWhen
+from tidegate.spec.runtime import Maintenance, Period, SparkMode, SparkTarget, UseWhen
 from tidegate.spec.scd2 import History
 from tidegate.spec.source import Errors, Source, Start, StartKind
 from tidegate.spec.table import Create, DeleteMode, Route, Table
@@ -57,6 +57,7 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
         ),
         spark=to_spark_target(model.spark),
         freshness_target_seconds=model.freshness_target,
+        complete=Period(model.complete) if model.complete else None,
         on_failure=_build_notifiers(model.on_failure),
         on_recovery=_build_notifiers(model.on_recovery),
         on_rollback=RollbackPolicy(model.on_rollback),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from tidegate.spec.runtime import Maintenance, SparkTarget
+from tidegate.spec.runtime import Maintenance, Period, SparkTarget
 from tidegate.spec.source import Source
 from tidegate.spec.table import Table
 
@@ -98,6 +98,7 @@ class Pipeline:
     spark: SparkTarget = field(default_factory=SparkTarget)
     template: Table | None = None
     freshness_target_seconds: int | None = None
+    complete: Period | None = None
     on_failure: tuple[Notifier, ...] = ()
     on_recovery: tuple[Notifier, ...] = ()
     warnings: tuple[str, ...] = ()

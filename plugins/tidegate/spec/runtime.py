@@ -19,6 +19,13 @@ class SparkMode(StrEnum):
     SUBMIT = "submit"
 
 
+class Period(StrEnum):
+    """A part of records' time, in UTC, of which downstream work wants to know when it is complete."""
+
+    HOUR = "hour"
+    DAY = "day"
+
+
 @dataclass(frozen=True)
 class Maintenance:
     """How tables are kept small: `interval_seconds` below 1 disables the schedule.

@@ -8,7 +8,7 @@ from airflow.sdk.definitions.param import ParamsDict
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
-from tidegate_airflow.assets import build_asset_alias, build_backlog_alias
+from tidegate_airflow.assets import build_asset_alias, build_backlog_alias, build_complete_asset
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import (
     LONG_TIMEOUT,
@@ -27,6 +27,7 @@ from tidegate_airflow.dags.run_outcome import (
     plan_as_requested,
 )
 from tidegate_airflow.dags.schedule import build_schedule, build_watched_backlog, describe_schedule
+from tidegate_airflow.operators.complete import tell_complete_periods
 from tidegate_airflow.operators.step import StepOperator
 
 
@@ -85,6 +86,7 @@ def _build_tasks(pipeline: Pipeline) -> None:
         published >> commit_offsets(name) >> cleaned >> beat
         if pipeline.maintenance.follows_flushes:
             _build_compact_task(pipeline, cleaned)
+    build_complete_tasks(pipeline, beat, quick)
     target = pipeline.freshness_target_seconds
     if target is not None:
         task(task_id="freshness", doc_md=task_docs.FRESHNESS, **memory, **{**quick, "retries": 0})(check_freshness)(
@@ -132,6 +134,21 @@ def _build_merge_task(pipeline: Pipeline, staged: Any) -> Any:
     if several:
         return StepOperator.partial(**fixed).expand(given=staged).output
     return StepOperator(given=staged, **fixed).output
+
+
+def build_complete_tasks(pipeline: Pipeline, beat: Any, settings: dict[str, Any]) -> None:
+    """The task `complete` of each table, if asked for; behind the heartbeat, so that a red run tells nothing."""
+    if pipeline.complete is None:
+        return
+    for number, table in enumerate(pipeline.tables):
+        asset = build_complete_asset(table.name, pipeline.complete)
+        beat >> task(
+            task_id=f"complete_{number}" if len(pipeline.tables) > 1 else "complete",
+            doc_md=task_docs.COMPLETE,
+            inlets=[asset],
+            outlets=[asset],
+            **settings,
+        )(tell_complete_periods)(pipeline.name, table.name, pipeline.complete.value)
 
 
 def _build_compact_task(pipeline: Pipeline, cleaned: Any) -> None:

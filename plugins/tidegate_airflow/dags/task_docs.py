@@ -50,6 +50,11 @@ Skipped when there is nothing.
 FRESHNESS = """
 **freshness** turns red, and with it the run, when a record has waited longer than `freshness_target`.
 """
+COMPLETE = """
+**complete** tells of each hour or day of records' time that has become complete (`complete` in the pipeline file), as
+an event of the asset `<table>/hour` or `<table>/day` whose partition key is that hour or day: once, and never early.
+DAGs with a `PartitionedAssetTimetable` on it start once for each. Skipped when there is none.
+"""
 PUBLISH = """
 **publish** produces to Kafka what changed in the table since the last run: the new row of each key, and a tombstone for
 each that is gone. How far it has come is recorded in the publication's state topic; a failed run is finished by the

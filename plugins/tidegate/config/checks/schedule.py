@@ -4,6 +4,7 @@ from tidegate.config.models.pipeline import PipelineModel
 from tidegate.config.models.runtime import SparkModel
 from tidegate.config.parsing.problems import Problems
 from tidegate.redaction import has_secret, is_secret_name
+from tidegate.spec.table_template import is_template
 
 WAP_PROBLEM = (
     "makes Spark write outside of the branch that is published; leave it out, and use the table's branch: or audits:"
@@ -25,6 +26,8 @@ def check_timing_and_spark(model: PipelineModel, findings: Problems) -> None:
             ("merge", "catch_up_records"),
             f"smaller than max_records={model.merge.max_records}; raise it or leave it out",
         )
+    if model.complete is not None and any(is_template(table.name) for table in model.tables):
+        findings.add(("complete",), "not for tables that records name, as Airflow must know them first; leave it out")
     _check_notifiers(model, findings)
     check_spark(model.spark, findings)
 

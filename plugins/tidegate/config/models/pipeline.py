@@ -263,6 +263,9 @@ class PipelineModel(SharedModel):
     freshness_target: Duration | None = Field(
         default=None, gt=0, description="The run turns red when a record has waited longer than this."
     )
+    complete: Literal["hour", "day"] | None = Field(
+        default=None, description="Tell Airflow of each hour or day of records' time, in UTC, once it is complete."
+    )
     on_failure: list[NotifierModel] = Field(default=[], description="Who is told of a run that fails for a new reason.")
     on_recovery: list[NotifierModel] = Field(default=[], description="Who is told when a run succeeds again.")
     spark: SparkModel = SparkModel()

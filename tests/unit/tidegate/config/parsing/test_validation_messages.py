@@ -97,6 +97,7 @@ REFUSED = {
     ),
     "a notifier that is no import path": (source() + "on_failure: [{notifier: slack}]", "on_failure[0].notifier=slack"),
     "freshness of no time": (source() + "freshness_target: 0s", "freshness_target=0s: out of range"),
+    "complete minutes": (source() + "complete: minute", "complete=minute: not a known word"),
     "threshold zero": (source() + "merge: {records_threshold: 0}", "merge.records_threshold=0: out of range"),
     "cron of six fields": (source() + "merge: {interval: '0 * * * * *'}", "merge.interval=0 * * * * *: not a cron"),
     "cron out of range": (source() + "merge: {interval: '61 * * * *'}", "merge.interval=61 * * * *: not a cron"),
@@ -525,6 +526,7 @@ WRONG_TEMPLATES = {
     "{tipe} is not a column": named("lake.shop.{tipe}"),
     "only for a name with a {field}": named("lake.shop.a", ", namespaces: [shop]"),
     "all is not available beside a name template": named("lake.shop.{type}", "", ", errors: {tolerance: all}"),
+    "complete=hour: not for tables that records name": named("lake.shop.{type}") + "complete: hour\n",
     "not a table's full name": named("lake.shop.{type"),
 }
 

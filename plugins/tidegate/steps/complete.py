@@ -1,0 +1,60 @@
+"""complete: which hours or days of a table hold all their records, so that nothing of them can come any more."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+from tidegate.errors import NothingToDo
+from tidegate.model.offsets import get_offset, iterate_offsets
+from tidegate.model.position import Position
+from tidegate.ports.context import Ports
+from tidegate.progress.pipeline_progress import TableProgress, read_pipeline_progress
+from tidegate.spec.runtime import Period
+
+KEY_FORMATS = {Period.HOUR: "%Y-%m-%dT%H", Period.DAY: "%Y-%m-%d"}  # what Airflow's mappers of hours and days write
+LENGTHS = {Period.HOUR: timedelta(hours=1), Period.DAY: timedelta(days=1)}
+MAX_PERIODS = 48  # of one run; after a long pause the next runs tell the rest
+
+
+def read_completeness(ports: Ports, table: str) -> tuple[int, int]:
+    """When the table has begun, and the time up to which everything is in it, in milliseconds of records' time.
+
+    It has begun at the greatest time of a record that is in it now: where nothing is known of earlier hours, only those
+    after this are surely read from their first record on. NothingToDo while a partition has shown no record, while the
+    table stands still, and while the topic has a partition that the position does not know: its records may be older.
+    """
+    (seen,) = (one for one in read_pipeline_progress(ports).tables if one.table.name == table)
+    position, through = seen.position, seen.valid_through_ms
+    if seen.error is not None or position is None or through is None or not position.timestamps:
+        raise NothingToDo(f"pipeline={ports.pipeline.name} table={table}: nobody can tell yet what is complete")
+    if not _knows_every_partition(position, seen):
+        raise NothingToDo(f"pipeline={ports.pipeline.name} table={table}: a partition has not been read yet")
+    return max(ms for _, _, ms in iterate_offsets(position.timestamps)), through
+
+
+def _knows_every_partition(position: Position, seen: TableProgress) -> bool:
+    return all(
+        get_offset(position.offsets, topic, part) is not None for topic, part, _ in iterate_offsets(seen.log.end)
+    )
+
+
+def list_complete_periods(period: Period, last: str | None, begun_ms: int, through_ms: int) -> list[str]:
+    """The keys of periods that are complete and were not told, oldest first; `last` is the newest that was told.
+
+    A period is complete once each partition has shown a record of its end or later: times within a partition do not
+    fall, so that none of its records can follow. The first one begins after the table has.
+    """
+    return list(islice(_iterate_complete(period, last, begun_ms, through_ms), MAX_PERIODS))
+
+
+def _iterate_complete(period: Period, last: str | None, begun_ms: int, through_ms: int) -> Iterator[str]:
+    pattern, length = KEY_FORMATS[period], LENGTHS[period]
+    before = last or _to_time(begun_ms).strftime(pattern)  # the period in which it has begun is not whole
+    start = datetime.strptime(before, pattern).replace(tzinfo=UTC) + length
+    while start + length <= _to_time(through_ms):
+        yield start.strftime(pattern)
+        start += length
+
+
+def _to_time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds // 1000, UTC)

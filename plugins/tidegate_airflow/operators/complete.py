@@ -1,0 +1,47 @@
+"""The task `complete` of one table: an event of Airflow's for each hour or day that has all its records."""
+
+from typing import Any
+
+from airflow.sdk import Context, get_current_context
+from airflow.sdk.exceptions import AirflowSkipException
+from tidegate.spec.runtime import Period
+from tidegate.steps.complete import MAX_PERIODS, list_complete_periods
+
+from tidegate_airflow import tasks
+from tidegate_airflow.assets import build_complete_asset
+
+BEGUN_KEY = "begun_ms"
+
+
+def tell_complete_periods(name: str, table: str, period: str) -> list[str]:
+    """Add the keys of what is complete and was not told to the task's event; skipped where there is none.
+
+    What was told are the asset's events: Airflow stores them together with the task's success, so that a task that dies
+    has told nothing, and one that is repeated finds what was told. AirflowSkipException makes no event.
+    """
+    context = get_current_context()
+    asset = build_complete_asset(table, period)
+    begun_ms, through_ms = tasks.run_complete(name, table)
+    last = _find_last_told(context, asset)
+    keys = list_complete_periods(Period(period), last, _remember_begin(context, asset, begun_ms), through_ms)
+    if not keys:
+        raise AirflowSkipException(f"pipeline={name} table={table}: no {period} has become complete")
+    context["outlet_events"][asset].extra = {"pipeline": name, "table": table, "valid_through_ms": through_ms}
+    context["outlet_events"][asset].add_partitions(keys)
+    return keys
+
+
+def _find_last_told(context: Context, asset: Any) -> str | None:
+    """The newest key of the last run that told any; the events of one run have no order."""
+    events = context["inlet_events"][asset].ascending(False).limit(MAX_PERIODS)
+    return max((event.partition_key for event in events if event.partition_key), default=None)
+
+
+def _remember_begin(context: Context, asset: Any, begun_ms: int) -> int:
+    """When the table has begun, as the first run saw it; it counts until a first event is there."""
+    store = context["asset_state_store"][asset]
+    known = store.get(BEGUN_KEY)
+    if known is None:
+        store.set(BEGUN_KEY, begun_ms)
+        return begun_ms
+    return int(known)

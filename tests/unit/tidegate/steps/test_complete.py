@@ -1,0 +1,124 @@
+"""complete: an hour is told once, and not before each of its records is in the table."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from tidegate.errors import NothingToDo
+from tidegate.model.position import Position
+from tidegate.spec.runtime import Period
+from tidegate.steps.complete import MAX_PERIODS, list_complete_periods, read_completeness
+from tidegate.steps.flush import flush
+
+HOUR = 3_600_000
+MIDNIGHT = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
+HOURS = 1000
+
+
+def at(hours: float) -> int:
+    return MIDNIGHT + int(hours * HOUR)
+
+
+@pytest.mark.parametrize(
+    ("period", "last", "begun", "through", "expected"),
+    [
+        (Period.HOUR, None, 0.5, 1.9, []),
+        (Period.HOUR, None, 0.5, 2, ["2026-01-01T01"]),
+        (Period.HOUR, None, 0.5, 3.1, ["2026-01-01T01", "2026-01-01T02"]),
+        (Period.HOUR, None, 1, 3, ["2026-01-01T02"]),  # a record of 01:00:00.000 may lie before the table's first
+        (Period.HOUR, "2026-01-01T01", 0.5, 2.5, []),
+        (Period.HOUR, "2026-01-01T01", 9.5, 3, ["2026-01-01T02"]),  # what was told counts more than a lost begin
+        (Period.HOUR, "2025-12-31T23", -9, 0.999, []),
+        (Period.DAY, None, 1, 47.9, []),
+        (Period.DAY, None, 1, 48, ["2026-01-02"]),
+        (Period.DAY, "2026-01-31", 1, 24 * 33, ["2026-02-01", "2026-02-02"]),
+    ],
+)
+def test_periods_that_are_complete(
+    period: Period, last: str | None, begun: float, through: float, expected: list[str]
+) -> None:
+    assert list_complete_periods(period, last, at(begun), at(through)) == expected
+
+
+def test_millisecond_before_the_end_of_an_hour_is_too_early() -> None:
+    assert list_complete_periods(Period.HOUR, "2026-01-01T00", at(0), at(2) - 1) == []
+    assert list_complete_periods(Period.HOUR, "2026-01-01T00", at(0), at(2)) == ["2026-01-01T01"]
+
+
+def test_long_pause_is_told_by_several_runs_without_a_hole() -> None:
+    told: list[str] = []
+    while new := list_complete_periods(Period.HOUR, max(told, default=None), at(0.5), at(HOURS)):
+        assert len(new) <= MAX_PERIODS
+        told += new
+    assert len(told) == len(set(told)) == HOURS - 1
+    assert told == sorted(told)
+
+
+def _walk_log(dice: random.Random, partitions: int) -> Iterator[tuple[dict[int, int], dict[int, int]]]:
+    """Flushes of a log whose partitions come late, each by itself, as (timestamps published, next of each)."""
+    logs = {}
+    for partition in range(partitions):
+        now, times = at(0), []
+        while now < at(HOURS + 60):
+            now += int(dice.expovariate(1 / (0.4 * HOUR)))
+            times.append(now - now % dice.choice((1, 1000, HOUR)) if now % 7 == 0 else now)
+        logs[partition] = sorted(times)
+    done = dict.fromkeys(logs, 0)
+    while any(done[one] < len(logs[one]) for one in logs):
+        for one, times in logs.items():
+            if dice.random() < 0.6:  # the others are late: for one flush, or for many
+                done[one] = min(len(times), done[one] + dice.choice((1, 1, 2, 5, 40)))
+        shown = {one: logs[one][done[one] - 1] for one in logs if done[one]}
+        waiting = {one: logs[one][done[one]] for one in logs if done[one] < len(logs[one])}
+        yield shown, waiting
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_a_thousand_hours_with_late_partitions_none_is_told_early_and_each_is_told_once(seed: int) -> None:
+    dice, told, begun = random.Random(seed), list[str](), None
+    for shown, waiting in _walk_log(dice, partitions=4):
+        position = Position({"t": dict.fromkeys(range(4), 1)}, timestamps={"t": shown})
+        through = position.valid_through_ms
+        if through is None:
+            continue
+        begun = max(shown.values()) if begun is None else begun
+        new = list_complete_periods(Period.HOUR, max(told, default=None), begun, through)
+        for key in new:
+            end = int(datetime.strptime(key, "%Y-%m-%dT%H").replace(tzinfo=UTC).timestamp() * 1000) + HOUR
+            assert [ms for ms in waiting.values() if ms < end] == [], f"{key} was told early"
+        if dice.random() < 0.8:  # else the task dies before its success: nothing of it was told
+            told += new
+    assert len(told) == len(set(told)) >= HOURS
+    assert told == sorted(told)
+    hours = [datetime.strptime(key, "%Y-%m-%dT%H") for key in told]
+    assert {(later - earlier).total_seconds() for earlier, later in pairwise(hours)} == {3600}
+
+
+PIPELINE = replace(a_pipeline(a_table("lake.shop.orders"), source={"topics": ("orders",)}), complete=Period.HOUR)
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders", 2)
+    return made
+
+
+def test_table_without_rows_of_each_partition_tells_nothing(world: World) -> None:
+    with pytest.raises(NothingToDo, match="nobody can tell yet"):
+        read_completeness(world.ports(PIPELINE), "lake.shop.orders")
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 0)
+    flush(world.ports(PIPELINE))
+    with pytest.raises(NothingToDo, match="nobody can tell yet"):
+        read_completeness(world.ports(PIPELINE), "lake.shop.orders")
+
+
+def test_begin_is_the_newest_record_and_the_end_the_slowest_partition(world: World) -> None:
+    for partition, ms in ((0, at(1)), (1, at(2))):
+        world.broker.produce("orders", {"id": str(partition)}, {"id": "a", "name": "x"}, partition, timestamp=ms)
+    flush(world.ports(PIPELINE))
+    assert read_completeness(world.ports(PIPELINE), "lake.shop.orders") == (at(2), at(1))

@@ -1,0 +1,115 @@
+"""The task `complete` on a real Airflow and its database: one event for each hour, which starts a DAG of partitions."""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[4]
+DAGS = """
+from dataclasses import replace
+from airflow.sdk import DAG, PartitionedAssetTimetable, task
+from fakes import a_pipeline, a_table
+from tidegate.spec.runtime import Period
+from tidegate_airflow.assets import build_complete_asset
+from tidegate_airflow.dags.flush import build_complete_tasks
+
+TABLES = [a_table("lake.shop.orders"), a_table("lake.shop.customers")]
+with DAG("producing", schedule=None):
+    @task
+    def beat(): ...
+    build_complete_tasks(replace(a_pipeline(*TABLES), complete=Period.HOUR), beat(), {})
+
+with DAG("consuming", schedule=PartitionedAssetTimetable(assets=build_complete_asset("lake.shop.orders", "hour"))):
+    @task
+    def consume(): ...
+    consume()
+"""
+RUNS = """
+import json, sys
+from airflow.utils.db import initdb
+initdb()
+from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+from airflow.models.asset import AssetEvent, AssetPartitionDagRun
+from airflow.models.dagbundle import DagBundleModel
+from airflow.utils.session import create_session
+from sqlalchemy import select
+from tidegate.errors import NothingToDo
+from tidegate_airflow import tasks
+
+with create_session() as session:
+    session.merge(DagBundleModel(name="testing"))
+bag = DagBag(sys.argv[1])
+assert not bag.import_errors, bag.import_errors
+sync_bag_to_db(bag, "testing", None)
+states = []
+for looks in json.loads(sys.argv[2]):
+    tasks.run_complete = lambda name, table, looks=looks: looks[table]
+    run = bag.dags["producing"].test()
+    states.append({one.task_id: str(one.state) for one in run.get_task_instances()})
+with create_session() as session:
+    events = session.scalars(select(AssetEvent).order_by(AssetEvent.id)).all()
+    told = [[one.asset.name, one.partition_key, one.extra] for one in events]
+    started = [one.partition_key for one in session.scalars(select(AssetPartitionDagRun))]
+print("SEEN", json.dumps({"states": states, "told": told, "started": sorted(started)}))
+"""
+
+
+def at(hour: float) -> int:
+    return int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000) + int(hour * 3_600_000)
+
+
+# when each table has begun, and up to when all is in it, as four runs find it; the third finds nothing new
+LOOKS = [
+    {"lake.shop.orders": (at(1.5), at(3)), "lake.shop.customers": (at(9), at(9.5))},
+    {"lake.shop.orders": (at(2.5), at(4)), "lake.shop.customers": (at(9.5), at(9.6))},
+    {"lake.shop.orders": (at(3.5), at(4.9)), "lake.shop.customers": (at(10), at(10.9))},
+    {"lake.shop.orders": (at(3.5), at(6)), "lake.shop.customers": (at(10), at(11))},
+]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("airflow")
+    (folder / "dags").mkdir()
+    (folder / "dags" / "hours.py").write_text(DAGS)
+    own = {
+        "AIRFLOW_HOME": str(folder),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
+        "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("plugins", "jobs", "tests")),
+    }
+    words = [sys.executable, "-c", RUNS, str(folder / "dags"), json.dumps(LOOKS)]
+    done = subprocess.run(words, env={**os.environ, **own}, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("SEEN ")]
+    found: dict[str, Any] = json.loads(line.removeprefix("SEEN "))
+    return found
+
+
+def test_each_hour_is_one_event_and_a_run_without_one_makes_none(seen: dict[str, Any]) -> None:
+    told = [(name, key) for name, key, _ in seen["told"]]
+    assert sorted(told) == [
+        ("lake.shop.customers/hour", "2026-01-01T10"),
+        ("lake.shop.orders/hour", "2026-01-01T02"),
+        ("lake.shop.orders/hour", "2026-01-01T03"),
+        ("lake.shop.orders/hour", "2026-01-01T04"),
+        ("lake.shop.orders/hour", "2026-01-01T05"),
+    ]
+    assert [states["complete_0"] for states in seen["states"]] == ["success", "success", "skipped", "success"]
+    assert [states["complete_1"] for states in seen["states"]] == ["skipped", "skipped", "skipped", "success"]
+
+
+def test_event_says_what_it_is_of(seen: dict[str, Any]) -> None:
+    extras = [extra for name, key, extra in seen["told"] if key == "2026-01-01T05"]
+    assert extras == [{"pipeline": "shop", "table": "lake.shop.orders", "valid_through_ms": at(6)}]
+
+
+def test_dag_that_is_scheduled_on_partitions_starts_once_for_each_hour(seen: dict[str, Any]) -> None:
+    assert seen["started"] == ["2026-01-01T02", "2026-01-01T03", "2026-01-01T04", "2026-01-01T05"]
