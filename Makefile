@@ -71,10 +71,10 @@ contract: setup  ## one behaviour suite over every implementation of a port
 	@$(PYTEST) tests/contract -m "$(TESTS)" $(ARGS)
 
 integration: setup  ## tests on a real broker, Spark and Iceberg, in two halves beside each other
-	@$(PYTEST) tests/integration -n 2 --dist loadfile -m "$(TESTS)" $(ARGS)
+	@$(PYTEST) tests/integration -n 2 --dist loadfile --no-loadscope-reorder -m "$(TESTS)" $(ARGS)
 
 servers: setup  ## contract and integration tests on servers that they share
-	@$(PYTEST) tests/contract tests/integration -n 2 --dist loadfile -m "$(TESTS)" $(ARGS)
+	@$(PYTEST) tests/contract tests/integration -n 2 --dist loadfile --no-loadscope-reorder -m "$(TESTS)" $(ARGS)
 
 soak: setup  ## 500 small flushes on each catalog, 200 with random kills: nothing may be left behind, on disk or on the Spark server
 	@SOAK_BATCHES=200 SOAK_FLUSHES=500 $(PYTEST) tests/integration/test_soak.py tests/integration/test_server_connections.py -s $(ARGS)

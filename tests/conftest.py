@@ -31,6 +31,34 @@ _airflow = tempfile.TemporaryDirectory(prefix="tidegate-airflow-")
 os.environ["AIRFLOW_HOME"] = _airflow.name
 
 ROOT = Path(__file__).parents[1]
+# The files that take longest. Two halves beside each other begin with them, so that neither waits for the other's last.
+LONGEST_FILES = (
+    "test_security.py",
+    "test_lake.py",
+    "test_bigquery.py",
+    "test_lake_keys.py",
+    "test_runner.py",
+    "test_values.py",
+    "test_row_semantics.py",
+    "test_maintenance.py",
+    "test_publications.py",
+    "test_backfill.py",
+    "test_bigquery_modes.py",
+    "test_history.py",
+    "test_servers_down.py",
+    "test_truncate.py",
+    "test_ways_out.py",
+    "test_standing.py",
+    "test_sequence.py",
+    "test_fan_out.py",
+    "test_concurrency.py",
+    "test_publishing_crashes.py",
+    "test_lake_faults.py",
+    "test_init.py",
+    "test_decoder_fuzz.py",
+    "test_partial.py",
+    "test_publication_aggregates.py",
+)
 PATIENCE = 180
 DEFAULT_PARTITIONS = 2
 
@@ -64,7 +92,18 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def spark(stack: Any) -> Iterator[Any]:
-    """A session of the shared server, for tests that decode without a flush."""
+    """A session of the shared server, for tests that decode without a flush; evaluated as in a small batch."""
+    from tidegate.jobs.evaluation import INTERPRETED_CONF
+    from tidegate_spark.session import close, connect_session
+
+    session = connect_session(stack.spark_remote, INTERPRETED_CONF)
+    yield session
+    close(session)
+
+
+@pytest.fixture(scope="module")
+def compiling_spark(stack: Any) -> Iterator[Any]:
+    """A session in which Spark generates code, as for a large batch."""
     from tidegate_spark.session import close, connect_session
 
     session = connect_session(stack.spark_remote, {})
@@ -433,7 +472,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what is listed as long `long`, and what needs the stack `real`; the latter run after those that do not."""
+    """Mark what is listed as long `long`, and what needs the stack `real`; these run last, longest files first."""
     if not any("::" in word for word in config.args) and (unknown := find_unknown({item.nodeid for item in items})):
         raise pytest.UsageError(f"tests/long_tests.py lists what is not there: {unknown}")
     for item in items:
@@ -445,4 +484,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     real = {item for item in items if servers & set(getattr(item, "fixturenames", ()))}
     for item in real:
         item.add_marker(pytest.mark.real)
-    items.sort(key=lambda item: item in real)
+    rank = {name: place for place, name in enumerate(LONGEST_FILES)}
+    items.sort(key=lambda item: (item in real, rank.get(item.path.name, len(rank)) if item in real else 0))

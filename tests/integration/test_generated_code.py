@@ -46,9 +46,10 @@ def read_generated_code(frame: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("partition_time", ["record", "wall-clock"])
-def test_code_of_a_batch_is_that_of_the_one_before(spark: Any, partition_time: str) -> None:
+def test_code_of_a_batch_is_that_of_the_one_before(compiling_spark: Any, partition_time: str) -> None:
     first, second = (
-        a_batch(spark, batch, a_table(f"attempt-{batch}", partition_time=partition_time)) for batch in (7, 8_000_000)
+        a_batch(compiling_spark, batch, a_table(f"attempt-{batch}", partition_time=partition_time))
+        for batch in (7, 8_000_000)
     )
     assert read_generated_code(first) == read_generated_code(second)
 
