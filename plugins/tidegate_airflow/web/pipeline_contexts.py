@@ -69,7 +69,7 @@ class PipelineContexts:
         return read_file_stamp(*(self._include / word for word in words))
 
     def _open_context(self, name: str) -> PipelineContext | TidegateError:
-        from tidegate.adapters.kafka.settings import resolve_kafka_settings
+        from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings
         from tidegate.adapters.kafka.shared_broker import SharedBroker
         from tidegate.wiring.pipeline import assemble_pipeline
 
@@ -84,7 +84,7 @@ class PipelineContexts:
         if cluster not in self._brokers:
             in_use = {context.group[0] for _, _, context in self._kept.values() if isinstance(context, PipelineContext)}
             self._brokers = {group: broker for group, broker in self._brokers.items() if group in in_use}
-            self._brokers[cluster] = SharedBroker(settings)
+            self._brokers[cluster] = SharedBroker(settings, describe_kafka_place(ports.pipeline.source.kafka))
         return PipelineContext((cluster, catalogs), replace(ports, broker=self._brokers[cluster]))
 
 

@@ -11,6 +11,7 @@ from confluent_kafka import Message as KafkaMessage
 
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.leader_epochs import ONE_RECORD
+from tidegate.adapters.server_probe import Server, require_server
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.model.leader_epochs import Epochs
@@ -30,12 +31,14 @@ class SharedBroker:
     """The port `Broker` for onlookers. What was read stands until `forget`; a failure stands as long.
 
     The log and the ages of records are shared; everything else is asked of the brokers, and nothing is changed.
+    `place` is where the settings stand, for people.
     """
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str], place: str = "") -> None:
         # a dead broker is knocked at once a second: each knock is a line in the log of whoever looks
         self._settings = {"reconnect.backoff.ms": "1000", **settings}
-        self._broker = KafkaBroker(self._settings)
+        self._place, self._server = place, Server.from_list("Kafka", place, settings.get("bootstrap.servers", ""))
+        self._broker = KafkaBroker(self._settings, place)
         self._lock = threading.RLock()
         self._ages: dict[RecordAddress, int] = {}
         self._asked: dict[str, set[str]] = {}
@@ -46,7 +49,8 @@ class SharedBroker:
         """Read anew from now on."""
         with self._lock:
             if self._failure is not None:  # a client that nobody waits for would go on knocking
-                self._broker = KafkaBroker(self._settings)
+                self._broker = KafkaBroker(self._settings, self._place)
+            self._is_connected = False
             self._names: tuple[str, ...] | None = None
             self._logs: dict[str, Log] = {}
             self._failure = None
@@ -68,6 +72,9 @@ class SharedBroker:
         if self._failure is not None:
             raise self._failure
         try:
+            if not self._is_connected:
+                require_server(self._server)  # a client that was connected would knock for half a minute
+                self._is_connected = True
             return call()
         except RetryLater as failure:
             self._failure = failure

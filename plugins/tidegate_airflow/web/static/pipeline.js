@@ -72,7 +72,7 @@ function actions({ pipeline: row, airflow, may }, again) {
 }
 
 function pauseButton(dag, again) {
-  const [word, done] = dag.paused ? ["Resume", "Resumed: runs start again."] : ["Pause", "Paused: a run that is under way goes on, and no other starts."];
+  const [word, done] = dag.paused ? ["Resume", "Resumed: a run that was under way goes on, and new ones start."] : ["Pause", "Paused: tasks that are under way end, the rest of their run waits for Resume, and no other run starts."];
   return h("button", { type: "button", "data-key": "pause", click: async () => {
     try {
       await pause(dag.dag_id, !dag.paused);
