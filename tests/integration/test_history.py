@@ -8,7 +8,7 @@ from conftest import debezium
 from fakes.versions import expected
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
-KEYS, CUTS, BASE = 150, 3, datetime(2026, 1, 1, tzinfo=UTC)
+KEYS, BATCHES, BASE = 150, 2, datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = ("upsert", "upsert", "upsert", "delete", "tombstone")
 Change = tuple[int, str, tuple[Any, ...], int, str]
 
@@ -54,7 +54,7 @@ def test_rows_are_those_of_the_model_wherever_batches_are_cut(workbench) -> None
     table = {"history": "scd2", "sequence_by": ["at", "sub"], "delete_when": "gone"}
     workbench.pipeline("many", [topic], key=KEY, value={"schema": schema}, table=table)
     changes = histories(7)
-    size = len(changes) // CUTS + 1
+    size = len(changes) // BATCHES + 1
     for start in range(0, len(changes), size):
         workbench.produce(topic, *(record(change) for change in changes[start : start + size]))
         workbench.flush("many")

@@ -8,7 +8,7 @@ from fakes.one_at_a_time import expected
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, n INT, lsn INT, sub INT"}
 KINDS = ("upsert", "upsert", "upsert", "delete", "tombstone")
-HISTORIES, CUTS = 300, 3
+HISTORIES, BATCHES = 300, 2
 
 
 def table(**more):
@@ -57,7 +57,7 @@ def test_statements_leave_what_one_record_at_a_time_would_leave(workbench) -> No
     ]
     workbench.pipeline("many", [topic], key=KEY, value=VALUE, tables=asked)
     changes = histories(7)
-    size = len(changes) // CUTS + 1
+    size = len(changes) // BATCHES + 1
     for start in range(0, len(changes), size):
         workbench.produce(topic, *(record(*change) for change in changes[start : start + size]))
         workbench.flush("many")
