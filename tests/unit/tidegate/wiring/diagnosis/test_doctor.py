@@ -4,6 +4,7 @@ import json
 import socket
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -223,7 +224,7 @@ def test_scratch_table_proves_the_rights_and_nothing_is_left(house: House) -> No
     left = [path for path in sorted(house.folder.rglob("*")) if path not in before and path.is_file()]
     assert {path.name.partition(".")[0] for path in left} == {"lake", "pond"}, "the catalogs' own databases"
     for name in ("lake", "pond"):
-        with sqlite3.connect(house.folder / f"{name}.db") as database:
+        with closing(sqlite3.connect(house.folder / f"{name}.db")) as database, database:
             assert database.execute("SELECT count(*) FROM iceberg_tables").fetchone() == (0,)
             assert database.execute("SELECT count(*) FROM iceberg_namespace_properties").fetchone() == (0,)
         database.close()
@@ -251,7 +252,7 @@ def test_warehouse_that_cannot_be_written_is_found(house: House) -> None:
 def test_catalog_that_takes_no_commit_is_found(house: House) -> None:
     """As a role of PostgreSQL that may only read: here a trigger of the catalog's database refuses new tables."""
     house.table("two", "id")
-    with sqlite3.connect(house.folder / "lake.db") as database:
+    with closing(sqlite3.connect(house.folder / "lake.db")) as database, database:
         database.execute("CREATE TRIGGER no BEFORE INSERT ON iceberg_tables BEGIN SELECT RAISE(FAIL, 'read only'); END")
     database.close()
     require_found("catalog-read-only", house.doctor())
