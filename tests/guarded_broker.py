@@ -33,12 +33,13 @@ NAMED = f"subjectAltName=IP:{HOST}"
 
 @dataclass(frozen=True)
 class GuardedBroker:
-    """`guarded` is the door for users, `backdoor` that of the superuser without a name."""
+    """`guarded` is the door for users, `backdoor` that of the superuser without a name; `process` can be killed."""
 
     guarded: str
     backdoor: str
     authority: Path
     admin: Any
+    process: "BrokerProcess"
 
     def settings(self, user: str, password: str) -> dict[str, str]:
         """librdkafka's settings of a user."""
@@ -85,6 +86,34 @@ class GuardedBroker:
                 future.result(30)
 
 
+class BrokerProcess:
+    """The broker over its folder: what it holds outlives it."""
+
+    def __init__(self, folder: Path, doors: tuple[int, ...]) -> None:
+        self._folder, self._doors = folder, doors
+        self.start()
+
+    def start(self) -> None:
+        """Return when it answers."""
+        command = build_java_command(
+            "kafka", f"-Xmx{HEAP_SIZE}", f"-Dlog4j2.configurationFile={LOG4J}", "kafka.Kafka", "server.properties"
+        )
+        with (self._folder / "kafka.log").open("ab") as log:
+            environment = build_clean_environment()
+            self._process = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log, env=environment)
+        wait_until(lambda: all(map(is_answering, self._doors)), "the guarded broker")
+
+    def kill(self) -> None:
+        """As a machine that loses its power."""
+        self._process.kill()
+        self._process.wait(60)
+
+    def stop(self) -> None:
+        """Let it end by itself."""
+        self._process.terminate()
+        self._process.wait(60)
+
+
 @contextmanager
 def guarded_broker(folder: Path, keep_offsets_minutes: int = 1) -> Iterator[GuardedBroker]:
     """The broker, running; it ends with the block."""
@@ -98,18 +127,13 @@ def guarded_broker(folder: Path, keep_offsets_minutes: int = 1) -> Iterator[Guar
     )
     with (folder / "kafka.log").open("ab") as log:
         subprocess.run(format_, cwd=folder, stdout=log, stderr=log, env=build_clean_environment(), check=True)
-        command = build_java_command(
-            "kafka", f"-Xmx{HEAP_SIZE}", f"-Dlog4j2.configurationFile={LOG4J}", "kafka.Kafka", "server.properties"
-        )
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=build_clean_environment())
+    process = BrokerProcess(folder, (ports["guarded"], ports["backdoor"]))
     try:
-        wait_until(lambda: is_answering(ports["guarded"]) and is_answering(ports["backdoor"]), "the guarded broker")
         backdoor = f"{HOST}:{ports['backdoor']}"
         admin = AdminClient({"bootstrap.servers": backdoor, "log_level": 0})
-        yield GuardedBroker(f"{HOST}:{ports['guarded']}", backdoor, folder / "ca.pem", admin)
+        yield GuardedBroker(f"{HOST}:{ports['guarded']}", backdoor, folder / "ca.pem", admin, process)
     finally:
-        process.terminate()
-        process.wait(60)
+        process.stop()
 
 
 def _certificates(folder: Path) -> None:

@@ -38,6 +38,14 @@ class AirflowClient:
         url = f"{self.url}/api/v2/dags/{dag_id}"
         self._session.patch(url, json={"is_paused": paused}, timeout=60).raise_for_status()
 
+    def save_connection(self, connection: dict[str, Any]) -> None:
+        """Make a connection, or change it where it is there, as Airflow's form does."""
+        url = f"{self.url}/api/v2/connections"
+        answer = self._session.post(url, json=connection, timeout=60)
+        if answer.status_code == 409:
+            answer = self._session.patch(f"{url}/{connection['connection_id']}", json=connection, timeout=60)
+        answer.raise_for_status()
+
     def trigger(self, dag_id: str, **conf: Any) -> str:
         answer = self.asked(dag_id, **conf)
         answer.raise_for_status()

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from relay import Relay
 from tidegate.errors import RetryLater
 from tidegate_spark import server_retries
 
@@ -64,46 +65,6 @@ def test_commands_without_brokers_say_so(workbench: Any, closed: str, command: s
     assert (done.returncode, time.monotonic() - begun < MAX_SECONDS) == (1, True)
     assert f"waiting for Kafka kafka of the file address={closed}" in done.stderr
     assert f"Kafka kafka of the file address={closed} took no connection for 30 s" in done.stderr
-
-
-class Relay:
-    """A way to a server that can be taken away: what comes in at `port` goes there and back, until `close`.
-
-    With `last` it closes by itself, as soon as that many connections were made.
-    """
-
-    last: int | None = None
-
-    def __init__(self, host: str, port: int) -> None:
-        self._to, self._open, self.connected = (host, port), list[socket.socket](), threading.Event()
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.port = self._server.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = self._server.accept()
-                far = socket.create_connection(self._to)
-                self._open += [near, far]
-                if self.last is not None and len(self._open) >= 2 * self.last:
-                    self.close()
-                for one, other in ((near, far), (far, near)):
-                    threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
-
-    def _pump(self, one: socket.socket, other: socket.socket) -> None:
-        with suppress(OSError):
-            while data := one.recv(65536):
-                other.sendall(data)
-                self.connected.set()
-
-    def close(self) -> None:
-        self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
-        for one in self._open:
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""The failures, by what breaks."""

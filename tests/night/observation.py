@@ -1,0 +1,144 @@
+"""One failure: from a pipeline that is well to one that is well again, with the seconds until the page says so."""
+
+import re
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from e2e.airflow_client import wait_until
+
+from night.failure import Failure
+from night.scene import Scene
+
+GOAL_SECONDS, GOAL_CLICKS = 15, 2
+PATIENCE_SECONDS = 150
+TIDY_SECONDS = 30
+POLL_SECONDS = 0.5
+GOING = ("current", "catching up")
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What was seen. Seconds and clicks are None where there was nothing to wait for, or it never came."""
+
+    name: str
+    title: str
+    sentence: str = ""
+    told: float | None = None
+    remedy: str = ""
+    clicks: int | None = None
+    well: float | None = None
+    left: tuple[str, ...] = ()
+    problem: str = ""
+
+    @classmethod
+    def from_problem(cls, failure: Failure, problem: Exception) -> "Observation":
+        """Something did not come that should have."""
+        text = " ".join(str(problem).split())
+        return cls(failure.name, failure.title, remedy=failure.remedy, problem=text[:300])
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it was told, fixed, and left nothing behind; how soon is for the table to say."""
+        return not self.problem and not self.left
+
+
+def observe(failure: Failure, scene: Scene) -> Observation:
+    """Provoke the failure and follow the page's way out of it."""
+    if why := failure.why_not(scene):
+        return Observation(failure.name, failure.title, sentence=f"not provoked here: {why}")
+    failure.fill(scene)
+    scene.airflow.unpause(failure.dag)
+    try:
+        wait_until(lambda: is_well(failure, scene), f"{failure.name} to go well before it is broken")
+        failure.provoke(scene)
+        begun = time.monotonic()
+        row, told = await_sentence(failure, scene, begun)
+        wrong_page = find_wrong_page(failure, row)
+        clicks = failure.fix(scene)
+        well = await_well(failure, scene)
+        left = find_leftovers(failure, scene)
+    finally:
+        failure.rest(scene)
+    sentence = shorten(str(row.get("reason") or "").replace(str(scene.bench.folder), "…"))
+    return Observation(failure.name, failure.title, sentence, told, failure.remedy, clicks, well, left, wrong_page)
+
+
+def find_leftovers(failure: Failure, scene: Scene) -> tuple[str, ...]:
+    """What is still there after the next runs had their time to tidy up."""
+    with suppress(AssertionError):
+        wait_until(lambda: not failure.list_leftovers(scene), "nothing to be left", TIDY_SECONDS)
+    return tuple(failure.list_leftovers(scene))
+
+
+def await_sentence(failure: Failure, scene: Scene, begun: float) -> tuple[dict[str, Any], float | None]:
+    """The page's line that says it, and after how many seconds."""
+    if not failure.sentence:
+        return failure.read_row(scene), None
+    row = await_page(failure, scene, f"says {failure.sentence}", lambda one: says(failure, one))
+    told = time.monotonic() - begun
+    return row, told
+
+
+def find_wrong_page(failure: Failure, row: dict[str, Any]) -> str:
+    """Where the line leads to another page of the runbook than it should."""
+    is_right = not failure.page or row["runbook"] == failure.page
+    return "" if is_right else f"leads to {row['runbook']} and not to {failure.page}: {shorten(str(row['reason']))}"
+
+
+def await_well(failure: Failure, scene: Scene) -> float:
+    """Seconds until the page's line is no longer red, for good: it is not again before the table is right."""
+    begun, well = time.monotonic(), None
+
+    def is_over(row: dict[str, Any]) -> bool:
+        nonlocal well
+        if row.get("state") not in GOING:
+            well = None
+        elif well is None:
+            well = time.monotonic() - begun
+        return is_row_well(row) and failure.is_right(scene)
+
+    await_page(failure, scene, "is seen as well again", is_over)
+    assert well is not None
+    return well
+
+
+def says(failure: Failure, row: dict[str, Any]) -> bool:
+    """Whether the line is red, and has the words."""
+    return row.get("state") in failure.states and re.search(failure.sentence, str(row.get("reason"))) is not None
+
+
+def is_row_well(row: dict[str, Any]) -> bool:
+    """Whether the line says that nothing is wrong and nothing waits."""
+    return row.get("state") == "current" and not row.get("lag")
+
+
+def is_well(failure: Failure, scene: Scene) -> bool:
+    """Whether the table is right and the page says so."""
+    return is_row_well(failure.read_row(scene)) and failure.is_right(scene)
+
+
+def await_page(failure: Failure, scene: Scene, what: str, condition: Any) -> dict[str, Any]:
+    """The first line of the page that meets the condition."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    seen: dict[str, Any] = {}
+    while True:
+        row = failure.read_row(scene)
+        if condition(row):
+            print(f"    it is {row.get('state')}: {row.get('reason')}", flush=True)
+            return row
+        if (row.get("state"), row.get("reason")) != (seen.get("state"), seen.get("reason")):
+            print(
+                f"    {time.monotonic() - deadline + PATIENCE_SECONDS:5.1f} s {row.get('state')}: {row.get('reason')}",
+                flush=True,
+            )
+        seen = row
+        assert time.monotonic() < deadline, f"never {what}; it is {row.get('state')}: {row.get('reason')}"
+        time.sleep(POLL_SECONDS)
+
+
+def shorten(text: str, limit: int = 420) -> str:
+    """One line that a table can hold."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[:limit].rsplit(' ', 1)[0]} …"

@@ -1,0 +1,68 @@
+"""The operator at the browser: from the page of all pipelines to a way out, each click counted."""
+
+from e2e.browser import inside, keep
+from playwright.sync_api import Locator, Page, expect
+
+FRAME = "/plugin/tidegate"
+
+
+class OperatorHand:
+    """`clicks` counts from the overview to the button or the command; what follows is the dialog's own question."""
+
+    def __init__(self, window: Page, url: str) -> None:
+        self._window, self._url, self.clicks = window, url, 0
+        expect.set_options(timeout=60_000)
+
+    def open_pipeline(self, name: str) -> None:
+        """The overview, and from there the line's link."""
+        self.clicks = 0
+        self._window.goto(self._url + FRAME)
+        page = inside(self._window)
+        self._click(page.get_by_role("link", name=name, exact=True))
+        expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+
+    def press(self, name: str, button: str, **fields: str) -> str:
+        """Do what the pipeline's button offers, after its preview; what the preview said."""
+        self.open_pipeline(name)
+        page = inside(self._window)
+        self._click(page.get_by_role("button", name=button).first)
+        keep(self._window, f"{name}-preview")
+        dialog = page.get_by_role("dialog")
+        for label, value in fields.items():
+            dialog.get_by_label(label).fill(value)
+        if dialog.get_by_role("textbox").count():  # one that asks for nothing begins with its preview
+            dialog.get_by_role("button", name="Preview").click()
+        preview = dialog.get_by_label("Preview")
+        expect(preview).to_be_visible()
+        text = preview.inner_text()
+        dialog.get_by_role("button", name=button).click()
+        expect(dialog).to_contain_text("Done: ")
+        self.leave()
+        return text
+
+    def start_flush(self, name: str) -> int:
+        """*Flush now*; the clicks to it."""
+        self.open_pipeline(name)
+        page = inside(self._window)
+        self._click(page.get_by_role("button", name="Flush now"))
+        expect(page.get_by_text("Flush started")).to_be_visible()
+        self.leave()
+        return self.clicks
+
+    def copy_command(self, name: str, beginning: str) -> str:
+        """The command of the pipeline's page that begins so, as its *Copy* gives it."""
+        self.open_pipeline(name)
+        button = inside(self._window).get_by_role("button", name=f"Copy: {beginning}").first
+        command = (button.get_attribute("aria-label") or "").removeprefix("Copy: ")
+        self._click(button)
+        keep(self._window, f"{name}-command")
+        self.leave()
+        return command
+
+    def leave(self) -> None:
+        """A window that is open reads the page's numbers again and again."""
+        self._window.goto("about:blank")
+
+    def _click(self, what: Locator) -> None:
+        what.click()
+        self.clicks += 1

@@ -1,0 +1,54 @@
+"""The table of failures: rows of failures that were not run stay, in the order of the catalogue."""
+
+from pathlib import Path
+
+import pytest
+from night import report
+from night.catalogue import FAILURES
+from night.observation import Observation
+
+
+@pytest.fixture
+def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    made = tmp_path / "failures.md"
+    made.write_text(f"# Failures\n\nBefore.\n\n{report.BEGIN}\n{report.END}\n\nBehind.\n")
+    monkeypatch.setattr(report, "DOCUMENT", made)
+    return made
+
+
+def see(name: str, **seen: object) -> Observation:
+    return Observation(name, FAILURES[name].title, **seen)
+
+
+def list_rows(document: Path) -> list[list[str]]:
+    lines = document.read_text().partition(report.RULE)[2].partition(report.END)[0].strip().splitlines()
+    return [[cell.strip() for cell in line.replace("\\|", "").split("|")[1:-1]] for line in lines]
+
+
+def test_rows_of_other_failures_stay_and_all_stand_in_their_order(document: Path) -> None:
+    first = see("wrong_file", sentence="colour: a | b", told=3.4, remedy="correct it", clicks=0, well=16.0)
+    report.write_rows([first, see("poison_record", problem="never says it")])
+    report.write_rows([see("poison_record", sentence="bad", told=21.0, remedy="*Skip*", clicks=2, well=4.0)])
+    rows = list_rows(document)
+    assert [row[0] for row in rows] == [FAILURES["poison_record"].title, FAILURES["wrong_file"].title]
+    assert [row[1:7] for row in rows] == [
+        ["21", "`bad`", "*Skip*", "2", "4", "nothing"],
+        ["3", "`colour: a  b`", "correct it", "0", "16", "nothing"],
+    ]
+    text = document.read_text()
+    assert text.startswith("# Failures\n\nBefore.\n\n")
+    assert text.endswith("\n\nBehind.\n")
+
+
+def test_what_was_not_told_or_was_left_behind_is_no_success(document: Path) -> None:
+    left = see("kafka_dead", sentence="Kafka", told=1.0, left=("branch tidegate_x_1_a",))
+    never = see("disk_full", problem="never says No space")
+    assert [one.is_good for one in (left, never, see("two_runners"))] == [False, False, True]
+    report.write_rows([left, never])
+    assert [row[6] for row in list_rows(document)] == ["branch tidegate_x_1_a", ""]
+    assert "never says No space" in list_rows(document)[1][2]
+
+
+def test_every_failure_of_the_catalogue_is_documented(document: Path) -> None:
+    report.write_rows([see(name) for name in FAILURES])
+    assert len(list_rows(document)) == len(FAILURES) >= 20
