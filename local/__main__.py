@@ -50,7 +50,7 @@ def _print_addresses(stack: Stack) -> None:
         "AIRFLOW_URL",
     ):
         if name in variables:
-            print(f"  {name:16} {variables[name]}")
+            print(f"  {name:16} {variables[name].partition('/;token=')[0]}")
     print(f"  Addresses and process ids: {RunDir(stack.run_dir).env_file}. End it with: make down")
 
 

@@ -25,6 +25,7 @@ REMOVED_VARIABLES = (
     "MFLAGS",
     "VIRTUAL_ENV",
 )
+PROBE_VARIABLE = "TIDEGATE_PROBE_ADDRESS"
 PROBE_PAUSE_SECONDS = 0.2
 PROBE_TIMEOUT_SECONDS = 90
 
@@ -86,16 +87,18 @@ def build_java_command(jars: str, *arguments: str) -> tuple[str, ...]:
     return (java, "-cp", f"{JARS / jars}/*", *arguments)
 
 
-def run_probe(module: str, address: str, run: RunDir) -> bool:
-    """Run a probe module as a process of its own, so that no client library lives in the supervisor; True on exit 0."""
-    command = [str(PYTHON), "-m", module, address]
-    with (run.logs / f"{module.rpartition('.')[2]}.log").open("wb") as output:
+def run_probe(name: str, module: str, address: str, run: RunDir) -> bool:
+    """Run a probe module as a process of its own, so that no client library lives in the supervisor; True on exit 0.
+
+    It finds the address, which may hold a secret, in its environment. `name` is the server's.
+    """
+    command = [str(PYTHON), "-m", module]
+    with (run.logs / f"{name}_probe.log").open("wb") as output:
         try:
-            env = build_clean_environment()
             probe = subprocess.run(
                 command,
                 cwd=ROOT,
-                env=env,
+                env={**build_clean_environment(), PROBE_VARIABLE: address},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -1,5 +1,6 @@
 """Owns the Spark Connect server: one long-lived driver on this machine that every flush shares."""
 
+import json
 import os
 import shutil
 from importlib.util import find_spec
@@ -13,6 +14,8 @@ from local.ports import HOST, is_answering
 from local.server import Server, build_clean_environment, create_log, run_probe
 
 GIBIBYTE = 1024**3
+LOCAL_NAME = "localhost"
+TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 # A server lives for days and runs short jobs. By default its JVM compiles for the highest speed whatever ran 5,000
 # times, which is half of the CPU time of small flushes. From 40,000 times on it pays: see docs/performance.md.
 JVM_OPTIONS = (
@@ -28,8 +31,23 @@ JVM_OPTIONS = (
 )
 
 
-def build_server(run: RunDir, port: int) -> Server:
-    """The server, with its gRPC service on `port`; jars and SQL extensions are fixed at its start, catalogs are not."""
+def build_remote(port: int, token: str = "") -> str:
+    """The address of its users. With a token the host is a name: Spark's client sends one without TLS only there."""
+    return f"sc://{LOCAL_NAME}:{port}/;token={token}" if token else f"sc://{HOST}:{port}"
+
+
+def build_connection(port: int, token: str = "") -> dict[str, str]:
+    """The Airflow connection of its users, by environment variable."""
+    host = f"sc://{LOCAL_NAME if token else HOST}"
+    connection = {"conn_type": "spark_connect", "host": host, "port": port, **({"password": token} if token else {})}
+    return {"AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(connection)}
+
+
+def build_server(run: RunDir, port: int, token: str = "") -> Server:
+    """The server, with its gRPC service on `port`; jars and SQL extensions are fixed at its start, catalogs are not.
+
+    With a `token` it answers nobody without it.
+    """
     folder = run.path / "spark"
     home = _find_spark_home()
     confs = [part for name, value in _build_settings(folder, port).items() for part in ("--conf", f"{name}={value}")]
@@ -38,12 +56,13 @@ def build_server(run: RunDir, port: int) -> Server:
         command=(str(home / "bin" / "spark-submit"), "--master", "local[*]", *confs, str(ROOT / "jobs" / "serve.py")),
         folder=folder,
         log=create_log(run, "spark"),
-        probe=lambda _: is_answering(port) and run_probe("local.spark_probe", f"sc://{HOST}:{port}", run),
+        probe=lambda _: is_answering(port) and run_probe("spark", "local.spark_probe", build_remote(port, token), run),
         env={
             **build_clean_environment(),
             "SPARK_HOME": str(home),
             "PYSPARK_PYTHON": str(PYTHON),
             "SPARK_LOCAL_IP": HOST,
+            **({TOKEN_VARIABLE: token} if token else {}),
         },
         variable="SPARK_PID",
         prepare=lambda: _empty_folder(folder),

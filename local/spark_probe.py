@@ -1,8 +1,11 @@
 """Owns the question whether a Spark Connect server really works: it runs a few small queries, which also warm it."""
 
+import os
 import sys
 
 from pyspark.sql.connect.session import SparkSession
+
+from local.server import PROBE_VARIABLE
 
 
 def main(remote: str) -> int:
@@ -17,4 +20,4 @@ def main(remote: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(os.environ[PROBE_VARIABLE]))

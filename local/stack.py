@@ -26,7 +26,7 @@ from local.server import build_clean_environment
 from local.state import FAILED, UP, State, read_env_file
 from local.supervisor import Request
 
-PARTS = ("kafka", "spark", "postgres", "s3", "rest", "bigquery", "airflow")
+PARTS = ("kafka", "spark", "brokers", "secure", "postgres", "s3", "rest", "bigquery", "airflow")
 NEEDED_BYTES = 1_000_000_000
 UP_TIMEOUT_SECONDS = 300.0
 SUPERVISOR_TIMEOUT_SECONDS = 30.0

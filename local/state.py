@@ -48,21 +48,6 @@ def replace_file(path: Path, text: str) -> None:
     fresh.replace(path)
 
 
-def build_connections(kafka_port: int | None, spark_port: int | None) -> dict[str, str]:
-    """The Airflow connections of the stack's servers, by environment variable, in Airflow's JSON form."""
-    connections: dict[str, object] = {}
-    if kafka_port:
-        extra = {"bootstrap.servers": f"127.0.0.1:{kafka_port}"}
-        connections["AIRFLOW_CONN_KAFKA_DEFAULT"] = {"conn_type": "kafka", "extra": extra}
-    if spark_port:
-        connections["AIRFLOW_CONN_SPARK_DEFAULT"] = {
-            "conn_type": "spark_connect",
-            "host": "sc://127.0.0.1",
-            "port": spark_port,
-        }
-    return {name: json.dumps(connection) for name, connection in connections.items()}
-
-
 def render_env_file(variables: Mapping[str, str], exported: Mapping[str, str]) -> str:
     """The text of the env file: plain assignments, then exported ones."""
     plain = [f"{name}={shlex.quote(value)}\n" for name, value in variables.items()]

@@ -6,28 +6,32 @@ owner has gone, it ends everything that carries the stack's mark.
 
 import json
 import os
+import secrets
 import signal
 import sys
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from local import kafka, ports, spark
+from local import ports, spark
 from local.airflow import services
 from local.bigquery import server as bigquery
 from local.errors import StackError
+from local.kafka.cluster import name_ports, plan_kafka
 from local.keeper import Keeper
 from local.lake.plan import plan_lake
 from local.layout import RunDir
 from local.processes import MARK_VARIABLE, Identity, end_all_processes
 from local.server import Server
-from local.state import FAILED, UP, State, build_connections, render_env_file, replace_file
+from local.state import FAILED, UP, State, render_env_file, replace_file
 
 END_TIMEOUT_SECONDS = 8.0
 POLL_SECONDS = 0.1
-EXTRA_PORTS = {"kafka": ("controller",), "bigquery": ("bigquery_grpc",)}
+EXTRA_PORTS = {"bigquery": ("bigquery_grpc",)}
+SETTINGS = ("brokers", "secure")  # parts that are no servers of their own
 
 
 @dataclass(frozen=True)
@@ -60,15 +64,13 @@ class Plan:
 def plan_stack(request: Request) -> Plan:
     """Choose the ports and describe the servers; StackError when a port asked for is taken."""
     run, parts = RunDir(Path(request.run_dir)), request.parts
-    chosen = ports.choose_ports([name for part in parts for name in (part, *EXTRA_PORTS.get(part, ()))])
-    connections = build_connections(chosen.get("kafka"), chosen.get("spark"))
-    made = Plan(exported=dict(connections))
+    chosen = ports.choose_ports(_name_ports(parts))
+    made = Plan()
     if "kafka" in parts:
-        made.addresses["KAFKA_BOOTSTRAP"] = f"{ports.HOST}:{chosen['kafka']}"
-        made.servers.append(kafka.build_server(run, chosen["kafka"], chosen["controller"]))
+        _add_kafka(made, run, parts, chosen)
     if "spark" in parts:
-        made.addresses["SPARK_REMOTE"] = f"sc://{ports.HOST}:{chosen['spark']}"
-        made.servers.append(spark.build_server(run, chosen["spark"]))
+        _add_spark(made, run, chosen["spark"], secrets.token_urlsafe(15) if "secure" in parts else "")
+    connections = dict(made.exported)
     lake = plan_lake(run, parts, chosen)
     made.servers.extend(lake.servers)
     made.exported |= lake.variables
@@ -87,6 +89,25 @@ def plan_stack(request: Request) -> Plan:
         include = Path(request.include)
         made.servers.extend(services.build_servers(run, chosen["airflow"], include, connections, lake.metadata))
     return made
+
+
+def _name_ports(parts: list[str]) -> list[str]:
+    servers = [part for part in parts if part not in SETTINGS]
+    names = [name for part in servers for name in (part, *EXTRA_PORTS.get(part, ()))]
+    return list(dict.fromkeys([*names, *(name_ports(parts) if "kafka" in parts else ())]))
+
+
+def _add_kafka(made: Plan, run: RunDir, parts: list[str], chosen: Mapping[str, int]) -> None:
+    brokers = plan_kafka(run, parts, chosen)
+    made.addresses["KAFKA_BOOTSTRAP"] = brokers.bootstrap
+    made.exported |= brokers.variables
+    made.servers.extend(brokers.servers)
+
+
+def _add_spark(made: Plan, run: RunDir, port: int, token: str) -> None:
+    made.addresses["SPARK_REMOTE"] = spark.build_remote(port, token)
+    made.exported |= spark.build_connection(port, token)
+    made.servers.append(spark.build_server(run, port, token))
 
 
 class Supervisor:

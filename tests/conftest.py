@@ -208,10 +208,13 @@ def encoded(data: Any) -> bytes | None:
 class Workbench:
     """A pipeline's world in one folder. Records are (key, value), or (key, value, {partition, timestamp, headers})."""
 
-    def __init__(self, stack: Any, admin: Any, producer: Any, folder: Path) -> None:
+    def __init__(
+        self, stack: Any, admin: Any, producer: Any, folder: Path, client: dict[str, str] | None = None
+    ) -> None:
         from tidegate.adapters.iceberg.table.sqlite_catalog import prepare_database
 
         self.stack, self.admin, self._producer, self.folder = stack, admin, producer, folder
+        self._client = client or {"bootstrap.servers": stack.kafka_bootstrap}
         self._spread: set[str] = set()
         self.include = folder / "include"
         (self.include / "pipelines").mkdir(parents=True)
@@ -237,7 +240,7 @@ class Workbench:
         from confluent_kafka.admin import NewTopic
 
         name = name or make_unique_name()
-        new = NewTopic(name, partitions, 1, config=config)
+        new = NewTopic(name, partitions, config=config)  # as many replicas as the stack has brokers
         self.admin.create_topics([new])[name].result(30)
         wait_until(lambda: self._answers(name, partitions), f"topic={name} exists")
         return name
@@ -267,7 +270,7 @@ class Workbench:
 
         asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
         # a client that was told "not the leader" once keeps asking by its old metadata: a new one for each try
-        client = AdminClient({"bootstrap.servers": self.stack.kafka_bootstrap, "log_level": 0})
+        client = AdminClient({**self._client, "log_level": 0})
         try:
             return all(future.result(30) for future in client.list_offsets(asked).values())
         except KafkaException:

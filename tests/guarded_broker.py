@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 )
 from conftest import wait_until
 
-from local.kafka import HEAP_SIZE
+from local.kafka.cluster import HEAP_SIZE
 from local.layout import LOG4J
 from local.ports import HOST, choose_ports, is_answering
 from local.server import build_clean_environment, build_java_command

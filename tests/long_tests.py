@@ -23,6 +23,7 @@ _STANDING = "tests/integration/test_standing.py::test_"
 _TRUNCATE = "tests/integration/test_truncate.py::test_truncate_empties_"
 _VALUES = "tests/integration/test_values.py::test_value_is_what_was_written_or_its_record_is_bad"
 _INIT = "tests/integration/test_init.py::test_flush_of_the_file_that_init_wrote_equals_what_was_sent"
+_SECURED = "tests/integration/test_secured_brokers.py::test_"
 _PAGE, _AIRFLOW = "tests/e2e/test_page.py::", "tests/e2e/test_airflow.py::"
 
 _LAKE_STORE, _LAKE_KEYS = "tests/integration/test_lake_faults.py::", "tests/integration/test_lake_keys.py::"
@@ -54,6 +55,7 @@ _BEHIND: dict[str, list[str]] = {
         "tests/crash/test_every_point.py::test_every_fault_at_every_point_of_a_later_batch",
         "tests/crash/test_every_point.py::test_every_fault_at_every_point_of_a_first_batch",
         "tests/crash/test_every_point.py::test_every_fault_at_every_point_of_a_run_that_recovers",
+        f"{_SECURED}every_broker_is_killed_in_turn_while_records_come_and_no_row_is_lost_or_doubled",
     ],
     # the two moments that differ: it had published before it fell asleep, and it had not
     f"{_SLEEPERS}[before the publish]": _cases(
@@ -309,6 +311,14 @@ _BEHIND: dict[str, list[str]] = {
         f"{_LAKE_STORE}test_store_that_dies_between_an_upload_and_the_commit_leaves_nothing[/metadata/]",
         f"{_LAKE_STORE}test_fault_of_the_store_at_an_upload_passes",
         f"{_LAKE_STORE}test_catalog_that_dies_behind_the_merge_leaves_nothing",
+    ],
+    # a log-in that a Spark server refuses, at a small server; one broker that asks for log-ins and rights
+    "tests/unit/tidegate_spark/test_refused_login.py::"
+    "test_refused_token_is_an_error_that_names_the_connection_and_is_not_tried_again": [
+        f"{_SECURED}spark_answers_nobody_without_its_token_and_the_next_flush_with_it_does_the_work"
+    ],
+    "tests/integration/test_security.py::test_the_documented_rights_are_enough_and_the_password_is_seen_nowhere": [
+        f"{_SECURED}secured_servers_serve_a_flush_and_no_secret_of_theirs_is_to_be_seen"
     ],
     # the same settings, by way of spark-submit and its event log
     f"{_LAKE_KEYS}test_keys_of_a_connection_serve_both_sides_and_show_in_no_output_session_or_file": [

@@ -135,6 +135,11 @@ CHECKS = (
         "start Spark, and see its log",
     ),
     Check(
+        "spark.login",
+        "the Connect server's token",
+        "check the token (the connection's password), and that the server was started with it",
+    ),
+    Check(
         "spark.version",
         "Spark's version is the client's",
         "run the Spark whose version is that of the installed pyspark",

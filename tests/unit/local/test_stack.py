@@ -1,19 +1,23 @@
 """What `make up` refuses, and what it writes for others to read."""
 
 import json
+import stat
 import subprocess
 from collections import namedtuple
 from pathlib import Path
 
 import pytest
 
-from local import ports, stack
+from local import ports, spark, stack
 from local.__main__ import main
 from local.bigquery import server as bigquery
 from local.errors import StackError, find_relevant_line
+from local.kafka.cluster import name_ports, plan_kafka
+from local.kafka.security import Guard
+from local.kafka.storage import Broker, build_settings
 from local.layout import RunDir
 from local.processes import Identity
-from local.state import State, build_connections, read_env_file, render_env_file
+from local.state import State, read_env_file, render_env_file
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -65,7 +69,7 @@ def test_half_a_state_file_is_no_state(tmp_path: Path) -> None:
 
 
 def test_the_env_file_means_the_same_to_a_shell_and_to_us(tmp_path: Path) -> None:
-    exported = build_connections(1234, 5678)
+    exported = spark.build_connection(5678)
     (tmp_path / "env").write_text(render_env_file({"KAFKA_BOOTSTRAP": "127.0.0.1:1234", "KAFKA_PID": "17"}, exported))
     script = f'. {tmp_path}/env; printf "%s\\n" "$KAFKA_PID"; env'
     seen = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout
@@ -86,3 +90,46 @@ def test_the_error_of_a_log_is_preferred_to_its_last_line(tmp_path: Path) -> Non
     log = tmp_path / "log"
     log.write_text("INFO start\nERROR no space left on device\n  at a.b.c\nINFO shutting down\n")
     assert find_relevant_line(log) == "ERROR no space left on device"
+
+
+def test_three_brokers_behind_a_guard_find_each_other_and_show_no_password(tmp_path: Path) -> None:
+    parts = ["kafka", "brokers", "secure"]
+    names = name_ports(parts)
+    assert names == [
+        *("kafka", "controller", "inner", "kafka_2", "controller_2", "inner_2", "kafka_3", "controller_3", "inner_3")
+    ]
+    plan = plan_kafka(RunDir(tmp_path), parts, {name: port for port, name in enumerate(names, start=1001)})
+    assert plan.bootstrap == "127.0.0.1:1001,127.0.0.1:1004,127.0.0.1:1007"
+    assert [server.name for server in plan.servers] == ["kafka", "kafka_2", "kafka_3"]
+    assert [server.variable for server in plan.servers] == ["KAFKA_PID", "KAFKA_2_PID", "KAFKA_3_PID"]
+    extra = json.loads(plan.variables["AIRFLOW_CONN_KAFKA_DEFAULT"])["extra"]
+    assert (extra["bootstrap.servers"], extra["security.protocol"]) == (plan.bootstrap, "SASL_SSL")
+    administrator = Path(plan.variables["KAFKA_ADMIN_FILE"])
+    assert "sasl.username=admin\n" in administrator.read_text()
+    assert stat.S_IMODE(administrator.stat().st_mode) == 0o600
+    shown = str([(server.command, dict(server.env)) for server in plan.servers])
+    assert extra["sasl.password"] not in shown
+
+
+def test_each_broker_has_its_own_number_and_ports_and_the_same_quorum(tmp_path: Path) -> None:
+    ports = {"kafka": 1, "controller": 2, "inner": 3}
+    open_, guarded = (
+        build_settings(tmp_path, Broker(2, ports, "1@a:1,2@b:2", 3, "cluster", guard))
+        for guard in (None, Guard(tmp_path, {"admin": "p4ss", "tidegate": "w0rd"}))
+    )
+    assert (open_["node.id"], open_["controller.quorum.voters"]) == (2, "1@a:1,2@b:2")
+    assert (open_["default.replication.factor"], open_["min.insync.replicas"]) == (3, 2)
+    assert open_["listeners"] == "CLIENTS://127.0.0.1:1,CONTROLLER://127.0.0.1:2"
+    assert open_["inter.broker.listener.name"] == "CLIENTS"
+    assert "authorizer.class.name" not in open_
+    assert guarded["listener.security.protocol.map"] == "CLIENTS:SASL_SSL,CONTROLLER:PLAINTEXT,INNER:PLAINTEXT"
+    assert guarded["advertised.listeners"] == "CLIENTS://127.0.0.1:1,INNER://127.0.0.1:3"
+    assert guarded["inter.broker.listener.name"] == "INNER"
+    assert 'user_admin="p4ss" user_tidegate="w0rd"' in str(guarded["listener.name.clients.plain.sasl.jaas.config"])
+
+
+def test_users_of_a_spark_server_with_a_token_find_it_by_name_as_its_client_demands() -> None:
+    assert spark.build_remote(7) == "sc://127.0.0.1:7"
+    assert spark.build_remote(7, "t0ken") == "sc://localhost:7/;token=t0ken"
+    connection = json.loads(spark.build_connection(7, "t0ken")["AIRFLOW_CONN_SPARK_DEFAULT"])
+    assert connection == {"conn_type": "spark_connect", "host": "sc://localhost", "port": 7, "password": "t0ken"}

@@ -9,7 +9,8 @@ from typing import Any
 from tidegate.adapters.port_errors import to_unexpected_error
 from tidegate.adapters.server_probe import Server, find_refusal, require_server
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_module, get_verb
-from tidegate.errors import RetryLater, TidegateError
+from tidegate.adapters.spark.rpc_status import LOGIN_ADVICE, find_status, format_spark_error
+from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.job import Job
 
 # PySpark's packages import each other in circles: a second thread that imports them meanwhile sees half of them
@@ -43,7 +44,9 @@ class ConnectEngine:
         self._server = Server.from_uri("Spark", place, remote)
 
     def run(self, job: Job) -> None:
-        """Run the job; `RetryLater` when Spark fails, with Spark's own first line, or when no server is there."""
+        """Run the job; `RetryLater` when Spark fails, with Spark's own first line, or when no server is there;
+        `ConfigurationError` when the server refuses the log-in.
+        """
         require_server(self._server)
         sessions, work, retries = import_job_modules(job)
         policy = retries.RetryWhileListening(self._server.is_refused)
@@ -56,21 +59,25 @@ class ConnectEngine:
             finally:
                 sessions.close(spark)
         except PySparkException as error:
-            raise RetryLater(self._describe_failure(job, error)) from error
+            raise self._translate_error(job, error) from error
         except TidegateError:
             raise
         except Exception as error:
             if type(error).__module__.startswith("grpc"):
-                raise RetryLater(self._describe_failure(job, error)) from error
+                raise self._translate_error(job, error) from error
             raise to_unexpected_error(get_verb(job), f"pipeline={job.pipeline} batch={job.batch}", error) from error
 
-    def _describe_failure(self, job: Job, error: Exception) -> str:
+    def _translate_error(self, job: Job, error: Exception) -> TidegateError:
         where = f"pipeline={job.pipeline} batch={job.batch}"
         refusal = find_refusal(self._server.addresses)
         if refusal is not None:
-            return (
+            return RetryLater(
                 f"{where}: {self._server} went away in the middle of {get_verb(job)}: {refusal}; nothing was published "
                 "that is not whole; start the server, and see its log; it will be tried again"
             )
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        return f"{where}: Spark failed in {get_verb(job)}: {lines[0][:500]}"
+        status = find_status(error)
+        if status is not None and status.is_login_refused():
+            return ConfigurationError(
+                f"{self._server} refuses the log-in: {status.details}; nothing was changed; {LOGIN_ADVICE}"
+            )
+        return RetryLater(f"{where}: Spark failed in {get_verb(job)}: {format_spark_error(error)[:500]}")

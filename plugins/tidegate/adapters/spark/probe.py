@@ -12,6 +12,7 @@ from typing import Any
 
 from tidegate.adapters.server_probe import Server, find_refusal
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER
+from tidegate.adapters.spark.rpc_status import LOGIN_ADVICE, find_status, format_spark_error
 from tidegate.adapters.spark.submit import SPARK_EXTENSIONS, find_spark_home
 from tidegate.diagnosis.finding import Finding, make_error, make_ok
 from tidegate.diagnosis.spark import (
@@ -44,7 +45,11 @@ def check_connect(remote: str, place: str, conf: Mapping[str, str], uses_avro: b
     try:
         facts = SparkFacts(**import_server_facts().read_facts(remote, conf, server.is_refused))
     except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        status = find_status(error)
+        if status is not None and status.is_login_refused():
+            yield make_error("spark.login", f"{server} refuses the log-in: {status.details}", LOGIN_ADVICE)
+            return
+        reason = format_spark_error(error)
         yield make_error("spark.reachable", f"{server} does not run a statement: {reason}", "see the server's log")
         return
     yield make_ok("spark.reachable", f"{server}: it runs statements")

@@ -1,0 +1,44 @@
+"""What a Spark Connect server answered in gRPC's own words, where Spark itself did not say it better."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+REFUSED_CODES = ("UNAUTHENTICATED", "PERMISSION_DENIED")
+LOGIN_ADVICE = "check the token (the connection's password), and that the server was started with it"
+RAW_PREFIX = "<_"  # of the text by which gRPC's errors describe themselves: <_InactiveRpcError of RPC that …
+
+
+@dataclass(frozen=True)
+class RpcStatus:
+    """A code by its name in gRPC, and the server's own words."""
+
+    code: str
+    details: str
+
+    def is_login_refused(self) -> bool:
+        """Whether the server does not know the caller, or does not let it in."""
+        return self.code in REFUSED_CODES
+
+
+def find_status(error: BaseException) -> RpcStatus | None:
+    """The status behind an error of Spark's client, if gRPC raised it."""
+    for one in _walk_causes(error):
+        if type(one).__module__.startswith("grpc") and hasattr(one, "code") and hasattr(one, "details"):
+            code = one.code()
+            return RpcStatus(getattr(code, "name", str(code)), str(one.details() or ""))
+    return None
+
+
+def format_spark_error(error: BaseException) -> str:
+    """Its first line; of a bare gRPC error the code and the server's words."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    status = find_status(error) if lines[0].startswith(RAW_PREFIX) else None
+    return f"{status.code}: {status.details}" if status else lines[0]
+
+
+def _walk_causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and what it was raised for, also where its text is all that was meant to be seen of that."""
+    current: BaseException | None = error
+    while current is not None:
+        yield current
+        current = current.__cause__ or current.__context__
