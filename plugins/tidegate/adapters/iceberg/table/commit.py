@@ -6,6 +6,7 @@ from uuid import UUID
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.table import Table, TableProperties
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
@@ -26,7 +27,7 @@ from sqlalchemy.exc import OperationalError
 from tidegate.adapters.iceberg.table.catalogs import format_name
 from tidegate.adapters.iceberg.table.data_files import remove_old_metadata
 from tidegate.adapters.port_errors import format_one_line
-from tidegate.errors import CommitRefused, OutcomeUnknown, RetryLater
+from tidegate.errors import CommitRefused, ConfigurationError, OutcomeUnknown, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.model import resource_names
 from tidegate.ports.context import Publication
@@ -44,8 +45,9 @@ def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iter
     PyIceberg's own transactions repeat a refused commit on the moved main: right for data, wrong for a
     compare-and-swap.
     """
+    changes = tuple(updates)
     try:
-        response = table.catalog.commit_table(table, tuple(requirements), tuple(updates))
+        response = table.catalog.commit_table(table, tuple(requirements), changes)
     except CommitFailedException as error:
         raise CommitRefused(str(error)) from error
     except CommitStateUnknownException as error:
@@ -53,7 +55,19 @@ def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iter
     except OperationalError as error:
         raise _build_unknown(table, "the catalog's database failed", error) from error
     hit_failpoint("catalog.committed")
+    _require_references(table, changes, response.metadata)
     remove_old_metadata(table, response.metadata)
+
+
+def _require_references(table: Table, changes: Iterable[TableUpdate], after: TableMetadata) -> None:
+    """Some catalogs answer well and keep none: without a tag no position is proved, without a branch nothing merged."""
+    names = [change.ref_name for change in changes if isinstance(change, SetSnapshotRefUpdate)]
+    if missing := [name for name in names if name not in after.refs]:
+        raise ConfigurationError(
+            f"table={format_name(table)}: its catalog keeps no tags and branches of tables: it took a commit, and "
+            f"references={', '.join(missing)} are missing; no batch can be published there exactly once; use another "
+            "catalog, see docs/catalogs.md"
+        )
 
 
 def _build_unknown(table: Table, what: str, error: Exception) -> OutcomeUnknown:

@@ -15,8 +15,8 @@ from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate, SetSnap
 from sqlalchemy.exc import OperationalError
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.adapters.iceberg.table import commit as iceberg_commit
-from tidegate.adapters.iceberg.table.commit import commit, drop_staged
-from tidegate.errors import CommitRefused, OutcomeUnknown
+from tidegate.adapters.iceberg.table.commit import commit, drop_staged, start_branch
+from tidegate.errors import CommitRefused, ConfigurationError, OutcomeUnknown
 
 FEW_VERSIONS = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
 DAY_MS = 86_400_000
@@ -54,6 +54,33 @@ def test_answer_of_the_catalog_tells_a_refusal_from_an_unknown_outcome(
         commit(table, (), ())
     if meaning is OutcomeUnknown:
         assert re.match(rf"table={re.escape(TABLE)}: .* may have been made; the table is read again: ", str(told.value))
+
+
+class WithoutReferences:
+    """A catalog of real tables that answers well, and keeps no reference but main, as Nessie's REST catalog does."""
+
+    def __init__(self, catalog: Any) -> None:
+        self._catalog = catalog
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._catalog, name)
+
+    def commit_table(self, table: Any, requirements: Any, updates: Any) -> Any:
+        kept = [one for one in updates if not isinstance(one, SetSnapshotRefUpdate) or one.ref_name == "main"]
+        return self._catalog.commit_table(table, requirements, tuple(kept))
+
+
+def test_catalog_that_keeps_no_references_is_refused_in_words(kit: Kit) -> None:
+    table = kit.seeded().load(TABLE)
+    rows = table.scan().to_arrow().to_pylist()
+    table.catalog = WithoutReferences(table.catalog)
+    at = (str(table.metadata.table_uuid), table.metadata.current_snapshot_id)
+    with pytest.raises(
+        ConfigurationError, match=rf"^table={re.escape(TABLE)}: .*keeps no tags and branches .*=cut are"
+    ):
+        start_branch(table, at, "cut")
+    assert set(kit.load(TABLE).metadata.refs) == set(table.metadata.refs)
+    assert kit.load(TABLE).scan().to_arrow().to_pylist() == rows
 
 
 def versions(kit: Kit) -> list[str]:
