@@ -105,7 +105,7 @@ def test_spark_answers_nobody_without_its_token_and_the_next_flush_with_it_does_
     changed = json.dumps(change(json.loads(environment[SPARK_CONNECTION])))
     with monkeypatch.context() as patch:
         patch.setattr(bench, "environment", lambda: {**environment, SPARK_CONNECTION: changed})
-        done = bench.cli("flush", "tokens")
+        done = bench.process("flush", "tokens")
     assert done.returncode == 1
     assert "Spark connection=spark_default address=localhost:" in done.stderr
     assert f"refuses the log-in: {words}; nothing was changed; check the token" in done.stderr
