@@ -116,6 +116,7 @@ MISTAKES = {
     "spark-event-log": Mistake("spark.settings", ERROR, "writes an event log", "spark.redaction.regex"),
     "spark-down": Mistake("spark.reachable", ERROR, "took no connection", "check that Spark runs"),
     "spark-silent": Mistake("spark.reachable", ERROR, "gave no answer within", "see its log"),
+    "spark-token-wrong": Mistake("spark.login", ERROR, "refuses the log-in", "check the token"),
     "spark-of-other-version": Mistake("spark.version", ERROR, "version=3.5.6", "run Spark 4.1.1"),
     "iceberg-jar-missing": Mistake("spark.jars", ERROR, "no class of Iceberg's runtime", "tidegate jars"),
     "kafka-jar-missing": Mistake("spark.jars", ERROR, "no data source format=kafka", "tidegate jars"),
