@@ -28,7 +28,7 @@ PRELOADED_MODULES = (
 
 # One writer waits for the other. The API server waits less: it writes its audit log in its event loop, and when another
 # of its requests holds the lock, that one can't end before the loop goes on. Both wait until this time is over.
-sqlite_connect_args = {"timeout": 10 if sys.argv[1:2] == ["api-server"] else 60}
+sqlite_connect_args = {"timeout": 20 if sys.argv[1:2] == ["api-server"] else 60}
 
 if sys.argv[1:2] == ["scheduler"]:
     for module in PRELOADED_MODULES:
