@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate, SetSnapshotRefUpdate
+from pyiceberg.table.update import AssertTableUUID, RemoveSnapshotRefUpdate, SetPropertiesUpdate, SetSnapshotRefUpdate
 from sqlalchemy.exc import OperationalError
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.adapters.iceberg.table import commit as iceberg_commit
@@ -67,7 +68,9 @@ class WithoutReferences:
 
     def commit_table(self, table: Any, requirements: Any, updates: Any) -> Any:
         kept = [one for one in updates if not isinstance(one, SetSnapshotRefUpdate) or one.ref_name == "main"]
-        return self._catalog.commit_table(table, requirements, tuple(kept))
+        metadata = self._catalog.commit_table(table, requirements, tuple(kept)).metadata
+        main = {name: at for name, at in metadata.refs.items() if name == "main"}
+        return SimpleNamespace(metadata=metadata.model_copy(update={"refs": main}))
 
 
 def test_catalog_that_keeps_no_references_is_refused_in_words(kit: Kit) -> None:
@@ -81,6 +84,28 @@ def test_catalog_that_keeps_no_references_is_refused_in_words(kit: Kit) -> None:
         start_branch(table, at, "cut")
     assert set(kit.load(TABLE).metadata.refs) == set(table.metadata.refs)
     assert kit.load(TABLE).scan().to_arrow().to_pylist() == rows
+
+
+class WithLaterAnswers:
+    """A catalog whose answer is the table as it is by then: another run's clean-up came between, and dropped `cut`."""
+
+    def __init__(self, catalog: Any) -> None:
+        self._catalog = catalog
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._catalog, name)
+
+    def commit_table(self, table: Any, requirements: Any, updates: Any) -> Any:
+        self._catalog.commit_table(table, requirements, updates)
+        return self._catalog.commit_table(table.refresh(), (), (RemoveSnapshotRefUpdate(ref_name="cut"),))
+
+
+def test_answer_without_a_branch_that_another_run_has_dropped_meanwhile_says_nothing_of_the_catalog(kit: Kit) -> None:
+    kit.seeded().port.commits.publish(kit.merged(FIRST))
+    table = kit.load(TABLE)
+    table.catalog = WithLaterAnswers(table.catalog)
+    start_branch(table, (str(table.metadata.table_uuid), table.metadata.current_snapshot_id), "cut")
+    assert "cut" not in kit.load(TABLE).metadata.refs
 
 
 def versions(kit: Kit) -> list[str]:
