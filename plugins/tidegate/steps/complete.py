@@ -14,6 +14,7 @@ from tidegate.spec.runtime import Period
 KEY_FORMATS = {Period.HOUR: "%Y-%m-%dT%H", Period.DAY: "%Y-%m-%d"}  # what Airflow's mappers of hours and days write
 LENGTHS = {Period.HOUR: timedelta(hours=1), Period.DAY: timedelta(days=1)}
 MAX_PERIODS = 48  # of one run; after a long pause the next runs tell the rest
+MAX_AHEAD_MS = 3_600_000  # of records whose clock is merely not ours; what brokers allow by default
 
 
 def read_completeness(ports: Ports, table: str) -> tuple[int, int]:
@@ -22,14 +23,36 @@ def read_completeness(ports: Ports, table: str) -> tuple[int, int]:
     It has begun at the greatest time of a record that is in it now: where nothing is known of earlier hours, only those
     after this are surely read from their first record on. NothingToDo while a partition has shown no record, while the
     table stands still, and while the topic has a partition that the position does not know: its records may be older.
+    Of several pipelines that write the table the one that is farthest behind decides. No time counts that the clock has
+    not come to: one record of a producer whose clock is wrong would complete all hours until then.
     """
     (seen,) = (one for one in read_pipeline_progress(ports).tables if one.table.name == table)
+    where = f"pipeline={ports.pipeline.name} table={table}"
     position, through = seen.position, seen.valid_through_ms
-    if seen.error is not None or position is None or through is None or not position.timestamps:
-        raise NothingToDo(f"pipeline={ports.pipeline.name} table={table}: nobody can tell yet what is complete")
+    if seen.error is not None or position is None or through is None or not _find_greatest_time(position):
+        raise NothingToDo(f"{where}: nobody can tell yet what is complete")
     if not _knows_every_partition(position, seen):
-        raise NothingToDo(f"pipeline={ports.pipeline.name} table={table}: a partition has not been read yet")
-    return max(ms for _, _, ms in iterate_offsets(position.timestamps)), through
+        raise NothingToDo(f"{where}: a partition has not been read yet")
+    begun = _find_greatest_time(position)
+    for other, recorded in _iterate_others(ports, table):
+        if recorded is None or recorded.valid_through_ms is None:
+            raise NothingToDo(f"{where}: nobody can tell yet what is complete of pipeline={other}, which writes it too")
+        begun, through = max(begun, _find_greatest_time(recorded)), min(through, recorded.valid_through_ms)
+    now = ports.now_ms()
+    return min(begun, now + MAX_AHEAD_MS), min(through, now)
+
+
+def _find_greatest_time(position: Position) -> int:
+    """Of a record; 0 where none has a time, of which brokers say -1."""
+    return max((ms for _, _, ms in iterate_offsets(position.timestamps) if ms > 0), default=0)
+
+
+def _iterate_others(ports: Ports, table: str) -> Iterator[tuple[str, Position | None]]:
+    """The other pipelines that have published into the table, by name; without a position where it was rolled back."""
+    for other in ports.tables.list_pipelines(table):
+        state = ports.tables.read_state(table, other) if other != ports.pipeline.name else None
+        if state is not None and state.recorded is not None:
+            yield other, None if state.rolled_back else state.recorded
 
 
 def _knows_every_partition(position: Position, seen: TableProgress) -> bool:

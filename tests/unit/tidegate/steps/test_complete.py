@@ -104,6 +104,7 @@ PIPELINE = replace(a_pipeline(a_table("lake.shop.orders"), source={"topics": ("o
 @pytest.fixture
 def world() -> World:
     made = World()
+    made.clock.ms = at(24)
     made.broker.create("orders", 2)
     return made
 
@@ -122,3 +123,39 @@ def test_begin_is_the_newest_record_and_the_end_the_slowest_partition(world: Wor
         world.broker.produce("orders", {"id": str(partition)}, {"id": "a", "name": "x"}, partition, timestamp=ms)
     flush(world.ports(PIPELINE))
     assert read_completeness(world.ports(PIPELINE), "lake.shop.orders") == (at(2), at(1))
+
+
+def test_slower_pipeline_of_the_same_table_holds_its_hours_back(world: World) -> None:
+    other = replace(a_pipeline(a_table("lake.shop.orders", topics=("late",)), name="slow"), complete=Period.HOUR)
+    world.broker.create("late", 1)
+    world.broker.produce("late", {"id": "z"}, {"id": "z", "name": "x"}, 0, timestamp=at(1.5))
+    for partition in (0, 1):
+        world.broker.produce("orders", {"id": str(partition)}, {"id": "a", "name": "x"}, partition, timestamp=at(5))
+    flush(world.ports(PIPELINE))
+    assert read_completeness(world.ports(PIPELINE), "lake.shop.orders") == (at(5), at(5))
+    flush(world.ports(other))
+    assert read_completeness(world.ports(PIPELINE), "lake.shop.orders") == (at(5), at(1.5))
+    assert read_completeness(world.ports(other), "lake.shop.orders") == (at(5), at(1.5))
+
+
+def test_hour_that_is_not_over_yet_is_not_complete_whatever_a_producers_clock_says(world: World) -> None:
+    world.clock.ms = at(10)
+    for partition, ms in ((0, at(9)), (1, at(9))):
+        world.broker.produce("orders", {"id": str(partition)}, {"id": "a", "name": "x"}, partition, timestamp=ms)
+    flush(world.ports(PIPELINE))
+    for partition in (0, 1):  # microseconds, taken for milliseconds
+        key = {"id": str(2 + partition)}
+        world.broker.produce("orders", key, {"id": "a", "name": "x"}, partition, timestamp=at(10) * 1000)
+    flush(world.ports(PIPELINE))
+    world.clock.ms = at(10)
+    begun, through = read_completeness(world.ports(PIPELINE), "lake.shop.orders")
+    assert (begun, through) == (at(11), at(10))
+    assert list_complete_periods(Period.HOUR, "2026-01-01T07", begun, through) == ["2026-01-01T08", "2026-01-01T09"]
+
+
+def test_records_without_a_time_tell_nothing(world: World) -> None:
+    for partition in (0, 1):
+        world.broker.produce("orders", {"id": str(partition)}, {"id": "a", "name": "x"}, partition, timestamp=-1)
+    flush(world.ports(PIPELINE))
+    with pytest.raises(NothingToDo, match="nobody can tell yet"):
+        read_completeness(world.ports(PIPELINE), "lake.shop.orders")
