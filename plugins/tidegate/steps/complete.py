@@ -79,5 +79,13 @@ def _iterate_complete(period: Period, last: str | None, begun_ms: int, through_m
         start += length
 
 
+def is_key(period: Period, text: str | None) -> bool:
+    """Whether a text is the key of a period, written as it is told."""
+    try:
+        return text is not None and datetime.strptime(text, KEY_FORMATS[period]).strftime(KEY_FORMATS[period]) == text
+    except ValueError:
+        return False
+
+
 def _to_time(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds // 1000, UTC)

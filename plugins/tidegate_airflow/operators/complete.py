@@ -5,7 +5,7 @@ from typing import Any
 from airflow.sdk import Context, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 from tidegate.spec.runtime import Period
-from tidegate.steps.complete import MAX_PERIODS, list_complete_periods
+from tidegate.steps.complete import MAX_PERIODS, is_key, list_complete_periods
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import build_complete_asset
@@ -22,7 +22,7 @@ def tell_complete_periods(name: str, table: str, period: str) -> list[str]:
     context = get_current_context()
     asset = build_complete_asset(table, period)
     begun_ms, through_ms = tasks.run_complete(name, table)
-    last = _find_last_told(context, asset)
+    last = find_last_told(context, asset, Period(period))
     keys = list_complete_periods(Period(period), last, _remember_begin(context, asset, begun_ms), through_ms)
     if not keys:
         raise AirflowSkipException(f"pipeline={name} table={table}: no {period} has become complete")
@@ -31,10 +31,13 @@ def tell_complete_periods(name: str, table: str, period: str) -> list[str]:
     return keys
 
 
-def _find_last_told(context: Context, asset: Any) -> str | None:
-    """The newest key of the last run that told any; the events of one run have no order."""
+def find_last_told(context: Context, asset: Any, period: Period) -> str | None:
+    """The newest key of the last run that told any; the events of one run have no order.
+
+    Somebody may add an event by hand, with a key of another form or with none: that says nothing of what was told.
+    """
     events = context["inlet_events"][asset].ascending(False).limit(MAX_PERIODS)
-    return max((event.partition_key for event in events if event.partition_key), default=None)
+    return max((event.partition_key for event in events if is_key(period, event.partition_key)), default=None)
 
 
 def _remember_begin(context: Context, asset: Any, begun_ms: int) -> int:

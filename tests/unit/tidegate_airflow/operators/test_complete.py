@@ -6,9 +6,12 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tidegate.spec.runtime import Period
+from tidegate_airflow.operators.complete import find_last_told
 
 ROOT = Path(__file__).parents[4]
 DAGS = """
@@ -113,3 +116,21 @@ def test_event_says_what_it_is_of(seen: dict[str, Any]) -> None:
 
 def test_dag_that_is_scheduled_on_partitions_starts_once_for_each_hour(seen: dict[str, Any]) -> None:
     assert seen["started"] == ["2026-01-01T02", "2026-01-01T03", "2026-01-01T04", "2026-01-01T05"]
+
+
+class Events(list[Any]):
+    """What the accessor of an asset's events gives."""
+
+    def ascending(self, ascending: bool) -> "Events":
+        assert not ascending
+        return self
+
+    def limit(self, number: int) -> "Events":
+        return Events(self[:number])
+
+
+@pytest.mark.parametrize("strange", [None, "", "by hand", "2026-01-02", "2026-01-01T9", "zzz"])
+def test_event_that_somebody_added_by_hand_says_nothing_of_what_was_told(strange: str | None) -> None:
+    keys = [strange, "2026-01-01T07", "2026-01-01T08"]
+    context: Any = {"inlet_events": {"asset": Events(SimpleNamespace(partition_key=key) for key in keys)}}
+    assert find_last_told(context, "asset", Period.HOUR) == "2026-01-01T08"
