@@ -147,6 +147,7 @@ def build_complete_tasks(pipeline: Pipeline, beat: Any, settings: dict[str, Any]
             doc_md=task_docs.COMPLETE,
             inlets=[asset],
             outlets=[asset],
+            max_active_tis_per_dag=1,  # another run would find the same hours not told
             **settings,
         )(tell_complete_periods)(pipeline.name, table.name, pipeline.complete.value)
 

@@ -4,13 +4,16 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import a_pipeline, a_table
 from tidegate.spec.runtime import Period
+from tidegate_airflow.dags.flush import build_flush_dag
 from tidegate_airflow.operators.complete import find_last_told
 
 ROOT = Path(__file__).parents[4]
@@ -134,3 +137,9 @@ def test_event_that_somebody_added_by_hand_says_nothing_of_what_was_told(strange
     keys = [strange, "2026-01-01T07", "2026-01-01T08"]
     context: Any = {"inlet_events": {"asset": Events(SimpleNamespace(partition_key=key) for key in keys)}}
     assert find_last_told(context, "asset", Period.HOUR) == "2026-01-01T08"
+
+
+def test_runs_at_once_tell_one_after_the_other() -> None:
+    """A backfill of Airflow's runs beside the scheduled runs, whatever `max_active_runs` says."""
+    dag = build_flush_dag(replace(a_pipeline(a_table("lake.shop.orders")), complete=Period.DAY))
+    assert dag.get_task("complete").max_active_tis_per_dag == 1
