@@ -24,11 +24,11 @@ LOGGERS = {"log", "logger"}
 FINDING_CALLS = {"make_error": 1, "make_warning": 1, "from_error": 1}
 PROBLEM_CALLS = {"add": 1, "warn": 1, "add_broken": 1}
 PROBLEM_LISTS, PROBLEM_MODULES = {"findings", "problems", "self"}, "plugins/tidegate/config/"
-# ValueErrors that reach people as their words: what they stand in names the file, the key or the record
 # a reason of a record, as a literal of Spark's SQL
 REASON_CALL, REASON_MODULES = "render_literal", "jobs/tidegate_spark/"
 # the product's messages end with the way out behind a semicolon, so a text of that form is one, whoever passes it on
 SENTENCE_PATTERN = re.compile(r"[A-Za-z…)\]}'\"]; (?!charset)[a-z…]")
+# ValueErrors that reach people as their words: what they stand in names the file, the key or the record
 SPOKEN_VALUE_ERRORS = ("plugins/tidegate/config/", "plugins/tidegate/spec/", "plugins/tidegate/schema/data_types.py")
 
 
