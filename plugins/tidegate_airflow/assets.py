@@ -6,6 +6,8 @@ from typing import Any
 from airflow.sdk import Asset, AssetAlias, AssetWatcher, Context
 from tidegate.spec.time_text import to_utc_datetime
 
+MAIN = "main"
+
 
 def build_asset_alias(pipeline: str) -> AssetAlias:
     """What a pipeline's merge declares: which tables were published is only known when it has run."""
@@ -22,12 +24,13 @@ def build_backlog_alias(pipeline: str) -> AssetAlias:
     return AssetAlias(_format_backlog_name(pipeline))
 
 
-def build_complete_asset(table: str, period: str) -> Asset:
+def build_complete_asset(table: str, period: str, branch: str = MAIN) -> Asset:
     """The asset whose events are the complete hours or days of a table, each with its partition key.
 
-    Not the table's own: a DAG that is scheduled on partitions would note every event without one as a mistake.
+    Not the table's own: a DAG that is scheduled on partitions would note every event without one as a mistake. A named
+    branch has its own, too: what is complete there says nothing of main.
     """
-    return Asset(f"{table}/{period}")
+    return Asset(f"{table}/{period}" if branch == MAIN else f"{table}/{branch}/{period}")
 
 
 def _format_backlog_name(pipeline: str) -> str:

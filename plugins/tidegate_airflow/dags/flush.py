@@ -141,7 +141,7 @@ def build_complete_tasks(pipeline: Pipeline, beat: Any, settings: dict[str, Any]
     if pipeline.complete is None:
         return
     for number, table in enumerate(pipeline.tables):
-        asset = build_complete_asset(table.name, pipeline.complete)
+        asset = build_complete_asset(table.name, pipeline.complete, table.branch)
         beat >> task(
             task_id=f"complete_{number}" if len(pipeline.tables) > 1 else "complete",
             doc_md=task_docs.COMPLETE,
@@ -149,7 +149,7 @@ def build_complete_tasks(pipeline: Pipeline, beat: Any, settings: dict[str, Any]
             outlets=[asset],
             max_active_tis_per_dag=1,  # another run would find the same hours not told
             **settings,
-        )(tell_complete_periods)(pipeline.name, table.name, pipeline.complete.value)
+        )(tell_complete_periods)(pipeline.name, table.name, pipeline.complete.value, table.branch)
 
 
 def _build_compact_task(pipeline: Pipeline, cleaned: Any) -> None:

@@ -13,14 +13,14 @@ from tidegate_airflow.assets import build_complete_asset
 BEGUN_KEY = "begun_ms"
 
 
-def tell_complete_periods(name: str, table: str, period: str) -> list[str]:
+def tell_complete_periods(name: str, table: str, period: str, branch: str) -> list[str]:
     """Add the keys of what is complete and was not told to the task's event; skipped where there is none.
 
     What was told are the asset's events: Airflow stores them together with the task's success, so that a task that dies
     has told nothing, and one that is repeated finds what was told. AirflowSkipException makes no event.
     """
     context = get_current_context()
-    asset = build_complete_asset(table, period)
+    asset = build_complete_asset(table, period, branch)
     begun_ms, through_ms = tasks.run_complete(name, table)
     last = find_last_told(context, asset, Period(period))
     keys = list_complete_periods(Period(period), last, _remember_begin(context, asset, begun_ms), through_ms)

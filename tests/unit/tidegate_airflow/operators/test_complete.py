@@ -143,3 +143,12 @@ def test_runs_at_once_tell_one_after_the_other() -> None:
     """A backfill of Airflow's runs beside the scheduled runs, whatever `max_active_runs` says."""
     dag = build_flush_dag(replace(a_pipeline(a_table("lake.shop.orders")), complete=Period.DAY))
     assert dag.get_task("complete").max_active_tis_per_dag == 1
+
+
+def test_named_branch_has_an_asset_of_its_own() -> None:
+    """Else hours that are complete on one branch would be taken for told on the other."""
+    tables = [a_table("lake.shop.orders"), a_table("lake.shop.customers", branch="staging")]
+    dag = build_flush_dag(replace(a_pipeline(*tables), complete=Period.HOUR))
+    tasks = [dag.get_task(name) for name in ("complete_0", "complete_1")]
+    assert [one.outlets[0].name for one in tasks] == ["lake.shop.orders/hour", "lake.shop.customers/staging/hour"]
+    assert [one.inlets for one in tasks] == [one.outlets for one in tasks]
