@@ -1,6 +1,7 @@
 """complete: which hours or days of a table hold all their records, so that nothing of them can come any more."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
@@ -8,7 +9,8 @@ from tidegate.errors import NothingToDo
 from tidegate.model.offsets import get_offset, iterate_offsets
 from tidegate.model.position import Position
 from tidegate.ports.context import Ports
-from tidegate.progress.pipeline_progress import TableProgress, read_pipeline_progress
+from tidegate.progress.pipeline_progress import TableProgress, measure_progress
+from tidegate.progress.table_progress import observe_tables
 from tidegate.spec.runtime import Period
 
 KEY_FORMATS = {Period.HOUR: "%Y-%m-%dT%H", Period.DAY: "%Y-%m-%d"}  # what Airflow's mappers of hours and days write
@@ -26,7 +28,7 @@ def read_completeness(ports: Ports, table: str) -> tuple[int, int]:
     Of several pipelines that write the table the one that is farthest behind decides. No time counts that the clock has
     not come to: one record of a producer whose clock is wrong would complete all hours until then.
     """
-    (seen,) = (one for one in read_pipeline_progress(ports).tables if one.table.name == table)
+    seen = _read_table_progress(ports, table)
     where = f"pipeline={ports.pipeline.name} table={table}"
     position, through = seen.position, seen.valid_through_ms
     if seen.error is not None or position is None or through is None or not _find_greatest_time(position):
@@ -40,6 +42,13 @@ def read_completeness(ports: Ports, table: str) -> tuple[int, int]:
         begun, through = max(begun, _find_greatest_time(recorded)), min(through, recorded.valid_through_ms)
     now = ports.now_ms()
     return min(begun, now + MAX_AHEAD_MS), min(through, now)
+
+
+def _read_table_progress(ports: Ports, table: str) -> TableProgress:
+    """The one table beside the log; the others are not read: each has a task of its own."""
+    wanted = replace(ports.pipeline, tables=tuple(one for one in ports.pipeline.tables if one.name == table))
+    (seen,) = measure_progress(ports, observe_tables(replace(ports, pipeline=wanted))).tables
+    return seen
 
 
 def _find_greatest_time(position: Position) -> int:

@@ -159,3 +159,15 @@ def test_records_without_a_time_tell_nothing(world: World) -> None:
     flush(world.ports(PIPELINE))
     with pytest.raises(NothingToDo, match="nobody can tell yet"):
         read_completeness(world.ports(PIPELINE), "lake.shop.orders")
+
+
+def test_only_the_table_that_is_asked_for_is_read(world: World) -> None:
+    """Each table has a task of its own: of fifty tables each run would read 2,500."""
+    pipeline = a_pipeline(a_table("lake.shop.orders"), a_table("lake.shop.customers", topics=("orders",)))
+    for partition in (0, 1):
+        world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, partition, timestamp=at(1))
+    flush(world.ports(pipeline))
+    calls = list[str]()
+    asked = world.ports(pipeline, hook=lambda call, when: calls.append(call) if when == "before" else None)
+    assert read_completeness(asked, "lake.shop.orders") == (at(1), at(1))
+    assert calls.count("tables.read_state") == 1
