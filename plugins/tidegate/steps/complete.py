@@ -1,5 +1,6 @@
 """complete: which hours or days of a table hold all their records, so that nothing of them can come any more."""
 
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ from tidegate.progress.pipeline_progress import TableProgress, measure_progress
 from tidegate.progress.table_progress import observe_tables
 from tidegate.spec.runtime import Period
 
+log = logging.getLogger(__name__)
 KEY_FORMATS = {Period.HOUR: "%Y-%m-%dT%H", Period.DAY: "%Y-%m-%d"}  # what Airflow's mappers of hours and days write
 LENGTHS = {Period.HOUR: timedelta(hours=1), Period.DAY: timedelta(days=1)}
 MAX_PERIODS = 48  # of one run; after a long pause the next runs tell the rest
@@ -39,6 +41,8 @@ def read_completeness(ports: Ports, table: str) -> tuple[int, int]:
     for other, recorded in _iterate_others(ports, table):
         if recorded is None or recorded.valid_through_ms is None:
             raise NothingToDo(f"{where}: nobody can tell yet what is complete of pipeline={other}, which writes it too")
+        if recorded.valid_through_ms < through:
+            log.info("%s: pipeline=%s writes it too, and holds hours back: it is complete to less", where, other)
         begun, through = max(begun, _find_greatest_time(recorded)), min(through, recorded.valid_through_ms)
     now = ports.now_ms()
     return min(begun, now + MAX_AHEAD_MS), min(through, now)
