@@ -86,7 +86,7 @@ e2e: setup  ## one whole run under the real scheduler
 test-crash: setup  ## every crash point with every fault on real components; half an hour
 	@$(PYTEST) tests/crash $(ARGS)
 
-test-night: setup  ## twenty failures in a stack with Airflow: what the page says, its way out, what is left; writes docs/failures.md; ARGS="kafka_dead" for some
+test-night: setup  ## 22 failures in a stack with Airflow: what the page says, its way out, what is left; writes docs/failures.md; ARGS="kafka_dead" for some
 	@PYTHONPATH=.:tests:plugins:jobs $(VENV_PYTHON) -m night $(ARGS)
 
 verify-bigquery: setup  ## the BigQuery suites against the service itself: PROJECT=my-project

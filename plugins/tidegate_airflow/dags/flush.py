@@ -148,7 +148,7 @@ def build_complete_tasks(pipeline: Pipeline, beat: Any, settings: dict[str, Any]
             inlets=[asset],
             outlets=[asset],
             max_active_tis_per_dag=1,  # another run would find the same hours not told
-            **settings,
+            **{**settings, "retries": 0},  # the next run tells what this one could not, and no flush waits for it
         )(tell_complete_periods)(pipeline.name, table.name, pipeline.complete.value, table.branch)
 
 

@@ -52,7 +52,8 @@ FRESHNESS = """
 """
 COMPLETE = """
 **complete** tells of each hour or day of records' time that has become complete (`complete` in the pipeline file), as
-an event of the asset `<table>/hour` or `<table>/day` whose partition key is that hour or day: once, and never early.
+an event of the asset `<table>/hour` or `<table>/day` whose partition key is that hour or day: once, and not
+early where times within a partition do not fall.
 DAGs with a `PartitionedAssetTimetable` on it start once for each. Skipped when there is none.
 """
 PUBLISH = """
