@@ -66,6 +66,15 @@ def test_other_status_of_the_server_is_told_by_its_words_and_tried_again() -> No
         ConnectEngine(remote, {}).run(MergeJob("shop", 3, ()))
 
 
+def test_session_that_the_server_did_not_release_is_not_asked_by_later_ones() -> None:
+    from pyspark.sql.connect.session import SparkSession
+
+    with refusing_server(*REFUSALS["unauthenticated"]) as remote, pytest.raises(ConfigurationError):
+        ConnectEngine(remote, {}).run(MergeJob("shop", 3, ()))
+    assert SparkSession.getActiveSession() is None
+    assert SparkSession._get_default_session() is None
+
+
 def test_doctor_names_the_log_in_and_the_way_out() -> None:
     with refusing_server(*REFUSALS["unauthenticated"]) as remote:
         found = list(check_connect(remote, "connection=spark_default", {}, False))
