@@ -79,6 +79,9 @@ class Many:
     def get_context(self, name: str) -> PipelineContext:
         return self._sources[name]
 
+    def report_failure(self, name: str) -> None:
+        """Nothing of it is to be opened anew."""
+
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Any]]:
