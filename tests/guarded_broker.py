@@ -1,7 +1,6 @@
 """A broker that lets nobody in without TLS, a password and a right to each thing; it can forget offsets soon."""
 
 import base64
-import os
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -24,11 +23,10 @@ from confluent_kafka.admin import (
 from conftest import wait_until
 
 from local.kafka.cluster import HEAP_SIZE
+from local.kafka.security import make_certificates
 from local.layout import LOG4J
 from local.ports import HOST, choose_ports, is_answering
 from local.server import build_clean_environment, build_java_command
-
-NAMED = f"subjectAltName=IP:{HOST}"
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ def guarded_broker(folder: Path, keep_offsets_minutes: int = 1) -> Iterator[Guar
     """The broker, running; it ends with the block."""
     folder.mkdir(parents=True)
     ports = choose_ports(["guarded", "backdoor", "controller"])
-    _certificates(folder)
+    make_certificates(folder)
     (folder / "server.properties").write_text(_properties(folder, ports, keep_offsets_minutes))
     identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     format_ = build_java_command(
@@ -134,19 +132,6 @@ def guarded_broker(folder: Path, keep_offsets_minutes: int = 1) -> Iterator[Guar
         yield GuardedBroker(f"{HOST}:{ports['guarded']}", backdoor, folder / "ca.pem", admin, process)
     finally:
         process.stop()
-
-
-def _certificates(folder: Path) -> None:
-    """An authority, and a certificate of the broker's with its key in one file, as Java reads it."""
-    new = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2")
-    _run(folder, *new, "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
-    signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-addext", NAMED, "-addext", "basicConstraints=CA:FALSE")
-    _run(folder, *new, "-subj", "/CN=broker", "-keyout", "broker.key", "-out", "broker.crt", *signed)
-    (folder / "broker.pem").write_text((folder / "broker.key").read_text() + (folder / "broker.crt").read_text())
-
-
-def _run(folder: Path, *command: str) -> None:
-    subprocess.run(command, cwd=folder, capture_output=True, check=True, env={**os.environ, "LC_ALL": "C"})
 
 
 def _properties(folder: Path, ports: dict[str, int], keep_offsets_minutes: int) -> str:

@@ -30,8 +30,6 @@ REASON_CALL, REASON_MODULES = "render_literal", "jobs/tidegate_spark/"
 SENTENCE_PATTERN = re.compile(r"[A-Za-z…)\]}'\"]; (?!charset)[a-z…]")
 # ValueErrors that reach people as their words: what they stand in names the file, the key or the record
 SPOKEN_VALUE_ERRORS = ("plugins/tidegate/config/", "plugins/tidegate/spec/", "plugins/tidegate/schema/data_types.py")
-
-
 REASON_PATTERN = re.compile(r"^(the |select: |… )[^^\\\\?*]*[a-z]+ [a-z]+")
 SQL_REASON_PATTERN = re.compile(r"THEN '(the [^']*[a-z] [^']+)'")
 # what only describes: parameters of commands and of models, and modules that hold nothing but such words
@@ -79,6 +77,7 @@ def find_bases(root: Path = ROOT) -> dict[str, set[str]]:
     return _find_bases(list(_parse_modules(root).values()))
 
 
+@cache
 def _parse_modules(root: Path) -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text()) for folder in FOLDERS for path in sorted((root / folder).rglob("*.py"))}
 

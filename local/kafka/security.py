@@ -68,6 +68,12 @@ def build_guard(folder: Path) -> Guard:
         raise StackError("secure: no openssl was found: install it (Debian: openssl)")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700, parents=True)
+    make_certificates(folder)
+    return Guard(folder, {name: secrets.token_urlsafe(15) for name in (ADMINISTRATOR, USER)})
+
+
+def make_certificates(folder: Path) -> None:
+    """Leave `ca.pem`, an authority, and `broker.pem`, the brokers' certificate with its key, in the folder."""
     new = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", VALID_DAYS)
     _run_openssl(folder, *new, "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
     extensions = ("-addext", f"subjectAltName=IP:{HOST}", "-addext", "basicConstraints=CA:FALSE")
@@ -77,7 +83,6 @@ def build_guard(folder: Path) -> Guard:
     both = folder / "broker.pem"
     both.touch(mode=0o600)
     both.write_text((folder / "broker.key").read_text() + (folder / "broker.crt").read_text())
-    return Guard(folder, {name: secrets.token_urlsafe(15) for name in (ADMINISTRATOR, USER)})
 
 
 def _run_openssl(folder: Path, *words: str) -> None:
