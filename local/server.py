@@ -3,7 +3,7 @@
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,6 +108,15 @@ def run_probe(name: str, module: str, address: str, run: RunDir) -> bool:
         except subprocess.TimeoutExpired:
             return False
     return probe.returncode == 0
+
+
+def run_logged(command: Sequence[str], folder: Path, log: Path, env: Mapping[str, str] | None = None) -> int:
+    """Run a tool of a server's to its end, with its words in the server's log; its exit code."""
+    with log.open("ab") as output:
+        done = subprocess.run(
+            command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
+        )
+    return done.returncode
 
 
 def create_log(run: RunDir, name: str) -> Path:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from local.airflow import settings
 from local.errors import StackError, find_relevant_line
 from local.layout import PYTHON, ROOT
+from local.server import run_logged
 
 
 def build_sqlite_uri(home: Path) -> str:
@@ -37,15 +37,5 @@ class Database:
         settings.write_settings(self._home, self._port, self._uri)
         prepare = [str(PYTHON), "-m", "local.airflow.prepare"]
         path = os.pathsep.join([str(ROOT), self._env["PYTHONPATH"]])
-        with self._log.open("ab") as output:
-            result = subprocess.run(
-                prepare,
-                env={**self._env, "PYTHONPATH": path},
-                cwd=self._home,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                check=False,
-            )
-        if result.returncode:
+        if run_logged(prepare, self._home, self._log, {**self._env, "PYTHONPATH": path}):
             raise StackError(f"airflow: no metadata database: {find_relevant_line(self._log)} (log: {self._log})")

@@ -1,7 +1,6 @@
 """Owns what a broker finds when it starts: its settings, and an empty storage."""
 
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from local.errors import StackError, find_relevant_line
 from local.kafka.security import Guard
 from local.layout import LOG4J
 from local.ports import HOST
-from local.server import build_java_command
+from local.server import build_java_command, run_logged
 
 
 @dataclass(frozen=True)
@@ -39,16 +38,7 @@ def format_storage(folder: Path, log: Path, broker: Broker) -> None:
     settings.write_text(text)
     words = (f"-Dlog4j2.configurationFile={LOG4J}", "kafka.tools.StorageTool", "format", "-c", "server.properties")
     tool = build_java_command("kafka", *words)
-    with log.open("ab") as output:
-        result = subprocess.run(
-            [*tool, f"--cluster-id={broker.cluster}"],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            check=False,
-        )
-    if result.returncode:
+    if run_logged([*tool, f"--cluster-id={broker.cluster}"], folder, log):
         raise StackError(f"kafka: its storage cannot be formatted: {find_relevant_line(log)} (log: {log})")
 
 

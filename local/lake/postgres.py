@@ -11,7 +11,7 @@ from pathlib import Path
 from local.errors import StackError, find_relevant_line
 from local.layout import RunDir
 from local.ports import HOST
-from local.server import Server, build_clean_environment, create_log
+from local.server import Server, build_clean_environment, create_log, run_logged
 
 USER, DATABASE = "tidegate", "postgres"
 PROGRAMS = ("initdb", "postgres", "pg_isready")
@@ -102,10 +102,7 @@ def _create_cluster(programs: Path, data: Path, password: str, log: Path) -> Non
         shutil.chown(secret, owner)
     command = [*as_owner(), str(programs / "initdb"), "-D", str(data), "-U", USER, f"--pwfile={secret}"]
     command += ["--auth=scram-sha-256", "-E", "UTF8", "--locale=C", "--no-sync"]
-    with log.open("ab") as output:
-        code = subprocess.run(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
-        ).returncode
+    code = run_logged(command, folder, log)
     secret.unlink()
     if code:
         raise StackError(f"postgres: no cluster could be made: {find_relevant_line(log)} (log: {log})")
