@@ -22,6 +22,23 @@ NO_VERBS = frozenset(
 )
 
 
+# What implements one port, or one idea, once for each member of a kind has one name. The group is the member.
+KINDS = (
+    r"adapters/(bigquery|iceberg|kafka|spark)/|schema/(avro|json_schema|protobuf)",  # systems, and languages of schemas
+    r"sql/(googlesql|spark)\.py",  # dialects
+    r"jobs/tidegate_spark/((?:formats|publish/encoders|fields)/.*)",  # formats
+    r"(.*[/_]job)\.py",  # jobs
+    r"(cli/commands|tidegate_airflow/tasks)",  # a verb as a command and as a task
+    r"(cli/main|doctor_facts)\.py",  # processes: `main`
+)
+
+
+def find_member(kind: str, place: str) -> str | None:
+    """Which member of the kind the module at `place` stands for; None for one of no such kind."""
+    found = re.search(kind, place)
+    return found[found.lastindex or 0] if found else None
+
+
 def list_trees() -> Iterator[tuple[Path, ast.Module]]:
     """Every module of the product, parsed."""
     for folder in FOLDERS:
@@ -60,12 +77,9 @@ def find_shared_names() -> dict[str, list[str]]:
 
 
 def is_one_meaning(places: list[str]) -> bool:
-    """Whether each is the same for another system, or stands beside the others as one of a kind."""
-    systems = [re.sub(r"bigquery|iceberg|kafka|googlesql|spark", "", place) for place in places]
-    kinds = {
-        re.match(r"jobs/tidegate_spark/(formats|publish/encoders|fields)|.*/job\.py|.*_job\.py", p) for p in places
-    }
-    return len(set(systems)) == 1 or None not in kinds
+    """Whether each does the same for another of a kind: a system, a language of schemas, a format, a job, a way in."""
+    kinds = ([find_member(kind, place) for place in places] for kind in KINDS)
+    return any(None not in members and len(set(members)) == len(places) for members in kinds)
 
 
 def count_described() -> tuple[int, int]:

@@ -30,7 +30,7 @@ ICEBERG_CLASS, KAFKA_SOURCE_CLASS = (
 MAX_PROBLEM_CHARACTERS = 400
 
 
-def read_facts(remote: str, conf: Mapping[str, str], is_refused: Callable[[], bool]) -> dict[str, Any]:
+def read_server_facts(remote: str, conf: Mapping[str, str], is_refused: Callable[[], bool]) -> dict[str, Any]:
     """Facts by name, as plain values. `conf` is what jobs get for their session, secrets included.
 
     `is_refused` says whether the server's port takes no connection now.

@@ -17,7 +17,7 @@ def _wait_for_servers() -> None:
     Patience.seconds = COMMAND_PATIENCE_SECONDS
 
 
-def run() -> NoReturn:
+def run_and_exit() -> NoReturn:
     """Run one command and end the process with its exit code."""
     code = main(prepare=_wait_for_servers)
     # merges in threads are not waited for: whatever they do now, the next run makes good; nor is a server that the
@@ -30,4 +30,4 @@ def run() -> NoReturn:
 
 
 if __name__ == "__main__":
-    run()
+    run_and_exit()

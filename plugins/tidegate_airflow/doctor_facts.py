@@ -17,7 +17,7 @@ SERVICES = ("SchedulerJob", "DagProcessorJob", "TriggererJob")
 MAX_REASON_CHARACTERS = 300
 
 
-def read_facts(connections: Iterable[str]) -> dict[str, Any]:
+def read_airflow_facts(connections: Iterable[str]) -> dict[str, Any]:
     """The fields of `AirflowFacts`."""
     import airflow
     from airflow.configuration import AIRFLOW_HOME, conf
@@ -103,7 +103,7 @@ def _format_reason(error: Exception) -> str:
 def main() -> None:
     """Print the facts; whatever Airflow prints when it starts stands before them."""
     sys.stdout.flush()
-    print(json.dumps(read_facts(json.loads(sys.argv[1]))), flush=True)
+    print(json.dumps(read_airflow_facts(json.loads(sys.argv[1]))), flush=True)
     os._exit(0)  # Airflow's own clean-up at the end takes longer than everything before
 
 

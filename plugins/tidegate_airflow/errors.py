@@ -14,7 +14,7 @@ MAX_MESSAGE_CHARACTERS = 2000
 
 
 @contextmanager
-def translate_errors() -> Iterator[None]:
+def raise_airflow_errors() -> Iterator[None]:
     """Translate the core's errors, with their text.
 
     NothingToDo and PublishedElsewhere skip the task (AirflowSkipException), GiveUp fails it without a retry

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from tidegate_airflow import metrics
-from tidegate_airflow.errors import translate_errors
+from tidegate_airflow.errors import raise_airflow_errors
 
 Data = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ def read_pipeline(name: str) -> Any:
     from tidegate.settings import find_include_folder
     from tidegate.wiring.pipeline import find_pipeline_file
 
-    with translate_errors():
+    with raise_airflow_errors():
         return load_pipeline(find_pipeline_file(find_include_folder(), name))
 
 
@@ -55,7 +55,7 @@ def run_plan(name: str, max_records: int | None = None, least: Callable[[Any], i
     """
     from tidegate.steps.plan import plan
 
-    with translate_errors():
+    with raise_airflow_errors():
         used = assemble_ports(name)
         merge = used.pipeline.merge
         if max_records is not None:
@@ -78,7 +78,7 @@ def run_stage(
     checkpoint, refused = StageCheckpoint.from_dict(watcher.payload if watcher else {}), list[Refusal]()
     if watcher:
         watcher.set_checkpoint_source(checkpoint.to_dict)
-    with translate_errors():
+    with raise_airflow_errors():
         ports = wrap_with_checkpoint(assemble_ports(name, engine, watcher), checkpoint)
         queues = group_by_table(stage(ports, Plan.from_dict(planned), refused))
         staged = [{"table": queue[0].table, "batches": [batch.to_dict() for batch in queue]} for queue in queues]
@@ -97,14 +97,14 @@ def run_merge(name: str, staged: Mapping[str, Any], engine: Any = None, watcher:
     checkpoint = MergeCheckpoint.from_dict(watcher.payload if watcher else {}, time.time())
     if watcher:
         watcher.set_checkpoint_source(checkpoint.to_dict)
-    with translate_errors():
+    with raise_airflow_errors():
         queue = [StagedBatch.from_dict(batch) for batch in staged["batches"]]
         published = merge_queue(assemble_ports(name, engine, watcher), queue, checkpoint).total.to_dict()
     metrics.send_pipeline_metrics(name, to_merge_metrics(published), published["table"])
     return published
 
 
-def select_queue(staged: Any) -> Mapping[str, Any]:
+def unwrap_queue(staged: Any) -> Mapping[str, Any]:
     """The queue of one merge: mapped tasks are given one, the task of a pipeline's only table a list of one."""
     return staged if isinstance(staged, Mapping) else staged[0]
 
@@ -113,7 +113,7 @@ def run_commit_offsets(name: str) -> Data:
     """commit_offsets: the low watermark over all tables, reported to the consumer group."""
     from tidegate.steps.commit_offsets import commit_offsets
 
-    with translate_errors():
+    with raise_airflow_errors():
         used = assemble_ports(name)
         return {"group": used.pipeline.source.group, "committed": commit_offsets(used)}
 
@@ -122,7 +122,7 @@ def run_clean_up(name: str) -> list[Data]:
     """clean_up: published batches leave the intermediate tables, bytes included."""
     from tidegate.steps.clean_up import clean_up
 
-    with translate_errors():
+    with raise_airflow_errors():
         return [report.to_dict() for report in clean_up(assemble_ports(name))]
 
 
@@ -131,7 +131,7 @@ def run_compact(name: str, cleaned: Iterable[Data], engine: Any = None) -> list[
     from tidegate.steps.clean_up import list_tables_to_compact
     from tidegate.steps.compact import compact
 
-    with translate_errors():
+    with raise_airflow_errors():
         return compact(assemble_ports(name, engine), list_tables_to_compact(cleaned))
 
 
@@ -139,7 +139,7 @@ def run_heartbeat(name: str) -> Data:
     """heartbeat: every partition's committed offset stays alive, whatever happened before."""
     from tidegate.steps.heartbeat import heartbeat
 
-    with translate_errors():
+    with raise_airflow_errors():
         used = assemble_ports(name)
         return {"group": used.pipeline.source.group, **heartbeat(used).to_dict()}
 
@@ -151,7 +151,7 @@ def run_measure(name: str) -> Data:
     used = assemble_ports(name)
     if used.pipeline.freshness_target_seconds is None and not metrics.has_backend():
         return {}
-    with translate_errors():
+    with raise_airflow_errors():
         measures = measure_pipeline(used)
     metrics.send_pipeline_metrics(name, measures.to_values())
     return vars(measures)
@@ -161,7 +161,7 @@ def run_complete(name: str, table: str) -> tuple[int, int]:
     """complete: when the table has begun, and up to when everything is in it, in milliseconds; skipped if unknown."""
     from tidegate.steps.complete import read_completeness
 
-    with translate_errors():
+    with raise_airflow_errors():
         return read_completeness(assemble_ports(name), table)
 
 
@@ -169,7 +169,7 @@ def run_tables(name: str) -> list[str]:
     """The full names of the tables that a pipeline maintains: its destinations, and its own beside them."""
     from tidegate.steps.maintain import list_maintained_tables
 
-    with translate_errors():
+    with raise_airflow_errors():
         return list_maintained_tables(assemble_ports(name))
 
 
@@ -177,7 +177,7 @@ def run_maintain(name: str, table: str, engine: Any = None) -> Data:
     """maintain: one table kept small; what changed, with its files before and after. A repeat finds less to do."""
     from tidegate.steps.maintain import maintain
 
-    with translate_errors():
+    with raise_airflow_errors():
         return maintain(assemble_ports(name, engine), table)
 
 
@@ -185,7 +185,7 @@ def run_backfill_plan(name: str, run_params: Mapping[str, Any]) -> Data:
     """backfill, plan: what would be applied, and one entry for each batch; none for a dry run."""
     from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 
-    with translate_errors():
+    with raise_airflow_errors():
         # the form's editor shows nothing as {}, and gives that back once somebody has clicked into it
         words = parse_request(
             run_params["ranges"] or None, run_params["from"], run_params["to"], tuple(run_params["tables"])
@@ -202,7 +202,7 @@ def run_backfill_slice(
     from tidegate.model.backfill import Backfill
     from tidegate.reprocess.backfill import apply_slice
 
-    with translate_errors():
+    with raise_airflow_errors():
         applied = apply_slice(assemble_ports(name, engine), Backfill.from_dict(backfill), piece["number"])
         return [result.to_dict() for result in applied]
 
@@ -211,7 +211,7 @@ def run_backfill_clean_up(name: str, backfill: Mapping[str, Any]) -> list[str]:
     """backfill, clean_up: everything that the backfill kept is dropped; what that was. A repeat drops what is left."""
     from tidegate.reprocess.backfill import drop_backfill
 
-    with translate_errors():
+    with raise_airflow_errors():
         return drop_backfill(assemble_ports(name), backfill["id"])
 
 
@@ -223,7 +223,7 @@ def run_replay(name: str, run_params: Mapping[str, Any], engine: Any = None) -> 
     from tidegate.actions.request import build_letter_filter
     from tidegate.reprocess.replay import replay_dead_letters
 
-    with translate_errors():
+    with raise_airflow_errors():
         chosen = build_letter_filter(run_params)
         return [result.to_dict() for result in replay_dead_letters(assemble_ports(name, engine), chosen)]
 
@@ -238,7 +238,7 @@ def run_publish(name: str, run_params: Mapping[str, Any], engine: Any = None) ->
     from tidegate_airflow.connections import resolve_connection
 
     again = RepublishRequest(run_params["from"] or None, run_params["to"] or None) if run_params["again"] else None
-    with translate_errors():
+    with raise_airflow_errors():
         used = assemble_publication(find_include_folder(), name, resolve_connection, engine)
         try:
             done = publish(used, run_params["resynchronise"], again).to_dict()
@@ -273,7 +273,7 @@ def run_leftovers(tell: Callable[[list[Data]], None]) -> list[Data]:
 
     from tidegate_airflow.connections import resolve_connection
 
-    with translate_errors():
+    with raise_airflow_errors():
         leftovers, failures = find_all_leftovers(find_include_folder(), resolve_connection)
         for one in leftovers:
             log.warning("left behind: pipeline=%s: %s", one["pipeline"], "; ".join(one["remove"]))

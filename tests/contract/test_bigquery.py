@@ -19,8 +19,8 @@ from tidegate.errors import AuditFailed, CommitRefused, GiveUp, RetryLater
 from tidegate.failpoints import install_visitor
 from tidegate.model import resource_names
 from tidegate.model.ownership import Ownership, TableKind
-from tidegate.model.table_state import Source
-from tidegate.ports.context import Publication
+from tidegate.model.table_state import StagedSource
+from tidegate.ports.context import TableCommit
 from tidegate.schema.column import Column
 
 pytestmark = pytest.mark.real
@@ -34,9 +34,9 @@ def hands(bigquery: str, tmp_path: Path) -> BigQueryHands:
     return found
 
 
-def merged(hands: BigQueryHands, attempt: str = "m1", **more: Any) -> Publication:
+def merged(hands: BigQueryHands, attempt: str = "m1", **more: Any) -> TableCommit:
     state = hands.port.tables.read_state(TABLE, PIPELINE)
-    made = Publication(
+    made = TableCommit(
         TABLE, state.uuid, 0, state.snapshot_id, "", state.snapshot_id + 1, FIRST.to_properties(PIPELINE),
         tag=resource_names.name_tag(PIPELINE), pipeline=PIPELINE, attempt=attempt,
         statements=(hands.insert([{"id": attempt, "n": 1}]),),
@@ -49,24 +49,24 @@ def ids(hands: BigQueryHands) -> list[str]:
 
 
 def test_publish_that_is_sent_twice_runs_once(hands: BigQueryHands) -> None:
-    publication = merged(hands)
-    hands.port.commits.publish(publication)
+    table_commit = merged(hands)
+    hands.port.commits.publish(table_commit)
     before = hands.port.tables.read_state(TABLE, PIPELINE)
-    hands.port.commits.publish(publication)
+    hands.port.commits.publish(table_commit)
     assert hands.port.tables.read_state(TABLE, PIPELINE) == before
     assert ids(hands) == ["m1"]
 
 
 def test_publish_whose_answer_is_lost_is_found_by_its_name(hands: BigQueryHands) -> None:
-    publication = merged(hands)
+    table_commit = merged(hands)
 
     def lose(point: str) -> None:
         if point == "bigquery.sent":
             raise ConnectionError("the connection was lost")
 
     with install_visitor(lose), pytest.raises(RetryLater, match="no answer"):
-        hands.port.commits.publish(publication)
-    hands.port.commits.publish(publication)
+        hands.port.commits.publish(table_commit)
+    hands.port.commits.publish(table_commit)
     assert hands.port.tables.read_state(TABLE, PIPELINE).position == FIRST
     assert ids(hands) == ["m1"]
 
@@ -78,7 +78,7 @@ class Gone(BaseException):
 def test_publish_of_a_run_that_went_away_is_not_made_twice_by_the_next(hands: BigQueryHands) -> None:
     """Its job is found by its name while it runs; once it has ended the position has moved."""
     hands.stage(1, "a1", 3, summary_of(1, "a1"), outcome_of(3))
-    source = Source(STAGED, 1, "a1")
+    source = StagedSource(STAGED, 1, "a1")
     first, second = merged(hands, "m1", source=source), merged(hands, "m2", source=source)
 
     def go(point: str) -> None:
@@ -171,7 +171,7 @@ def test_staged_rows_that_went_by_themselves_are_not_published_as_nothing(hands:
     hands.stage(1, "a1", 3, summary_of(1, "a1"), outcome_of(3))
     hands.client.delete_table(f"{hands.warehouse.project}.shop.orders_shop_tmp$1")
     with pytest.raises(RetryLater, match="staged rows are gone"):
-        hands.port.commits.publish(merged(hands, source=Source(STAGED, 1, "a1")))
+        hands.port.commits.publish(merged(hands, source=StagedSource(STAGED, 1, "a1")))
     assert hands.port.staging.read_staged_outcome(STAGED, "a1") is None
     assert ids(hands) == []
 
@@ -189,7 +189,7 @@ def test_rows_of_two_attempts_at_a_batch_lie_side_by_side(hands: BigQueryHands) 
     hands.stage(1, "a1", 3, summary_of(1, "a1"), None)
     hands.stage(1, "a2", 2, summary_of(1, "a2"), outcome_of(2))
     hands.finish("a1", outcome_of(3))
-    hands.port.commits.publish(merged(hands, source=Source(STAGED, 1, "a2")))
+    hands.port.commits.publish(merged(hands, source=StagedSource(STAGED, 1, "a2")))
     assert sorted(row["attempt"] for row in hands.rows(STAGED)) == ["a1"] * 3 + ["a2"] * 2
     hands.port.staging.clean_up(STAGED, 1)
     assert (hands.rows(STAGED), hands.bytes_on_disk()) == ([], [])
@@ -258,8 +258,8 @@ def test_tables_that_must_stay_lose_the_day_on_which_they_would_expire(hands: Bi
         table.expires = datetime.now(UTC) + timedelta(days=1)
         hands.warehouse.update_table(table, "expires")
         assert hands.warehouse.find_table(name).expires is not None
-    publication = merged(hands)
-    hands.port.commits.publish(replace(publication, statements=(made, *publication.statements)))
+    table_commit = merged(hands)
+    hands.port.commits.publish(replace(table_commit, statements=(made, *table_commit.statements)))
     assert [hands.warehouse.find_table(name).expires for name in (positions, changes)] == [None, None]
     assert ids(hands) == ["m1"]
 

@@ -32,7 +32,7 @@ from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import SHAPE_PROPERTY, Ownership, TableKind
 from tidegate.model.position import Position
 from tidegate.model.publish_cost import COST_COUNTS
-from tidegate.ports.context import Publication, TableState
+from tidegate.ports.context import TableCommit, TableState
 from tidegate.ports.destination import Destination
 from tidegate.schema.column import Column
 
@@ -74,8 +74,8 @@ class Kit:
         self.port.commits.seed(TABLE, PIPELINE, START)
         return self
 
-    def merged(self, position: Position, pipeline: str = PIPELINE, attempt: str = "m1") -> Publication:
-        """Cut, one snapshot on the branch, and the publication that would swap it in."""
+    def merged(self, position: Position, pipeline: str = PIPELINE, attempt: str = "m1") -> TableCommit:
+        """Cut, one snapshot on the branch, and the commit that would swap it in."""
         if self.insert is not None:
             return self.unmerged(position, pipeline, attempt)
         state, branch = self.state(pipeline), resource_names.name_branch(pipeline, position.batch, attempt)
@@ -84,7 +84,7 @@ class Kit:
             branch, [{"id": attempt, "n": 1}], {**position.to_properties(pipeline), "tidegate.attempt": attempt}
         )
         head = self.port.commits.read_head(TABLE, branch)
-        return Publication(
+        return TableCommit(
             table=TABLE,
             uuid=state.uuid,
             schema_id=state.schema_id,
@@ -95,12 +95,12 @@ class Kit:
             tag=resource_names.name_tag(pipeline),
         )
 
-    def unmerged(self, position: Position, pipeline: str, attempt: str) -> Publication:
-        """The publication that merges and swaps in one, where there are no branches."""
+    def unmerged(self, position: Position, pipeline: str, attempt: str) -> TableCommit:
+        """The commit that merges and swaps in one, where there are no branches."""
         if self.state(pipeline).snapshot_id is None:
             self.port.commits.seed(TABLE, pipeline, START)
         state = self.state(pipeline)
-        return Publication(
+        return TableCommit(
             table=TABLE,
             uuid=state.uuid,
             schema_id=state.schema_id,
@@ -428,12 +428,12 @@ def test_branch_that_is_gone_has_no_head(kit: Kit) -> None:
 
 
 def test_publish_moves_main_tag_and_position_together_and_drops_the_branch(kit: Kit) -> None:
-    publication = kit.seeded().merged(FIRST)
-    kit.port.commits.publish(publication)
+    table_commit = kit.seeded().merged(FIRST)
+    kit.port.commits.publish(table_commit)
     state = kit.state()
-    assert (state.snapshot_id, state.position, state.highest_batch) == (publication.head, FIRST, 1)
-    assert kit.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id == publication.head
-    assert kit.port.commits.read_head(TABLE, publication.branch) is None
+    assert (state.snapshot_id, state.position, state.highest_batch) == (table_commit.head, FIRST, 1)
+    assert kit.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id == table_commit.head
+    assert kit.port.commits.read_head(TABLE, table_commit.branch) is None
     assert ids(kit) == ["m1"]
 
 
@@ -456,10 +456,10 @@ def test_publish_without_a_tag_moves_main_and_leaves_position_and_tag(kit: Kit) 
     }
 
 
-def refused(kit: Kit, publication: Publication) -> None:
+def refused(kit: Kit, table_commit: TableCommit) -> None:
     before = kit.state()
     with pytest.raises(CommitRefused):
-        kit.port.commits.publish(publication)
+        kit.port.commits.publish(table_commit)
     assert kit.state() == before
 
 
@@ -472,53 +472,53 @@ def test_publish_is_refused_when_another_publish_moved_the_position(kit: Kit) ->
 
 @branches
 def test_publish_is_refused_when_a_foreign_writer_moved_main(kit: Kit) -> None:
-    publication = kit.seeded().merged(FIRST)
+    table_commit = kit.seeded().merged(FIRST)
     kit.append("main", [{"id": "foreign", "n": 0}], {})
-    refused(kit, publication)
+    refused(kit, table_commit)
     assert ids(kit) == ["foreign"]
 
 
 @branches
 def test_publish_is_refused_when_the_branch_moved_after_it_was_checked(kit: Kit) -> None:
-    publication = kit.seeded().merged(FIRST)
-    kit.append(publication.branch, [{"id": "late", "n": 0}], {})
-    refused(kit, publication)
+    table_commit = kit.seeded().merged(FIRST)
+    kit.append(table_commit.branch, [{"id": "late", "n": 0}], {})
+    refused(kit, table_commit)
     assert ids(kit) == []
 
 
 @branches
 def test_publish_is_refused_when_the_branch_is_gone(kit: Kit) -> None:
-    publication = kit.seeded().merged(FIRST)
+    table_commit = kit.seeded().merged(FIRST)
     kit.port.commits.drop_branches(TABLE, PIPELINE, 1)
-    refused(kit, publication)
+    refused(kit, table_commit)
 
 
 @branches
 def test_publish_is_refused_when_the_schema_changed(kit: Kit) -> None:
-    publication = kit.seeded().merged(FIRST)
+    table_commit = kit.seeded().merged(FIRST)
     kit.port.tables.evolve(TABLE, (*COLUMNS, Column("more", "STRING")), add=True, widen=True, relax=True)
-    refused(kit, publication)
+    refused(kit, table_commit)
 
 
 def test_publish_is_refused_when_the_table_was_replaced(kit: Kit) -> None:
-    publication = kit.seeded().merged(FIRST)
+    table_commit = kit.seeded().merged(FIRST)
     kit.replace_table()
-    refused(kit, publication)
+    refused(kit, table_commit)
     assert kit.rows(TABLE) == []
 
 
 @branches
 def test_publish_twice_is_refused_the_second_time(kit: Kit) -> None:
-    publication = kit.seeded().merged(FIRST)
-    kit.port.commits.publish(publication)
-    refused(kit, publication)
+    table_commit = kit.seeded().merged(FIRST)
+    kit.port.commits.publish(table_commit)
+    refused(kit, table_commit)
     assert ids(kit) == ["m1"]
 
 
 def test_publish_survives_a_foreign_change_of_metadata_before_it(kit: Kit) -> None:
-    publication = kit.seeded().merged(FIRST)
+    table_commit = kit.seeded().merged(FIRST)
     kit.touch()
-    kit.port.commits.publish(publication)
+    kit.port.commits.publish(table_commit)
     assert kit.state().position == FIRST
 
 
@@ -682,10 +682,10 @@ def test_one_branch_is_dropped_by_its_name_and_gone_twice_is_gone(kit: Kit) -> N
 
 @branches
 def test_snapshots_of_an_attempt_are_known_when_no_branch_leads_to_them(kit: Kit) -> None:
-    publication = kit.seeded().merged(FIRST, attempt="m1")
+    table_commit = kit.seeded().merged(FIRST, attempt="m1")
     kit.merged(FIRST, attempt="m2")
-    kit.port.commits.drop_branch(TABLE, publication.branch)
-    assert kit.port.commits.find_snapshots(TABLE, "m1") == [publication.head]
+    kit.port.commits.drop_branch(TABLE, table_commit.branch)
+    assert kit.port.commits.find_snapshots(TABLE, "m1") == [table_commit.head]
     assert kit.port.commits.find_snapshots(TABLE, "m3") == []
 
 
@@ -1186,8 +1186,8 @@ def history_row(batch: int) -> dict[str, Any]:
 
 
 def test_verbs_on_a_table_that_vanished_tell_what_to_do(kit: Kit) -> None:
-    publication = kit.seeded().merged(FIRST)
-    gone = replace(publication, table="lake.shop.gone")
+    table_commit = kit.seeded().merged(FIRST)
+    gone = replace(table_commit, table="lake.shop.gone")
     with pytest.raises(TidegateError, match=r"table=lake.shop.gone"):
         kit.port.commits.publish(gone)
     with pytest.raises(TidegateError, match=r"table=lake.shop.gone"):

@@ -8,7 +8,7 @@ from tidegate.errors import CommitRefused, OutcomeUnknown, RetryLater
 from tidegate.jobs.job import Job
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import StageJob
-from tidegate.ports.context import Publication
+from tidegate.ports.context import TableCommit
 
 from fakes.clock import Crash
 from fakes.lake import Row
@@ -28,8 +28,8 @@ class AnswerLostAfterPublish(_Delegating):
 
     lost = False
 
-    def publish(self, publication: Publication) -> None:
-        self._port.publish(publication)
+    def publish(self, table_commit: TableCommit) -> None:
+        self._port.publish(table_commit)
         if not self.lost:
             self.lost = True
             raise OutcomeUnknown("the catalog gave no answer")
@@ -42,11 +42,11 @@ class AnswerLostBeforePublish(_Delegating):
         super().__init__(port)
         self.left = times
 
-    def publish(self, publication: Publication) -> None:
+    def publish(self, table_commit: TableCommit) -> None:
         if self.left:
             self.left -= 1
             raise OutcomeUnknown("the catalog gave no answer")
-        self._port.publish(publication)
+        self._port.publish(table_commit)
 
 
 class RefusesPublish(_Delegating):
@@ -56,11 +56,11 @@ class RefusesPublish(_Delegating):
         super().__init__(port)
         self.left = times
 
-    def publish(self, publication: Publication) -> None:
+    def publish(self, table_commit: TableCommit) -> None:
         if self.left:
             self.left -= 1
             raise CommitRefused("metadata changed")
-        self._port.publish(publication)
+        self._port.publish(table_commit)
 
 
 class BusyTable(_Delegating):
@@ -70,11 +70,11 @@ class BusyTable(_Delegating):
         super().__init__(port)
         self.left, self.rows = times, rows
 
-    def publish(self, publication: Publication) -> None:
+    def publish(self, table_commit: TableCommit) -> None:
         if self.left:
             self.left -= 1
-            self._port.foreign_append(publication.table, *self.rows)
-        self._port.publish(publication)
+            self._port.foreign_append(table_commit.table, *self.rows)
+        self._port.publish(table_commit)
 
 
 class UnreadableTable(_Delegating):

@@ -30,10 +30,10 @@ from tidegate.model.table_state import (
     DeadLetters,
     Head,
     PastSnapshot,
-    Publication,
     Rollback,
     SignedAttempt,
     Staging,
+    TableCommit,
     TableFiles,
     TableState,
     WaitingLetter,
@@ -41,7 +41,7 @@ from tidegate.model.table_state import (
 from tidegate.ports.destination import Destination
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Struct
-from tidegate.schema.evolution import EvolutionRules, SchemaChange, find_changes, to_struct
+from tidegate.schema.evolution import EvolutionRules, SchemaChange, find_schema_changes, to_struct
 from tidegate.sql.pruning import Bounds
 
 from fakes.bounds import bounds_of, overlap_of
@@ -148,7 +148,7 @@ class MemoryDestination:
 
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
         found = self._table(table)
-        made = find_changes(table, _held(found), columns, EvolutionRules(add, widen, relax))
+        made = find_schema_changes(table, _held(found), columns, EvolutionRules(add, widen, relax))
         if made:
             found.columns, found.schema_id = _grown(found.columns, columns, made), found.schema_id + 1
         return [str(change) for change in made]
@@ -185,40 +185,40 @@ class MemoryDestination:
     def append_empty(self, table: str, branch: str, summary: dict[str, str]) -> None:
         self.add_snapshot(table, branch, tuple(self._table(table).rows(branch)), summary)
 
-    def publish(self, publication: Publication) -> None:
-        found = self._table(publication.table)
-        required = (publication.uuid, publication.cut, publication.head, publication.schema_id)
-        main = found.refs.get(self._written(publication.table))
-        standing = (found.uuid, main, found.refs.get(publication.branch), found.schema_id)
+    def publish(self, table_commit: TableCommit) -> None:
+        found = self._table(table_commit.table)
+        required = (table_commit.uuid, table_commit.cut, table_commit.head, table_commit.schema_id)
+        main = found.refs.get(self._written(table_commit.table))
+        standing = (found.uuid, main, found.refs.get(table_commit.branch), found.schema_id)
         if required != standing:
-            raise CommitRefused(f"table={publication.table}: required={required} found={standing}")
-        found.refs[self.branches.get(publication.table, "main")] = publication.head
-        if publication.tag is not None:
-            found.refs[publication.tag] = publication.head
-            found.tags.add(publication.tag)
-        found.properties |= publication.properties
-        del found.refs[publication.branch]
+            raise CommitRefused(f"table={table_commit.table}: required={required} found={standing}")
+        found.refs[self.branches.get(table_commit.table, "main")] = table_commit.head
+        if table_commit.tag is not None:
+            found.refs[table_commit.tag] = table_commit.head
+            found.tags.add(table_commit.tag)
+        found.properties |= table_commit.properties
+        del found.refs[table_commit.branch]
 
-    def reparent(self, publication: Publication, onto: int, keys: Mapping[str, Any] | None) -> Head | None:
-        found = self._table(publication.table)
-        cut, head, newest = (found.snapshots[i] for i in (publication.cut, publication.head, onto))
+    def reparent(self, table_commit: TableCommit, onto: int, keys: Mapping[str, Any] | None) -> Head | None:
+        found = self._table(table_commit.table)
+        cut, head, newest = (found.snapshots[i] for i in (table_commit.cut, table_commit.head, onto))
         came, went = without(newest.rows, cut.rows), without(cut.rows, newest.rows)
         deleted, added = without(cut.rows, head.rows), without(head.rows, cut.rows)
-        if cut not in found.ancestors(self._written(publication.table)) or (deleted and went):
+        if cut not in found.ancestors(self._written(table_commit.table)) or (deleted and went):
             return None
         if keys is not None and came:
-            overlap = overlap_of(came, self.find_bounds(publication.table, keys))
+            overlap = overlap_of(came, self.find_bounds(table_commit.table, keys))
             if overlap is None or overlap.files:
                 return None
-        standing = (found.refs.get(self._written(publication.table)), found.refs.get(publication.branch))
-        if standing != (onto, publication.head):
-            raise CommitRefused(f"table={publication.table}: main has moved")
+        standing = (found.refs.get(self._written(table_commit.table)), found.refs.get(table_commit.branch))
+        if standing != (onto, table_commit.head):
+            raise CommitRefused(f"table={table_commit.table}: main has moved")
         made = self.add_snapshot(
-            publication.table, publication.branch, (*without(newest.rows, deleted), *added), head.summary
+            table_commit.table, table_commit.branch, (*without(newest.rows, deleted), *added), head.summary
         )
         found.snapshots[made.id] = replace(made, parent=onto)
         del found.snapshots[head.id]
-        return self.read_head(publication.table, publication.branch)
+        return self.read_head(table_commit.table, table_commit.branch)
 
     def drop_branch(self, table: str, branch: str) -> None:
         self._table(table).refs.pop(branch, None)

@@ -52,14 +52,14 @@ GUARDS = [
     Guard(
         "the branch is still what was checked",
         COMMIT,
-        "        AssertRefSnapshotId(ref=publication.branch, snapshot_id=publication.head),\n",
+        "        AssertRefSnapshotId(ref=table_commit.branch, snapshot_id=table_commit.head),\n",
         "",
         DESTINATION + "publish_is_refused_when_the_branch_moved_after_it_was_checked[iceberg]",
     ),
     Guard(
         "the schema is still the merged one",
         COMMIT,
-        "        AssertCurrentSchemaId(current_schema_id=publication.schema_id),\n",
+        "        AssertCurrentSchemaId(current_schema_id=table_commit.schema_id),\n",
         "",
         DESTINATION + "publish_is_refused_when_the_schema_changed[iceberg]",
     ),
@@ -438,7 +438,7 @@ GUARDS = [
     Guard(
         "BigQuery: a publish has a name of its own and runs once",
         "plugins/tidegate/adapters/bigquery/position_table.py",
-        'name_job("publish", publication.table, publication.uuid, publication.attempt)',
+        'name_job("publish", table_commit.table, table_commit.uuid, table_commit.attempt)',
         'name_job("publish", object())',
         "tests/contract/test_bigquery.py::test_publish_that_is_sent_twice_runs_once",
     ),

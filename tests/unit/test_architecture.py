@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
+from house import find_shared_names, is_one_meaning
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("plugins", "jobs", "dags")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
@@ -271,6 +273,15 @@ def test_records_of_many_fields_are_built_by_the_names_of_the_fields() -> None:
         if ast.unparse(node.func).rpartition(".")[2] in records | {"cls"}
     ]
     assert not positional, "\n".join(positional)
+
+
+def test_public_name_has_one_meaning() -> None:
+    """Who meets it in an import or a stack trace need not ask which; `house.KINDS` says what shares a name rightly."""
+    several = {name: places for name, places in find_shared_names().items() if not is_one_meaning(places)}
+    assert not several, several
+    assert not is_one_meaning(["plugins/tidegate/a.py", "plugins/tidegate/b.py"])
+    assert not is_one_meaning([f"plugins/tidegate/adapters/iceberg/{name}.py" for name in ("a", "b")])
+    assert is_one_meaning([f"plugins/tidegate/adapters/{system}/a.py" for system in ("iceberg", "bigquery")])
 
 
 def test_half_of_the_files_are_short() -> None:

@@ -112,7 +112,7 @@ def test_metadata_tells_name_version_plugin_and_script(site) -> None:
     assert set(metadata.get_all("Provides-Extra")) == {"iceberg", "bigquery", "airflow", "spark", "all"}
     entries = (folder / "entry_points.txt").read_text()
     assert "[airflow.plugins]\ntidegate = tidegate_plugin:TidegatePlugin\n" in entries
-    assert "[console_scripts]\ntidegate = tidegate.__main__:run\n" in entries
+    assert "[console_scripts]\ntidegate = tidegate.__main__:run_and_exit\n" in entries
 
 
 def test_installed_command_tells_its_version_and_finds_its_statements_and_jobs(run, site) -> None:

@@ -16,7 +16,7 @@ MAX_TEXT_CHARACTERS = 200
 MAX_ROW_CHARACTERS = 4000  # the explanation travels as a property of a table
 
 
-def explain_record(records: DataFrame, table: StageTable, decode: Decode) -> dict[str, Any]:
+def build_explanation(records: DataFrame, table: StageTable, decode: Decode) -> dict[str, Any]:
     """The explanation as plain data: `found` says whether there is a record, `fields` has one entry for each column.
 
     The verdicts are those of `decode` alone: for the whole record, and for those columns that it can be asked about

@@ -32,11 +32,11 @@ from tidegate_spark.formats.decoded import (
     UPSERT,
     DecodedKey,
     DecodedValue,
-    list_places,
+    locate_columns,
+    render_cast_type,
     render_keyless_cases,
     render_null_fields,
     render_required_cases,
-    render_type,
 )
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
@@ -57,7 +57,7 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     else:
         at, name = f"ka.{BARE_FIELD}", quote(columns[0].name)
         values, conditions = [f"{render_conversion(at, schema, {})} AS {name}"], [("", render_is_lossy(at, schema, {}))]
-    places = list_places("ka", columns) if is_record(schema) else {columns[0].name: f"ka.{BARE_FIELD}"}
+    places = locate_columns("ka", columns) if is_record(schema) else {columns[0].name: f"ka.{BARE_FIELD}"}
     cases = f"{_render_lossy_cases('key', conditions)} {render_required_cases('the key', columns, places)}"
     reason = f"CASE {render_undecodable_cases('key', 'ka', options)} {cases} END"
     return DecodedKey(decoded, f"struct({', '.join(values)})", reason)
@@ -102,10 +102,10 @@ def decode_fields(records: DataFrame, table: StageTable, places: tuple[str, str]
     keys = list_key_fields(table).columns
     there = bool(keys) and all(column.name in fields.by_name for column in keys)
     key_values, key_conditions = render_fields(key_at, keys if there else (), fields)
-    required = render_required_cases("the value", table.value_columns, list_places(at, table.value_columns))
+    required = render_required_cases("the value", table.value_columns, locate_columns(at, table.value_columns))
     # of a value that cannot be decoded that is said first
     unlocated = f"WHEN located_reason IS NOT NULL THEN NULL {render_keyless_cases(table.value.options)}"
-    key_required = f"{unlocated} {render_required_cases('the key', keys, list_places(key_at, keys))}"
+    key_required = f"{unlocated} {render_required_cases('the key', keys, locate_columns(key_at, keys))}"
     return DecodedValue(
         records=records,
         columns=tuple(values),
@@ -154,7 +154,7 @@ def render_values(at: str, columns: Sequence[Column], fields: AvroFields) -> dic
     made = ((c, _render_variable_scale(p, c, fields) or _render_converted(p, c, fields)) for c, p in places)
     # what does not fit is a bad record by `_render_is_column_lossy`, and must not end the batch before it is
     casts = {c.name: "try_cast" if "DECIMAL" in c.type.upper() else "CAST" for c in columns}
-    return {c.name: f"{casts[c.name]}({sql} AS {render_type(c)})" for c, sql in made}
+    return {c.name: f"{casts[c.name]}({sql} AS {render_cast_type(c)})" for c, sql in made}
 
 
 def _render_converted(sql: str, column: Column, fields: AvroFields) -> str:

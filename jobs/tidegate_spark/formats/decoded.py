@@ -76,7 +76,7 @@ def render_keyless_cases(options: Mapping[str, Any]) -> str:
     )
 
 
-def list_places(at: str, columns: Sequence[Column]) -> dict[str, str]:
+def locate_columns(at: str, columns: Sequence[Column]) -> dict[str, str]:
     """Where each column's value is in SQL, by the column's name: a field of the struct `at`."""
     return {c.name: f"{at}.{quote(c.name)}" for c in columns}
 
@@ -93,11 +93,11 @@ def render_required_cases(what: str, columns: Sequence[Column], places: Mapping[
     return " ".join(case for case in cases if case)
 
 
-def render_type(column: Column) -> str:
+def render_cast_type(column: Column) -> str:
     """The column's type to cast to: Spark casts nothing to what is NOT NULL inside; that is looked at on its own."""
     return format_type(parse_type(column.type))
 
 
 def render_null_fields(columns: Sequence[Column]) -> str:
     """A struct's fields for a key that the value does not show."""
-    return ", ".join(f"CAST(NULL AS {render_type(c)}) AS {quote(c.name)}" for c in columns)
+    return ", ".join(f"CAST(NULL AS {render_cast_type(c)}) AS {quote(c.name)}" for c in columns)

@@ -21,7 +21,7 @@ from tidegate_spark.fields.json.objects import (
     ReadingRules,
     Units,
     read_objects,
-    read_row,
+    read_row_object,
     render_is_not_object,
     render_object,
 )
@@ -99,7 +99,9 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         keys = ConnectFields(keys.columns, keys.units)
         records = records.selectExpr("*", f"{fields.render_registered_kinds(options['kinds'], 'value')} AS kinds")
     columns = list_known_fields(table)
-    rows = _add_key_of_value(read_row(apply_own_spelling(records, (fields, columns)), "j", "row", fields), keys, table)
+    rows = _add_key_of_value(
+        read_row_object(apply_own_spelling(records, (fields, columns)), "j", "row", fields), keys, table
+    )
     misfits = fields.render_misfits("value_text", render_object("j"), ("$",))
     delete = "value_text IS NULL"  # of two columns that say so, Spark need not carry the bytes along
     changes = rows.selectExpr(

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark 
 from pyspark.sql.pandas.types import from_arrow_type
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
-from tidegate.schema.protobuf import Shape, make_truncated
+from tidegate.schema.protobuf import Shape, make_truncated_shape
 from tidegate.sql.spark import quote
 
 from tidegate_spark.fields import arrow_decoder
@@ -19,11 +19,11 @@ from tidegate_spark.formats.decoded import (
     UPSERT,
     DecodedKey,
     DecodedValue,
-    list_places,
+    locate_columns,
+    render_cast_type,
     render_keyless_cases,
     render_null_fields,
     render_required_cases,
-    render_type,
 )
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
@@ -69,7 +69,7 @@ def _decode_part(
     """The message in the bytes of `part`: a struct of `row`, with just these columns, and `reason`."""
     names = {column.name for column in columns}
     fields = [
-        {**field, "shape": make_truncated(field["shape"])} if field["name"].casefold() in truncated else field
+        {**field, "shape": make_truncated_shape(field["shape"])} if field["name"].casefold() in truncated else field
         for field in options["shape"]["fields"]
         if field["name"] in names
     ]
@@ -80,9 +80,9 @@ def _decode_part(
 
 
 def _render_required_reason(what: str, at: str, columns: tuple[Column, ...], more: str = "") -> str:
-    cases = f"{more} {render_required_cases(f'the {what}', columns, list_places(at, columns))}".strip()
+    cases = f"{more} {render_required_cases(f'the {what}', columns, locate_columns(at, columns))}".strip()
     return f"CASE {cases} END" if cases else NO_REASON
 
 
 def _render_fields(at: str, columns: tuple[Column, ...]) -> list[str]:
-    return [f"CAST({at}.{quote(c.name)} AS {render_type(c)}) AS {quote(c.name)}" for c in columns]
+    return [f"CAST({at}.{quote(c.name)} AS {render_cast_type(c)}) AS {quote(c.name)}" for c in columns]

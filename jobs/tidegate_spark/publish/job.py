@@ -12,7 +12,7 @@ from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.publish_job import PRODUCER_CONF, PublishJob
 
 from tidegate_spark.publish import producer
-from tidegate_spark.publish.table_changes import find_changes
+from tidegate_spark.publish.table_changes import find_changed_rows
 from tidegate_spark.session import read_private_conf
 
 # The executors have no code of ours: the functions travel by value.
@@ -46,7 +46,7 @@ def run(spark: SparkSession, job: PublishJob) -> None:
 def _compare_states(spark: SparkSession, job: PublishJob, persisted_frames: list[DataFrame]) -> DataFrame:
     """The changes, checked. ConfigurationError where Spark cannot read the SQL over the columns that there are."""
     try:
-        changes = find_changes(spark, job, persisted_frames).persist()
+        changes = find_changed_rows(spark, job, persisted_frames).persist()
         persisted_frames.append(changes)
         _check_changes(changes, job)
     except AnalysisException as error:

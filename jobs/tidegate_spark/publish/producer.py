@@ -92,7 +92,7 @@ def _build_outcome_batch(number: int, outcome: str) -> pyarrow.RecordBatch:
     )
 
 
-def read_newest(settings: dict[str, str], topic: str, partition: int) -> str | None:
+def read_newest_state(settings: dict[str, str], topic: str, partition: int) -> str | None:
     """The last committed record of one partition of the state topic, as text; None where it is empty.
 
     Reads the partition from its beginning, so it is for small topics. TimeoutError where the brokers do not answer,
@@ -169,7 +169,7 @@ class _PartProducer:
 
     def _read_newest(self) -> str | None:
         try:
-            return read_newest(self._plan["settings"], self._plan["state_topic"], self.number)
+            return read_newest_state(self._plan["settings"], self._plan["state_topic"], self.number)
         except kafka.KafkaException as error:
             raise self._to_error(error) from error
 

@@ -19,14 +19,14 @@ def render_table_as_of(spark: SparkSession, table: str, snapshot: int, newest: i
     columns = []
     for field in target_schema:
         source, column = there.get(field.name.casefold()), quote(field.name)
-        made = _render_null(field.dataType) if source is None else render_conversion(column, source, field.dataType)
+        made = _render_null(field.dataType) if source is None else render_widening(column, source, field.dataType)
         columns.append(column if made == column else f"{made} AS {column}")
     return f"SELECT {', '.join(columns)} FROM {_render_table_at(table, snapshot)}"
 
 
-def render_conversion(value: str, source: DataType, target: DataType, depth: int = 0) -> str:
+def render_widening(value: str, source: DataType, target: DataType, depth: int = 0) -> str:
     """A value of one type as one of another, field by field."""
-    if format_type(source) == format_type(target):
+    if render_spark_type(source) == render_spark_type(target):
         return value
     if isinstance(source, StructType) and isinstance(target, StructType):
         fields = {field.name.casefold(): field for field in source.fields}
@@ -37,42 +37,42 @@ def render_conversion(value: str, source: DataType, target: DataType, depth: int
             part = (
                 _render_null(field.dataType)
                 if old is None
-                else render_conversion(part, old.dataType, field.dataType, depth)
+                else render_widening(part, old.dataType, field.dataType, depth)
             )
             parts.append(f"{render_literal(field.name)}, {part}")
         return f"IF({value} IS NULL, NULL, named_struct({', '.join(parts)}))"
     one = f"_tidegate_{depth}"
     if isinstance(source, ArrayType) and isinstance(target, ArrayType):
-        return (
-            f"transform({value}, {one} -> {render_conversion(one, source.elementType, target.elementType, depth + 1)})"
-        )
+        return f"transform({value}, {one} -> {render_widening(one, source.elementType, target.elementType, depth + 1)})"
     if isinstance(source, MapType) and isinstance(target, MapType):
-        keys = render_conversion(one, source.keyType, target.keyType, depth + 1)
-        values = render_conversion(one, source.valueType, target.valueType, depth + 1)
+        keys = render_widening(one, source.keyType, target.keyType, depth + 1)
+        values = render_widening(one, source.valueType, target.valueType, depth + 1)
         made = f"transform(map_keys({value}), {one} -> {keys}), transform(map_values({value}), {one} -> {values})"
         return f"map_from_arrays({made})"
-    return f"CAST({value} AS {format_type(target)})" if _is_wider(source, target) else _render_null(target)
+    return f"CAST({value} AS {render_spark_type(target)})" if _is_wider(source, target) else _render_null(target)
 
 
-def format_type(kind: DataType) -> str:
+def render_spark_type(kind: DataType) -> str:
     """A type as SQL writes it, whatever its fields are called."""
     if isinstance(kind, StructType):
-        return f"STRUCT<{', '.join(f'{quote(field.name)}: {format_type(field.dataType)}' for field in kind.fields)}>"
+        return (
+            f"STRUCT<{', '.join(f'{quote(field.name)}: {render_spark_type(field.dataType)}' for field in kind.fields)}>"
+        )
     if isinstance(kind, ArrayType):
-        return f"ARRAY<{format_type(kind.elementType)}>"
+        return f"ARRAY<{render_spark_type(kind.elementType)}>"
     if isinstance(kind, MapType):
-        return f"MAP<{format_type(kind.keyType)}, {format_type(kind.valueType)}>"
+        return f"MAP<{render_spark_type(kind.keyType)}, {render_spark_type(kind.valueType)}>"
     return str(kind.simpleString())
 
 
 def _is_wider(source: DataType, target: DataType) -> bool:
     if isinstance(source, DecimalType) and isinstance(target, DecimalType):
         return bool(source.scale == target.scale and source.precision <= target.precision)
-    return (format_type(source), format_type(target)) in WIDENED_TYPES
+    return (render_spark_type(source), render_spark_type(target)) in WIDENED_TYPES
 
 
 def _render_null(kind: DataType) -> str:
-    return f"CAST(NULL AS {format_type(kind)})"
+    return f"CAST(NULL AS {render_spark_type(kind)})"
 
 
 def _render_table_at(table: str, snapshot: int) -> str:

@@ -24,7 +24,7 @@ ROWS_DIFFER = "((new IS NULL) <> (old IS NULL) OR NOT (new <=> old))"
 VALUES_DIFFER = "((new IS NULL) <> (old IS NULL) OR NOT (new.value <=> old.value))"
 
 
-def find_changes(spark: SparkSession, job: PublishJob, persisted_frames: list[DataFrame]) -> DataFrame:
+def find_changed_rows(spark: SparkSession, job: PublishJob, persisted_frames: list[DataFrame]) -> DataFrame:
     """Rows of topic, key, value, headers, timestamp, kind (inserted, updated, deleted) and copies.
 
     A key that moves to another topic is deleted in one and inserted in the other. Rows that are the same in both

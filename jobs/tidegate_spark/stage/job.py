@@ -23,7 +23,7 @@ from tidegate.model.offsets import Ranges
 from tidegate.sql.spark import quote_name, render_literal
 
 from tidegate_spark.fields.avro_limits import guard_lengths
-from tidegate_spark.fields.record_explanation import explain_record
+from tidegate_spark.fields.record_explanation import build_explanation
 from tidegate_spark.formats.change_events.key_changes import add_old_key_deletes
 from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN, mark_unavailable_values
 from tidegate_spark.formats.decoded import NO_CHANGE, TRUNCATE, DecodedValue
@@ -100,7 +100,7 @@ def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records:
     output = BIGQUERY_PARQUET_CONF if table.folder else {SUMMARY_PREFIX + k: v for k, v in table.summary.items()}
     configure(spark, {**evaluation, **output})
     if table.explains:
-        _leave_outcome(spark, table, explain_record(_add_texts(keep_every_record(records)).persist(), table, decode))
+        _leave_outcome(spark, table, build_explanation(_add_texts(keep_every_record(records)).persist(), table, decode))
         return
     passes = (_write_batch(job, table, records) for _ in range(MAX_PASSES))
     observed = next((counts for counts in passes if counts), None)

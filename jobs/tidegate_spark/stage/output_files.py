@@ -15,7 +15,7 @@ BIGQUERY_PARQUET_CONF = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MIC
 
 def write_rows(rows: DataFrame, table: StageTable) -> DataFrame:
     """Return what was written below the attempt's folder: one file where each is uploaded by a load job of its own."""
-    files = replace_maps(rows)
+    files = replace_map_values(rows)
     files = files.repartition(1) if table.folder.startswith("file:") else files
     files.write.mode("overwrite").parquet(f"{table.folder}/rows")
     hit_failpoint("job.rows_left")
@@ -37,7 +37,7 @@ def render_outcome(table: StageTable, outcome: dict[str, Any]) -> str:
     )
 
 
-def replace_maps(rows: DataFrame) -> DataFrame:
+def replace_map_values(rows: DataFrame) -> DataFrame:
     """The rows with every map as an array of its entries, wherever it lies: BigQuery has no maps."""
     return rows.selectExpr(
         *(f"{_render_without_maps(quote(f.name), f.dataType)} AS {quote(f.name)}" for f in rows.schema)

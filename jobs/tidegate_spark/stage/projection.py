@@ -40,7 +40,7 @@ def project_rows(decoded: DataFrame, table: StageTable) -> DataFrame:
             f"WHEN {MATCH_COUNT} > 1 THEN {render_literal(_format_ambiguity(select))}",
         )
     rows = rows.withColumn(FAILURE, F.expr(f"CASE WHEN {ROW} THEN {render_failure(select.columns)} END"))
-    struct = ", ".join(f"{render_conversion(c)} AS {quote(c.name)}" for c in select.columns)
+    struct = ", ".join(f"{render_selected_column(c)} AS {quote(c.name)}" for c in select.columns)
     reasons = f"{several} {_render_unusable_case(select, table)} {render_misfit_cases(select.columns)}".strip()
     reason = f"CASE {reasons} END" if reasons else "CAST(NULL AS STRING)"
     made = rows.selectExpr(
@@ -88,7 +88,7 @@ def _format_ambiguity(select: Projection) -> str:
     return f"select: more than one row of {' or '.join(d.table for d in select.dimensions)} matches; one at most may"
 
 
-def render_conversion(column: Selected) -> str:
+def render_selected_column(column: Selected) -> str:
     """SQL text: the column's value as its type, NULL where that cannot hold it."""
     return f"try_cast((\n{column.sql}\n) AS {column.type})"
 
@@ -110,7 +110,9 @@ def render_misfit_cases(columns: Iterable[Selected]) -> str:
     for column in columns:
         if column.is_checked:
             reason = render_literal(f"select: {column.name} is not a {column.type}")
-            cases.append(f"WHEN (\n{column.sql}\n) IS NOT NULL AND {render_conversion(column)} IS NULL THEN {reason}")
+            cases.append(
+                f"WHEN (\n{column.sql}\n) IS NOT NULL AND {render_selected_column(column)} IS NULL THEN {reason}"
+            )
     return " ".join(cases)
 
 

@@ -10,7 +10,7 @@ from tidegate.sql.spark import quote, render_literal
 from tidegate_spark.fields.json.connect import ConnectFields
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, DecodedValue
 from tidegate_spark.formats.json import get_units
-from tidegate_spark.stage.projection import FAILURE, RECORD, render_conversion, render_failure, render_misfit_cases
+from tidegate_spark.stage.projection import FAILURE, RECORD, render_failure, render_misfit_cases, render_selected_column
 from tidegate_spark.stage.value import render_metadata
 
 SOURCES_COLUMN = "its_sources"
@@ -82,7 +82,9 @@ def _add_sequence_column(sourced: DataFrame, table: StageTable, has_sources: str
     frame = frame.alias(table.select.alias).withColumn(FAILURE, F.expr(failure))
     misfits = render_misfit_cases(made.values())
     reason = f"CASE {misfits} END" if misfits else "CAST(NULL AS STRING)"
-    parts = ", ".join(f"{render_conversion(made[n]) if n in made else quote(n)} AS {quote(n)}" for n in table.sequence)
+    parts = ", ".join(
+        f"{render_selected_column(made[n]) if n in made else quote(n)} AS {quote(n)}" for n in table.sequence
+    )
     ordered = frame.selectExpr(
         f"{RECORD}.*",
         f"CASE WHEN {FAILURE} IS NOT NULL THEN {FAILURE} WHEN _tidegate_usable THEN {reason} END AS sequence_reason",

@@ -15,10 +15,10 @@ from tidegate.model.position import Position
 from tidegate.model.table_state import (
     DeadLetters,
     Head,
-    Publication,
     Rollback,
     SignedAttempt,
     Staging,
+    TableCommit,
     TableFiles,
     TableState,
     WaitingLetter,
@@ -99,11 +99,11 @@ class RoutedCommits(_Routed[BranchCommits]):
     def append_empty(self, table: str, branch: str, summary: dict[str, str]) -> None:
         self._route(table).append_empty(table, branch, summary)
 
-    def publish(self, publication: Publication) -> None:
-        self._route(publication.table).publish(publication)
+    def publish(self, table_commit: TableCommit) -> None:
+        self._route(table_commit.table).publish(table_commit)
 
-    def reparent(self, publication: Publication, onto: int, keys: MergeInput | None) -> Head | None:
-        return self._route(publication.table).reparent(publication, onto, keys)
+    def reparent(self, table_commit: TableCommit, onto: int, keys: MergeInput | None) -> Head | None:
+        return self._route(table_commit.table).reparent(table_commit, onto, keys)
 
     def drop_branch(self, table: str, branch: str) -> None:
         self._route(table).drop_branch(table, branch)

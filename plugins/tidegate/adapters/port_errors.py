@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from tidegate.errors import CommitRefused, OutcomeUnknown, RetryLater, TidegateError
-from tidegate.model.table_state import Publication
+from tidegate.model.table_state import TableCommit
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,7 +22,7 @@ def name_table(port: Any, table: str) -> str:
 
 
 def translate_errors(judge: Judge, where: Where = name_table) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorate a port's method that names first what it is asked of: a table, or the publication of one.
+    """Decorate a port's method that names first what it is asked of: a table, or the commit to one.
 
     `judge` gets the port, the method's name, that subject and the error, and returns the product's error for those that
     it knows. All others pass for the caller: it tries again, and a person sees the error's kind and text. A publish
@@ -46,8 +46,8 @@ def translate_errors(judge: Judge, where: Where = name_table) -> Callable[[Calla
 
 def _judge_error(judge: Judge, where: Where, verb: str, given: tuple[Any, ...], error: Exception) -> TidegateError:
     port, first = given[0], given[1] if len(given) > 1 else ""
-    is_publish = isinstance(first, Publication)
-    subject = first.table if isinstance(first, Publication) else str(first)
+    is_publish = isinstance(first, TableCommit)
+    subject = first.table if isinstance(first, TableCommit) else str(first)
     known = judge(port, verb, subject, error) or to_unexpected_error(verb, where(port, subject), error)
     return OutcomeUnknown(*known.args) if is_publish and type(known) is RetryLater else known
 

@@ -66,7 +66,7 @@ class Server:
 
     def is_refused(self) -> bool:
         """Whether none of the addresses takes a connection now."""
-        return find_refusal(self.addresses) is not None
+        return find_connection_failure(self.addresses) is not None
 
     def __str__(self) -> str:
         text = ",".join(f"{host}:{port}" for host, port in self.addresses)
@@ -79,7 +79,7 @@ def require_server(server: Server) -> None:
     Costs one TCP connect where the server is there. A server without an address is taken for one that is.
     """
     begun, is_told = time.monotonic(), False
-    while (reason := find_refusal(server.addresses)) is not None:
+    while (reason := find_connection_failure(server.addresses)) is not None:
         rest = begun + Patience.seconds - time.monotonic()
         if rest <= 0:
             waited = f" for {Patience.seconds:.0f} s" if Patience.seconds else ""
@@ -93,7 +93,7 @@ def require_server(server: Server) -> None:
         time.sleep(min(PAUSE_SECONDS, rest))
 
 
-def find_refusal(addresses: Iterable[tuple[str, int]]) -> str | None:
+def find_connection_failure(addresses: Iterable[tuple[str, int]]) -> str | None:
     """Why none of the addresses takes a connection; None where one does, and where there are none."""
     reason = None
     for address in addresses:

@@ -5,7 +5,7 @@ import json
 
 from tidegate.connections import read_connection_from_env
 from tidegate.diagnosis.finding import count_errors
-from tidegate.diagnosis.report import build_report, format_report
+from tidegate.diagnosis.report import build_report, format_findings
 from tidegate.settings import find_include_folder
 from tidegate.wiring.diagnosis.doctor import diagnose
 
@@ -22,5 +22,5 @@ def run_doctor(words: argparse.Namespace) -> int:
     if words.json:
         print(json.dumps(build_report(done.findings, done.seconds)), flush=True)
     else:
-        print(format_report(done.findings, done.seconds), flush=True)
+        print(format_findings(done.findings, done.seconds), flush=True)
     return 1 if count_errors(done.findings) else 0

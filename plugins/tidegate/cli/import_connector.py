@@ -13,7 +13,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.migration.connector_config import Choices, ConnectorConfig, read_config
 from tidegate.migration.draft import Translation
 from tidegate.migration.position import ConnectorPosition, PositionState, apply_position, find_position
-from tidegate.migration.report import describe_import, format_catalog_entry, format_pipeline_file, format_report
+from tidegate.migration.report import describe_import, format_catalog_entry, format_pipeline_file, format_translation
 from tidegate.migration.translate import translate
 from tidegate.settings import find_include_folder
 from tidegate.sinks.world import UnreachableWorld
@@ -97,7 +97,7 @@ def _check_may_write(position: ConnectorPosition) -> None:
 
 def _format_answer(data: dict[str, Any], translation: Translation) -> str:
     name, catalog = data["pipeline"], data["catalog"]
-    report = format_report(data, translation.settings)
+    report = format_translation(data, translation.settings)
     if "written" in data:
         return f"{report}\n\nwritten: {', '.join(data['written'])}\nnext: bin/tidegate plan {name}"
     known = "is declared in catalogs.yaml already; the connector's own would be" if catalog["declared"] else "add it"

@@ -14,7 +14,7 @@ from tidegate.connections import read_connection_from_env
 from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.runner.pipeline_files import PipelineFiles
 from tidegate.runner.supervisor import Supervisor
-from tidegate.runner.work import Outcome, Place, Work
+from tidegate.runner.work import Place, RunOutcome, Work
 from tidegate.runner.worker import Shared
 from tidegate.settings import find_include_folder, format_path
 
@@ -56,7 +56,7 @@ class _Printer:
     def __init__(self, words: argparse.Namespace) -> None:
         self._words, self._lock = words, threading.Lock()
 
-    def tell_done(self, work: Work, outcome: Outcome) -> None:
+    def tell_done(self, work: Work, outcome: RunOutcome) -> None:
         """One line for each table."""
         for batch in outcome.batches:
             self._tell(work, "published", output.format_published(batch), batch.to_dict())

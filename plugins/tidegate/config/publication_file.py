@@ -10,7 +10,7 @@ from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.checks.formats import check_avro
 from tidegate.config.checks.schedule import check_spark
 from tidegate.config.checks.source import TOPIC_PATTERN, check_kafka
-from tidegate.config.checks.tables import check_name
+from tidegate.config.checks.tables import check_table_name
 from tidegate.config.destinations.registry import get_destination, list_titles
 from tidegate.config.models.formats import AvroModel, ProtobufModel, StrictModel
 from tidegate.config.models.pipeline import StartTimestamp
@@ -74,7 +74,7 @@ def _refuse_shared_topics(publication: Publication, file: Path, owners: dict[str
 
 
 def _check_model(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
-    check_name(model.table, ("table",), catalogs, findings)
+    check_table_name(model.table, ("table",), catalogs, findings)
     _check_destination(model.table, catalogs, findings)
     check_kafka(model.kafka, ("kafka",), findings)
     check_spark(model.spark, findings)
@@ -102,7 +102,7 @@ def _check_model(model: PublicationModel, catalogs: Mapping[str, Catalog | str],
 def _check_joined(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
     joined = find_joined_tables(model.sql or "")
     for name in joined:
-        check_name(name, ("sql",), catalogs, findings)
+        check_table_name(name, ("sql",), catalogs, findings)
         if name.split(".", 1)[0] != model.table.split(".", 1)[0]:
             findings.add(("sql",), f"{{{name}}} lies in another catalog than table; join tables of one catalog")
         if name == model.table:

@@ -45,7 +45,7 @@ def build_report(findings: list[Finding], seconds: float) -> dict[str, Any]:
     }
 
 
-def format_report(findings: list[Finding], seconds: float) -> str:
+def format_findings(findings: list[Finding], seconds: float) -> str:
     """The report for people: what to fix first stands first."""
     lines = []
     for finding in findings:

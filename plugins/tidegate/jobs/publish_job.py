@@ -21,7 +21,7 @@ class TouchedFiles:
 
 
 @dataclass(frozen=True)
-class Part:
+class KeyPart:
     """One part of the keys in a run: the record that must still be its newest, and the key to go on after."""
 
     number: int
@@ -51,7 +51,7 @@ class PublishJob:
     parallelism: int
     transaction_records: int
     position: Progress
-    parts: tuple[Part, ...]
+    parts: tuple[KeyPart, ...]
     touched: TouchedFiles | None = None
     grouped: Grouped | None = None
     ranges: Ranges | None = None
@@ -81,7 +81,7 @@ class PublishJob:
             "metadata": MetadataOut(**data["metadata"]),
             "topics": tuple(data["topics"]),
             "position": Progress.from_dict(data["position"]),
-            "parts": tuple(Part(**part) for part in data["parts"]),
+            "parts": tuple(KeyPart(**part) for part in data["parts"]),
             "grouped": grouped and Grouped(grouped["keys_sql"], tuple(grouped["matched"])),
             "touched": touched and TouchedFiles(tuple(touched["old"]), tuple(touched["new"])),
             "ranges": None if ranges is None else Ranges.from_dict(ranges),

@@ -15,8 +15,8 @@ from tidegate.merge.audits import BatchAudits, check_audits
 from tidegate.merge.write_mode import TRUNCATED_AT_PROPERTY
 from tidegate.model import resource_names
 from tidegate.model.publish_cost import read_cost
-from tidegate.model.table_state import Reparenting, Source
-from tidegate.ports.context import Head, Ports, Publication, TableState
+from tidegate.model.table_state import Reparenting, StagedSource
+from tidegate.ports.context import Head, Ports, TableCommit, TableState
 
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Swap:
     summary: dict[str, str] = field(default_factory=dict)
     tag: str | None = None
     audited: BatchAudits | None = None
-    source: Source | None = None
+    source: StagedSource | None = None
     conf: dict[str, str] = field(default_factory=dict)
     must_add: int = 0
     reparenting: Reparenting | None = None
@@ -142,33 +142,33 @@ def _drop_branch_on_failure(swap: Swap) -> Iterator[None]:
         raise
 
 
-def publish(swap: Swap, head: Head) -> Head:
+def publish_head(swap: Swap, head: Head) -> Head:
     """Make `head` main and return it as it then stands, with what changed. A failure drops the branch.
 
     The table is read again before each try: what it says decides, also after a lost answer. Where main has not moved
     something else is in the way, and is given time.
     """
     with _drop_branch_on_failure(swap):
-        publication, pauses, pause = _build_commit(swap, head), iter((*RETRY_PAUSES_SECONDS, 0.0)), 0.0
+        table_commit, pauses, pause = _build_commit(swap, head), iter((*RETRY_PAUSES_SECONDS, 0.0)), 0.0
         for _ in range(MAX_SWAP_ATTEMPTS):
             if pause:
                 swap.ports.pause(pause)
             state, pause = _read_state(swap), 0.0
-            if state.uuid == publication.uuid and _carries_commit(swap, publication, state):
+            if state.uuid == table_commit.uuid and _carries_commit(swap, table_commit, state):
                 return _publish_branch(swap, head)
             swap.guard(state)
-            if _has_main_moved(publication, state):
-                moved = _reparent_branch(swap, publication, state)
+            if _has_main_moved(table_commit, state):
+                moved = _reparent_branch(swap, table_commit, state)
                 if moved is None:
                     continue
-                head, publication = moved, replace(publication, cut=moved.parent_id or 0, head=moved.snapshot_id)
+                head, table_commit = moved, replace(table_commit, cut=moved.parent_id or 0, head=moved.snapshot_id)
             else:
                 following = next(pauses, None)
                 if following is None:
                     break
                 pause = following
             with suppress(CommitRefused, OutcomeUnknown):
-                swap.ports.commits.publish(publication)
+                swap.ports.commits.publish(table_commit)
                 return _publish_branch(swap, head)
         raise RetryLater(f"{swap.where}: the catalog refused the publish each time; it will be tried again")
 
@@ -180,11 +180,11 @@ def _publish_branch(swap: Swap, head: Head) -> Head:
     return replace(published, summary={**swap.summary, **published.summary}) if published else head
 
 
-def _build_commit(swap: Swap, head: Head) -> Publication:
+def _build_commit(swap: Swap, head: Head) -> TableCommit:
     state = swap.state
     if state.snapshot_id is None:
         raise CommitRefused(f"{swap.where}: no snapshot to cut from")
-    return Publication(
+    return TableCommit(
         table=swap.table,
         uuid=state.uuid,
         schema_id=state.schema_id,
@@ -215,17 +215,17 @@ def _read_state(swap: Swap) -> TableState:
     return state
 
 
-def _has_main_moved(publication: Publication, state: TableState) -> bool:
-    return state.snapshot_id != publication.cut or state.schema_id != publication.schema_id
+def _has_main_moved(table_commit: TableCommit, state: TableState) -> bool:
+    return state.snapshot_id != table_commit.cut or state.schema_id != table_commit.schema_id
 
 
-def _reparent_branch(swap: Swap, publication: Publication, state: TableState) -> Head | None:
+def _reparent_branch(swap: Swap, table_commit: TableCommit, state: TableState) -> Head | None:
     """The written rows above main as it is now, None when it moved again; `CommitRefused` asks for another merge."""
     again = CommitRefused(f"{swap.where}: main moved to snapshot={state.snapshot_id}")
     if swap.reparenting is None or state.snapshot_id is None or not _is_same_except_main(swap.state, state):
         raise again
     try:
-        head = swap.ports.commits.reparent(publication, state.snapshot_id, swap.reparenting.keys)
+        head = swap.ports.commits.reparent(table_commit, state.snapshot_id, swap.reparenting.keys)
     except CommitRefused:
         return None
     except Exception as error:  # whatever it is: what cannot be put there can be merged there
@@ -244,30 +244,30 @@ def _is_same_except_main(before: TableState, now: TableState) -> bool:
     return (before.uuid, before.schema_id, before.recorded) == (now.uuid, now.schema_id, now.recorded)
 
 
-def _carries_commit(swap: Swap, publication: Publication, state: TableState) -> bool:
-    """Whether the table carries this publication's properties, and its tag is on this very snapshot."""
-    if not publication.properties:
-        return _is_newest_commit(swap, publication, state)
-    if any(state.marks.get(key) != value for key, value in publication.properties.items()):
+def _carries_commit(swap: Swap, table_commit: TableCommit, state: TableState) -> bool:
+    """Whether the table carries this commit's properties, and its tag is on this very snapshot."""
+    if not table_commit.properties:
+        return _is_newest_commit(swap, table_commit, state)
+    if any(state.marks.get(key) != value for key, value in table_commit.properties.items()):
         return False
-    if publication.tag is None:
+    if table_commit.tag is None:
         return True
-    tagged = swap.ports.commits.read_head(swap.table, publication.tag)
-    if tagged is None or tagged.summary.get("tidegate.attempt") != publication.attempt:
+    tagged = swap.ports.commits.read_head(swap.table, table_commit.tag)
+    if tagged is None or tagged.summary.get("tidegate.attempt") != table_commit.attempt:
         return False
-    return tagged.snapshot_id == publication.head
+    return tagged.snapshot_id == table_commit.head
 
 
-def _is_newest_commit(swap: Swap, publication: Publication, state: TableState) -> bool:
-    """Whether this publication is the table's last: all that is known of one that leaves no property behind.
+def _is_newest_commit(swap: Swap, table_commit: TableCommit, state: TableState) -> bool:
+    """Whether this commit is the table's last: all that is known of one that leaves no property behind.
 
     One that others wrote over is not found, and its caller may merge it again.
     """
     commits, pipeline = swap.ports.commits, swap.ports.pipeline.name
     if commits.has_branches(swap.table):
-        return state.snapshot_id == publication.head
+        return state.snapshot_id == table_commit.head
     last = commits.read_head(swap.table, resource_names.name_tag(pipeline))
-    return last is not None and last.summary.get("tidegate.attempt") == publication.attempt
+    return last is not None and last.summary.get("tidegate.attempt") == table_commit.attempt
 
 
 def describe_publish(head: Head | None) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def _list_compared_columns(table: Table, metadata: dict[str, str], columns: list
     return {"written": pairs, "compared": [(name, kind) for name, kind in pairs if name.casefold() not in stamps]}
 
 
-def render_comparable(column: TypedColumn, of: str) -> str:
+def render_spark_comparable(column: TypedColumn, of: str) -> str:
     """Spark's SQL for a column of `of` by which it is compared. Spark compares no maps: those are compared as text."""
     name, data_type = column
     text = f"{of}.{quote(name)}"

@@ -7,7 +7,7 @@ from typing import Any
 from tidegate.connections import name_variable
 from tidegate.migration.draft import Draft, Translation
 from tidegate.migration.position import ConnectorPosition
-from tidegate.migration.settings_ledger import Outcome, SettingReport
+from tidegate.migration.settings_ledger import SettingOutcome, SettingReport
 from tidegate.migration.yaml_text import format_yaml
 
 LINE_LENGTH = 118
@@ -73,11 +73,11 @@ def _describe_connections(draft: Draft) -> list[dict[str, Any]]:
     return [{"connection": name, "variable": name_variable(name), "holds": texts} for name, texts in holds.items()]
 
 
-def format_report(data: dict[str, Any], settings: tuple[SettingReport, ...]) -> str:
+def format_translation(data: dict[str, Any], settings: tuple[SettingReport, ...]) -> str:
     """The report for people, without the files."""
     position, connections = data["position"], data["connections"]
     lines = [f"{data['connector'] or data['pipeline']}: {data['kind']}", ""]
-    for outcome in (Outcome.NOT_MAPPED, Outcome.MAPPED, Outcome.NOT_NEEDED):
+    for outcome in (SettingOutcome.NOT_MAPPED, SettingOutcome.MAPPED, SettingOutcome.NOT_NEEDED):
         chosen = [one for one in settings if one.outcome == outcome]
         lines += [f"{outcome} ({len(chosen)} settings)", *(_format_setting(one) for one in chosen), ""]
     lines += ["connections to create, in Airflow or as a variable of the environment"]

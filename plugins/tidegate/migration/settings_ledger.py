@@ -7,7 +7,7 @@ from enum import StrEnum
 from tidegate.errors import ConfigurationError
 
 
-class Outcome(StrEnum):
+class SettingOutcome(StrEnum):
     """What became of a setting."""
 
     MAPPED = "mapped"
@@ -20,7 +20,7 @@ class SettingReport:
     """One setting: the key of Tidegate's that has its meaning, or why none has. Its value is not repeated: secrets."""
 
     name: str
-    outcome: Outcome
+    outcome: SettingOutcome
     target: str = ""
     reason: str = ""
 
@@ -65,15 +65,15 @@ class SettingsLedger:
 
     def map(self, name: str, target: str, reason: str = "") -> None:
         """Note that `target` has the setting's meaning. Nothing where the setting is not given."""
-        self._note(SettingReport(name, Outcome.MAPPED, target, reason))
+        self._note(SettingReport(name, SettingOutcome.MAPPED, target, reason))
 
     def drop(self, name: str, reason: str) -> None:
         """Note that nothing has to be set, and why."""
-        self._note(SettingReport(name, Outcome.NOT_NEEDED, reason=reason))
+        self._note(SettingReport(name, SettingOutcome.NOT_NEEDED, reason=reason))
 
     def refuse(self, name: str, reason: str) -> None:
         """Note that nothing here has the setting's meaning: why, and what to do."""
-        self._note(SettingReport(name, Outcome.NOT_MAPPED, reason=reason))
+        self._note(SettingReport(name, SettingOutcome.NOT_MAPPED, reason=reason))
 
     def refuse_rest(self, reason: str) -> None:
         """Note all settings that nobody has noted as not mapped."""
@@ -94,8 +94,10 @@ class SettingsLedger:
 
 def _join_reports(notes: list[SettingReport]) -> SettingReport:
     outcomes = {note.outcome for note in notes}
-    worst = next(o for o in (Outcome.NOT_MAPPED, Outcome.MAPPED, Outcome.NOT_NEEDED) if o in outcomes)
-    kept = [note for note in notes if note.outcome in (worst, Outcome.MAPPED)]
+    worst = next(
+        o for o in (SettingOutcome.NOT_MAPPED, SettingOutcome.MAPPED, SettingOutcome.NOT_NEEDED) if o in outcomes
+    )
+    kept = [note for note in notes if note.outcome in (worst, SettingOutcome.MAPPED)]
     targets = dict.fromkeys(note.target for note in kept if note.target)
     reasons = dict.fromkeys(note.reason for note in kept if note.reason)
     return SettingReport(notes[0].name, worst, ", ".join(targets), "; ".join(reasons))

@@ -11,7 +11,7 @@ from tidegate.migration.flink.flink_sql import translate_flink_sql
 from tidegate.migration.kafka_connect.bigquery_sink import translate_bigquery_sink
 from tidegate.migration.kafka_connect.debezium_server import translate_debezium_server
 from tidegate.migration.kafka_connect.iceberg_sink import translate_iceberg_sink
-from tidegate.migration.settings_ledger import Outcome, SettingReport
+from tidegate.migration.settings_ledger import SettingOutcome, SettingReport
 from tidegate.sinks.world import World
 
 UNSET = "it is null: as if it were not given"
@@ -35,5 +35,5 @@ def translate(config: ConnectorConfig, choices: Choices, world: World) -> Transl
             "tables with "
             "--topic and --table, and correct the setting in a copy of the configuration"
         ) from None
-    unset = tuple(SettingReport(name, Outcome.NOT_NEEDED, reason=UNSET) for name in config.unset)
+    unset = tuple(SettingReport(name, SettingOutcome.NOT_NEEDED, reason=UNSET) for name in config.unset)
     return replace(translation, settings=(*translation.settings, *unset))

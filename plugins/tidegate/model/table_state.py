@@ -98,7 +98,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Source:
+class StagedSource:
     """The staged rows that a publish reads, where it reads them itself: one attempt at one batch."""
 
     intermediate: str
@@ -107,7 +107,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Publication:
+class TableCommit:
     """One compare-and-swap: main moves from `cut` to `head` if table, schema and main are still those named here.
 
     In the same commit `properties` are set on the table, and `tag`, where there is one, moves to `head`. A destination
@@ -126,7 +126,7 @@ class Publication:
     pipeline: str = ""
     attempt: str = ""
     statements: tuple[str, ...] = ()
-    source: Source | None = None
+    source: StagedSource | None = None
     audits: tuple[tuple[str, str], ...] = ()
 
 

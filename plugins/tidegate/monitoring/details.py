@@ -35,7 +35,7 @@ def read_offsets(ports: Ports) -> list[dict[str, Any]]:
     ]
 
 
-def read_group_retention(ports: Ports) -> dict[str, Any]:
+def describe_group_retention(ports: Ports) -> dict[str, Any]:
     """For how many seconds brokers keep the offsets of a quiet group; their default where they will not say."""
     seconds = ports.broker.read_group_retention()
     return {"seconds": DEFAULT_GROUP_RETENTION_SECONDS if seconds is None else seconds, "assumed": seconds is None}

@@ -24,7 +24,7 @@ STUCK_INTERVALS, MIN_STUCK_SECONDS = 10, 900.0
 
 
 @dataclass(frozen=True)
-class Schedule:
+class ScheduleState:
     """What the scheduler knows; `failed` says what failed in the last run, None when it went well.
 
     `refused_at`: when the run refused the position, in seconds since the epoch, and nothing else was wrong with it.
@@ -36,7 +36,9 @@ class Schedule:
     refused_at: float | None = None
 
 
-def describe_state(row: PipelineRow, schedule: Schedule, interval_seconds: int, now_ms: int) -> tuple[Health, str]:
+def describe_pipeline_state(
+    row: PipelineRow, schedule: ScheduleState, interval_seconds: int, now_ms: int
+) -> tuple[Health, str]:
     """State and reason. With an `error`, `row` may hold nothing else.
 
     Somebody must act: stuck, failing. Somebody may want to know: unknown, catching up, paused. current: nothing.
@@ -52,14 +54,16 @@ def describe_state(row: PipelineRow, schedule: Schedule, interval_seconds: int, 
     return _describe_progress(row, schedule, interval_seconds, now_ms)
 
 
-def _is_accepted_since(row: PipelineRow, schedule: Schedule) -> bool:
+def _is_accepted_since(row: PipelineRow, schedule: ScheduleState) -> bool:
     """Whether a later reading found that the position fits, which is all that the last run objected to."""
     if schedule.refused_at is None or row.get("error") or _find_unreadable_table(row):
         return False
     return (row.get("read_at") or 0.0) > schedule.refused_at
 
 
-def _describe_progress(row: PipelineRow, schedule: Schedule, interval_seconds: int, now_ms: int) -> tuple[Health, str]:
+def _describe_progress(
+    row: PipelineRow, schedule: ScheduleState, interval_seconds: int, now_ms: int
+) -> tuple[Health, str]:
     """Of a pipeline that nothing stops: whether it moves, and fast enough."""
     if not row["lag"]:
         return Health.CURRENT, "nothing waits"

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.position import Position
-from tidegate.model.table_state import Head, Publication, Rollback, TableState
+from tidegate.model.table_state import Head, Rollback, TableCommit, TableState
 
 
 class BranchCommits(Protocol):
@@ -30,11 +30,11 @@ class BranchCommits(Protocol):
         """Put a snapshot without rows on `branch`."""
         ...
 
-    def publish(self, publication: Publication) -> None:
+    def publish(self, table_commit: TableCommit) -> None:
         """The law. `CommitRefused` when a requirement failed, `OutcomeUnknown` when no answer came."""
         ...
 
-    def reparent(self, publication: Publication, onto: int, keys: MergeInput | None) -> Head | None:
+    def reparent(self, table_commit: TableCommit, onto: int, keys: MergeInput | None) -> Head | None:
         """Put a branch onto a newer main, None where a merge with `keys` might differ; `keys` None: it appends."""
         ...
 

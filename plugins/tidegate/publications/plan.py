@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.errors import GiveUp, NothingToDo
-from tidegate.jobs.publish_job import Part, TouchedFiles
+from tidegate.jobs.publish_job import KeyPart, TouchedFiles
 from tidegate.model.publication_progress import PartProgress, Progress, RunMode
 from tidegate.ports.publication_ports import FoundTopics, PublicationPorts, TableNow
 from tidegate.publications.joined_tables import find_lost_snapshot, is_unchanged, read_joined_snapshots
@@ -18,7 +18,7 @@ class PlannedRun:
     """The next run: the position that it leads to, the parts that it has to bring there, the files that it reads."""
 
     position: Progress
-    parts: tuple[Part, ...]
+    parts: tuple[KeyPart, ...]
     touched: TouchedFiles | None
     topics: FoundTopics
     resumed: bool = False
@@ -212,7 +212,7 @@ def plan_all_parts(
     """A run of all parts towards `position`, from where each of them stands. Reads which files differ, no row; changes
     nothing.
     """
-    parts = tuple(Part(number, raw) for number, raw in enumerate(progress.raw))
+    parts = tuple(KeyPart(number, raw) for number, raw in enumerate(progress.raw))
     return PlannedRun(position, parts, _find_touched_files(ports, position), topics)
 
 
@@ -239,5 +239,5 @@ def _plan_group(
             part is not None and part.state is None and part.pair == position.pair and part.mode != RunMode.TOPIC
         )
         after, counts = (part.after or "", part.counts) if part is not None and is_on_the_way else ("", {})
-        parts.append(Part(number, progress.raw[number], after, counts))
+        parts.append(KeyPart(number, progress.raw[number], after, counts))
     return PlannedRun(position, tuple(parts), _find_touched_files(ports, position), topics, resumed=True)

@@ -4,7 +4,7 @@ from typing import Any
 
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.model.publication_progress import PartProgress, Progress
-from tidegate.monitoring.health import Health, Schedule
+from tidegate.monitoring.health import Health, ScheduleState
 from tidegate.ports.publication_ports import Behind, PublicationPorts
 from tidegate.publications.plan import plan_run
 
@@ -82,7 +82,7 @@ def describe_last_run(progress: PartProgress) -> dict[str, Any] | None:
     }
 
 
-def describe_state(row: dict[str, Any], schedule: Schedule) -> tuple[Health, str]:
+def describe_publication_state(row: dict[str, Any], schedule: ScheduleState) -> tuple[Health, str]:
     """State and reason, in the words of pipelines; `row` is a status, or an `error` that may `needs_person`."""
     if row.get("problem") or (row.get("error") and row.get("needs_person")):
         return Health.STUCK, str(row.get("problem") or row["error"])

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 
 from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater
-from tidegate.merge.compare_and_swap import Swap, describe_publish, publish, retry_commits, write_on_branch
+from tidegate.merge.compare_and_swap import Swap, describe_publish, publish_head, retry_commits, write_on_branch
 from tidegate.merge.statements import render_backfill_statements
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice
 from tidegate.model.batch import StagedBatch
 from tidegate.model.position import Position
 from tidegate.model.publish_cost import PublishOutcome
-from tidegate.model.table_state import Source
+from tidegate.model.table_state import StagedSource
 from tidegate.ports.context import Head, TableState
 from tidegate.reprocess.backfill_plan import require_position
-from tidegate.reprocess.backfill_stage import Slice, complete_staging
+from tidegate.reprocess.backfill_stage import Slice, stage_missing_slice
 from tidegate.tables.columns import list_destination_columns, resolve_columns
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ def _merge_round(one: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch
     if tables.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
         state = tables.read_state(one.table.name, name) or state
         position = require_position(one.ports, one.table, state)
-    staged = next(batch for batch in complete_staging(one, position.offsets).batches if batch.batch == one.number)
+    staged = next(batch for batch in stage_missing_slice(one, position.offsets).batches if batch.batch == one.number)
     if not staged.counts.staged:
         return _build_result(one, None, staged, started_ms, PublishOutcome.NO_ROWS), staged
     return _merge_and_publish(_SliceRound(one, state, staged, started_ms)), staged
@@ -92,12 +92,12 @@ def _merge_and_publish(cut: _SliceRound) -> AppliedSlice:
             "tidegate.pipeline": name,
             resource_names.BACKFILL_PROPERTY: json.dumps({**summary, "ranges": cut.staged.ranges.to_dict()}),
         },
-        source=Source(one.intermediate, cut.staged.batch, cut.staged.attempt),
+        source=StagedSource(one.intermediate, cut.staged.batch, cut.staged.attempt),
     )
     table = resolve_columns(one.table, ports.pipeline.source.metadata, cut.state)
     statements = render_backfill_statements(ports, table, cut.staged, branch, one.intermediate)
     head = write_on_branch(swap, one.number, *statements)
-    head = publish(swap, head)
+    head = publish_head(swap, head)
     with suppress(CommitRefused, RetryLater, GiveUp):  # without it, or its table, the slice is applied once more
         ports.history.mark_applied(one.intermediate, one.number)
     log.info("applied: %s snapshot=%s", one.where, head.snapshot_id)

@@ -16,7 +16,7 @@ from tidegate.ports.context import Log, Ports, Staging
 from tidegate.progress.topic_log import read_log
 from tidegate.reprocess.backfill_plan import check_log_holds, needs_later_records
 from tidegate.spec.table import Table
-from tidegate.staging.stage_outcome import read_outcome
+from tidegate.staging.stage_outcome import read_staged_batch
 from tidegate.staging.takeover import run_or_take_over
 from tidegate.steps.stage import build_stage_table
 from tidegate.tables.columns import compute_shape, resolve_columns
@@ -103,7 +103,7 @@ def stage_missing(work: Sequence[tuple[Slice, Offsets]]) -> None:
         _stage_group(groups[key])
 
 
-def complete_staging(one: Slice, position: Offsets) -> Staging:
+def stage_missing_slice(one: Slice, position: Offsets) -> Staging:
     """The intermediate table in a state that holds all that decides about the slice; what is missing is staged.
 
     `position` is the table's, per partition: offsets up to there may decide. What is staged already is not staged
@@ -159,7 +159,7 @@ def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
     what = "keys" if piece.keys_only else "records"
     log.info("staging: %s batch=%s offsets=%s of %s", first.where, piece.number, piece.ranges.span, what)
     for batch, table in zip(planned, run_or_take_over(ports, job), strict=True):
-        read_outcome(ports, batch, table)
+        read_staged_batch(ports, batch, table)
 
 
 def _check_log(one: Slice, piece: StagePiece, topic_log: Log) -> None:

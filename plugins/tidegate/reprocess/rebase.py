@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tidegate.errors import ConfigurationError, RetryLater
-from tidegate.merge.compare_and_swap import Swap, publish, retry_commits, write_on_branch
+from tidegate.merge.compare_and_swap import Swap, publish_head, retry_commits, write_on_branch
 from tidegate.merge.dead_letters import find_known_topic_ids
 from tidegate.model import resource_names
 from tidegate.model.offsets import Offsets, find_lowest, get_offset, iterate_offsets, merge_offsets
@@ -164,7 +164,7 @@ def move_position(ports: Ports, move: TableMove, note: Callable[[Ports, TableSta
         summary={**properties, "tidegate.pipeline": name, **({"tidegate.rebase": mark} if is_moved else {})},
         tag=resource_names.name_tag(name),
     )
-    publish(swap, write_on_branch(swap, state.highest_batch))
+    publish_head(swap, write_on_branch(swap, state.highest_batch))
 
 
 def _check_unmoved(where: str, before: Position, state: TableState | None) -> None:

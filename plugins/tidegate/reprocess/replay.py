@@ -8,21 +8,21 @@ from typing import Any
 
 from tidegate.errors import CommitRefused, ConfigurationError, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.merge.compare_and_swap import Swap, count_changes, publish, retry_commits, write_on_branch
+from tidegate.merge.compare_and_swap import Swap, count_changes, publish_head, retry_commits, write_on_branch
 from tidegate.merge.dead_letters import add_topic_id_column
 from tidegate.merge.letter_filter import ALL_LETTERS, LetterFilter
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.merge.statements import render_replay_statements
 from tidegate.model import resource_names
 from tidegate.model.ownership import describe_dead_letters, describe_intermediate
-from tidegate.model.table_state import Source
+from tidegate.model.table_state import StagedSource
 from tidegate.ports.context import Head, Ports, TableState
 from tidegate.reprocess.backfill_plan import require_position
-from tidegate.reprocess.replay_stage import REPLAY_ID, LetterGroup, Replay, complete_staging, group_letters
+from tidegate.reprocess.replay_stage import REPLAY_ID, LetterGroup, Replay, group_letters, stage_missing_letters
 from tidegate.spec.source import Errors
 from tidegate.spec.table import Table, TableMode
 from tidegate.tables.columns import list_destination_columns, resolve_columns
-from tidegate.tables.compatibility import check_key
+from tidegate.tables.compatibility import check_key_unchanged
 from tidegate.tables.templated_tables import refuse_template
 
 log = logging.getLogger(__name__)
@@ -118,10 +118,10 @@ def _replay_round(work: Replay, letters: LetterGroup) -> Head | None:
     table = resolve_columns(work.table, ports.pipeline.source.metadata, state)
     columns = list_destination_columns(table, ports.pipeline.source.metadata)
     if state is not None:
-        check_key(ports.pipeline, table, state)
+        check_key_unchanged(ports.pipeline, table, state)
     if ports.tables.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
         state = ports.tables.read_state(table.name, name)
-    staged = complete_staging(work, letters, position).batches[0]
+    staged = stage_missing_letters(work, letters, position).batches[0]
     if not staged.counts.staged or state is None:
         return None
     attempt = ports.new_attempt()
@@ -136,14 +136,14 @@ def _replay_round(work: Replay, letters: LetterGroup) -> Head | None:
         properties={work.mark: staged.attempt},
         guard=partial(_check_same_table, work, state),
         summary={"tidegate.pipeline": name, resource_names.BACKFILL_PROPERTY: REPLAY_ID},
-        source=Source(work.intermediate, staged.batch, staged.attempt),
+        source=StagedSource(work.intermediate, staged.batch, staged.attempt),
         must_add=staged.counts.staged if table.mode == TableMode.APPEND else 0,
     )
     current = resolve_columns(work.table, ports.pipeline.source.metadata, state)
     head = write_on_branch(
         swap, staged.batch, *render_replay_statements(ports, current, staged, branch, work.intermediate)
     )
-    head = publish(swap, head)
+    head = publish_head(swap, head)
     log.info("replayed: %s snapshot=%s", work.where, head.snapshot_id)
     return head
 

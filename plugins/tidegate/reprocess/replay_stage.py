@@ -17,7 +17,7 @@ from tidegate.model.table_state import WaitingLetter
 from tidegate.ports.context import Ports, Staging
 from tidegate.progress.topic_log import read_log
 from tidegate.spec.table import Table, TableMode
-from tidegate.staging.stage_outcome import read_outcome
+from tidegate.staging.stage_outcome import read_staged_batch
 from tidegate.steps.stage import build_stage_table
 
 MAX_CHOSEN_GROUPS = 50
@@ -117,7 +117,7 @@ def _find_span(letters: Iterable[WaitingLetter]) -> Ranges:
     return Ranges(ends)
 
 
-def complete_staging(work: Replay, letters: LetterGroup, position: Position) -> Staging:
+def stage_missing_letters(work: Replay, letters: LetterGroup, position: Position) -> Staging:
     """The intermediate table in a state that holds all that decides; what is missing is staged.
 
     The letters are batch 1; later records of their keys, up to `position`, are the batches after it. What is staged
@@ -169,7 +169,7 @@ def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup
             letters=source,
         )
     )
-    read_outcome(ports, planned, stage_table)
+    read_staged_batch(ports, planned, stage_table)
 
 
 def _copy_dead_letters(work: Replay, letters: LetterGroup) -> DeadLetterSource:

@@ -10,7 +10,7 @@ from tidegate.errors import ConfigurationError, TidegateError
 from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.runner.backlog_watch import BacklogWatch
-from tidegate.runner.work import Flush, Maintain, Outcome, Place, Publish, Work
+from tidegate.runner.work import Flush, Maintain, Place, Publish, RunOutcome, Work
 from tidegate.runner.worker import Shared, Worker
 from tidegate.wiring.pipeline import find_file
 
@@ -46,7 +46,7 @@ class Supervisor:
 
     # what workers tell
 
-    def tell_done(self, work: Work, outcome: Outcome) -> None:
+    def tell_done(self, work: Work, outcome: RunOutcome) -> None:
         """See Reporter; publications of tables that were published are called."""
         self._outer.tell_done(work, outcome)
         tables = {batch.table for batch in outcome.batches if batch.snapshot_id is not None}

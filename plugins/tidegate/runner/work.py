@@ -39,7 +39,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """What one run did. `is_behind`: more waits already, so that the next run need not wait for its time."""
 
     batches: tuple[PublishedBatch, ...] = ()
@@ -65,7 +65,7 @@ class Work(Protocol):
         """ConfigurationError where the file is wrong."""
         ...
 
-    def run(self, at_least: int) -> Outcome:
+    def run(self, at_least: int) -> RunOutcome:
         """Once. Raises what the steps raise; `NothingToDo` also where fewer than `at_least` records wait."""
         ...
 
@@ -95,7 +95,7 @@ class Flush:
         self.watched = (pipeline.source.kafka, MonitoredPipeline.from_pipeline(pipeline)) if is_watched else None
         return build_flush_schedule(pipeline)
 
-    def run(self, at_least: int) -> Outcome:
+    def run(self, at_least: int) -> RunOutcome:
         """See the protocol."""
         self._is_planned = False
         ports = self._assemble_ports()
@@ -105,7 +105,7 @@ class Flush:
         done = flush_planned(ports, expanded_ports, planned, self._place.merges_at_once)
         if ports.pipeline.maintenance.follows_flushes:
             compact(ports, list_tables_to_compact(report.to_dict() for report in done.cleaned))
-        return Outcome(done.published, is_behind=done.left > 0)
+        return RunOutcome(done.published, is_behind=done.left > 0)
 
     def digest_inputs(self) -> str:
         """See the protocol; empty also for a pipeline of several tables, whose others go on."""
@@ -128,12 +128,12 @@ class Maintain:
         """See the protocol."""
         return build_maintenance_schedule(self._place.files.load(self._pipeline))
 
-    def run(self, at_least: int) -> Outcome:
+    def run(self, at_least: int) -> RunOutcome:
         """See the protocol; a table that fails keeps none of the others from it."""
         ports = assemble_pipeline(self._place.include, self._pipeline, self._place.resolve)
         maintained = list[dict[str, Any]]()
         maintain_all(ports, list_maintained_tables(ports), maintained.append)
-        return Outcome(maintained=maintained)
+        return RunOutcome(maintained=maintained)
 
     def digest_inputs(self) -> str:
         """See the protocol: it is seldom tried."""
@@ -151,9 +151,9 @@ class Publish:
         """See the protocol."""
         return build_publication_schedule(load_publication(self.file))
 
-    def run(self, at_least: int) -> Outcome:
+    def run(self, at_least: int) -> RunOutcome:
         """See the protocol."""
-        return Outcome(
+        return RunOutcome(
             publication=publish(assemble_publication(self._place.include, self._publication, self._place.resolve))
         )
 

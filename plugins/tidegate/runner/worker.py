@@ -17,7 +17,7 @@ from tidegate.errors import (
 )
 from tidegate.monitoring.failure_streak import FailedTask, Failure, FailureStreak, extend_streak, identify_reason
 from tidegate.runner.schedule import Schedule
-from tidegate.runner.work import Outcome, Work
+from tidegate.runner.work import RunOutcome, Work
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # seconds between two looks at the file, and at whether to stop
@@ -27,7 +27,7 @@ REREAD_SECONDS = 10.0  # seconds after which a file that was wrong is read again
 class Reporter(Protocol):
     """Who is told. Several threads call at once."""
 
-    def tell_done(self, work: Work, outcome: Outcome) -> None:
+    def tell_done(self, work: Work, outcome: RunOutcome) -> None:
         """A run did something."""
         ...
 
@@ -144,7 +144,7 @@ class Worker:
             log.info("%s: %s", self.work.name, reason)
         except SomeTables as problem:
             if problem.published:
-                self._shared.reporter.tell_done(self.work, Outcome(problem.published))
+                self._shared.reporter.tell_done(self.work, RunOutcome(problem.published))
             self._note_failure(problem)
         except Exception as problem:
             self._note_failure(problem)
@@ -156,7 +156,7 @@ class Worker:
         streak = self._streak
         return streak is not None and bool(streak.inputs) and streak.must_wait(self._digest_inputs(), now)
 
-    def _note_success(self, outcome: Outcome | None) -> None:
+    def _note_success(self, outcome: RunOutcome | None) -> None:
         streak, self._streak = self._streak, None
         if outcome is not None:
             self._shared.reporter.tell_done(self.work, outcome)

@@ -51,7 +51,7 @@ def quote_if_needed(name: str) -> str:
     return name if is_plain else quote(name)
 
 
-def render_type(data_type: DataType) -> str:
+def render_ddl_type(data_type: DataType) -> str:
     """The type as DDL, with backquotes only where they are needed."""
     return format_type(data_type, quote_if_needed)
 
@@ -83,7 +83,7 @@ def propose_columns(
             part = seen.fields.get(name, Observed())
             guess = stated.get(name) or guess_type(part, name, keeps_text=keeps_text)
             remarks = (*guess.remarks, *([] if may_lack else _describe_presence(seen, name, part)))
-            columns.append(ProposedColumn(name, render_type(guess.type), remarks, guess.checks))
+            columns.append(ProposedColumn(name, render_ddl_type(guess.type), remarks, guess.checks))
     return columns, problems
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tidegate.sampling.columns import ProposedColumn
 from tidegate.sampling.proposal import ProposedTable, ProposedValue
-from tidegate.sampling.samples import Check, count
+from tidegate.sampling.samples import PlacedCheck, count
 
 PLAIN_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 YAML_WORDS = {"true", "false", "yes", "no", "on", "off", "y", "n", "null"}
@@ -26,11 +26,11 @@ class ProposedPipeline:
     tables: tuple[ProposedTable, ...]
 
     @property
-    def checks(self) -> tuple[Check, ...]:
+    def checks(self) -> tuple[PlacedCheck, ...]:
         """Every point that a person has to look at; with several tables by the table's name."""
         several = len(self.tables) > 1
         return tuple(
-            Check(f"{table.name} {check.place}" if several else check.place, check.text)
+            PlacedCheck(f"{table.name} {check.place}" if several else check.place, check.text)
             for table in self.tables
             for check in table.checks
         )
@@ -126,7 +126,7 @@ def _render_schema(columns: Sequence[ProposedColumn]) -> list[str]:
     return lines
 
 
-def _render_checks(checks: Iterable[Check], *places: str) -> list[str]:
+def _render_checks(checks: Iterable[PlacedCheck], *places: str) -> list[str]:
     """Points whose place begins with one of these words, but not those of single columns, which stand at theirs."""
     lines = []
     for check in checks:

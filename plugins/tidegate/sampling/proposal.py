@@ -18,7 +18,7 @@ from tidegate.sampling.keys import (
 from tidegate.sampling.layout import Proposal, propose_interval, propose_partitioning
 from tidegate.sampling.recognition import Recognition, find_delimiter, find_format, recognise
 from tidegate.sampling.rows import Row, list_rows
-from tidegate.sampling.samples import Check, TopicSample, count
+from tidegate.sampling.samples import PlacedCheck, TopicSample, count
 from tidegate.sampling.stated_types import read_connect_columns, read_mysql_type
 
 DELETED_FIELDS = {"__deleted": "__deleted = 'true'", "op_type": "op_type = 'D'"}  # of flattened events
@@ -48,7 +48,7 @@ class ProposedValue:
     is_stated: bool = False
     remark: str = ""
     rows: tuple[Row, ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[PlacedCheck, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ProposedTable:
     interval: Proposal
     tombstones: int
     delete_when: str = ""
-    checks: tuple[Check, ...] = ()
+    checks: tuple[PlacedCheck, ...] = ()
 
     @property
     def is_keyed(self) -> bool:
@@ -102,7 +102,7 @@ def _propose_value(sample: TopicSample, recognised: Recognition, lookup: Lookup)
     look, told = recognised.look, f"{len(recognised.looks)} of {count(len(sample.records), 'record')}: "
     if look.encoding is Encoding.SCHEMA:
         found = lookup(sample, "value", recognised)
-        said = (*recognised.checks, *(Check("value", one) for one in found.checks))
+        said = (*recognised.checks, *(PlacedCheck("value", one) for one in found.checks))
         return ProposedValue(
             found.format, found.columns, found.options, is_stated=True, remark=told + look.kind, checks=said
         )
@@ -112,8 +112,8 @@ def _propose_value(sample: TopicSample, recognised: Recognition, lookup: Lookup)
     described = look.event or find_format(Encoding.SEPARATED if delimiter else look.encoding)
     rows = tuple(list_rows(recognised, delimiter, width))
     columns, problems = _propose_columns(rows, recognised)
-    checks: list[Check] = [*recognised.checks, *(Check("value.schema", one) for one in problems)]
-    checks += [Check(f"value.schema {column.name}", one) for column in columns for one in column.checks]
+    checks: list[PlacedCheck] = [*recognised.checks, *(PlacedCheck("value.schema", one) for one in problems)]
+    checks += [PlacedCheck(f"value.schema {column.name}", one) for column in columns for one in column.checks]
     options: dict[str, Any] = {}
     if look.is_enveloped and look.event is None:
         options = {"json": {"envelope": True}}
@@ -156,15 +156,17 @@ def _read_stated(rows: Sequence[Row]) -> dict[str, Guess]:
     return stated
 
 
-def _list_line_checks(sample: TopicSample, others: int, number: int, width: int) -> list[Check]:
+def _list_line_checks(sample: TopicSample, others: int, number: int, width: int) -> list[PlacedCheck]:
     told = f"taken for CSV without names: the {width} columns are called c1 to c{width}; rename them"
-    checks = [Check("value.schema", f"{told}, or set format: string if this is plain text")]
+    checks = [PlacedCheck("value.schema", f"{told}, or set format: string if this is plain text")]
     if others:
-        checks.append(Check(f"topic={sample.topic} value", f"{others} of {number} lines have not {width} columns"))
+        checks.append(
+            PlacedCheck(f"topic={sample.topic} value", f"{others} of {number} lines have not {width} columns")
+        )
     return checks
 
 
-def _list_event_checks(rows: Sequence[Row], described: RecordFormat) -> list[Check]:
+def _list_event_checks(rows: Sequence[Row], described: RecordFormat) -> list[PlacedCheck]:
     """A topic with the changes of several source tables would mix their rows."""
     layout = described.event
     if layout is None:
@@ -176,20 +178,22 @@ def _list_event_checks(rows: Sequence[Row], described: RecordFormat) -> list[Che
     told = (
         f"changes of {len(tables)} source tables ({names}) would be mixed in one; give each its own entry with `route`"
     )
-    return [Check("tables", told)]
+    return [PlacedCheck("tables", told)]
 
 
-def _list_opaque_checks(recognised: Recognition) -> list[Check]:
+def _list_opaque_checks(recognised: Recognition) -> list[PlacedCheck]:
     """Values that stay what they are, although there may be more in them."""
     look, looks = recognised.look, recognised.looks
     if look.encoding is Encoding.BYTES:
         told = "no format explains these bytes: bare Avro needs avro.schema, bare Protobuf protobuf.descriptor"
         widths = {len(one.data) for one in looks}
         number = "; all are of one length: a number is declared by its type, e.g. BIGINT or DOUBLE"
-        return [Check("value", told + (number if widths <= {1, 2, 4, 8} and len(widths) == 1 else ""))]
+        return [PlacedCheck("value", told + (number if widths <= {1, 2, 4, 8} and len(widths) == 1 else ""))]
     lists = sum(isinstance(one.data, list) for one in looks) if look.encoding is Encoding.TEXT else 0
     return (
-        [Check("value", f"{lists} values are JSON lists, of which no format makes rows; kept as text")] if lists else []
+        [PlacedCheck("value", f"{lists} values are JSON lists, of which no format makes rows; kept as text")]
+        if lists
+        else []
     )
 
 
@@ -250,38 +254,40 @@ def _find_delete_condition(value: ProposedValue, key: ProposedKey) -> str:
     return next((text for name, text in DELETED_FIELDS.items() if types.get(name) == "STRING"), "")
 
 
-def _list_sample_checks(table: ProposedTable) -> list[Check]:
+def _list_sample_checks(table: ProposedTable) -> list[PlacedCheck]:
     sample, place = table.sample, f"topic={table.sample.topic}"
     checks = []
     if len(sample.records) < FEW_RECORDS:
-        checks.append(Check(place, f"only {count(len(sample.records), 'record')} could be looked at; types may change"))
+        checks.append(
+            PlacedCheck(place, f"only {count(len(sample.records), 'record')} could be looked at; types may change")
+        )
     if sample.stopped_by:
-        checks.append(Check(place, f"sampling ended early, by {sample.stopped_by}; what was not read may differ"))
+        checks.append(PlacedCheck(place, f"sampling ended early, by {sample.stopped_by}; what was not read may differ"))
     if table.delete_when:
-        checks.append(Check("tables.delete_when", f"rows with {table.delete_when} are taken for deletes"))
+        checks.append(PlacedCheck("tables.delete_when", f"rows with {table.delete_when} are taken for deletes"))
     return checks
 
 
-def _list_key_checks(table: ProposedTable) -> list[Check]:
+def _list_key_checks(table: ProposedTable) -> list[PlacedCheck]:
     """What upserts or appends would do that may not be meant."""
     sample, key = table.sample, table.key
-    checks = [Check("key", one) for one in key.checks]
+    checks = [PlacedCheck("key", one) for one in key.checks]
     records = [record for record in sample.records if record.key is not None]
     lacking = len(sample.records) - len(records)
     if not table.is_keyed:
         where = "is used" if key.checks else f"in {sample.size}"
         told = f"no key {where}: every record is appended, and none is ever updated or deleted"
-        checks.append(Check("tables.upsert", f"{told}; name the key with --key, if the values have one"))
+        checks.append(PlacedCheck("tables.upsert", f"{told}; name the key with --key, if the values have one"))
         if table.tombstones:
-            checks.append(Check("tables.delete", f"{table.tombstones} tombstones were seen, and there is no key"))
+            checks.append(PlacedCheck("tables.delete", f"{table.tombstones} tombstones were seen, and there is no key"))
         return checks
     if lacking and not key.from_value and not table.value.format.holds_several_rows:
-        checks.append(Check("key", f"{lacking} of {count(len(sample.records), 'record')} have no key"))
+        checks.append(PlacedCheck("key", f"{lacking} of {count(len(sample.records), 'record')} have no key"))
     distinct = len({record.key for record in records})
     is_log = not (table.value.format.is_change_event or table.tombstones or sample.compacted)
     if is_log and 0 < distinct < len(records):
         told = f"{len(records)} records have {distinct} keys, and upsert keeps the last of each"
         checks.append(
-            Check("tables.upsert", f"{told}; if each record is an event of its own, set upsert and delete: false")
+            PlacedCheck("tables.upsert", f"{told}; if each record is an event of its own, set upsert and delete: false")
         )
     return checks

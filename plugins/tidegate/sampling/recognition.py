@@ -12,7 +12,7 @@ from tidegate.formats.record_format import RecordFormat
 from tidegate.formats.registry import EVENT_FORMATS, FORMATS
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.sampling.encoded_values import parse_json, parse_packed
-from tidegate.sampling.samples import Check, TopicSample, count, list_places
+from tidegate.sampling.samples import PlacedCheck, TopicSample, count, list_record_addresses
 from tidegate.schema.wire_format import APICURIO_HEADERS, CONFLUENT_HEADER
 
 ENVELOPE_FIELDS = {"schema", "payload"}
@@ -51,7 +51,7 @@ class Recognition:
     look: Look
     looks: tuple[Look, ...]
     records: tuple[KafkaRecord, ...]
-    checks: tuple[Check, ...] = ()
+    checks: tuple[PlacedCheck, ...] = ()
 
 
 def recognise(sample: TopicSample, part: str) -> Recognition | None:
@@ -73,10 +73,10 @@ def recognise(sample: TopicSample, part: str) -> Recognition | None:
     chosen = groups[most]
     total = sum(map(len, groups.values()))
     checks = tuple(
-        Check(
+        PlacedCheck(
             f"topic={sample.topic} {part}",
             f"{len(others)} of {count(total, part)} look different: {kind}, not {most}; at "
-            f"{list_places(record for record, _ in others)}; a flush stops at a record that it cannot read",
+            f"{list_record_addresses(record for record, _ in others)}; a flush stops at a record that it cannot read",
         )
         for kind, others in sorted(groups.items())
         if kind != most

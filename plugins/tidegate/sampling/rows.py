@@ -55,7 +55,7 @@ def _read_event(record: KafkaRecord, look: Look, layout: EventLayout) -> Iterabl
     is_deleted = look.data.get(layout.operation) in layout.deletes
     held = next((look.data[name] for name in layout.rows if look.data.get(name)), None)
     for one in held if isinstance(held, list) else [held]:
-        row = read_document(one) if isinstance(one, str) else one
+        row = read_mongodb_document(one) if isinstance(one, str) else one
         if isinstance(row, dict):
             yield Row(record, look, row, is_deleted)
 
@@ -77,7 +77,7 @@ def read_cell(text: str) -> Any:
     return Fraction(text) if FRACTION_PATTERN.fullmatch(text) else text
 
 
-def read_document(text: str) -> Any:
+def read_mongodb_document(text: str) -> Any:
     """A document of MongoDB's extended JSON; None for a text that is none."""
     try:
         return unwrap_extended(parse_json(text))

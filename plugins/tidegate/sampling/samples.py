@@ -9,7 +9,7 @@ from tidegate.model.kafka_log import KafkaRecord
 MAX_EXAMPLES = 3
 
 
-class Check(NamedTuple):
+class PlacedCheck(NamedTuple):
     """A guess that may be wrong: `place` is where it stands in the file, `text` what to look at."""
 
     place: str
@@ -57,7 +57,7 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def list_places(records: Iterable[KafkaRecord]) -> str:
+def list_record_addresses(records: Iterable[KafkaRecord]) -> str:
     """The first few records' places as `tidegate record --at` takes them."""
     found = list(records)
     shown = ", ".join(f"{one.topic}:{one.partition}:{one.offset}" for one in found[:MAX_EXAMPLES])

@@ -71,7 +71,7 @@ def to_struct(columns: Iterable[Column]) -> Struct:
     return Struct(tuple((c.name, parse_type(c.type)) for c in ready), required)
 
 
-def replace_maps(columns: Iterable[Column]) -> tuple[Column, ...]:
+def replace_map_types(columns: Iterable[Column]) -> tuple[Column, ...]:
     """The columns as a table has them that knows no maps: an array of key and value in place of each."""
     return tuple(Column(c.name, format_type(replace_map(parse_type(c.type))), c.nullable) for c in columns)
 
@@ -88,7 +88,7 @@ def replace_map(data_type: DataType) -> DataType:
     return data_type
 
 
-def find_changes(
+def find_schema_changes(
     table: str, current: Struct, columns: Sequence[Column], rules: EvolutionRules
 ) -> tuple[SchemaChange, ...]:
     """What makes a table of the `current` schema able to take `columns`; nothing where it can already.

@@ -19,11 +19,11 @@ LEAF_TYPES = {
 INTEGER_RANKS = {"INT": 0, "BIGINT": 1, "DECIMAL(20,0)": 2}
 
 
-def make_truncated(shape: Shape) -> Shape:
+def make_truncated_shape(shape: Shape) -> Shape:
     """The shape with times that may be finer than a microsecond, at every depth."""
-    made: dict[str, Any] = {word: make_truncated(shape[word]) for word in ("element", "value") if word in shape}
+    made: dict[str, Any] = {word: make_truncated_shape(shape[word]) for word in ("element", "value") if word in shape}
     if "fields" in shape:
-        made["fields"] = [{**field, "shape": make_truncated(field["shape"])} for field in shape["fields"]]
+        made["fields"] = [{**field, "shape": make_truncated_shape(field["shape"])} for field in shape["fields"]]
     return {**shape, **made, **({"truncated": True} if shape["kind"] in ("timestamp", "duration") else {})}
 
 

@@ -32,7 +32,7 @@ class Overlap:
 
 
 @dataclass(frozen=True)
-class Part:
+class BatchPart:
     """A part of a batch that is a statement of its own, and where in the destination its rows may lie.
 
     `staged` bounds the values that a row has itself, or the last row of its key that has one.
@@ -54,7 +54,7 @@ class Bounds:
     conditions: tuple[Bound, ...] = ()
     guards: tuple[str, ...] = ()
     overlap: Overlap | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[BatchPart, ...] = ()
 
 
 UNBOUNDED = Bounds()

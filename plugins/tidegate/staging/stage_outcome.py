@@ -8,7 +8,7 @@ from tidegate.model.batch import Counts, PlannedBatch, StagedBatch
 from tidegate.ports.context import Ports
 
 
-def read_outcome(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -> StagedBatch:
+def read_staged_batch(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -> StagedBatch:
     """What the job left behind for one table; a bad record, or records that do not add up, are errors.
 
     Files in a folder are first brought into the table.

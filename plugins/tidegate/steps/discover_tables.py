@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import StageTable
-from tidegate.merge.compare_and_swap import Swap, publish, retry_commits, write_on_branch
+from tidegate.merge.compare_and_swap import Swap, publish_head, retry_commits, write_on_branch
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.ownership import describe_name_registry
@@ -161,4 +161,4 @@ def _commit_registry_advance(ports: Ports, plan: Plan, planned: PlannedBatch) ->
         summary={**end.to_properties(name), "tidegate.pipeline": name, "tidegate.batch": str(planned.batch)},
         tag=resource_names.name_tag(name),
     )
-    publish(swap, write_on_branch(swap, planned.batch))
+    publish_head(swap, write_on_branch(swap, planned.batch))

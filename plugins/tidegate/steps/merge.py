@@ -8,7 +8,7 @@ from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge import write_mode
 from tidegate.merge.audits import prepare_audits
-from tidegate.merge.compare_and_swap import Swap, describe_publish, publish, retry_commits, write_on_branch
+from tidegate.merge.compare_and_swap import Swap, describe_publish, publish_head, retry_commits, write_on_branch
 from tidegate.merge.dead_letters import render_dead_letter_statements
 from tidegate.merge.scd2_statements import list_change_columns, list_change_columns_as_held
 from tidegate.merge.statements import build_merge_input, render_merge_statements
@@ -19,7 +19,7 @@ from tidegate.model.offsets import find_highest
 from tidegate.model.ownership import describe_memory
 from tidegate.model.position import Position, WatermarkSide
 from tidegate.model.publish_cost import PublishOutcome
-from tidegate.model.table_state import Source
+from tidegate.model.table_state import StagedSource
 from tidegate.ports.context import Head, Ports, TableState
 from tidegate.progress.batch_queue import publishes_without_rows
 from tidegate.progress.position_checks import check_is_destination, check_not_overtaken, resolve_position
@@ -27,7 +27,7 @@ from tidegate.schema.column import Column
 from tidegate.schema.data_types import format_type, parse_type
 from tidegate.spec.table import Table
 from tidegate.tables.columns import list_deletes_columns, list_destination_columns, resolve_columns
-from tidegate.tables.compatibility import build_key_property, check_key, check_same_fields
+from tidegate.tables.compatibility import build_key_property, check_key_unchanged, check_same_fields
 from tidegate.tables.lookup import find_table
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ def prepare_table(work: MergeContext) -> TableState:
     if state is None:
         raise RetryLater(f"{work.where}: the table was created and is not there; it will be tried again")
     table = resolve_columns(table, work.ports.pipeline.source.metadata, state)
-    check_key(work.ports.pipeline, table, state)
+    check_key_unchanged(work.ports.pipeline, table, state)
     columns = list_destination_columns(table, work.ports.pipeline.source.metadata)
     if ports.tables.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
         state = _read_state(work) or state
@@ -234,7 +234,7 @@ def _cut_merge_publish(work: MergeContext, state: TableState) -> PublishedBatch:
         summary={**properties, "tidegate.pipeline": name, **write_mode.describe_write(work.staged, way)},
         tag=resource_names.name_tag(name),
         audited=prepare_audits(ports, table, work.staged, branch, attempt),
-        source=Source(intermediate, work.staged.batch, work.staged.attempt),
+        source=StagedSource(intermediate, work.staged.batch, work.staged.attempt),
         conf=write_mode.choose_spark_conf(work.staged, way),
         reparenting=write_mode.plan_reparenting(table, work.staged, values),
         must_add=work.staged.counts.staged if write_mode.is_always_written(table, work.staged) else 0,
@@ -243,7 +243,7 @@ def _cut_merge_publish(work: MergeContext, state: TableState) -> PublishedBatch:
     letters = render_dead_letter_statements(ports, work.staged, state.highest_batch)
     head = write_on_branch(swap, work.staged.batch, *letters, *rows)
     log.info("%s: %s snapshot=%s rows=%s", way.written_as, work.where, head.snapshot_id, work.staged.counts.staged)
-    head = publish(swap, head)
+    head = publish_head(swap, head)
     log.info("published: %s position=%s", work.where, position.offsets)
     return _build_result(work, head, position, PublishOutcome.PUBLISHED)
 

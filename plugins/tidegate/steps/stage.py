@@ -19,7 +19,7 @@ from tidegate.progress.position_checks import check_not_overtaken
 from tidegate.schema.column import Column
 from tidegate.spec.table import Table
 from tidegate.staging.skipped_records import find_skipped_places, make_room_for_letters
-from tidegate.staging.stage_outcome import find_staged, read_outcome
+from tidegate.staging.stage_outcome import find_staged, read_staged_batch
 from tidegate.staging.takeover import run_or_take_over
 from tidegate.steps.discover_tables import advance_registry, build_name_finder, discover_tables
 from tidegate.tables.columns import (
@@ -102,7 +102,7 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> t
         staged: list[StagedBatch] = []
         for (planned, _), stage_table in zip(requests, stage_tables, strict=True):
             with isolate_failure(planned.table, failures):
-                staged.append(replace(read_outcome(ports, planned, stage_table), stage_seconds=took))
+                staged.append(replace(read_staged_batch(ports, planned, stage_table), stage_seconds=took))
         if named is not None:
             with isolate_failure(named[0].table, failures):
                 staged += _stage_new_tables(ports, plan, *named)

@@ -8,7 +8,7 @@ from tidegate.model.offsets import Ranges
 from tidegate.ports.context import TableState
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Struct, format_type
-from tidegate.schema.evolution import ChangeKind, EvolutionRules, find_changes, replace_maps, to_struct
+from tidegate.schema.evolution import ChangeKind, EvolutionRules, find_schema_changes, replace_map_types, to_struct
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table, TableMode
 from tidegate.tables.columns import list_destination_columns, list_key_columns
@@ -23,11 +23,11 @@ def check_compatible(pipeline: Pipeline, table: Table, state: TableState | None,
     """
     if state is None:
         return
-    check_key(pipeline, table, state)
+    check_key_unchanged(pipeline, table, state)
     rules = EvolutionRules(table.add_columns, table.widen, table.relax)
     try:
         columns = list_destination_columns(table, pipeline.source.metadata)
-        find_changes(table.name, state.struct, columns if state.has_maps else replace_maps(columns), rules)
+        find_schema_changes(table.name, state.struct, columns if state.has_maps else replace_map_types(columns), rules)
     except IncompatibleSchema as error:
         raise IncompatibleSchema(f"pipeline={pipeline.name} {error}{_find_first_offset(ranges)}") from None
 
@@ -47,7 +47,7 @@ def build_key_property(pipeline: Pipeline, table: Table) -> dict[str, str]:
     return {resource_names.name_pipeline_property(pipeline.name, KEY_PROPERTY): json.dumps(columns)}
 
 
-def check_key(pipeline: Pipeline, table: Table, state: TableState) -> None:
+def check_key_unchanged(pipeline: Pipeline, table: Table, state: TableState) -> None:
     """Raise `IncompatibleSchema` where rows that are there could no longer be found by the key.
 
     A key may gain nullable columns, relax required ones and widen; rows of before have NULL in a new column.
@@ -108,7 +108,7 @@ def _check_column(pipeline: Pipeline, table: Table, old: Column, new: Column) ->
     if old.nullable and not new.nullable:
         raise _describe_key_change(pipeline, table, what)
     try:
-        changes = find_changes(
+        changes = find_schema_changes(
             table.name, to_struct([Column(old.name, old.type)]), [Column(new.name, new.type)], EvolutionRules()
         )
     except IncompatibleSchema:

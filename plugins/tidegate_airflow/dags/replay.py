@@ -9,7 +9,7 @@ from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.actions import build_letter_words
 from tidegate_airflow.dags.dag_settings import build_dag_settings, build_job_task_settings, is_submitted
 from tidegate_airflow.dags.flush import to_params_dict
-from tidegate_airflow.operators.action import run_replay
+from tidegate_airflow.operators.action import run_replay_form
 
 
 def can_replay(pipeline: Pipeline) -> bool:
@@ -45,6 +45,6 @@ def _build_replay_task(pipeline: Pipeline) -> None:
 
     @task(**settings)
     def replay() -> list[dict[str, Any]]:
-        return run_replay(get_current_context(), pipeline.name)
+        return run_replay_form(get_current_context(), pipeline.name)
 
     replay()

@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from tidegate_airflow import tasks
-from tidegate_airflow.errors import translate_errors
+from tidegate_airflow.errors import raise_airflow_errors
 
 log = logging.getLogger(__name__)
 PREVIEW_KEY = "preview"  # a result: what would be done, or why there is nothing to do
@@ -23,7 +23,7 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
     from tidegate.errors import NothingToDo
 
     asked, by = dict(context["params"]), _find_user(context)
-    with translate_errors():
+    with raise_airflow_errors():
         try:
             proposed = propose_action(tasks.assemble_ports(pipeline, engine), asked)
         except NothingToDo as reason:
@@ -38,12 +38,12 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
     return {"action": asked["action"], "done": proposed.done, "by": by}
 
 
-def run_replay(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:
+def run_replay_form(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:
     """Replay the dead letters that the form chooses."""
     return tasks.run_replay(pipeline, dict(context["params"]), engine)
 
 
-FORM_STEPS = {"act": run_action, "replay": run_replay}  # what a DAG's form alone tells what to do
+FORM_STEPS = {"act": run_action, "replay": run_replay_form}  # what a DAG's form alone tells what to do
 
 
 def _find_user(context: Context) -> str:

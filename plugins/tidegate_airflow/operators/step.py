@@ -90,7 +90,7 @@ def run_merge_step(context: Context, pipeline: str, queues: Any, memory: Mapping
     """Run the step merge over one table's queue, or go on with it: `memory` is empty, or what a deferred task kept. The
     asset event is sent after the publish; a repeat publishes nothing twice.
     """
-    queue = tasks.select_queue(queues)
+    queue = tasks.unwrap_queue(queues)
     context["table"] = queue["table"]
     published = tasks.run_merge(pipeline, queue, engine, DeferringWatcher(context, memory))
     emit_asset_event(context, published, pipeline)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from tidegate.errors import PositionLost
-from tidegate.monitoring.health import Schedule
+from tidegate.monitoring.health import ScheduleState
 from tidegate.monitoring.runbook import find_page
 from tidegate.spec.time_text import format_utc
 
@@ -22,7 +22,7 @@ Data = dict[str, Any]
 class DagStatus:
     """One DAG. `failed` says what failed in the last finished run, or is being tried again in the one under way.
 
-    `refused_at`: see `Schedule`.
+    `refused_at`: see `ScheduleState`.
     """
 
     dag_id: str
@@ -34,9 +34,9 @@ class DagStatus:
     refused_at: float | None = None
 
 
-def to_schedule(dag: DagStatus | None) -> Schedule:
+def to_schedule_state(dag: DagStatus | None) -> ScheduleState:
     """What of a DAG tells how its pipeline or publication is; without a DAG nothing is paused, failed or running."""
-    return Schedule(dag.paused, dag.failed, dag.running, dag.refused_at) if dag else Schedule()
+    return ScheduleState(dag.paused, dag.failed, dag.running, dag.refused_at) if dag else ScheduleState()
 
 
 def describe_dag(dag: DagStatus | None) -> Data:
@@ -64,7 +64,7 @@ def read_dag_statuses(dag_ids: Collection[str]) -> dict[str, DagStatus]:
         errors = _query_errors(session, [run["dag_id"] for run in suspects], [run["run_id"] for run in suspects], None)
         failed = describe_failures(suspects, errors)
         statuses = {name: _to_dag_status(dag, newest.get(name), failed.get(name)) for name, dag in dags.items()}
-        return {name: replace(one, refused_at=find_refusal(name, errors)) for name, one in statuses.items()}
+        return {name: replace(one, refused_at=find_refused_position(name, errors)) for name, one in statuses.items()}
 
 
 def _to_dag_status(dag: Any, newest: Data | None, failed: str | None) -> DagStatus:
@@ -88,7 +88,7 @@ def describe_failures(suspects: list[Data], errors: list[Data]) -> dict[str, str
     return failed
 
 
-def find_refusal(dag_id: str, errors: list[Data]) -> float | None:
+def find_refused_position(dag_id: str, errors: list[Data]) -> float | None:
     """When the DAG's last run refused the position in `plan`, where no other task failed by itself."""
     mine = [one for one in errors if one["dag_id"] == dag_id and one["task_id"] != ECHO_TASK_ID]
     if not mine or any((one["task_id"], one["error"]) != ("plan", PositionLost.__name__) for one in mine):

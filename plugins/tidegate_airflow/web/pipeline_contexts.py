@@ -71,6 +71,7 @@ class PipelineContexts:
     def _open_context(self, name: str) -> PipelineContext | TidegateError:
         from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings
         from tidegate.adapters.kafka.shared_broker import SharedBroker
+        from tidegate.wiring.no_engine import NoEngine
         from tidegate.wiring.pipeline import assemble_pipeline
 
         resolve = _cache_connections(self._resolve)
@@ -86,14 +87,6 @@ class PipelineContexts:
             self._brokers = {group: broker for group, broker in self._brokers.items() if group in in_use}
             self._brokers[cluster] = SharedBroker(settings, describe_kafka_place(ports.pipeline.source.kafka))
         return PipelineContext((cluster, catalogs), replace(ports, broker=self._brokers[cluster]))
-
-
-class NoEngine:
-    """The port `Engine` of somebody who only looks."""
-
-    def run(self, job: Any) -> None:
-        """Refused."""
-        raise AssertionError(f"the page runs no jobs: {job}")
 
 
 def _cache_connections(resolve: Resolve) -> Resolve:

@@ -9,14 +9,14 @@ from typing import Any, cast
 from tidegate.model import resource_names
 from tidegate.monitoring import details
 from tidegate.monitoring.dead_letter_rows import format_dead_letter
-from tidegate.monitoring.health import WORST_FIRST, describe_state
+from tidegate.monitoring.health import WORST_FIRST, describe_pipeline_state
 from tidegate.monitoring.reports import PipelineRow
 from tidegate.monitoring.runbook import find_page_of_state
 from tidegate.ports.context import Ports
 
 from tidegate_airflow.dag_ids import format_flush_dag_id, list_dag_ids
 from tidegate_airflow.web import airflow_runs
-from tidegate_airflow.web.airflow_runs import DagStatus, describe_dag, format_time, to_schedule
+from tidegate_airflow.web.airflow_runs import DagStatus, describe_dag, format_time, to_schedule_state
 from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.overview_cache import OverviewCache
 from tidegate_airflow.web.pipeline_contexts import PipelineContexts
@@ -44,8 +44,8 @@ class PipelinesView:
         return sorted(overview, key=lambda row: (WORST_FIRST.index(row["state"]), row["pipeline"]))
 
     def _to_row(self, row: PipelineRow, dag: DagStatus | None) -> PipelineRow:
-        state, reason = describe_state(
-            row, to_schedule(dag), self._get_interval_seconds(row["pipeline"]), int(time.time() * 1000)
+        state, reason = describe_pipeline_state(
+            row, to_schedule_state(dag), self._get_interval_seconds(row["pipeline"]), int(time.time() * 1000)
         )
         schedule = {**describe_dag(dag), "last_run": dag.last if dag else None}
         runbook = find_page_of_state(state, reason)
@@ -62,7 +62,7 @@ class PipelinesView:
         row = self.get_overview([name])[0]
         readers: dict[str, Callable[[], Any]] = {
             "offsets": lambda: details.read_offsets(self._get_ports(name)),
-            "group_retention": lambda: details.read_group_retention(self._get_ports(name)),
+            "group_retention": lambda: details.describe_group_retention(self._get_ports(name)),
             "warnings": lambda: details.find_warnings(self._get_ports(name)),
             "past": lambda: details.read_batch_history(self._get_ports(name), MAX_BATCHES),
             "storage": lambda: details.read_storage(self._get_ports(name)),

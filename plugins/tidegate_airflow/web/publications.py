@@ -11,13 +11,13 @@ from tidegate.errors import GiveUp, TidegateError
 from tidegate.monitoring.health import WORST_FIRST
 from tidegate.monitoring.runbook import find_page_of_state
 from tidegate.ports.publication_ports import PublicationPorts
-from tidegate.publications.status import describe_state, read_publication_status
+from tidegate.publications.status import describe_publication_state, read_publication_status
 
 from tidegate_airflow.dag_ids import format_publish_dag_id
 from tidegate_airflow.web import airflow_runs
-from tidegate_airflow.web.airflow_runs import DagStatus, describe_dag, to_schedule
+from tidegate_airflow.web.airflow_runs import DagStatus, describe_dag, to_schedule_state
 from tidegate_airflow.web.messages import describe_problem
-from tidegate_airflow.web.pipeline_contexts import CONTEXT_TTL_SECONDS, NoEngine, read_file_stamp
+from tidegate_airflow.web.pipeline_contexts import CONTEXT_TTL_SECONDS, read_file_stamp
 
 FRESH_SECONDS, REST_FACTOR = 10.0, 5.0  # a reading that took long is rested from
 IDLE_SECONDS = 15.0  # who looks after so long waits for new numbers
@@ -45,6 +45,7 @@ class PublicationsView:
 
     def get_ports(self, name: str) -> PublicationPorts:
         """One publication's; raises what is wrong with its file, its catalog or its connections."""
+        from tidegate.wiring.no_engine import NoEngine
         from tidegate.wiring.publication import assemble_publication
 
         files = (self._include / "catalogs.yaml", self._include / "publications" / f"{name}.yaml")
@@ -124,7 +125,7 @@ def _to_id_text(number: int | None) -> str | None:
 
 
 def _to_row(row: Row, dag: DagStatus | None) -> Row:
-    state, reason = describe_state(row, to_schedule(dag))
+    state, reason = describe_publication_state(row, to_schedule_state(dag))
     numbers = {name: _to_id_text(row.get(name)) for name in ("published_snapshot_id", "table_snapshot_id")}
     return {
         **row,

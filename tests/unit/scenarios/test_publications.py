@@ -7,11 +7,11 @@ from confluent_kafka import KafkaError, KafkaException
 from fakes.producing import Killed
 from fakes.publications import Outside, Table
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, PublishedElsewhere, RetryLater
-from tidegate.monitoring.health import Schedule
+from tidegate.monitoring.health import ScheduleState
 from tidegate.publications.plan import plan_run
 from tidegate.publications.publish import publish
 from tidegate.publications.republish import RepublishRequest
-from tidegate.publications.status import describe_state, read_publication_status, to_metrics
+from tidegate.publications.status import describe_publication_state, read_publication_status, to_metrics
 from tidegate.spec.publication import Begin, KeyOut
 
 
@@ -219,15 +219,21 @@ def test_status_counts_what_waits_and_tells_the_last_run(outside: Outside) -> No
 
 def test_state_of_a_publication_is_one_word_with_its_reason(outside: Outside) -> None:
     publish(outside.ports())
-    assert describe_state(read_publication_status(outside.ports()), Schedule()) == ("current", "nothing waits")
+    assert describe_publication_state(read_publication_status(outside.ports()), ScheduleState()) == (
+        "current",
+        "nothing waits",
+    )
     outside.table.commit(a="2")
     waits = {**read_publication_status(outside.ports()), "behind_seconds": 500.0}
-    assert describe_state(waits, Schedule())[0] == "catching up"
-    assert describe_state(waits, Schedule(paused=True))[0] == "paused"
-    assert describe_state(waits, Schedule(failed="publish failed: x")) == ("failing", "publish failed: x")
-    assert describe_state({**waits, "error": "no answer"}, Schedule()) == ("unknown", "no answer")
+    assert describe_publication_state(waits, ScheduleState())[0] == "catching up"
+    assert describe_publication_state(waits, ScheduleState(paused=True))[0] == "paused"
+    assert describe_publication_state(waits, ScheduleState(failed="publish failed: x")) == (
+        "failing",
+        "publish failed: x",
+    )
+    assert describe_publication_state({**waits, "error": "no answer"}, ScheduleState()) == ("unknown", "no answer")
     outside.table.uuid = "u2"
-    state, reason = describe_state(read_publication_status(outside.ports()), Schedule(paused=True))
+    state, reason = describe_publication_state(read_publication_status(outside.ports()), ScheduleState(paused=True))
     assert (state, "--resynchronise" in reason) == ("stuck", True)
 
 

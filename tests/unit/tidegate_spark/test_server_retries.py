@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import grpc
 import pytest
-from tidegate.adapters.server_probe import find_refusal
+from tidegate.adapters.server_probe import find_connection_failure
 from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.errors import RetryLater
 from tidegate.jobs.merge_job import MergeJob
@@ -29,7 +29,7 @@ def unavailable(port: int) -> grpc.RpcError:
 
 
 def knock_at(port: int) -> RetryWhileListening:
-    return RetryWhileListening(lambda: find_refusal([("127.0.0.1", port)]) is not None)
+    return RetryWhileListening(lambda: find_connection_failure([("127.0.0.1", port)]) is not None)
 
 
 def test_server_that_is_gone_is_asked_for_a_moment_only_and_one_that_comes_back_begins_anew(

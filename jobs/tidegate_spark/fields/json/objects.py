@@ -228,7 +228,7 @@ def read_objects(
     )
 
 
-def read_row(records: DataFrame, name: str, row: str, fields: Fields) -> DataFrame:
+def read_row_object(records: DataFrame, name: str, row: str, fields: Fields) -> DataFrame:
     """`read_objects` of the text's own object, which is added as `row`; `name` tells what did not fit in it.
 
     Both in one step: Spark copies the whole record for each. A row that is NULL where `name` has an object holds a

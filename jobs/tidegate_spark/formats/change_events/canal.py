@@ -20,7 +20,11 @@ from tidegate_spark.fields.json.objects import (
 from tidegate_spark.fields.json.text import NON_FINITE_PATTERN, render_part
 from tidegate_spark.fields.json.unreadable import render_unreadable_cases
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
-from tidegate_spark.formats.change_events.row_messages import decode_rows, list_all_columns, render_lacking_cases
+from tidegate_spark.formats.change_events.row_messages import (
+    decode_row_messages,
+    list_all_columns,
+    render_lacking_cases,
+)
 from tidegate_spark.formats.change_events.truncates import render_truncate_reason
 from tidegate_spark.formats.decoded import DecodedValue
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
@@ -143,4 +147,4 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"WHEN {ROWS_DIFFER} THEN concat('the rows of the message do not have the same columns: type=', e.type) "
         f"{render_lacking_cases(ROW_TEXT, 'get(datas, 0)', (fields, keys), ())} END AS own_reason",
     )
-    return replace(decode_rows(read, table, (fields, keys), METADATA, IS_TRUNCATE), unkept=UNKEPT)
+    return replace(decode_row_messages(read, table, (fields, keys), METADATA, IS_TRUNCATE), unkept=UNKEPT)

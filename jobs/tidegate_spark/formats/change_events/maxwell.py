@@ -9,7 +9,11 @@ from tidegate_spark.fields.avro import render_timestamp
 from tidegate_spark.fields.json.objects import Fields, read_objects, render_object
 from tidegate_spark.fields.json.text import render_part
 from tidegate_spark.fields.json.unreadable import render_unreadable_cases
-from tidegate_spark.formats.change_events.row_messages import decode_rows, list_all_columns, render_lacking_cases
+from tidegate_spark.formats.change_events.row_messages import (
+    decode_row_messages,
+    list_all_columns,
+    render_lacking_cases,
+)
 from tidegate_spark.formats.decoded import DecodedValue
 from tidegate_spark.formats.json import get_units, list_key_fields
 from tidegate_spark.formats.metadata import render_is_unkept
@@ -57,4 +61,4 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"{render_lacking_cases(ROW_TEXT, 'e.data', (fields, keys), ('data',))} END AS own_reason",
     )
     unkept = {"ingestion-timestamp": render_is_unkept("e.ts", METADATA["ingestion-timestamp"])}
-    return replace(decode_rows(read, table, (fields, keys), METADATA), unkept=unkept)
+    return replace(decode_row_messages(read, table, (fields, keys), METADATA), unkept=unkept)

@@ -14,7 +14,7 @@ from tidegate_spark.fields.json.unreadable import render_unreadable_cases
 from tidegate_spark.fields.lossless import render_is_text_lossy, render_text_conversion
 from tidegate_spark.formats.change_events.row_messages import (
     UPDATE,
-    decode_rows,
+    decode_row_messages,
     list_all_columns,
     render_keys_differ,
     render_lacking_cases,
@@ -82,7 +82,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"{render_lacking_cases(ROW_TEXT, 'data', (fields, keys), ('after', 'before'), others)} END AS own_reason",
     )
     absent = {c.name: _render_is_absent(c.name) for c in fields.columns}
-    decoded = decode_rows(read, table, (fields, keys), METADATA, f"coalesce(e.op_type = '{TRUNCATE}', false)")
+    decoded = decode_row_messages(read, table, (fields, keys), METADATA, f"coalesce(e.op_type = '{TRUNCATE}', false)")
     return replace(decoded, absent=absent, unkept=_render_unkept(table))
 
 

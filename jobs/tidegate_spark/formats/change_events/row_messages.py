@@ -23,7 +23,7 @@ def list_all_columns(table: StageTable) -> tuple[Column, ...]:
     return (*table.value_columns, *(column for column in list_key_fields(table).columns if column.name not in names))
 
 
-def decode_rows(
+def decode_row_messages(
     records: DataFrame,
     table: StageTable,
     fields: tuple[Fields, Fields],

@@ -28,8 +28,8 @@ from tidegate.errors import AuditFailed, CommitRefused, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.model import resource_names
 from tidegate.model.ownership import describe_positions
-from tidegate.model.table_state import Source
-from tidegate.ports.context import Head, Publication
+from tidegate.model.table_state import StagedSource
+from tidegate.ports.context import Head, TableCommit
 from tidegate.ports.sql import Sql
 from tidegate.sql.googlesql import quote_name
 
@@ -58,7 +58,7 @@ class PositionRow:
         return Head(self.version, self.version - 1, {**self.properties, "tidegate.attempt": self.attempt})
 
 
-def read_row(warehouse: Warehouse, table: str, uuid: str, pipeline: str) -> PositionRow | None:
+def read_position_row(warehouse: Warehouse, table: str, uuid: str, pipeline: str) -> PositionRow | None:
     """The pipeline's row, by a listing: it costs nothing and waits for no slot."""
     for row in _list_rows(warehouse, table):
         if row["pipeline"] == pipeline:
@@ -99,7 +99,7 @@ def seed_position(  # noqa: PLR0913 (each is one word of the row)
     The job's name comes from the table that is there: of several first runs only one writes it. A job that wrote a row
     which is gone again, with the table of positions for instance, is followed by the next number.
     """
-    row, positions = read_row(warehouse, table, uuid, pipeline), resource_names.name_positions_table(table)
+    row, positions = read_position_row(warehouse, table, uuid, pipeline), resource_names.name_positions_table(table)
     if row is not None and row.is_current:
         raise CommitRefused(f"table={table} pipeline={pipeline}: it has a position already")
     loaded_table, own = warehouse.find_table(positions), describe_positions(table)
@@ -118,44 +118,44 @@ def seed_position(  # noqa: PLR0913 (each is one word of the row)
             warehouse.run_script_once(where, name, lambda _: script, {"tidegate_pipeline": pipeline})
         except JobFailed as error:
             raise translate_job_error(where, error) from error
-        written = read_row(warehouse, table, uuid, pipeline)
+        written = read_position_row(warehouse, table, uuid, pipeline)
         if written is not None and written.is_current:
             return
 
 
-def publish(warehouse: Warehouse, sql: Sql, publication: Publication) -> None:
+def commit_rows_and_position(warehouse: Warehouse, sql: Sql, table_commit: TableCommit) -> None:
     """The law: rows and position move in one transaction, if the position's version is still the one that was read.
 
     The job has a name that every try at this batch gives it: sent again after a lost answer, it is found and not run
     twice.
     """
-    row = read_row(warehouse, publication.table, publication.uuid, publication.pipeline)
+    row = read_position_row(warehouse, table_commit.table, table_commit.uuid, table_commit.pipeline)
     properties = row.properties if row else {}
-    name = name_publish_job(publication, publication.source, row) if row and publication.source else ""
-    commit_publication(warehouse, sql, replace(publication, properties={**properties, **publication.properties}), name)
+    name = name_publish_job(table_commit, table_commit.source, row) if row and table_commit.source else ""
+    run_table_commit(warehouse, sql, replace(table_commit, properties={**properties, **table_commit.properties}), name)
 
 
-def name_publish_job(publication: Publication, source: Source, row: PositionRow) -> str:
+def name_publish_job(table_commit: TableCommit, source: StagedSource, row: PositionRow) -> str:
     """What is staged names the job, and the row that it moves on.
 
     So a run that was killed, or went to wait elsewhere, finds the job that it sent, whatever its own attempt is.
     """
-    moved = (publication.cut, row.version, row.changed_ms)
-    return name_job("publish", publication.table, publication.uuid, *moved, *astuple(source))
+    moved = (table_commit.cut, row.version, row.changed_ms)
+    return name_job("publish", table_commit.table, table_commit.uuid, *moved, *astuple(source))
 
 
-def commit_publication(warehouse: Warehouse, sql: Sql, publication: Publication, name: str = "") -> None:
-    """The same, where the publication's properties are all that the row is to tell."""
-    where = f"pipeline={publication.pipeline} table={publication.table}"
-    name = name or name_job("publish", publication.table, publication.uuid, publication.attempt)
-    statements = (*_render_staged_checks(warehouse, publication.source), *publication.statements)
+def run_table_commit(warehouse: Warehouse, sql: Sql, table_commit: TableCommit, name: str = "") -> None:
+    """The same, where the commit's properties are all that the row is to tell."""
+    where = f"pipeline={table_commit.pipeline} table={table_commit.table}"
+    name = name or name_job("publish", table_commit.table, table_commit.uuid, table_commit.attempt)
+    statements = (*_render_staged_checks(warehouse, table_commit.source), *table_commit.statements)
 
-    scanned = estimate_scan_bytes(warehouse, where, publication.statements) if publication.statements else None
-    target = quote_name(warehouse.to_reference(publication.table))
-    writes = sum(writes_into(statement, target) for statement in publication.statements)
+    scanned = estimate_scan_bytes(warehouse, where, table_commit.statements) if table_commit.statements else None
+    target = quote_name(warehouse.to_reference(table_commit.table))
+    writes = sum(writes_into(statement, target) for statement in table_commit.statements)
 
     job_properties: dict[str, str | int] = {
-        TABLE_KEY: publication.uuid,
+        TABLE_KEY: table_commit.uuid,
         **({} if scanned is None else {SCANNED_BYTES_KEY: scanned}),
     }
     job_properties |= {WRITES_KEY: writes} if writes else {}
@@ -163,24 +163,24 @@ def commit_publication(warehouse: Warehouse, sql: Sql, publication: Publication,
     def render_script(job: str) -> str:
         return render_transaction(
             sql,
-            positions=resource_names.name_positions_table(publication.table),
-            pipeline=publication.pipeline,
-            version=publication.cut,
-            attempt=publication.attempt,
-            properties={**publication.properties, **job_properties, JOB_KEY: job if writes else ""},
+            positions=resource_names.name_positions_table(table_commit.table),
+            pipeline=table_commit.pipeline,
+            version=table_commit.cut,
+            attempt=table_commit.attempt,
+            properties={**table_commit.properties, **job_properties, JOB_KEY: job if writes else ""},
             statements=statements,
-            audits=publication.audits,
+            audits=table_commit.audits,
         )
 
-    labels = {"tidegate_pipeline": publication.pipeline, "tidegate_table": publication.table.rsplit(".", 1)[1]}
+    labels = {"tidegate_pipeline": table_commit.pipeline, "tidegate_table": table_commit.table.rsplit(".", 1)[1]}
     try:
         job = warehouse.run_script_once(where, name, render_script, labels)
     except JobFailed as error:
-        raise _translate_publish_error(warehouse, where, publication, error) from error
+        raise _translate_publish_error(warehouse, where, table_commit, error) from error
     log.info("committed: %s job=%s", where, job.job_id)
 
 
-def _render_staged_checks(warehouse: Warehouse, source: Source | None) -> list[str]:
+def _render_staged_checks(warehouse: Warehouse, source: StagedSource | None) -> list[str]:
     """An assertion that the staged rows are all there: partitions expire, and what is not there cannot be missed."""
     if source is None:
         return []
@@ -188,8 +188,10 @@ def _render_staged_checks(warehouse: Warehouse, source: Source | None) -> list[s
     return [render_staged_assertion(warehouse.to_reference(source.intermediate), source, rows)]
 
 
-def _translate_publish_error(warehouse: Warehouse, where: str, publication: Publication, error: JobFailed) -> Exception:
-    source = publication.source
+def _translate_publish_error(
+    warehouse: Warehouse, where: str, table_commit: TableCommit, error: JobFailed
+) -> Exception:
+    source = table_commit.source
     if ROWS_GONE in error.message and source is not None:
         staging.forget_attempt(warehouse, source.intermediate, source.batch, source.attempt)
         return RetryLater(f"{where}: staged rows are gone from intermediate={source.intermediate}")

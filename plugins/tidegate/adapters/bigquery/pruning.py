@@ -17,7 +17,7 @@ from tidegate.model.merge_input import MergeInput
 from tidegate.ports.sql import Sql
 from tidegate.schema.data_types import DataType, Primitive, Struct
 from tidegate.sql.googlesql import quote, render_constant
-from tidegate.sql.pruning import UNBOUNDED, Bound, Bounds, Part, join_intervals
+from tidegate.sql.pruning import UNBOUNDED, BatchPart, Bound, Bounds, join_intervals
 
 MAX_RANGES = 50  # beyond these, partitions close together are read as one range
 MAX_CONSTANT_CHARACTERS = 1000
@@ -126,7 +126,7 @@ def _split_into_parts(
     stats: Mapping[str, Any],
     there: Iterable[Any] | None,
     bounds: tuple[Bound, ...],
-) -> tuple[Part, ...]:
+) -> tuple[BatchPart, ...]:
     """The parts of a batch that changes more partitions than one statement may; none for any other.
 
     `there` are the partitions in which its keys lie now; None where these are the ones in which its rows will. A part
@@ -141,11 +141,11 @@ def _split_into_parts(
             f"has at most {MAX_TABLE_PARTITIONS}; nothing was merged; partition the table by larger units, as months(c)"
         )
 
-    def build_part(starts: list[Any], *, outside: bool) -> Part:
+    def build_part(starts: list[Any], *, outside: bool) -> BatchPart:
         part_stats = {"partitions": starts, "outside": outside}
         first = [(starts[0], _compute_last_value(starts[-1], partition, layout))] if starts else []
         staged = replace(_build_bound(layout, partition, first, outside=outside), path=(place.column,))
-        return Part(
+        return BatchPart(
             staged, (*bounds, _build_partition_bound(layout, partition, part_stats)) if there is None else bounds
         )
 

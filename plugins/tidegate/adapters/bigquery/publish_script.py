@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tidegate.errors import GiveUp
-from tidegate.model.table_state import Source
+from tidegate.model.table_state import StagedSource
 from tidegate.ports.sql import Sql
 from tidegate.sql.googlesql import quote_name, render_literal
 
@@ -54,7 +54,7 @@ def render_transaction(  # noqa: PLR0913 - one argument per column of the positi
     return script
 
 
-def render_staged_assertion(table: str, source: Source, rows: int) -> str:
+def render_staged_assertion(table: str, source: StagedSource, rows: int) -> str:
     """The assertion that so many rows of a staged attempt stand in ``project.dataset.table``."""
     return (
         f"ASSERT (SELECT COUNT(*) FROM {quote_name(table)} "

@@ -11,7 +11,7 @@ from tidegate.adapters.bigquery.type_mapping import (
 )
 from tidegate.errors import IncompatibleSchema
 from tidegate.schema.column import Column
-from tidegate.schema.evolution import ChangeKind, EvolutionRules, SchemaChange, find_changes
+from tidegate.schema.evolution import ChangeKind, EvolutionRules, SchemaChange, find_schema_changes
 from tidegate.sql.googlesql import quote, quote_name
 
 Field = dict[str, Any]
@@ -26,7 +26,7 @@ def evolve(warehouse: Warehouse, name: str, columns: tuple[Column, ...], rules: 
     if table is None:
         return []
     fields = [field.to_api_repr() for field in table.schema]
-    changes = find_changes(name, read_table_struct(fields), to_stored_columns(columns), rules)
+    changes = find_schema_changes(name, read_table_struct(fields), to_stored_columns(columns), rules)
     widened = [change for change in changes if change.kind is ChangeKind.WIDEN]
     for change in widened:
         _check_widens(name, change)

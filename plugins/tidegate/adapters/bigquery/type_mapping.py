@@ -85,7 +85,7 @@ def to_bigquery_schema(columns: Iterable[Column]) -> list[dict[str, Any]]:
 
 
 def _to_schema_field(name: str, data_type: DataType, is_required: bool) -> dict[str, Any]:
-    check_name(name)
+    check_column_name(name)
     stored = to_stored_type(data_type)
     mode = "REQUIRED" if is_required else "NULLABLE"
     if isinstance(stored, Array):
@@ -102,7 +102,7 @@ def _to_schema_field(name: str, data_type: DataType, is_required: bool) -> dict[
     return {**field, "type": kind}
 
 
-def check_name(name: str) -> None:
+def check_column_name(name: str) -> None:
     """`ConfigurationError` unless BigQuery takes `name` for a column or a field."""
     if not name or len(name) > _MAX_NAME_LENGTH or _FORBIDDEN_CHARACTERS.search(name):
         raise ConfigurationError(

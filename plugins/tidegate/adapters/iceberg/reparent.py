@@ -28,7 +28,7 @@ from tidegate.adapters.iceberg.table.data_files import remove_file
 from tidegate.adapters.iceberg.table.lineage import Lineage
 from tidegate.adapters.iceberg.table.state import read_summary
 from tidegate.errors import CommitRefused
-from tidegate.ports.context import Publication
+from tidegate.ports.context import TableCommit
 
 FORMAT_VERSION = 2  # deletion vectors of format 3 replace each other: two writers' would have to be joined
 RECOUNTED_PREFIXES = ("total-", "removed-", "deleted-", "manifests-", "entries-")
@@ -36,9 +36,9 @@ Added = dict[tuple[ManifestContent, int], list[DataFile]]  # by kind and partiti
 
 
 def find_added_files(
-    table: Table, publication: Publication, onto: int, ranges: Sequence[KeyRange] | None
+    table: Table, table_commit: TableCommit, onto: int, ranges: Sequence[KeyRange] | None
 ) -> Added | None:
-    """The files of the publication's head, if the merge would write just them onto the snapshot `onto`; else None.
+    """The files of the commit's head, if the merge would write just them onto the snapshot `onto`; else None.
 
     `ranges` hold every key that was merged; None stands for rows that are added whatever the table holds. Proven by:
 
@@ -48,7 +48,7 @@ def find_added_files(
        for those that were deleted since, and what it writes does not depend on the row that it replaces.
     4. If the head has deletes, every data file of the cut is still in `onto`: they name files, and places in them.
     """
-    head, cut, newest = (table.metadata.snapshot_by_id(i) for i in (publication.head, publication.cut, onto))
+    head, cut, newest = (table.metadata.snapshot_by_id(i) for i in (table_commit.head, table_commit.cut, onto))
     if table.metadata.format_version != FORMAT_VERSION or head is None or cut is None or newest is None:
         return None
     if head.parent_snapshot_id != cut.snapshot_id or cut not in Lineage(table.metadata).ancestors_to(newest, cut):
@@ -65,18 +65,18 @@ def find_added_files(
     return added
 
 
-def reparent(table: Table, publication: Publication, onto: int, added: Added, target: str = MAIN) -> None:
+def reparent(table: Table, table_commit: TableCommit, onto: int, added: Added, target: str = MAIN) -> None:
     """Give the branch one snapshot with these files and the parent `onto`, if that is still the newest of `target`.
 
     The snapshot that the merge made is removed in the same commit: files of two snapshots, of which only one becomes
     main, could be taken for unused when the other expires.
     """
-    head = table.metadata.snapshot_by_id(publication.head)
+    head = table.metadata.snapshot_by_id(table_commit.head)
     assert head is not None
     producer = _OntoNewest(table, head, onto, added)
     snapshot, *_ = producer._commit()[0]
     try:
-        replace_branch_head(table, publication, onto, snapshot, target)
+        replace_branch_head(table, table_commit, onto, snapshot, target)
     except CommitRefused:
         _remove(table, [*producer._written_manifests, *producer._written_manifest_lists])
         raise

@@ -15,7 +15,7 @@ from tidegate.adapters.kafka.broker_answers import RETRYABLE, Places, check_desc
 from tidegate.adapters.kafka.errors import check_read_back, translate_kafka_errors
 from tidegate.adapters.kafka.key_sample import sample_keys
 from tidegate.adapters.kafka.leader_epochs import find_epochs
-from tidegate.adapters.kafka.single_record import read_record
+from tidegate.adapters.kafka.single_record import read_record_at
 from tidegate.adapters.kafka.topics import create_topic, read_last_timestamps, read_retentions, send_records
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.errors import GiveUp, PositionLost, RetryLater
@@ -149,7 +149,7 @@ class KafkaBroker:
     def read_record(self, topic: str, partition: int, offset: int, isolation: str) -> KafkaRecord | None:
         """See the port."""
         with self._open_consumer(READER_GROUP, isolation) as reader:
-            return read_record(reader, topic, partition, offset)
+            return read_record_at(reader, topic, partition, offset)
 
     @translate_kafka_errors
     def read_newest_timestamps(self, ends: Offsets) -> Offsets:

@@ -10,7 +10,7 @@ from tidegate.model.kafka_log import KafkaRecord
 RECORD_TIMEOUT_SECONDS = 15.0  # seconds for one record
 
 
-def read_record(consumer: Consumer, topic: str, partition: int, offset: int) -> KafkaRecord | None:
+def read_record_at(consumer: Consumer, topic: str, partition: int, offset: int) -> KafkaRecord | None:
     """The record at exactly this offset; None where the log has none there."""
     place = TopicPartition(topic, partition, offset)
     message = poll_from(consumer, place, RECORD_TIMEOUT_SECONDS, advice="; run it again")

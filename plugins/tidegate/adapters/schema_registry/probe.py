@@ -5,7 +5,7 @@ from typing import Any
 
 from tidegate.adapters.schema_registry.apicurio import is_apicurio
 from tidegate.adapters.schema_registry.client import ACCESS_STATUS_CODES
-from tidegate.adapters.server_probe import Server, find_refusal
+from tidegate.adapters.server_probe import Server, find_connection_failure
 from tidegate.diagnosis.finding import Finding, make_error, make_ok
 
 ASKED_SECONDS = 4.0
@@ -19,7 +19,7 @@ def check_registry(name: str, settings: Mapping[str, Any]) -> Iterator[Finding]:
 
     urls = [url.strip() for url in str(settings.get("url", "")).split(",")]
     server = Server.from_uris("schema registry", f"registry={name}", ",".join(urls))
-    refusal = find_refusal(server.addresses)
+    refusal = find_connection_failure(server.addresses)
     if refusal is not None:
         yield make_error("registry.reachable", f"{server} took no connection: {refusal}", REACHABLE_ADVICE)
         return

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidegate.adapters.port_errors import to_unexpected_error
-from tidegate.adapters.server_probe import Server, find_refusal, require_server
+from tidegate.adapters.server_probe import Server, find_connection_failure, require_server
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_module, get_verb
 from tidegate.adapters.spark.rpc_status import LOGIN_ADVICE, find_status, format_spark_error
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
@@ -69,7 +69,7 @@ class ConnectEngine:
 
     def _translate_error(self, job: Job, error: Exception) -> TidegateError:
         where = f"pipeline={job.pipeline} batch={job.batch}"
-        refusal = find_refusal(self._server.addresses)
+        refusal = find_connection_failure(self._server.addresses)
         if refusal is not None:
             return RetryLater(
                 f"{where}: {self._server} went away in the middle of {get_verb(job)}: {refusal}; nothing was published "

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tidegate.adapters.server_probe import Server, find_refusal
+from tidegate.adapters.server_probe import Server, find_connection_failure
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER
 from tidegate.adapters.spark.rpc_status import LOGIN_ADVICE, find_status, format_spark_error
 from tidegate.adapters.spark.submit import SPARK_EXTENSIONS, find_spark_home
@@ -38,12 +38,12 @@ MIN_JAVA, JAVA_SECONDS = 17, 8
 def check_connect(remote: str, place: str, conf: Mapping[str, str], uses_avro: bool) -> Iterator[Finding]:
     """A Connect server, by a session that is closed again. `remote` and `conf` may hold secrets."""
     server = Server.from_uri("Spark", place, remote)
-    refusal = find_refusal(server.addresses)
+    refusal = find_connection_failure(server.addresses)
     if refusal is not None:
         yield make_error("spark.reachable", f"{server} took no connection: {refusal}", REACHABLE_ADVICE)
         return
     try:
-        facts = SparkFacts(**import_server_facts().read_facts(remote, conf, server.is_refused))
+        facts = SparkFacts(**import_server_facts().read_server_facts(remote, conf, server.is_refused))
     except Exception as error:
         status = find_status(error)
         if status is not None and status.is_login_refused():
@@ -81,7 +81,7 @@ def check_submit(master: str, jars: str, conf: Mapping[str, str]) -> Iterator[Fi
         return
     if master.startswith("spark://"):
         server = Server.from_list("Spark", "master", master.removeprefix("spark://"))
-        refusal = find_refusal(server.addresses)
+        refusal = find_connection_failure(server.addresses)
         if refusal is not None:
             yield make_error("spark.reachable", f"{server} took no connection: {refusal}", REACHABLE_ADVICE)
     yield from _check_java(place)

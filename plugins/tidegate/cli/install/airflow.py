@@ -24,9 +24,9 @@ def run_airflow(words: argparse.Namespace) -> int:
         )
     dags = (words.dags_folder or find_dags_folder()).expanduser().resolve()
     include = (words.include or find_include_folder()).expanduser().resolve()
-    results = {dags / name: write_file(dags / name, text) for name, text in DAG_FILES.items()}
+    results = {dags / name: write_missing_file(dags / name, text) for name, text in DAG_FILES.items()}
     results |= {include / name: write_folder(include / name) for name in INCLUDE_FOLDERS}
-    results |= {include / name: write_file(include / name, text) for name, text in INCLUDE_FILES.items()}
+    results |= {include / name: write_missing_file(include / name, text) for name, text in INCLUDE_FILES.items()}
     steps = list_next_steps(include)
     if words.json:
         print(json.dumps({"files": {str(path): result for path, result in results.items()}, "next": steps}))
@@ -50,7 +50,7 @@ def find_dags_folder() -> Path:
     return Path(os.path.expandvars(parser.get("core", "dags_folder", fallback="") or home / "dags"))
 
 
-def write_file(path: Path, text: str) -> str:
+def write_missing_file(path: Path, text: str) -> str:
     """Write a file that is missing; one that is there stays as it is."""
     try:
         if path.exists():

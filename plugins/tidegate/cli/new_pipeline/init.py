@@ -9,7 +9,7 @@ from typing import Any
 
 from tidegate.adapters.server_probe import Patience
 from tidegate.cli.new_pipeline.questions import Answers, ask, read_answers
-from tidegate.cli.new_pipeline.trial import decode_rows, find_partition_problem, validate
+from tidegate.cli.new_pipeline.trial import decode_newest_records, find_partition_problem, validate
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
 from tidegate.sampling.layout import Proposal
@@ -30,7 +30,7 @@ def run_init(words: argparse.Namespace) -> int:
     proposed, text, warnings = propose(words, answers, include)
     rows = list[dict[str, Any]]()
     if words.dry_run or (_is_asked(words) and ask("Show ten rows as a flush decodes them, by Spark?", "no") == "yes"):
-        rows = decode_rows(include, proposed, text, read_connection_from_env, _tell)
+        rows = decode_newest_records(include, proposed, text, read_connection_from_env, _tell)
     data = describe(answers, proposed, text, warnings, rows)
     summary = format_summary(answers, proposed, warnings, rows)
     if words.print or words.dry_run:
@@ -39,7 +39,7 @@ def run_init(words: argparse.Namespace) -> int:
         print(f"{text}\n{summary}", flush=True)
     if not words.yes and ask(f"Write {format_path(answers.path)}?", "no") != "yes":
         return _decline(words, data)
-    write_file(answers.path, text, is_forced=words.force)
+    write_pipeline_file(answers.path, text, is_forced=words.force)
     if words.json:
         print(json.dumps({**data, "done": True}))
     else:
@@ -98,7 +98,7 @@ def propose(
         return proposed, text, validate(include, answers.name, text)
 
 
-def write_file(path: Path, text: str, *, is_forced: bool) -> None:
+def write_pipeline_file(path: Path, text: str, *, is_forced: bool) -> None:
     """Write the file; ConfigurationError where one has come to stand there meanwhile, or none can be written."""
     try:
         path.parent.mkdir(exist_ok=True)

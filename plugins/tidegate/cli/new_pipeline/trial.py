@@ -65,7 +65,7 @@ def _list_other_writers(include: Path, pipeline: Pipeline) -> list[str]:
     ]
 
 
-def decode_rows(
+def decode_newest_records(
     include: Path, proposed: ProposedPipeline, text: str, resolve: Resolve, tell: Callable[[str], None]
 ) -> list[dict[str, Any]]:
     """What a flush would make of the newest records: place, table, fate, row and reason of each."""

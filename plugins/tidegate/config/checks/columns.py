@@ -5,7 +5,7 @@ import re
 from tidegate.config.checks.formats import check_times_of_key
 from tidegate.config.checks.keys import check_integrity, check_into, check_source_of_key
 from tidegate.config.checks.select import check_select
-from tidegate.config.checks.source import check_key, check_value
+from tidegate.config.checks.source import check_key_columns, check_value
 from tidegate.config.destinations.registry import DESTINATIONS
 from tidegate.config.models.formats import KeyModel
 from tidegate.config.models.pipeline import PipelineModel, TableModel
@@ -26,7 +26,7 @@ PARTITION_EXAMPLE = "write a column, days(c), hours(c), bucket(16, c) or truncat
 
 def check_columns(model: PipelineModel, findings: Problems) -> None:
     """Note every clash of columns, for each table with the key and value that feed it."""
-    check_key(model.source.key, ("source", "key"), findings)
+    check_key_columns(model.source.key, ("source", "key"), findings)
     check_value(model.source.value, ("source", "value"), findings, model.source.metadata)
     for index, table in enumerate(model.tables):
         _check_table(model, table, ("tables", index), findings)
@@ -37,7 +37,7 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
     value, value_path = (table.value, (*path, "value")) if table.value else (model.source.value, ("source", "value"))
     if value.fields_include == "EXCEPT_KEY" and not key.fields:
         findings.add((*value_path, "fields_include"), "there is no key to leave out; give key.fields or use ALL")
-    key_columns = check_key(key, key_path, findings)
+    key_columns = check_key_columns(key, key_path, findings)
     value_columns = check_value(value, value_path, findings, model.source.metadata)
     check_times_of_key(key, value, value_path, findings)
     in_value = {column.name.casefold(): column for column in value_columns or ()}

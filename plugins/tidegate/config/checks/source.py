@@ -129,7 +129,7 @@ def _check_metadata(model: PipelineModel, findings: Problems) -> None:
                 )
 
 
-def check_key(key: KeyModel, path: KeyPath, findings: Problems) -> tuple[Column, ...] | None:
+def check_key_columns(key: KeyModel, path: KeyPath, findings: Problems) -> tuple[Column, ...] | None:
     """The key's columns as its schema declares them, None without a usable one; notes what is wrong with the key."""
     columns = read_schema(key.schema_, (*path, "schema"), findings)
     folded = [name.casefold() for name in key.fields]

@@ -27,7 +27,7 @@ def check_tables(
         findings.add(("tables",), "no table to write; add e.g. - name: lake.shop.orders")
     for index, table in enumerate(model.tables):
         path: KeyPath = ("tables", index)
-        check_name(table.name, (*path, "name"), catalogs, findings)
+        check_table_name(table.name, (*path, "name"), catalogs, findings)
         _check_modes(table, model, path, findings)
         _check_branch(table, path, findings)
         _check_feeding_topics(table, model, path, findings)
@@ -43,7 +43,7 @@ def check_tables(
     _check_every_topic_is_used(model, findings)
 
 
-def check_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
+def check_table_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
     """Note a name that is no table's, or whose catalog cannot be used."""
     parts = [
         FIELD_PATTERN.sub("x", name).split(".")[0],

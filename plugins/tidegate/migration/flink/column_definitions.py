@@ -30,7 +30,7 @@ class FlinkColumn:
         return not self.metadata and not self.expression
 
 
-def parse_columns(tokens: Tokens) -> tuple[tuple[FlinkColumn, ...], tuple[str, ...], bool]:
+def parse_flink_columns(tokens: Tokens) -> tuple[tuple[FlinkColumn, ...], tuple[str, ...], bool]:
     """Columns, the primary key, and whether there is a watermark. ValueError for a type that Spark does not have."""
     columns, keys, watermark = list[FlinkColumn](), tuple[str, ...](), False
     for part in tokens.split(","):
@@ -53,7 +53,7 @@ def _parse_column(tokens: Tokens) -> tuple[FlinkColumn, bool]:
     name = unquote(tokens.skip())
     if tokens.take("AS"):
         return FlinkColumn(name, expression=tokens.read_rest()), False
-    kind = parse_type(tokens)
+    kind = parse_flink_type(tokens)
     if tokens.take("METADATA"):
         key = unquote(tokens.skip()) if tokens.take("FROM") else name
         return FlinkColumn(name, kind, metadata=key), False
@@ -61,7 +61,7 @@ def _parse_column(tokens: Tokens) -> tuple[FlinkColumn, bool]:
     return FlinkColumn(name, kind, nullable=nullable), tokens.take("PRIMARY", "KEY")
 
 
-def parse_type(tokens: Tokens) -> str:
+def parse_flink_type(tokens: Tokens) -> str:
     """One type in Spark's words."""
     word = tokens.skip().upper()
     if word in ("ARRAY", "MAP", "ROW"):
@@ -84,9 +84,9 @@ def parse_type(tokens: Tokens) -> str:
 def _parse_nested(word: str, tokens: Tokens) -> str:
     parts = _read_angle_brackets(tokens).split(",")
     if word == "ROW":
-        fields = ", ".join(f"`{unquote(part.skip())}`: {parse_type(part)}" for part in parts)
+        fields = ", ".join(f"`{unquote(part.skip())}`: {parse_flink_type(part)}" for part in parts)
         return f"STRUCT<{fields}>"
-    return f"{word}<{', '.join(map(parse_type, parts))}>"
+    return f"{word}<{', '.join(map(parse_flink_type, parts))}>"
 
 
 def _read_angle_brackets(tokens: Tokens) -> Tokens:

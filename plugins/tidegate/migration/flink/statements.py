@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tidegate.errors import ConfigurationError
-from tidegate.migration.flink.column_definitions import FlinkColumn, parse_columns
+from tidegate.migration.flink.column_definitions import FlinkColumn, parse_flink_columns
 from tidegate.migration.flink.tokens import Tokens, split_statements
 
 WORDS_SHOWN = 8
@@ -95,7 +95,7 @@ def _read_statement(script: FlinkScript, tokens: Tokens) -> None:
 def _parse_table(tokens: Tokens) -> FlinkTable:
     tokens.take("IF", "NOT", "EXISTS")
     name = tokens.read_name()
-    columns, keys, watermark = parse_columns(tokens.read_group()) if tokens.peek() == "(" else ((), (), False)
+    columns, keys, watermark = parse_flink_columns(tokens.read_group()) if tokens.peek() == "(" else ((), (), False)
     partitions: tuple[str, ...] = ()
     while tokens.peek() and not tokens.take("WITH"):
         if tokens.take("PARTITIONED", "BY"):

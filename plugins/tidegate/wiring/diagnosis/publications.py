@@ -9,7 +9,7 @@ from tidegate.errors import NothingToDo
 from tidegate.publications.plan import observe_publication, refuse_lost_progress
 from tidegate.wiring.diagnosis.servers import name_catalog_probe, name_kafka_probe
 from tidegate.wiring.diagnosis.subjects import Subjects
-from tidegate.wiring.diagnosis.tables import NoEngine
+from tidegate.wiring.no_engine import NoEngine
 from tidegate.wiring.publication import assemble_publication
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.diagnosis.finding import Finding, from_error, make_ok
 from tidegate.diagnosis.probes import Probe
-from tidegate.errors import GiveUp, TidegateError
+from tidegate.errors import TidegateError
 from tidegate.model.offsets import Ranges
 from tidegate.ports.context import Ports
 from tidegate.progress.table_progress import attach_log, observe_tables
@@ -23,18 +23,11 @@ from tidegate.wiring.diagnosis.servers import (
     name_registry_probe,
 )
 from tidegate.wiring.diagnosis.subjects import DEFAULT_REGISTRY, Subjects, list_parts, needs_registry
+from tidegate.wiring.no_engine import NoEngine
 from tidegate.wiring.pipeline import assemble_pipeline
 
 BLOCKING_TABLES = ("catalog.tables", "registry.subjects", "registry.schema")
 NO_SUBJECT_WORDS = ("register a schema", "subject must be given")
-
-
-class NoEngine:
-    """A diagnosis starts no job."""
-
-    def run(self, job: object) -> None:
-        """Refuse."""
-        raise GiveUp("a diagnosis starts no job")
 
 
 def list_pipeline_probes(subjects: Subjects) -> list[Probe]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tidegate.adapters.catalog_routing import RoutedEngine, route_by_catalog
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.model.table_state import Publication
+from tidegate.model.table_state import TableCommit
 from tidegate.ports.batch_history import BatchHistory
 from tidegate.ports.branch_commits import BranchCommits
 from tidegate.ports.dead_letter_store import DeadLetterStore
@@ -56,7 +56,7 @@ def test_method_is_called_on_the_port_of_its_tables_catalog(port: str, name: str
     both = route_by_catalog({"lake": record_destination("lake", calls), "dwh": record_destination("dwh", calls)})
     signature = inspect.signature(getattr(PORTS[port], name))
     first, *others = list(signature.parameters.values())[1:]
-    subject = Publication(table, "", 0, 0, "", 0, {}) if first.name == "publication" else table
+    subject = TableCommit(table, "", 0, 0, "", 0, {}) if first.name == "table_commit" else table
     values = {parameter.name: object() for parameter in others}
     answer = getattr(getattr(both, port), name)(subject, **values)
     ((owner, method, arguments, named),) = calls

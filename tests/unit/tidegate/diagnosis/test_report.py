@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tidegate.diagnosis.checks import CHECKS
 from tidegate.diagnosis.finding import Finding, SecretMask, Severity, from_error, make_error, make_ok, make_warning
-from tidegate.diagnosis.report import build_report, format_report, order_findings
+from tidegate.diagnosis.report import build_report, format_findings, order_findings
 
 ORDER = [
     make_error("files.pipelines", "a", "x"),
@@ -49,7 +49,7 @@ def test_secrets_are_masked_wherever_they_stand() -> None:
 
 def test_report_is_the_same_for_people_and_programs() -> None:
     findings = [replace(ORDER[1], used_by=("one", "two")), ORDER[3], ORDER[4]]
-    text = format_report(findings, 1.26)
+    text = format_findings(findings, 1.26)
     assert text.splitlines() == [
         "error    kafka.topics: b (for one, two)",
         "         do: x",

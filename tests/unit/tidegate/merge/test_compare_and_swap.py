@@ -9,7 +9,7 @@ from fakes import AnswerLostBeforePublish, BusyTable, FailsToMerge, RefusesPubli
 from fakes.faults import WritesBesideTheBranch, WritesNothing
 from tidegate.errors import GiveUp, NothingToDo, OutcomeUnknown, RetryLater, TidegateError
 from tidegate.merge.compare_and_swap import MAX_ROUNDS, RETRY_PAUSES_SECONDS
-from tidegate.ports.context import Publication
+from tidegate.ports.context import TableCommit
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.flush import flush
@@ -171,11 +171,11 @@ def test_rows_are_not_put_onto_a_main_whose_history_left_the_cut(world: World) -
     merges = len(world.engine.merges)
 
     class RolledBack(BusyTable):
-        def publish(self, publication: Publication) -> None:
+        def publish(self, table_commit: TableCommit) -> None:
             if self.left:
                 self.left -= 1
                 self._port.rollback(NAME, first)
-            self._port.publish(publication)
+            self._port.publish(table_commit)
 
     flush(world.ports(UPSERT, destination=RolledBack(world.destination)))
     assert (world.rows(NAME), len(world.engine.merges)) == ([X, Y], merges + 2)

@@ -11,7 +11,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.migration.connector_config import Choices, parse_properties, read_config
 from tidegate.migration.draft import Translation
 from tidegate.migration.position import apply_position, find_position
-from tidegate.migration.report import describe_import, format_catalog_entry, format_pipeline_file, format_report
+from tidegate.migration.report import describe_import, format_catalog_entry, format_pipeline_file, format_translation
 from tidegate.migration.translate import translate
 from tidegate.schema.column import Column
 from tidegate.sinks.world import TableShape, UnreachableWorld
@@ -64,7 +64,7 @@ def test_no_setting_falls_through_and_no_secret_shows(kind: str, include: Path) 
     assert all(one.target or one.reason for one in translation.settings)
     position = find_position(translation.position, translation.draft, UnreachableWorld())
     data = describe_import(translation, position, [], declared=False)
-    assert SECRET not in format_report(data, translation.settings) + repr(data) + repr(translation)
+    assert SECRET not in format_translation(data, translation.settings) + repr(data) + repr(translation)
 
 
 @pytest.mark.parametrize("kind", FULL)

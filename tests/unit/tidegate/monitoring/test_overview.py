@@ -8,7 +8,7 @@ from fakes import BAD, World, a_pipeline, a_table
 from fakes.faults import UnreadableTable
 from tidegate.model import resource_names
 from tidegate.monitoring.details import read_batch_history
-from tidegate.monitoring.health import Health, Schedule, describe_state
+from tidegate.monitoring.health import Health, ScheduleState, describe_pipeline_state
 from tidegate.monitoring.overview import build_overview, find_unpublished, read_recent
 from tidegate.ports.context import Ports
 from tidegate.progress.pipeline_progress import compare_with_log, read_pipeline_progress
@@ -35,7 +35,7 @@ def seen(ports: Ports) -> dict[str, Any]:
 
 
 def told(row: dict[str, Any], interval: int = 60, now_ms: int = 0, **schedule: Any) -> tuple[str, str]:
-    return describe_state(row, Schedule(**schedule), interval, now_ms)
+    return describe_pipeline_state(row, ScheduleState(**schedule), interval, now_ms)
 
 
 def test_lag_is_counted_by_table_and_partition_and_aged_by_its_oldest_record(world: World) -> None:
@@ -177,5 +177,5 @@ def test_position_that_fits_again_is_shown_at_the_next_reading_and_not_after_the
 
 def test_fewer_records_than_start_a_flush_may_wait_for_ever() -> None:
     row = {"tables": [], "lag": 9, "lag_seconds": 90_000.0, "published_ms": 0, "open_batches": 0, "starts_at": 10}
-    assert describe_state(row, Schedule(), 0, 100_000_000)[0] == Health.CURRENT
-    assert describe_state({**row, "lag": 10}, Schedule(), 0, 100_000_000)[0] == Health.STUCK
+    assert describe_pipeline_state(row, ScheduleState(), 0, 100_000_000)[0] == Health.CURRENT
+    assert describe_pipeline_state({**row, "lag": 10}, ScheduleState(), 0, 100_000_000)[0] == Health.STUCK

@@ -18,7 +18,7 @@ from tidegate.errors import (
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice
 from tidegate.monitoring.status import read_status
-from tidegate.ports.context import Publication
+from tidegate.ports.context import TableCommit
 from tidegate.reprocess.backfill import abandon_backfill, apply_backfill, read_open_backfills
 from tidegate.reprocess.backfill_plan import BackfillRequest, parse_request, propose_backfill
 from tidegate.schema.column import Column
@@ -279,12 +279,12 @@ def test_answer_to_a_publish_that_was_lost_is_looked_up(world: World, takes_effe
     damage(world)
     publish, lost = world.destination.publish, []
 
-    def lose(publication: Publication) -> None:
+    def lose(table_commit: TableCommit) -> None:
         if lost:
-            return publish(publication)
-        lost.append(publication)
+            return publish(table_commit)
+        lost.append(table_commit)
         if takes_effect:
-            publish(publication)
+            publish(table_commit)
         raise OutcomeUnknown("no answer")
 
     world.destination.publish = lose

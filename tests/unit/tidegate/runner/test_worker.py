@@ -16,10 +16,10 @@ from tidegate.errors import (
 )
 from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.runner.schedule import Schedule
-from tidegate.runner.work import Outcome, Work
+from tidegate.runner.work import RunOutcome, Work
 from tidegate.runner.worker import Shared, Worker
 
-DONE, BEHIND = Outcome(), Outcome(is_behind=True)
+DONE, BEHIND = RunOutcome(), RunOutcome(is_behind=True)
 ANY = 0
 
 
@@ -28,7 +28,7 @@ class Task:
 
     name = "pipeline=orders"
 
-    def __init__(self, file: Path, *ends: Outcome | Exception, schedule: Schedule | Exception | None = None) -> None:
+    def __init__(self, file: Path, *ends: RunOutcome | Exception, schedule: Schedule | Exception | None = None) -> None:
         self.file, self.ends, self.schedule = file, list(ends), schedule or Schedule(60)
         self.inputs = "as it was"
         self.runs: list[int] = []
@@ -38,7 +38,7 @@ class Task:
             raise self.schedule
         return self.schedule
 
-    def run(self, at_least: int) -> Outcome:
+    def run(self, at_least: int) -> RunOutcome:
         self.runs.append(at_least)
         end = self.ends.pop(0) if self.ends else NothingToDo("nothing waits")
         if isinstance(end, Exception):
@@ -55,7 +55,7 @@ class Ear:
     def __init__(self) -> None:
         self.heard: list[tuple[str, object]] = []
 
-    def tell_done(self, work: Work, outcome: Outcome) -> None:
+    def tell_done(self, work: Work, outcome: RunOutcome) -> None:
         self.heard.append(("done", outcome))
 
     def tell_failure(self, work: Work, streak: FailureStreak) -> None:
@@ -199,7 +199,7 @@ def test_work_of_another_runner_is_no_failure_and_no_success(file: Path) -> None
 def test_tables_that_went_on_are_told_beside_those_that_failed(file: Path) -> None:
     hand = Hand(Task(file, SomeTablesFailed("table=b failed", ("a batch",))))
     hand.look()
-    assert hand.ear.heard == [("done", Outcome(("a batch",))), ("failed", ("table=b failed", 1))]
+    assert hand.ear.heard == [("done", RunOutcome(("a batch",))), ("failed", ("table=b failed", 1))]
 
 
 def test_fault_that_is_not_ours_ends_no_worker(file: Path) -> None:

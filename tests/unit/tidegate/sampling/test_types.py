@@ -6,7 +6,7 @@ import msgpack
 import pytest
 from tidegate.config.parsing.ddl import parse_columns
 from tidegate.sampling.column_types import guess_type
-from tidegate.sampling.columns import RESERVED, observe, propose_columns, quote_if_needed, render_type
+from tidegate.sampling.columns import RESERVED, observe, propose_columns, quote_if_needed, render_ddl_type
 from tidegate.sampling.encoded_values import parse_json, parse_packed
 from tidegate.sampling.rows import read_cell
 
@@ -59,9 +59,9 @@ CASES = [
 def test_type_of_a_column_by_what_was_seen(written, expected, check) -> None:
     seen = observe({"c": parse_json(text)} for text in written).fields["c"]
     guess = guess_type(seen, "c")
-    assert (render_type(guess.type), bool(guess.checks)) == (expected, check is not None), guess
+    assert (render_ddl_type(guess.type), bool(guess.checks)) == (expected, check is not None), guess
     assert check is None or check in " ".join(guess.checks)
-    parse_columns(f"c {render_type(guess.type)}")
+    parse_columns(f"c {render_ddl_type(guess.type)}")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_type_of_a_column_by_what_was_seen(written, expected, check) -> None:
 )  # fmt: skip
 def test_number_that_may_be_a_time_stays_a_number_and_is_said(name, number, unit) -> None:
     guess = guess_type(observe([{name: number}]).fields[name], name)
-    assert render_type(guess.type) == "BIGINT"
+    assert render_ddl_type(guess.type) == "BIGINT"
     assert bool(guess.checks) == (unit is not None)
     assert unit is None or f"{{{name}: {unit}}}" in guess.checks[0]
 

@@ -7,10 +7,10 @@ from tidegate.schema.data_types import Array, Map, Primitive, Struct, parse_type
 from tidegate.schema.evolution import (
     EvolutionRules,
     add_old_names,
-    find_changes,
+    find_schema_changes,
     render_aligned,
     render_aligned_field,
-    replace_maps,
+    replace_map_types,
     to_struct,
 )
 
@@ -24,18 +24,18 @@ def held(*fields: str, required: tuple[str, ...] = (), aliases: tuple[tuple[str,
 
 def made(table: Struct, *columns: str, **rules: bool) -> list[str]:
     wanted = [Column(*column.removesuffix(" NOT NULL").split(" ", 1), "NOT NULL" not in column) for column in columns]
-    return [str(change) for change in find_changes("lake.shop.t", table, wanted, EvolutionRules(**rules))]
+    return [str(change) for change in find_schema_changes("lake.shop.t", table, wanted, EvolutionRules(**rules))]
 
 
 def test_map_is_its_entries_in_a_table_that_knows_no_maps() -> None:
     columns = (Column("m", "MAP<STRING, INT>"), Column("s", "STRUCT<a: ARRAY<STRUCT<m: MAP<STRING, DATE>>>>"))
-    entries = replace_maps(columns)
+    entries = replace_map_types(columns)
     assert entries[0].type == "ARRAY<STRUCT<`key`: STRING, `value`: INT>>"
     table = held(
         "m ARRAY<STRUCT<key: STRING, value: BIGINT>>",
         "s STRUCT<a: ARRAY<STRUCT<m: ARRAY<STRUCT<key: STRING, value: DATE>>>>>",
     )
-    assert find_changes("dwh.shop.t", table, entries, EvolutionRules()) == ()
+    assert find_schema_changes("dwh.shop.t", table, entries, EvolutionRules()) == ()
 
 
 GROWS = [

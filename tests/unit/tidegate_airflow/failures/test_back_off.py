@@ -398,7 +398,7 @@ def test_table_whose_merge_no_try_mends_is_waited_for_while_nobody_else_has_work
 
     def refuse_left(name: str, queue: Any) -> Any:
         if queue["table"] == LEFT:
-            with errors.translate_errors():
+            with errors.raise_airflow_errors():
                 raise AuditFailed(f"table={LEFT}: audit id > 0 does not hold; nothing was published")
         return merge(name, queue)
 

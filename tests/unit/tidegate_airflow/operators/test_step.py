@@ -12,7 +12,7 @@ from fakes import World, a_pipeline, a_table
 from fakes.faults import _Delegating
 from tidegate.adapters.bigquery.client.named_jobs import NamedJob
 from tidegate.errors import BadRecord, GiveUp, NothingToDo, OutcomeUnknown, PublishedElsewhere, RetryLater
-from tidegate.model.table_state import Publication
+from tidegate.model.table_state import TableCommit
 from tidegate.spec.catalog import Catalog
 from tidegate.steps.plan import plan
 from tidegate_airflow import errors, tasks
@@ -71,10 +71,10 @@ class SlowWarehouse(_Delegating):
         super().__init__(port)
         self._watcher = watcher
 
-    def publish(self, publication: Publication) -> None:
-        self._port.publish(publication)
-        table = self._port.tables[publication.table]
-        table.snapshots[publication.head].summary["tidegate.job"] = str(JOB)
+    def publish(self, table_commit: TableCommit) -> None:
+        self._port.publish(table_commit)
+        table = self._port.tables[table_commit.table]
+        table.snapshots[table_commit.head].summary["tidegate.job"] = str(JOB)
         self._wait()
 
     def read_staged_outcome(self, intermediate: str, attempt: str) -> Any:
@@ -269,7 +269,7 @@ def test_failure_becomes_what_airflow_does_next_and_leaves_its_reason(
     error: Exception, kind: type[Exception], is_told: bool, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(errors, "get_current_context", lambda: context)
-    with pytest.raises(kind) as raised, errors.translate_errors():
+    with pytest.raises(kind) as raised, errors.raise_airflow_errors():
         raise error
     assert type(raised.value) is kind
     assert (str(raised.value), raised.value.__cause__) == (str(error), error)
@@ -281,9 +281,9 @@ def test_foreign_failure_is_raised_as_it_is_and_its_text_is_kept_to_the_log(
     context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(errors, "get_current_context", lambda: context)
-    with pytest.raises(KeyError, match="hunter2"), errors.translate_errors():
+    with pytest.raises(KeyError, match="hunter2"), errors.raise_airflow_errors():
         raise KeyError("password=hunter2")
     assert context["ti"].pushed == {"error": {"error": "KeyError", "message": "see the log of this task"}}
     monkeypatch.setattr(errors, "get_current_context", lambda: {})
-    with pytest.raises(AirflowFailException, match="mend this"), errors.translate_errors():
+    with pytest.raises(AirflowFailException, match="mend this"), errors.raise_airflow_errors():
         raise GiveUp("mend this")

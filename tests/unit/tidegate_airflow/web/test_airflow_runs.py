@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tidegate_airflow.web.airflow_runs import describe_failures, find_refusal
+from tidegate_airflow.web.airflow_runs import describe_failures, find_refused_position
 
 NOON, LATER = "2026-01-01T12:00:00.000Z", "2026-01-01T12:00:05.500Z"
 NOON_SECONDS = 1767268800.0
@@ -28,7 +28,7 @@ def error(task: str, kind: str, at: str = NOON, dag: str = "tidegate_a") -> dict
 def test_only_a_run_whose_plan_refused_the_position_is_judged_by_a_later_reading(
     errors: list[dict[str, Any]], refused_at: float | None
 ) -> None:
-    assert find_refusal("tidegate_a", errors) == refused_at
+    assert find_refused_position("tidegate_a", errors) == refused_at
 
 
 def test_task_that_failed_by_itself_is_named_before_the_one_that_is_red_because_of_it() -> None:

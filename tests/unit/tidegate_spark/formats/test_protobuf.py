@@ -13,7 +13,7 @@ from protobuf_messages import a_file, classes, entry, field, message
 from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import ConfigurationError, GiveUp
-from tidegate.schema.protobuf import make_truncated
+from tidegate.schema.protobuf import make_truncated_shape
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 from tidegate_spark.fields.protobuf.decoder import MessageDecoder, to_arrow_type
@@ -373,7 +373,7 @@ def test_nanoseconds_are_cut_where_that_is_asked_for(registry: SchemaRegistry) -
     )
     options = described({"registry": registry.url}).value.options
     assert MessageDecoder(options, "value").decode(value)[0] is None
-    cut = MessageDecoder({**options, "shape": make_truncated(options["shape"])}, "value")
+    cut = MessageDecoder({**options, "shape": make_truncated_shape(options["shape"])}, "value")
     assert cut.decode(value) == ({"at": -1, "span": -1_000_001, "many": [1]}, None)
     far = written(registry, made(at={"seconds": 2**60, "nanos": 1}))
     assert cut.decode(far) == (None, "the field at does not fit its column without loss")

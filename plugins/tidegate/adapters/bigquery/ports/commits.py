@@ -15,7 +15,7 @@ from tidegate.model import resource_names
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.position import Position
 from tidegate.model.table_state import Rollback
-from tidegate.ports.context import Head, Publication, TableState
+from tidegate.ports.context import Head, TableCommit, TableState
 
 NO_BRANCHES_REASON = "BigQuery has no branches: a merge is written by the transaction that publishes it"
 
@@ -47,7 +47,9 @@ class BigQueryCommits(BigQueryPort):
         pipeline = resource_names.parse_tag_pipeline(branch)
         loaded_table = self._require_table(table)
         row = (
-            position_table.read_row(self._get_warehouse(table), table, staging.get_uuid(loaded_table), pipeline)
+            position_table.read_position_row(
+                self._get_warehouse(table), table, staging.get_uuid(loaded_table), pipeline
+            )
             if pipeline
             else None
         )
@@ -62,19 +64,19 @@ class BigQueryCommits(BigQueryPort):
         raise GiveUp(f"table={table}: {NO_BRANCHES_REASON}")
 
     @translate_bigquery_errors
-    def publish(self, publication: Publication) -> None:
+    def publish(self, table_commit: TableCommit) -> None:
         """See the port."""
-        loaded_table = self._require_table(publication.table)
-        if staging.get_uuid(loaded_table) != publication.uuid:
-            raise CommitRefused(f"table={publication.table}: it was replaced by another of the same name")
-        warehouse, catalog = self._get_warehouse(publication.table), publication.table.split(".", 1)[0]
-        table_marks.mark_table(warehouse, publication.table, loaded_table, publication.pipeline)
-        position_table.publish(warehouse, self._sql, publication)
-        for made in list_created_tables(publication.statements):
+        loaded_table = self._require_table(table_commit.table)
+        if staging.get_uuid(loaded_table) != table_commit.uuid:
+            raise CommitRefused(f"table={table_commit.table}: it was replaced by another of the same name")
+        warehouse, catalog = self._get_warehouse(table_commit.table), table_commit.table.split(".", 1)[0]
+        table_marks.mark_table(warehouse, table_commit.table, loaded_table, table_commit.pipeline)
+        position_table.commit_rows_and_position(warehouse, self._sql, table_commit)
+        for made in list_created_tables(table_commit.statements):
             table_marks.remove_expiration(warehouse, f"{catalog}.{made}")
 
     @translate_bigquery_errors
-    def reparent(self, publication: Publication, onto: int, keys: MergeInput | None) -> Head | None:
+    def reparent(self, table_commit: TableCommit, onto: int, keys: MergeInput | None) -> Head | None:
         """See the port: nothing is written before it is published."""
         return None
 

@@ -18,7 +18,7 @@ class BigQueryDeadLetters(BigQueryPort):
     @translate_bigquery_errors
     def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
         """See the port."""
-        return bigquery_dead_letters.read_newest(self._get_warehouse(name), name, limit)
+        return bigquery_dead_letters.read_newest_letters(self._get_warehouse(name), name, limit)
 
     @translate_bigquery_errors
     def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:

@@ -11,7 +11,7 @@ from tidegate.adapters.bigquery.stores import (
 from tidegate.model import resource_names
 from tidegate.model.ownership import Ownership, TableKind
 from tidegate.ports.batch_history import HistoryRow
-from tidegate.ports.context import Publication
+from tidegate.ports.context import TableCommit
 
 
 class BigQueryHistory(BigQueryPort):
@@ -25,7 +25,7 @@ class BigQueryHistory(BigQueryPort):
     @translate_bigquery_errors
     def read_history(self, control: str, limit: int) -> list[HistoryRow]:
         """See the port."""
-        return batch_history.read_newest(self._get_warehouse(control), control, limit)
+        return batch_history.read_newest_batches(self._get_warehouse(control), control, limit)
 
     @translate_bigquery_errors
     def list_backfills(self, table: str, pipeline: str) -> list[str]:
@@ -54,7 +54,7 @@ class BigQueryHistory(BigQueryPort):
             return
         properties = {name: value for name, value in state.marks.items() if name != mark}
         attempt = f"forget {mark} {state.snapshot_id}"
-        forgotten = Publication(
+        forgotten = TableCommit(
             table=table,
             uuid=state.uuid,
             schema_id=0,
@@ -66,4 +66,4 @@ class BigQueryHistory(BigQueryPort):
             pipeline=pipeline,
             attempt=attempt,
         )
-        position_table.commit_publication(self._get_warehouse(table), self._sql, forgotten)
+        position_table.run_table_commit(self._get_warehouse(table), self._sql, forgotten)

@@ -72,7 +72,7 @@ class BigQueryStaging(BigQueryPort):
     @translate_bigquery_errors
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
         """See the port."""
-        return staging.clean_up(self._get_warehouse(intermediate), intermediate, up_to_batch)
+        return staging.remove_batches(self._get_warehouse(intermediate), intermediate, up_to_batch)
 
     @translate_bigquery_errors
     def drop(self, intermediate: str) -> None:

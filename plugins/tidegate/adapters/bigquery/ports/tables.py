@@ -50,7 +50,7 @@ class BigQueryTables(BigQueryPort):
             has_maps=False,
         )
         state = replace(state, kind=ownership.get_kind(loaded_table) or "")
-        row = position_table.read_row(self._get_warehouse(table), table, state.uuid, pipeline)
+        row = position_table.read_position_row(self._get_warehouse(table), table, state.uuid, pipeline)
         if row is None or not row.is_current:
             return replace(
                 state, position_lost=table_marks.is_written_by(loaded_table, pipeline) and bool(loaded_table.num_rows)

@@ -50,7 +50,7 @@ def append_row(warehouse: Warehouse, control: str, row: HistoryRow) -> None:
     hit_failpoint("history.appended")
 
 
-def read_newest(warehouse: Warehouse, control: str, limit: int) -> list[HistoryRow]:
+def read_newest_batches(warehouse: Warehouse, control: str, limit: int) -> list[HistoryRow]:
     """The newest rows, newest first."""
     if warehouse.find_table(control) is None:
         return []

@@ -11,7 +11,7 @@ from tidegate.sql.googlesql import quote_name, render_literal
 ROWS_PER_FILE = 10_000
 
 
-def read_newest(warehouse: Warehouse, name: str, limit: int) -> DeadLetters:
+def read_newest_letters(warehouse: Warehouse, name: str, limit: int) -> DeadLetters:
     """Counts, and of those that wait the newest `limit`."""
     if warehouse.find_table(name) is None:
         return DeadLetters()

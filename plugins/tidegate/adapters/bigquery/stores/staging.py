@@ -223,7 +223,7 @@ def _get_highest_label(table: Any) -> int:
     return int(table.labels.get(HIGHEST_BATCH_LABEL, "0"))
 
 
-def clean_up(warehouse: Warehouse, intermediate: str, up_to_batch: int) -> dict[str, int]:
+def remove_batches(warehouse: Warehouse, intermediate: str, up_to_batch: int) -> dict[str, int]:
     """Remove batches up to that one: partitions, which costs nothing, then every file, those of killed attempts too.
 
     Only what has files is looked at: a partition's rows go before the files that tell of them. Later numbers go too

@@ -12,7 +12,7 @@ from tidegate.model import resource_names
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.position import Position
 from tidegate.model.table_state import Rollback
-from tidegate.ports.context import Head, Publication, TableState
+from tidegate.ports.context import Head, TableCommit, TableState
 
 
 class IcebergCommits(IcebergPort):
@@ -46,20 +46,20 @@ class IcebergCommits(IcebergPort):
         commit.append_empty(self._table(table), branch, summary)
 
     @translate_iceberg_errors
-    def publish(self, publication: Publication) -> None:
+    def publish(self, table_commit: TableCommit) -> None:
         """See the port."""
-        commit.publish(self._table(publication.table), publication, self._branch(publication.table))
+        commit.commit_rows_and_position(self._table(table_commit.table), table_commit, self._branch(table_commit.table))
 
     @translate_iceberg_errors
-    def reparent(self, publication: Publication, onto: int, keys: MergeInput | None) -> Head | None:
+    def reparent(self, table_commit: TableCommit, onto: int, keys: MergeInput | None) -> Head | None:
         """See the port."""
-        table, staged = self._table(publication.table), self.catalogs.table(keys["source"]) if keys else None
+        table, staged = self._table(table_commit.table), self.catalogs.table(keys["source"]) if keys else None
         ranges = key_ranges.find_key_ranges(staged, keys) if keys and staged is not None else ()
-        added = iceberg_reparent.find_added_files(table, publication, onto, None if keys is None else ranges)
+        added = iceberg_reparent.find_added_files(table, table_commit, onto, None if keys is None else ranges)
         if added is None:
             return None
-        iceberg_reparent.reparent(table, publication, onto, added, self._branch(publication.table))
-        return self.read_head(publication.table, publication.branch)
+        iceberg_reparent.reparent(table, table_commit, onto, added, self._branch(table_commit.table))
+        return self.read_head(table_commit.table, table_commit.branch)
 
     @translate_iceberg_errors
     def drop_branch(self, table: str, branch: str) -> None:

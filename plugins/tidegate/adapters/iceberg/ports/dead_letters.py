@@ -16,7 +16,7 @@ class IcebergDeadLetters(IcebergPort):
     def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
         """See the port."""
         loaded_table = self.catalogs.table(name)
-        return DeadLetters() if loaded_table is None else iceberg_dead_letters.read_newest(loaded_table, limit)
+        return DeadLetters() if loaded_table is None else iceberg_dead_letters.read_newest_letters(loaded_table, limit)
 
     @translate_iceberg_errors
     def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:

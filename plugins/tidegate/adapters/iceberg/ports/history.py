@@ -24,7 +24,7 @@ class IcebergHistory(IcebergPort):
     def read_history(self, control: str, limit: int) -> list[HistoryRow]:
         """See the port."""
         loaded_table = self.catalogs.table(control)
-        return [] if loaded_table is None else batch_history.read_newest(loaded_table, limit)
+        return [] if loaded_table is None else batch_history.read_newest_batches(loaded_table, limit)
 
     @translate_iceberg_errors
     def list_backfills(self, table: str, pipeline: str) -> list[str]:
@@ -51,4 +51,4 @@ class IcebergHistory(IcebergPort):
         loaded_table = self.catalogs.table(table)
         if loaded_table is not None:
             branches = iceberg_state.list_backfill_branches(loaded_table, pipeline, backfill)
-            commit.drop_backfill(loaded_table, branches, resource_names.name_backfill_property(pipeline, backfill))
+            commit.drop_branches(loaded_table, branches, resource_names.name_backfill_property(pipeline, backfill))

@@ -52,7 +52,7 @@ class IcebergStaging(IcebergPort):
     def read_staging(self, intermediate: str, table: str) -> Staging | None:
         """See the port."""
         loaded_table = self.catalogs.table(intermediate)
-        return None if loaded_table is None else iceberg_staging.read_newest(loaded_table, table)
+        return None if loaded_table is None else iceberg_staging.read_newest_staging(loaded_table, table)
 
     @translate_iceberg_errors
     def find_highest_batch(self, intermediate: str) -> int:
@@ -70,7 +70,7 @@ class IcebergStaging(IcebergPort):
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
         """See the port."""
         loaded_table = self.catalogs.table(intermediate)
-        return {} if loaded_table is None else iceberg_staging.clean_up(loaded_table, up_to_batch)
+        return {} if loaded_table is None else iceberg_staging.remove_batches(loaded_table, up_to_batch)
 
     @translate_iceberg_errors
     def drop(self, intermediate: str) -> None:

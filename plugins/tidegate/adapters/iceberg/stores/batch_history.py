@@ -115,7 +115,7 @@ def _create_namespace(catalog: Catalog, namespace: str) -> None:
             raise
 
 
-def read_newest(table: Table, limit: int) -> list[HistoryRow]:
+def read_newest_batches(table: Table, limit: int) -> list[HistoryRow]:
     """The newest rows, newest first."""
     current = table.current_snapshot()
     highest = int(read_summary(current).get(BATCH_PROPERTY, "0")) if current else 0

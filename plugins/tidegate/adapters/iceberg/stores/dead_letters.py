@@ -15,7 +15,7 @@ MAX_FILTER_RANGES = 100  # with more, each file of letters would be compared wit
 LETTER_ADDRESS = ("topic", "partition", "offset")
 
 
-def read_newest(table: Table, limit: int) -> DeadLetters:
+def read_newest_letters(table: Table, limit: int) -> DeadLetters:
     """Counts, and of those that wait the newest `limit`; keys and values are read for these alone."""
     letters = table.scan(selected_fields=("written_at", "replayed_at", "stage")).to_arrow()
     waiting = letters.filter(letters["replayed_at"].is_null())

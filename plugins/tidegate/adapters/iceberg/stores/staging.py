@@ -50,7 +50,7 @@ def list_staged(table: Table, destination: str) -> list[StagedBatch]:
     return [newest[batch] for batch in sorted(newest)]
 
 
-def read_newest(table: Table, destination: str) -> Staging | None:
+def read_newest_staging(table: Table, destination: str) -> Staging | None:
     """What the newest snapshot holds: of each batch the newest attempt's rows, named if that attempt was finished."""
     current = table.current_snapshot()
     if current is None:
@@ -146,7 +146,7 @@ def _is_dead(table: Table, snapshot: Snapshot) -> bool:
     return not can_be_merged(Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span, outcome)
 
 
-def clean_up(table: Table, up_to_batch: int) -> dict[str, int]:
+def remove_batches(table: Table, up_to_batch: int) -> dict[str, int]:
     """Remove batches up to that one: rows, snapshots, counts, then every file that nothing refers to any more.
 
     Attempts that were killed leave files that no snapshot knows; those of batches that are published may go as well:

@@ -30,7 +30,7 @@ from tidegate.adapters.port_errors import format_one_line
 from tidegate.errors import CommitRefused, ConfigurationError, OutcomeUnknown, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.model import resource_names
-from tidegate.ports.context import Publication
+from tidegate.ports.context import TableCommit
 
 MAIN = "main"
 HIGHEST_BATCH_PROPERTY = "tidegate.highest-batch"  # of an intermediate table; the statement that makes it sets it too
@@ -101,40 +101,40 @@ def _require_branch_at(table: Table, target: str, snapshot_id: int) -> tuple[Tab
     return (main,) if target == MAIN else (main, AssertRefSnapshotId(ref=target, snapshot_id=None))
 
 
-def _require_unmoved(table: Table, publication: Publication, main: int, target: str) -> tuple[TableRequirement, ...]:
-    """Table and schema are those of the publication, main stands at that snapshot, and the branch at the head."""
+def _require_unmoved(table: Table, table_commit: TableCommit, main: int, target: str) -> tuple[TableRequirement, ...]:
+    """Table and schema are those of the commit, main stands at that snapshot, and the branch at the head."""
     return (
-        AssertTableUUID(uuid=UUID(publication.uuid)),
+        AssertTableUUID(uuid=UUID(table_commit.uuid)),
         *_require_branch_at(table, target, main),
-        AssertRefSnapshotId(ref=publication.branch, snapshot_id=publication.head),
-        AssertCurrentSchemaId(current_schema_id=publication.schema_id),
+        AssertRefSnapshotId(ref=table_commit.branch, snapshot_id=table_commit.head),
+        AssertCurrentSchemaId(current_schema_id=table_commit.schema_id),
     )
 
 
-def publish(table: Table, publication: Publication, target: str = MAIN) -> None:
+def commit_rows_and_position(table: Table, table_commit: TableCommit, target: str = MAIN) -> None:
     """The law: main, tag and properties move together, if main, branch, schema and table are still what was merged.
 
     With a `target` that moves in place of main, and main stays where it is.
     """
-    requirements = _require_unmoved(table, publication, publication.cut, target)
+    requirements = _require_unmoved(table, table_commit, table_commit.cut, target)
     updates: list[TableUpdate] = [
-        _move_branch(table, target, publication.head),
-        SetPropertiesUpdate(updates=publication.properties),
-        RemoveSnapshotRefUpdate(ref_name=publication.branch),
+        _move_branch(table, target, table_commit.head),
+        SetPropertiesUpdate(updates=table_commit.properties),
+        RemoveSnapshotRefUpdate(ref_name=table_commit.branch),
     ]
-    if publication.tag is not None:
-        updates.append(_build_reference(publication.tag, SnapshotRefType.TAG, publication.head))
+    if table_commit.tag is not None:
+        updates.append(_build_reference(table_commit.tag, SnapshotRefType.TAG, table_commit.head))
     commit(table, requirements, updates)
 
 
 def replace_branch_head(
-    table: Table, publication: Publication, onto: int, snapshot: TableUpdate, target: str = MAIN
+    table: Table, table_commit: TableCommit, onto: int, snapshot: TableUpdate, target: str = MAIN
 ) -> None:
-    """Add a snapshot above `onto`, and move the publication's branch to it from the head, which is removed."""
+    """Add a snapshot above `onto`, and move the commit's branch to it from the head, which is removed."""
     assert isinstance(snapshot, AddSnapshotUpdate)
-    requirements = _require_unmoved(table, publication, onto, target)
-    moved = _build_reference(publication.branch, SnapshotRefType.BRANCH, snapshot.snapshot.snapshot_id)
-    commit(table, requirements, (snapshot, moved, RemoveSnapshotsUpdate(snapshot_ids=[publication.head])))
+    requirements = _require_unmoved(table, table_commit, onto, target)
+    moved = _build_reference(table_commit.branch, SnapshotRefType.BRANCH, snapshot.snapshot.snapshot_id)
+    commit(table, requirements, (snapshot, moved, RemoveSnapshotsUpdate(snapshot_ids=[table_commit.head])))
 
 
 def return_to_tag(
@@ -179,7 +179,7 @@ def drop_references(table: Table, references: list[str]) -> None:
     commit(table, requirements, [RemoveSnapshotRefUpdate(ref_name=name) for name in references])
 
 
-def drop_backfill(table: Table, branches: list[str], mark: str) -> None:
+def drop_branches(table: Table, branches: list[str], mark: str) -> None:
     """Remove branches and one property; no commit where there are none."""
     updates: list[TableUpdate] = [RemoveSnapshotRefUpdate(ref_name=name) for name in branches]
     if mark in table.metadata.properties:

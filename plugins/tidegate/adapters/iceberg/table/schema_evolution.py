@@ -7,7 +7,7 @@ from pyiceberg.table.update.schema import UpdateSchema
 from tidegate.adapters.iceberg.table.type_mapping import read_table_struct, to_iceberg_type
 from tidegate.errors import CommitRefused
 from tidegate.schema.column import Column
-from tidegate.schema.evolution import ChangeKind, EvolutionRules, SchemaChange, find_changes
+from tidegate.schema.evolution import ChangeKind, EvolutionRules, SchemaChange, find_schema_changes
 
 
 def evolve(table: Table, name: str, columns: tuple[Column, ...], rules: EvolutionRules) -> list[str]:
@@ -16,7 +16,7 @@ def evolve(table: Table, name: str, columns: tuple[Column, ...], rules: Evolutio
     `IncompatibleSchema` names the column, both types and the way out where the table cannot hold what is asked; then
     nothing is changed.
     """
-    changes = find_changes(name, read_table_struct(table), columns, rules)
+    changes = find_schema_changes(name, read_table_struct(table), columns, rules)
     if not changes:
         return []
     try:

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tidegate.adapters.kafka.settings import to_java_settings
-from tidegate.adapters.server_probe import Server, find_refusal
+from tidegate.adapters.server_probe import Server, find_connection_failure
 from tidegate.diagnosis.finding import Finding, from_error, make_error, make_ok
 from tidegate.errors import ConfigurationError
 
@@ -52,7 +52,7 @@ class Cluster:
             cause = f"{self._place}: Kafka's client refuses the settings: {error.args[0].str()}"
             yield make_error("kafka.settings", cause, "correct the extra of the Kafka connection")
             return
-        refusal = find_refusal(Server.from_list("Kafka", self._place, self.servers).addresses)
+        refusal = find_connection_failure(Server.from_list("Kafka", self._place, self.servers).addresses)
         if refusal is not None:
             yield make_error("kafka.reachable", f"{self.place} took no connection: {refusal}", REACHABLE_ADVICE)
             return
@@ -94,7 +94,7 @@ class Cluster:
     def _check_advertised(self, metadata: Any) -> Iterator[Finding]:
         brokers, silent = sorted(metadata.brokers.values(), key=lambda broker: broker.id), 0
         for broker in brokers:
-            refusal = find_refusal([(broker.host, broker.port)])
+            refusal = find_connection_failure([(broker.host, broker.port)])
             if refusal is not None:
                 silent += 1
                 yield make_error(

@@ -18,7 +18,7 @@ from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import RetryLater
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import KIND_LABEL, describe_control
-from tidegate.model.table_state import Source
+from tidegate.model.table_state import StagedSource
 from tidegate.schema.column import Column
 from tidegate.schema.evolution import EvolutionRules
 from tidegate.spec.catalog import Catalog
@@ -114,8 +114,8 @@ def test_history_that_version_0_1_let_expire_with_its_dataset_is_kept() -> None:
 def test_what_is_asked_of_history_and_dead_letters_is_what_bigquery_reads(tmp_path: Path) -> None:
     warehouse = Judged(CONTROL, LETTERS, DELETES, CHANGES)
     ranges = Ranges.from_dict({"it's": {"0": [1, 3], "7": [2, 2]}})
-    batch_history.read_newest(warehouse, CONTROL, 5)
-    dead_letters.read_newest(warehouse, LETTERS, 5)
+    batch_history.read_newest_batches(warehouse, CONTROL, 5)
+    dead_letters.read_newest_letters(warehouse, LETTERS, 5)
     dead_letters.read_of_attempt(warehouse, LETTERS, "it's", "a")
     dead_letters.count_of_others(warehouse, LETTERS, "it's", "a", ranges)
     warehouse.folder = LocalFolder(tmp_path)
@@ -160,4 +160,4 @@ def test_dead_letters_and_positions_are_written_by_statements_that_bigquery_read
     row = {"table": positions, "pipeline": "it's", "version": 3, "properties": "{}"}
     analyzer.check(SQL.render("seed_position", **row))
     analyzer.check(SQL.render("assert_versions", positions=positions, versions=5))
-    analyzer.check(render_staged_assertion("my-project.shop.orders_shop_tmp", Source(tmp, 7, "it's"), 5))
+    analyzer.check(render_staged_assertion("my-project.shop.orders_shop_tmp", StagedSource(tmp, 7, "it's"), 5))

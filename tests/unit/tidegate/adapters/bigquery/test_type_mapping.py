@@ -11,7 +11,7 @@ from tidegate.adapters.bigquery.type_mapping import (
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import format_type, parse_type
-from tidegate.schema.evolution import EvolutionRules, find_changes
+from tidegate.schema.evolution import EvolutionRules, find_schema_changes
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_table_as_the_service_spells_its_types_is_the_same() -> None:
 def test_table_that_was_made_for_the_columns_needs_no_change() -> None:
     held = read_table_struct(to_bigquery_schema(COLUMNS))
     assert (
-        find_changes(
+        find_schema_changes(
             "dwh.shop.orders", held, to_stored_columns(COLUMNS), EvolutionRules(add=False, widen=False, relax=False)
         )
         == ()

@@ -22,7 +22,7 @@ from tidegate.adapters.iceberg.reparent import _OntoNewest
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.errors import CommitRefused
 from tidegate.model import resource_names
-from tidegate.ports.context import Publication
+from tidegate.ports.context import TableCommit
 from tidegate.ports.destination import Destination
 
 TABLE, STAGED = "lake.shop.orders", "lake.shop.orders_shop_tmp"
@@ -67,7 +67,7 @@ class Lake:
         snapshot = staged.refresh().current_snapshot().snapshot_id
         return {"source": STAGED, "snapshot_id": snapshot, "batch": 1, "leaves": [("id",)], "keys": [("id", "id")]}
 
-    def merge(self, added: Rows, deleted: tuple[str, ...] = (), attempt: str = "m1") -> Publication:
+    def merge(self, added: Rows, deleted: tuple[str, ...] = (), attempt: str = "m1") -> TableCommit:
         """Rows added and keys deleted by position on a branch, as Spark's merge on read does it."""
         state, branch = self.port.tables.read_state(TABLE, PIPELINE), resource_names.name_branch(PIPELINE, 1, attempt)
         assert state is not None
@@ -84,7 +84,7 @@ class Lake:
         summary |= {name: str(count) for name, count in counts.items() if count}
         producer._head = at.model_copy(update={"summary": at.summary.model_copy()})
         producer._head.summary._additional_properties = summary
-        cut = Publication(
+        cut = TableCommit(
             table=TABLE, uuid=state.uuid, schema_id=state.schema_id, cut=state.snapshot_id, branch=branch,
             head=state.snapshot_id, properties=FIRST.to_properties(PIPELINE), tag=resource_names.name_tag(PIPELINE),
         )  # fmt: skip
@@ -92,16 +92,16 @@ class Lake:
         table.catalog.commit_table(table, (), (snapshot, _branch_at(branch, snapshot.snapshot.snapshot_id)))
         head = self.port.commits.read_head(TABLE, branch)
         assert head is not None
-        return Publication(**{**cut.__dict__, "head": head.snapshot_id})
+        return TableCommit(**{**cut.__dict__, "head": head.snapshot_id})
 
-    def onto_newest(self, publication: Publication, keys: dict[str, Any] | None) -> Publication | None:
-        """The publication of the same rows on main as it is now."""
+    def onto_newest(self, table_commit: TableCommit, keys: dict[str, Any] | None) -> TableCommit | None:
+        """The commit of the same rows on main as it is now."""
         newest = self.port.tables.read_state(TABLE, PIPELINE).snapshot_id
-        head = self.port.commits.reparent(publication, newest, keys)
+        head = self.port.commits.reparent(table_commit, newest, keys)
         if head is None:
             return None
         assert head.parent_id == newest
-        return Publication(**{**publication.__dict__, "cut": newest, "head": head.snapshot_id})
+        return TableCommit(**{**table_commit.__dict__, "cut": newest, "head": head.snapshot_id})
 
 
 def _branch_at(branch: str, snapshot_id: int) -> Any:
@@ -170,10 +170,10 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def test_appended_rows_stand_beside_whatever_others_wrote(lake: Lake) -> None:
-    publication = lake.merge([("e", 2, "x"), ("f", 2, "z")])
+    table_commit = lake.merge([("e", 2, "x"), ("f", 2, "z")])
     lake.append(("e", 0, "x"), ("f", 0, "y"))
     lake.load(TABLE).delete("part = 'y'")  # files that others remove are no matter to rows that are only added
-    moved = lake.onto_newest(publication, None)
+    moved = lake.onto_newest(table_commit, None)
     assert moved is not None
     lake.port.commits.publish(moved)
     assert lake.rows() == sorted([*THERE[:2], ("e", 0, "x"), ("e", 2, "x"), ("f", 2, "z")])
@@ -182,12 +182,12 @@ def test_appended_rows_stand_beside_whatever_others_wrote(lake: Lake) -> None:
 
 def test_replaced_and_deleted_rows_stay_so_above_files_with_other_keys(lake: Lake) -> None:
     keys = lake.stage("b", "c", "e", "f")
-    publication = lake.merge([("b", 2, "y"), ("e", 2, "x")], deleted=("b", "c"))
+    table_commit = lake.merge([("b", 2, "y"), ("e", 2, "x")], deleted=("b", "c"))
     for n in range(3):
         lake.append((f"k{n}", 0, "x"), (f"a{n}", 0, "y"))
-    moved = lake.onto_newest(publication, keys)
+    moved = lake.onto_newest(table_commit, keys)
     assert moved is not None
-    assert lake.load(TABLE).metadata.snapshot_by_id(publication.head) is None
+    assert lake.load(TABLE).metadata.snapshot_by_id(table_commit.head) is None
     lake.append(("z", 0, "x"))
     with pytest.raises(CommitRefused):
         lake.port.commits.publish(moved)  # it is a compare-and-swap as ever
@@ -199,11 +199,11 @@ def test_replaced_and_deleted_rows_stay_so_above_files_with_other_keys(lake: Lak
 
 
 def test_snapshot_says_which_files_and_rows_it_added_and_what_the_table_holds(lake: Lake) -> None:
-    publication = lake.merge([("b", 2, "y"), ("e", 2, "x")], deleted=("b",))
-    before = lake.port.commits.read_head(TABLE, publication.branch).summary
+    table_commit = lake.merge([("b", 2, "y"), ("e", 2, "x")], deleted=("b",))
+    before = lake.port.commits.read_head(TABLE, table_commit.branch).summary
     lake.append(("k", 0, "x"))
     newest = lake.load(TABLE).current_snapshot()
-    moved = lake.onto_newest(publication, lake.stage("b", "e"))
+    moved = lake.onto_newest(table_commit, lake.stage("b", "e"))
     assert moved is not None
     table = lake.load(TABLE)
     snapshot = table.metadata.snapshot_by_id(moved.head)
@@ -232,19 +232,19 @@ REFUSED: dict[str, tuple[tuple[Any, ...], Callable[[Lake], Any]]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_rows_are_merged_again_where(lake: Lake, case: str) -> None:
     keys, happens = REFUSED[case]
-    publication = lake.merge([("b", 2, "y")], deleted=("b",))
+    table_commit = lake.merge([("b", 2, "y")], deleted=("b",))
     happens(lake)
     before = lake.load(TABLE).metadata.refs
-    assert lake.onto_newest(publication, lake.stage(*keys)) is None
+    assert lake.onto_newest(table_commit, lake.stage(*keys)) is None
     assert lake.load(TABLE).metadata.refs == before
 
 
 def test_rows_are_merged_again_where_a_rollback_brought_deleted_rows_back(lake: Lake) -> None:
     first = lake.load(TABLE).current_snapshot().snapshot_id
     lake.port.commits.publish(lake.merge([], deleted=("b",), attempt="m0"))  # no file goes, and none comes
-    publication = lake.merge([("b", 2, "x")])
+    table_commit = lake.merge([("b", 2, "x")])
     lake.load(TABLE).manage_snapshots().set_current_snapshot(first).commit()
-    assert lake.onto_newest(publication, lake.stage("b", "b")) is None
+    assert lake.onto_newest(table_commit, lake.stage("b", "b")) is None
 
 
 def test_deletes_without_keys_and_rewritten_files_are_merged_again(lake: Lake) -> None:
@@ -254,32 +254,32 @@ def test_deletes_without_keys_and_rewritten_files_are_merged_again(lake: Lake) -
     lake.port.commits.start_branch(TABLE, state, branch)
     lake.load(TABLE).delete("id = 'b'", branch=branch)  # copies the file's other rows
     head = lake.port.commits.read_head(TABLE, branch).snapshot_id
-    copies = Publication(**{**deletes.__dict__, "branch": branch, "head": head})
+    copies = TableCommit(**{**deletes.__dict__, "branch": branch, "head": head})
     lake.append(("z", 0, "x"))
     assert lake.onto_newest(deletes, None) is None
     assert lake.onto_newest(copies, lake.stage("b", "b")) is None
 
 
 def test_branch_that_moved_meanwhile_is_left_as_it_is(lake: Lake) -> None:
-    publication, keys = lake.merge([("e", 2, "x")]), lake.stage("e", "e")
+    table_commit, keys = lake.merge([("e", 2, "x")]), lake.stage("e", "e")
     lake.append(("z", 0, "x"))
     newest = lake.port.tables.read_state(TABLE, PIPELINE).snapshot_id
-    lake.append(("late", 0, "x"), branch=publication.branch)
-    moved = lake.port.commits.read_head(TABLE, publication.branch)
+    lake.append(("late", 0, "x"), branch=table_commit.branch)
+    moved = lake.port.commits.read_head(TABLE, table_commit.branch)
     files = _metadata_files(lake)
     with pytest.raises(CommitRefused):
-        lake.port.commits.reparent(publication, newest, keys)
-    assert lake.port.commits.read_head(TABLE, publication.branch) == moved
+        lake.port.commits.reparent(table_commit, newest, keys)
+    assert lake.port.commits.read_head(TABLE, table_commit.branch) == moved
     assert _metadata_files(lake) == files  # manifests that no snapshot has are deleted
 
 
 def test_named_branch_takes_the_place_of_main(lake: Lake) -> None:
     lake.port = build_iceberg_destination(lake.port.tables.catalogs, {TABLE: "staging"})
     lake.port.commits.publish(lake.merge([("e", 2, "x")], attempt="m0"))
-    publication, keys = lake.merge([("f", 2, "x")]), lake.stage("f", "f")
+    table_commit, keys = lake.merge([("f", 2, "x")]), lake.stage("f", "f")
     lake.append(("z", 0, "x"), branch="staging")
     lake.append(("f", 0, "x"))  # main is of no concern
-    moved = lake.onto_newest(publication, keys)
+    moved = lake.onto_newest(table_commit, keys)
     assert moved is not None
     lake.port.commits.publish(moved)
     found = lake.load(TABLE).scan().use_ref("staging").to_arrow()["id"].to_pylist()

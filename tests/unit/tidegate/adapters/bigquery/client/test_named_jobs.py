@@ -12,7 +12,7 @@ from tidegate.adapters.bigquery.client.errors import JobFailed
 from tidegate.adapters.bigquery.client.named_jobs import NamedJob
 from tidegate.adapters.bigquery.position_table import PositionRow
 from tidegate.adapters.bigquery.position_table import name_publish_job as name_of
-from tidegate.model.table_state import Publication, Source
+from tidegate.model.table_state import StagedSource, TableCommit
 from tidegate.spec.catalog import Catalog
 
 CATALOG = Catalog("dwh", "bigquery", {"project": "p", "location": "EU"})
@@ -136,8 +136,8 @@ def test_the_newest_of_many_failed_jobs_is_found_by_few_questions() -> None:
 
 
 def test_every_try_at_a_staged_batch_names_its_publish_alike_until_the_position_moves() -> None:
-    source = Source("dwh.shop.orders_shop_tmp", 7, "a7")
-    one = Publication("dwh.shop.orders", "1", 0, 3, "", 4, {}, pipeline="shop", attempt="m1", source=source)
+    source = StagedSource("dwh.shop.orders_shop_tmp", 7, "a7")
+    one = TableCommit("dwh.shop.orders", "1", 0, 3, "", 4, {}, pipeline="shop", attempt="m1", source=source)
     row = PositionRow(3, "m0", {}, 100, True, "")
     name = name_of(one, source, row)
     assert name_of(replace(one, attempt="m2", properties={"x": "y"}), source, row) == name

@@ -56,4 +56,4 @@ def test_rows_of_many_batches_lie_in_few_files(catalog: Catalog) -> None:
     assert batches(catalog) == [*range(1, 12)]
     assert data_files(catalog) <= 4
     assert len(catalog.load_table(CONTROL).metadata.snapshots) <= 5
-    assert [row["batch"] for row in batch_history.read_newest(catalog.load_table(CONTROL), 3)] == [11, 10, 9]
+    assert [row["batch"] for row in batch_history.read_newest_batches(catalog.load_table(CONTROL), 3)] == [11, 10, 9]
