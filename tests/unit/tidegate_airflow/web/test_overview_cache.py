@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fakes import World, a_pipeline, a_table
+from fakes.clock import SteppedTime
 from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.ports.context import Ports
 from tidegate.steps.flush import flush
@@ -40,19 +41,6 @@ class Onlooker:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._broker, name)
-
-
-class Clock:
-    """Seconds that pass only where a test says so."""
-
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    def time(self) -> float:
-        return self.seconds
 
 
 class Files:
@@ -165,8 +153,8 @@ def test_failure_keeps_the_last_numbers_and_says_what_happened(world: World, bro
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> SteppedTime:
+    made = SteppedTime()
     monkeypatch.setattr("tidegate_airflow.web.overview_cache.time", made)
     return made
 
@@ -177,7 +165,7 @@ def look_until_read(watch: OverviewCache, broker: Onlooker, times: int) -> None:
         watch.get_rows(patience=0.05)
 
 
-def test_brokers_that_answer_slowly_are_rested_from_and_no_others(world: World, clock: Clock) -> None:
+def test_brokers_that_answer_slowly_are_rested_from_and_no_others(world: World, clock: SteppedTime) -> None:
     slow, fast = Onlooker(world.broker), Onlooker(world.broker)
     slow.on_read = lambda: setattr(clock, "seconds", clock.seconds + 60)
     found = {"slow": PipelineContext(("slow",), ports(world, slow, "slow"))}
@@ -197,7 +185,7 @@ def test_brokers_that_answer_slowly_are_rested_from_and_no_others(world: World, 
     assert watch.get_rows(patience=0)["slow"]["lag"] == 2
 
 
-def test_first_look_after_a_while_waits_for_new_numbers(world: World, broker: Onlooker, clock: Clock) -> None:
+def test_first_look_after_a_while_waits_for_new_numbers(world: World, broker: Onlooker, clock: SteppedTime) -> None:
     watch = watch_of(
         left=PipelineContext(("one",), ports(world, broker, "left")),
         right=PipelineContext(("two",), ports(world, Onlooker(world.broker), "right")),

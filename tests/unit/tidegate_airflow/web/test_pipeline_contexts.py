@@ -7,6 +7,7 @@ import pytest
 import yaml
 from contract.test_destination import Kit, in_iceberg
 from contract_words import FIRST, START, TABLE
+from fakes.clock import SteppedTime
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.connections import Connection
 from tidegate.errors import ConfigurationError
@@ -84,24 +85,15 @@ def test_pipelines_share_a_catalogs_client_until_its_secret_is_another(
     assert client_of(found, "two") is client_of(found, "one")
 
 
-class Clock:
-    """Seconds that pass only where a test says so."""
-
-    seconds = 1000.0
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> SteppedTime:
+    made = SteppedTime()
     monkeypatch.setattr(pipeline_contexts, "time", made)
     return made
 
 
 def test_secret_that_was_changed_after_a_reading_failed_is_used_within_seconds(
-    kit: Kit, tmp_path: Path, clock: Clock
+    kit: Kit, tmp_path: Path, clock: SteppedTime
 ) -> None:
     vault = Vault(**{"s3.secret-access-key": "old"})
     found = the_sources(tmp_path, vault, one={"name": TABLE}, two={"name": "lake.shop.other"})
@@ -118,7 +110,7 @@ def test_secret_that_was_changed_after_a_reading_failed_is_used_within_seconds(
 
 
 def test_connection_that_was_missing_is_found_within_seconds_after_it_was_made(
-    kit: Kit, tmp_path: Path, clock: Clock
+    kit: Kit, tmp_path: Path, clock: SteppedTime
 ) -> None:
     known: dict[str, Connection] = {}
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.clock import SteppedTime
 from fakes.publications import Outside
 from tidegate.connections import Resolve
 from tidegate.errors import RetryLater
@@ -27,28 +28,15 @@ class View(PublicationsView):
         return self.outside[name].ports()
 
 
-class Clock:
-    """Seconds that pass only where a test says so."""
-
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    def time(self) -> float:
-        return self.seconds
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> SteppedTime:
+    made = SteppedTime()
     monkeypatch.setattr(publications, "time", made)
     return made
 
 
 @pytest.fixture
-def view(clock: Clock) -> View:
+def view(clock: SteppedTime) -> View:
     made = {name: Outside(delivery="exactly-once") for name in ("left", "right")}
     for one in made.values():
         one.table.commit(a="1", b="1")
@@ -61,14 +49,14 @@ def seen(view: View) -> dict[str, tuple[Any, ...]]:
     return {name: (row["snapshots_behind"], row["read_at"], row["error"]) for name, row in rows.items()}
 
 
-def test_first_look_after_a_while_waits_for_new_numbers(view: View, clock: Clock) -> None:
+def test_first_look_after_a_while_waits_for_new_numbers(view: View, clock: SteppedTime) -> None:
     assert seen(view) == {"left": (0, 1000.0, None), "right": (0, 1000.0, None)}
     view.outside["left"].table.commit(a="2", b="1")
     clock.seconds += 600
     assert seen(view) == {"left": (1, 1600.0, None), "right": (0, 1600.0, None)}
 
 
-def test_failure_keeps_the_last_numbers_and_their_time(view: View, clock: Clock) -> None:
+def test_failure_keeps_the_last_numbers_and_their_time(view: View, clock: SteppedTime) -> None:
     seen(view)
     view.failure = RetryLater("brokers=b:9092 gave no answer")
     clock.seconds += 600
