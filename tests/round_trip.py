@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 from tidegate.publications.publish import publish
-from tidegate.publications.status import read_publication_status
+from tidegate.publications.status import PublicationStatus, read_publication_status
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING, price DECIMAL(12,2), at TIMESTAMP"}
@@ -47,7 +47,7 @@ class Way:
     def publish(self, **words: Any) -> Any:
         return publish(self.ports(), **words)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> PublicationStatus:
         return read_publication_status(self.ports())
 
     def flush(self, **rows: str | None) -> None:

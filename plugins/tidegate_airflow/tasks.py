@@ -132,7 +132,8 @@ def run_compact(name: str, cleaned: Iterable[Data], engine: Any = None) -> list[
     from tidegate.steps.compact import compact
 
     with raise_airflow_errors():
-        return compact(assemble_ports(name, engine), list_tables_to_compact(cleaned))
+        reports = compact(assemble_ports(name, engine), list_tables_to_compact(cleaned))
+        return [report.to_dict() for report in reports]
 
 
 def run_heartbeat(name: str) -> Data:
@@ -178,7 +179,7 @@ def run_maintain(name: str, table: str, engine: Any = None) -> Data:
     from tidegate.steps.maintain import maintain
 
     with raise_airflow_errors():
-        return maintain(assemble_ports(name, engine), table)
+        return maintain(assemble_ports(name, engine), table).to_dict()
 
 
 def run_backfill_plan(name: str, run_params: Mapping[str, Any]) -> Data:
@@ -274,9 +275,10 @@ def run_leftovers(tell: Callable[[list[Data]], None]) -> list[Data]:
     from tidegate_airflow.connections import resolve_connection
 
     with raise_airflow_errors():
-        leftovers, failures = find_all_leftovers(find_include_folder(), resolve_connection)
-        for one in leftovers:
-            log.warning("left behind: pipeline=%s: %s", one["pipeline"], "; ".join(one["remove"]))
+        found, failures = find_all_leftovers(find_include_folder(), resolve_connection)
+        for one in found:
+            log.warning("left behind: pipeline=%s: %s", one.pipeline, "; ".join(one.remove))
+        leftovers = [vars(one) for one in found]
         if failures:
             tell(leftovers)
             reasons = "\n".join(map(str, failures))

@@ -111,9 +111,9 @@ def test_tables_are_right_through_rollback_backfill_maintenance_a_kill_and_a_los
     lake.store.rewrite = age_by_days("old.parquet", 4)
     told = {table: maintain(ports, table) for table in list_maintained_tables(ports)}
     latest = told["lake.shop.latest"]
-    assert latest["compacted"]
-    assert (latest["orphans_removed"], orphans(bench)) == (1, ["young.parquet"])
-    assert latest["before"]["delete_files"] > latest["after"]["delete_files"] == 0
+    assert latest.compacted
+    assert (latest.orphans_removed, orphans(bench)) == (1, ["young.parquet"])
+    assert latest.before.delete_files > latest.after.delete_files == 0
     lake.check("p")
 
     lake.change(topic, k3=None, k7="g")

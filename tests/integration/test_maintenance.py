@@ -10,7 +10,7 @@ import pytest
 from tidegate.errors import PublishedElsewhere, RetryLater
 from tidegate.ports.context import TableFiles
 from tidegate.steps.clean_up import clean_up
-from tidegate.steps.compact import compact
+from tidegate.steps.compact import CompactionReport, compact
 from tidegate.steps.flush import flush
 from tidegate.steps.maintain import list_maintained_tables, maintain
 from tidegate.steps.merge import merge
@@ -84,10 +84,10 @@ def test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_
     told = {table: maintain(ports, table) for table in list_maintained_tables(ports)}
     assert_files_are_those_that_spark_finds(workbench, ports.tables.read_files(TABLE))
     assert set(told) == {TABLE, "lake.shop.m_m_tmp", "lake.shop.tidegate_m_batches"}
-    assert told[TABLE]["compacted"]
-    assert told[TABLE]["before"]["data_files"] > told[TABLE]["after"]["data_files"] == 1
-    assert told[TABLE]["after"]["delete_files"] == 0
-    assert told[TABLE]["orphans_removed"] == 1
+    assert told[TABLE].compacted
+    assert told[TABLE].before.data_files > told[TABLE].after.data_files == 1
+    assert told[TABLE].after.delete_files == 0
+    assert told[TABLE].orphans_removed == 1
     assert (old.exists(), young.exists()) == (False, True)
     after = state(workbench)
     assert (after.position, after.rolled_back, after.highest_batch) == (before.position, False, 2)
@@ -116,14 +116,16 @@ def test_compaction_behind_flushes_keeps_their_files_few_and_loses_nothing(workb
         (6, 1, True), (6, 0, False),
     ]  # fmt: skip
     rows, before = names_of(workbench), state(workbench)
-    [done] = compact(workbench.ports("m"), [TABLE])
-    assert done["before"]["data_files"] >= 5
-    assert (done["after"]["data_files"], done["after"]["delete_files"]) == (1, 0)
-    assert list(done["steps"]) == ["compact"]
+    [report] = compact(workbench.ports("m"), [TABLE])
+    done = report.rewritten
+    assert done is not None
+    assert done.before.data_files >= 5
+    assert (done.after.data_files, done.after.delete_files) == (1, 0)
+    assert list(done.steps) == ["compact"]
     after = state(workbench)
     assert (after.position, after.rolled_back, after.highest_batch) == (before.position, False, 6)
     assert (names_of(workbench), missing_files(workbench)) == (rows, [])
-    assert compact(workbench.ports("m"), [TABLE]) == [{"table": TABLE, "compacted": False}]
+    assert compact(workbench.ports("m"), [TABLE]) == [CompactionReport(table=TABLE)]
     put(workbench, topic, k2="later")
     workbench.flush("m")
     assert names_of(workbench) == {**rows, 2: "later"}
@@ -138,10 +140,12 @@ def test_compaction_merges_the_delete_files_of_files_that_are_large_enough(workb
         put(workbench, topic, **{f"k{number}": None})
         workbench.flush("m")
     rows = names_of(workbench)
-    [done] = compact(workbench.ports("m"), [TABLE])
-    assert list(done["steps"]) == ["deletes"]
-    assert done["before"]["data_files"] == done["after"]["data_files"]
-    assert done["before"]["delete_files"] >= 5 > done["after"]["delete_files"]
+    [report] = compact(workbench.ports("m"), [TABLE])
+    done = report.rewritten
+    assert done is not None
+    assert list(done.steps) == ["deletes"]
+    assert done.before.data_files == done.after.data_files
+    assert done.before.delete_files >= 5 > done.after.delete_files
     assert (names_of(workbench), missing_files(workbench)) == (rows, [])
     put(workbench, topic, k0="c", k199=None)
     workbench.flush("m")
@@ -155,7 +159,7 @@ def test_maintenance_through_spark_submit_does_the_same(workbench, topic) -> Non
         workbench.spark_sql(f"INSERT INTO lake.shop.m VALUES ({number}, 'foreign')")
     workbench.pipeline("m", [topic], key=KEY, value=VALUE, maintenance=EAGER, spark={"master": "local[1]"})
     done = maintain(workbench.ports("m"), TABLE)
-    assert (done["before"]["data_files"], done["after"]["data_files"]) == (5, 1)
+    assert (done.before.data_files, done.after.data_files) == (5, 1)
     assert names_of(workbench) == {1: "a", **dict.fromkeys(range(10, 14), "foreign")}
 
 
@@ -239,7 +243,7 @@ def test_flushes_beside_a_loop_of_maintenance_all_succeed(workbench, topic) -> N
     def keep_maintaining() -> None:
         while not over.is_set():
             try:
-                rounds.append(maintain(workbench.ports("m"), TABLE)["table"])
+                rounds.append(maintain(workbench.ports("m"), TABLE).table)
             except RetryLater as conflict:
                 rounds.append(str(conflict))
 

@@ -33,12 +33,12 @@ def test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot(workbe
     middle = way.ports().snapshots.table("lake.shop.roundtrip").snapshot_id
     way.flush(k1="a3", k5=None)
     told = way.status()
-    assert (told["snapshots_behind"], told["rows_behind"]) == (2, 5)
+    assert (told.snapshots_behind, told.rows_behind) == (2, 5)
     second = way.publish()
     assert (second.inserted, second.updated, second.deleted) == (0, 1, 1), "net changes: k5 came and went"
     assert way.latest() == way.table()
 
-    assert (way.status()["snapshots_behind"], way.status()["waiting"]) == (0, None)
+    assert (way.status().snapshots_behind, way.status().waiting) == (0, None)
     before = Counter(map(str, way.records()))
     again = way.publish(again=RepublishRequest(str(first.to_snapshot_id), str(middle)))
     assert (again.compared_with, again.to_snapshot_id) == ("again", second.to_snapshot_id)

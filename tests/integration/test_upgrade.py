@@ -111,7 +111,7 @@ def test_publication_goes_on_from_the_state_that_an_older_version_left(
 
     assert kept["records"][f"{OUT}-state"], "there is a state to go on from"
     before = count()
-    assert read_publication_status(ports())["snapshots_behind"] == 0
+    assert read_publication_status(ports()).snapshots_behind == 0
     with pytest.raises(NothingToDo):
         publish(ports())
     workbench.produce(LEFT, to_record(4, None), to_record(1, "left 1 once more"))

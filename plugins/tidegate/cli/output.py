@@ -9,6 +9,7 @@ from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.model.batch import Plan, PublishedBatch
 from tidegate.monitoring.reports import ActionReport, BackfillStatus, BatchReport, PipelineStatus, UnknownStatus
 from tidegate.monitoring.runbook import DEFAULT_PAGE, find_page
+from tidegate.steps.maintain import MaintenanceReport
 
 SHOWN_BATCHES = 5
 SHOWN_ACTIONS = 5
@@ -69,11 +70,12 @@ def format_pairs(data: dict[str, Any]) -> str:
     return " ".join(f"{name}={', '.join(v) if isinstance(v, list) else v}" for name, v in data.items())
 
 
-def format_maintenance(done: dict[str, Any]) -> str:
+def format_maintenance(done: MaintenanceReport) -> str:
     """One maintained table."""
-    counts = " ".join(f"{name}={number}->{done['after'][name]}" for name, number in done["before"].items())
-    what = "compacted" if done["compacted"] else "not compacted"
-    return f"{done['table']}: {what}: {counts} orphans_removed={done['orphans_removed']}"
+    after = vars(done.after)
+    counts = " ".join(f"{name}={number}->{after[name]}" for name, number in vars(done.before).items())
+    what = "compacted" if done.compacted else "not compacted"
+    return f"{done.table}: {what}: {counts} orphans_removed={done.orphans_removed}"
 
 
 def _format_past_batch(batch: BatchReport) -> str:

@@ -63,8 +63,8 @@ class _Printer:
         if outcome.publication is not None:
             done = outcome.publication.to_dict()
             self._tell(work, "produced", output.format_pairs(done), done)
-        for done in outcome.maintained:
-            self._tell(work, "maintained", output.format_maintenance(done), done)
+        for report in outcome.maintained:
+            self._tell(work, "maintained", output.format_maintenance(report), report.to_dict())
 
     def tell_failure(self, work: Work, streak: FailureStreak) -> None:
         """The first of a reason, then the second, the fourth, the eighth …: a night of failures is a dozen lines."""

@@ -42,6 +42,16 @@ MEMORY_KINDS = (TableKind.DELETES, TableKind.CHANGES)
 STAGING_KINDS = (TableKind.INTERMEDIATE, TableKind.NAMES)  # tables whose batches a clean-up removes
 
 
+@dataclass(frozen=True, kw_only=True)
+class PipelineLeftovers:
+    """What a pipeline without a file has left: its own tables, those that it has marked, and what removes both."""
+
+    pipeline: str
+    tables: list[str]
+    destinations: list[str]
+    remove: list[str]
+
+
 class Mark(StrEnum):
     """What a table's mark says to whoever needs the table."""
 

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 from tidegate.monitoring.health import WORST_FIRST
-from tidegate.monitoring.reports import PipelineRow, TableOverview
+from tidegate.monitoring.reports import PipelineRow, PublicationRow, TableOverview
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 Sample = tuple[str, dict[str, Any], float]
@@ -35,7 +35,7 @@ FAMILIES = (
 )
 
 
-def render_openmetrics(rows: Iterable[PipelineRow], publications: Iterable[dict[str, Any]] = ()) -> str:
+def render_openmetrics(rows: Iterable[PipelineRow], publications: Iterable[PublicationRow] = ()) -> str:
     """The text of all metrics; `publications` are their status, with `state` and maybe an `error`."""
     samples: dict[str, list[Sample]] = {name: [] for name, _, _ in FAMILIES}
     for sample in (
@@ -72,15 +72,16 @@ def _sample_pipeline(row: PipelineRow) -> Iterable[Sample]:
         yield from _sample_known("tidegate_last_batch_written_bytes", me, last["bytes_written"])
 
 
-def _sample_publication(row: dict[str, Any]) -> Iterable[Sample]:
+def _sample_publication(row: PublicationRow) -> Iterable[Sample]:
     me = {"publication": row["publication"]}
     yield "tidegate_publication_up", me, float(not row.get("error"))
     for state in WORST_FIRST:
         yield "tidegate_publication_state", {**me, "state": state}, float(row["state"] == state)
     if "snapshots_behind" not in row:
         return
-    for what in ("snapshots_behind", "rows_behind", "behind_seconds"):
-        yield from _sample_known(f"tidegate_publication_{what}", me, row[what])
+    yield "tidegate_publication_snapshots_behind", me, row["snapshots_behind"]
+    yield "tidegate_publication_rows_behind", me, row["rows_behind"]
+    yield from _sample_known("tidegate_publication_behind_seconds", me, row["behind_seconds"])
     if last := row["last_run"]:
         yield "tidegate_publication_last_run_timestamp_seconds", me, last["at_ms"] / 1000
         for what in ("inserted", "updated", "deleted"):

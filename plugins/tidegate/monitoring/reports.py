@@ -154,6 +154,51 @@ class PipelineRow(TypedDict, total=False):
     last_run: dict[str, Any] | None
 
 
+class RunSummary(TypedDict):
+    """The run of a publication that was recorded last, by what happened to the rows."""
+
+    at_ms: int
+    from_snapshot_id: int | None
+    to_snapshot_id: int
+    compared_with: str
+    inserted: int
+    updated: int
+    deleted: int
+
+
+class PublicationRow(TypedDict, total=False):
+    """A publication as the page lists it: its status, what failed, and what Airflow knows; ids as texts.
+
+    With an `error`, what was never read is missing, and the rest may be old.
+    """
+
+    publication: Required[str]
+    description: str
+    table: str
+    topics: list[str]
+    delivery: str
+    published_snapshot_id: str | None
+    published_at_ms: int | None
+    table_snapshot_id: str | None
+    snapshots_behind: int
+    rows_behind: int
+    behind_seconds: float | None
+    unfinished: bool
+    waiting: dict[str, Any] | None
+    last_run: RunSummary | None
+    problem: str | None
+    error: str | None
+    needs_person: bool
+    read_at: float | None
+    state: str
+    reason: str
+    runbook: str | None
+    dag_id: str | None
+    paused: bool | None
+    next_run: str | None
+    last_dag_run: dict[str, Any] | None
+
+
 class BatchReport(BatchCounts):
     """A published batch of one table; `span` counts offsets, `gaps` those without a record, the rest as in `Counts`.
 

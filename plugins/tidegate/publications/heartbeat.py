@@ -1,7 +1,7 @@
 """heartbeat: tell readers of a topic up to which time it holds the table, also when nothing has changed."""
 
 import logging
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from tidegate.errors import TidegateError
 from tidegate.ports.publication_ports import PublicationPorts
@@ -11,11 +11,26 @@ from tidegate.publications.status import read_publication_status
 log = logging.getLogger(__name__)
 
 
-def send_heartbeat(ports: PublicationPorts) -> dict[str, Any] | None:
+@dataclass(frozen=True, kw_only=True)
+class PublicationHeartbeat:
+    """What readers of the heartbeat topic are told.
+
+    `valid_through_ms`: every change of the table that was committed before is in the topic; None where nobody can tell.
+    """
+
+    publication: str
+    table: str
+    topics: list[str]
+    published_snapshot_id: int | None
+    snapshots_behind: int
+    valid_through_ms: int | None
+    sent_ms: int
+
+
+def send_heartbeat(ports: PublicationPorts) -> PublicationHeartbeat | None:
     """Send one record at the end of a run, also of one without work; what it said, None where nothing is sent.
 
-    `valid_through_ms`: every change of the table that was committed before is in the topic. A failure here is a
-    warning: what had to be published is.
+    A failure here is a warning: what had to be published is.
     """
     publication = ports.publication
     if publication.heartbeat_topic is None:
@@ -23,21 +38,19 @@ def send_heartbeat(ports: PublicationPorts) -> dict[str, Any] | None:
     looked_ms = ports.now_ms()
     try:
         status = read_publication_status(ports)
-        behind = status["behind_seconds"]
-        valid = (
-            looked_ms if not status["snapshots_behind"] else None if behind is None else looked_ms - behind * 1000 - 1
+        behind = status.behind_seconds
+        valid = looked_ms if not status.snapshots_behind else None if behind is None else looked_ms - behind * 1000 - 1
+        value = PublicationHeartbeat(
+            publication=publication.name,
+            table=publication.table,
+            topics=list(publication.topics),
+            published_snapshot_id=status.published_snapshot_id,
+            snapshots_behind=status.snapshots_behind,
+            valid_through_ms=None if valid is None or status.published_snapshot_id is None else int(valid),
+            sent_ms=ports.now_ms(),
         )
-        value = {
-            "publication": publication.name,
-            "table": publication.table,
-            "topics": list(publication.topics),
-            "published_snapshot_id": status["published_snapshot_id"],
-            "snapshots_behind": status["snapshots_behind"],
-            "valid_through_ms": None if valid is None or status["published_snapshot_id"] is None else int(valid),
-            "sent_ms": ports.now_ms(),
-        }
         key = {"publication": publication.name, "table": publication.table}
-        ports.topics.send(publication.heartbeat_topic, encode_records([(key, value)]))
+        ports.topics.send(publication.heartbeat_topic, encode_records([(key, asdict(value))]))
     except TidegateError as reason:
         log.warning("publication=%s: the heartbeat was not sent: %s", publication.name, reason)
         return None

@@ -1,23 +1,83 @@
 """Where a publication stands against its table, for people and programs: how far behind, what waits, the last run."""
 
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.model.publication_progress import PartProgress, Progress
 from tidegate.monitoring.health import Health, ScheduleState
 from tidegate.ports.publication_ports import Behind, PublicationPorts
-from tidegate.publications.plan import plan_run
+from tidegate.publications.plan import PlannedRun, plan_run
 
 COUNT_NAMES = ("inserted", "updated", "deleted")
 MIN_BEHIND_SECONDS = 120.0  # a run that is merely under way shall not look like one that is behind
 
 
-def read_publication_status(ports: PublicationPorts) -> dict[str, Any]:
-    """Where the topic stands against the table; changes nothing.
+@dataclass(frozen=True, kw_only=True)
+class LastRun:
+    """The run that was recorded last: when it ended, between which snapshots, and its changes by kind."""
+
+    at_ms: int
+    from_snapshot_id: int | None
+    to_snapshot_id: int
+    compared_with: str
+    inserted: int
+    updated: int
+    deleted: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicationStatus:
+    """Where the topic stands against the table.
 
     `snapshots_behind` and `rows_behind` count what changed rows and is not published, the rows at most;
-    `behind_seconds` is the age of the oldest of it. All are 0 when nothing waits.
+    `behind_seconds` is the age of the oldest of it, None where nobody can tell. All are 0 when nothing waits.
+    `waiting` is the next run, and `problem` why there can be none.
     """
+
+    publication: str
+    description: str
+    table: str
+    topics: tuple[str, ...]
+    delivery: str
+    published_snapshot_id: int | None
+    published_at_ms: int | None
+    table_snapshot_id: int | None
+    snapshots_behind: int
+    rows_behind: int
+    behind_seconds: float | None
+    unfinished: bool
+    waiting: PlannedRun | None
+    last_run: LastRun | None
+    problem: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable form, for JSON."""
+        return {
+            **vars(self),
+            "topics": list(self.topics),
+            "waiting": self.waiting.to_dict() if self.waiting else None,
+            "last_run": asdict(self.last_run) if self.last_run else None,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicationReading:
+    """What is known of a publication: the last status, None before the first, and why there is no newer one.
+
+    `needs_person`: the `error` goes away only when somebody acts. `read_at` is the status' time, in seconds since the
+    epoch.
+    """
+
+    publication: str
+    status: PublicationStatus | None = None
+    error: str | None = None
+    needs_person: bool = False
+    read_at: float | None = None
+
+
+def read_publication_status(ports: PublicationPorts) -> PublicationStatus:
+    """Where the topic stands against the table; changes nothing."""
     publication = ports.publication
     progress, table = ports.topics.read_progress(publication), ports.snapshots.table(publication.table)
     waiting, problem = _plan_next_run(ports)
@@ -25,23 +85,23 @@ def read_publication_status(ports: PublicationPorts) -> dict[str, Any]:
     behind = _measure_lag(ports, position) if waiting or problem else Behind()
     age = None if behind.since_ms is None else max(0.0, (ports.now_ms() - behind.since_ms) / 1000)
     last = describe_last_run(progress)
-    return {
-        "publication": publication.name,
-        "description": publication.description,
-        "table": publication.table,
-        "topics": list(publication.topics),
-        "delivery": publication.delivery,
-        "published_snapshot_id": progress.settled.to if progress.settled else None,
-        "published_at_ms": last["at_ms"] if last else None,
-        "table_snapshot_id": current,
-        "snapshots_behind": behind.snapshots,
-        "rows_behind": behind.rows,
-        "behind_seconds": age if behind.snapshots else 0.0,
-        "unfinished": progress.unfinished is not None,
-        "waiting": waiting,
-        "last_run": last,
-        "problem": problem,
-    }
+    return PublicationStatus(
+        publication=publication.name,
+        description=publication.description,
+        table=publication.table,
+        topics=publication.topics,
+        delivery=publication.delivery,
+        published_snapshot_id=progress.settled.to if progress.settled else None,
+        published_at_ms=last.at_ms if last else None,
+        table_snapshot_id=current,
+        snapshots_behind=behind.snapshots,
+        rows_behind=behind.rows,
+        behind_seconds=age if behind.snapshots else 0.0,
+        unfinished=progress.unfinished is not None,
+        waiting=waiting,
+        last_run=last,
+        problem=problem,
+    )
 
 
 def _measure_lag(ports: PublicationPorts, position: Progress | None) -> Behind:
@@ -56,60 +116,60 @@ def _measure_lag(ports: PublicationPorts, position: Progress | None) -> Behind:
     return Behind(sum(one.snapshots for one in lags), sum(one.rows for one in lags), since)
 
 
-def _plan_next_run(ports: PublicationPorts) -> tuple[dict[str, Any] | None, str | None]:
+def _plan_next_run(ports: PublicationPorts) -> tuple[PlannedRun | None, str | None]:
     """The next run, and why there can be none."""
     try:
-        return plan_run(ports).to_dict(), None
+        return plan_run(ports), None
     except NothingToDo:
         return None, None
     except GiveUp as reason:
         return None, str(reason)
 
 
-def describe_last_run(progress: PartProgress) -> dict[str, Any] | None:
-    """What the run did that was recorded last: when it ended in milliseconds, between which snapshots, and its changes
-    by kind. None before the first.
-    """
+def describe_last_run(progress: PartProgress) -> LastRun | None:
+    """What the run did that was recorded last; None before the first."""
     parts: tuple[Progress, ...] = progress.newest
     if not parts:
         return None
-    return {
-        "at_ms": max(part.at_ms for part in parts),
-        "from_snapshot_id": parts[0].origin,
-        "to_snapshot_id": parts[0].to,
-        "compared_with": parts[0].mode,
+    return LastRun(
+        at_ms=max(part.at_ms for part in parts),
+        from_snapshot_id=parts[0].origin,
+        to_snapshot_id=parts[0].to,
+        compared_with=parts[0].mode,
         **{name: sum(part.counts.get(name, 0) for part in parts) for name in COUNT_NAMES},
-    }
+    )
 
 
-def describe_publication_state(row: dict[str, Any], schedule: ScheduleState) -> tuple[Health, str]:
-    """State and reason, in the words of pipelines; `row` is a status, or an `error` that may `needs_person`."""
-    if row.get("problem") or (row.get("error") and row.get("needs_person")):
-        return Health.STUCK, str(row.get("problem") or row["error"])
-    lag_text = _describe_lag(row)
+def describe_publication_state(reading: PublicationReading, schedule: ScheduleState) -> tuple[Health, str]:
+    """State and reason, in the words of pipelines."""
+    status, error = reading.status, reading.error or ""
+    problem = (status.problem if status else None) or (error if reading.needs_person else None)
+    if problem:
+        return Health.STUCK, problem
+    lag_text = _describe_lag(status)
     if schedule.paused:
-        return Health.PAUSED, row.get("error") or lag_text
+        return Health.PAUSED, error or lag_text
     if schedule.failed:
         return Health.FAILING, schedule.failed
-    if row.get("error"):
-        return Health.UNKNOWN, row["error"]
-    is_behind = row["unfinished"] or (row["behind_seconds"] or 0) > MIN_BEHIND_SECONDS
-    return (Health.CATCHING_UP if is_behind and row["waiting"] else Health.CURRENT), lag_text
+    if error or status is None:
+        return Health.UNKNOWN, error
+    is_behind = status.unfinished or (status.behind_seconds or 0) > MIN_BEHIND_SECONDS
+    return (Health.CATCHING_UP if is_behind and status.waiting else Health.CURRENT), lag_text
 
 
-def _describe_lag(row: dict[str, Any]) -> str:
-    if not row.get("waiting"):
+def _describe_lag(status: PublicationStatus | None) -> str:
+    if status is None or status.waiting is None:
         return "nothing waits"
-    said = f"{row['snapshots_behind']} snapshots with at most {row['rows_behind']} changed rows wait"
-    return f"a run is unfinished; {said}" if row["unfinished"] else said
+    said = f"{status.snapshots_behind} snapshots with at most {status.rows_behind} changed rows wait"
+    return f"a run is unfinished; {said}" if status.unfinished else said
 
 
-def to_metrics(row: dict[str, Any]) -> dict[str, float]:
+def to_metrics(status: PublicationStatus) -> dict[str, float]:
     """The numbers of a status for those who watch many, without what nobody can tell."""
     metrics = {
-        "snapshots_behind": row["snapshots_behind"],
-        "rows_behind": row["rows_behind"],
-        "behind": row["behind_seconds"],
-        "problems": int(row["problem"] is not None),
+        "snapshots_behind": status.snapshots_behind,
+        "rows_behind": status.rows_behind,
+        "behind": status.behind_seconds,
+        "problems": int(status.problem is not None),
     }
     return {name: float(value) for name, value in metrics.items() if value is not None}

@@ -1,7 +1,7 @@
 """What a runner does again and again: flushes of a pipeline, its maintenance, runs of a publication."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,10 +19,9 @@ from tidegate.runner.schedule import (
     build_maintenance_schedule,
     build_publication_schedule,
 )
-from tidegate.steps.clean_up import list_tables_to_compact
 from tidegate.steps.compact import compact
 from tidegate.steps.flush import flush_planned, plan_flush
-from tidegate.steps.maintain import list_maintained_tables, maintain_all
+from tidegate.steps.maintain import MaintenanceReport, list_maintained_tables, maintain_all
 from tidegate.tables.templated_tables import expand_template
 from tidegate.wiring.pipeline import assemble_pipeline, find_file
 from tidegate.wiring.publication import assemble_publication
@@ -44,7 +43,7 @@ class RunOutcome:
 
     batches: tuple[PublishedBatch, ...] = ()
     publication: PublicationResult | None = None
-    maintained: list[dict[str, Any]] = field(default_factory=list)
+    maintained: tuple[MaintenanceReport, ...] = ()
     is_behind: bool = False
 
 
@@ -104,7 +103,7 @@ class Flush:
         self._is_planned = True
         done = flush_planned(ports, expanded_ports, planned, self._place.merges_at_once)
         if ports.pipeline.maintenance.follows_flushes:
-            compact(ports, list_tables_to_compact(report.to_dict() for report in done.cleaned))
+            compact(ports, [report.table for report in done.cleaned if report.needs_compaction])
         return RunOutcome(done.published, is_behind=done.left > 0)
 
     def digest_inputs(self) -> str:
@@ -131,9 +130,9 @@ class Maintain:
     def run(self, at_least: int) -> RunOutcome:
         """See the protocol; a table that fails keeps none of the others from it."""
         ports = assemble_pipeline(self._place.include, self._pipeline, self._place.resolve)
-        maintained = list[dict[str, Any]]()
+        maintained = list[MaintenanceReport]()
         maintain_all(ports, list_maintained_tables(ports), maintained.append)
-        return RunOutcome(maintained=maintained)
+        return RunOutcome(maintained=tuple(maintained))
 
     def digest_inputs(self) -> str:
         """See the protocol: it is seldom tried."""

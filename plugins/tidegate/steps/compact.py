@@ -6,6 +6,7 @@ better done seldom (snapshots, files that nothing refers to, large files with fe
 
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from tidegate.ports.context import Ports, TableFiles
@@ -13,6 +14,7 @@ from tidegate.spec.runtime import Maintenance
 from tidegate.steps.maintain import (
     DELETED_SHARE,
     MIN_SMALL_FILES,
+    MaintenanceReport,
     build_renderer,
     has_many_manifests,
     is_rewritten,
@@ -26,6 +28,27 @@ DISABLED_COUNT = (
 )  # delete files for which a large file is rewritten: only the share of its deletes is a reason
 
 
+@dataclass(frozen=True, kw_only=True)
+class CompactionReport:
+    """What became of one table: what was rewritten, None where nothing was worn, or why it failed."""
+
+    table: str
+    rewritten: MaintenanceReport | None = None
+    failed: str | None = None
+
+    @property
+    def compacted(self) -> bool:
+        """Whether data files were rewritten."""
+        return self.rewritten is not None and self.rewritten.compacted
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a task's result: with the report of what was rewritten, and only what is known."""
+        if self.rewritten is not None:
+            return self.rewritten.to_dict()
+        failure = {} if self.failed is None else {"failed": self.failed}
+        return {"table": self.table, "compacted": False, **failure}
+
+
 def is_due(settings: Maintenance, published: int, batches: int) -> bool:
     """Whether one of the `batches` up to the one `published` was the table's tenth, twentieth …
 
@@ -36,8 +59,8 @@ def is_due(settings: Maintenance, published: int, batches: int) -> bool:
     return published // settings.compact_every > (published - batches) // settings.compact_every
 
 
-def compact(ports: Ports, tables: Iterable[str]) -> list[dict[str, Any]]:
-    """Return what was rewritten, table by table; `compacted` is false where nothing was worn.
+def compact(ports: Ports, tables: Iterable[str]) -> list[CompactionReport]:
+    """Return what was rewritten, table by table.
 
     Small files of a partition that has 5 become one, files of which a tenth of the rows is deleted are written anew,
     more delete files than data files are merged. A failure is reported and logged and never fails the flush: the next
@@ -46,17 +69,17 @@ def compact(ports: Ports, tables: Iterable[str]) -> list[dict[str, Any]]:
     return [_compact_table(ports, table) for table in tables]
 
 
-def _compact_table(ports: Ports, table: str) -> dict[str, Any]:
+def _compact_table(ports: Ports, table: str) -> CompactionReport:
     try:
         files = ports.tables.read_files(table)
         statements = _render_compaction(ports, table, files) if files and is_rewritten(ports, table) else {}
         if not files or not statements:
-            return {"table": table, "compacted": False}
-        return rewrite_table(ports, table, files, statements)
+            return CompactionReport(table=table)
+        return CompactionReport(table=table, rewritten=rewrite_table(ports, table, files, statements))
     except Exception as error:  # whatever it is, rows are published and must not be held up by how they are stored
         reason = f"{type(error).__name__}: {error}"
         log.warning("not compacted, a later look will: pipeline=%s table=%s: %s", ports.pipeline.name, table, reason)
-        return {"table": table, "compacted": False, "failed": reason}
+        return CompactionReport(table=table, failed=reason)
 
 
 def _render_compaction(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,6 +28,33 @@ CLOCK_SKEW_MS = (
     60_000  # how far the clocks of two writers may differ: Iceberg refuses a snapshot that is older than that
 )
 MAX_EXPIRY_AGE_MS = 6 * 3_600_000  # longer than a compaction takes
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileCounts:
+    """What a report tells of a table's files."""
+
+    data_files: int
+    data_bytes: int
+    delete_files: int
+    snapshots: int
+    manifests: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaintenanceReport:
+    """What changed in one table. `steps`: the procedures that ran, with the numbers that each returned."""
+
+    table: str
+    compacted: bool
+    before: FileCounts
+    after: FileCounts
+    orphans_removed: int
+    steps: dict[str, dict[str, Any]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable form of the result."""
+        return asdict(self)
 
 
 def list_maintained_tables(ports: Ports) -> list[str]:
@@ -57,7 +84,7 @@ def _finds_table(ports: Ports, look: Callable[..., object], *arguments: str) -> 
         return True
 
 
-def maintain_all(ports: Ports, tables: Iterable[str], tell: Callable[[dict[str, Any]], None]) -> None:
+def maintain_all(ports: Ports, tables: Iterable[str], tell: Callable[[MaintenanceReport], None]) -> None:
     """Maintain these tables, one after the other; `tell` is given what changed in each.
 
     A table that fails keeps none of those behind it from theirs; `SomeTables` is raised at the end.
@@ -72,7 +99,7 @@ def maintain_all(ports: Ports, tables: Iterable[str], tell: Callable[[dict[str, 
         raise join_tables("\n".join(map(str, failures)), map(type, failures))
 
 
-def maintain(ports: Ports, table: str) -> dict[str, Any]:
+def maintain(ports: Ports, table: str) -> MaintenanceReport:
     """Maintain one table and return what changed, with its files before and after.
 
     1. Compact small files and apply delete files, where enough of them are measured.
@@ -92,7 +119,7 @@ def maintain(ports: Ports, table: str) -> dict[str, Any]:
     return rewrite_table(ports, table, files, _render_maintenance(ports, table, files))
 
 
-def rewrite_table(ports: Ports, table: str, files: TableFiles, statements: dict[str, str]) -> dict[str, Any]:
+def rewrite_table(ports: Ports, table: str, files: TableFiles, statements: dict[str, str]) -> MaintenanceReport:
     """Run the statements on a table of these files, and return what changed; `RetryLater` when one of them failed."""
     attempt, property_name = ports.new_attempt(), resource_names.name_maintenance_property(ports.pipeline.name)
     job = MaintainJob(
@@ -205,13 +232,24 @@ def _raise_failures(job: MaintainJob, outcome: dict[str, Any]) -> None:
         )
 
 
-def _build_report(table: str, before: TableFiles, after: TableFiles, outcome: dict[str, Any]) -> dict[str, Any]:
-    field_names = ("data_files", "data_bytes", "delete_files", "snapshots", "manifests")
-    return {
-        "table": table,
-        "compacted": "compact" in outcome,
-        "before": {name: asdict(before)[name] for name in field_names},
-        "after": {name: asdict(after)[name] for name in field_names},
-        "orphans_removed": outcome.get("orphans", {}).get("rows", 0),
-        "steps": outcome,
-    }
+def _build_report(
+    table: str, before: TableFiles, after: TableFiles, steps: dict[str, dict[str, Any]]
+) -> MaintenanceReport:
+    return MaintenanceReport(
+        table=table,
+        compacted="compact" in steps,
+        before=_count_files(before),
+        after=_count_files(after),
+        orphans_removed=steps.get("orphans", {}).get("rows", 0),
+        steps=steps,
+    )
+
+
+def _count_files(files: TableFiles) -> FileCounts:
+    return FileCounts(
+        data_files=files.data_files,
+        data_bytes=files.data_bytes,
+        delete_files=files.delete_files,
+        snapshots=files.snapshots,
+        manifests=files.manifests,
+    )

@@ -3,7 +3,6 @@
 import time
 import uuid
 from pathlib import Path
-from typing import Any
 
 from tidegate.adapters.catalog_routing import RoutedEngine, route_by_catalog
 from tidegate.adapters.kafka.settings import resolve_kafka_settings, to_java_settings
@@ -20,6 +19,7 @@ from tidegate.config.destinations.registry import SPARK_DESTINATION, get_destina
 from tidegate.config.pipeline_file import check_tables_of_others, load_all_pipelines, load_pipeline
 from tidegate.connections import Resolve, require_connection
 from tidegate.errors import ConfigurationError, TidegateError
+from tidegate.model.ownership import PipelineLeftovers
 from tidegate.ports.context import Ports
 from tidegate.ports.engine import Engine
 from tidegate.settings import find_jars_folder
@@ -135,10 +135,10 @@ def list_local_jars() -> str:
     return ",".join(str(jar) for jar in sorted(find_jars_folder().glob("*.jar")))
 
 
-def find_all_leftovers(include: Path, resolve: Resolve) -> tuple[list[dict[str, Any]], list[TidegateError]]:
+def find_all_leftovers(include: Path, resolve: Resolve) -> tuple[list[PipelineLeftovers], list[TidegateError]]:
     """What pipelines without a file have left in the catalogs of an include folder; and what is not known."""
     pipeline_names = {name for name, _ in load_all_pipelines(include)}
-    leftovers, failures = list[dict[str, Any]](), list[TidegateError]()
+    leftovers, failures = list[PipelineLeftovers](), list[TidegateError]()
     for name, catalog in read_catalogs(include).items():
         try:
             if not isinstance(catalog, Catalog):

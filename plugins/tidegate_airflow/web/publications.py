@@ -3,15 +3,17 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tidegate.connections import Resolve
 from tidegate.errors import GiveUp, TidegateError
 from tidegate.monitoring.health import WORST_FIRST
+from tidegate.monitoring.reports import PublicationRow
 from tidegate.monitoring.runbook import find_page_of_state
 from tidegate.ports.publication_ports import PublicationPorts
-from tidegate.publications.status import describe_publication_state, read_publication_status
+from tidegate.publications.status import PublicationReading, describe_publication_state, read_publication_status
 
 from tidegate_airflow.dag_ids import format_publish_dag_id
 from tidegate_airflow.web import airflow_runs
@@ -23,7 +25,6 @@ FRESH_SECONDS, REST_FACTOR = 10.0, 5.0  # a reading that took long is rested fro
 IDLE_SECONDS = 15.0  # who looks after so long waits for new numbers
 READER_THREADS = 4
 MAX_SNAPSHOTS, MAX_RUNS, MAX_ERRORS = 20, 20, 8
-Row = dict[str, Any]
 
 
 class PublicationsView:
@@ -33,7 +34,7 @@ class PublicationsView:
         self._include, self._resolve = include, resolve
         self._changed = threading.Condition()
         self._workers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="tidegate-publications")
-        self._rows: dict[str, Row] = {}
+        self._readings: dict[str, PublicationReading] = {}
         self._answered: dict[str, float] = {}
         self._due: dict[str, float] = {}
         self._looked = 0.0
@@ -56,7 +57,7 @@ class PublicationsView:
             entry = self._kept[name] = (stamp, time.monotonic(), made)
         return entry[2]
 
-    def get_rows(self, names: list[str], patience: float = 3.0) -> dict[str, Row]:
+    def get_readings(self, names: list[str], patience: float = 3.0) -> dict[str, PublicationReading]:
         """What is known of these now; readings that are old begin anew.
 
         Waits, for at most `patience` seconds, for what was never read, and after a while without a look for all.
@@ -68,37 +69,35 @@ class PublicationsView:
             for name in names:
                 if now >= self._due.get(name, 0.0):
                     self._due[name] = float("inf")  # until the reading is over
-                    self._workers.submit(self._read_row, name)
+                    self._workers.submit(self._read_publication, name)
             self._changed.wait_for(lambda: all(self._answered.get(name, -1.0) >= wanted for name in names), patience)
-            unread = {"error": "not read yet: brokers or catalog are slow", "read_at": None}
-            return {name: self._rows.get(name, {"publication": name, **unread}) for name in names}
+            unread = "not read yet: brokers or catalog are slow"
+            return {
+                name: self._readings.get(name) or PublicationReading(publication=name, error=unread) for name in names
+            }
 
-    def _read_row(self, name: str) -> None:
+    def _read_publication(self, name: str) -> None:
         begun = time.monotonic()
         try:
-            row = {
-                **read_publication_status(self.get_ports(name)),
-                "error": None,
-                "needs_person": False,
-                "read_at": time.time(),
-            }
+            status = read_publication_status(self.get_ports(name))
+            reading = PublicationReading(publication=name, status=status, read_at=time.time())
         except Exception as problem:  # a bug of ours must be seen on the page, too
             self._kept.pop(name, None)  # it may be a connection that somebody is correcting
-            last = self._rows.get(name, {"publication": name, "read_at": None})
-            row = {**last, "error": describe_problem(problem), "needs_person": isinstance(problem, GiveUp)}
+            last = self._readings.get(name) or PublicationReading(publication=name)
+            reading = replace(last, error=describe_problem(problem), needs_person=isinstance(problem, GiveUp))
         with self._changed:
-            self._rows[name], self._answered[name] = row, time.monotonic()
+            self._readings[name], self._answered[name] = reading, time.monotonic()
             self._due[name] = time.monotonic() + max(FRESH_SECONDS, REST_FACTOR * (time.monotonic() - begun))
             self._changed.notify_all()
 
-    def get_overview(self, names: list[str]) -> list[Row]:
+    def get_overview(self, names: list[str]) -> list[PublicationRow]:
         """A row for each of these, the worst first."""
-        rows = self.get_rows(names)
+        readings = self.get_readings(names)
         dags = airflow_runs.read_dag_statuses([format_publish_dag_id(name) for name in names])
-        overview = [_to_row(rows[name], dags.get(format_publish_dag_id(name))) for name in names]
+        overview = [_to_row(readings[name], dags.get(format_publish_dag_id(name))) for name in names]
         return sorted(overview, key=lambda row: (WORST_FIRST.index(row["state"]), row["publication"]))
 
-    def get_publication(self, name: str) -> Row:
+    def get_publication(self, name: str) -> dict[str, Any]:
         """Everything about one publication; what does not answer says so in its own place."""
         row, dag = self.get_overview([name])[0], format_publish_dag_id(name)
         airflow = {
@@ -124,11 +123,17 @@ def _to_id_text(number: int | None) -> str | None:
     return None if number is None else str(number)
 
 
-def _to_row(row: Row, dag: DagStatus | None) -> Row:
-    state, reason = describe_publication_state(row, to_schedule_state(dag))
-    numbers = {name: _to_id_text(row.get(name)) for name in ("published_snapshot_id", "table_snapshot_id")}
-    return {
-        **row,
+def _to_row(reading: PublicationReading, dag: DagStatus | None) -> PublicationRow:
+    """One publication as the page and its metrics have it, for JSON."""
+    state, reason = describe_publication_state(reading, to_schedule_state(dag))
+    unread: dict[str, Any] = {"publication": reading.publication, "read_at": None}
+    known = reading.status.to_dict() if reading.status else unread
+    numbers = {name: _to_id_text(known.get(name)) for name in ("published_snapshot_id", "table_snapshot_id")}
+    row = {
+        **known,
+        "error": reading.error,
+        "needs_person": reading.needs_person,
+        "read_at": reading.read_at,
         **numbers,
         "state": state,
         "reason": reason,
@@ -136,3 +141,4 @@ def _to_row(row: Row, dag: DagStatus | None) -> Row:
         **describe_dag(dag),
         "last_dag_run": dag.last if dag else None,
     }
+    return cast("PublicationRow", row)

@@ -117,7 +117,7 @@ def test_maintenance_does_not_rewrite_main_of_a_table_whose_branch_is_written(wo
     flush(world.ports(pipeline_of()))
     pipeline = pipeline_of()
     pipeline = replace(pipeline, maintenance=replace(pipeline.maintenance, compact="always"))
-    assert not maintain(world.ports(pipeline), NAME)["compacted"]
+    assert not maintain(world.ports(pipeline), NAME).compacted
 
 
 @pytest.mark.parametrize(("table", "told"), [

@@ -11,7 +11,12 @@ from tidegate.monitoring.health import ScheduleState
 from tidegate.publications.plan import plan_run
 from tidegate.publications.publish import publish
 from tidegate.publications.republish import RepublishRequest
-from tidegate.publications.status import describe_publication_state, read_publication_status, to_metrics
+from tidegate.publications.status import (
+    PublicationReading,
+    describe_publication_state,
+    read_publication_status,
+    to_metrics,
+)
 from tidegate.spec.publication import Begin, KeyOut
 
 
@@ -196,45 +201,48 @@ def test_topic_with_records_and_no_progress_is_refused_until_compared(outside: O
 
 def test_dry_run_and_status_change_nothing_and_tell_what_waits(outside: Outside) -> None:
     assert plan_run(outside.ports()).to_dict()["to_snapshot_id"] == 10
-    assert read_publication_status(outside.ports())["waiting"]["compared_with"] == "everything"
+    assert read_publication_status(outside.ports()).waiting.position.mode == "everything"
     assert (outside.topic.id, outside.topic.newest, outside.table.tags) == (None, {}, {})
     publish(outside.ports())
     told = read_publication_status(outside.ports())
-    assert (told["published_snapshot_id"], told["waiting"], told["problem"]) == (10, None, None)
+    assert (told.published_snapshot_id, told.waiting, told.problem) == (10, None, None)
     outside.table.commit(a="2")
     outside.table.uuid = "u2"
-    assert "was replaced" in read_publication_status(outside.ports())["problem"]
+    assert "was replaced" in read_publication_status(outside.ports()).problem
 
 
 def test_status_counts_what_waits_and_tells_the_last_run(outside: Outside) -> None:
     publish(outside.ports())
-    assert read_publication_status(outside.ports())["snapshots_behind"] == 0
+    assert read_publication_status(outside.ports()).snapshots_behind == 0
     outside.table.commit(a="2", b="1", c="1", d="1", e="1")
     outside.table.commit(a="2", b="1", c="1", d="1")
     told = read_publication_status(outside.ports())
-    assert (told["snapshots_behind"], told["rows_behind"]) == (2, 2)
-    assert (told["last_run"]["to_snapshot_id"], told["last_run"]["compared_with"]) == (10, "everything")
+    assert (told.snapshots_behind, told.rows_behind) == (2, 2)
+    assert (told.last_run.to_snapshot_id, told.last_run.compared_with) == (10, "everything")
     assert to_metrics(told) == {"snapshots_behind": 2.0, "rows_behind": 2.0, "behind": 0.0, "problems": 0.0}
 
 
 def test_state_of_a_publication_is_one_word_with_its_reason(outside: Outside) -> None:
     publish(outside.ports())
-    assert describe_publication_state(read_publication_status(outside.ports()), ScheduleState()) == (
-        "current",
-        "nothing waits",
-    )
+    assert describe_publication_state(_read(outside), ScheduleState()) == ("current", "nothing waits")
     outside.table.commit(a="2")
-    waits = {**read_publication_status(outside.ports()), "behind_seconds": 500.0}
+    now = _read(outside)
+    assert now.status is not None
+    waits = replace(now, status=replace(now.status, behind_seconds=500.0))
     assert describe_publication_state(waits, ScheduleState())[0] == "catching up"
     assert describe_publication_state(waits, ScheduleState(paused=True))[0] == "paused"
-    assert describe_publication_state(waits, ScheduleState(failed="publish failed: x")) == (
-        "failing",
-        "publish failed: x",
-    )
-    assert describe_publication_state({**waits, "error": "no answer"}, ScheduleState()) == ("unknown", "no answer")
+    failed = ScheduleState(failed="publish failed: x")
+    assert describe_publication_state(waits, failed) == ("failing", "publish failed: x")
+    silent = replace(waits, error="no answer")
+    assert describe_publication_state(silent, ScheduleState()) == ("unknown", "no answer")
+    assert describe_publication_state(replace(silent, needs_person=True), ScheduleState()) == ("stuck", "no answer")
     outside.table.uuid = "u2"
-    state, reason = describe_publication_state(read_publication_status(outside.ports()), ScheduleState(paused=True))
+    state, reason = describe_publication_state(_read(outside), ScheduleState(paused=True))
     assert (state, "--resynchronise" in reason) == ("stuck", True)
+
+
+def _read(outside: Outside) -> PublicationReading:
+    return PublicationReading(publication="out", status=read_publication_status(outside.ports()), read_at=1.0)
 
 
 def test_producing_again_gives_the_published_rows_of_a_range_and_moves_no_position(outside: Outside) -> None:
@@ -315,7 +323,7 @@ def test_change_of_a_joined_table_counts_like_one_of_the_table(joining: Outside)
         publish(joining.ports())
     dim.commit(a="y", c="y")
     assert plan_run(joining.ports()).touched is None, "any row may look different"
-    assert read_publication_status(joining.ports())["snapshots_behind"] == 1
+    assert read_publication_status(joining.ports()).snapshots_behind == 1
     publish(joining.ports())
     assert joining.topic.records[3:] in ([("a", "1y"), ("c", "1y")], [("c", "1y"), ("a", "1y")])
     assert (set(joining.table.tags.values()), set(dim.tags.values())) == ({10}, {11}), "both are pinned"

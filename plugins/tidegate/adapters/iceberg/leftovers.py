@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from pyiceberg.table import Table
 
@@ -19,6 +18,7 @@ from tidegate.model.ownership import (
     PIPELINE,
     SHAPE_PROPERTY,
     Ownership,
+    PipelineLeftovers,
     TableKind,
     check_recognised,
 )
@@ -32,7 +32,7 @@ KINDS_BY_SUFFIX = {
 
 def find_leftovers(
     catalogs: Catalogs, catalog: str, configured_pipelines: Collection[str], failures: list[TidegateError]
-) -> list[dict[str, Any]]:
+) -> list[PipelineLeftovers]:
     """For each pipeline without a file: its tables, the destinations that it has marked, and what removes both.
 
     A table is a pipeline's own by its mark, or as version 0.1 made it: never by its name alone. A pipeline is known by
@@ -115,20 +115,20 @@ def _is_recognised(name: str, own: Ownership, table: Table) -> bool:
 
 def _list_pipeline_commands(
     pipeline: str, tables: Mapping[str, Table], owners: Mapping[str, Ownership]
-) -> dict[str, Any]:
+) -> PipelineLeftovers:
     own = sorted(name for name, owner in owners.items() if owner.pipeline == pipeline)
     marks = {
         name: _list_pipeline_properties(table, pipeline) for name, table in sorted(tables.items()) if name not in own
     }
     marked = {name: properties for name, properties in marks.items() if properties}
-    return {
-        "pipeline": pipeline,
-        "tables": own,
-        "destinations": list(marked),
-        "remove": [f"DROP TABLE {quote_name(name)} PURGE" for name in own]
+    return PipelineLeftovers(
+        pipeline=pipeline,
+        tables=own,
+        destinations=list(marked),
+        remove=[f"DROP TABLE {quote_name(name)} PURGE" for name in own]
         + [statement for name, properties in marked.items() for statement in _render_unmark(name, properties, pipeline)]
         + [f"kafka-consumer-groups.sh --delete --group tidegate-{pipeline}"],
-    }
+    )
 
 
 def _list_pipeline_properties(table: Table, pipeline: str) -> list[str]:

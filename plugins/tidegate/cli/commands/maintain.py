@@ -6,7 +6,7 @@ from tidegate.cli import output
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import NothingToDo
 from tidegate.settings import find_include_folder
-from tidegate.steps.maintain import list_maintained_tables, maintain_all
+from tidegate.steps.maintain import MaintenanceReport, list_maintained_tables, maintain_all
 from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 
@@ -16,5 +16,9 @@ def run_maintain(words: argparse.Namespace) -> int:
     tables = list_maintained_tables(ports)
     if not tables:
         raise NothingToDo(f"pipeline={words.pipeline}: none of its tables exists yet")
-    maintain_all(ports, tables, lambda done: output.print_result(words, output.format_maintenance(done), done))
+
+    def tell(done: MaintenanceReport) -> None:
+        output.print_result(words, output.format_maintenance(done), done.to_dict())
+
+    maintain_all(ports, tables, tell)
     return 0

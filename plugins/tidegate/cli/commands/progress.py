@@ -2,15 +2,15 @@
 
 import argparse
 import json
-from typing import Any
 
 from tidegate.cli import output, tables
-from tidegate.cli.commands.publications import format_publication_status, is_publication, read_statuses
+from tidegate.cli.commands.publications import format_publication_reading, is_publication, read_statuses
 from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import TidegateError
 from tidegate.monitoring.reports import PipelineStatus, UnknownStatus
 from tidegate.monitoring.status import read_status
+from tidegate.publications.status import PublicationReading
 from tidegate.settings import find_include_folder
 from tidegate.steps.plan import plan
 from tidegate.wiring.pipeline import assemble_checked_pipeline, assemble_pipeline, find_pipeline_file
@@ -42,20 +42,27 @@ def run_status(words: argparse.Namespace) -> int:
                 raise
             statuses.append({"pipeline": name, "error": str(problem)})
     if words.json:
-        print(json.dumps({"pipelines": statuses, "publications": published}))
+        print(json.dumps({"pipelines": statuses, "publications": [_to_json(one) for one in published]}))
     else:
         _print_statuses(statuses, published)
-    return 1 if any("error" in one for one in (*statuses, *published)) else 0
+    is_known = not any("error" in one for one in statuses) and all(one.status for one in published)
+    return 0 if is_known else 1
 
 
-def _print_statuses(statuses: list[PipelineStatus | UnknownStatus], published: list[dict[str, Any]]) -> None:
+def _to_json(reading: PublicationReading) -> dict[str, object]:
+    if reading.status is None:
+        return {"publication": reading.publication, "error": reading.error}
+    return reading.status.to_dict()
+
+
+def _print_statuses(statuses: list[PipelineStatus | UnknownStatus], published: list[PublicationReading]) -> None:
     """Tables in a terminal, else plain lines."""
     if not tables.is_terminal():
-        texts = [output.format_status(one) for one in statuses] + [format_publication_status(one) for one in published]
+        texts = [output.format_status(one) for one in statuses] + [format_publication_reading(one) for one in published]
         print("\n\n".join(texts))
         return
     for number, one in enumerate(statuses):
         print("\n" if number else "", end="", flush=True)
         tables.print_status(one)
     for publication in published:
-        print(f"\n{format_publication_status(publication)}", flush=True)
+        print(f"\n{format_publication_reading(publication)}", flush=True)

@@ -1,7 +1,6 @@
 """``tidegate publish`` and what `status` and `validate` say about publications."""
 
 import argparse
-from typing import Any
 
 from tidegate.cli import output
 from tidegate.config.publication_file import load_publications
@@ -12,7 +11,7 @@ from tidegate.ports.publication_ports import PublicationPorts
 from tidegate.publications.plan import plan_run
 from tidegate.publications.publish import publish
 from tidegate.publications.republish import RepublishRequest, plan_republish
-from tidegate.publications.status import COUNT_NAMES, read_publication_status
+from tidegate.publications.status import COUNT_NAMES, PublicationReading, PublicationStatus, read_publication_status
 from tidegate.settings import find_include_folder
 from tidegate.wiring.publication import assemble_publication
 
@@ -36,36 +35,40 @@ def is_publication(name: str) -> bool:
     return any(name == publication_name for publication_name, _ in load_publications(find_include_folder()))
 
 
-def read_statuses(name: str | None) -> list[dict[str, Any]]:
+def read_statuses(name: str | None) -> list[PublicationReading]:
     """Where one publication stands, or all of them; one that cannot tell says why."""
     names = [name] if name else [publication_name for publication_name, _ in load_publications(find_include_folder())]
     return [_read_status(one) for one in names]
 
 
-def _read_status(name: str) -> dict[str, Any]:
+def _read_status(name: str) -> PublicationReading:
     try:
-        return read_publication_status(_assemble_ports(name))
+        return PublicationReading(publication=name, status=read_publication_status(_assemble_ports(name)))
     except TidegateError as problem:
-        return {"publication": name, "error": str(problem)}
+        return PublicationReading(publication=name, error=str(problem))
 
 
-def format_publication_status(status: dict[str, Any]) -> str:
+def format_publication_reading(reading: PublicationReading) -> str:
     """One publication, for people."""
-    if "error" in status:
-        return f"{status['publication']}: {status['error']}"
-    state = "unfinished" if status["unfinished"] else "waiting" if status["waiting"] else "current"
+    if reading.status is None:
+        return f"{reading.publication}: {reading.error}"
+    return _format_status(reading.status)
+
+
+def _format_status(status: PublicationStatus) -> str:
+    state = "unfinished" if status.unfinished else "waiting" if status.waiting else "current"
     text = (
-        f"{status['publication']}: {status['table']} to {', '.join(status['topics'])}: {state} "
-        f"published={status['published_snapshot_id']} table={status['table_snapshot_id']}"
+        f"{status.publication}: {status.table} to {', '.join(status.topics)}: {state} "
+        f"published={status.published_snapshot_id} table={status.table_snapshot_id}"
     )
     lines = [text]
-    if status["waiting"] or status["problem"]:
-        behind = f"snapshots={status['snapshots_behind']} rows<={status['rows_behind']}"
-        lines.append(f"    behind: {behind} seconds={round(status['behind_seconds'] or 0)}")
-    if last := status["last_run"]:
-        counts = " ".join(f"{name}={last[name]}" for name in COUNT_NAMES)
-        lines.append(f"    last run: {format_time_ms(last['at_ms'])} compared_with={last['compared_with']} {counts}")
-    return "\n".join([*lines, *([f"    {status['problem']}"] if status["problem"] else [])])
+    if status.waiting or status.problem:
+        behind = f"snapshots={status.snapshots_behind} rows<={status.rows_behind}"
+        lines.append(f"    behind: {behind} seconds={round(status.behind_seconds or 0)}")
+    if last := status.last_run:
+        counts = " ".join(f"{name}={getattr(last, name)}" for name in COUNT_NAMES)
+        lines.append(f"    last run: {format_time_ms(last.at_ms)} compared_with={last.compared_with} {counts}")
+    return "\n".join([*lines, *([f"    {status.problem}"] if status.problem else [])])
 
 
 def _assemble_ports(name: str) -> PublicationPorts:

@@ -20,6 +20,7 @@ from tidegate.connections import Resolve
 from tidegate.diagnosis.destinations import CatalogNeed
 from tidegate.diagnosis.finding import Finding
 from tidegate.errors import TidegateError
+from tidegate.model.ownership import PipelineLeftovers
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table_template import FIELD_PATTERN, split_template
@@ -99,7 +100,9 @@ def _build_spark_conf(_: Catalog, __: Resolve) -> dict[str, str]:
     return {}
 
 
-def _find_leftovers(_: Catalog, __: Resolve, ___: Collection[str], ____: list[TidegateError]) -> list[dict[str, Any]]:
+def _find_leftovers(
+    _: Catalog, __: Resolve, ___: Collection[str], ____: list[TidegateError]
+) -> list[PipelineLeftovers]:
     """Whose tables these are is not looked for in BigQuery."""
     return []
 

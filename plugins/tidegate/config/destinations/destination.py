@@ -14,6 +14,7 @@ from tidegate.connections import Resolve
 from tidegate.diagnosis.destinations import CatalogNeed
 from tidegate.diagnosis.finding import Finding
 from tidegate.errors import TidegateError
+from tidegate.model.ownership import PipelineLeftovers
 from tidegate.ports.publication_ports import Snapshots
 from tidegate.sinks.world import SinkNotes
 from tidegate.spec.catalog import Catalog
@@ -49,7 +50,7 @@ class DestinationType:
     check_pipeline: Callable[[PipelineModel, Sequence[Catalog], Problems], None]
     open: Callable[[Sequence[Catalog], Pipeline, Resolve, OpenClients], OpenedDestination]
     build_spark_conf: Callable[[Catalog, Resolve], dict[str, str]]
-    find_leftovers: Callable[[Catalog, Resolve, Collection[str], list[TidegateError]], list[dict[str, Any]]]
+    find_leftovers: Callable[[Catalog, Resolve, Collection[str], list[TidegateError]], list[PipelineLeftovers]]
     probe: Callable[[Catalog, Resolve, CatalogNeed], Iterator[Finding]]
     open_snapshots: Callable[[Catalog, Resolve], Snapshots] | None = None
     open_sink_notes: Callable[[Catalog, Resolve], SinkNotes] | None = None

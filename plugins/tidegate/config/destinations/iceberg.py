@@ -18,6 +18,7 @@ from tidegate.connections import Resolve
 from tidegate.diagnosis.destinations import CatalogNeed
 from tidegate.diagnosis.finding import Finding
 from tidegate.errors import TidegateError
+from tidegate.model.ownership import PipelineLeftovers
 from tidegate.ports.publication_ports import Snapshots
 from tidegate.redaction import has_secret, is_secret_name
 from tidegate.sinks.world import SinkNotes
@@ -89,7 +90,7 @@ def _build_spark_conf(catalog: Catalog, resolve: Resolve) -> dict[str, str]:
 
 def _find_leftovers(
     catalog: Catalog, resolve: Resolve, pipelines: Collection[str], failures: list[TidegateError]
-) -> list[dict[str, Any]]:
+) -> list[PipelineLeftovers]:
     from tidegate.adapters.iceberg.destination import open_catalogs
     from tidegate.adapters.iceberg.leftovers import find_leftovers
 

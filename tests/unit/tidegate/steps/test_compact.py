@@ -8,7 +8,7 @@ from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.ports.context import TableFiles
 from tidegate.spec.runtime import Maintenance
 from tidegate.steps.clean_up import clean_up
-from tidegate.steps.compact import DISABLED_COUNT, compact, is_due
+from tidegate.steps.compact import DISABLED_COUNT, CompactionReport, compact, is_due
 from tidegate.steps.flush import flush
 
 NAME = "lake.shop.orders"
@@ -47,7 +47,7 @@ class _Measured(World):
         told = json.dumps({"attempt": job.attempt, **ran, **self.outcome})
         self.destination.tables[job.table].properties[job.property] = told
 
-    def compacts(self, pipeline=PIPELINE) -> tuple[dict, dict[str, dict]]:
+    def compacts(self, pipeline=PIPELINE) -> tuple[CompactionReport, dict[str, dict]]:
         (report,) = compact(self.ports(pipeline, engine=self), [NAME])
         return report, self.asked
 
@@ -93,10 +93,11 @@ def test_rows_position_and_tag_stay(world: World) -> None:
     rows, before = world.rows(NAME), world.destination.read_state(NAME, "shop")
     (done,) = compact(world.ports(PIPELINE), [NAME])
     after = world.destination.read_state(NAME, "shop")
-    assert done["compacted"]
-    assert done["before"]["data_files"] > done["after"]["data_files"] == 1
+    assert done.rewritten is not None
+    assert done.compacted
+    assert done.rewritten.before.data_files > done.rewritten.after.data_files == 1
     assert (world.rows(NAME), after.position, after.rolled_back) == (rows, before.position, False)
-    assert compact(world.ports(PIPELINE), [NAME]) == [{"table": NAME, "compacted": False}]
+    assert compact(world.ports(PIPELINE), [NAME]) == [CompactionReport(table=NAME)]
 
 
 def test_snapshots_and_orphans_are_left_to_maintenance(world: World) -> None:
@@ -128,7 +129,7 @@ def test_snapshots_and_orphans_are_left_to_maintenance(world: World) -> None:
 def test_what_is_rewritten_follows_what_is_measured(files: TableFiles, wanted: list[str]) -> None:
     report, asked = _Measured(files).compacts()
     assert list(asked) == wanted
-    assert report["compacted"] is ("compact" in wanted)
+    assert report.compacted is ("compact" in wanted)
 
 
 def test_large_files_are_rewritten_for_the_share_of_their_deletes_and_never_for_the_number_of_delete_files() -> None:
@@ -139,11 +140,11 @@ def test_large_files_are_rewritten_for_the_share_of_their_deletes_and_never_for_
 def test_a_branch_is_not_rewritten() -> None:
     branched = a_pipeline(a_table(branch="audit"))
     report, asked = _Measured(TableFiles(data_files=9, small=9, crowd=9)).compacts(branched)
-    assert (report, asked) == ({"table": NAME, "compacted": False}, {})
+    assert (report, asked) == (CompactionReport(table=NAME), {})
 
 
 def test_a_table_that_is_gone_has_nothing_to_rewrite() -> None:
-    assert _Measured(None).compacts() == ({"table": NAME, "compacted": False}, {})
+    assert _Measured(None).compacts() == (CompactionReport(table=NAME), {})
 
 
 @pytest.mark.parametrize(
@@ -155,8 +156,8 @@ def test_a_table_that_is_gone_has_nothing_to_rewrite() -> None:
 )
 def test_a_failure_is_told_and_fails_no_flush(outcome: dict, message: str, caplog) -> None:
     report, _ = _Measured(TableFiles(data_files=5, small=5, crowd=5), **outcome).compacts()
-    assert not report["compacted"]
-    assert message in report["failed"]
+    assert not report.compacted
+    assert message in report.failed
     assert "not compacted, a later look will: pipeline=shop table=lake.shop.orders" in caplog.text
 
 
@@ -170,5 +171,5 @@ def test_one_table_that_cannot_be_looked_at_holds_up_no_other() -> None:
 
     world.destination.read_files = files
     told = compact(world.ports(PIPELINE, engine=world), ["lake.shop.broken", NAME])
-    assert [("failed" in one, one["compacted"]) for one in told] == [(True, False), (False, True)]
+    assert [(one.failed is not None, one.compacted) for one in told] == [(True, False), (False, True)]
     assert list(world.asked) == ["compact"]

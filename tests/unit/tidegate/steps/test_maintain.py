@@ -52,15 +52,15 @@ def test_rows_position_and_tag_stay_and_snapshots_go(world: World) -> None:
     rows, before = world.rows(NAME), world.destination.read_state(NAME, "shop")
     done = maintain(world.ports(PIPELINE), NAME)
     after = world.destination.read_state(NAME, "shop")
-    assert done["compacted"]
-    assert done["before"]["data_files"] > done["after"]["data_files"]
+    assert done.compacted
+    assert done.before.data_files > done.after.data_files
     assert world.rows(NAME) == rows
     assert (after.position, after.rolled_back) == (before.position, False)
 
 
 def test_maintenance_twice_finds_nothing_left_to_rewrite(world: World) -> None:
     maintain(world.ports(PIPELINE), NAME)
-    assert not maintain(world.ports(PIPELINE), NAME)["compacted"]
+    assert not maintain(world.ports(PIPELINE), NAME).compacted
 
 
 def test_of_an_intermediate_table_only_orphans_are_removed(world: World) -> None:
@@ -99,7 +99,7 @@ def test_snapshots_that_others_add_during_a_long_compaction_do_not_cut_the_last_
 
     world.engine._maintain = slowly
     snapshots = len(world.destination.tables[NAME].snapshots)
-    assert maintain(world.ports(PIPELINE), NAME)["compacted"]
+    assert maintain(world.ports(PIPELINE), NAME).compacted
     after = world.destination.read_state(NAME, "shop")
     assert (after.position, after.rolled_back) == (before.position, False)
     assert (

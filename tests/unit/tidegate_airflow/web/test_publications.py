@@ -45,8 +45,10 @@ def view(clock: SteppedTime) -> View:
 
 
 def seen(view: View) -> dict[str, tuple[Any, ...]]:
-    rows = view.get_rows(["left", "right"], patience=60)
-    return {name: (row["snapshots_behind"], row["read_at"], row["error"]) for name, row in rows.items()}
+    readings = view.get_readings(["left", "right"], patience=60)
+    return {
+        name: (one.status and one.status.snapshots_behind, one.read_at, one.error) for name, one in readings.items()
+    }
 
 
 def test_first_look_after_a_while_waits_for_new_numbers(view: View, clock: SteppedTime) -> None:

@@ -1,7 +1,6 @@
 """What the janitor finds of pipelines whose file is gone, in a real catalog; and what it leaves alone."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyiceberg.schema import Schema
@@ -10,7 +9,7 @@ from tidegate.adapters.iceberg.leftovers import find_leftovers
 from tidegate.adapters.iceberg.stores import batch_history
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
-from tidegate.model.ownership import DEAD_LETTER_COLUMNS, SHAPE_PROPERTY, Ownership, TableKind
+from tidegate.model.ownership import DEAD_LETTER_COLUMNS, SHAPE_PROPERTY, Ownership, PipelineLeftovers, TableKind
 from tidegate.wiring.pipeline import find_all_leftovers
 
 SCHEMA = Schema(NestedField(1, "id", LongType()))
@@ -49,20 +48,20 @@ def catalogs(tmp_path: Path) -> Catalogs:
     return made
 
 
-def dropped(found: dict[str, Any]) -> list[str]:
-    return [word for word in found["remove"] if word.startswith("DROP TABLE")]
+def dropped(found: PipelineLeftovers) -> list[str]:
+    return [word for word in found.remove if word.startswith("DROP TABLE")]
 
 
 def test_tables_and_marks_of_a_pipeline_without_a_file_are_told(catalogs: Catalogs) -> None:
     [found] = find_leftovers(catalogs, "lake", {"shop_copy"}, [])
-    assert found["pipeline"] == "shop"
-    assert found["tables"] == [
+    assert found.pipeline == "shop"
+    assert found.tables == [
         "lake.a.orders_shop_backfill_1f_tmp", "lake.a.orders_shop_tmp", "lake.a.tidegate_shop_batches",
         "lake.a.tidegate_shop_dead_letters", "lake.b.lines_shop_tmp",
     ]  # fmt: skip
-    assert sorted(found["destinations"]) == ["lake.a.orders", "lake.b.lines"]
-    assert "DROP TABLE `lake`.`a`.`orders_shop_tmp` PURGE" in found["remove"]
-    assert "ALTER TABLE `lake`.`a`.`orders` UNSET TBLPROPERTIES ('tidegate.shop.position')" in found["remove"]
+    assert sorted(found.destinations) == ["lake.a.orders", "lake.b.lines"]
+    assert "DROP TABLE `lake`.`a`.`orders_shop_tmp` PURGE" in found.remove
+    assert "ALTER TABLE `lake`.`a`.`orders` UNSET TBLPROPERTIES ('tidegate.shop.position')" in found.remove
 
 
 def test_nothing_is_told_while_every_pipeline_has_its_file(catalogs: Catalogs) -> None:
@@ -72,7 +71,7 @@ def test_nothing_is_told_while_every_pipeline_has_its_file(catalogs: Catalogs) -
 def test_no_statement_drops_a_table_of_the_users_or_of_another_pipeline(catalogs: Catalogs) -> None:
     """Not even one whose name reads like a table of ours: only a mark, or what version 0.1 made, is ours."""
     [found] = find_leftovers(catalogs, "lake", {"shop_copy"}, [])
-    assert sorted(dropped(found)) == [f"DROP TABLE {_quoted(name)} PURGE" for name in found["tables"]]
+    assert sorted(dropped(found)) == [f"DROP TABLE {_quoted(name)} PURGE" for name in found.tables]
     names = "orders lines untouched orders_shop_report orders_shop_tmp_kept lines_shop_copy_of_march orders_deletes"
     users = {f"`{name}`" for name in (*names.split(), "orders_shop_copy_tmp", "tidegate_gone_batches")}
     assert not [word for word in dropped(found) if any(user in word for user in users) or "`b`.`tidegate" in word]
@@ -80,9 +79,9 @@ def test_no_statement_drops_a_table_of_the_users_or_of_another_pipeline(catalogs
 
 def test_both_pipelines_are_told_each_with_its_own(catalogs: Catalogs) -> None:
     shop, copy = find_leftovers(catalogs, "lake", set(), [])
-    assert [shop["pipeline"], copy["pipeline"]] == ["shop", "shop_copy"]
-    assert copy["tables"] == ["lake.a.orders_shop_copy_tmp", "lake.a.tidegate_shop_copy_batches"]
-    assert not set(shop["tables"]) & set(copy["tables"])
+    assert [shop.pipeline, copy.pipeline] == ["shop", "shop_copy"]
+    assert copy.tables == ["lake.a.orders_shop_copy_tmp", "lake.a.tidegate_shop_copy_batches"]
+    assert not set(shop.tables) & set(copy.tables)
 
 
 @pytest.mark.parametrize("staged_by", [("shop",), ("shop", "other"), ("other", "shop"), ("other",)], ids="-".join)
@@ -94,7 +93,7 @@ def test_intermediate_table_of_version_0_1_is_of_the_one_pipeline_that_staged_th
     for pipeline in staged_by:
         table.append(SCHEMA.as_arrow().empty_table(), snapshot_properties={"tidegate.pipeline": pipeline})
     [found] = find_leftovers(catalogs, "lake", {"shop_copy"}, [])
-    assert ("lake.b.lines_shop_tmp" in found["tables"]) == (staged_by == ("shop",))
+    assert ("lake.b.lines_shop_tmp" in found.tables) == (staged_by == ("shop",))
 
 
 def test_table_that_cannot_be_read_hides_nothing_of_the_others(catalogs: Catalogs, tmp_path: Path) -> None:
@@ -102,10 +101,10 @@ def test_table_that_cannot_be_read_hides_nothing_of_the_others(catalogs: Catalog
         Path(catalogs.catalog("lake").load_table(name).metadata_location.removeprefix("file://")).unlink()
     failures: list[TidegateError] = []
     [found] = find_leftovers(catalogs, "lake", {"shop_copy"}, failures)
-    assert found["tables"] == [  # without b.lines nobody can tell whose an empty table of version 0.1 is
+    assert found.tables == [  # without b.lines nobody can tell whose an empty table of version 0.1 is
         "lake.a.orders_shop_backfill_1f_tmp", "lake.a.tidegate_shop_batches", "lake.a.tidegate_shop_dead_letters",
     ]  # fmt: skip
-    assert found["destinations"] == ["lake.a.orders"]
+    assert found.destinations == ["lake.a.orders"]
     told = [(type(error), str(error).partition(":")[0]) for error in failures]
     assert told == [(RetryLater, "table=lake.a.orders_shop_tmp"), (RetryLater, "table=lake.b.lines")]
 
@@ -122,7 +121,7 @@ def test_catalogs_that_fail_hide_nothing_of_the_others_and_are_named(catalogs: C
     (tmp_path / "pipelines").mkdir()
     (tmp_path / "catalogs.yaml").write_text(CATALOGS.replace("FOLDER", str(tmp_path)))
     found, failures = find_all_leftovers(tmp_path, lambda _: None)
-    assert [(one["pipeline"], len(one["tables"])) for one in found] == [("shop", 5), ("shop_copy", 2)]
+    assert [(one.pipeline, len(one.tables)) for one in found] == [("shop", 5), ("shop_copy", 2)]
     silent, refused, broken = failures
     assert type(silent) is RetryLater
     assert str(silent).startswith("catalog=silent of catalogs.yaml address=127.0.0.1:9 took no connection")
