@@ -59,7 +59,7 @@ class Message:
 @cache
 def collect_messages(root: Path = ROOT) -> list[Message]:
     """Every message of the product's code, each text once in a module, in the order of modules and lines."""
-    trees = _parse_modules(root)
+    trees = {path: ast.parse(path.read_text()) for folder in FOLDERS for path in sorted((root / folder).rglob("*.py"))}
     kinds = find_error_classes(list(trees.values())) | AIRFLOW_ERRORS
     shared = {name: text for tree in trees.values() for name, text in _find_texts(tree.body).items() if name.isupper()}
     found: dict[tuple[str, str], Message] = {}
@@ -71,29 +71,14 @@ def collect_messages(root: Path = ROOT) -> list[Message]:
     return list(found.values())
 
 
-@cache
-def find_bases(root: Path = ROOT) -> dict[str, set[str]]:
-    """What each class of the code is made from, by name: what is imported at the moment says nothing."""
-    return _find_bases(list(_parse_modules(root).values()))
-
-
-@cache
-def _parse_modules(root: Path) -> dict[Path, ast.Module]:
-    return {path: ast.parse(path.read_text()) for folder in FOLDERS for path in sorted((root / folder).rglob("*.py"))}
-
-
-def _find_bases(trees: list[ast.Module]) -> dict[str, set[str]]:
-    return {
+def find_error_classes(trees: list[ast.Module]) -> set[str]:
+    """The names of the errors whose words people read: those of `ROOT_ERRORS` and all below them."""
+    bases = {
         node.name: {ast.unparse(base).rpartition(".")[2] for base in node.bases}
         for tree in trees
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
     }
-
-
-def find_error_classes(trees: list[ast.Module]) -> set[str]:
-    """The names of the errors whose words people read: those of `ROOT_ERRORS` and all below them."""
-    bases = _find_bases(trees)
     kinds = set(ROOT_ERRORS)
     while more := {name for name, parents in bases.items() if parents & kinds} - kinds:
         kinds |= more

@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 from tidegate.diagnosis.checks import ADVICE
-from tidegate.monitoring.runbook import DEFAULT_PAGE, KIND_PAGES, find_page
+from tidegate.monitoring.runbook import find_page
 
-from docs.site.message_index import GAP, ROOT, Message, collect_messages, find_bases
+from docs.site.message_index import GAP, ROOT, Message, collect_messages
 
 PAGE = ROOT / "docs" / "messages.md"
 WORDS = ROOT / "docs" / "site" / "messages.yaml"
@@ -88,22 +88,12 @@ def _choose_section(message: Message, sections: list[dict[str, Any]]) -> tuple[S
         if message.kind in one.get("kinds", []) or message.module.startswith(tuple(one.get("modules", ["-"]))):
             more = f" [The runbook's page](runbook/{one['page']}.md)." if "page" in one else ""
             return Section(one["title"], one["about"].strip() + more), one.get("default", "")
-    page = _find_page(message)
+    page = find_page(message.text, message.kind)
     text = (RUNBOOK / f"{page}.md").read_text()
     cause = CAUSE_PATTERN.search(text)
     about = _move_links(cause[1] if cause else "")
     title = text.partition("\n")[0].removeprefix("# ")
     return Section(title, f"{about} [The runbook's page](runbook/{page}.md) has all ways out."), ""
-
-
-def _find_page(message: Message) -> str:
-    """The page that the product names, where it has loaded the error's class."""
-    page = find_page(message.text, message.kind if message.kind in KIND_PAGES else None)
-    parents = {message.kind}
-    while page == DEFAULT_PAGE and parents:
-        page = next((KIND_PAGES[one] for one in sorted(parents) if one in KIND_PAGES), page)
-        parents = {base for one in parents for base in find_bases().get(one, ())}
-    return page
 
 
 def _move_links(text: str) -> str:

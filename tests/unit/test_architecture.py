@@ -303,6 +303,19 @@ def public_methods(path: Path) -> Iterator[ast.FunctionDef]:
             yield from (method for method in methods if not method.name.startswith("_"))
 
 
+def test_every_class_of_error_stands_in_the_one_tree_that_its_name_is_looked_up_in() -> None:
+    """One in another module would be found, for its page of the runbook, only where that module is loaded."""
+    nodes = ((path, node) for path in FILES for node in ast.walk(ast.parse(path.read_text())))
+    classes = [(path, node) for path, node in nodes if isinstance(node, ast.ClassDef)]
+    bases = {node.name: {ast.unparse(base).rpartition(".")[2] for base in node.bases} for _, node in classes}
+    kinds = {"TidegateError"}
+    while more := {name for name, above in bases.items() if above & kinds} - kinds:
+        kinds |= more
+    found = {name_of(path) for path, node in classes if node.name in kinds}
+    assert len(kinds) > 10
+    assert found == {"plugins/tidegate/errors.py"}
+
+
 def test_every_method_of_a_port_translates_the_errors_of_its_library() -> None:
     """One that is left out would give a step the library's own error, which no retry and no message knows."""
     ports = sorted((ROOT / ADAPTERS).glob("*/ports/*.py"))

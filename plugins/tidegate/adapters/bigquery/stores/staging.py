@@ -30,10 +30,6 @@ COUNTS_PATH_PATTERN = re.compile(r"/counts/part-[^/]*$")
 BATCH_PATH_PATTERN = re.compile(r"/batch=(\d+)/attempt=([^/]+)/")
 
 
-class RowsDiffer(RetryLater):
-    """A load brought in more rows than were written, or fewer."""
-
-
 def get_folder(intermediate: str, batch: int | None = None, attempt: str = "") -> str:
     """The path of an intermediate table's files, of a batch's, or of one attempt's."""
     whole = intermediate.split(".", 1)[1].replace(".", "/")
@@ -70,8 +66,8 @@ def load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: s
         return
     try:
         rows = _load_and_check(warehouse, intermediate, get_uuid(table), summary, outcome)
-    except (GiveUp, RowsDiffer) as error:
-        if isinstance(error, RowsDiffer) or isinstance(error.__cause__, JobFailed):
+    except GiveUp as error:
+        if isinstance(error.__cause__, JobFailed):
             forget_attempt(warehouse, intermediate, batch, attempt)
         raise
     numbers = [landed["number"] for landed in before]
@@ -91,7 +87,7 @@ def load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: s
 def _load_and_check(
     warehouse: Warehouse, intermediate: str, uuid: str, summary: dict[str, str], outcome: dict[str, Any]
 ) -> int:
-    """Load an attempt's files; `RowsDiffer` unless as many rows came in as Spark counted when it wrote them."""
+    """Load an attempt's files; unless as many rows came in as Spark counted when it wrote them, forget the attempt."""
     if outcome["bad"]:
         return 0
     batch, attempt = int(summary["tidegate.batch"]), summary["tidegate.attempt"]
@@ -103,7 +99,8 @@ def _load_and_check(
     )
     written = outcome.get(ROW_COUNT, rows)  # an earlier version's job did not count them
     if rows != written:
-        raise RowsDiffer(
+        forget_attempt(warehouse, intermediate, batch, attempt)
+        raise RetryLater(
             f"intermediate={intermediate} batch={batch} attempt={attempt}: the load jobs brought in rows={rows}, and "
             f"the stage job wrote rows={written}; nothing of it is merged and the batch is staged again; keep others "
             "out of the staging folder, its lifecycle rules too"
