@@ -38,8 +38,7 @@ demo: WITH := $(DESTINATION)
 demo: setup  ## a small shop's change events, live, until Ctrl-C; ARGS=--once stops after the verdict, DESTINATION=bigquery, WITH="rest s3 postgres"
 	@$(VENV_PYTHON) -m demo --destination $(or $(DESTINATION),iceberg) --with "$(filter postgres rest s3,$(WITH))" $(ARGS)
 
-test test-long test-setup contract integration servers: WITH := bigquery rest s3
-test-night: WITH := rest
+test test-long test-night test-setup contract integration servers: WITH := bigquery rest s3
 
 test-setup: setup  ## what the tests need besides: PostgreSQL, Chromium, Debezium's jars, a JDK, openssl, Python 3.13; a line for each that is missing
 	@PYTHONPATH=.:tests:plugins $(VENV_PYTHON) -m machine
@@ -86,7 +85,7 @@ e2e: setup  ## one whole run under the real scheduler
 test-crash: setup  ## every crash point with every fault on real components; half an hour
 	@$(PYTEST) tests/crash $(ARGS)
 
-test-night: setup  ## 22 failures in a stack with Airflow: what the page says, its way out, what is left; writes docs/failures.md; ARGS="kafka_dead" for some
+test-night: test-setup  ## 22 failures in a stack with Airflow: what the page says, its way out, what is left; writes docs/failures.md; ARGS="kafka_dead" for some
 	@PYTHONPATH=.:tests:plugins:jobs $(VENV_PYTHON) -m night $(ARGS)
 
 verify-bigquery: setup  ## the BigQuery suites against the service itself: PROJECT=my-project

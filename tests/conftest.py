@@ -214,7 +214,7 @@ class Workbench:
         from tidegate.adapters.iceberg.table.sqlite_catalog import prepare_database
 
         self.stack, self.admin, self._producer, self.folder = stack, admin, producer, folder
-        self._client = client or {"bootstrap.servers": stack.kafka_bootstrap}
+        self._client = client  # None: as the stack is reached, which may be started later than this is made
         self._spread: set[str] = set()
         self.include = folder / "include"
         (self.include / "pipelines").mkdir(parents=True)
@@ -270,7 +270,8 @@ class Workbench:
 
         asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
         # a client that was told "not the leader" once keeps asking by its old metadata: a new one for each try
-        client = AdminClient({**self._client, "log_level": 0})
+        settings = self._client or {"bootstrap.servers": self.stack.kafka_bootstrap}
+        client = AdminClient({**settings, "log_level": 0})
         try:
             return all(future.result(30) for future in client.list_offsets(asked).values())
         except KafkaException:

@@ -1,11 +1,15 @@
-"""The table of failures: rows of failures that were not run stay, in the order of the catalogue."""
+"""The night: its pipeline files are right before a server is up; its table keeps the rows of failures not run."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from conftest import Workbench
 from night import report
 from night.catalogue import FAILURES
 from night.observation import Observation
+from night.scene import write_catalogs
+from tidegate.config.pipeline_file import load_pipeline
 
 
 @pytest.fixture
@@ -52,3 +56,13 @@ def test_what_was_not_told_or_was_left_behind_is_no_success(document: Path) -> N
 def test_every_failure_of_the_catalogue_is_documented(document: Path) -> None:
     report.write_rows([see(name) for name in FAILURES])
     assert len(list_rows(document)) == len(FAILURES) >= 20
+
+
+def test_pipeline_files_are_right_before_any_server_is_up(tmp_path: Path) -> None:
+    bench, door = Workbench(None, None, None, tmp_path), SimpleNamespace(port=1, address="http://127.0.0.1:1")
+    doors = SimpleNamespace(to_registry=door, to_postgres=door, rest=door, small_disk=None)
+    (bench.include / "publications").mkdir()
+    write_catalogs(bench, doors)
+    for name, failure in FAILURES.items():
+        failure(name).write_files(bench, doors)
+        assert load_pipeline(bench.include / "pipelines" / f"{name}.yaml").name == name

@@ -1,5 +1,6 @@
 """Destinations that others have changed, or protect."""
 
+from e2e.airflow_client import wait_until
 from fault_proxy import Request, refuse
 
 from night.failure import Failure
@@ -25,23 +26,31 @@ class TableRolledBack(Failure):
 
 
 class TableReplaced(Failure):
-    """The table is dropped, and another one with rows stands in its place."""
+    """The table is dropped, and another one with rows stands in its place when a staged batch comes to be merged."""
 
     title = "the table is replaced by another with rows"
-    sentence = r"replaced|position"
-    remedy = "the printed `bin/tidegate rebase NAME --to earliest`"
+    sentence = r"replaced by another of the same name"
+    remedy = "none is needed: the next flush plans anew, and reads the log into the table that stands there"
     page = "table-replaced"
 
     def provoke(self, scene: Scene) -> None:
+        self.produce(scene, {7: 7, 8: 8})
+        wait_until(lambda: self.read_stage(scene) == ["running"], "a batch that is being staged", 120, pause=0.1)
+        scene.airflow.unpause(self.dag, paused=True)  # the run waits before its next task
+        wait_until(lambda: self.read_stage(scene) == ["success"], "the staged batch", 120)
         scene.bench.spark_sql(f"DROP TABLE {self.table}")
         scene.bench.spark_sql(f"CREATE TABLE {self.table} (id BIGINT NOT NULL, score INT) USING iceberg")
         scene.bench.spark_sql(f"INSERT INTO {self.table} VALUES (1, -1), (99, 99)")
         self.rows[99] = 99
+        scene.airflow.unpause(self.dag)
+
+    def read_stage(self, scene: Scene) -> list[str]:
+        """The state of `stage` in the newest run."""
+        run = scene.airflow.runs(self.dag)[0]["dag_run_id"]
+        return scene.airflow.task_states(self.dag, run).get("stage", [])
 
     def fix(self, scene: Scene) -> int:
-        command = scene.hand.copy_command(self.name, "bin/tidegate rebase")
-        scene.run_printed(command)
-        return scene.hand.clicks
+        return 0
 
 
 class BranchProtected(Failure):
