@@ -34,7 +34,7 @@ class CatalogLocked(Failure):
     """Somebody holds the lock of a SQLite catalog."""
 
     title = "the catalog (SQLite) is locked"
-    sentence = r"locked"
+    sentence = r"another program has kept its lock"
     remedy = "end the other program; nothing with Tidegate"
     page = "server-down"
     catalog = "shut"

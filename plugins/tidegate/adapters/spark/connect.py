@@ -8,6 +8,7 @@ from typing import Any
 
 from tidegate.adapters.port_errors import to_unexpected_error
 from tidegate.adapters.server_probe import Server, find_connection_failure, require_server
+from tidegate.adapters.spark.catalog_lock import require_free_catalogs
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_module, get_verb
 from tidegate.adapters.spark.rpc_status import LOGIN_ADVICE, find_status, format_spark_error
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
@@ -44,10 +45,11 @@ class ConnectEngine:
         self._server = Server.from_uri("Spark", place, remote)
 
     def run(self, job: Job) -> None:
-        """Run the job; `RetryLater` when Spark fails, with Spark's own first line, or when no server is there;
-        `ConfigurationError` when the server refuses the log-in.
+        """Run the job; `RetryLater` when Spark fails, with Spark's own first line, when no server is there, or when a
+        catalog cannot be written; `ConfigurationError` when the server refuses the log-in.
         """
         require_server(self._server)
+        require_free_catalogs(self._conf)
         sessions, work, retries = import_job_modules(job)
         policy = retries.RetryWhileListening(self._server.is_refused)
         from pyspark.errors import PySparkException

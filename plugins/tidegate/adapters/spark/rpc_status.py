@@ -6,6 +6,7 @@ from dataclasses import dataclass
 REFUSED_CODES = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 LOGIN_ADVICE = "check the token (the connection's password), and that the server was started with it"
 RAW_PREFIX = "<_"  # of the text by which gRPC's errors describe themselves: <_InactiveRpcError of RPC that …
+CAUSE_PREFIX = "Caused by: "  # of a line of the server's stack trace, before the error's class and words
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,22 @@ def find_status(error: BaseException) -> RpcStatus | None:
 
 
 def format_spark_error(error: BaseException) -> str:
-    """Its first line; of a bare gRPC error the code and the server's words."""
+    """Its first line, and what caused that in the end; of a bare gRPC error the code and the server's words."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     status = find_status(error) if lines[0].startswith(RAW_PREFIX) else None
-    return f"{status.code}: {status.details}" if status else lines[0]
+    if status:
+        return f"{status.code}: {status.details}"
+    cause = _find_first_cause(error)
+    return lines[0] if cause is None or cause in lines[0] else f"{lines[0]}: {cause}"
+
+
+def _find_first_cause(error: BaseException) -> str | None:
+    """The innermost error of the server's: what is raised around it may say nothing but that it failed."""
+    read_trace = getattr(error, "getStackTrace", None)
+    trace = str(read_trace() or "") if read_trace else ""
+    causes = [line.removeprefix(CAUSE_PREFIX) for line in trace.splitlines() if line.startswith(CAUSE_PREFIX)]
+    _, _, text = causes[-1].partition(": ") if causes else ("", "", "")
+    return text.strip() or None
 
 
 def _walk_causes(error: BaseException) -> Iterator[BaseException]:

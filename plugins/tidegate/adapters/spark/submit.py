@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tidegate.adapters.server_probe import Server, require_server
+from tidegate.adapters.spark.catalog_lock import require_free_catalogs
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_verb
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.job import Job
@@ -45,6 +46,7 @@ class SubmitEngine:
         """Submit the job and wait for it; the error that ended it, or `RetryLater` with the last error line."""
         if self._master.startswith("spark://"):  # spark-submit would knock for a minute
             require_server(Server.from_list("Spark", "master", self._master.removeprefix("spark://")))
+        require_free_catalogs(self._conf)
         with pack_files({**self._conf, **build_job_conf(job)}) as files:
             command = [str(_find_spark_submit()), "--master", self._master, "--properties-file", files.properties]
             command += ["--name", f"tidegate {get_verb(job)} {job.pipeline} {job.batch}", "--py-files", files.libraries]

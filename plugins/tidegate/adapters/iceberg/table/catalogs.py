@@ -16,7 +16,7 @@ from pyiceberg.table.metadata import TableMetadata
 
 from tidegate.adapters.iceberg.table.sqlite_catalog import prepare_database
 from tidegate.adapters.open_clients import OpenClients
-from tidegate.adapters.server_probe import Server, require_server
+from tidegate.adapters.server_probe import Patience, Server, require_server
 from tidegate.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ SQLITE_PREFIX = "sqlite:///"
 POSTGRES_PREFIX = "postgresql://"
 # A flush loads its table, the intermediate table and the history again and again. That of many snapshots is large.
 MAX_KEPT_METADATA = 4
-LOCK_SECONDS = 60  # how long a writer waits for another one's commit in a SQLite catalog
+# How long a writer waits for another one's commit in a SQLite catalog, which takes milliseconds: who waits longer waits
+# for a program that keeps the lock. A task is tried again; a command waits as long as for a server.
+LOCK_SECONDS = 8
 
 
 class Catalogs:
@@ -110,7 +112,7 @@ def _open_catalog(name: str, properties: dict[str, Any]) -> IcebergCatalog:
                 "it, mount it, or correct uri in catalogs.yaml"
             )
         prepare_database(path)
-        properties["uri"] = uri + ("&" if "?" in uri else "?") + f"timeout={LOCK_SECONDS}"
+        properties["uri"] = uri + ("&" if "?" in uri else "?") + f"timeout={max(LOCK_SECONDS, Patience.seconds):.0f}"
     if uri.startswith(POSTGRES_PREFIX):  # without a driver SQLAlchemy takes the newest, which is not the one installed
         properties["uri"] = uri.replace(POSTGRES_PREFIX, "postgresql+psycopg2://", 1)
     if properties.get("type") == "rest":
