@@ -28,7 +28,11 @@ class Relay:
         with suppress(OSError):
             while True:
                 near, _ = server.accept()
-                far = socket.create_connection(self.target)
+                try:
+                    far = socket.create_connection(self.target)
+                except OSError:  # the server is away: so is the way to it
+                    near.close()
+                    continue
                 self._sockets += [near, far]
                 if self.last is not None and len(self._sockets) >= 2 * self.last:
                     self.close()

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
@@ -45,8 +46,11 @@ def _record_failure_reason() -> Iterator[None]:
         raise
 
 
-def push_failure_reason(reason: dict[str, str]) -> None:
-    """Leave why the task fails as its result `error`: the error's class and its text, for people and the page."""
+def push_failure_reason(reason: dict[str, Any]) -> None:
+    """Leave why the task fails as its result `error`: the error's class and its text, for people and the page.
+
+    A run that does not try adds as `tasks` those that failed before it.
+    """
     try:
         get_current_context()["ti"].xcom_push(key=ERROR_KEY, value=reason)
     except Exception as failure:  # the reason itself must not be hidden by a failure to note it

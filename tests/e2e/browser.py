@@ -69,8 +69,11 @@ def inside(page: Page) -> FrameLocator:
     return page.frame_locator("iframe[title=Tidegate]")
 
 
-def keep(page: Page, name: str) -> None:
-    """A picture of the window, where `TIDEGATE_PICTURES` names a folder for them."""
+def keep(page: Page, name: str, *, whole: bool = False) -> None:
+    """A picture of the window, or of all that it scrolls over, where `TIDEGATE_PICTURES` names a folder for them.
+
+    Those whose name begins with ``page-`` are the manual's, in ``docs/images``.
+    """
     if folder := os.environ.get("TIDEGATE_PICTURES"):
         page.wait_for_load_state("load")  # never idle: the page reads again every few seconds
-        page.screenshot(path=Path(folder) / f"{name}.png")
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=whole)

@@ -17,8 +17,10 @@ from e2e.standalone import standalone
 from e2e.statsd import StatsdServer, statsd_server
 from guarded_broker import GuardedBroker, guarded_broker
 from pyiceberg.catalog import load_catalog
+from relay import Relay
 
 from local.airflow.settings import LOGINS_VARIABLE, STATSD_VARIABLE
+from local.ports import HOST
 from local.stack import Stack, start_stack
 
 PIPELINES = {
@@ -121,6 +123,16 @@ tables:
   - name: lake.e2e.poisoned
 merge: {interval: 1h}
 """,
+    "relayed": """
+source:
+  kafka: kafka_relayed
+  topics: [relayed]
+  key: {format: json, fields: [id], schema: id BIGINT}
+  value: {format: json, schema: "id BIGINT, name STRING"}
+tables:
+  - name: lake.e2e.relayed
+merge: {interval: 1h}
+""",
     "broken": """
 source:
   topics: [broken]
@@ -152,6 +164,7 @@ TOPICS = {
     "letters": 2,
     "stopped": 2,
     "poisoned": 2,
+    "relayed": 2,
 }
 PASSWORDS = {"admin": "tidal-admin", "viewer": "tidal-viewer"}
 GUARDED = ("submitted", "counted")  # topics of a broker that asks for a log-in, and for a right to each thing
@@ -169,6 +182,7 @@ class Scene:
     guarded: GuardedBroker
     statsd: StatsdServer
     mailbox: Mailbox
+    relay: Relay  # the way to the brokers that one pipeline takes
 
     def produce(self, topic: str, rows: dict[int, str | None]) -> None:
         values = {key: None if name is None else json.dumps({"id": key, "name": name}) for key, name in rows.items()}
@@ -231,17 +245,19 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         guarded.allow_documented("tidegate", *GUARDED)
         statsd = stage.enter_context(statsd_server())
         mails = stage.enter_context(mailbox())
+        relay = Relay(HOST, 1)  # where to is known when the stack is up
+        stage.callback(relay.close)
         with pytest.MonkeyPatch.context() as patch:  # for this stack alone: the demo's own has no log-in
-            for name, value in _settings(folder, master, guarded, statsd, mails).items():
+            for name, value in {**_settings(folder, master, guarded, statsd, mails), **_relayed(relay)}.items():
                 patch.setenv(name, value)
             stack = start_stack(
                 folder / "run", parts={"kafka", "spark", "postgres", "airflow"}, include=include, tied_to=os.getpid()
             )
         stage.callback(stack.stop)
+        relay.target = (HOST, int(stack.kafka_bootstrap.rpartition(":")[2]))
         _create_topics(AdminClient({"bootstrap.servers": stack.kafka_bootstrap}), set(TOPICS) - set(GUARDED))
-        yield Scene(
-            stack, AirflowClient(stack.airflow_url, "admin", PASSWORDS["admin"]), folder, guarded, statsd, mails
-        )
+        airflow = AirflowClient(stack.airflow_url, "admin", PASSWORDS["admin"])
+        yield Scene(stack, airflow, folder, guarded, statsd, mails, relay)
 
 
 def _settings(
@@ -264,6 +280,11 @@ def _settings(
     }
     found = {f"AIRFLOW_CONN_{name}": json.dumps(told) for name, told in connections.items()}
     return {LOGINS_VARIABLE: str(logins), STATSD_VARIABLE: statsd.address, **found}
+
+
+def _relayed(relay: Relay) -> dict[str, str]:
+    brokers = {"bootstrap.servers": f"{HOST}:{relay.port}"}
+    return {"AIRFLOW_CONN_KAFKA_RELAYED": json.dumps({"conn_type": "kafka", "extra": brokers})}
 
 
 def _create_topics(admin: AdminClient, names: set[str]) -> None:

@@ -168,6 +168,7 @@ def test_stuck_pipeline_says_why_and_which_ways_lead_out(admin: Page, scene: Sce
     keep(admin, "stuck-overview")
     row.get_by_role("link", name="letters", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("was rolled back")
+    keep_whole(admin, scene)
     undo = "bin/tidegate undo-rollback letters --table lake.e2e.letters"
     expect(page.get_by_text(undo)).to_be_visible()
     page.get_by_role("button", name=f"Copy: {undo}").click()
@@ -184,6 +185,16 @@ def test_stuck_pipeline_says_why_and_which_ways_lead_out(admin: Page, scene: Sce
     dialog.get_by_role("button", name="Close").click()
     done = page.get_by_role("table", name="What people did").get_by_role("row").filter(has_text="undo-rollback")
     expect(done).to_contain_text("admin")
+
+
+def keep_whole(admin: Page, scene: Scene) -> None:
+    """The same page outside of Airflow's frame, where all of it is to be seen."""
+    window = admin.context.new_page()
+    window.goto(f"{scene.stack.airflow_url}/tidegate/pipelines/letters")
+    expect(window.get_by_role("alert")).to_contain_text("was rolled back")
+    expect(window.get_by_role("button", name="Undo the rollback")).to_be_enabled()
+    keep(window, "page-stuck", whole=True)
+    window.close()
 
 
 def test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_all_others(
@@ -231,6 +242,32 @@ def test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_
     expect(dialog).to_contain_text("Done: they were discarded")
     dialog.get_by_role("button", name="Close").click()
     expect(page.get_by_text("No record waits here.")).to_be_visible()
+
+
+def test_flush_now_tries_at_once_what_waits_for_its_next_try(admin: Page, scene: Scene) -> None:
+    """Another run would wait until the one under way has ended, and that one waits for minutes in the end."""
+    dag = "tidegate_relayed"
+    scene.produce("relayed", {1: "a", 2: "b"})
+    scene.relay.close()
+    run = scene.first_run(dag)
+    admin.goto(f"{scene.stack.airflow_url}{FRAME}/tidegate/pipelines/relayed")
+    page = inside(admin)
+    expect(page.get_by_role("button", name="Flush now")).to_be_enabled()
+    # from its second failure on it waits for longer than a browser takes
+    wait_until(lambda: is_waiting(scene, dag, run) and scene.airflow.tries(dag, run)["plan"] > 1, "a task that waits")
+    scene.relay.open()
+    page.get_by_role("button", name="Flush now").click()
+    expect(page.get_by_text("plan waited to be tried again, and is tried now, in the run under way")).to_be_visible()
+    keep(admin, "tried-now")
+    assert scene.airflow.finished(dag, run) == "success"
+    assert [one["dag_run_id"] for one in scene.airflow.runs(dag)] == [run]
+    assert scene.rows("e2e.relayed") == {1: "a", 2: "b"}
+    done = scene.airflow.get("eventLogs", dag_id=dag, limit=50)["event_logs"]
+    assert any(event["event"] == "post_clear_task_instances" and event["owner"] == "admin" for event in done)
+
+
+def is_waiting(scene: Scene, dag: str, run: str) -> bool:
+    return scene.airflow.task_states(dag, run)["plan"] == ["up_for_retry"]
 
 
 def test_form_of_the_actions_begins_with_a_preview_and_refuses_what_does_not_fit(admin: Page, scene: Scene) -> None:

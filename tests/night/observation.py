@@ -4,6 +4,7 @@ import re
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from e2e.airflow_client import wait_until
@@ -53,16 +54,26 @@ def observe(failure: Failure, scene: Scene) -> Observation:
     try:
         wait_until(lambda: is_well(failure, scene), f"{failure.name} to go well before it is broken")
         failure.provoke(scene)
-        begun = time.monotonic()
+        begun, since = time.monotonic(), datetime.now(UTC)
         row, told = await_sentence(failure, scene, begun)
         wrong_page = find_wrong_page(failure, row)
         clicks = failure.fix(scene)
         well = await_well(failure, scene)
+        print_tasks(failure, scene, since)
         left = find_leftovers(failure, scene)
     finally:
         failure.rest(scene)
     sentence = shorten(str(row.get("reason") or "").replace(str(scene.bench.folder), "…"))
     return Observation(failure.name, failure.title, sentence, told, failure.remedy, clicks, well, left, wrong_page)
+
+
+def print_tasks(failure: Failure, scene: Scene, since: datetime) -> None:
+    """Where the seconds went: when each task was queued, began and ended, in seconds after the failure."""
+    asked = {"start_date_gte": since.isoformat(), "order_by": "start_date", "limit": 100}
+    for task in scene.airflow.get(f"dags/{failure.dag}/dagRuns/~/taskInstances", **asked)["task_instances"]:
+        moments = [task[when] for when in ("queued_when", "start_date", "end_date")]
+        after = [(datetime.fromisoformat(one) - since).total_seconds() if one else float("nan") for one in moments]
+        print(f"    {' '.join(f'{one:6.1f}' for one in after)}  {task['task_id']} {task['state']} {task['dag_run_id']}")
 
 
 def find_leftovers(failure: Failure, scene: Scene) -> tuple[str, ...]:

@@ -28,12 +28,14 @@ class ScheduleState:
     """What the scheduler knows; `failed` says what failed in the last run, None when it went well.
 
     `refused_at`: when the run refused the position, in seconds since the epoch, and nothing else was wrong with it.
+    `is_fixed`: whether each task that failed has succeeded since, in the run that is under way.
     """
 
     paused: bool = False
     failed: str | None = None
     running: bool = False
     refused_at: float | None = None
+    is_fixed: bool = False
 
 
 def describe_pipeline_state(
@@ -47,11 +49,16 @@ def describe_pipeline_state(
         return Health.STUCK, blocked
     if schedule.paused:
         return Health.PAUSED, row.get("error") or (_describe_lag(row) if row["lag"] else "nothing waits")
-    if schedule.failed and not _is_accepted_since(row, schedule):
+    if schedule.failed and not _is_fixed_since(row, schedule) and not _is_accepted_since(row, schedule):
         return Health.FAILING, schedule.failed
     if error := row.get("error") or _find_unreadable_table(row):
         return Health.UNKNOWN, error
     return _describe_progress(row, schedule, interval_seconds, now_ms)
+
+
+def _is_fixed_since(row: PipelineRow, schedule: ScheduleState) -> bool:
+    """Whether what failed has succeeded in the run under way. Of several tables that run may have left one out."""
+    return schedule.is_fixed and len(row.get("tables", ())) == 1
 
 
 def _is_accepted_since(row: PipelineRow, schedule: ScheduleState) -> bool:

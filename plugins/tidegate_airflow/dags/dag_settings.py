@@ -10,9 +10,11 @@ from tidegate_airflow.failures.notifiers import build_failure_callbacks
 
 SHORT_TIMEOUT, LONG_TIMEOUT = timedelta(minutes=10), timedelta(hours=2)
 # A passing fault (a restarted broker or Spark server) is over within a minute or two; later tries are further apart.
+# Airflow spreads them: the first comes after 5 to 10 s, so that what was short is over on the page soon, the last of
+# them after 80 to 160.
 RETRY_ARGS: dict[str, Any] = {
-    "retries": 4,
-    "retry_delay": timedelta(seconds=10),
+    "retries": 5,
+    "retry_delay": timedelta(seconds=5),
     "retry_exponential_backoff": True,
     "max_retry_delay": timedelta(minutes=5),
 }

@@ -60,7 +60,7 @@ def wait_if_nothing_changed(name: str, context: Context, planned: Data) -> Data:
     if streak.tables and any(one["table"] not in streak.tables for one in planned["tables"]):
         return _leave_out(planned, streak)
     reason = _describe_wait(streak, streak.reason)
-    push_failure_reason({"error": WAITING, "message": reason})
+    push_failure_reason({"error": WAITING, "message": reason, "tasks": sorted({one.task for one in streak.failed})})
     raise AirflowFailException(reason)
 
 

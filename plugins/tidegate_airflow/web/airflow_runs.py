@@ -1,6 +1,6 @@
 """What Airflow knows of the pipelines: paused or not, the last and the next run, what failed and why."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -22,7 +22,7 @@ Data = dict[str, Any]
 class DagStatus:
     """One DAG. `failed` says what failed in the last finished run, or is being tried again in the one under way.
 
-    `refused_at`: see `ScheduleState`.
+    `refused_at`, `is_fixed`: see `ScheduleState`.
     """
 
     dag_id: str
@@ -32,11 +32,20 @@ class DagStatus:
     failed: str | None
     running: bool
     refused_at: float | None = None
+    is_fixed: bool = False
 
 
 def to_schedule_state(dag: DagStatus | None) -> ScheduleState:
     """What of a DAG tells how its pipeline or publication is; without a DAG nothing is paused, failed or running."""
-    return ScheduleState(dag.paused, dag.failed, dag.running, dag.refused_at) if dag else ScheduleState()
+    if dag is None:
+        return ScheduleState()
+    return ScheduleState(
+        paused=dag.paused,
+        failed=dag.failed,
+        running=dag.running,
+        refused_at=dag.refused_at,
+        is_fixed=dag.is_fixed,
+    )
 
 
 def describe_dag(dag: DagStatus | None) -> Data:
@@ -59,12 +68,20 @@ def read_dag_statuses(dag_ids: Collection[str]) -> dict[str, DagStatus]:
         dags = {dag.dag_id: dag for dag in session.scalars(query)}
         newest = _read_newest_runs(session, list(dags), None)
         finished = _read_newest_runs(session, list(dags), FINISHED_STATES)
-        suspects = [run for run in finished.values() if run["state"] == "failed"]
-        suspects += [run for run in newest.values() if run["state"] == "running"]
+        under_way = _read_newest_runs(session, list(dags), ("running",))  # the newest may wait behind it
+        suspects = [run for run in finished.values() if run["state"] == "failed"] + list(under_way.values())
         errors = _query_errors(session, [run["dag_id"] for run in suspects], [run["run_id"] for run in suspects], None)
         failed = describe_failures(suspects, errors)
+        succeeded = _read_successes(session, list(under_way.values()))
         statuses = {name: _to_dag_status(dag, newest.get(name), failed.get(name)) for name, dag in dags.items()}
-        return {name: replace(one, refused_at=find_refused_position(name, errors)) for name, one in statuses.items()}
+        return {
+            name: replace(
+                one,
+                refused_at=find_refused_position(name, errors),
+                is_fixed=is_fixed(name, errors, succeeded.get(name, {})),
+            )
+            for name, one in statuses.items()
+        }
 
 
 def _to_dag_status(dag: Any, newest: Data | None, failed: str | None) -> DagStatus:
@@ -94,6 +111,33 @@ def find_refused_position(dag_id: str, errors: list[Data]) -> float | None:
     if not mine or any((one["task_id"], one["error"]) != ("plan", PositionLost.__name__) for one in mine):
         return None
     return max(datetime.fromisoformat(one["at"]).timestamp() for one in mine)
+
+
+def is_fixed(dag_id: str, errors: list[Data], succeeded: Mapping[str, Collection[str]]) -> bool:
+    """Whether each task that failed in the last finished run has succeeded in the one under way, where nothing failed.
+
+    `succeeded` are the tasks of the DAG by the run under way. A run that did not try names those that failed before it.
+    """
+    mine = [one for one in errors if one["dag_id"] == dag_id]
+    if not succeeded or not mine or any(one["run_id"] in succeeded for one in mine):
+        return False
+    awaited = {task for one in mine if one["task_id"] != ECHO_TASK_ID for task in one["tasks"] or [one["task_id"]]}
+    return bool(awaited) and all(awaited <= set(tasks) for tasks in succeeded.values())
+
+
+def _read_successes(session: Any, runs: Collection[Data]) -> dict[str, dict[str, set[str]]]:
+    """By DAG and run: the tasks that succeeded, without those of which there is one for each table."""
+    from airflow.models.taskinstance import TaskInstance as Instance
+    from sqlalchemy import select
+
+    found: dict[str, dict[str, set[str]]] = {run["dag_id"]: {run["run_id"]: set()} for run in runs}
+    query = select(Instance.dag_id, Instance.run_id, Instance.task_id).where(
+        Instance.dag_id.in_(found), Instance.run_id.in_([run["run_id"] for run in runs])
+    )
+    for row in session.execute(query.where(Instance.state == "success", Instance.map_index < 0)):
+        if row.run_id in found[row.dag_id]:
+            found[row.dag_id][row.run_id].add(row.task_id)
+    return found
 
 
 def _read_newest_runs(session: Any, dag_ids: list[str], states: Collection[str] | None) -> dict[str, Data]:
@@ -165,6 +209,7 @@ def _to_error_row(instance: Any, error_value: Any) -> Data:
         "at": format_time(instance.end_date or instance.start_date),
         "error": reason.get("error"),
         "message": reason.get("message"),
+        "tasks": reason.get("tasks"),
         "runbook": find_page(str(reason.get("message") or ""), reason.get("error")),
     }
 

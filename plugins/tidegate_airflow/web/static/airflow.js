@@ -82,13 +82,44 @@ async function call(method, where, body) {
   const answer = await fetch(`${root}api/v2/${where}`, { method, headers, credentials: "same-origin", body: body && JSON.stringify(body) });
   const told = await answer.json().catch(() => ({}));
   if (answer.status === 403) throw new Error("Your role in Airflow does not permit this.");
-  if (!answer.ok) throw new Error(typeof told.detail === "string" ? told.detail : `HTTP ${answer.status}`);
+  if (!answer.ok) throw Object.assign(new Error(typeof told.detail === "string" ? told.detail : `HTTP ${answer.status}`), { status: answer.status });
   return told;
 }
 
+const NOTE = "Asked for on Tidegate's page";
+
 /** Start a run of a DAG; Airflow checks the user's role and writes it into its audit log. */
 export const trigger = (dag, conf = {}) =>
-  call("POST", `dags/${path(dag)}/dagRuns`, { logical_date: null, conf, note: "Asked for on Tidegate's page" });
+  call("POST", `dags/${path(dag)}/dagRuns`, { logical_date: null, conf, note: NOTE });
+
+/**
+ * Let a DAG that has one run at a time begin at once, and say what was done: tasks that wait to be tried again are tried now,
+ * for a second run would wait behind them; else a run is asked for, and begins at once unless another one is under way.
+ */
+export async function startNow(dag, what) {
+  const { task_instances: waiting } = await call("GET", `dags/${path(dag)}/dagRuns/~/taskInstances?state=up_for_retry&limit=100`);
+  if (waiting.length) return retryNow(dag, waiting.filter((task) => task.dag_run_id === waiting[0].dag_run_id));
+  const { dag_runs: busy } = await call("GET", `dags/${path(dag)}/dagRuns?state=running&limit=1`);
+  const run = await trigger(dag);
+  const shown = link(runPath({ dag_id: dag, run_id: run.dag_run_id }), "the run");
+  if (!busy.length) return [`${what} started: `, shown];
+  return [`${what} queued: `, shown, " begins when ", link(runPath({ dag_id: dag, run_id: busy[0].dag_run_id }), "the one under way"), " ends"];
+}
+
+async function retryNow(dag, waiting) {
+  const run = waiting[0].dag_run_id;
+  const tasks = waiting.map((task) => (task.map_index >= 0 ? [task.task_id, task.map_index] : task.task_id));
+  const asked = { dag_run_id: run, task_ids: tasks, dry_run: false, only_failed: false, prevent_running_task: true, note: NOTE };
+  const names = [...new Set(waiting.map((task) => task.task_id))].join(", ");
+  const where = link(runPath({ dag_id: dag, run_id: run }), "the run under way");
+  try {
+    await call("POST", `dags/${path(dag)}/clearTaskInstances`, asked);
+  } catch (problem) {
+    if (problem.status === 409) return [`${names} is being tried at this moment, in `, where];
+    throw problem;
+  }
+  return [`${names} waited to be tried again, and is tried now, in `, where];
+}
 
 /** Wait until a run has finished; `told` hears of every state. */
 export async function finished(run, told) {

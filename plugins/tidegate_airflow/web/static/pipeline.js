@@ -1,5 +1,5 @@
 // One pipeline: what is wrong and what to do, then everything that is known about it.
-import { dagPath, link, pause, runPath, taskPath, trigger } from "./airflow.js";
+import { dagPath, link, pause, runPath, startNow, taskPath } from "./airflow.js";
 import { chart } from "./chart.js";
 import { commands } from "./commands.js";
 import { h, quiet, say, section, show, table, trouble } from "./dom.js";
@@ -62,8 +62,7 @@ function actions({ pipeline: row, airflow, may }, again) {
   const flush = h("button", { type: "button", "data-key": "flush", disabled: !may.flush || dags.flush?.paused, title: dags.flush?.paused ? "The DAG is paused: unpause it first" : null,
     click: async () => {
       try {
-        const run = await trigger(dags.flush.dag_id);
-        say("Flush started: ", link(runPath({ dag_id: run.dag_id, run_id: run.dag_run_id }), "the run"));
+        say(...await startNow(dags.flush.dag_id, "Flush"));
       } catch (problem) { say(`Not started: ${problem.message}`); }
       again();
     } }, "Flush now");

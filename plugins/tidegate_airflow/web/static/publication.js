@@ -1,5 +1,5 @@
 // The way back: publications in the overview, and one publication with its place in the table's snapshots.
-import { dagPath, link, runPath, taskPath, trigger } from "./airflow.js";
+import { dagPath, link, runPath, startNow, taskPath } from "./airflow.js";
 import { command, h, quiet, say, section, show, table, trouble } from "./dom.js";
 import { ago, asOf, due, moment, number, span } from "./format.js";
 import { seePage } from "./runbook.js";
@@ -74,8 +74,7 @@ function actions({ publication: row, may }, again) {
   if (!may.publish) return quiet("Your role in Airflow may look, but start nothing.");
   const start = async () => {
     try {
-      const run = await trigger(row.dag_id);
-      say("Started: ", link(runPath({ dag_id: run.dag_id, run_id: run.dag_run_id }), "the run"));
+      say(...await startNow(row.dag_id, "Publishing"));
     } catch (problem) { say(`Not started: ${problem.message}`); }
     again();
   };

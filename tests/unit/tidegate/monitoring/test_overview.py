@@ -175,6 +175,21 @@ def test_position_that_fits_again_is_shown_at_the_next_reading_and_not_after_the
     assert told({**row, "read_at": 101.0}, failed="stage failed: x")[0] == Health.FAILING
 
 
+def test_failure_is_over_as_soon_as_what_failed_has_succeeded_but_not_where_a_table_may_be_left_out(
+    world: World,
+) -> None:
+    fixed = {"failed": "stage failed: x", "running": True, "is_fixed": True}
+    alone, several = (
+        world.ports(a_pipeline(a_table("lake.shop.alone", topics=("left",)))),
+        world.ports(a_pipeline(*TWO)),
+    )
+    for ports in (alone, several):
+        flush(ports)
+    assert told(seen(alone), **fixed) == (Health.CURRENT, "nothing waits")
+    assert told({**seen(alone), "error": "no answer"}, **fixed) == (Health.UNKNOWN, "no answer")
+    assert told(seen(several), **fixed) == (Health.FAILING, "stage failed: x")
+
+
 def test_fewer_records_than_start_a_flush_may_wait_for_ever() -> None:
     row = {"tables": [], "lag": 9, "lag_seconds": 90_000.0, "published_ms": 0, "open_batches": 0, "starts_at": 10}
     assert describe_pipeline_state(row, ScheduleState(), 0, 100_000_000)[0] == Health.CURRENT

@@ -167,6 +167,7 @@ def test_night_of_failed_runs_tries_a_few_times_and_tells_once(night: Night) -> 
     assert "topic=orders partition=1 offset=0" in message
     assert "the same failure in" in runs[-1].left["plan", "error"]["message"]
     assert "topic=orders partition=1 offset=0" in runs[-1].left["plan", "error"]["message"]
+    assert runs[-1].left["plan", "error"]["tasks"] == ["stage"]  # what must succeed before the page says it is over
 
 
 def test_pauses_double_and_a_run_by_hand_tries_at_once(night: Night) -> None:

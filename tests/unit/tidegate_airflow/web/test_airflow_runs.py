@@ -3,14 +3,15 @@
 from typing import Any
 
 import pytest
-from tidegate_airflow.web.airflow_runs import describe_failures, find_refused_position
+from tidegate_airflow.web.airflow_runs import describe_failures, find_refused_position, is_fixed
 
 NOON, LATER = "2026-01-01T12:00:00.000Z", "2026-01-01T12:00:05.500Z"
 NOON_SECONDS = 1767268800.0
 
 
-def error(task: str, kind: str, at: str = NOON, dag: str = "tidegate_a") -> dict[str, Any]:
-    return {"dag_id": dag, "task_id": task, "error": kind, "message": f"{task}: {kind}", "state": "failed", "at": at}
+def error(task: str, kind: str, at: str = NOON, dag: str = "tidegate_a", **more: Any) -> dict[str, Any]:
+    named = {"dag_id": dag, "run_id": "last", "task_id": task, "error": kind, "tasks": None, **more}
+    return {**named, "message": f"{task}: {kind}", "state": "failed", "at": at}
 
 
 @pytest.mark.parametrize(
@@ -38,3 +39,26 @@ def test_task_that_failed_by_itself_is_named_before_the_one_that_is_red_because_
         "tidegate_a": "plan failed: plan: PositionLost",
         "tidegate_b": "run r failed",
     }
+
+
+RED = error("heartbeat", "SomeTablesFailed")  # as each failed run ends
+
+
+@pytest.mark.parametrize(
+    ("errors", "succeeded", "fixed"),
+    [
+        ([error("stage", "BadRecord"), RED], {"now": {"plan", "stage"}}, True),
+        ([error("stage", "BadRecord"), RED], {"now": {"plan"}}, False),
+        ([error("stage", "BadRecord"), error("commit_offsets", "RetryLater"), RED], {"now": {"plan", "stage"}}, False),
+        ([error("plan", "Waiting", tasks=["stage"]), RED], {"now": {"plan"}}, False),  # nothing was tried in that run
+        ([error("plan", "Waiting", tasks=["stage"]), RED], {"now": {"plan", "stage"}}, True),
+        ([error("stage", "BadRecord"), error("merge", "RetryLater", run_id="now")], {"now": {"plan", "stage"}}, False),
+        ([error("stage", "BadRecord"), RED], {}, False),
+        ([RED], {"now": {"plan", "stage", "merge"}}, False),
+        ([error("stage", "BadRecord", dag="tidegate_b")], {"now": {"plan", "stage"}}, False),
+    ],
+)
+def test_failure_is_over_when_what_failed_has_succeeded_in_the_run_under_way(
+    errors: list[dict[str, Any]], succeeded: dict[str, set[str]], fixed: bool
+) -> None:
+    assert is_fixed("tidegate_a", errors, succeeded) is fixed

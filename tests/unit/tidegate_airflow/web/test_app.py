@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from airflow_users import airflow_in, token_of
@@ -290,3 +291,44 @@ def test_runbook_is_read_by_whoever_is_logged_in_and_nothing_else_is_read_throug
     assert client.get("/api/runbook/bad-record").status_code == 401
     for name in ("nothing", "..%2foperations", "bad-record.md"):
         assert client.get(f"/api/runbook/{name}", headers=viewer).status_code == 404
+
+
+@pytest.fixture
+def runs(airflow: Any) -> Iterator[None]:
+    """Of one DAG: a run whose stage failed, one under way whose stage has succeeded, and one that waits behind it."""
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import delete, insert
+
+    dag, at = "tidegate_shop", datetime(2026, 1, 1, tzinfo=UTC)
+    task = {"dag_id": dag, "try_number": 1, "pool": "default_pool", "pool_slots": 1}
+    tasks = [("first", "plan", "success"), ("first", "stage", "failed"), ("first", "heartbeat", "failed"),
+             ("second", "plan", "success"), ("second", "stage", "success"), ("second", "merge", "running")]  # fmt: skip
+    with create_session() as session:
+        for run, state in (("first", "failed"), ("second", "running"), ("third", "queued")):
+            told = {"run_id": run, "state": state, "run_type": "scheduled", "run_after": at}
+            session.execute(insert(DagRun).values(dag_id=dag, **told))
+        for run, name, state in tasks:
+            told = {"id": uuid4(), "run_id": run, "task_id": name, "state": state}
+            session.execute(insert(TaskInstance).values(**task, **told))
+    yield
+    with create_session() as session:
+        for table in (TaskInstance, DagRun):
+            session.execute(delete(table).where(table.dag_id == dag))
+
+
+@pytest.mark.usefixtures("runs")
+def test_failure_is_over_once_its_task_has_succeeded_though_another_run_waits_behind() -> None:
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import update
+    from tidegate_airflow.web.airflow_runs import read_dag_statuses
+
+    found = read_dag_statuses(["tidegate_shop"])["tidegate_shop"]
+    assert (found.failed, found.is_fixed) == ("stage failed: see the log of the task", True)
+    with create_session() as session:
+        merge = TaskInstance.task_id == "merge"
+        session.execute(update(TaskInstance).where(merge).values(state="up_for_retry"))
+    found = read_dag_statuses(["tidegate_shop"])["tidegate_shop"]
+    assert not found.is_fixed
