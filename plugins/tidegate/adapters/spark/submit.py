@@ -1,6 +1,7 @@
 """Spark through spark-submit: each job an application of its own, for clusters without a Connect server."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from tidegate.settings import PACKAGE, is_checkout
 SPARK_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 # What a Connect session leaves in its process; each would turn a submitted driver into a Connect client.
 CONNECT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE")
+LOG_PREFIX_PATTERN = re.compile(r"^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+ ")  # of Spark's log, before what happened
 MAX_ARGUMENT_CHARACTERS = 100_000  # Linux takes 128 KiB
 # of a checkout's jobs/ and plugins/; installed, both packages lie beside each other
 SPARK_SIDE_FOLDER = JOBS_FOLDER if is_checkout() else PACKAGE.parent
@@ -146,4 +148,5 @@ def _build_environment() -> dict[str, str]:
 
 def _find_last_error(output: str) -> str:
     lines = [line for line in output.splitlines() if "Error" in line or "Exception" in line]
-    return (lines or output.splitlines() or ["no output"])[-1][:500]
+    line = (lines or output.splitlines() or ["no output"])[-1]
+    return LOG_PREFIX_PATTERN.sub("", line)[:500]

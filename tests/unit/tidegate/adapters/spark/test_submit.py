@@ -65,3 +65,15 @@ def test_folder_without_a_spark_submit_is_named_and_no_reason_to_try_again(
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     with pytest.raises(ConfigurationError, match="it has no bin/spark-submit"):
         SubmitEngine("local[1]", "", {}).run(a_job(10))
+
+
+def test_driver_that_left_no_failure_is_told_by_its_last_error_without_the_logs_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "Lost task 1.0 in stage 0.0 (TID 1): java.lang.OutOfMemoryError: Java heap space"
+    program = tmp_path / "spark-submit"
+    program.write_text(f"#!/bin/sh\necho '26/11/23 17:11:34 WARN TaskSetManager: {said}' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("tidegate.adapters.spark.submit._find_spark_submit", lambda: program)
+    with pytest.raises(RetryLater, match=r"merge failed: TaskSetManager: Lost task 1\.0 .*Java heap space$"):
+        SubmitEngine("local[1]", "", {}).run(a_job(10))
