@@ -26,6 +26,8 @@ class Failure:
     """The runbook's page that the line must lead to."""
     states: ClassVar[tuple[str, ...]] = ("stuck", "failing", "unknown")
     catalog: ClassVar[str] = "lake"
+    patience_seconds: ClassVar[float] = 150
+    """How long the page may take to say anything, and the table to be right."""
 
     def __init__(self, name: str) -> None:
         self.name = name

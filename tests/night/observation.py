@@ -13,7 +13,6 @@ from night.failure import Failure
 from night.scene import Scene
 
 GOAL_SECONDS, GOAL_CLICKS = 15, 2
-PATIENCE_SECONDS = 150
 TIDY_SECONDS = 30
 POLL_SECONDS = 0.5
 GOING = ("current", "catching up")
@@ -132,7 +131,7 @@ def is_well(failure: Failure, scene: Scene) -> bool:
 
 def await_page(failure: Failure, scene: Scene, what: str, condition: Any) -> dict[str, Any]:
     """The first line of the page that meets the condition."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    begun = time.monotonic()
     seen: dict[str, Any] = {}
     while True:
         row = failure.read_row(scene)
@@ -140,12 +139,10 @@ def await_page(failure: Failure, scene: Scene, what: str, condition: Any) -> dic
             print(f"    it is {row.get('state')}: {row.get('reason')}", flush=True)
             return row
         if (row.get("state"), row.get("reason")) != (seen.get("state"), seen.get("reason")):
-            print(
-                f"    {time.monotonic() - deadline + PATIENCE_SECONDS:5.1f} s {row.get('state')}: {row.get('reason')}",
-                flush=True,
-            )
+            print(f"    {time.monotonic() - begun:5.1f} s {row.get('state')}: {row.get('reason')}", flush=True)
         seen = row
-        assert time.monotonic() < deadline, f"never {what}; it is {row.get('state')}: {row.get('reason')}"
+        is_late = time.monotonic() > begun + failure.patience_seconds
+        assert not is_late, f"never {what}; it is {row.get('state')}: {row.get('reason')}"
         time.sleep(POLL_SECONDS)
 
 

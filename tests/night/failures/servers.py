@@ -20,7 +20,7 @@ class SparkDeadMidMerge(Failure):
 
     title = "the Spark server dies in the middle of a merge"
     sentence = r"Spark"
-    remedy = "the server back; nothing with Tidegate"
+    remedy = "the server back; *Flush now* does not wait for the next try"
     page = "server-down"
 
     def provoke(self, scene: Scene) -> None:
@@ -35,17 +35,28 @@ class SparkDeadMidMerge(Failure):
         os.kill(int(server), signal.SIGKILL)
 
     def fix(self, scene: Scene) -> int:
-        wait_until(lambda: bool(scene.bench.stack.variables.get("SPARK_PID")), "Spark to be back")
-        return 0
+        wait_until(lambda: answers(scene), "Spark to be back")
+        return scene.hand.start_flush(self.name)
+
+
+def answers(scene: Scene) -> bool:
+    """Whether the Spark server runs a statement."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return bool(scene.bench.spark_sql("SELECT 1"))
+    except PySparkException:
+        return False
 
 
 class SparkOutOfMemory(Failure):
-    """A batch takes more than the driver has."""
+    """A batch takes more than the driver has. Each of its jobs starts a Spark of its own."""
 
     title = "Spark runs out of memory"
     sentence = r"[mM]emory|heap"
-    remedy = "`spark.driver.memory: 1g` in the pipeline file"
+    remedy = "`spark.driver.memory: 3g` in the pipeline file"
     page = "failed-task"
+    patience_seconds = 400
 
     def describe(self, doors: Doors) -> dict[str, Any]:
         conf = {"spark.driver.memory": "480m", "spark.driver.host": "127.0.0.1"}
@@ -62,7 +73,7 @@ class SparkOutOfMemory(Failure):
     def provoke(self, scene: Scene) -> None:
         settings = {"bootstrap.servers": scene.bench.stack.kafka_bootstrap, "message.max.bytes": 70_000_000}
         producer = Producer({**settings, "compression.type": "zstd"})
-        for number in range(60, 64):
+        for number in range(60, 62):  # one in each partition
             value = {"id": number, "score": number, "more": "x" * 50_000_000}
             producer.produce(self.topic, json.dumps(value), json.dumps({"id": number}), partition=number % 2)
             assert producer.flush(60) == 0
