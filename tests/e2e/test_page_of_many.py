@@ -22,6 +22,7 @@ from tidegate.steps.flush import flush
 from tidegate_airflow.web.pipeline_contexts import PipelineContext
 
 MANY = 200
+MANY_BATCHES, HOUR_MS = 24, 3_600_000
 NAMES = [f"shop_{number:03}" for number in range(MANY)]
 ROLLED_BACK, DEAD, BEHIND = NAMES[17], NAMES[42], NAMES[99]
 TENS = ("even", "odd")  # a tag by the second digit of a pipeline's number
@@ -49,11 +50,24 @@ class Look:
         return getattr(self._broker, name)
 
 
+def flush_often(world: World, ports: Any) -> None:
+    """Batches of several sizes, so that there is something to plot."""
+    (topic,) = ports.pipeline.source.topics
+    for number in range(MANY_BATCHES):
+        world.clock.tick(30_000)
+        for key in range(3 + 5 * number % 11):
+            told = {"id": f"{key}", "name": f"{number}"}
+            world.broker.produce(topic, {"id": told["id"]}, told, partition=key % 2, timestamp=world.clock.ms)
+        world.clock.tick(1_000 * (1 + number % 4))
+        flush(ports)
+
+
 class Many:
     """The pipelines, as the page finds them."""
 
     def __init__(self) -> None:
         world = World()
+        world.clock.ms = int(time.time() * 1000) - HOUR_MS  # ages on the page are those of a morning, not of decades
         self._sources = {name: self._source(world, name) for name in NAMES}
 
     def _source(self, world: World, name: str) -> PipelineContext:
@@ -65,7 +79,9 @@ class Many:
         ports = world.ports(a_pipeline(a_table(table, topics=(name,)), **words))
         flush(ports)
         if name == BEHIND:
-            world.destination.control[name_control_table(ports.pipeline)][0]["bytes_written"] = 1_500_000
+            flush_often(world, ports)
+            for row in world.destination.control[name_control_table(ports.pipeline)]:
+                row["bytes_written"] = 1_500_000
         if name == ROLLED_BACK:
             world.destination.rollback(table, world.destination.tables[table].ancestors()[-1].id)
         if name == BEHIND:
@@ -153,6 +169,7 @@ def test_two_hundred_are_shown_the_worst_first_with_one_request_for_each_reading
     expect(page.locator("tbody tr").nth(1)).to_contain_text("brokers=kafka-2:7070 gave no answer within 30 s")
     asked = page.evaluate("performance.getEntriesByType('resource').filter((one) => one.name.includes('/api/')).length")
     assert asked <= int(page.evaluate("document.body.dataset.read")) + 1
+    keep(page, "page-overview")
 
 
 def test_keyboard_alone_sorts_filters_and_opens_and_the_focus_stays(opened: Callable[..., Page]) -> None:
@@ -220,6 +237,13 @@ def test_text_stands_out_from_its_ground_and_all_that_is_told_has_a_name(
         assert page.evaluate(CONTRAST) == []
         assert page.locator("table:not(:has(caption))").count() == 0
         assert page.locator("h1").count() == 1
+
+
+def test_batches_are_plotted(opened: Callable[..., Page]) -> None:
+    page = opened(f"pipelines/{BEHIND}", "dark")
+    expect(page.get_by_role("heading", name="Over time")).to_be_visible()
+    expect(page.locator("figure canvas")).to_have_count(2)
+    keep(page, "page-pipeline")
 
 
 def test_viewer_is_offered_nothing_to_start(opened: Callable[..., Page]) -> None:

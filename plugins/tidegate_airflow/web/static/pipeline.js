@@ -45,7 +45,7 @@ const warnings = (found) => (Array.isArray(found) && found.length ? h("ul", { cl
 function facts({ pipeline: row, airflow, group_retention: expiry }) {
   const flush = row.last_flush;
   const list = [
-    ["Lag", [number(row.lag), " records", asOf(row.read_at)]],
+    ["Lag", [number(row.lag), row.lag === 1 ? " record" : " records", asOf(row.read_at)]],
     ["Behind", "lag" in row ? span(row.lag_seconds) : "–"],
     ["Complete to", [moment(row.freshness), h("div", { class: "quiet" }, ago(row.freshness))]],
     ["Last flush", flush ? [ago(flush.published_at), h("div", { class: "quiet" }, `batch ${flush.batch} in ${span(flush.seconds)}: ${number(flush.inserted)} inserted, ${number(flush.updated)} updated, ${number(flush.deleted)} deleted, ${bytes(flush.bytes_written)} written`)] : "none yet"],
