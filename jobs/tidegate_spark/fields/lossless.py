@@ -5,6 +5,7 @@ type of what was parsed (NULL where it cannot), and `render_is_lossy` is true wh
 lose something.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidegate.schema.column import Column
@@ -73,18 +74,21 @@ def render_conversion(expr: str, data_type: DataType, unit: str | None) -> str:
     """`expr`, parsed as `format_parsed_type`, as the declared type."""
     if not has_leaf(data_type, _is_guarded):
         return expr
+    if isinstance(data_type, Primitive):
+        return _render_leaf_conversion(expr, data_type, unit)
+    return render_inner_values(expr, data_type, lambda inner, its_type: render_conversion(inner, its_type, unit))
+
+
+def render_inner_values(expr: str, data_type: Array | Map | Struct, render: Callable[[str, DataType], str]) -> str:
+    """The array, map or struct `expr` with `render` of each value in it; keys of maps stay, and NULL stays NULL."""
     match data_type:
         case Array(element):
-            return f"transform({expr}, e -> {render_conversion('e', element, unit)})"
+            return f"transform({expr}, e -> {render('e', element)})"
         case Map(_, value):
-            return f"transform_values({expr}, (k, v) -> {render_conversion('v', value, unit)})"
+            return f"transform_values({expr}, (k, v) -> {render('v', value)})"
         case Struct(fields):
-            inner = ", ".join(
-                f"{render_literal(n)}, {render_conversion(f'{expr}.{quote(n)}', t, unit)}" for n, t in fields
-            )
+            inner = ", ".join(f"{render_literal(n)}, {render(f'{expr}.{quote(n)}', t)}" for n, t in fields)
             return f"CASE WHEN {expr} IS NOT NULL THEN named_struct({inner}) END"
-        case Primitive():
-            return _render_leaf_conversion(expr, data_type, unit)
 
 
 def _render_leaf_conversion(expr: str, leaf: Primitive, unit: str | None) -> str:

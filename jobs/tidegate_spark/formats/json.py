@@ -112,12 +112,17 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"{render_no_column_case('value_text', 'row', fields, columns)} "
         f"ELSE {render_inner_reason('row', fields, 'the value')} END AS located_reason",
     )
+    return _build_decoded_value(changes, fields, keys, render_key_reason(keys, "kv", "value_text"))
+
+
+def _build_decoded_value(changes: DataFrame, fields: Fields, keys: Fields, key_reason: str) -> DecodedValue:
+    """What is read at `row`, and the key in the value at `kv`."""
     return DecodedValue(
         records=changes,
         columns=tuple(fields.render_values("row")),
         reason=fields.render_reason("row", "the value", ROW),
         key=keys.render_struct("kv"),
-        key_reason=render_key_reason(keys, "kv", "value_text"),
+        key_reason=key_reason,
         key_there="kv IS NOT NULL",
     )
 
@@ -155,14 +160,7 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
         f"{render_respelled_case(payload, 'row', fields)} "
         f"ELSE {render_inner_reason('row', fields, 'the value', PAYLOAD)} END AS located_reason",
     )
-    return DecodedValue(
-        records=changes,
-        columns=tuple(fields.render_values("row")),
-        reason=fields.render_reason("row", "the value", ROW),
-        key=keys.render_struct("kv"),
-        key_reason=render_key_reason(keys, "kv", payload, PAYLOAD),
-        key_there="kv IS NOT NULL",
-    )
+    return _build_decoded_value(changes, fields, keys, render_key_reason(keys, "kv", payload, PAYLOAD))
 
 
 def render_is_null_payload(event: str, parsed: str) -> str:

@@ -122,12 +122,26 @@ class PipelineOverview(FileDescription):
     partitions: list[PartitionOverview]
 
 
-class PipelineRow(TypedDict, total=False):
-    """A pipeline as the page lists it: `PipelineOverview` and `RecentActivity`, what failed, and what Airflow knows.
+class ReadingColumns(TypedDict, total=False):
+    """What the page says of a reading, and what Airflow knows of the DAG.
 
-    With an `error`, what was never read is missing, and the rest may be old; `needs_person`: no retry will mend it.
-    `read_at`: seconds since the epoch, None before the first reading.
+    With an `error`, what was never read is missing in the row, and the rest may be old; `needs_person`: no retry will
+    mend it. `read_at`: seconds since the epoch, None before the first reading.
     """
+
+    error: str | None
+    needs_person: bool
+    read_at: float | None
+    state: str
+    reason: str
+    runbook: str | None
+    dag_id: str | None
+    paused: bool | None
+    next_run: str | None
+
+
+class PipelineRow(ReadingColumns, total=False):
+    """A pipeline as the page lists it: `PipelineOverview` and `RecentActivity`, what failed, and what Airflow knows."""
 
     pipeline: Required[str]
     description: str
@@ -142,35 +156,11 @@ class PipelineRow(TypedDict, total=False):
     partitions: list[PartitionOverview]
     last_flush: FlushSummary | None
     dead_letters: int | None
-    error: str | None
-    needs_person: bool
-    read_at: float | None
-    state: str
-    reason: str
-    runbook: str | None
-    dag_id: str | None
-    paused: bool | None
-    next_run: str | None
     last_run: dict[str, Any] | None
 
 
-class RunSummary(TypedDict):
-    """The run of a publication that was recorded last, by what happened to the rows."""
-
-    at_ms: int
-    from_snapshot_id: int | None
-    to_snapshot_id: int
-    compared_with: str
-    inserted: int
-    updated: int
-    deleted: int
-
-
-class PublicationRow(TypedDict, total=False):
-    """A publication as the page lists it: its status, what failed, and what Airflow knows; ids as texts.
-
-    With an `error`, what was never read is missing, and the rest may be old.
-    """
+class PublicationRow(ReadingColumns, total=False):
+    """A publication as the page lists it: its status, what failed, and what Airflow knows; ids as texts."""
 
     publication: Required[str]
     description: str
@@ -185,17 +175,8 @@ class PublicationRow(TypedDict, total=False):
     behind_seconds: float | None
     unfinished: bool
     waiting: dict[str, Any] | None
-    last_run: RunSummary | None
+    last_run: dict[str, Any] | None
     problem: str | None
-    error: str | None
-    needs_person: bool
-    read_at: float | None
-    state: str
-    reason: str
-    runbook: str | None
-    dag_id: str | None
-    paused: bool | None
-    next_run: str | None
     last_dag_run: dict[str, Any] | None
 
 

@@ -1,5 +1,6 @@
 """The actions DAG of one pipeline: what helps one that stands still, shown first, then done, started from a form."""
 
+from collections.abc import Callable
 from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
@@ -37,25 +38,25 @@ def build_actions_dag(pipeline: Pipeline) -> DAG:
         is_paused_upon_creation=False,
         **settings,
     ) as dag:
-        _build_act_task(pipeline)
+
+        def act() -> dict[str, Any]:
+            return run_action(get_current_context(), pipeline.name)
+
+        build_form_task(pipeline, TASK_ID, task_docs.ACT, act)
     dag.params = to_params_dict(_build_form(pipeline))
     return dag
 
 
-def _build_act_task(pipeline: Pipeline) -> None:
-    settings = build_job_task_settings(pipeline, TASK_ID, task_docs.ACT)
-    if is_submitted(pipeline):
-        from tidegate_airflow.operators.spark_submit import SubmitOperator
-
-        fixed: dict[str, Any] = {"pipeline": pipeline.name, "conn_id": pipeline.spark.connection, **settings}
-        SubmitOperator(verb=TASK_ID, given=None, **fixed)
+def build_form_task(pipeline: Pipeline, verb: str, doc: str, step: Callable[[], Any]) -> None:
+    """The one task of a DAG whose form says what to do: `step`, or `verb` beside a Spark that is submitted to."""
+    settings = build_job_task_settings(pipeline, verb, doc)
+    if not is_submitted(pipeline):
+        task(**settings)(step)()
         return
+    from tidegate_airflow.operators.spark_submit import SubmitOperator
 
-    @task(**settings)
-    def act() -> dict[str, Any]:
-        return run_action(get_current_context(), pipeline.name)
-
-    act()
+    fixed: dict[str, Any] = {"pipeline": pipeline.name, "conn_id": pipeline.spark.connection, **settings}
+    SubmitOperator(verb=verb, given=None, **fixed)
 
 
 def _build_form(pipeline: Pipeline) -> dict[str, Param]:

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from airflow.sdk import DAG, get_current_context, task
+from airflow.sdk import DAG, get_current_context
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.actions import build_letter_words
-from tidegate_airflow.dags.dag_settings import build_dag_settings, build_job_task_settings, is_submitted
+from tidegate_airflow.dags.actions import build_form_task, build_letter_words
+from tidegate_airflow.dags.dag_settings import build_dag_settings
 from tidegate_airflow.dags.flush import to_params_dict
 from tidegate_airflow.operators.action import run_replay_form
 
@@ -29,22 +29,10 @@ def build_replay_dag(pipeline: Pipeline) -> DAG:
         is_paused_upon_creation=False,
         **build_dag_settings(pipeline, "replay"),
     ) as dag:
-        _build_replay_task(pipeline)
+
+        def replay() -> list[dict[str, Any]]:
+            return run_replay_form(get_current_context(), pipeline.name)
+
+        build_form_task(pipeline, "replay", task_docs.REPLAY_TASK, replay)
     dag.params = to_params_dict(build_letter_words(next(iter(pipeline.source.topics), "topic")))
     return dag
-
-
-def _build_replay_task(pipeline: Pipeline) -> None:
-    settings = build_job_task_settings(pipeline, "replay", task_docs.REPLAY_TASK)
-    if is_submitted(pipeline):
-        from tidegate_airflow.operators.spark_submit import SubmitOperator
-
-        fixed: dict[str, Any] = {"pipeline": pipeline.name, "conn_id": pipeline.spark.connection, **settings}
-        SubmitOperator(verb="replay", given=None, **fixed)
-        return
-
-    @task(**settings)
-    def replay() -> list[dict[str, Any]]:
-        return run_replay_form(get_current_context(), pipeline.name)
-
-    replay()

@@ -11,7 +11,7 @@ from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, 
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.as_written import render_is_infinite
-from tidegate_spark.fields.lossless import VariantDecimal
+from tidegate_spark.fields.lossless import VariantDecimal, render_inner_values
 
 BINARY_FRACTIONS = ("FLOAT", "DOUBLE")
 MARKED_NUMBERS = (*BINARY_FRACTIONS, "INT", "BIGINT")  # what may be written so that it is marked: 1.5, or -0
@@ -163,18 +163,9 @@ def to_marked_type(data_type: DataType) -> DataType:
 
 def render_unmarked_value(expr: str, data_type: DataType) -> str:
     """`expr`, parsed as `to_marked_type`, as it would have been parsed from the text without marks."""
-    match data_type:
-        case Primitive(name):
-            return _render_unmarked_leaf(expr, name)
-        case Array(element):
-            return f"transform({expr}, e -> {render_unmarked_value('e', element)})"
-        case Map(_, value):
-            return f"transform_values({expr}, (k, v) -> {render_unmarked_value('v', value)})"
-        case Struct(fields):
-            inner = ", ".join(
-                f"{render_literal(n)}, {render_unmarked_value(f'{expr}.{quote(n)}', t)}" for n, t in fields
-            )
-            return f"CASE WHEN {expr} IS NOT NULL THEN named_struct({inner}) END"
+    if isinstance(data_type, Primitive):
+        return _render_unmarked_leaf(expr, data_type.name)
+    return render_inner_values(expr, data_type, render_unmarked_value)
 
 
 def _render_unmarked_leaf(expr: str, name: str) -> str:
