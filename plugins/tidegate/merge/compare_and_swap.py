@@ -7,14 +7,14 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.audits import BatchAudits, check_audits
 from tidegate.merge.write_mode import TRUNCATED_AT_PROPERTY
 from tidegate.model import resource_names
-from tidegate.model.publish_cost import read_cost
+from tidegate.model.publish_cost import RowChanges
 from tidegate.model.table_state import Reparenting, StagedSource
 from tidegate.ports.context import Head, Ports, TableCommit, TableState
 
@@ -270,26 +270,23 @@ def _is_newest_commit(swap: Swap, table_commit: TableCommit, state: TableState) 
     return last is not None and last.summary.get("tidegate.attempt") == table_commit.attempt
 
 
-def describe_publish(head: Head | None) -> dict[str, Any]:
-    """Rows by what became of them, and what the publish cost; `head` is None where no snapshot was due."""
-    return {**count_changes(head), **read_cost(head.summary if head else None)}
-
-
-def count_changes(head: Head | None) -> dict[str, Any]:
-    """Rows inserted, updated and deleted, as the snapshot's summary has them."""
+def count_changes(head: Head | None) -> RowChanges:
+    """Rows inserted, updated and deleted, as the snapshot's summary has them; None is where no snapshot was due."""
 
     def count(name: str) -> int:
         return int(head.summary.get(name, "0")) if head else 0
 
     if head and "tidegate.inserted" in head.summary:
-        return {name: count(f"tidegate.{name}") for name in ("inserted", "updated", "deleted")}
+        return RowChanges(
+            inserted=count("tidegate.inserted"), updated=count("tidegate.updated"), deleted=count("tidegate.deleted")
+        )
     rows = "spark.merge-into.num-target-rows-"
     appended = 0 if head and f"{rows}inserted" in head.summary else count("added-records")
     emptied = 0
     if head and TRUNCATED_AT_PROPERTY in head.summary:  # Iceberg counts the rows of files, and deletes beside them
         emptied = count("deleted-records") - count("removed-position-deletes") - count("removed-equality-deletes")
-    return {
-        "inserted": count(f"{rows}inserted") + appended,
-        "updated": count(f"{rows}updated"),
-        "deleted": count(f"{rows}deleted") + emptied,
-    }
+    return RowChanges(
+        inserted=count(f"{rows}inserted") + appended,
+        updated=count(f"{rows}updated"),
+        deleted=count(f"{rows}deleted") + emptied,
+    )

@@ -291,6 +291,6 @@ class PublishedBatch(PublishCost):
             snapshot_id=self.snapshot_id if later.snapshot_id is None else later.snapshot_id,
             valid_through_ms=later.valid_through_ms or self.valid_through_ms,
             outcome=self.outcome if later.snapshot_id is None else later.outcome,
-            **self.add_cost(later),
+            **vars(self.add_cost(later)),
             written_as=self.written_as if later.snapshot_id is None else later.written_as,
         )

@@ -1,9 +1,8 @@
 """How a publish ended and what it cost in bytes: kept in results and in the history of batches."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any
 
 
 class PublishOutcome(StrEnum):
@@ -13,6 +12,15 @@ class PublishOutcome(StrEnum):
     ALREADY_PUBLISHED = "already published"  # by an attempt before this one
     ALREADY_APPLIED = "already applied"  # the same of a slice of a backfill
     NO_ROWS = "no rows"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowChanges:
+    """Rows of the destination by what a publish did to them."""
+
+    inserted: int
+    updated: int
+    deleted: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,27 +36,27 @@ class PublishCost:
     bytes_written: int | None = None
     job: str = ""
 
-    def add_cost(self, later: "PublishCost") -> dict[str, Any]:
-        """The fields of both costs together; the later job's."""
+    def add_cost(self, later: "PublishCost") -> "PublishCost":
+        """Both costs together; the later job's."""
         counts = {name: _add_known(getattr(self, name), getattr(later, name)) for name in COST_COUNTS}
-        return {**counts, "job": later.job or self.job}
+        return PublishCost(**counts, job=later.job or self.job)
 
 
 COST_COUNTS = tuple(word.name for word in fields(PublishCost) if word.name != "job")
 NOTHING_PUBLISHED = PublishCost(bytes_written=0)
 
 
-def read_cost(summary: Mapping[str, str] | None) -> dict[str, Any]:
-    """The fields of `PublishCost`, as a snapshot's summary has them; of no snapshot, nothing was written."""
+def read_cost(summary: Mapping[str, str] | None) -> PublishCost:
+    """What a publish cost, as its snapshot's summary tells it; of no snapshot, nothing was written."""
     if summary is None:
-        return asdict(NOTHING_PUBLISHED)
+        return NOTHING_PUBLISHED
     # Iceberg leaves out what it has not added, and counts files in every snapshot
     added = summary.get("added-files-size", "0" if "total-data-files" in summary else None)
     found = {"bytes_written": added} | {
         f"bytes_{name}": summary.get(f"tidegate.bytes-{name}") for name in ("scanned", "billed")
     }
     counts = {name: None if value is None else int(value) for name, value in found.items()}
-    return {**counts, "job": summary.get("tidegate.job", "")}
+    return PublishCost(**counts, job=summary.get("tidegate.job", ""))
 
 
 def _add_known(one: int | None, other: int | None) -> int | None:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater
-from tidegate.merge.compare_and_swap import Swap, describe_publish, publish_head, retry_commits, write_on_branch
+from tidegate.merge.compare_and_swap import Swap, count_changes, publish_head, retry_commits, write_on_branch
 from tidegate.merge.statements import render_backfill_statements
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice
 from tidegate.model.batch import StagedBatch
 from tidegate.model.position import Position
-from tidegate.model.publish_cost import PublishOutcome
+from tidegate.model.publish_cost import PublishOutcome, read_cost
 from tidegate.model.table_state import StagedSource
 from tidegate.ports.context import Head, TableState
 from tidegate.reprocess.backfill_plan import require_position
@@ -123,7 +123,8 @@ def _build_result(
         slices=len(one.all_ranges),
         ranges=one.all_ranges[one.number - 1],
         staged=staged.counts.staged if staged else 0,
-        **describe_publish(head),
+        **vars(count_changes(head)),
+        **vars(read_cost(head.summary if head else None)),
         seconds=round((one.ports.now_ms() - started_ms) / 1000, 2),
         snapshot_id=head.snapshot_id if head else None,
         outcome=outcome,

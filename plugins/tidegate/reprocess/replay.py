@@ -178,4 +178,4 @@ def _mark_replayed(work: Replay, head: Head | None) -> ReplayResult:
     with suppress(CommitRefused, RetryLater):  # a mark names one attempt, and branches go with the next replay
         ports.history.forget_backfill(work.table.name, ports.pipeline.name, REPLAY_ID)
     read, bad = staged.counts.read, staged.counts.dead_lettered
-    return ReplayResult(work.table.name, read, read - bad, bad, **count_changes(head))
+    return ReplayResult(work.table.name, read, read - bad, bad, **vars(count_changes(head)))

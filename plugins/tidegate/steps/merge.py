@@ -8,7 +8,7 @@ from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge import write_mode
 from tidegate.merge.audits import prepare_audits
-from tidegate.merge.compare_and_swap import Swap, describe_publish, publish_head, retry_commits, write_on_branch
+from tidegate.merge.compare_and_swap import Swap, count_changes, publish_head, retry_commits, write_on_branch
 from tidegate.merge.dead_letters import render_dead_letter_statements
 from tidegate.merge.scd2_statements import list_change_columns, list_change_columns_as_held
 from tidegate.merge.statements import build_merge_input, render_merge_statements
@@ -18,7 +18,7 @@ from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import find_highest
 from tidegate.model.ownership import describe_memory
 from tidegate.model.position import Position, WatermarkSide
-from tidegate.model.publish_cost import PublishOutcome
+from tidegate.model.publish_cost import PublishOutcome, read_cost
 from tidegate.model.table_state import StagedSource
 from tidegate.ports.context import Head, Ports, TableState
 from tidegate.progress.batch_queue import publishes_without_rows
@@ -283,7 +283,8 @@ def _build_result(
         batch=work.staged.batch,
         ranges=work.staged.ranges,
         staged=work.staged.counts.staged,
-        **describe_publish(head),
+        **vars(count_changes(head)),
+        **vars(read_cost(head.summary if head else None)),
         seconds=round((work.ports.now_ms() - work.started_ms) / 1000, 2),
         snapshot_id=head.snapshot_id if head else None,
         valid_through_ms=position.valid_through_ms if position else None,

@@ -2,9 +2,7 @@
 
 from tidegate.model.batch import PublishedBatch
 from tidegate.model.offsets import Ranges
-from tidegate.model.publish_cost import read_cost
-
-UNKNOWN = {"bytes_scanned": None, "bytes_billed": None, "bytes_written": None, "job": ""}
+from tidegate.model.publish_cost import PublishCost, read_cost
 
 
 def published(**cost: int | None) -> PublishedBatch:
@@ -12,16 +10,16 @@ def published(**cost: int | None) -> PublishedBatch:
 
 
 def test_files_that_an_iceberg_snapshot_added_are_counted_by_its_summary() -> None:
-    assert read_cost({"added-files-size": "1234", "total-data-files": "2"}) == {**UNKNOWN, "bytes_written": 1234}
+    assert read_cost({"added-files-size": "1234", "total-data-files": "2"}) == PublishCost(bytes_written=1234)
 
 
 def test_iceberg_snapshot_without_new_files_wrote_nothing() -> None:
-    assert read_cost({"total-data-files": "2", "deleted-data-files": "1"})["bytes_written"] == 0
+    assert read_cost({"total-data-files": "2", "deleted-data-files": "1"}).bytes_written == 0
 
 
 def test_batch_without_a_snapshot_wrote_nothing_and_a_destination_that_does_not_count_is_unknown() -> None:
-    assert read_cost(None) == {**UNKNOWN, "bytes_written": 0}
-    assert read_cost({}) == UNKNOWN
+    assert read_cost(None) == PublishCost(bytes_written=0)
+    assert read_cost({}) == PublishCost()
 
 
 def test_bytes_of_a_queue_add_up() -> None:

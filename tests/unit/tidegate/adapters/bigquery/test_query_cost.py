@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from tidegate.adapters.bigquery.client.client import Warehouse
@@ -12,7 +12,7 @@ from tidegate.adapters.bigquery.query_cost import estimate_scan_bytes, read_job_
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model.batch import PublishedBatch
 from tidegate.model.offsets import Ranges
-from tidegate.model.publish_cost import read_cost
+from tidegate.model.publish_cost import PublishCost, read_cost
 
 MERGE, DELETES = "MERGE INTO t", "-- remembered\nMERGE INTO d"
 MAKES = "CREATE TABLE IF NOT EXISTS d (id INT64)"
@@ -76,9 +76,9 @@ def test_a_job_tells_where_it_is_found_and_what_was_billed() -> None:
 def test_bytes_stand_in_the_result_and_add_up_over_a_queue() -> None:
     summary = {"tidegate.bytes-scanned": "7", "tidegate.bytes-billed": "20", "tidegate.job": "p:EU.j"}
     found = read_cost(summary)
-    assert found == {"bytes_scanned": 7, "bytes_billed": 20, "bytes_written": None, "job": "p:EU.j"}
+    assert found == PublishCost(bytes_scanned=7, bytes_billed=20, job="p:EU.j")
     none = PublishedBatch("t", 1, Ranges.from_dict({}), 0, 0, 0, 0, 0.0, 1, None)
-    one = replace(none, batch=2, **cast("dict[str, Any]", found))
+    one = replace(none, batch=2, **vars(found))
     both = none.then(one).then(replace(one, job="p:EU.k"))
     assert (both.bytes_scanned, both.bytes_billed, both.job) == (14, 40, "p:EU.k")
     assert none.then(none).bytes_billed is None
