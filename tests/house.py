@@ -93,6 +93,17 @@ def count_described() -> tuple[int, int]:
     return sum(len(text) > 90 or ". " in text for text in texts), len(texts)
 
 
+def count_plain_results() -> int:
+    """Public functions that return dictionaries of whatever, besides `to_dict`: no type says which keys those have."""
+    return sum(
+        "dict[str, Any]" in ast.unparse(node.returns)
+        for _, tree in list_trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.returns is not None
+        if node.name[0] != "_" and node.name != "to_dict"
+    )
+
+
 def main() -> None:
     """Print the figures."""
     (verbs, functions), modules, names = count_verbs(), count_modules(), find_shared_names()
@@ -105,6 +116,7 @@ def main() -> None:
     print(f"of these, with another meaning than one per system, format or job: {len(several)}")
     for name, places in several.items():
         print(f"  {name}: {', '.join(places)}")
+    print(f"public functions that return a dict[str, Any], besides to_dict: {count_plain_results()}")
     print(f"public functions with more than one sentence of docstring: {described} of {public}")
 
 

@@ -1,11 +1,12 @@
 """All that a person who looks for a fault wants to see of one pipeline: files, staged batches, history, offsets."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import get_offset, iterate_offsets
+from tidegate.monitoring.reports import ActionReport, BatchReport
 from tidegate.monitoring.status import describe_actions, format_batch, format_time_ms
 from tidegate.ports.context import Ports, TableFiles
 from tidegate.progress.pipeline_progress import read_pipeline_progress
@@ -19,7 +20,95 @@ from tidegate.tables.templated_tables import expand_template
 DEFAULT_GROUP_RETENTION_SECONDS = 7 * 86_400.0  # offsets.retention.minutes of a broker that nobody has set otherwise
 
 
-def read_offsets(ports: Ports) -> list[dict[str, Any]]:
+class PartitionOffsets(TypedDict):
+    """Where a partition's log begins and what the group has committed; None where there is nothing."""
+
+    topic: str
+    partition: int
+    begin: int | None
+    committed: int | None
+
+
+class GroupRetention(TypedDict):
+    """For how long brokers keep a quiet group's offsets; `assumed`: they would not say."""
+
+    seconds: float
+    assumed: bool
+
+
+class PartitionAdvance(TypedDict):
+    """When a partition's position last moved."""
+
+    topic: str
+    partition: int
+    at: str | None
+
+
+class PastBatches(TypedDict):
+    """The newest batches, newest first, and when each partition last moved as far as they tell."""
+
+    batches: list[BatchReport]
+    advances: list[PartitionAdvance]
+
+
+class WaitingBatch(TypedDict):
+    """A staged batch that is not published yet."""
+
+    batch: int
+    table: str
+    attempt: str
+    records: int
+    rows: int
+    dead_lettered: int
+    ranges: dict[str, Any]
+
+
+class TableStorage(TypedDict):
+    """The files of one table, what it is for, and what waits in it."""
+
+    table: str
+    kind: str
+    files: int
+    bytes: int
+    rows: int
+    small_files: int
+    delete_files: int
+    snapshots: int
+    maintained: bool
+    staged: list[WaitingBatch]
+
+
+class UnknownStorage(TypedDict):
+    """A table that cannot be read, and why."""
+
+    table: str
+    kind: str
+    staged: list[WaitingBatch]
+    error: str
+
+
+class SliceCount(TypedDict):
+    """How many slices of a backfill a table has."""
+
+    table: str
+    applied: int
+
+
+class OpenBackfill(TypedDict):
+    """A backfill that is under way, stopped or given up."""
+
+    backfill: str
+    slices: int
+    tables: list[SliceCount]
+
+
+class TableAction(ActionReport):
+    """What a person did to the position of one table."""
+
+    table: str
+
+
+def read_offsets(ports: Ports) -> list[PartitionOffsets]:
     """For each partition where the log begins and what the group has committed."""
     ports = expand_template(ports)
     log, _ = read_known_log(ports)
@@ -35,7 +124,7 @@ def read_offsets(ports: Ports) -> list[dict[str, Any]]:
     ]
 
 
-def describe_group_retention(ports: Ports) -> dict[str, Any]:
+def describe_group_retention(ports: Ports) -> GroupRetention:
     """For how many seconds brokers keep the offsets of a quiet group; their default where they will not say."""
     seconds = ports.broker.read_group_retention()
     return {"seconds": DEFAULT_GROUP_RETENTION_SECONDS if seconds is None else seconds, "assumed": seconds is None}
@@ -47,7 +136,7 @@ def find_warnings(ports: Ports) -> list[str]:
     return find_risks(progress.ports, progress.log, progress.published)
 
 
-def read_batch_history(ports: Ports, limit: int) -> dict[str, Any]:
+def read_batch_history(ports: Ports, limit: int) -> PastBatches:
     """The newest batches, newest first, and when each partition last moved as far as they tell."""
     rows = ports.history.read_history(resource_names.name_control_table(ports.pipeline), limit)
     moved = find_last_advances(rows)
@@ -57,7 +146,7 @@ def read_batch_history(ports: Ports, limit: int) -> dict[str, Any]:
     }
 
 
-def read_storage(ports: Ports) -> list[dict[str, Any]]:
+def read_storage(ports: Ports) -> list[TableStorage | UnknownStorage]:
     """The files of every table that the pipeline owns, and what waits in the intermediate ones."""
     ports = expand_template(ports)
     kinds = _classify_tables(ports)
@@ -66,7 +155,7 @@ def read_storage(ports: Ports) -> list[dict[str, Any]]:
     ]
 
 
-def _read_table_storage(ports: Ports, name: str, kind: str, destination: str | None) -> dict[str, Any]:
+def _read_table_storage(ports: Ports, name: str, kind: str, destination: str | None) -> TableStorage | UnknownStorage:
     """What is stored under a name, or why that cannot be read: one table hides no other."""
     try:
         return _describe_storage(ports, name, kind, destination)
@@ -88,7 +177,7 @@ def _classify_tables(ports: Ports) -> dict[str, tuple[str, str | None]]:
     return kinds
 
 
-def _describe_storage(ports: Ports, name: str, kind: str, destination: str | None) -> dict[str, Any]:
+def _describe_storage(ports: Ports, name: str, kind: str, destination: str | None) -> TableStorage:
     files = ports.tables.read_files(name) or TableFiles()
     maintained = ports.tables.read_property(name, resource_names.name_maintenance_property(ports.pipeline.name))
     state = ports.tables.read_state(destination, ports.pipeline.name) if destination else None
@@ -108,7 +197,7 @@ def _describe_storage(ports: Ports, name: str, kind: str, destination: str | Non
     }
 
 
-def _describe_staged_batch(batch: StagedBatch) -> dict[str, Any]:
+def _describe_staged_batch(batch: StagedBatch) -> WaitingBatch:
     return {
         "batch": batch.batch,
         "table": batch.table,
@@ -120,21 +209,21 @@ def _describe_staged_batch(batch: StagedBatch) -> dict[str, Any]:
     }
 
 
-def read_backfills(ports: Ports) -> list[dict[str, Any]]:
+def read_backfills(ports: Ports) -> list[OpenBackfill]:
     """Backfills that are under way, stopped or given up, with how many of their slices each table has."""
     ports = expand_template(ports)
-    backfills = []
+    backfills = list[OpenBackfill]()
     for one in read_open_backfills(ports).values():
         applied = read_applied_slices(ports, one)
-        rows = [{"table": t.table, "applied": len(applied.get(t.table, ()))} for t in one.tables]
+        rows: list[SliceCount] = [{"table": t.table, "applied": len(applied.get(t.table, ()))} for t in one.tables]
         backfills.append({"backfill": one.id, "slices": len(one.numbers), "tables": rows})
     return backfills
 
 
-def read_actions(ports: Ports) -> list[dict[str, Any]]:
+def read_actions(ports: Ports) -> list[TableAction]:
     """What people did to the position of each table, the newest first."""
     pipeline = expand_template(ports).pipeline
-    found = [
+    found: list[TableAction] = [
         {"table": table.name, **one}
         for table in pipeline.tables
         for one in describe_actions(ports, ports.tables.read_state(table.name, pipeline.name))
