@@ -180,6 +180,24 @@ def test_sequences_and_remembered_deletes_decide_in_a_backfill_too(workbench) ->
         assert [(row["id"], row["name"]) for row in workbench.rows("shop.ordered")] == expected
 
 
+def test_rows_that_select_makes_come_back_too(workbench) -> None:
+    """Of later records only keys are staged, of which select makes nothing."""
+    workbench.spark_sql("CREATE TABLE lake.shop.parts AS SELECT 'a' AS part, 'first' AS label")
+    select = (
+        "SELECT r.id, r.part, r.name, p.label, r.`offset` AS place, CAST(upper(r.name) AS STRING) AS loud "
+        "FROM record r LEFT JOIN lake.shop.parts p ON p.part = r.part"
+    )
+    topic = filled(workbench, "made", table={"select": select}, merge=SMALL)
+    whole = workbench.rows("shop.made")
+    assert len(whole) == len(EXPECTED)
+    workbench.spark_sql("DELETE FROM lake.shop.made WHERE id < 12")
+    ranges = json.dumps({topic: {"0": [0, 4], "1": [0, 3]}})
+    done = workbench.cli("backfill", "made", "--range", ranges)
+    assert (done.returncode, done.stderr) == (0, "")
+    changed_later = {(1, "a"), (10, "c")}
+    assert workbench.rows("shop.made") == [row for row in whole if (row["id"], row["part"]) not in changed_later]
+
+
 def test_soft_deleted_rows_stay_deleted_in_a_backfill(workbench) -> None:
     topic = filled(workbench, "soft", table={"deletes": "soft"})
     before = workbench.rows("shop.soft")

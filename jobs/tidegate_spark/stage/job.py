@@ -20,7 +20,7 @@ from tidegate.model.batch import (
     exceeds_tolerance,
 )
 from tidegate.model.offsets import Ranges
-from tidegate.sql.spark import quote_name, render_literal
+from tidegate.sql.spark import quote, quote_name, render_literal
 
 from tidegate_spark.fields.avro_limits import guard_lengths
 from tidegate_spark.fields.record_explanation import build_explanation
@@ -210,7 +210,13 @@ def _render_as_data(constant: str) -> str:
 
 
 def _render_value(table: StageTable) -> str:
-    return "CASE WHEN false THEN value_struct END" if table.keys_only else "value_struct"
+    if not table.keys_only:
+        return "value_struct"
+    if table.select is None:
+        return "CASE WHEN false THEN value_struct END"
+    # nothing is made of these records, and the columns that would be are those of the intermediate table
+    fields = ", ".join(f"{quote(c.name)}: {c.type}" for c in table.select.columns)
+    return f"CAST(NULL AS STRUCT<{fields}>)"
 
 
 def _list_aggregates(ranges: Ranges, table: StageTable) -> list[Column]:
