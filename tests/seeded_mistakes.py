@@ -55,6 +55,7 @@ MISTAKES = {
     "kafka-down": Mistake(
         "kafka.reachable", ERROR, "took no connection: Connection refused", "check that the brokers run"
     ),
+    "kafka-silent": Mistake("kafka.reachable", ERROR, "said nothing for 3 s", "check that the brokers run"),
     "kafka-password-wrong": Mistake("kafka.login", ERROR, "refuse the log-in", "check user, password and mechanism"),
     "kafka-without-tls": Mistake("kafka.login", ERROR, "let no client in", "security.protocol"),
     "kafka-authority-wrong": Mistake("kafka.login", ERROR, "refuse the log-in", "certificate's authority"),
@@ -83,6 +84,7 @@ MISTAKES = {
     "publication-without-write": Mistake("kafka.publications", ERROR, "and not WRITE", "--operation Write"),
     "records-of-tomorrow": Mistake("kafka.clock", WARNING, "ahead_seconds=86400", "NTP"),
     # schema registry
+    "registry-silent": Mistake("registry.reachable", ERROR, "said nothing for 3 s", "check that the registry runs"),
     "registry-down": Mistake("registry.reachable", ERROR, "took no connection", "check that the registry runs"),
     "registry-password-wrong": Mistake("registry.login", ERROR, "status=401", "password"),
     "subject-missing": Mistake("registry.subjects", ERROR, "subject=t.one-value", "register a schema"),
@@ -91,6 +93,7 @@ MISTAKES = {
         "registry.schema", ERROR, "value.schema has name STRING", "leave value.schema out"
     ),
     # catalogs
+    "catalog-silent": Mistake("catalog.reachable", ERROR, "said nothing for 3 s", "its address"),
     "catalog-folder-missing": Mistake("catalog.reachable", ERROR, "of its SQLite file does not exist", "mount it"),
     "catalog-down": Mistake("catalog.reachable", ERROR, "took no connection", "check that the server runs"),
     "catalog-password-wrong": Mistake("catalog.login", ERROR, "the log-in was refused", "correct the login"),
@@ -115,7 +118,8 @@ MISTAKES = {
     ),
     "spark-event-log": Mistake("spark.settings", ERROR, "writes an event log", "spark.redaction.regex"),
     "spark-down": Mistake("spark.reachable", ERROR, "took no connection", "check that Spark runs"),
-    "spark-silent": Mistake("spark.reachable", ERROR, "gave no answer within", "see its log"),
+    "spark-silent": Mistake("spark.reachable", ERROR, "said nothing for 3 s", "check that Spark runs"),
+    "spark-stuck": Mistake("spark.reachable", ERROR, "gave no answer within", "see its log"),
     "spark-token-wrong": Mistake("spark.login", ERROR, "refuses the log-in", "check the token"),
     "spark-of-other-version": Mistake("spark.version", ERROR, "version=3.5.6", "run Spark 4.1.1"),
     "iceberg-jar-missing": Mistake("spark.jars", ERROR, "no class of Iceberg's runtime", "tidegate jars"),

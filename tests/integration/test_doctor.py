@@ -2,8 +2,10 @@
 
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -183,16 +185,31 @@ def test_records_of_the_future_are_found(workbench: Any, stack: Any) -> None:
     assert 1500 < ahead <= 1800
 
 
-def test_server_that_takes_connections_and_is_silent_ends_with_the_process(workbench: Any) -> None:
+def greet(listening: socket.socket) -> None:
+    """Answer each client with HTTP/2's empty settings, and then with nothing more."""
+    opened = []
+    with suppress(OSError):
+        while True:
+            opened.append(listening.accept()[0])
+            opened[-1].sendall(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+    for one in opened:
+        one.close()
+
+
+def test_server_that_greets_and_answers_no_more_ends_with_the_process(workbench: Any) -> None:
     """The whole command: exit code, and a thread that hangs keeps nobody waiting."""
     topic = workbench.topic(2)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        remote = f"sc://127.0.0.1:{silent.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=greet, args=(listening,), daemon=True)
+        thread.start()
+        remote = f"sc://127.0.0.1:{listening.getsockname()[1]}"
         workbench.pipeline("one", [topic], key=KEY, value=VALUE, spark={"remote": remote})
         done = workbench.process("doctor", "--json", "--timeout", "10", "--read-only")
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join(60)
     report = json.loads(done.stdout)
     assert (done.returncode, report["errors"], done.stderr) == (1, 1, "")
-    found = require_found("spark-silent", [SimpleNamespace(**one) for one in report["findings"]])
+    found = require_found("spark-stuck", [SimpleNamespace(**one) for one in report["findings"]])
     assert found.used_by == ["one"]
 
 

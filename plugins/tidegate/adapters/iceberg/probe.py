@@ -9,11 +9,13 @@ from tidegate.adapters.iceberg.scratch_table import ScratchTable
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.errors import is_access_error
 from tidegate.adapters.port_errors import format_one_line
+from tidegate.adapters.server_greeting import SILENCE_SECONDS, greet_uri
 from tidegate.diagnosis.destinations import CatalogNeed, NamespaceNeed
 from tidegate.diagnosis.finding import Finding, from_error, make_error, make_ok, make_warning
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 
 SCRATCH_PREFIX = "tidegate_doctor_"
+SILENCE_ADVICE = "see the catalog's log, and its address"
 LOGIN_ADVICE = "correct the login, the password or the rights there"
 
 
@@ -21,6 +23,11 @@ def check_catalog(catalogs: Catalogs, name: str, need: CatalogNeed) -> Iterator[
     """Servers, log-in and namespaces; then, with a scratch name, one table made and removed in each namespace."""
     place = catalogs.login(name)
     try:
+        silent = [server for server, uri in catalogs.list_servers(name) if greet_uri(server, uri)]
+        if silent:
+            cause = f"{silent[0]} took a connection and said nothing for {SILENCE_SECONDS:.0f} s"
+            yield make_error("catalog.reachable", cause, SILENCE_ADVICE)
+            return
         catalog = catalogs.catalog(name)
         catalog.list_namespaces()
     except (RetryLater, ConfigurationError) as error:
@@ -38,7 +45,7 @@ def _explain_failure(place: str, error: Exception) -> Finding:
     text = format_one_line(error)
     if is_access_error(error):
         return make_error("catalog.login", f"{place}: the log-in was refused: {text}", LOGIN_ADVICE)
-    return make_error("catalog.reachable", f"{place} does not answer: {text}", "see the catalog's log, and its address")
+    return make_error("catalog.reachable", f"{place} does not answer: {text}", SILENCE_ADVICE)
 
 
 def _check_namespace(catalog: Any, place: str, namespace: NamespaceNeed, scratch: str | None) -> Iterator[Finding]:

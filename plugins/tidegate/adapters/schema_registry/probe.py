@@ -5,6 +5,7 @@ from typing import Any
 
 from tidegate.adapters.schema_registry.apicurio import is_apicurio
 from tidegate.adapters.schema_registry.client import ACCESS_STATUS_CODES
+from tidegate.adapters.server_greeting import SILENCE_SECONDS, greet_uri
 from tidegate.adapters.server_probe import Server, find_connection_failure
 from tidegate.diagnosis.finding import Finding, make_error, make_ok
 
@@ -22,6 +23,10 @@ def check_registry(name: str, settings: Mapping[str, Any]) -> Iterator[Finding]:
     refusal = find_connection_failure(server.addresses)
     if refusal is not None:
         yield make_error("registry.reachable", f"{server} took no connection: {refusal}", REACHABLE_ADVICE)
+        return
+    if greet_uri(server, urls[0]):
+        cause = f"{server} took a connection and said nothing for {SILENCE_SECONDS:.0f} s"
+        yield make_error("registry.reachable", cause, REACHABLE_ADVICE)
         return
     place = "/search/artifacts?limit=1" if is_apicurio(urls[0]) else "/subjects?subjectPrefix=tidegate-doctor"
     user, _, password = str(settings.get("basic.auth.user.info", "")).partition(":")

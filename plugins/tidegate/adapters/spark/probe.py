@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tidegate.adapters.server_greeting import SILENCE_SECONDS, Greeting, is_silent
 from tidegate.adapters.server_probe import Server, find_connection_failure
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER
 from tidegate.adapters.spark.rpc_status import LOGIN_ADVICE, find_status, format_spark_error
@@ -41,6 +42,10 @@ def check_connect(remote: str, place: str, conf: Mapping[str, str], uses_avro: b
     refusal = find_connection_failure(server.addresses)
     if refusal is not None:
         yield make_error("spark.reachable", f"{server} took no connection: {refusal}", REACHABLE_ADVICE)
+        return
+    if is_silent(server, Greeting.GRPC, uses_tls="use_ssl=true" in remote.lower()):
+        cause = f"{server} took a connection and said nothing for {SILENCE_SECONDS:.0f} s"
+        yield make_error("spark.reachable", cause, REACHABLE_ADVICE)
         return
     try:
         facts = SparkFacts(**import_server_facts().read_server_facts(remote, conf, server.is_refused))

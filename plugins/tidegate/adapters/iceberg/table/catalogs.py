@@ -57,11 +57,19 @@ class Catalogs:
 
     def _open(self, name: str, properties: dict[str, Any]) -> IcebergCatalog:
         """Ask first whether its servers are there: drivers wait for minutes, and do not say whom they wait for."""
-        connection = self._connections.get(name)
-        for what, key in (("catalog", "uri"), ("object store of catalog", "s3.endpoint")):
-            place = f"connection={connection}" if connection else "of catalogs.yaml"
-            require_server(Server.from_uri(f"{what}={name}", place, str(properties.get(key, ""))))
+        for server, _ in self.list_servers(name):
+            require_server(server)
         return _open_catalog(name, properties)
+
+    def list_servers(self, name: str) -> list[tuple[Server, str]]:
+        """The servers of a catalog, each with its address as it is declared, which may hold a login."""
+        connection = self._connections.get(name)
+        place = f"connection={connection}" if connection else "of catalogs.yaml"
+        found = []
+        for what, key in (("catalog", "uri"), ("object store of catalog", "s3.endpoint")):
+            uri = str(self._properties[name].get(key, ""))
+            found.append((Server.from_uri(f"{what}={name}", place, uri), uri))
+        return found
 
     def login(self, name: str) -> str:
         """Where the login of a catalog stands, as ``name=value`` for a message."""

@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tidegate.adapters.kafka.settings import to_java_settings
+from tidegate.adapters.server_greeting import SILENCE_SECONDS, Greeting, is_silent
 from tidegate.adapters.server_probe import Server, find_connection_failure
 from tidegate.diagnosis.finding import Finding, from_error, make_error, make_ok
 from tidegate.errors import ConfigurationError
@@ -52,9 +53,15 @@ class Cluster:
             cause = f"{self._place}: Kafka's client refuses the settings: {error.args[0].str()}"
             yield make_error("kafka.settings", cause, "correct the extra of the Kafka connection")
             return
-        refusal = find_connection_failure(Server.from_list("Kafka", self._place, self.servers).addresses)
+        server = Server.from_list("Kafka", self._place, self.servers)
+        refusal = find_connection_failure(server.addresses)
         if refusal is not None:
             yield make_error("kafka.reachable", f"{self.place} took no connection: {refusal}", REACHABLE_ADVICE)
+            return
+        uses_tls = self._settings.get("security.protocol", "").upper().endswith("SSL")
+        if is_silent(server, Greeting.KAFKA, uses_tls=uses_tls):
+            cause = f"{self.place} took a connection and said nothing for {SILENCE_SECONDS:.0f} s"
+            yield make_error("kafka.reachable", cause, REACHABLE_ADVICE)
             return
         metadata = self._read_metadata()
         if metadata is None:

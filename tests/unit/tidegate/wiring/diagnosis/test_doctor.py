@@ -4,7 +4,8 @@ import json
 import socket
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -374,3 +375,28 @@ def test_airflow_is_looked_at_only_where_it_is_set_up(tmp_path: Path) -> None:
     (tmp_path / "airflow.cfg").write_text("")
     assert has_airflow({"AIRFLOW_HOME": str(tmp_path)})
     assert has_airflow({"AIRFLOW__CORE__DAGS_FOLDER": "/dags"})
+
+
+def test_silent_servers_are_told_as_such_long_before_the_time_of_a_probe_is_over(house: House) -> None:
+    """Each takes connections and never answers; a run that waited for its probes' time would call them late."""
+    with ExitStack() as stack:
+        broker, registry, catalog, spark = (
+            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(4)
+        )
+        place = {
+            name: f"127.0.0.1:{one.getsockname()[1]}"
+            for name, one in (("k", broker), ("r", registry), ("c", catalog), ("s", spark))
+        }
+        rest = {"type": "rest", "uri": f"http://{place['c']}"}
+        house.write("catalogs.yaml", house.catalogs | {"lake": {"type": "iceberg", "properties": rest}})
+        value = {"format": "avro", "avro": {"registry": f"http://{place['r']}"}}
+        house.pipeline("two", "pond", value=value)
+        house.environment["AIRFLOW_CONN_KAFKA_DEFAULT"] = json.dumps({"conn_type": "kafka", "host": place["k"]})
+        house.environment["AIRFLOW_CONN_SPARK_DEFAULT"] = json.dumps(
+            {"conn_type": "spark_connect", "host": f"sc://{place['s']}"}
+        )
+        resolve = partial(read_connection_from_env, environ=house.environment)
+        diagnosis = diagnose(house.include, resolve, is_read_only=True, seconds=600)
+    assert not diagnosis.is_late
+    for name in ("kafka-silent", "registry-silent", "catalog-silent", "spark-silent"):
+        require_found(name, diagnosis.findings)
