@@ -20,6 +20,7 @@ CRASHES = "tests/integration/test_publishing_crashes.py::test_"
 WALKS = "tests/unit/scenarios/test_publication_walks.py::test_"
 DESTINATION = "tests/contract/test_destination.py::test_"
 TRUNCATES = "tests/integration/test_truncate.py::test_truncate_empties_the_table_as_of_its_offset"
+COMPLETE, COMPLETES = "plugins/tidegate/steps/complete.py", "tests/unit/tidegate/steps/test_complete.py::test_"
 MERGE, FLUSH, STAGE = (f"tests/unit/tidegate/steps/test_{name}.py::test_" for name in ("merge", "flush", "stage"))
 
 
@@ -668,5 +669,33 @@ GUARDS = [
         "{render_ends_without_name(text)} THEN {cast} ",
         "true THEN {cast} ",
         "tests/integration/test_values.py::test_value_is_what_was_written_or_its_record_is_bad[json]",
+    ),
+    Guard(
+        "an hour is told behind the valid-through time only",
+        COMPLETE,
+        "    while start + length <= _to_time(through_ms):\n",
+        "    while start <= _to_time(through_ms):\n",
+        COMPLETES + "millisecond_before_the_end_of_an_hour_is_too_early",
+    ),
+    Guard(
+        "no hour is told before the clock says that it is over",
+        COMPLETE,
+        "min(begun, now + MAX_AHEAD_MS), min(through, now)\n",
+        "min(begun, now + MAX_AHEAD_MS), through\n",
+        COMPLETES + "hour_that_is_not_over_yet_is_not_complete_whatever_a_producers_clock_says",
+    ),
+    Guard(
+        "of several pipelines of a table the slowest decides which hours are told",
+        COMPLETE,
+        "min(through, recorded.valid_through_ms)\n",
+        "through\n",
+        COMPLETES + "slower_pipeline_of_the_same_table_holds_its_hours_back",
+    ),
+    Guard(
+        "one pipeline of a table tells its hours",
+        "plugins/tidegate/config/pipeline_file.py",
+        "    if taken:\n",
+        "    if False:\n",
+        "tests/unit/tidegate/config/test_pipeline_file.py::test_hours_of_a_table_are_told_by_one_of_its_pipelines",
     ),
 ]

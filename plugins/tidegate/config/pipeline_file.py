@@ -112,9 +112,10 @@ def _refuse_shared_tables(
     """No two writers with different purposes share a table: of two pipelines that would, the later name is refused.
 
     A destination may be that of several pipelines, and then so is what remembers its deletes; every other table that a
-    pipeline makes is its own, and no destination.
+    pipeline makes is its own, and no destination. The hours of a destination are told by one of its pipelines.
     """
     owners: dict[str, tuple[Ownership, str]] = {}
+    tellers: dict[tuple[str, str, str], str] = {}
     answer: list[tuple[str, Pipeline | ConfigurationError]] = []
     for name, pipeline in loaded:
         if isinstance(pipeline, Pipeline):
@@ -127,7 +128,25 @@ def _refuse_shared_tables(
                 problem = f"{file}: pipeline {other} needs {tables[0]} too; rename one of the two files or destinations"
                 answer.append((name, ConfigurationError(problem)))
                 continue
+            twice = _claim_hours(tellers, name, pipeline)
+            if twice is not None:
+                file = format_path(include / "pipelines" / f"{name}.yaml")
+                answer.append((name, ConfigurationError(f"{file}: {twice}")))
+                continue
             for table, own in needed.items():
                 owners.setdefault(table.casefold(), (own, name))
         answer.append((name, pipeline))
     return answer
+
+
+def _claim_hours(tellers: dict[tuple[str, str, str], str], name: str, pipeline: Pipeline) -> str | None:
+    """Note whose hours a pipeline tells; why it may not: of two that look at the same moment each would tell them."""
+    if pipeline.complete is None:
+        return None
+    claimed = {(one.name.casefold(), one.branch, pipeline.complete.value): one.name for one in pipeline.tables}
+    taken = [key for key in claimed if key in tellers]
+    if taken:
+        told = f"complete={pipeline.complete.value} of pipeline {tellers[taken[0]]} tells those of {claimed[taken[0]]}"
+        return f"{told} already, and would be told twice; leave complete out of one of the two files"
+    tellers |= dict.fromkeys(claimed, name)
+    return None

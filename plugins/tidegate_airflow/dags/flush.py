@@ -25,9 +25,9 @@ from tidegate_airflow.dags.run_outcome import (
     clean_up_unless_dry,
     finish_run,
     plan_as_requested,
+    tell_complete_unless_dry,
 )
 from tidegate_airflow.dags.schedule import build_schedule, build_watched_backlog, describe_schedule
-from tidegate_airflow.operators.complete import tell_complete_periods
 from tidegate_airflow.operators.step import StepOperator
 
 
@@ -86,7 +86,7 @@ def _build_tasks(pipeline: Pipeline) -> None:
         published >> commit_offsets(name) >> cleaned >> beat
         if pipeline.maintenance.follows_flushes:
             _build_compact_task(pipeline, cleaned)
-    build_complete_tasks(pipeline, beat, quick)
+        build_complete_tasks(pipeline, cleaned, quick)
     target = pipeline.freshness_target_seconds
     if target is not None:
         task(task_id="freshness", doc_md=task_docs.FRESHNESS, **memory, **{**quick, "retries": 0})(check_freshness)(
@@ -136,20 +136,23 @@ def _build_merge_task(pipeline: Pipeline, staged: Any) -> Any:
     return StepOperator(given=staged, **fixed).output
 
 
-def build_complete_tasks(pipeline: Pipeline, beat: Any, settings: dict[str, Any]) -> None:
-    """The task `complete` of each table, if asked for; behind the heartbeat, so that a red run tells nothing."""
+def build_complete_tasks(pipeline: Pipeline, cleaned: Any, settings: dict[str, Any]) -> None:
+    """The task `complete` of each table, if asked for, whatever became of the run: each table's position says by itself
+    what is in it, and one that stands still keeps no other's hours back. The heartbeat beside them colours the run.
+    """
     if pipeline.complete is None:
         return
     for number, table in enumerate(pipeline.tables):
         asset = build_complete_asset(table.name, pipeline.complete, table.branch)
-        beat >> task(
+        cleaned >> task(
             task_id=f"complete_{number}" if len(pipeline.tables) > 1 else "complete",
             doc_md=task_docs.COMPLETE,
             inlets=[asset],
             outlets=[asset],
+            trigger_rule=TriggerRule.ALL_DONE,
             max_active_tis_per_dag=1,  # another run would find the same hours not told
             **{**settings, "retries": 0},  # the next run tells what this one could not, and no flush waits for it
-        )(tell_complete_periods)(pipeline.name, table.name, pipeline.complete.value, table.branch)
+        )(tell_complete_unless_dry)(pipeline.name, table.name, pipeline.complete.value, table.branch)
 
 
 def _build_compact_task(pipeline: Pipeline, cleaned: Any) -> None:

@@ -26,10 +26,12 @@ from tidegate_airflow.failures.back_off import (
     remember_success,
     wait_if_nothing_changed,
 )
+from tidegate_airflow.operators.complete import tell_complete_periods
 from tidegate_airflow.operators.step import REFUSED_TABLES_KEY
 
 FAILED_STATES = {"failed", "upstream_failed"}
 COMPACT_TASK_ID = "compact"
+OWN_COLOUR = ("heartbeat", "complete")  # tasks beside each other: none speaks of another
 
 
 def plan_as_requested(name: str) -> dict[str, Any]:
@@ -72,6 +74,12 @@ def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
         context["ti"].xcom_push(key=BaseXCom.XCOM_RETURN_KEY, value=cleaned)
         raise DownstreamTasksSkipped(tasks=[COMPACT_TASK_ID])
     return cleaned
+
+
+def tell_complete_unless_dry(name: str, table: str, period: str, branch: str) -> list[str]:
+    """complete, in every run that may write."""
+    _skip_if_dry(get_current_context())
+    return tell_complete_periods(name, table, period, branch)
 
 
 def finish_run(name: str) -> dict[str, Any]:
@@ -139,4 +147,4 @@ def _read_task_states(context: Context) -> dict[str, str]:
     """The states of this run's other tasks by task id; a mapped task's id ends in its index."""
     run = context["dag_run"]
     states = context["ti"].get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])[run.run_id]
-    return {name: str(state) for name, state in states.items() if name != "heartbeat"}
+    return {name: str(state) for name, state in states.items() if not name.startswith(OWN_COLOUR)}

@@ -203,6 +203,20 @@ def test_two_pipelines_that_would_share_an_intermediate_table(include: Path) -> 
     assert "pipeline b_x needs lake.s.t_b_x_tmp too" in str(loaded["x"])
 
 
+def test_hours_of_a_table_are_told_by_one_of_its_pipelines(include: Path) -> None:
+    """Two that look at the same moment would both tell an hour."""
+    tables = "tables: [{{name: lake.s.{own}}}, {{name: lake.s.orders{more}}}]\ncomplete: {period}\n"
+    for name, more, period in (("a", "", "hour"), ("b", "", "hour"), ("c", ", branch: eu", "hour"), ("d", "", "day")):
+        text = "source: {topics: [t]}\n" + tables.format(own=name, more=more, period=period)
+        (include / "pipelines" / f"{name}.yaml").write_text(text)
+    (include / "pipelines" / "e.yaml").write_text("source: {topics: [t]}\ntables: [{name: lake.s.orders}]")
+    loaded = dict(load_all_pipelines(include))
+    assert [name for name, one in loaded.items() if not isinstance(one, Pipeline)] == ["b"]
+    assert "complete=hour of pipeline a tells those of lake.s.orders already, and would be told twice" in str(
+        loaded["b"]
+    )
+
+
 @pytest.mark.parametrize(("own", "made"), [
     ("sequence_by: [n]", "orders_deletes"), ("history: scd2", "orders_changes"), ("", "orders_a_tmp"),
     ("", "tidegate_a_batches"), ("sequence_by: [n], branch: eu", "orders_eu_deletes"),

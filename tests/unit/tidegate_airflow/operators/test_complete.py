@@ -24,12 +24,14 @@ from fakes import a_pipeline, a_table
 from tidegate.spec.runtime import Period
 from tidegate_airflow.assets import build_complete_asset
 from tidegate_airflow.dags.flush import build_complete_tasks
+from tidegate_airflow.dags.flush_params import build_form
 
 TABLES = [a_table("lake.shop.orders"), a_table("lake.shop.customers")]
-with DAG("producing", schedule=None):
+with DAG("producing", schedule=None, params=build_form()):
     @task
-    def beat(): ...
-    build_complete_tasks(replace(a_pipeline(*TABLES), complete=Period.HOUR), beat(), {})
+    def clean_up():
+        raise ValueError("another table is refused, or its files cannot be removed")
+    build_complete_tasks(replace(a_pipeline(*TABLES), complete=Period.HOUR), clean_up(), {})
 
 with DAG("consuming", schedule=PartitionedAssetTimetable(assets=build_complete_asset("lake.shop.orders", "hour"))):
     @task
@@ -56,7 +58,7 @@ sync_bag_to_db(bag, "testing", None)
 states = []
 for looks in json.loads(sys.argv[2]):
     tasks.run_complete = lambda name, table, looks=looks: looks[table]
-    run = bag.dags["producing"].test()
+    run = bag.dags["producing"].test(run_conf={"dry_run": looks.get("dry_run", False)})
     states.append({one.task_id: str(one.state) for one in run.get_task_instances()})
 with create_session() as session:
     events = session.scalars(select(AssetEvent).order_by(AssetEvent.id)).all()
@@ -70,11 +72,13 @@ def at(hour: float) -> int:
     return int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000) + int(hour * 3_600_000)
 
 
-# when each table has begun, and up to when all is in it, as four runs find it; the third finds nothing new
+# when each table has begun, and up to when all is in it, as five runs find it; the third finds nothing new, and the
+# fourth is a dry run
 LOOKS = [
     {"lake.shop.orders": (at(1.5), at(3)), "lake.shop.customers": (at(9), at(9.5))},
     {"lake.shop.orders": (at(2.5), at(4)), "lake.shop.customers": (at(9.5), at(9.6))},
     {"lake.shop.orders": (at(3.5), at(4.9)), "lake.shop.customers": (at(10), at(10.9))},
+    {"lake.shop.orders": (at(3.5), at(6)), "lake.shop.customers": (at(10), at(11)), "dry_run": True},
     {"lake.shop.orders": (at(3.5), at(6)), "lake.shop.customers": (at(10), at(11))},
 ]
 
@@ -108,8 +112,9 @@ def test_each_hour_is_one_event_and_a_run_without_one_makes_none(seen: dict[str,
         ("lake.shop.orders/hour", "2026-01-01T04"),
         ("lake.shop.orders/hour", "2026-01-01T05"),
     ]
-    assert [states["complete_0"] for states in seen["states"]] == ["success", "success", "skipped", "success"]
-    assert [states["complete_1"] for states in seen["states"]] == ["skipped", "skipped", "skipped", "success"]
+    assert [states["complete_0"] for states in seen["states"]] == ["success", "success", *["skipped"] * 2, "success"]
+    assert [states["complete_1"] for states in seen["states"]] == [*["skipped"] * 4, "success"]
+    assert {states["clean_up"] for states in seen["states"]} == {"failed"}
 
 
 def test_event_says_what_it_is_of(seen: dict[str, Any]) -> None:
@@ -143,6 +148,15 @@ def test_runs_at_once_tell_one_after_the_other() -> None:
     """A backfill of Airflow's runs beside the scheduled runs, whatever `max_active_runs` says."""
     dag = build_flush_dag(replace(a_pipeline(a_table("lake.shop.orders")), complete=Period.DAY))
     assert dag.get_task("complete").max_active_tis_per_dag == 1
+
+
+def test_table_that_is_refused_colours_the_run_and_keeps_no_hours_of_others_back() -> None:
+    """The heartbeat is red then: behind it no hour would be told, and before it hours would hide its colour."""
+    tables = [a_table("lake.shop.orders"), a_table("lake.shop.customers")]
+    dag = build_flush_dag(replace(a_pipeline(*tables), complete=Period.HOUR))
+    for name in ("complete_0", "complete_1"):
+        assert (dag.get_task(name).upstream_task_ids, dag.get_task(name).trigger_rule) == ({"clean_up"}, "all_done")
+    assert dag.get_task("heartbeat").downstream_task_ids == set()
 
 
 def test_named_branch_has_an_asset_of_its_own() -> None:
