@@ -1,6 +1,6 @@
 """One whole flush without a scheduler: the steps in order, as the DAG runs them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -33,10 +33,15 @@ class FlushResult:
     left: int = 0
 
 
-def flush(ports: Ports, merges_at_once: int = 1, until: Offsets | None = None) -> FlushResult:
+def flush(
+    ports: Ports,
+    merges_at_once: int = 1,
+    until: Offsets | None = None,
+    tell: Callable[[Plan], None] = lambda _: None,
+) -> FlushResult:
     """Run plan, stage, merge, commit_offsets, clean_up and heartbeat once.
 
-    Nothing is read beyond `until`.
+    Nothing is read beyond `until`; the plan is told before the work begins.
 
     `NothingToDo` when there was no work (the heartbeat has run). So many tables are merged beside each other, each by a
     thread of its own; one that fails keeps its staged batches while the others go on, one that plan or stage refuses
@@ -44,6 +49,7 @@ def flush(ports: Ports, merges_at_once: int = 1, until: Offsets | None = None) -
     """
     expanded_ports = expand_template(ports)  # the tables that records have named are looked for once, not by every step
     planned = plan_flush(expanded_ports, until=until)
+    tell(planned)
     return flush_planned(ports, expanded_ports, planned, merges_at_once)
 
 

@@ -1,8 +1,11 @@
 """``tidegate backfill``: show what would be applied again, apply it, or give an open backfill up."""
 
 import argparse
+from dataclasses import replace
+from functools import partial
 
 from tidegate.cli import output
+from tidegate.cli.commands.progress_bar import ProgressBar, WatchedEngine, show_progress
 from tidegate.connections import read_connection_from_env
 from tidegate.model.backfill import AppliedSlice
 from tidegate.reprocess.backfill import abandon_backfill, apply_backfill
@@ -26,12 +29,17 @@ def run_backfill(words: argparse.Namespace) -> int:
     if words.dry_run or not words.json:
         output.print_result(words, format_proposal(proposal), proposal.to_dict())
     if not words.dry_run:
-        apply_backfill(
-            ports,
-            proposal.backfill,
-            lambda result: output.print_result(words, format_applied_slice(result), result.to_dict()),
-        )
+        with show_progress(words, f"backfill {words.pipeline}") as bar:
+            slices = sum(len(proposal.backfill.slices(table.table)) for table in proposal.backfill.tables)
+            bar.expect(2 * slices)  # each is staged and merged
+            watched = replace(ports, engine=WatchedEngine(ports.engine, bar))
+            apply_backfill(watched, proposal.backfill, partial(_report_slice, words, bar))
     return 0
+
+
+def _report_slice(words: argparse.Namespace, bar: ProgressBar, result: AppliedSlice) -> None:
+    with bar.make_room():
+        output.print_result(words, format_applied_slice(result), result.to_dict())
 
 
 def format_proposal(proposal: ProposedBackfill) -> str:

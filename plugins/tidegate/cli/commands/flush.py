@@ -2,12 +2,17 @@
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 from tidegate.cli import output
+from tidegate.cli.commands.progress_bar import ProgressBar, WatchedEngine, show_progress
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import NothingToDo, SomeTables
-from tidegate.model.batch import PublishedBatch
+from tidegate.model.batch import Plan, PublishedBatch
+from tidegate.model.offsets import Offsets
 from tidegate.planning.stop_offsets import resolve_stop_offsets
+from tidegate.ports.context import Ports
 from tidegate.settings import find_include_folder
 from tidegate.steps.flush import flush
 from tidegate.wiring.pipeline import assemble_checked_pipeline
@@ -17,20 +22,32 @@ def run_flush(words: argparse.Namespace) -> int:
     """Exit code 0; everything else is an error, also after a failed table's neighbours have come to the end."""
     ports = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
     until = None if words.until is None else resolve_stop_offsets(ports, words.until)
+    with show_progress(words, f"flush {words.pipeline}") as bar:
+        return _run_flushes(words, replace(ports, engine=WatchedEngine(ports.engine, bar)), until, bar)
+
+
+def _run_flushes(words: argparse.Namespace, ports: Ports, until: Offsets | None, bar: ProgressBar) -> int:
     goes_on = words.until_current or until is not None
     while True:
         failed: SomeTables | None = None
         try:
-            published: Sequence[PublishedBatch] = flush(ports, words.merges_at_once, until).published
+            tell = partial(_expect_work, bar)
+            published: Sequence[PublishedBatch] = flush(ports, words.merges_at_once, until, tell).published
         except SomeTables as error:
             failed, published = error, error.published
         except NothingToDo:
             if not goes_on:
                 raise
             return 0
-        for batch in published:
-            output.print_result(words, output.format_published(batch), batch.to_dict())
+        with bar.make_room():
+            for batch in published:
+                output.print_result(words, output.format_published(batch), batch.to_dict())
         if not goes_on or all(batch.snapshot_id is None for batch in published):
             if failed is not None:
                 raise failed
             return 0
+
+
+def _expect_work(bar: ProgressBar, planned: Plan) -> None:
+    """A merge for each batch, and one job that stages those that are new."""
+    bar.expect(len(planned.tables) + any(not batch.resumed for batch in planned.tables))

@@ -1,0 +1,117 @@
+"""A bar on standard error while a command runs jobs at a terminal: from two seconds on, and gone when it ends.
+
+Where standard error is no terminal, and with ``--json``, there is none: results are lines there, each when it is known.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import RLock, Timer
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tidegate.jobs.job import Job
+from tidegate.jobs.stage_job import StageJob
+from tidegate.ports.engine import Engine
+
+PATIENCE_SECONDS = 2.0  # what takes less is over before anybody has read it
+
+
+class ProgressBar:
+    """Work that has ended of all that is expected, and what runs now. Nothing is shown without a console."""
+
+    def __init__(self, title: str, console: Console | None) -> None:
+        self._progress = None if console is None else _build_progress(console)
+        self._task = None if self._progress is None else self._progress.add_task(title, total=None)
+        self._title, self._lock, self._is_open = title, RLock(), True
+        self._timer = Timer(PATIENCE_SECONDS, self._show)
+        self._timer.daemon = True
+
+    def start(self) -> None:
+        """Show the bar, if the command takes long."""
+        if self._progress is not None:
+            self._timer.start()
+
+    def stop(self) -> None:
+        """Take it away for good."""
+        with self._lock:
+            self._is_open = False
+            self._timer.cancel()
+            if self._progress is not None:
+                self._progress.stop()
+
+    def expect(self, pieces: int) -> None:
+        """So many more pieces of work come: batches to stage, and to merge."""
+        if self._progress is not None and self._task is not None:
+            known = self._progress.tasks[0]
+            self._progress.update(self._task, total=(known.total or 0) + pieces)
+
+    def describe(self, doing: str) -> None:
+        """Say what runs now."""
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, description=f"{self._title}: {doing}")
+
+    def reach(self, done: int) -> None:
+        """So many pieces of work have ended."""
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, completed=done)
+
+    @contextmanager
+    def make_room(self) -> Iterator[None]:
+        """Take the bar away while a result is printed."""
+        with self._lock:
+            is_shown = self._progress is not None and self._progress.live.is_started
+            if self._progress is not None and is_shown:
+                self._progress.stop()
+            yield
+            if self._progress is not None and is_shown:
+                self._progress.start()
+
+    def _show(self) -> None:
+        with self._lock:
+            if self._is_open and self._progress is not None:
+                self._progress.start()
+
+
+class WatchedEngine:
+    """The port `Engine`: tells the bar of each job. A merge of one batch may be several: the first makes its table."""
+
+    def __init__(self, engine: Engine, bar: ProgressBar) -> None:
+        self._engine, self._bar = engine, bar
+        self._begun: dict[tuple[str, int, str], None] = {}
+
+    def run(self, job: Job) -> None:
+        """See the port."""
+        table = getattr(job, "table", "")
+        verb = "stage" if isinstance(job, StageJob) else "merge"
+        self._begun[verb, job.batch, table] = None
+        self._bar.reach(len(self._begun) - 1)
+        self._bar.describe(" ".join(part for part in (f"{verb} batch={job.batch}", table) if part))
+        self._engine.run(job)
+
+
+@contextmanager
+def show_progress(words: argparse.Namespace, title: str) -> Iterator[ProgressBar]:
+    """A bar while the block runs; taken away before an error is printed."""
+    is_wanted = sys.stderr.isatty() and not getattr(words, "json", False)
+    bar = ProgressBar(title, Console(stderr=True) if is_wanted else None)
+    bar.start()
+    try:
+        yield bar
+    finally:
+        bar.stop()
+
+
+def _build_progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        redirect_stdout=False,  # results go where they are asked for
+        redirect_stderr=False,
+    )
