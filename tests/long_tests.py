@@ -23,6 +23,7 @@ _STANDING = "tests/integration/test_standing.py::test_"
 _TRUNCATE = "tests/integration/test_truncate.py::test_truncate_empties_"
 _VALUES = "tests/integration/test_values.py::test_value_is_what_was_written_or_its_record_is_bad"
 _INIT = "tests/integration/test_init.py::test_flush_of_the_file_that_init_wrote_equals_what_was_sent"
+_LINEAGE = "tests/unit/tidegate/lineage/test_golden_lineage.py::"
 _SECURED = "tests/integration/test_secured_brokers.py::test_"
 _PAGE, _AIRFLOW = "tests/e2e/test_page.py::", "tests/e2e/test_airflow.py::"
 
@@ -323,6 +324,10 @@ _BEHIND: dict[str, list[str]] = {
     # the same settings, by way of spark-submit and its event log
     f"{_LAKE_KEYS}test_keys_of_a_connection_serve_both_sides_and_show_in_no_output_session_or_file": [
         f"{_LAKE_KEYS}test_keys_show_in_no_event_log_and_on_no_command_line_of_a_submitted_job"
+    ],
+    # the same lineage, through Airflow's provider, which is installed beside the environment
+    f"{_LINEAGE}test_each_column_of_a_pipelines_tables_is_traced_to_fields_of_its_topics": [
+        "tests/integration/test_openlineage.py::test_flush_backfill_and_publication_tell_where_each_column_comes_from",
     ],
     # one story in a browser; what the others see is asked of the page's answers in unit tests
     f"{_PAGE}test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected": [

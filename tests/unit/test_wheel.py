@@ -109,7 +109,7 @@ def test_metadata_tells_name_version_plugin_and_script(site) -> None:
     (folder,) = site.glob("*.dist-info")
     metadata = email.message_from_string((folder / "METADATA").read_text())
     assert (metadata["Name"], metadata["Version"]) == ("tidegate", PROJECT["project"]["version"])
-    assert set(metadata.get_all("Provides-Extra")) == {"iceberg", "bigquery", "airflow", "spark", "all"}
+    assert set(metadata.get_all("Provides-Extra")) == {"iceberg", "bigquery", "airflow", "spark", "openlineage", "all"}
     entries = (folder / "entry_points.txt").read_text()
     assert "[airflow.plugins]\ntidegate = tidegate_plugin:TidegatePlugin\n" in entries
     assert "[console_scripts]\ntidegate = tidegate.__main__:run_and_exit\n" in entries

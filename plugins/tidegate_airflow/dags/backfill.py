@@ -9,6 +9,7 @@ from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import SHORT_TIMEOUT, build_dag_settings, build_job_task_settings, is_submitted
 from tidegate_airflow.dags.flush import to_params_dict
+from tidegate_airflow.operators.job import SliceOperator
 
 OFFSET_RANGES_SCHEMA = {
     "type": "object",
@@ -114,9 +115,4 @@ def _build_batch_task(pipeline: Pipeline, planned: Any) -> Any:
         fixed = {"verb": "backfill", "pipeline": pipeline.name, "conn_id": pipeline.spark.connection, **settings}
         return SubmitOperator.partial(backfill=backfill, **fixed).expand(given=pieces)
 
-    @task(**settings)
-    def batch(given: dict[str, Any], backfill: dict[str, Any]) -> list[dict[str, Any]]:
-        get_current_context()["slice"] = given["slice"]
-        return tasks.run_backfill_slice(pipeline.name, backfill, given)
-
-    return batch.partial(backfill=backfill).expand(given=pieces)
+    return SliceOperator.partial(pipeline=pipeline.name, backfill=backfill, **settings).expand(given=pieces)

@@ -3,13 +3,13 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Asset, AssetAny, Param, get_current_context, task
+from airflow.sdk import DAG, Asset, AssetAny, Param
 from tidegate.spec.publication import Publication
 from tidegate.spec.runtime import SparkMode
 
-from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import LONG_TIMEOUT, RETRY_ARGS
+from tidegate_airflow.operators.job import PublishOperator
 
 # Airflow looks at a pattern in programs' runs, too: a snapshot's id, or a time.
 SNAPSHOT_OR_TIME_SCHEMA = {"type": ["null", "string"], "pattern": r"^\d+$|^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"}
@@ -83,8 +83,4 @@ def _build_publish_task(publication: Publication) -> None:
         SubmitOperator(verb="publish", pipeline=publication.name, given=run_params, conn_id=connection, **settings)
         return
 
-    @task(**settings, multiple_outputs=True)
-    def publish() -> dict[str, Any]:
-        return tasks.run_publish(publication.name, dict(get_current_context()["params"]))
-
-    publish()
+    PublishOperator(publication=publication.name, multiple_outputs=True, **settings)

@@ -10,13 +10,16 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs.job import Job
+from tidegate.lineage.dataset import TaskLineage
 
 from tidegate_airflow import tasks
 from tidegate_airflow.operators.action import FORM_STEPS
+from tidegate_airflow.operators.job import trace_job
+from tidegate_airflow.operators.lineage import ReportsLineage
 from tidegate_airflow.operators.step import STEPS, JobLink
 
 
-class SubmitOperator(SparkSubmitOperator):
+class SubmitOperator(ReportsLineage, SparkSubmitOperator):
     """A step whose Spark job is submitted: `given` is the plan for stage, a table's queue for merge, a table's name
     for maintain, what clean_up returned for compact, what the form says for publish.
 
@@ -88,6 +91,10 @@ class SubmitOperator(SparkSubmitOperator):
                 where = f"pipeline={job.pipeline} batch={job.batch}: spark-submit of {self.verb}"
                 # Airflow's own text is the whole command line; what happened stands in the log above it
                 raise files.read_failure(where) or RetryLater(f"{where} failed: see above") from failure
+
+    def trace_lineage(self) -> TaskLineage:
+        """See the mixin."""
+        return trace_job(self.verb, self.pipeline, self.given, self.backfill)
 
     def _build_private_conf(self) -> dict[str, str]:
         from tidegate.config.pipeline_file import load_pipeline

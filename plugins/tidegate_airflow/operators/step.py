@@ -15,9 +15,12 @@ from airflow.sdk import BaseOperator, BaseOperatorLink, Context
 from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import TaskDeferred
 from tidegate.adapters.open_clients import SentJob
+from tidegate.lineage.dataset import TaskLineage
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_asset_event
+from tidegate_airflow.operators.job import trace_job
+from tidegate_airflow.operators.lineage import ReportsLineage
 
 log = logging.getLogger(__name__)
 MAX_IN_PLACE_SECONDS = (
@@ -100,7 +103,7 @@ def run_merge_step(context: Context, pipeline: str, queues: Any, memory: Mapping
 STEPS = {"stage": run_stage_step, "merge": run_merge_step}
 
 
-class StepOperator(BaseOperator):
+class StepOperator(ReportsLineage, BaseOperator):
     """stage: `given` is the plan; merge: it is a table's queue."""
 
     template_fields = ("given",)
@@ -119,3 +122,7 @@ class StepOperator(BaseOperator):
         looked at: the step asks for the job itself.
         """
         return STEPS[self.verb](context, self.pipeline, self.given, memory)
+
+    def trace_lineage(self) -> TaskLineage:
+        """See the mixin: of stage nothing, as what it writes is the product's own."""
+        return trace_job(self.verb, self.pipeline, self.given)

@@ -20,6 +20,7 @@ from tidegate.connections import Resolve
 from tidegate.diagnosis.destinations import CatalogNeed
 from tidegate.diagnosis.finding import Finding
 from tidegate.errors import TidegateError
+from tidegate.lineage.dataset import Dataset, DatasetField, DatasetName
 from tidegate.model.ownership import PipelineLeftovers
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.pipeline import Pipeline
@@ -114,6 +115,18 @@ def _probe(catalog: Catalog, resolve: Resolve, need: CatalogNeed) -> Iterator[Fi
     return check_warehouse(Warehouse(catalog, resolve), catalog.name, need)
 
 
+def _describe_dataset(catalog: Catalog, resolve: Resolve, table: str) -> Dataset | None:
+    from tidegate.adapters.bigquery.client.client import Warehouse
+    from tidegate.adapters.bigquery.destination import open_bigquery
+
+    opened = open_bigquery({catalog.name: Warehouse(catalog, resolve)})
+    state = opened.ports.tables.read_state(table, "")
+    if state is None:
+        return None
+    name = DatasetName("bigquery", f"{catalog.properties['project']}.{table.partition('.')[2]}")
+    return Dataset(name, tuple(DatasetField(c.name, c.type) for c in state.columns))
+
+
 BIGQUERY = DestinationType(
     name="bigquery",
     title="BigQuery",
@@ -125,5 +138,6 @@ BIGQUERY = DestinationType(
     build_spark_conf=_build_spark_conf,
     find_leftovers=_find_leftovers,
     probe=_probe,
+    describe_dataset=_describe_dataset,
     partition_columns=(INGESTION_TIME_COLUMN,),
 )

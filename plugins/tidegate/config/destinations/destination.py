@@ -14,6 +14,7 @@ from tidegate.connections import Resolve
 from tidegate.diagnosis.destinations import CatalogNeed
 from tidegate.diagnosis.finding import Finding
 from tidegate.errors import TidegateError
+from tidegate.lineage.dataset import Dataset
 from tidegate.model.ownership import PipelineLeftovers
 from tidegate.ports.publication_ports import Snapshots
 from tidegate.sinks.world import SinkNotes
@@ -37,9 +38,10 @@ class DestinationType:
     - `find_leftovers`: what pipelines that are not among these names have left in a catalog; errors are put aside.
     - `open_sink_notes`: what other systems' sinks have left in a catalog's tables; None where nothing is read of them.
     - `probe`: whether a catalog is there and takes what a flush sends, one finding after the other.
+    - `describe_dataset`: a table by the name that lineage services know it by, with its columns; None without a table.
     - `open_snapshots`: the states of a catalog's tables, from which publications are made; None where there are none.
 
-    The libraries of a destination are imported by the last six, not by the module that describes it.
+    The libraries of a destination are imported by the last seven, not by the module that describes it.
     """
 
     name: str
@@ -52,6 +54,7 @@ class DestinationType:
     build_spark_conf: Callable[[Catalog, Resolve], dict[str, str]]
     find_leftovers: Callable[[Catalog, Resolve, Collection[str], list[TidegateError]], list[PipelineLeftovers]]
     probe: Callable[[Catalog, Resolve, CatalogNeed], Iterator[Finding]]
+    describe_dataset: Callable[[Catalog, Resolve, str], Dataset | None]
     open_snapshots: Callable[[Catalog, Resolve], Snapshots] | None = None
     open_sink_notes: Callable[[Catalog, Resolve], SinkNotes] | None = None
     has_named_branches: bool = False

@@ -18,6 +18,8 @@ from tidegate.connections import Resolve
 from tidegate.diagnosis.destinations import CatalogNeed
 from tidegate.diagnosis.finding import Finding
 from tidegate.errors import TidegateError
+from tidegate.lineage.dataset import Dataset, DatasetField
+from tidegate.lineage.dataset_names import name_iceberg_table
 from tidegate.model.ownership import PipelineLeftovers
 from tidegate.ports.publication_ports import Snapshots
 from tidegate.redaction import has_secret, is_secret_name
@@ -118,6 +120,17 @@ def _probe(catalog: Catalog, resolve: Resolve, need: CatalogNeed) -> Iterator[Fi
     return check_catalog(open_catalogs([catalog], resolve), catalog.name, need)
 
 
+def _describe_dataset(catalog: Catalog, resolve: Resolve, table: str) -> Dataset | None:
+    from tidegate.adapters.iceberg.destination import build_iceberg_destination, open_catalogs
+
+    catalogs = open_catalogs([catalog], resolve)
+    found, state = catalogs.table(table), build_iceberg_destination(catalogs).tables.read_state(table, "")
+    if found is None or state is None:
+        return None
+    name = name_iceberg_table(found.location(), catalog.properties.get("uri", ""), table.partition(".")[2])
+    return Dataset(name, tuple(DatasetField(c.name, c.type) for c in state.columns))
+
+
 ICEBERG = DestinationType(
     name="iceberg",
     title="Iceberg",
@@ -129,6 +142,7 @@ ICEBERG = DestinationType(
     build_spark_conf=_build_spark_conf,
     find_leftovers=_find_leftovers,
     probe=_probe,
+    describe_dataset=_describe_dataset,
     open_snapshots=_open_snapshots,
     open_sink_notes=_open_sink_notes,
     has_named_branches=True,

@@ -40,7 +40,7 @@ def parse_publication_sql(sql: str, key: tuple[str, ...]) -> Grouped | None:
     """
     from sqlglot import exp
 
-    tree = _parse_select(sql)
+    tree = parse_tree(sql)
     if tree.find(exp.Window, exp.Limit, exp.Offset, exp.Order) or tree.args.get("distinct"):
         raise ValueError(f"OVER, DISTINCT, ORDER BY and LIMIT look across rows and groups; {SELECT_EXAMPLE}")
     called = find_functions(_replace_placeholders(sql))
@@ -54,15 +54,21 @@ def parse_publication_sql(sql: str, key: tuple[str, ...]) -> Grouped | None:
     return grouped
 
 
+def name_stand_in(number: int) -> str:
+    """What stands in the parsed statement for one of the joined tables, in the order of `find_joined_tables`."""
+    return JOINED_STAND_IN.format(number)
+
+
 def _replace_placeholders(sql: str) -> str:
     """The SQL with names of their own for the tables in braces."""
     text = sql.replace(PLACEHOLDER, TABLE_STAND_IN)
     for number, name in enumerate(find_joined_tables(sql)):
-        text = text.replace(f"{{{name}}}", JOINED_STAND_IN.format(number))
+        text = text.replace(f"{{{name}}}", name_stand_in(number))
     return text
 
 
-def _parse_select(sql: str) -> Any:
+def parse_tree(sql: str) -> Any:
+    """The statement, with names of their own for the tables in braces; ValueError unless it can be followed."""
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -78,7 +84,7 @@ def _parse_select(sql: str) -> Any:
     if not isinstance(tree, exp.Select):
         raise ValueError(f"not one SELECT; {SELECT_EXAMPLE}")
     tables = sorted(table.sql("spark").split(" ")[0] for table in tree.find_all(exp.Table))
-    if tables != sorted([TABLE_STAND_IN, *(JOINED_STAND_IN.format(number) for number in range(len(others)))]):
+    if tables != sorted([TABLE_STAND_IN, *(name_stand_in(number) for number in range(len(others)))]):
         raise ValueError(
             f"it may read {PLACEHOLDER} and, each once, tables in braces like {{lake.shop.customers}}: a change of any "
             f"other would not be seen; {SELECT_EXAMPLE}"
@@ -129,5 +135,5 @@ def _build_grouped(tree: Any, key: tuple[str, ...], others: tuple[str, ...]) -> 
     )
     text = keys.sql("spark").replace(TABLE_STAND_IN, PLACEHOLDER)
     for number, name in enumerate(others):
-        text = text.replace(JOINED_STAND_IN.format(number), f"{{{name}}}")
+        text = text.replace(name_stand_in(number), f"{{{name}}}")
     return Grouped(re.sub(WINDOW_STAND_IN, "window", text, flags=re.IGNORECASE), matched)

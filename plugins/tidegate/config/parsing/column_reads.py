@@ -1,0 +1,143 @@
+"""Reads which columns a SELECT makes its columns of: `select` of a pipeline file, and the SQL of a publication."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tidegate.config.parsing.ddl import parse_one
+from tidegate.config.parsing.publication_sql import TABLE_STAND_IN, find_joined_tables, name_stand_in, parse_tree
+from tidegate.lineage.column_reads import Read, StatementReads
+from tidegate.lineage.dataset import Transformation
+from tidegate.spec.projection import RECORD_FIELDS, Select
+
+Tables = Mapping[str, Sequence[str]]  # the columns of each table by its alias; the first is that behind FROM
+
+
+def read_select(select: Select, record: Sequence[str]) -> StatementReads:
+    """What a `select` reads, of the record's columns, which a star stands for, and of the dimensions."""
+    tables = {select.alias: [*record, *(f.name for f in RECORD_FIELDS if f.name not in record)]}
+    tables |= {d.alias: [field.name for field in d.columns or ()] for d in select.dimensions}
+    columns = dict[str, tuple[Read, ...]]()
+    for item in select.items:
+        if item.name is None:
+            left_out = {name.casefold() for name in item.left_out}
+            columns |= {name: (Read(select.alias, name),) for name in record if name.casefold() not in left_out}
+        elif item.path:
+            how = Transformation.IDENTITY if len(item.path) == 1 else Transformation.TRANSFORMATION
+            columns[item.name] = tuple(_find_owner((item.alias, *item.path), tables, how))
+        else:
+            columns[item.name] = _read_text(item.sql, tables, Transformation.TRANSFORMATION)
+    joined = [read for d in select.dimensions for read in _read_text(d.on, tables, Transformation.JOIN)]
+    return StatementReads(columns, tuple(dict.fromkeys(joined)))
+
+
+def _read_text(sql: str, tables: Tables, how: Transformation) -> tuple[Read, ...]:
+    tree = parse_one(f"SELECT {sql}\n", "an expression")
+    return tuple(dict.fromkeys(_read_expression(tree.expressions[0], tree, tables, how)))
+
+
+def read_publication(sql: str, table: str, columns: Tables) -> tuple[StatementReads, dict[str, str]]:
+    """What a publication's SQL reads, and which table each alias in it stands for. `columns` are by full names."""
+    from sqlglot import exp
+
+    tree = parse_tree(sql)
+    names = {TABLE_STAND_IN: table} | {name_stand_in(n): name for n, name in enumerate(find_joined_tables(sql))}
+    aliases = {node.alias_or_name: names[node.name] for node in tree.find_all(exp.Table)}
+    return _read_tree(tree, {alias: columns[name] for alias, name in aliases.items()}), aliases
+
+
+def _read_tree(tree: Any, tables: Tables) -> StatementReads:
+    columns = dict[str, tuple[Read, ...]]()
+    for item in tree.expressions:
+        columns |= _read_item(item, tree, tables)
+    rows = [*_read_joins(tree, tables), *_read_clause(tree, "where", Transformation.FILTER, tables)]
+    rows += _read_clause(tree, "having", Transformation.FILTER, tables)
+    rows += _read_clause(tree, "group", Transformation.GROUP_BY, tables)
+    return StatementReads(columns, tuple(dict.fromkeys(rows)))
+
+
+def read_condition(sql: str, columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns of a record that a condition looks at."""
+    tree = parse_one(f"SELECT 1 FROM record WHERE {sql}\n", "a condition")
+    return tuple(read.column for read in _read_expression(tree.args["where"], tree, {"record": columns}))
+
+
+def _read_item(item: Any, tree: Any, tables: Tables) -> dict[str, tuple[Read, ...]]:
+    from sqlglot import exp
+
+    star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
+    if isinstance(star, exp.Star):
+        left_out = {c.name.casefold() for c in star.args.get("except_") or star.args.get("except") or []}
+        owners = [item.table] if isinstance(item, exp.Column) else list(tables)
+        found = ((alias, column) for alias in owners for column in tables[_fold(alias, tables)])
+        return {column: (Read(_fold(alias, tables), column),) for alias, column in found if _is_in(column, left_out)}
+    inner = item.this if isinstance(item, exp.Alias) else item
+    how = Transformation.TRANSFORMATION
+    if isinstance(inner, exp.Column | exp.Dot):
+        how = Transformation.IDENTITY
+    elif inner.find(exp.AggFunc):
+        how = Transformation.AGGREGATION
+    reads = list(_read_expression(inner, tree, tables, how))
+    if not reads and how is Transformation.AGGREGATION:  # count(*) counts the rows of a group
+        reads = list(_read_clause(tree, "group", how, tables))
+    return {item.alias_or_name or inner.sql("spark"): tuple(dict.fromkeys(reads))}
+
+
+def _is_in(column: str, left_out: set[str]) -> bool:
+    return column.casefold() not in left_out
+
+
+def _fold(alias: str, tables: Tables) -> str:
+    return next(name for name in tables if name.casefold() == alias.casefold())
+
+
+def _read_joins(tree: Any, tables: Tables) -> Iterator[Read]:
+    for join in tree.args.get("joins") or []:
+        if join.args.get("on") is not None:
+            yield from _read_expression(join.args["on"], tree, tables, Transformation.JOIN)
+        for column in join.args.get("using") or []:
+            yield from _find_owner([column.name], tables, Transformation.JOIN)
+
+
+def _read_clause(tree: Any, name: str, how: Transformation, tables: Tables) -> Iterator[Read]:
+    clause = tree.args.get(name)
+    if clause is not None:
+        yield from _read_expression(clause, tree, tables, how)
+
+
+def _read_expression(
+    node: Any, tree: Any, tables: Tables, how: Transformation = Transformation.FILTER, depth: int = 0
+) -> Iterator[Read]:
+    """The columns in an expression; a name that no table has is that of another item, or of a view that explodes."""
+    from sqlglot import exp
+
+    for column in node.find_all(exp.Column):
+        steps = [part.name for part in column.parts]
+        found = list(_find_owner(steps, tables, how))
+        if not found and depth == 0:
+            for other in _find_named(steps, tree):
+                yield from _read_expression(other, tree, tables, how, depth + 1)
+        yield from found
+
+
+def _find_owner(steps: Sequence[str], tables: Tables, how: Transformation) -> Iterable[Read]:
+    """Whose column it is: of the table that the first step names, else of the first one that has it."""
+    folded = [step.casefold() for step in steps]
+    for alias, columns in tables.items():
+        if len(steps) > 1 and alias.casefold() == folded[0]:
+            return [Read(alias, column, how) for column in columns if column.casefold() == folded[1]]
+    reads = [Read(alias, c, how) for alias, columns in tables.items() for c in columns if c.casefold() == folded[0]]
+    return reads[:1]
+
+
+def _find_named(steps: Sequence[str], tree: Any) -> list[Any]:
+    from sqlglot import exp
+
+    names = {step.casefold() for step in steps}
+    items = [item.this for item in tree.expressions if isinstance(item, exp.Alias) and item.alias.casefold() in names]
+    views = []
+    for view in tree.args.get("laterals") or []:
+        alias = view.args.get("alias")
+        given = {c.name.casefold() for c in alias.columns} | {alias.name.casefold()} if alias else set()
+        if names & given:
+            views.append(view.this)
+    return [*items, *views]

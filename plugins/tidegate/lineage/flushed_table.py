@@ -1,0 +1,105 @@
+"""Of which parts of records, and of which dimension tables, each column of a destination table is made."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from tidegate.lineage.column_reads import Read, StatementReads
+from tidegate.lineage.dataset import Dataset, DatasetField, DatasetName, FieldSource, Transformation
+from tidegate.lineage.record_parts import TIMESTAMP, VALUE, Part, list_record_parts, list_topic_fields
+from tidegate.schema.column import Column
+from tidegate.spec.table import DeleteMode, Table
+from tidegate.tables.columns import list_destination_columns
+
+
+@dataclass(frozen=True)
+class FlushedTable:
+    """A table whose columns are known, and the names of what it is made of.
+
+    `columns` are those that it has, of others too. `reads` is what its `select` reads, None without one; `conditions`
+    are the record's columns that its conditions look at. `dimensions` are the datasets that it joins, by their aliases.
+    """
+
+    table: Table
+    metadata: dict[str, str]
+    name: DatasetName
+    columns: tuple[Column, ...]
+    topics: tuple[DatasetName, ...]
+    reads: StatementReads | None = None
+    conditions: tuple[str, ...] = ()
+    dimensions: Mapping[str, Dataset] = field(default_factory=dict)
+
+
+def describe_flushed_table(flushed: FlushedTable) -> Dataset:
+    """The table, with the sources of each column that the pipeline writes."""
+    sources = _Sources(flushed)
+    written = list_destination_columns(flushed.table, flushed.metadata)
+    return Dataset(
+        flushed.name,
+        tuple(DatasetField(c.name, c.type) for c in flushed.columns),
+        {c.name: sources.find_column(c.name) for c in written},
+        sources.find_rows(),
+    )
+
+
+def list_inputs(flushed: FlushedTable) -> tuple[Dataset, ...]:
+    """The topics, and the dimension tables."""
+    fields = list_topic_fields(flushed.table, flushed.metadata)
+    return (*(Dataset(topic, fields) for topic in flushed.topics), *flushed.dimensions.values())
+
+
+class _Sources:
+    """Looks up what is made of what."""
+
+    def __init__(self, flushed: FlushedTable) -> None:
+        self._flushed, self._table = flushed, flushed.table
+        parts = list_record_parts(flushed.table, flushed.metadata)
+        self._parts = {name.casefold(): found for name, found in parts.items()}
+        made = flushed.reads.columns if flushed.reads else {}
+        self._made = {name.casefold(): reads for name, reads in made.items()}
+
+    def find_column(self, name: str) -> tuple[FieldSource, ...]:
+        """The sources of a column of the destination."""
+        table, history = self._table, self._table.history
+        if table.deletes == DeleteMode.SOFT and name == table.deleted_column:
+            # a record without a value is a delete, or one that a condition calls so
+            deletes = (FieldSource(topic, VALUE, Transformation.TRANSFORMATION) for topic in self._flushed.topics)
+            return (*deletes, *self._find_conditions(Transformation.TRANSFORMATION))
+        if history is not None and name in history.columns:
+            axis = self._find_written((*table.sequence_by, TIMESTAMP)[0])
+            return _change(axis, Transformation.TRANSFORMATION) if name == history.is_current else axis
+        return self._find_written(name)
+
+    def find_rows(self) -> tuple[FieldSource, ...]:
+        """What decides which rows there are: the keys that find them, the order of records, conditions and joins."""
+        table, reads = self._table, self._flushed.reads
+        found = [source for name in table.key_columns for source in self._find_as(name, Transformation.JOIN)]
+        found += [source for name in table.sequence_by for source in self._find_as(name, Transformation.SORT)]
+        found += self._find_conditions(Transformation.FILTER)
+        found += [source for read in (reads.rows if reads else ()) for source in self._resolve(read)]
+        return tuple(dict.fromkeys(found))
+
+    def _find_conditions(self, how: Transformation) -> list[FieldSource]:
+        return [source for name in self._flushed.conditions for source in _change(self._find_in_record(name), how)]
+
+    def _find_as(self, name: str, how: Transformation) -> Iterable[FieldSource]:
+        return _change(self._find_written(name), how)
+
+    def _find_written(self, name: str) -> tuple[FieldSource, ...]:
+        if self._flushed.reads is None or name.casefold() not in self._made:
+            return self._find_in_record(name)
+        return tuple(dict.fromkeys(source for read in self._made[name.casefold()] for source in self._resolve(read)))
+
+    def _resolve(self, read: Read) -> tuple[FieldSource, ...]:
+        dimension = self._flushed.dimensions.get(read.source)
+        if dimension is not None:
+            return (FieldSource(dimension.name, read.column, read.how),)
+        found = self._find_in_record(read.column)
+        return found if read.how is Transformation.IDENTITY else _change(found, read.how)
+
+    def _find_in_record(self, name: str) -> tuple[FieldSource, ...]:
+        parts: tuple[Part, ...] = self._parts.get(name.casefold(), ())
+        return tuple(FieldSource(topic, part.field, part.how) for topic in self._flushed.topics for part in parts)
+
+
+def _change(sources: Iterable[FieldSource], how: Transformation) -> tuple[FieldSource, ...]:
+    return tuple(replace(source, how=how) for source in sources)

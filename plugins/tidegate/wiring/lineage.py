@@ -1,0 +1,107 @@
+"""What a flush or a publication made of what, from its file, the brokers' address, and its tables as they stand."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from tidegate.adapters.kafka.settings import resolve_kafka_settings
+from tidegate.config.catalogs_file import read_catalogs
+from tidegate.config.destinations.registry import get_destination
+from tidegate.config.parsing.column_reads import read_condition, read_publication, read_select
+from tidegate.config.publication_file import load_publication
+from tidegate.connections import Resolve
+from tidegate.lineage.column_reads import StatementReads
+from tidegate.lineage.dataset import Dataset, DatasetName, TaskLineage
+from tidegate.lineage.dataset_names import name_broker_namespace
+from tidegate.lineage.flushed_table import FlushedTable, describe_flushed_table, list_inputs
+from tidegate.lineage.published_topic import PublishedTopic, describe_published_topics
+from tidegate.ports.context import Ports
+from tidegate.spec.catalog import Catalog
+from tidegate.spec.projection import RECORD_FIELDS
+from tidegate.spec.table import Table
+from tidegate.tables.columns import list_record_columns, resolve_columns
+from tidegate.tables.lookup import find_table
+from tidegate.wiring.publication import find_publication_file
+
+
+def trace_flush(include: Path, ports: Ports, resolve: Resolve, topics: Mapping[str, Collection[str]]) -> TaskLineage:
+    """What was written into the tables that `topics` names, of the topics that it names for each.
+
+    Tables that are not there, as nothing was written to them yet, are left out.
+    """
+    brokers = _find_broker_namespace(ports.pipeline.source.kafka, resolve)
+    inputs, outputs = dict[DatasetName, Dataset](), list[Dataset]()
+    for name, read in topics.items():
+        flushed = _look_up_table(include, ports, resolve, name)
+        if flushed is None:
+            continue
+        chosen = tuple(DatasetName(brokers, topic) for topic in sorted(read))
+        flushed = FlushedTable(**{**vars(flushed), "topics": chosen})
+        outputs.append(describe_flushed_table(flushed))
+        for found in list_inputs(flushed):
+            known = inputs.get(found.name)
+            fields = dict.fromkeys((*(known.fields if known else ()), *found.fields))
+            inputs[found.name] = Dataset(found.name, tuple(fields))
+    return TaskLineage(tuple(inputs.values()), tuple(outputs))
+
+
+def trace_publication(include: Path, name: str, resolve: Resolve) -> TaskLineage:
+    """What a publication makes of its tables."""
+    publication = load_publication(find_publication_file(include, name))
+    tables = {table: _describe(include, resolve, table) for table in (publication.table, *publication.joined)}
+    found = {table: dataset for table, dataset in tables.items() if dataset is not None}
+    if len(found) < len(tables):
+        return TaskLineage(tuple(found.values()))
+    columns = {table: [field.name for field in dataset.fields] for table, dataset in found.items()}
+    reads, aliases = read_publication(publication.sql, publication.table, columns)
+    brokers = _find_broker_namespace(publication.kafka, resolve)
+    topics = tuple(DatasetName(brokers, topic) for topic in publication.topics)
+    datasets = {alias: found[table] for alias, table in aliases.items()}
+    published = PublishedTopic(publication, topics, reads, datasets)
+    return TaskLineage(tuple(found.values()), describe_published_topics(published))
+
+
+def _find_broker_namespace(kafka: str | Mapping[str, str], resolve: Resolve) -> str:
+    settings = resolve_kafka_settings(kafka, resolve)
+    return name_broker_namespace(settings.get("bootstrap.servers") or settings.get("metadata.broker.list") or "")
+
+
+def read_table_statements(table: Table, metadata: dict[str, str]) -> tuple[StatementReads | None, tuple[str, ...]]:
+    """What a table's `select` reads, and the record's columns that its conditions and its route look at."""
+    columns = [c.name for c in list_record_columns(table, metadata)]
+    names = [*columns, *(field.name for field in RECORD_FIELDS if field.name not in columns)]
+    conditions = [condition for condition in (table.when, table.delete_when) if condition]
+    looked_at = [name for condition in conditions for name in read_condition(condition, names)]
+    looked_at += [table.route.field] if table.route is not None else []
+    looked_at += table.naming.fields if table.naming is not None else ()
+    if table.select is None:
+        return None, tuple(dict.fromkeys(looked_at))
+    return read_select(table.select, columns), tuple(dict.fromkeys(looked_at))
+
+
+def _look_up_table(include: Path, ports: Ports, resolve: Resolve, name: str) -> FlushedTable | None:
+    described, state = _describe(include, resolve, name), ports.tables.read_state(name, ports.pipeline.name)
+    if described is None or state is None or state.kind:
+        return None
+    metadata = ports.pipeline.source.metadata
+    table = resolve_columns(find_table(ports, name), metadata, state)
+    reads, conditions = read_table_statements(table, metadata)
+    dimensions = {
+        d.alias: _describe(include, resolve, d.table) for d in (table.select.dimensions if table.select else ())
+    }
+    return FlushedTable(
+        table=table,
+        metadata=metadata,
+        name=described.name,
+        columns=state.columns,
+        topics=(),
+        reads=reads,
+        conditions=conditions,
+        dimensions={alias: dataset for alias, dataset in dimensions.items() if dataset is not None},
+    )
+
+
+def _describe(include: Path, resolve: Resolve, table: str) -> Dataset | None:
+    catalog = read_catalogs(include).get(table.partition(".")[0])
+    if not isinstance(catalog, Catalog):
+        return None
+    return get_destination(catalog).describe_dataset(catalog, resolve, table)

@@ -1,0 +1,55 @@
+"""One slice of a backfill, and one run of a publication: jobs that a task waits for, and tells the lineage of."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk import BaseOperator, Context
+from tidegate.lineage.dataset import TaskLineage
+
+from tidegate_airflow import tasks
+from tidegate_airflow.operators import lineage
+from tidegate_airflow.operators.lineage import ReportsLineage
+
+
+def trace_job(verb: str, subject: str, given: Any, backfill: Mapping[str, Any] | None = None) -> TaskLineage:
+    """What a task has read and written, by its verb: that of a merge is a table's queue, that of a backfill a slice."""
+    if verb == "merge":
+        return lineage.trace_flushed_tables(subject, lineage.find_topics_of_queue(tasks.unwrap_queue(given)))
+    if verb == "backfill" and backfill is not None:
+        return lineage.trace_flushed_tables(subject, lineage.find_topics_of_slice(backfill, given["number"]))
+    return lineage.trace_published_topics(subject) if verb == "publish" else TaskLineage()
+
+
+class SliceOperator(ReportsLineage, BaseOperator):
+    """Applies one slice of a backfill: `given` is an entry of its plan's batches."""
+
+    template_fields = ("given", "backfill")
+
+    def __init__(self, *, pipeline: str, given: Any, backfill: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.pipeline, self.given, self.backfill = pipeline, given, backfill
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Returns what was done to each table."""
+        context["slice"] = self.given["slice"]
+        return tasks.run_backfill_slice(self.pipeline, self.backfill, self.given)
+
+    def trace_lineage(self) -> TaskLineage:
+        """See the mixin."""
+        return trace_job("backfill", self.pipeline, self.given, self.backfill)
+
+
+class PublishOperator(ReportsLineage, BaseOperator):
+    """Runs one publication, as its DAG's form asks."""
+
+    def __init__(self, *, publication: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.publication = publication
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Returns what was published."""
+        return tasks.run_publish(self.publication, dict(context["params"]))
+
+    def trace_lineage(self) -> TaskLineage:
+        """See the mixin."""
+        return trace_job("publish", self.publication, None)

@@ -1,0 +1,114 @@
+"""Tells Airflow's OpenLineage provider, where it is installed, what a task has read and written, column by column.
+
+Nothing here is called, and nothing of OpenLineage imported, where the provider is not installed.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tidegate.lineage.dataset import Dataset, DatasetName, FieldSource, TaskLineage
+
+Topics = Mapping[str, Iterable[str]]  # of each table, those that it was read from
+
+
+class ReportsLineage:
+    """Mixed into an operator: the provider asks it once its task has ended, in a process beside the task's.
+
+    Whatever fails here is the provider's to log; the task has succeeded by then.
+    """
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """What the provider adds to the task's event."""
+        return to_operator_lineage(self.trace_lineage())
+
+    def trace_lineage(self) -> TaskLineage:
+        """What the task has read and written."""
+        raise NotImplementedError
+
+
+def trace_flushed_tables(pipeline: str, topics: Topics) -> TaskLineage:
+    """What a flush or a backfill wrote into tables, of these topics."""
+    from tidegate.settings import find_include_folder
+    from tidegate.wiring.lineage import trace_flush
+    from tidegate.wiring.pipeline import assemble_pipeline
+
+    from tidegate_airflow.connections import resolve_connection
+
+    include = find_include_folder()
+    ports = assemble_pipeline(include, pipeline, resolve_connection)
+    return trace_flush(include, ports, resolve_connection, {name: tuple(read) for name, read in topics.items()})
+
+
+def trace_published_topics(publication: str) -> TaskLineage:
+    """What a publication made of its tables."""
+    from tidegate.settings import find_include_folder
+    from tidegate.wiring.lineage import trace_publication
+
+    from tidegate_airflow.connections import resolve_connection
+
+    return trace_publication(find_include_folder(), publication, resolve_connection)
+
+
+def find_topics_of_queue(queue: Mapping[str, Any]) -> Topics:
+    """Of a table's queue of staged batches, as the task stage gives it: the topics that they were read from."""
+    from tidegate.model.batch import StagedBatch
+
+    batches = [StagedBatch.from_dict(batch) for batch in queue["batches"]]
+    return {queue["table"]: sorted({topic for batch in batches for topic, _, _, _ in batch.ranges})}
+
+
+def find_topics_of_slice(backfill: Mapping[str, Any], number: int) -> Topics:
+    """Of one slice of a backfill: the topics of each table that has such a slice."""
+    from tidegate.model.backfill import Backfill
+
+    asked = Backfill.from_dict(backfill)
+    slices = {table.table: asked.slices(table.table) for table in asked.tables}
+    return {
+        name: sorted({topic for topic, _, _, _ in pieces[number - 1]})
+        for name, pieces in slices.items()
+        if number <= len(pieces)
+    }
+
+
+def to_operator_lineage(lineage: TaskLineage) -> Any:
+    """The same in OpenLineage's classes."""
+    from airflow.providers.openlineage.extractors import OperatorLineage
+    from openlineage.client.event_v2 import InputDataset, OutputDataset
+
+    return OperatorLineage(
+        inputs=[InputDataset(d.name.namespace, d.name.name, facets=_build_facets(d)) for d in lineage.inputs],
+        outputs=[OutputDataset(d.name.namespace, d.name.name, facets=_build_facets(d)) for d in lineage.outputs],
+    )
+
+
+def _build_facets(dataset: Dataset) -> dict[str, Any]:
+    from openlineage.client.facet_v2 import column_lineage_dataset, schema_dataset, symlinks_dataset
+
+    fields = [
+        schema_dataset.SchemaDatasetFacetFields(name=field.name, type=field.type, ordinal_position=number)
+        for number, field in enumerate(dataset.fields, 1)
+    ]
+    facets: dict[str, Any] = {"schema": schema_dataset.SchemaDatasetFacet(fields=fields)}
+    if dataset.name.table is not None:
+        namespace, name = dataset.name.table
+        alias = symlinks_dataset.Identifier(namespace=namespace, name=name, type="TABLE")
+        facets["symlinks"] = symlinks_dataset.SymlinksDatasetFacet(identifiers=[alias])
+    if dataset.sources:
+        columns = {
+            name: column_lineage_dataset.Fields(inputFields=[_build_input(source) for source in sources])
+            for name, sources in dataset.sources.items()
+        }
+        facets["columnLineage"] = column_lineage_dataset.ColumnLineageDatasetFacet(
+            fields=columns, dataset=[_build_input(source) for source in dataset.row_sources]
+        )
+    return facets
+
+
+def _build_input(source: FieldSource) -> Any:
+    from openlineage.client.facet_v2 import column_lineage_dataset
+
+    name: DatasetName = source.dataset
+    how = column_lineage_dataset.Transformation(
+        type="DIRECT" if source.how.is_direct else "INDIRECT", subtype=source.how.value
+    )
+    return column_lineage_dataset.InputField(name.namespace, name.name, source.field, transformations=[how])

@@ -1,0 +1,147 @@
+"""Where every column of the golden pipelines and publications comes from, as files that people can read.
+
+``REGENERATE_GOLDEN=1 pytest tests/unit/tidegate/lineage`` writes the files anew: read what changed.
+"""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden_files import compare_with_golden
+from tidegate.config.parsing.column_reads import read_publication
+from tidegate.config.pipeline_file import load_pipeline
+from tidegate.config.publication_file import load_publication
+from tidegate.lineage.dataset import Dataset, DatasetField, DatasetName, FieldSource
+from tidegate.lineage.flushed_table import FlushedTable, describe_flushed_table, list_inputs
+from tidegate.lineage.published_topic import PublishedTopic, describe_published_topics
+from tidegate.schema.column import Column
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.projection import Field
+from tidegate.spec.table import Table
+from tidegate.tables.columns import list_destination_columns
+from tidegate.tables.templated_tables import make_concrete_table
+from tidegate.wiring.lineage import read_table_statements
+
+ROOT = Path(__file__).parents[4]
+GOLDEN = ROOT / "tests" / "golden" / "lineage"
+PIPELINES = {
+    path.stem: path for folder in (GOLDEN / "pipelines", ROOT / "demo" / "pipelines") for path in folder.glob("*.yaml")
+}
+PUBLICATIONS = {path.stem: path for path in (GOLDEN / "publications").glob("*.yaml")}
+CATALOGS = """
+lake: {type: iceberg, properties: {type: sql, uri: 'sqlite:////x/c.db', warehouse: 's3://lake/warehouse'}}
+dwh: {type: bigquery, project: shop-project, staging: 'gs://b/p'}
+"""
+CUSTOMERS = Dataset(
+    DatasetName("s3://lake", "warehouse/customers"),
+    (DatasetField("id", "BIGINT"), DatasetField("name", "STRING"), DatasetField("level", "INT")),
+)
+ORDER_TYPES = {
+    "id": "BIGINT",
+    "name": "STRING",
+    "amount": "DECIMAL(12,2)",
+    "customer": "BIGINT",
+    "current_at": "TIMESTAMP",
+}
+ORDERS = Dataset(
+    DatasetName("s3://lake", "warehouse/orders"), tuple(DatasetField(name, kind) for name, kind in ORDER_TYPES.items())
+)
+CONSTANTS = {"computed.region"}  # columns that nothing is read for
+
+
+@pytest.fixture
+def include(tmp_path: Path) -> Path:
+    (tmp_path / "catalogs.yaml").write_text(CATALOGS)
+    for folder in ("pipelines", "publications"):
+        (tmp_path / folder).mkdir()
+    return tmp_path
+
+
+def copied(include: Path, kind: str, source: Path) -> Path:
+    path = include / kind / source.name
+    path.write_text(source.read_text())
+    return path
+
+
+def list_tables(pipeline: Pipeline) -> list[Table]:
+    made = [make_concrete_table(pipeline, "dwh.shop.orders")] if pipeline.template else []
+    return [*(table for table in pipeline.tables if table.naming is None), *made]
+
+
+def flush(pipeline: Pipeline, table: Table) -> FlushedTable:
+    metadata = pipeline.source.metadata
+    if table.select is not None:
+        fields = tuple(Field(field.name, field.type or "") for field in CUSTOMERS.fields)
+        joined = tuple(replace(d, columns=fields) for d in table.select.dimensions)
+        table = replace(table, select=replace(table.select, dimensions=joined))
+    reads, conditions = read_table_statements(table, metadata)
+    return FlushedTable(
+        table=table,
+        metadata=metadata,
+        name=DatasetName("s3://lake", table.name),
+        columns=(*list_destination_columns(table, metadata), Column("added_by_others", "STRING")),
+        topics=tuple(DatasetName("kafka://broker:9092", topic) for topic in table.topics or ("shop.orders",)),
+        reads=reads,
+        conditions=conditions,
+        dimensions={d.alias: CUSTOMERS for d in (table.select.dimensions if table.select else ())},
+    )
+
+
+def format_source(source: FieldSource) -> str:
+    return f"{source.dataset.name}: {source.field} ({source.how})"
+
+
+def to_text(inputs: tuple[Dataset, ...], outputs: list[Dataset]) -> str:
+    def show(dataset: Dataset) -> dict[str, Any]:
+        shown: dict[str, Any] = {"name": asdict(dataset.name), "fields": {f.name: f.type for f in dataset.fields}}
+        if dataset.sources:
+            shown["columns"] = {name: list(map(format_source, found)) for name, found in dataset.sources.items()}
+            shown["rows"] = list(map(format_source, dataset.row_sources))
+        return shown
+
+    return json.dumps({"inputs": list(map(show, inputs)), "outputs": list(map(show, outputs))}, indent=1) + "\n"
+
+
+def check_sources(where: str, written: list[str], inputs: tuple[Dataset, ...], output: Dataset) -> None:
+    """Every column that is written has a source, and every source is a field that an input has."""
+    assert list(output.sources) == written
+    bare = {f"{where}.{name}" for name, found in output.sources.items() if not found}
+    assert bare <= CONSTANTS
+    known = {(dataset.name, field.name) for dataset in inputs for field in dataset.fields}
+    named = [source for found in (*output.sources.values(), output.row_sources) for source in found]
+    assert {(source.dataset, source.field) for source in named} <= known
+
+
+@pytest.mark.parametrize("name", sorted(PIPELINES))
+def test_each_column_of_a_pipelines_tables_is_traced_to_fields_of_its_topics(name: str, include: Path) -> None:
+    pipeline = load_pipeline(copied(include, "pipelines", PIPELINES[name]))
+    inputs, outputs = dict[DatasetName, Dataset](), []
+    for table in list_tables(pipeline):
+        flushed = flush(pipeline, table)
+        output = describe_flushed_table(flushed)
+        check_sources(
+            name,
+            [c.name for c in list_destination_columns(flushed.table, flushed.metadata)],
+            list_inputs(flushed),
+            output,
+        )
+        inputs |= {found.name: found for found in list_inputs(flushed)}
+        outputs.append(output)
+    compare_with_golden(GOLDEN / f"{name}.json", to_text(tuple(inputs.values()), outputs))
+
+
+@pytest.mark.parametrize("name", sorted(PUBLICATIONS))
+def test_each_part_of_a_published_record_is_traced_to_columns_of_its_tables(name: str, include: Path) -> None:
+    publication = load_publication(copied(include, "publications", PUBLICATIONS[name]))
+    found = {"lake.shop.orders": ORDERS, "lake.shop.customers": CUSTOMERS}
+    columns = {table: [field.name for field in dataset.fields] for table, dataset in found.items()}
+    reads, aliases = read_publication(publication.sql, publication.table, columns)
+    topics = tuple(DatasetName("kafka://broker:9092", topic) for topic in publication.topics)
+    published = PublishedTopic(publication, topics, reads, {alias: found[table] for alias, table in aliases.items()})
+    outputs = describe_published_topics(published)
+    inputs = tuple(found[table] for table in aliases.values())
+    for output in outputs:
+        check_sources(name, [field.name for field in output.fields], inputs, output)
+    compare_with_golden(GOLDEN / f"publish_{name}.json", to_text(inputs, list(outputs)))
