@@ -47,7 +47,7 @@ class OperatorHand:
         self.open_pipeline(name)
         page = inside(self._window)
         self._click(page.get_by_role("button", name="Flush now"))
-        expect(page.get_by_text(re.compile("Flush started|is tried now"))).to_be_visible()
+        expect(page.get_by_text(re.compile("Flush (started|queued)|is (being )?tried"))).to_be_visible()
         self.leave()
         return self.clicks
 
