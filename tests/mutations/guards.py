@@ -21,6 +21,7 @@ WALKS = "tests/unit/scenarios/test_publication_walks.py::test_"
 DESTINATION = "tests/contract/test_destination.py::test_"
 TRUNCATES = "tests/integration/test_truncate.py::test_truncate_empties_the_table_as_of_its_offset"
 COMPLETE, COMPLETES = "plugins/tidegate/steps/complete.py", "tests/unit/tidegate/steps/test_complete.py::test_"
+PLAIN_RECORDS = "tests/integration/test_plain_records.py::test_"
 MERGE, FLUSH, STAGE = (f"tests/unit/tidegate/steps/test_{name}.py::test_" for name in ("merge", "flush", "stage"))
 
 
@@ -662,6 +663,27 @@ GUARDS = [
         """f"max(CASE WHEN fate = 'staged' AND op = '{TRUNCATE}' THEN offset END)\"""",
         """f"min(CASE WHEN fate = 'staged' AND op = '{TRUNCATE}' THEN offset END)\"""",
         TRUNCATES + "[twice, with rows between them]",
+    ),
+    Guard(
+        "a plain pass that met an unusual record is not kept",
+        "jobs/tidegate_spark/stage/job.py",
+        "is_unusual = is_plain and observed[UNUSUAL] > 0",
+        "is_unusual = False",
+        PLAIN_RECORDS + "batch_with_an_unusual_record_is_read_once_more_and_the_next_ones_at_once",
+    ),
+    Guard(
+        "a plain pass does not judge a number that was rounded",
+        "jobs/tidegate_spark/formats/plain_json.py",
+        """        render_inner_doubt("row", fields),\n""",
+        "",
+        PLAIN_RECORDS + "usual_records_are_read_plainly_and_others_are_not_judged",
+    ),
+    Guard(
+        "a plain pass does not judge a name in other letters",
+        "jobs/tidegate_spark/formats/plain_json.py",
+        """        *(_render_may_be_respelled(fields, column) for column in fields.columns),\n""",
+        "",
+        PLAIN_RECORDS + "usual_records_are_read_plainly_and_others_are_not_judged",
     ),
     Guard(
         "a time that the clocks of its zone skip is no moment",

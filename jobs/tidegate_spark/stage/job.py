@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark 
 from tidegate.errors import RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.evaluation import choose_evaluation
-from tidegate.jobs.stage_job import StageJob, StageTable
+from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageJob, StageTable
 from tidegate.model.batch import (
     DELETE_COUNTS,
     DISPOSITIONS,
@@ -27,6 +27,7 @@ from tidegate_spark.fields.record_explanation import build_explanation
 from tidegate_spark.formats.change_events.key_changes import add_old_key_deletes
 from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN, mark_unavailable_values
 from tidegate_spark.formats.decoded import NO_CHANGE, TRUNCATE, DecodedValue
+from tidegate_spark.formats.plain_json import UNUSUAL, can_read_plainly, decode_plain_key, decode_plain_value
 from tidegate_spark.formats.registry import add_key_object, get_value_decoder
 from tidegate_spark.formats.wire_format import ignore_other_schemas, normalise_wire_format, restore_sent_bytes
 from tidegate_spark.session import configure
@@ -102,30 +103,47 @@ def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records:
     if table.explains:
         _leave_outcome(spark, table, build_explanation(_add_texts(keep_every_record(records)).persist(), table, decode))
         return
-    passes = (_write_batch(job, table, records) for _ in range(MAX_PASSES))
-    observed = next((counts for counts in passes if counts), None)
-    if observed is None:
-        raise RetryLater(
-            f"pipeline={job.pipeline} batch={job.batch}: Spark wrote the rows and lost their counts "
-            f"{MAX_PASSES} times; "
-            "it will be staged again"
-        )
-    _leave_outcome(spark, table, _build_outcome(observed, job.ranges, table))
+    is_plain = table.tries_plain and job.letters is None and can_read_plainly(table)
+    observed = _write_until_counted(job, table, records, is_plain=is_plain)
+    is_unusual = is_plain and observed[UNUSUAL] > 0
+    if is_unusual:
+        observed = _write_until_counted(job, table, records, is_plain=False)
+    outcome = _build_outcome(observed, job.ranges, table)
+    _leave_outcome(spark, table, outcome, {UNUSUAL_BATCH_PROPERTY: str(job.batch)} if is_unusual else {})
 
 
-def _leave_outcome(spark: SparkSession, table: StageTable, outcome: dict[str, Any]) -> None:
+def _write_until_counted(job: StageJob, table: StageTable, records: DataFrame, *, is_plain: bool) -> dict[str, Any]:
+    for _ in range(MAX_PASSES):
+        observed = _write_batch(job, table, records, is_plain=is_plain)
+        if observed:
+            return observed
+    raise RetryLater(
+        f"pipeline={job.pipeline} batch={job.batch}: Spark wrote the rows and lost their counts {MAX_PASSES} times; "
+        "it will be staged again"
+    )
+
+
+def _leave_outcome(
+    spark: SparkSession, table: StageTable, outcome: dict[str, Any], properties: dict[str, str] | None = None
+) -> None:
     if table.folder:
         write_counts(spark, table.folder, outcome)
         return
-    spark.sql(render_outcome(table, outcome))
+    spark.sql(render_outcome(table, outcome, properties))
     hit_failpoint("job.counted")
 
 
-def _write_batch(job: StageJob, table: StageTable, records: DataFrame) -> dict[str, Any]:
-    """Overwrite batch N and return what was counted in that pass; nothing where a busy server dropped it."""
+def _write_batch(job: StageJob, table: StageTable, records: DataFrame, *, is_plain: bool) -> dict[str, Any]:
+    """Overwrite batch N and return what was counted in that pass; nothing where a busy server dropped it.
+
+    In a plain pass `UNUSUAL` counts the records that it could not judge.
+    """
     counted = keep_last_per_key(records, table) if table.last_per_raw_key else keep_every_record(records)
     counts = PassCounts()
-    decoded = counts.observe(decode(_add_texts(counted), table), _list_aggregates(job.ranges, table))
+    aggregates = _list_aggregates(job.ranges, table)
+    if is_plain:
+        aggregates.append(F.expr(f"count_if(reason = '{UNUSUAL}')").alias(UNUSUAL))
+    decoded = counts.observe(decode(_add_texts(counted), table, is_plain=is_plain), aggregates)
     rows = decoded.where(_WRITTEN_CONDITION).selectExpr(*add_bad_column(_list_columns(job, table), table))
     hit_failpoint("job.decoded")
     if table.folder:
@@ -140,17 +158,23 @@ def _add_texts(records: DataFrame) -> DataFrame:
     return records.selectExpr("*", "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text")
 
 
-def decode(records: DataFrame, table: StageTable) -> DataFrame:
+def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> DataFrame:
     """Add key, value, op and `fate`: bad, dead_lettered, filtered, ignored (a delete that is not taken), staged.
 
+    `is_plain` reads what `can_read_plainly`, and gives `UNUSUAL` as the reason of records that it cannot judge.
     A record that names no table is bad where names are looked for; elsewhere it is of no table, and filtered.
     """
     is_name_registry = table.naming is not None and table.naming.name is None
     unnamed = "name_reason" if is_name_registry else "NULL"
-    decoded_value = get_value_decoder(table)(add_key_object(normalise_wire_format(records, table), table), table)
+    if is_plain:
+        decoded_value = decode_plain_value(records, table)
+    else:
+        decoded_value = get_value_decoder(table)(add_key_object(normalise_wire_format(records, table), table), table)
+    decode_key = decode_plain_key if is_plain else None
     decoded_value = replace(decoded_value, records=ignore_other_schemas(decoded_value.records, table))
     is_truncate = decoded_value.truncated
-    decoded = add_sequence(add_value(add_key(decoded_value, table), decoded_value, table), decoded_value, table)
+    keyed = add_key(decoded_value, table, decode_key)
+    decoded = add_sequence(add_value(keyed, decoded_value, table), decoded_value, table)
     decoded = add_limit_reasons(
         project_rows(mark_unavailable_values(check_verified_fields(decoded, table), decoded_value, table), table), table
     )

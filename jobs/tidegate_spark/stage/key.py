@@ -6,14 +6,17 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.formats.decoded import NO_REASON, DecodedValue
-from tidegate_spark.formats.registry import get_key_decoder
+from tidegate_spark.formats.registry import DecodeKey, get_key_decoder
 
 NO_KEY_REASON = "the record has no key, and no value to take it from"
 KEY_NOT_IN_VALUE_REASON = "key.from is value, and the record has no value that shows the key"
 
 
-def add_key(decoded_value: DecodedValue, table: StageTable) -> DataFrame:
-    """Add `key_struct` and `key_reason` (NULL when the key is good) to the records of a decoded value."""
+def add_key(decoded_value: DecodedValue, table: StageTable, decode_key: DecodeKey | None = None) -> DataFrame:
+    """Add `key_struct` and `key_reason` (NULL when the key is good) to the records of a decoded value.
+
+    Keys of their own bytes are read by `decode_key`, else as their format is.
+    """
     if not table.key_columns:
         return decoded_value.records.selectExpr("*", "struct(key AS bytes) AS key_struct", f"{NO_REASON} AS key_reason")
     if decoded_value.several:  # one record's key cannot be that of all its rows
@@ -25,7 +28,7 @@ def add_key(decoded_value: DecodedValue, table: StageTable) -> DataFrame:
         return keyed.selectExpr(
             "*", f"CASE WHEN {decoded_value.key_there} THEN {decoded_value.key_reason} ELSE {missing} END AS key_reason"
         )
-    own = get_key_decoder(table)(decoded_value.records, table)
+    own = (decode_key or get_key_decoder(table))(decoded_value.records, table)
     return own.records.selectExpr(
         "*",
         f"CASE WHEN key IS NULL THEN {decoded_value.key} ELSE {own.struct} END AS key_struct",

@@ -29,12 +29,13 @@ def write_counts(spark: SparkSession, folder: str, outcome: dict[str, Any]) -> N
     hit_failpoint("job.counts_left")
 
 
-def render_outcome(table: StageTable, outcome: dict[str, Any]) -> str:
-    """The statement that keeps what a job did in a property of the intermediate table, under the attempt's name."""
-    value = render_literal(json.dumps(outcome))
-    return (
-        f"ALTER TABLE {quote_name(table.intermediate)} SET TBLPROPERTIES ({render_literal(table.property)} = {value})"
-    )
+def render_outcome(table: StageTable, outcome: dict[str, Any], properties: dict[str, str] | None = None) -> str:
+    """The statement that keeps what a job did in a property of the intermediate table, under the attempt's name, and
+    other `properties` beside it.
+    """
+    kept = {table.property: json.dumps(outcome), **(properties or {})}
+    assigned = ", ".join(f"{render_literal(name)} = {render_literal(value)}" for name, value in kept.items())
+    return f"ALTER TABLE {quote_name(table.intermediate)} SET TBLPROPERTIES ({assigned})"
 
 
 def replace_map_values(rows: DataFrame) -> DataFrame:

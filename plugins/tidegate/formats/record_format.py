@@ -32,6 +32,7 @@ class RecordFormat:
     - `holds_several_rows`: one message may hold rows of several keys, none of which is the record's.
     - `is_change_event`: the row is a part of the record. `knows_truncate`: an event may empty the table.
     - `is_enveloped`: Kafka Connect's schema may stand beside each payload. `counts_days`: a number is a date in days.
+    - `has_plain_pass`: objects of flat columns, read without any option, may be read by short expressions first.
     - `shows_deleted_row`: an event says what was deleted, and the tombstone behind it only repeats that.
     - `may_leave_out`: an update may leave out columns that did not change.
     - `unavailable_value`: what the source writes in place of a large value that did not change.
@@ -58,6 +59,7 @@ class RecordFormat:
     is_change_event: bool = False
     is_enveloped: bool = False
     counts_days: bool = False
+    has_plain_pass: bool = False
     knows_truncate: bool = False
     shows_deleted_row: bool = False
     may_leave_out: bool = False

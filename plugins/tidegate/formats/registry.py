@@ -46,7 +46,7 @@ _OGG_METADATA = {
 
 # in the order in which messages name them
 _FORMATS = (
-    RecordFormat("json", encoder="json", options="json"),
+    RecordFormat("json", encoder="json", options="json", has_plain_pass=True),
     RecordFormat(
         "avro",
         encoder="avro",

@@ -19,6 +19,7 @@ from tidegate.spec.table_template import TableTemplate
 KAFKA_CONF, JOB_CONF = "spark.tidegate.secret.kafka", "spark.tidegate.job"
 FAILURE_CONF = "spark.tidegate.failure"  # the file in which a submitted job leaves its `JobFailure`
 LONGEST_MESSAGE = 500
+UNUSUAL_BATCH_PROPERTY = "tidegate.unusual-batch"  # of an intermediate table: the last batch that was read twice
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class StageTable:
     of `when` (false, null) for which a record is a delete of its key, and not left out. `grouped` are columns that are
     written by a sequence of their own. With `explains` nothing is staged: what is left behind says what becomes of the
     one record of the ranges, and of each of its fields. With `skips`, topics, partitions and offsets, bad records are
-    set aside there and nowhere else.
+    set aside there and nowhere else. With `tries_plain` records are first read by short expressions, where their format
+    has such, and once more as a whole if some of them are spelled in an unusual way.
     """
 
     intermediate: str
@@ -71,6 +73,7 @@ class StageTable:
     grouped: tuple[str, ...] = ()
     explains: bool = False
     skips: tuple[tuple[str, int, int], ...] | None = None
+    tries_plain: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import groupby
 
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.jobs.stage_job import StageJob, StageTable
+from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageJob, StageTable
 from tidegate.model import resource_names as names
 from tidegate.model.batch import Counts, Plan, PlannedBatch, Refusal, StagedBatch
 from tidegate.model.leader_epochs import Epochs
@@ -42,6 +43,8 @@ from tidegate.tables.partial_updates import find_grouped, find_retracting_answer
 from tidegate.tables.templated_tables import expand_template
 
 log = logging.getLogger(__name__)
+# Behind a batch with records in an unusual spelling so many are not tried to be read plainly: each might be read twice.
+BATCHES_READ_WHOLE = 50
 # What of a staged batch is known before it is written, and so travels with its rows in the snapshot's summary.
 SUMMARY_FIELDS = ("ranges", "cluster_id", "topic_ids", "table_uuid", "shape", "follows", "watermark", "keys_differ")
 
@@ -171,9 +174,8 @@ def build_stage_table(
         check_compatible(ports.pipeline, table, state, planned.ranges)
     skips = None if intermediate or table.errors.set_aside is not None else _find_skips(ports, plan, planned, state)
     attempt, staged_table = ports.new_attempt(), table if skips is None else make_room_for_letters(table)
-    create = _render_table_creation(
-        ports, staged_table, planned.batch, into, {names.BACKFILL_PROPERTY: note} if note else {}
-    )
+    note_property = {names.BACKFILL_PROPERTY: note} if note else {}
+    create, current_properties = _render_table_creation(ports, staged_table, planned.batch, into, note_property)
     staged_batch = _build_staged_batch(ports, plan, planned, table, state.uuid if state else None)
     folder = _find_landing_folder(ports, planned, into, attempt, create)
     return StageTable(
@@ -188,6 +190,7 @@ def build_stage_table(
         property=names.name_staged_property(attempt),
         epochs=_read_epochs(ports, planned),
         create=() if folder is not None else create,
+        tries_plain=folder is None and _tries_plain(current_properties, planned.batch),
         folder=folder or "",
         naming=table.naming, has_history=table.history is not None,
         last_per_raw_key=planned.last_per_key and not skips and can_keep_last_per_key(ports.pipeline, table),
@@ -216,10 +219,16 @@ def _find_landing_folder(
     return folder
 
 
+def _tries_plain(properties: Mapping[str, str] | None, batch: int) -> bool:
+    """Whether a plain pass may do: no batch shortly before needed another one."""
+    last = (properties or {}).get(UNUSUAL_BATCH_PROPERTY)
+    return last is None or batch > int(last) + BATCHES_READ_WHOLE
+
+
 def _render_table_creation(
     ports: Ports, table: Table, batch: int, intermediate: str, properties: dict[str, str]
-) -> tuple[str, ...]:
-    """Statements that make the intermediate table, none where it is there with this shape.
+) -> tuple[tuple[str, ...], Mapping[str, str] | None]:
+    """Statements that make the intermediate table, none where it is there with this shape; and its properties now.
 
     One of another shape is dropped: what waits in it was staged under another pipeline file and is never merged. A
     table of this name that is not ours is an error.
@@ -228,7 +237,7 @@ def _render_table_creation(
     own = describe_intermediate(ports.pipeline, table)
     current_properties = ports.tables.claim(intermediate, own)
     if current_properties is not None and current_properties.get(SHAPE_PROPERTY) == shape:
-        return ()
+        return (), current_properties
     fields = tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in list_flat_key_columns(table))
     values = {
         "table": intermediate,
@@ -248,7 +257,8 @@ def _render_table_creation(
         "create_namespace",
         "create_intermediate",
     )
-    return tuple(ports.sql_for(intermediate).render(name, **values) for name in statements)
+    rendered = tuple(ports.sql_for(intermediate).render(name, **values) for name in statements)
+    return rendered, current_properties
 
 
 def _build_staged_batch(ports: Ports, plan: Plan, planned: PlannedBatch, table: Table, uuid: str | None) -> StagedBatch:

@@ -37,7 +37,7 @@ def render_inner_reason(
 
     The object is at the first of `places` in the fields' text that has one; the empty place is the text itself.
     """
-    doubt = _render_doubt(parsed, fields)
+    doubt = render_inner_doubt(parsed, fields)
     if not doubt:
         return otherwise
     inner = f"CASE WHEN {doubt} THEN {_render_object_reason(fields, what, places)} END"
@@ -51,7 +51,7 @@ def _render_object_reason(fields: Fields, what: str, places: tuple[str, ...]) ->
     return render_once(entries, _render_first(_list_field_reasons(row, "", what)))
 
 
-def _render_doubt(parsed: str, fields: Fields) -> str:
+def render_inner_doubt(parsed: str, fields: Fields) -> str:
     """A condition on the parsed values, true for every object with something to say of; empty where there is none."""
     types = [(f"{parsed}.{quote(c.name)}", fields.get_type(c)) for c in fields.columns]
     nulls, empties = ([_render_has_null(at, t, word) for at, t in types] for word in (" OR ", " AND "))

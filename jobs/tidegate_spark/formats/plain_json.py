@@ -1,0 +1,99 @@
+"""json in its usual spelling: read by short expressions. A record that may be spelled otherwise is told, not judged."""
+
+from pyspark.sql import DataFrame
+from tidegate.formats.registry import get_format
+from tidegate.jobs.stage_job import StageTable
+from tidegate.schema.column import Column
+from tidegate.schema.data_types import Primitive, parse_type
+from tidegate.sql.spark import quote, render_literal
+
+from tidegate_spark.fields.json.inner_parts import render_inner_doubt
+from tidegate_spark.fields.json.objects import (
+    CORRUPT_COLUMN,
+    Fields,
+    render_from_json,
+    render_is_not_object,
+    render_object,
+)
+from tidegate_spark.fields.plain_keys import PLAIN_KEY_COLUMN, render_plain_key
+from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, DecodedValue, render_null_fields
+from tidegate_spark.formats.json import get_units, list_key_fields
+
+UNUSUAL = "unusual"  # in place of a reason: the record is to be decoded by its format itself
+PLAIN_TYPES = ("BOOLEAN", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "DATE", "TIMESTAMP")
+
+
+def can_read_plainly(table: StageTable) -> bool:
+    """Whether values are JSON objects of flat columns, and keys, where they are read, one value of a plain type."""
+    formats = (table.key, table.value)
+    return (
+        all(get_format(one.format).has_plain_pass and not one.options for one in formats)
+        and not table.key.from_value
+        and bool(table.value_columns)
+        and (not table.key_columns or render_plain_key(list_key_fields(table).columns, "key_text") is not None)
+        and all(_is_plain(column) for column in table.value_columns)
+    )
+
+
+def _is_plain(column: Column) -> bool:
+    kind = parse_type(column.type)
+    is_flat = isinstance(kind, Primitive) and (kind.name in PLAIN_TYPES or kind.decimal is not None)
+    return is_flat and column.name.isascii()
+
+
+def decode_plain_value(records: DataFrame, table: StageTable) -> DecodedValue:
+    """The rows that the format would find, with `UNUSUAL` as the reason of records that it has to look at itself."""
+    fields = Fields(table.value_columns, get_units(table))
+    keys = list_key_fields(table).columns
+    plain_key = [f"{render_plain_key(keys, 'key_text')} AS {PLAIN_KEY_COLUMN}"] if keys else []
+    parsed = records.selectExpr("*", *plain_key, f"{render_from_json('value_text', fields.inner)} AS j").selectExpr(
+        "*", f"{render_object('j')} AS row"
+    )
+    doubts = [
+        "NOT is_valid_utf8(value_text)",
+        render_is_not_object("value_text"),
+        "row IS NULL",
+        f"j.{CORRUPT_COLUMN} IS NOT NULL",
+        fields.render_is_reprinted("row"),
+        render_inner_doubt("row", fields),
+        f"({fields.render_is_empty('row')})",
+        *(_render_may_be_respelled(fields, column) for column in fields.columns),
+    ]
+    doubt = " OR ".join(f"coalesce({one}, false)" for one in doubts if one)
+    changes = parsed.selectExpr(
+        "*",
+        f"CASE WHEN value_text IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
+        f"CASE WHEN value_text IS NOT NULL AND ({doubt}) THEN '{UNUSUAL}' END AS located_reason",
+    )
+    return DecodedValue(
+        records=changes,
+        columns=tuple(fields.render_values("row")),
+        reason=_render_row_reason(fields),
+        key=f"struct({render_null_fields(keys)})",
+        key_reason=f"'{UNUSUAL}'",
+        key_there="true",
+    )
+
+
+def decode_plain_key(records: DataFrame, table: StageTable) -> DecodedKey:
+    """The lone key that was read off its text with the value."""
+    name = quote(list_key_fields(table).columns[0].name)
+    reason = f"CASE WHEN {PLAIN_KEY_COLUMN} IS NULL THEN '{UNUSUAL}' END"
+    return DecodedKey(records, f"struct({PLAIN_KEY_COLUMN} AS {name})", reason)
+
+
+def _render_row_reason(fields: Fields) -> str:
+    doubts = [fields.render_is_lossy("row", column, f"{ROW}.{quote(column.name)}") for column in fields.columns]
+    doubts += [fields.render_is_null("row", column) for column in fields.columns if not column.nullable]
+    doubt = " OR ".join(f"coalesce({one}, false)" for one in doubts if one)
+    return f"CASE WHEN {doubt} THEN '{UNUSUAL}' END" if doubt else "CAST(NULL AS STRING)"
+
+
+def _render_may_be_respelled(fields: Fields, column: Column) -> str:
+    """A condition: the column has no value, and its name may stand in the text in other letters."""
+    name = render_literal(f'"{column.name}"')
+    lower = render_literal(f'"{column.name.lower()}"')
+    return (
+        f"({fields.render_is_null('row', column)} AND NOT contains(value_text, {name}) "
+        f"AND (contains(value_text, '\\\\') OR contains(lower(value_text), {lower})))"
+    )
