@@ -11,7 +11,7 @@ from tidegate.errors import RetryLater
 
 CATALOG_URI_PATTERN = re.compile(r"spark\.sql\.catalog\.([^.]+)\.uri")
 SQLITE_PREFIX = "jdbc:sqlite:"
-LOCK_SECONDS = 3.0  # a commit holds the lock for milliseconds
+LOCK_SECONDS = 8.0  # a commit holds the lock for milliseconds, and many may stand in front of this look
 
 
 def require_free_catalogs(conf: Mapping[str, str]) -> None:

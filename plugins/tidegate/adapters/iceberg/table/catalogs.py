@@ -26,9 +26,9 @@ SQLITE_PREFIX = "sqlite:///"
 POSTGRES_PREFIX = "postgresql://"
 # A flush loads its table, the intermediate table and the history again and again. That of many snapshots is large.
 MAX_KEPT_METADATA = 4
-# How long a writer waits for another one's commit in a SQLite catalog, which takes milliseconds: who waits longer waits
-# for a program that keeps the lock. A task is tried again; a command waits as long as for a server.
-LOCK_SECONDS = 8
+# How long a writer waits for another one's commit in a SQLite catalog. It takes milliseconds, or seconds on a machine
+# with too much to do; a lock that a program keeps is told before, by `adapters.spark.catalog_lock`.
+LOCK_SECONDS = 30
 
 
 class Catalogs:
