@@ -1,4 +1,4 @@
-"""Kafka Connect for tests: one standalone worker with Debezium's PostgreSQL connector."""
+"""Kafka Connect for tests: one standalone worker with Debezium's PostgreSQL connector, or with other jars."""
 
 import json
 import subprocess
@@ -22,8 +22,10 @@ WORKER = {
 class ConnectWorker:
     """A process in a session of its own; `close` ends just that one."""
 
-    def __init__(self, folder: Path, bootstrap: str, connectors: Mapping[str, Mapping[str, str]]) -> None:
-        assert (JARS / "debezium").exists(), "Debezium's jars are missing: run make test-setup"
+    def __init__(
+        self, folder: Path, bootstrap: str, connectors: Mapping[str, Mapping[str, str]], jars: Path = JARS / "debezium"
+    ) -> None:
+        assert jars.exists(), f"the jars of the connector are missing in {jars}: run make test-setup"
         folder.mkdir(parents=True, exist_ok=True)
         port, self.log = choose_ports(["connect"])["connect"], folder / "connect.log"
         self._urls = [f"http://{HOST}:{port}/connectors/{name}/status" for name in connectors]
@@ -33,7 +35,7 @@ class ConnectWorker:
         files = {"worker.properties": {**WORKER, **given}, **named}
         for file, settings in files.items():
             (folder / file).write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        java = ["java", "-Xmx384m", f"-Dlog4j2.configurationFile={LOG4J}", "-cp", f"{JARS / 'debezium'}/*"]
+        java = ["java", "-Xmx384m", f"-Dlog4j2.configurationFile={LOG4J}", "-cp", f"{jars}/*"]
         standalone = ["org.apache.kafka.connect.cli.ConnectStandalone", *files]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(

@@ -329,6 +329,10 @@ _BEHIND: dict[str, list[str]] = {
     f"{_LINEAGE}test_each_column_of_a_pipelines_tables_is_traced_to_fields_of_its_topics": [
         "tests/integration/test_openlineage.py::test_flush_backfill_and_publication_tell_where_each_column_comes_from",
     ],
+    # what the sink leaves is made by hand there; here by the connector itself
+    "tests/integration/test_import.py::test_iceberg_sink_is_switched_under_live_data": [
+        "tests/integration/test_import_connector.py::test_real_sink_is_switched_under_live_data",
+    ],
     # one story in a browser; what the others see is asked of the page's answers in unit tests
     f"{_PAGE}test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected": [
         f"{_PAGE}test_overview_says_how_every_pipeline_is_and_leads_to_it",
