@@ -39,6 +39,8 @@ SPELLED = [
     '{"id": 1, "Id": 2, "note": "x"}', '{"ID": 1, "note": "x"}', "null", "", '{"other": 1}', '{"after": {}, "op": "u"}',
     '{"id": 1, "note": "x", "at": 1700000000000}', '{"id": 1, "note": "x", "day": "2026-02-30"}',
     '{"id": 1, "note": "x", "at": "0000-01-01T00:00:00Z"}', '{"id": 1, "note": "x", "amount": 12345678901.5}',
+    '{"Name": "x", "note": "n", "inner": {"name": "y"}}', "{'Name': 'x', 'note': 'n'}",
+    '{"ID": 5, "note": {"z": 1, "a": 2}}', '{"ID": 5, "ref": {"id": 7}, "note": "x"}',
     '{"id": 1, "note": "x", "ratio": 16777217}', '{"id": 1, "note": "x", "score": 12345678901234567890123}',
 ]  # fmt: skip
 # as they stand in a JSON text, in the place of any column
@@ -122,7 +124,7 @@ def test_corrupt_records_are_read_as_by_the_format_itself_or_not_judged(compilin
 @pytest.mark.parametrize("changed", [
     {"value": ValueFormat("json", options={"envelope": True})}, {"value": ValueFormat("debezium-json")},
     {"value_columns": (Column("id", "STRUCT<a: INT>"),)}, {"value_columns": ()}, {"key_columns": COLUMNS[:2]},
-    {"value_columns": (Column("größe", "INT"),)}, {"value_columns": (Column("a", "BINARY"),)},
+    {"value_columns": (Column("a", "BINARY"),)},
 ])  # fmt: skip
 def test_only_flat_objects_are_read_plainly(changed: dict[str, Any]) -> None:
     table = a_stage(ValueFormat("json"), COLUMNS, (Column("id", "BIGINT"),))

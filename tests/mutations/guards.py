@@ -681,7 +681,7 @@ GUARDS = [
     Guard(
         "a plain pass does not judge a name in other letters",
         "jobs/tidegate_spark/formats/plain_json.py",
-        """        *(_render_may_be_respelled(fields, column) for column in fields.columns),\n""",
+        """        render_takes_own_spelling(fields, list_known_fields(table)),\n""",
         "",
         PLAIN_RECORDS + "usual_records_are_read_plainly_and_others_are_not_judged",
     ),

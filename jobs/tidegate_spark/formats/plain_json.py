@@ -5,7 +5,7 @@ from tidegate.formats.registry import get_format
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Primitive, parse_type
-from tidegate.sql.spark import quote, render_literal
+from tidegate.sql.spark import quote
 
 from tidegate_spark.fields.json.inner_parts import render_inner_doubt
 from tidegate_spark.fields.json.objects import (
@@ -15,9 +15,10 @@ from tidegate_spark.fields.json.objects import (
     render_is_not_object,
     render_object,
 )
+from tidegate_spark.fields.json.presence import render_takes_own_spelling
 from tidegate_spark.fields.plain_keys import PLAIN_KEY_COLUMN, render_plain_key
 from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, DecodedValue, render_null_fields
-from tidegate_spark.formats.json import get_units, list_key_fields
+from tidegate_spark.formats.json import get_units, list_key_fields, list_known_fields
 
 UNUSUAL = "unusual"  # in place of a reason: the record is to be decoded by its format itself
 PLAIN_TYPES = ("BOOLEAN", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "DATE", "TIMESTAMP")
@@ -37,8 +38,7 @@ def can_read_plainly(table: StageTable) -> bool:
 
 def _is_plain(column: Column) -> bool:
     kind = parse_type(column.type)
-    is_flat = isinstance(kind, Primitive) and (kind.name in PLAIN_TYPES or kind.decimal is not None)
-    return is_flat and column.name.isascii()
+    return isinstance(kind, Primitive) and (kind.name in PLAIN_TYPES or kind.decimal is not None)
 
 
 def decode_plain_value(records: DataFrame, table: StageTable) -> DecodedValue:
@@ -57,7 +57,7 @@ def decode_plain_value(records: DataFrame, table: StageTable) -> DecodedValue:
         fields.render_is_reprinted("row"),
         render_inner_doubt("row", fields),
         f"({fields.render_is_empty('row')})",
-        *(_render_may_be_respelled(fields, column) for column in fields.columns),
+        render_takes_own_spelling(fields, list_known_fields(table)),
     ]
     doubt = " OR ".join(f"coalesce({one}, false)" for one in doubts if one)
     changes = parsed.selectExpr(
@@ -87,13 +87,3 @@ def _render_row_reason(fields: Fields) -> str:
     doubts += [fields.render_is_null("row", column) for column in fields.columns if not column.nullable]
     doubt = " OR ".join(f"coalesce({one}, false)" for one in doubts if one)
     return f"CASE WHEN {doubt} THEN '{UNUSUAL}' END" if doubt else "CAST(NULL AS STRING)"
-
-
-def _render_may_be_respelled(fields: Fields, column: Column) -> str:
-    """A condition: the column has no value, and its name may stand in the text in other letters."""
-    name = render_literal(f'"{column.name}"')
-    lower = render_literal(f'"{column.name.lower()}"')
-    return (
-        f"({fields.render_is_null('row', column)} AND NOT contains(value_text, {name}) "
-        f"AND (contains(value_text, '\\\\') OR contains(lower(value_text), {lower})))"
-    )

@@ -222,7 +222,7 @@ def _find_landing_folder(
 def _tries_plain(properties: Mapping[str, str] | None, batch: int) -> bool:
     """Whether a plain pass may do: no batch shortly before needed another one."""
     last = (properties or {}).get(UNUSUAL_BATCH_PROPERTY)
-    return last is None or batch > int(last) + BATCHES_READ_WHOLE
+    return last is None or not int(last) <= batch <= int(last) + BATCHES_READ_WHOLE
 
 
 def _render_table_creation(

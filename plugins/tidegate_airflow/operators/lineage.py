@@ -14,8 +14,11 @@ Topics = Mapping[str, Iterable[str]]  # of each table, those that it was read fr
 class ReportsLineage:
     """Mixed into an operator: the provider asks it once its task has ended, in a process beside the task's.
 
-    Whatever fails here is the provider's to log; the task has succeeded by then.
+    Whatever fails here is the provider's to log; the task has succeeded by then. Of a task that fails nothing is told.
     """
+
+    def get_openlineage_facets_on_failure(self, task_instance: Any) -> None:
+        """Nothing: without this the provider asks what a task that has succeeded would be asked."""
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """What the provider adds to the task's event."""

@@ -13,7 +13,7 @@ from tidegate.spec.time_text import format_utc
 from tidegate_airflow.errors import ERROR_KEY
 
 UNFINISHED_STATES = ("failed", "up_for_retry")
-ECHO_TASK_ID = "heartbeat"  # red because another task is
+ECHO_TASKS = ("heartbeat", "complete")  # red because another task is, or for the same reason
 FINISHED_STATES = ("success", "failed")
 Data = dict[str, Any]
 
@@ -95,11 +95,15 @@ def _to_dag_status(dag: Any, newest: Data | None, failed: str | None) -> DagStat
     )
 
 
+def _is_echo(task_id: str) -> bool:
+    return task_id.startswith(ECHO_TASKS)
+
+
 def describe_failures(suspects: list[Data], errors: list[Data]) -> dict[str, str]:
     """By DAG: what failed in these runs; the newest wins, and tasks that are red because another is come last."""
     failed = {run["dag_id"]: f"run {run['run_id']} failed" for run in suspects if run["state"] == "failed"}
     oldest_first = errors[::-1]
-    for one in sorted(oldest_first, key=lambda error: bool(error["task_id"] != ECHO_TASK_ID)):
+    for one in sorted(oldest_first, key=lambda error: not _is_echo(error["task_id"])):
         what = "failed" if one["state"] == "failed" else "failed and will be tried again"
         failed[one["dag_id"]] = f"{one['task_id']} {what}: {one['message'] or 'see the log of the task'}"
     return failed
@@ -107,7 +111,7 @@ def describe_failures(suspects: list[Data], errors: list[Data]) -> dict[str, str
 
 def find_refused_position(dag_id: str, errors: list[Data]) -> float | None:
     """When the DAG's last run refused the position in `plan`, where no other task failed by itself."""
-    mine = [one for one in errors if one["dag_id"] == dag_id and one["task_id"] != ECHO_TASK_ID]
+    mine = [one for one in errors if one["dag_id"] == dag_id and not _is_echo(one["task_id"])]
     if not mine or any((one["task_id"], one["error"]) != ("plan", PositionLost.__name__) for one in mine):
         return None
     return max(datetime.fromisoformat(one["at"]).timestamp() for one in mine)
@@ -121,7 +125,7 @@ def is_fixed(dag_id: str, errors: list[Data], succeeded: Mapping[str, Collection
     mine = [one for one in errors if one["dag_id"] == dag_id]
     if not succeeded or not mine or any(one["run_id"] in succeeded for one in mine):
         return False
-    awaited = {task for one in mine if one["task_id"] != ECHO_TASK_ID for task in one["tasks"] or [one["task_id"]]}
+    awaited = {task for one in mine if not _is_echo(one["task_id"]) for task in one["tasks"] or [one["task_id"]]}
     return bool(awaited) and all(awaited <= set(tasks) for tasks in succeeded.values())
 
 

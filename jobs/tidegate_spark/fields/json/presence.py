@@ -83,11 +83,16 @@ def apply_own_spelling(records: DataFrame, names: tuple[Fields, Fields], when: s
     if not fields.columns:
         return records
     text, precondition = fields.text, f"{when} AND " if when else ""
-    unnamed = " OR ".join(_render_is_unnamed(text, c) for c in fields.columns)
-    other = f"{precondition}({unnamed}) AND {_render_has_respelled(text, known_fields)}"
+    other = f"{precondition}{render_takes_own_spelling(fields, known_fields)}"
     return records.withColumn(
         text, F.expr(f"CASE WHEN {other} THEN {render_own_spelling(text, known_fields)} ELSE {text} END")
     )
+
+
+def render_takes_own_spelling(fields: Fields, known_fields: Fields) -> str:
+    """A condition: `apply_own_spelling` writes the text anew: it lacks a name, and has one in other letters."""
+    unnamed = " OR ".join(_render_is_unnamed(fields.text, c) for c in fields.columns)
+    return f"({unnamed}) AND {_render_has_respelled(fields.text, known_fields)}"
 
 
 def render_own_spelling(text: str, fields: Fields) -> str:

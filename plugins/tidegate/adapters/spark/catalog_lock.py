@@ -36,6 +36,6 @@ def _is_locked(path: Path, seconds: float) -> bool:
         try:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
-        except sqlite3.OperationalError as error:
+        except sqlite3.DatabaseError as error:  # what else is wrong with it the job says
             return error.sqlite_errorcode == sqlite3.SQLITE_BUSY
     return False

@@ -34,7 +34,7 @@ def test_only_a_run_whose_plan_refused_the_position_is_judged_by_a_later_reading
 
 def test_task_that_failed_by_itself_is_named_before_the_one_that_is_red_because_of_it() -> None:
     runs = [{"dag_id": f"tidegate_{name}", "run_id": "r", "state": "failed"} for name in ("a", "b")]
-    errors = [error("heartbeat", "GiveUp", LATER), error("plan", "PositionLost")]
+    errors = [error("complete_1", "GiveUp", LATER), error("heartbeat", "GiveUp", LATER), error("plan", "PositionLost")]
     assert describe_failures(runs, errors) == {
         "tidegate_a": "plan failed: plan: PositionLost",
         "tidegate_b": "run r failed",
@@ -53,6 +53,8 @@ RED = error("heartbeat", "SomeTablesFailed")  # as each failed run ends
         ([error("plan", "Waiting", tasks=["stage"]), RED], {"now": {"plan"}}, False),  # nothing was tried in that run
         ([error("plan", "Waiting", tasks=["stage"]), RED], {"now": {"plan", "stage"}}, True),
         ([error("stage", "BadRecord"), error("merge", "RetryLater", run_id="now")], {"now": {"plan", "stage"}}, False),
+        ([error("complete", "RetryLater"), error("stage", "BadRecord")], {"now": {"plan", "stage"}}, True),
+        ([error("complete", "RetryLater")], {"now": {"plan", "stage"}}, False),
         ([error("stage", "BadRecord"), RED], {}, False),
         ([RED], {"now": {"plan", "stage", "merge"}}, False),
         ([error("stage", "BadRecord", dag="tidegate_b")], {"now": {"plan", "stage"}}, False),
