@@ -23,6 +23,7 @@ _STANDING = "tests/integration/test_standing.py::test_"
 _TRUNCATE = "tests/integration/test_truncate.py::test_truncate_empties_"
 _VALUES = "tests/integration/test_values.py::test_value_is_what_was_written_or_its_record_is_bad"
 _INIT = "tests/integration/test_init.py::test_flush_of_the_file_that_init_wrote_equals_what_was_sent"
+_HOURS = "tests/unit/tidegate_airflow/operators/test_complete.py::"
 _LINEAGE = "tests/unit/tidegate/lineage/test_golden_lineage.py::"
 _SECURED = "tests/integration/test_secured_brokers.py::test_"
 _PAGE, _AIRFLOW = "tests/e2e/test_page.py::", "tests/e2e/test_airflow.py::"
@@ -332,6 +333,10 @@ _BEHIND: dict[str, list[str]] = {
     # what the sink leaves is made by hand there; here by the connector itself
     "tests/integration/test_import.py::test_iceberg_sink_is_switched_under_live_data": [
         "tests/integration/test_import_connector.py::test_real_sink_is_switched_under_live_data",
+    ],
+    # the same DAG of partitions, started by the real scheduler behind real flushes
+    f"{_HOURS}test_dag_that_is_scheduled_on_partitions_starts_once_for_each_hour": [
+        "tests/e2e/test_complete.py::test_dag_behind_a_table_starts_once_for_each_hour_and_not_before_its_last_record",
     ],
     # one story in a browser; what the others see is asked of the page's answers in unit tests
     f"{_PAGE}test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected": [

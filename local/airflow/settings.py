@@ -16,6 +16,8 @@ STATSD_VARIABLE = (
     "TIDEGATE_AIRFLOW_STATSD"  # host:port of a StatsD server that Airflow's metrics are sent to; none without it
 )
 
+DAGS_VARIABLE = "TIDEGATE_AIRFLOW_DAGS"  # a folder of DAGs beside the product's own; none without it
+
 
 def write_settings(home: Path, port: int, database: str) -> None:
     """Write `airflow.cfg`, so that the `airflow` command agrees with the services when AIRFLOW_HOME is set.
@@ -49,7 +51,11 @@ def _build_settings(home: Path, port: int, database: str) -> dict[str, dict[str,
         "api_auth": {"jwt_secret": _generate_secret(64)},  # the services must share one
         "workers": {"execution_api_timeout": 30},  # its first call after a start takes up to 15 s
         "scheduler": {"scheduler_idle_sleep_time": 0.1},  # default 1 s: half of what a short task takes
-        "dag_processor": {"refresh_interval": 10, "min_file_process_interval": 30},  # new files within 10 s, not 300
+        "dag_processor": {
+            "refresh_interval": 10,
+            "min_file_process_interval": 30,
+            **_build_bundles(os.environ.get(DAGS_VARIABLE)),
+        },  # new files within 10 s, not 300
         "usage_data_collection": {"enabled": "False"},
         **_build_metrics_settings(os.environ.get(STATSD_VARIABLE)),
     }
@@ -73,6 +79,16 @@ def _build_login_settings(passwords: str | None) -> dict[str, str]:
         "simple_auth_manager_users": ",".join(f"{name}:{name}" for name in users),  # named after their role
         "simple_auth_manager_passwords_file": passwords,
     }
+
+
+def _build_bundles(folder: str | None) -> dict[str, str]:
+    """The DAGs of `dags_folder`, and those of one more folder where there is one."""
+    if not folder:
+        return {}
+    local = "airflow.dag_processing.bundles.local.LocalDagBundle"
+    beside = {"name": "beside", "classpath": local, "kwargs": {"path": folder}}
+    bundles = [{"name": "dags-folder", "classpath": local, "kwargs": {}}, beside]
+    return {"dag_bundle_config_list": json.dumps(bundles)}
 
 
 def _build_metrics_settings(server: str | None) -> dict[str, dict[str, str | int | float]]:

@@ -19,7 +19,7 @@ from guarded_broker import GuardedBroker, guarded_broker
 from pyiceberg.catalog import load_catalog
 from relay import Relay
 
-from local.airflow.settings import LOGINS_VARIABLE, STATSD_VARIABLE
+from local.airflow.settings import DAGS_VARIABLE, LOGINS_VARIABLE, STATSD_VARIABLE
 from local.ports import HOST
 from local.stack import Stack, start_stack
 
@@ -133,6 +133,16 @@ tables:
   - name: lake.e2e.relayed
 merge: {interval: 1h}
 """,
+    "hourly": """
+source:
+  topics: [hourly]
+  key: {format: json, fields: [id], schema: id BIGINT}
+  value: {format: json, schema: "id BIGINT, name STRING"}
+tables:
+  - name: lake.e2e.hourly
+merge: {interval: 5s}
+complete: hour
+""",
     "broken": """
 source:
   topics: [broken]
@@ -142,6 +152,15 @@ tables:
 merge: {interval: soon}
 """,
 }
+# a DAG of somebody else's, which starts once for each hour of a table
+CONSUMER = """
+from airflow.sdk import DAG, Asset, PartitionedAssetTimetable, task
+
+with DAG("consumer", schedule=PartitionedAssetTimetable(assets=Asset("lake.e2e.hourly/hour"))):
+    @task
+    def consume(dag_run=None): return dag_run.partition_key
+    consume()
+"""
 PUBLICATIONS = {
     "solo_out": """
 description: The way back, through spark-submit
@@ -165,6 +184,7 @@ TOPICS = {
     "stopped": 2,
     "poisoned": 2,
     "relayed": 2,
+    "hourly": 2,
 }
 PASSWORDS = {"admin": "tidal-admin", "viewer": "tidal-viewer"}
 GUARDED = ("submitted", "counted")  # topics of a broker that asks for a log-in, and for a right to each thing
@@ -236,6 +256,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     for name, text in PUBLICATIONS.items():
         (include / "publications" / f"{name}.yaml").write_text(text)
     (folder / "events").mkdir()
+    (folder / "consumers").mkdir()
+    (folder / "consumers" / "consumer.py").write_text(CONSUMER)
     week = 7 * 24 * 60
     with ExitStack() as stage:
         master = stage.enter_context(standalone(folder / "standalone"))
@@ -279,7 +301,12 @@ def _settings(
         "LAKE_KEYS": {"conn_type": "generic", "extra": {"s3.secret-access-key": SECRETS["lake"]}},
     }
     found = {f"AIRFLOW_CONN_{name}": json.dumps(told) for name, told in connections.items()}
-    return {LOGINS_VARIABLE: str(logins), STATSD_VARIABLE: statsd.address, **found}
+    return {
+        LOGINS_VARIABLE: str(logins),
+        STATSD_VARIABLE: statsd.address,
+        DAGS_VARIABLE: str(folder / "consumers"),
+        **found,
+    }
 
 
 def _relayed(relay: Relay) -> dict[str, str]:
