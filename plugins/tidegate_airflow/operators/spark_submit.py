@@ -30,7 +30,8 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
     operator_extra_links = (JobLink(),)
 
     def __init__(self, *, verb: str, pipeline: str, given: Any, backfill: Any = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        # a step may run several jobs: Airflow would take the second one for the first, which its task's state names
+        super().__init__(**{**kwargs, "durable": False})
         self.verb = verb
         self.pipeline = pipeline
         self.given = given
