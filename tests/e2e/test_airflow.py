@@ -20,7 +20,7 @@ def test_a_broken_pipeline_file_is_an_import_error_and_stops_no_other(scene: Sce
     wanted = {f"tidegate_{name}" for name in PIPELINES if name != "broken"}
     wanted |= {f"{dag}_{what}" for dag in wanted for what in ("actions", "backfill", "maintenance")}
     wanted |= {f"tidegate_publish_{name}" for name in PUBLICATIONS}
-    wanted |= {"tidegate-janitor", "tidegate_letters_replay"}  # letters sets records aside
+    wanted |= {"tidegate-janitor", "tidegate_letters_replay", "consumer"}  # letters sets records aside
     wait_until(lambda: wanted <= scene.airflow.dag_ids(), "the DAGs")
     wait_until(lambda: bool(scene.airflow.import_errors()), "the import error")
     assert scene.airflow.dag_ids() == wanted
