@@ -7,7 +7,7 @@ from tidegate.schema.column import Column
 from tidegate.schema.data_types import Primitive, parse_type
 from tidegate.sql.spark import quote
 
-from tidegate_spark.fields.json.inner_parts import render_inner_doubt
+from tidegate_spark.fields.json.inner_parts import render_any, render_inner_doubt
 from tidegate_spark.fields.json.objects import (
     CORRUPT_COLUMN,
     Fields,
@@ -59,11 +59,10 @@ def decode_plain_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"({fields.render_is_empty('row')})",
         render_takes_own_spelling(fields, list_known_fields(table)),
     ]
-    doubt = " OR ".join(f"coalesce({one}, false)" for one in doubts if one)
     changes = parsed.selectExpr(
         "*",
         f"CASE WHEN value_text IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
-        f"CASE WHEN value_text IS NOT NULL AND ({doubt}) THEN '{UNUSUAL}' END AS located_reason",
+        f"CASE WHEN value_text IS NOT NULL AND ({render_any(doubts)}) THEN '{UNUSUAL}' END AS located_reason",
     )
     return DecodedValue(
         records=changes,
@@ -85,5 +84,4 @@ def decode_plain_key(records: DataFrame, table: StageTable) -> DecodedKey:
 def _render_row_reason(fields: Fields) -> str:
     doubts = [fields.render_is_lossy("row", column, f"{ROW}.{quote(column.name)}") for column in fields.columns]
     doubts += [fields.render_is_null("row", column) for column in fields.columns if not column.nullable]
-    doubt = " OR ".join(f"coalesce({one}, false)" for one in doubts if one)
-    return f"CASE WHEN {doubt} THEN '{UNUSUAL}' END" if doubt else "CAST(NULL AS STRING)"
+    return f"CASE WHEN {render_any(doubts)} THEN '{UNUSUAL}' END"

@@ -61,13 +61,14 @@ def render_inner_doubt(parsed: str, fields: Fields) -> str:
     doubts = []
     if any(nulls):
         other = f"{fields.text} RLIKE {render_literal(_build_other_letters_pattern([t for _, t in types]))}"
-        doubts.append(f"({_join(nulls)}) AND (({_join(empties)}) OR {other})")
+        doubts.append(f"({render_any(nulls)}) AND (({render_any(empties)}) OR {other})")
     if any(large):
-        doubts += [f"({_join(zeros)}) AND {_render_has_tiny_number(fields.text)}", _join(large)]
+        doubts += [f"({render_any(zeros)}) AND {_render_has_tiny_number(fields.text)}", render_any(large)]
     return f"({' OR '.join(doubts)})" if doubts else ""
 
 
-def _join(conditions: list[str | None]) -> str:
+def render_any(conditions: list[str | None]) -> str:
+    """A condition: one of these holds; what is NULL does not, and of none it is false."""
     return " OR ".join(f"coalesce({one}, false)" for one in conditions if one) or "false"
 
 
@@ -88,7 +89,7 @@ def _render_has_null(expr: str, data_type: DataType, word: str) -> str | None:
         case Struct(fields):
             own = word.join(render_is_null(f"{expr}.{quote(name)}", inner) for name, inner in fields)
             parts = [_render_has_null(f"{expr}.{quote(name)}", inner, word) for name, inner in fields]
-            return f"({expr} IS NOT NULL AND ({_join([f'({own})', *parts])}))"
+            return f"({expr} IS NOT NULL AND ({render_any([f'({own})', *parts])}))"
         case Primitive():
             return None
 
