@@ -8,7 +8,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # not PYTHON: that one is the user's, `PYTHON=python3.13 make setup`
 VENV_PYTHON := .venv/bin/python
-PYTEST := $(VENV_PYTHON) -m pytest
+# after so many seconds in one test its process ends with the stacks of its threads: a build names what hangs
+HANGS_AFTER := 900
+PYTEST = $(VENV_PYTHON) -m pytest -o faulthandler_timeout=$(HANGS_AFTER) -o faulthandler_exit_on_timeout=true
+HALVES := -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 ARGS ?=
 WITH ?=
 PROJECT ?=
@@ -51,6 +54,7 @@ test-long: TESTS := long or not long
 test-long: export SOAK_BATCHES ?= 50
 test-long: export SOAK_FLUSHES ?= 200
 test-long: export TIDEGATE_EXAMPLES = all
+test-long soak test-crash: HANGS_AFTER := 14400
 test-long: test-setup lint types docs unit servers e2e test-crash test-night test-mutations test-pythons  ## all of it, with every repeat; write the run into docs/test-runs.md
 	@echo "a line for docs/test-runs.md: | $$(date -u +%F) | $$(git rev-parse --short HEAD) | $$((($$(date +%s) - $(BEGUN)) / 60)) | everything passed |"
 
@@ -65,16 +69,16 @@ types: setup  ## static types
 
 unit: setup  ## tests without servers, on all cores
 	@PYTHONPATH=tests:plugins $(VENV_PYTHON) -m googlesql
-	@$(PYTEST) tests/unit -n auto --dist worksteal $(ARGS)
+	@$(PYTEST) tests/unit -n auto --dist worksteal --max-worker-restart 0 $(ARGS)
 
 contract: setup  ## one behaviour suite over every implementation of a port
 	@$(PYTEST) tests/contract -m "$(TESTS)" $(ARGS)
 
 integration: setup  ## tests on a real broker, Spark and Iceberg, in two halves beside each other
-	@$(PYTEST) tests/integration -n 2 --dist loadfile --no-loadscope-reorder -m "$(TESTS)" $(ARGS)
+	@$(PYTEST) tests/integration $(HALVES) -m "$(TESTS)" $(ARGS)
 
 servers: setup  ## contract and integration tests on servers that they share
-	@$(PYTEST) tests/contract tests/integration -n 2 --dist loadfile --no-loadscope-reorder -m "$(TESTS)" $(ARGS)
+	@$(PYTEST) tests/contract tests/integration $(HALVES) -m "$(TESTS)" $(ARGS)
 
 soak: setup  ## 500 small flushes on each catalog, 200 with random kills: nothing may be left behind, on disk or on the Spark server
 	@SOAK_BATCHES=200 SOAK_FLUSHES=500 $(PYTEST) tests/integration/test_soak.py tests/integration/test_server_connections.py -s $(ARGS)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -473,6 +474,27 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             counted.update(numbers if name == "counted" else {})
     if counted:
         terminalreporter.write_line("counted: " + ", ".join(f"{number} {what}" for what, number in counted.items()))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A minute before a test that hangs is ended, its Spark server writes the stacks of its threads into its log."""
+    limit = float(item.config.getini("faulthandler_timeout") or 0)
+    if limit <= 60 or "stack" not in getattr(item, "fixturenames", ()):
+        return (yield)
+
+    def ask() -> None:
+        stack = getattr(item, "funcargs", {}).get("stack")
+        if stack is not None:
+            os.kill(int(stack.variables["SPARK_PID"]), signal.SIGQUIT)
+
+    asked = threading.Timer(limit - 60, ask)
+    asked.daemon = True
+    asked.start()
+    try:
+        return (yield)
+    finally:
+        asked.cancel()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
