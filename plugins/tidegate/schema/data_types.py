@@ -178,7 +178,7 @@ def _parse_primitive(body: str) -> str:
 def _parse_field(text: str) -> tuple[str, DataType, bool]:
     body = text.strip()
     if body.startswith("`"):
-        end = body.replace("``", "\0\0").index("`", 1)
+        end = body[1:].replace("``", "\0\0").index("`") + 1  # the first one opens, whatever the name begins with
         name, rest = body[1:end].replace("``", "`"), body[end + 1 :]
     else:
         cut = min(i for i in (body.find(":"), body.find(" "), len(body)) if i > 0)

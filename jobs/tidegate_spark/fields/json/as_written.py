@@ -18,6 +18,7 @@ HIGH_SURROGATE, LOW_SURROGATE = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC
 LONE_SURROGATE_PATTERN = (
     rf"(?<!\\)(?:\\\\)*+(?:{HIGH_SURROGATE}(?!{LOW_SURROGATE})|(?<!{HIGH_SURROGATE}){LOW_SURROGATE})"
 )
+FIELD_NAME = re.compile(r"\.`((?:[^`]|``)*)`$")  # the last name in an expression; a name may hold what stands between
 NON_FINITE_WORDS = ("NaN", *(f"{sign}{word}" for sign in ("", "-", "+") for word in ("Infinity", "INF")))
 
 
@@ -36,10 +37,10 @@ def render_is_quoted(digits: str, expr: str, text: str) -> str:
 
 def _render_field_pattern(expr: str) -> str | None:
     """A pattern of the field's name in a JSON text, up to its value; None for what is in a list or a map itself."""
-    _, point, name = expr.rpartition(".`")
-    if not point:
+    name = FIELD_NAME.search(expr)
+    if name is None:
         return None
-    plain = name.removesuffix("`").replace("``", "`")
+    plain = name[1].replace("``", "`")
     return f"{re.escape(json.dumps(plain, ensure_ascii=False))}[ \\t\\r\\n]*:[ \\t\\r\\n]*"
 
 

@@ -3,7 +3,7 @@
 import pytest
 from tidegate.adapters.iceberg.table.type_mapping import to_iceberg_type, to_spark_text
 from tidegate.errors import ConfigurationError
-from tidegate.schema.data_types import Array, Map, Primitive, Struct, parse_type
+from tidegate.schema.data_types import Array, Map, Primitive, Struct, format_type, parse_type
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,12 @@ def test_field_names_may_hold_what_separates_fields() -> None:
     assert parse_type("STRUCT<`a, b: <c>`: INT, `d``e` STRING>") == Struct(
         (("a, b: <c>", Primitive("INT")), ("d`e", Primitive("STRING")))
     )
+
+
+@pytest.mark.parametrize("name", ["`", "``", "`0", "0`", "`a`", "a`, `b", ".`a", "a.`b`"])
+def test_name_with_backquotes_anywhere_is_read_as_it_is_written(name: str) -> None:
+    made = Struct(((name, Array(Primitive("STRING"))), ("b", Struct(((name, Primitive("INT")),)))))
+    assert parse_type(format_type(made)) == made
 
 
 def test_nesting_is_kept() -> None:
