@@ -1,14 +1,28 @@
-"""How many examples a property is tried with: a quarter of them in `make test`, all of them in `make test-long`.
+"""How much is tried: a quarter of a property's examples and half of a walk in `make test`, all in `make test-long`.
 
 The first ones are the same in both where a test asks for the same examples each time.
 """
 
 import os
+import zlib
+from collections.abc import Sequence
+from typing import TypeVar
 
 ALL = "TIDEGATE_EXAMPLES"  # "all", as `make test-long` sets it
 SHARE, LEAST = 4, 60
+T = TypeVar("T")
 
 
 def choose_number(all_of_them: int) -> int:
     """The examples of a property in this run."""
     return all_of_them if os.environ.get(ALL) == "all" else min(all_of_them, max(LEAST, all_of_them // SHARE))
+
+
+def choose_half(all_of_them: Sequence[T], *about: str | int) -> list[T]:
+    """Of the cases of a walk every second one, or all in `make test-long`.
+
+    Which half is chosen by what the walk is about: walks of several things meet each case between them.
+    """
+    if os.environ.get(ALL) == "all":
+        return list(all_of_them)
+    return list(all_of_them[zlib.crc32(repr(about).encode()) % 2 :: 2])

@@ -26,11 +26,20 @@ _INIT = "tests/integration/test_init.py::test_flush_of_the_file_that_init_wrote_
 _HOURS = "tests/unit/tidegate_airflow/operators/test_complete.py::"
 _LINEAGE = "tests/unit/tidegate/lineage/test_golden_lineage.py::"
 _SECURED = "tests/integration/test_secured_brokers.py::test_"
+_RIGHTS = "tests/integration/test_security.py::test_the_documented_rights_are_enough_and_the_password_is_seen_nowhere"
 _PAGE, _AIRFLOW = "tests/e2e/test_page.py::", "tests/e2e/test_airflow.py::"
 
+_ROLLBACK = f"{_STANDING}rollback_fails_until_it_is_answered_and_a_batch_staged_before_it_is_not_resumed_wrongly"
 _LAKE_STORE, _LAKE_KEYS = "tests/integration/test_lake_faults.py::", "tests/integration/test_lake_keys.py::"
 _LAKE_FAULTS = f"{_LAKE_STORE}test_fault_of_the_catalog_at_a_commit_is_made_good_by_the_next_flush"
 _QUICK_LAKE_FAULTS = ("merge-500 after the commit", "publish-429")
+_I, _U = "tests/integration/test_", "tests/unit/"
+_S, _T = f"{_U}scenarios/test_", f"{_U}tidegate/"
+_FUZZ = f"{_I}decoder_fuzz.py::test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down"
+_WINDOWS = f"{_I}publication_aggregates.py::test_windows_and_a_global_aggregate_equal_recomputing_all"
+_ONE_BY_ONE = f"{_I}sequence.py::test_statements_leave_what_one_record_at_a_time_would_leave"
+_WIDTH = "tests/e2e/test_page_of_many.py::test_narrow_window_scrolls_nothing_sideways_and_no_date_is_broken"
+_TRIGGERS = "tests/e2e/test_triggers.py::test_"
 
 # the quick test -> the long ones that it stands for; a name without [...] stands for every parameter
 _BEHIND: dict[str, list[str]] = {
@@ -58,6 +67,12 @@ _BEHIND: dict[str, list[str]] = {
         "tests/crash/test_every_point.py::test_every_fault_at_every_point_of_a_first_batch",
         "tests/crash/test_every_point.py::test_every_fault_at_every_point_of_a_run_that_recovers",
         f"{_SECURED}every_broker_is_killed_in_turn_while_records_come_and_no_row_is_lost_or_doubled",
+        *_cases(
+            f"{_I}crash_points.py::test_fault_in_a_later_batch_is_made_good_by_the_next_run",
+            "rows are staged and their counts are not",
+            "one table is published and the other is not",
+            "staged rows are gone from the catalog and not from disk",
+        ),
     ],
     # the two moments that differ: it had published before it fell asleep, and it had not
     f"{_SLEEPERS}[before the publish]": _cases(
@@ -79,7 +94,8 @@ _BEHIND: dict[str, list[str]] = {
         "tests/crash/test_every_point.py::test_every_call_of_producers_killed_or_woken_up_late",
     ],
     "tests/unit/scenarios/test_publication_walks.py::test_killed_run_is_made_good_by_a_run_towards_another_snapshot": [
-        f"{_PUBLISHING}test_at_least_once_reader_misses_no_change_and_ends_with_the_last"
+        f"{_PUBLISHING}test_at_least_once_reader_misses_no_change_and_ends_with_the_last",
+        f"{_PUBLISHING}test_broker_that_is_killed_inside_a_transaction_costs_no_change_and_doubles_none",
     ],
     "tests/integration/test_connect_types.py::test_every_logical_type_lands_exactly_and_every_one_may_be_null": [
         "tests/integration/test_debezium_postgres.py::test_iceberg_ends_as_postgres_row_by_row_and_type_by_type"
@@ -107,50 +123,17 @@ _BEHIND: dict[str, list[str]] = {
         f"{_BIGQUERY}late_records_lose_and_a_deleted_row_does_not_come_back",
         *_cases(f"{_MODES}highest_sequence_stands_as_in_the_model", "upsert_delete-hard", "upsert-hard"),
     ],
-    f"{_MODES}groups_have_the_values_of_their_highest_sequences_as_in_the_model[shape0]": _cases(
-        f"{_MODES}groups_have_the_values_of_their_highest_sequences_as_in_the_model", "shape1", "shape2"
-    ),
     f"{_MODES}versions_are_laid_out_as_in_the_model_and_reading_again_changes_nothing[True]": _cases(
         f"{_MODES}versions_are_laid_out_as_in_the_model_and_reading_again_changes_nothing", "False"
-    ),
-    # of two choices that meet, each way of either once
-    f"{_MODES}columns_keep_their_values_as_in_the_model[partial-False]": _cases(
-        f"{_MODES}columns_keep_their_values_as_in_the_model", "unchanged-False"
-    ),
-    f"{_MODES}columns_keep_their_values_as_in_the_model[unchanged-True]": _cases(
-        f"{_MODES}columns_keep_their_values_as_in_the_model", "partial-True"
-    ),
-    f"{_MODES}batch_that_breaks_an_audit_changes_nothing[n >= 0-hard]": _cases(
-        f"{_MODES}batch_that_breaks_an_audit_changes_nothing", "n >= 0-soft"
     ),
     f"{_MODES}batch_that_breaks_an_audit_changes_nothing[SELECT COUNT(*) < 3 FROM {{table}}-soft]": _cases(
         f"{_MODES}batch_that_breaks_an_audit_changes_nothing", "SELECT COUNT(*) < 3 FROM {table}-hard"
     ),
-    f"{_MODES}rows_are_found_in_whatever_partition_they_lie[create0]": _cases(
-        f"{_MODES}rows_are_found_in_whatever_partition_they_lie", "create1", "create2"
-    ),
-    f"{_BACKFILL}every_mode_gets_back_the_last_state_of_each_key": [
-        f"{_BIGQUERY}backfill_brings_back_what_is_missing_and_nothing_older"
+    f"{_WINDOWS}[tumbling]": [
+        *_cases(_WINDOWS, "hopping", "session", "whole"),
+        f"{_I}publication_aggregates.py::test_word_count_over_an_upsert_topic_follows_each_change_with_retractions",
     ],
-    "tests/unit/scenarios/test_backfill_model.py::"
-    "test_up_to_date_table_with_sequences_equals_the_model_after_any_backfills": [
-        f"{_BACKFILL}sequences_and_remembered_deletes_decide_in_a_backfill_too"
-    ],
-    # in memory for every mode; of the modes the one with the longest statements is flushed for real
-    f"{_EXPRESSIONS}row_leaves_the_table_when_its_condition_no_longer_holds[scd2]": _cases(
-        f"{_EXPRESSIONS}row_leaves_the_table_when_its_condition_no_longer_holds", "plain", "sequence"
-    ),
-    f"{_EXPRESSIONS}column_that_select_makes_orders_the_records[none]": _cases(
-        f"{_EXPRESSIONS}column_that_select_makes_orders_the_records", "scd2"
-    ),
-    "tests/integration/test_history.py::"
-    "test_change_events_are_laid_out_by_the_sources_time_and_a_new_column_comes_along": [
-        "tests/integration/test_history.py::test_rows_selected_from_records_become_versions_by_their_timestamps"
-    ],
-    "tests/integration/test_publication_aggregates.py::test_windows_and_a_global_aggregate_equal_recomputing_all": [
-        "tests/integration/test_publication_aggregates.py::"
-        "test_word_count_over_an_upsert_topic_follows_each_change_with_retractions"
-    ],
+    f"{_ONE_BY_ONE}[hard]": _cases(_ONE_BY_ONE, "soft", "kept"),
     # what a driver leaves behind is read in unit tests; jobs run through spark-submit end to end
     "tests/unit/tidegate/adapters/spark/test_submit.py::test_error_of_a_submitted_job_keeps_its_kind_and_its_text": [
         "tests/integration/test_submit.py::"
@@ -171,12 +154,7 @@ _BEHIND: dict[str, list[str]] = {
     "test_server_keeps_nothing_of_sessions_that_have_ended[postgresql]": _cases(
         "tests/integration/test_server_connections.py::test_server_keeps_nothing_of_sessions_that_have_ended", "sqlite"
     ),
-    f"{_STANDING}rollback_fails_until_it_is_answered_and_a_batch_staged_before_it_is_not_resumed_wrongly[keep-kept1]": (
-        _cases(
-            f"{_STANDING}rollback_fails_until_it_is_answered_and_a_batch_staged_before_it_is_not_resumed_wrongly",
-            "rewind-kept0",
-        )
-    ),
+    f"{_ROLLBACK}[keep-kept1]": _cases(_ROLLBACK, "rewind-kept0"),
     # both empty the table's history; the second one leaves rows
     f"{_STANDING}create_or_replace_shows_like_a_rollback_and_both_ways_out_lead_on"
     "[CREATE OR REPLACE TABLE lake.shop.p AS SELECT * FROM lake.shop.p WHERE id > 1-left1]": _cases(
@@ -187,25 +165,27 @@ _BEHIND: dict[str, list[str]] = {
     f"{_STANDING}log_of_another_cluster_topic_or_length_is_told_and_rebase_leads_on": [
         "tests/integration/test_batches.py::test_recreated_topic_shrunk_log_and_growth_fail_loudly"
     ],
-    f"{_STANDING}growth_is_refused_or_accepted_and_a_new_topic_under_a_pattern_starts_at_its_logs_start": [
-        "tests/integration/test_batches.py::test_start_at_offsets_reads_exactly_those_rows"
-    ],
     "tests/integration/test_schemas.py::test_table_grows_at_every_depth_and_rows_of_before_stay": [
         "tests/integration/test_batches.py::test_columns_added_to_the_schema_appear_and_old_rows_keep_null"
     ],
-    "tests/integration/test_ways_out.py::test_rollback_is_answered_once_by_the_printed_command[--rewind-expected0]": (
-        _cases(
-            "tests/integration/test_ways_out.py::test_rollback_is_answered_once_by_the_printed_command",
-            "--keep-expected1",
-        )
+    "tests/integration/test_ways_out.py::"
+    "test_rollback_is_answered_once_by_the_printed_command[--rewind-expected0]": _cases(
+        "tests/integration/test_ways_out.py::test_rollback_is_answered_once_by_the_printed_command",
+        "--keep-expected1",
     ),
     # the same batches; without the envelope each event is decoded in tests of its format
     "tests/integration/test_debezium_flush.py::"
-    "test_inserts_updates_deletes_and_their_tombstones_over_several_batches[True]": _cases(
-        "tests/integration/test_debezium_flush.py::"
-        "test_inserts_updates_deletes_and_their_tombstones_over_several_batches",
-        "False",
-    ),
+    "test_inserts_updates_deletes_and_their_tombstones_over_several_batches[True]": [
+        *_cases(
+            "tests/integration/test_debezium_flush.py::"
+            "test_inserts_updates_deletes_and_their_tombstones_over_several_batches",
+            "False",
+        ),
+        *[
+            f"{_I}mongodb.py::test_documents_are_inserted_replaced_and_deleted_without_a_row_before",
+            f"{_I}connect_types.py::test_plain_json_in_an_envelope_upserts_by_an_enveloped_key",
+        ],
+    ],
     # the choice is `always` as soon as a batch is small
     "tests/integration/test_superseded.py::"
     "test_table_is_the_same_whether_superseded_records_are_staged_or_not[auto-2]": _cases(
@@ -228,9 +208,6 @@ _BEHIND: dict[str, list[str]] = {
         "last of a batch",
         "rows before and after it in one batch",
     ),
-    f"{_TRUNCATE}the_table_as_of_its_offset[in two batches]": _cases(
-        f"{_TRUNCATE}the_table_as_of_its_offset", "and rows in the batch behind it"
-    ),
     f"{_TRUNCATE}a_table_of_bigquery_too[rows before and after it in one batch]": _cases(
         f"{_TRUNCATE}a_table_of_bigquery_too", "alone", "in two batches"
     ),
@@ -241,35 +218,16 @@ _BEHIND: dict[str, list[str]] = {
         "grouped-table0",
         "grouped_spread-table2",
     ),
-    # the same steps and messages on the other destination
-    "tests/integration/test_dead_letters.py::"
-    "test_dead_letters_of_a_topic_that_was_created_again_stay_through_rebase_flush_and_replay": [
-        f"{_BIGQUERY}dead_letters_of_a_topic_that_was_created_again_stay_and_older_tables_get_their_column"
-    ],
-    "tests/integration/test_ways_out.py::"
-    "test_poison_record_is_skipped_by_the_printed_command_and_replayed_after_a_correction": [
-        f"{_BIGQUERY}one_bad_record_is_looked_at_skipped_and_discarded"
-    ],
     "tests/integration/test_transforms.py::"
     "test_batch_says_which_snapshot_of_a_dimension_it_read_and_a_second_match_is_a_bad_record": [
         f"{_BIGQUERY}select_makes_the_columns_and_joins_iceberg_tables"
     ],
-    # the same client, refused at its first connection and at a later one
-    f"{_SERVERS_DOWN}spark_that_goes_while_a_session_is_opened_ends_the_flush_as_soon[2]": _cases(
-        f"{_SERVERS_DOWN}spark_that_goes_while_a_session_is_opened_ends_the_flush_as_soon", "4"
-    ),
-    "tests/integration/test_servers_down.py::test_commands_without_brokers_say_so[plan]": [
-        "tests/integration/test_servers_down.py::test_commands_without_brokers_say_so[status]"
-    ],
-    # the same decoder of the columns, below another envelope
-    f"{_VALUES}[debezium-json]": _cases(
-        _VALUES, "ogg-json", "maxwell-json", "json in an envelope", "debezium-json in an envelope"
-    ),
-    f"{_INIT}[debezium_with_schema]": _cases(_INIT, "debezium"),
     # what is proposed is checked without servers; these formats and keys are flushed in tests of their own
-    "tests/unit/tidegate/sampling/test_proposal.py::test_format_is_recognised_and_its_file_is_valid": _cases(
-        _INIT, "maxwell", "golden_gate"
-    ),
+    # what is proposed is checked without servers; these formats are flushed in tests of their own
+    "tests/unit/tidegate/sampling/test_proposal.py::test_format_is_recognised_and_its_file_is_valid": [
+        *_cases(_INIT, "maxwell", "golden_gate"),
+        *_cases(_INIT, "debezium_with_schema", "debezium", "canal", "lines", "packed", "text", "raw"),
+    ],
     "tests/unit/tidegate/sampling/test_proposal.py::test_key_by_its_look": _cases(
         _INIT, "clashing_key", "events_without_key"
     ),
@@ -283,8 +241,8 @@ _BEHIND: dict[str, list[str]] = {
         f"{_AIRFLOW}test_the_demo_ends_with_every_table_equal_to_the_truth"
     ],
     # the same behaviour of the same code, by way of other servers
-    "tests/integration/test_lake.py::"
-    "test_tables_are_right_through_rollback_backfill_maintenance_a_kill_and_a_lost_answer": [
+    "tests/integration/test_lake.py::test_tables_are_right_through_a_rollback_maintenance_and_a_lost_answer": [
+        "tests/integration/test_lake.py::test_tables_are_right_through_a_backfill_maintenance_of_all_tables_and_a_kill",
         "tests/contract/test_on_servers.py::test_destination_on_servers_does_the_same",
         "tests/contract/test_on_servers.py::test_named_branch_on_servers_does_the_same",
     ],
@@ -319,12 +277,9 @@ _BEHIND: dict[str, list[str]] = {
     "test_refused_token_is_an_error_that_names_the_connection_and_is_not_tried_again": [
         f"{_SECURED}spark_answers_nobody_without_its_token_and_the_next_flush_with_it_does_the_work"
     ],
-    "tests/integration/test_security.py::test_the_documented_rights_are_enough_and_the_password_is_seen_nowhere": [
-        f"{_SECURED}secured_servers_serve_a_flush_and_no_secret_of_theirs_is_to_be_seen"
-    ],
-    # the same settings, by way of spark-submit and its event log
-    f"{_LAKE_KEYS}test_keys_of_a_connection_serve_both_sides_and_show_in_no_output_session_or_file": [
-        f"{_LAKE_KEYS}test_keys_show_in_no_event_log_and_on_no_command_line_of_a_submitted_job"
+    f"{_RIGHTS}[orders]": [
+        f"{_RIGHTS}[submitted]",
+        f"{_SECURED}secured_servers_serve_a_flush_and_no_secret_of_theirs_is_to_be_seen",
     ],
     # the same lineage, through Airflow's provider, which is installed beside the environment
     f"{_LINEAGE}test_each_column_of_a_pipelines_tables_is_traced_to_fields_of_its_topics": [
@@ -347,6 +302,428 @@ _BEHIND: dict[str, list[str]] = {
         f"{_PAGE}test_publication_stands_below_the_pipelines_and_has_a_page_of_its_own",
         f"{_PAGE}test_stuck_pipeline_says_why_and_which_ways_lead_out",
     ],
+    # the same decoders, below other envelopes
+    f"{_VALUES}[json]": _cases(
+        _VALUES, "debezium-json", "ogg-json", "maxwell-json", "json in an envelope", "debezium-json in an envelope"
+    ),
+    f"{_VALUES}[json with its schema]": _cases(_VALUES, "debezium-json with its schema"),
+    "tests/integration/test_values.py::test_bare_key_in_an_envelope_is_the_text_that_was_written[json]": _cases(
+        "tests/integration/test_values.py::test_bare_key_in_an_envelope_is_the_text_that_was_written", "debezium-json"
+    ),
+    "tests/integration/test_values.py::test_key_is_the_number_that_was_written_also_in_an_envelope[json]": _cases(
+        "tests/integration/test_values.py::test_key_is_the_number_that_was_written_also_in_an_envelope", "debezium-json"
+    ),
+    # the same folded statement, whose ungrouped column keeps its value when none comes
+    f"{_MODES}groups_have_the_values_of_their_highest_sequences_as_in_the_model[shape0]": [
+        *_cases(f"{_MODES}groups_have_the_values_of_their_highest_sequences_as_in_the_model", "shape1", "shape2"),
+        f"{_MODES}columns_keep_their_values_as_in_the_model[partial-False]",
+    ],
+    f"{_MODES}columns_keep_their_values_as_in_the_model[unchanged-True]": _cases(
+        f"{_MODES}columns_keep_their_values_as_in_the_model", "partial-True", "unchanged-False"
+    ),
+    # a condition that is broken stops the publish there
+    "tests/contract/test_bigquery.py::test_batch_that_breaks_an_audit_is_not_published": _cases(
+        f"{_MODES}batch_that_breaks_an_audit_changes_nothing", "n >= 0-hard", "n >= 0-soft"
+    ),
+    # rows that move between daily partitions, and deletes that do not tell theirs
+    f"{_MODES}batch_of_many_partitions_is_merged_in_parts[upsert_delete]": [
+        *_cases(f"{_MODES}rows_are_found_in_whatever_partition_they_lie", "create0", "create1", "create2"),
+        f"{_MODES}batch_of_many_partitions_is_merged_in_parts[append]",
+    ],
+    # a backfill from the command line with slices, later records and deletes
+    f"{_BACKFILL}command_shows_first_then_restores_what_is_missing_and_nothing_older": [
+        f"{_BIGQUERY}backfill_brings_back_what_is_missing_and_nothing_older",
+        f"{_BACKFILL}flush_that_publishes_between_cut_and_publish_is_not_overwritten",
+    ],
+    # the model has soft deletes too
+    "tests/unit/scenarios/test_backfill_model.py::"
+    "test_up_to_date_table_with_sequences_equals_the_model_after_any_backfills": [
+        f"{_BACKFILL}sequences_and_remembered_deletes_decide_in_a_backfill_too",
+        f"{_BACKFILL}soft_deleted_rows_stay_deleted_in_a_backfill",
+    ],
+    # the same statement over hundreds of histories
+    "tests/integration/test_history.py::test_rows_are_those_of_the_model_wherever_batches_are_cut": [
+        "tests/integration/test_history.py::"
+        "test_change_events_are_laid_out_by_the_sources_time_and_a_new_column_comes_along",
+        "tests/integration/test_history.py::test_rows_selected_from_records_become_versions_by_their_timestamps",
+    ],
+    # any cuts and deaths in memory; the statement runs in [twice, with rows between them]
+    "tests/unit/scenarios/test_truncates.py::test_table_equals_the_model_wherever_batches_are_cut_and_runs_die": [
+        *_cases(f"{_TRUNCATE}the_table_as_of_its_offset", "in two batches", "and rows in the batch behind it"),
+        "tests/integration/test_truncate.py::test_truncate_is_applied_once_whatever_befalls_its_run",
+    ],
+    # the same client gives up
+    f"{_SERVERS_DOWN}spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_next_makes_good": _cases(
+        f"{_SERVERS_DOWN}spark_that_goes_while_a_session_is_opened_ends_the_flush_as_soon", "2", "4"
+    ),
+    # the same wait, for another server; its words without thirty real seconds
+    f"{_SERVERS_DOWN}commands_without_brokers_say_so[plan]": [
+        f"{_SERVERS_DOWN}flush_without_spark_waits_half_a_minute_and_says_whom_it_waited_for",
+        f"{_SERVERS_DOWN}commands_without_brokers_say_so[status]",
+    ],
+    # a setting that hides a secret by its name, of sessions and of applications
+    "tests/unit/tidegate/test_redaction.py::"
+    "test_secret_of_a_catalog_is_hidden_by_its_name_in_sessions_and_in_applications": [
+        f"{_LAKE_KEYS}test_keys_of_a_connection_serve_both_sides_and_show_in_no_output_session_or_file",
+        f"{_LAKE_KEYS}test_keys_show_in_no_event_log_and_on_no_command_line_of_a_submitted_job",
+    ],
+    # a refused log-in is one sentence, of a pipeline and of a publication
+    "tests/unit/tidegate/adapters/kafka/test_errors.py::"
+    "test_refused_log_in_of_a_publication_is_a_sentence_that_needs_a_person_as_that_of_a_pipeline": [
+        "tests/integration/test_security.py::test_a_wrong_password_is_one_clear_error_that_does_not_hold_it",
+        "tests/integration/test_security.py::test_a_wrong_password_of_a_publication_is_one_clear_error_too",
+    ],
+    # the same steps with more rights to ask for
+    "tests/integration/test_security.py::"
+    "test_publication_runs_with_exactly_the_documented_rights[exactly-once]": _cases(
+        "tests/integration/test_security.py::test_publication_runs_with_exactly_the_documented_rights", "at-least-once"
+    ),
+    # each table is sent to its own destination; each mode's statement runs in tests of the modes
+    "tests/unit/tidegate/adapters/test_catalog_routing.py::test_engine_of_a_jobs_table_runs_it": [
+        f"{_BIGQUERY}one_pipeline_writes_tables_of_both_and_every_mode_takes_what_is_its"
+    ],
+    # columns that come and columns that are relaxed, on the same server
+    "tests/contract/test_bigquery.py::test_columns_are_added_and_relaxed_and_a_second_time_nothing_is_done": [
+        f"{_BIGQUERY}columns_follow_the_pipeline_file"
+    ],
+    # with deletes it is the longer statement
+    f"{_MODES}table_equals_the_model_after_batches_of_any_records[upsert_delete]": _cases(
+        f"{_MODES}table_equals_the_model_after_batches_of_any_records", "upsert"
+    ),
+    "tests/unit/tidegate/adapters/bigquery/test_pruning.py::"
+    "test_record_that_leaves_the_partition_column_out_does_not_tell_its_partition": [
+        f"{_MODES}record_without_its_partition_column_updates_the_row_that_is_there"
+    ],
+    # every statement is rendered with odd names and parsed; a table with odd names is flushed in tests of columns
+    "tests/unit/sql/test_iceberg_golden.py::test_statement_is_one_that_spark_reads": [
+        "tests/integration/test_row_semantics.py::test_names_that_need_quoting_work_in_every_statement_of_every_mode"
+    ],
+    # keys of all types in later batches
+    "tests/integration/test_row_semantics.py::test_key_of_any_type_finds_its_row": [
+        "tests/integration/test_keys.py::test_key_columns_of_other_types_than_text_match_in_later_batches"
+    ],
+    "tests/unit/tidegate/steps/test_flush.py::test_ignored_tombstones_reach_lag_zero_in_upsert_only_tables": [
+        "tests/integration/test_row_semantics.py::test_upsert_only_partitions_that_end_in_tombstones_reach_lag_zero"
+    ],
+    # the job compacts for real there; when it is due and what it rewrites is asked in unit tests
+    "tests/integration/test_maintenance.py::"
+    "test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_young_file": [
+        "tests/integration/test_maintenance.py::test_compaction_behind_flushes_keeps_their_files_few_and_loses_nothing"
+    ],
+    "tests/unit/tidegate/steps/test_maintain.py::test_snapshots_between_main_and_the_last_published_one_are_kept": [
+        "tests/integration/test_maintenance.py::test_expiry_never_cuts_main_off_from_the_last_published_snapshot"
+    ],
+    # at every call in memory
+    "tests/unit/tidegate/steps/test_merge.py::"
+    "test_merge_paused_at_any_call_while_newer_batches_are_published_changes_nothing": [
+        "tests/integration/test_maintenance.py::"
+        "test_merge_suspended_before_its_commit_survives_the_clean_up_of_another_runner"
+    ],
+    "tests/unit/scenarios/test_stable_results.py::test_commands_tell_where_publications_stand": [
+        "tests/integration/test_publications.py::test_command_line_publishes_tells_and_validates"
+    ],
+    # updates, deletes and a rollback: any snapshot is a difference of rows
+    "tests/integration/test_publications.py::test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot": [
+        "tests/integration/test_truncate.py::test_publication_of_a_truncated_table_deletes_the_keys_that_went"
+    ],
+    "tests/unit/scenarios/test_truncates.py::test_batch_with_a_truncate_takes_a_statement_of_its_own_and_says_so": [
+        "tests/integration/test_truncate.py::test_truncate_is_told_in_the_result_the_snapshot_and_history"
+    ],
+    # in memory for every mode, death and refusal; one backfill from the command line is run for real
+    "tests/unit/tidegate/reprocess/test_backfill.py::test_backfill_killed_at_any_call_is_finished_by_the_next": [
+        f"{_BACKFILL}backfill_killed_by_the_operating_system_goes_on_where_it_stopped"
+    ],
+    "tests/unit/scenarios/test_backfill_model.py::test_up_to_date_table_equals_the_model_after_any_backfills": [
+        f"{_BACKFILL}every_mode_gets_back_the_last_state_of_each_key"
+    ],
+    "tests/unit/tidegate/reprocess/test_backfill.py::test_range_of_times_is_clipped_to_the_position": [
+        f"{_BACKFILL}range_of_times_takes_the_records_of_that_time_up_to_the_position"
+    ],
+    "tests/unit/tidegate/reprocess/test_backfill.py::"
+    "test_range_below_the_logs_start_is_refused_with_the_number_of_lost_offsets": [
+        f"{_BACKFILL}what_cannot_be_decided_is_refused_in_one_sentence_each"
+    ],
+    "tests/unit/tidegate/reprocess/test_backfill.py::"
+    "test_later_records_that_are_gone_are_named_and_nothing_is_written": [
+        f"{_BACKFILL}later_records_that_the_topic_lost_are_named_and_nothing_is_written"
+    ],
+    # pipelines that come, change, break beside another and go; calls and failures look by look in unit tests
+    "tests/integration/test_runner.py::test_files_that_come_change_and_go_are_followed": [
+        "tests/integration/test_runner.py::test_pipelines_flush_on_their_own_and_a_failing_one_stops_none_of_them"
+    ],
+    # on BigQuery it asks for the order alone; files and snapshots are counted on Iceberg
+    "tests/contract/test_destination.py::test_history_comes_newest_first_and_is_limited[bigquery]": [
+        "tests/contract/test_destination.py::test_history_of_many_batches_is_kept_whole_in_few_files[bigquery]"
+    ],
+    "tests/contract/test_destination.py::"
+    "test_clean_up_removes_old_batches_with_rows_snapshots_and_bytes_and_keeps_newer[bigquery]": [
+        "tests/contract/test_destination.py::test_clean_up_of_everything_leaves_no_row_and_no_byte[bigquery]"
+    ],
+    "tests/contract/test_destination.py::test_replaced_table_has_another_uuid_and_no_position[bigquery]": [
+        "tests/contract/test_bigquery.py::test_position_of_a_table_that_was_replaced_is_begun_anew"
+    ],
+    "tests/unit/tidegate/adapters/bigquery/stores/test_table_marks.py::"
+    "test_mark_of_another_table_of_that_name_is_none": [
+        "tests/contract/test_bigquery.py::test_table_of_that_name_that_was_made_again_is_nobodys"
+    ],
+    "tests/unit/tidegate_airflow/operators/test_step.py::"
+    "test_trigger_waits_a_while_before_its_first_look_and_fires_when_the_job_has_ended": [
+        "tests/contract/test_bigquery.py::test_trigger_wakes_the_task_when_the_job_it_waits_for_has_ended"
+    ],
+    "tests/unit/tidegate/adapters/bigquery/client/test_named_jobs.py::"
+    "test_whoever_goes_away_while_a_job_runs_finds_it_again_and_sends_no_second": [
+        "tests/contract/test_bigquery.py::test_publish_of_a_run_that_went_away_is_not_made_twice_by_the_next"
+    ],
+    "tests/unit/tidegate/adapters/bigquery/test_query_cost.py::"
+    "test_a_job_tells_where_it_is_found_and_what_was_billed": [
+        "tests/contract/test_bigquery.py::test_publish_tells_its_job_and_no_bytes_where_the_server_counts_none"
+    ],
+    # a real flush tells the same counts
+    f"{_BIGQUERY}upserts_and_deletes_end_as_the_last_record_says_and_clean_up_leaves_nothing": [
+        "tests/contract/test_bigquery.py::test_publish_tells_how_many_rows_it_changed"
+    ],
+    "tests/contract/test_destination.py::test_remembered_deletes_are_forgotten_by_the_time_of_their_records": [
+        f"{_I}sequence.py::test_deletes_ordered_by_metadata_are_remembered_until_the_log_has_passed_their_retention"
+    ],
+    # the answers to a rollback in memory; one undo and one rewind are run by the printed command
+    f"{_S}rollback_answers.py::test_undo_refuses_to_lose_what_others_wrote_since_unless_that_is_said": [
+        f"{_I}ways_out.py::test_rollback_is_not_undone_over_another_writers_rows_but_by_the_printed_command"
+    ],
+    # a bad record is looked at, skipped and flushed on real servers by two clicks, and replayed in memory
+    "tests/e2e/test_page.py::test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_all_others": [
+        f"{_I}ways_out.py::test_poison_record_is_shown_field_by_field_by_the_printed_command",
+        f"{_I}ways_out.py::test_poison_record_is_skipped_by_the_printed_command_and_replayed_after_a_correction",
+        f"{_I}bigquery.py::test_one_bad_record_is_looked_at_skipped_and_discarded",
+    ],
+    f"{_S}chosen_letters.py::test_only_the_chosen_letters_are_replayed_also_those_that_lie_between_others": [
+        f"{_I}ways_out.py::test_dead_letters_are_chosen_exported_replayed_and_discarded"
+    ],
+    # what others do to a table, one thing at a time at a real catalog
+    "tests/contract/test_destination.py::test_rollback_is_noticed_and_the_ancestors_position_told": [
+        f"{_STANDING}rollback_behind_a_foreign_compaction_loses_nothing_and_one_before_it_is_told"
+    ],
+    "tests/contract/test_destination.py::test_rollback_to_where_no_ancestor_carries_a_position_tells_none": [
+        f"{_STANDING}rollback_to_where_no_snapshot_tells_a_position_is_never_guessed"
+    ],
+    "tests/contract/test_destination.py::test_position_survives_the_expiry_of_the_snapshots_that_carried_it": [
+        f"{_STANDING}position_outlives_every_snapshot_but_the_last_and_a_history_cut_off_is_told"
+    ],
+    "tests/contract/test_destination.py::test_replaced_table_has_another_uuid_and_no_position": [
+        f"{_STANDING}table_replaced_by_another_of_its_name_is_told_and_starts_as_a_new_one"
+    ],
+    "tests/contract/test_destination.py::"
+    "test_position_property_that_somebody_removed_is_found_in_the_tagged_snapshot": [
+        f"{_STANDING}what_others_remove_by_hand_is_told_or_healed"
+    ],
+    f"{_T}steps/test_plan.py::test_new_partitions_start_at_the_log_start_whatever_start_says": [
+        f"{_STANDING}growth_is_refused_or_accepted_and_a_new_topic_under_a_pattern_starts_at_its_logs_start"
+    ],
+    f"{_T}steps/test_plan.py::test_start_at_offsets_leaves_other_partitions_at_their_begin": [
+        f"{_I}batches.py::test_start_at_offsets_reads_exactly_those_rows"
+    ],
+    # a table that fails or is refused beside others: every way in memory, one under the scheduler
+    "tests/e2e/test_airflow.py::"
+    "test_a_table_that_was_rolled_back_leaves_the_run_red_with_its_reason_and_the_other_published": [
+        f"{_I}fan_out.py::test_table_that_was_rolled_back_holds_up_no_other_and_catches_up_when_it_is_mended"
+    ],
+    f"{_T}progress/test_batch_queue.py::test_failing_table_queues_its_batches_while_the_other_takes_each": [
+        f"{_I}fan_out.py::test_table_that_a_schema_blocks_queues_its_batches_and_takes_them_when_it_is_mended"
+    ],
+    f"{_T}steps/test_flush.py::test_failing_table_does_not_hold_up_the_other_and_the_run_is_red": [
+        f"{_I}many_tables.py::test_failing_table_is_finished_by_the_next_flush_while_the_other_goes_on"
+    ],
+    "tests/contract/test_destination.py::"
+    "test_two_pipelines_publish_into_one_table_without_touching_each_others_position": [
+        f"{_I}many_tables.py::test_two_pipelines_into_one_table_keep_a_position_each"
+    ],
+    # runners that meet at any call in memory; two real ones meet in a merge, and one sleeps before its publish
+    f"{_T}steps/test_flush.py::test_two_runners_at_any_interleaving_publish_once": [
+        f"{_I}concurrency.py::test_two_flushes_at_once_in_processes_give_every_row_once"
+    ],
+    f"{_S}concurrency.py::test_runner_that_sleeps_at_any_point_changes_nothing_when_it_wakes": [
+        f"{_I}concurrency.py::"
+        "test_runner_that_sleeps_through_two_newer_batches_changes_nothing[before the commit of offsets]"
+    ],
+    f"{_T}steps/test_flush.py::test_heartbeat_heals_what_a_zombie_committed": [
+        f"{_I}concurrency.py::test_offsets_that_a_runner_commits_late_are_healed_by_the_next_flush"
+    ],
+    f"{_T}adapters/iceberg/test_reparent.py::test_deletes_without_keys_and_rewritten_files_are_merged_again": [
+        f"{_I}concurrency.py::test_foreign_compaction_between_cut_and_publish_is_survived"
+    ],
+    f"{_S}partial_updates.py::test_table_equals_the_model_wherever_batches_are_cut": [
+        f"{_I}partial.py::test_many_histories_end_as_the_model_wherever_batches_are_cut"
+    ],
+    # the same decoder, below another envelope or in the key
+    f"{_FUZZ}[json]": _cases(
+        _FUZZ, "json envelope", "json-schema logical", "json lenient", "json hex", "json extended"
+    ),
+    f"{_FUZZ}[debezium-json]": _cases(
+        _FUZZ, "mongodb", "canal-json", "maxwell-json", "ogg-json", "debezium-json schema"
+    ),
+    f"{_FUZZ}[avro]": _cases(_FUZZ, "debezium-avro", "key avro"),
+    f"{_FUZZ}[protobuf]": _cases(_FUZZ, "key protobuf"),
+    f"{_FUZZ}[msgpack]": _cases(_FUZZ, "key msgpack"),
+    f"{_FUZZ}[csv]": _cases(_FUZZ, "csv hex", "key csv"),
+    f"{_FUZZ}[key json]": _cases(
+        _FUZZ, "key json bare", "key json text", "key json lenient", "key json-schema", "key extended"
+    ),
+    f"{_T}sampling/test_proposal.py::test_key_that_is_named_is_taken_from_the_value": _cases(
+        _INIT, "values_that_name_the_key"
+    ),
+    f"{_T}sampling/test_proposal.py::test_id_of_a_schema_is_found_wherever_it_lies": [
+        f"{_I}init.py::test_registered_change_events_and_a_bare_key_of_record_names",
+        f"{_I}init.py::test_registered_messages_and_objects",
+    ],
+    f"{_T}sampling/test_proposal.py::test_several_topics_have_a_table_each": [
+        f"{_I}init.py::test_several_topics_get_a_table_each_and_land"
+    ],
+    f"{_T}cli/new_pipeline/test_init.py::test_dry_run_takes_the_newest_records_of_each_partition_by_turns": [
+        f"{_I}init.py::test_dry_run_shows_what_a_flush_would_make_of_ten_records_and_writes_nothing"
+    ],
+    # schemas that change: each rule without servers; a table that grows at every depth is flushed
+    f"{_T}tables/test_compatibility.py::test_column_renamed_in_the_table_keeps_receiving_the_records_field": [
+        f"{_I}schemas.py::test_column_renamed_between_stage_and_merge_and_later_keeps_receiving_its_field"
+    ],
+    f"{_S}staged_shape.py::test_batch_staged_before_a_column_was_added_is_staged_again_with_it": [
+        f"{_I}schemas.py::test_widening_while_a_batch_waits_under_the_old_shape_stages_it_again",
+        f"{_I}key_from_value.py::test_setting_the_key_aside_for_the_value_stages_what_waits_again",
+    ],
+    f"{_T}schema/test_evolution.py::test_required_column_is_relaxed_where_the_record_may_lack_it": [
+        f"{_I}schemas.py::test_required_columns_are_relaxed_and_a_forced_table_has_none"
+    ],
+    f"{_T}adapters/iceberg/table/test_schema_evolution.py::"
+    "test_identifier_fields_stay_required_while_all_else_follows_the_pipeline": [
+        f"{_I}schemas.py::test_table_with_identifier_fields_is_written_and_evolved_and_keeps_them"
+    ],
+    # offsets without a record: markers, aborts and an open transaction are met there, all in one topic
+    f"{_I}accounting.py::test_transactions_are_counted_and_reach_lag_zero[read_committed-5-rows0]": [
+        f"{_I}accounting.py::test_plain_topic_has_no_gap_and_an_aborted_transaction_alone_reaches_lag_zero",
+        f"{_I}batches.py::test_aborted_transactions_leave_no_row_and_no_lag",
+        f"{_I}batches.py::test_open_transaction_is_waited_for_and_then_read",
+    ],
+    f"{_T}steps/test_flush.py::test_compacted_topic_gives_the_same_table": [
+        f"{_I}accounting.py::test_compacted_topic_is_read_over_its_holes_wherever_batches_are_cut"
+    ],
+    f"{_T}steps/test_flush.py::test_capped_batches_reach_the_end": [
+        f"{_I}batches.py::test_updates_of_old_rows_in_capped_batches_over_partitions_end_in_the_newest"
+    ],
+    # bounds are worked out file by file in unit tests, and stand in the golden statement
+    f"{_T}adapters/iceberg/pruning/test_key_ranges.py::test_bounds_hold_the_keys_of_every_staged_file": [
+        f"{_I}pruning.py::test_merge_of_recent_keys_does_not_open_the_files_of_old_ones"
+    ],
+    # dead letters: the whole way of a poisoned topic is walked for real, the rest in memory
+    f"{_T}merge/test_dead_letters.py::test_each_table_has_its_own_dead_letters": [
+        f"{_I}dead_letters.py::test_record_that_is_bad_for_one_table_lands_in_the_other"
+    ],
+    f"{_T}adapters/iceberg/stores/test_dead_letters.py::test_letters_elsewhere_are_not_opened": [
+        f"{_I}dead_letters.py::test_batch_with_bad_records_opens_no_dead_letters_of_earlier_offsets"
+    ],
+    f"{_T}merge/test_dead_letters_of_old_topics.py::"
+    "test_flush_after_the_topic_was_recreated_and_rebased_removes_no_dead_letter_of_the_old_one": [
+        f"{_I}dead_letters.py::"
+        "test_dead_letters_of_a_topic_that_was_created_again_stay_through_rebase_flush_and_replay",
+        f"{_I}bigquery.py::test_dead_letters_of_a_topic_that_was_created_again_stay_and_older_tables_get_their_column",
+    ],
+    f"{_T}merge/test_dead_letters_of_old_topics.py::test_letters_of_the_version_before_outlive_a_recreated_topic": [
+        f"{_I}upgrade.py::test_dead_letter_that_an_older_version_left_outlives_a_topic_that_was_created_again"
+    ],
+    f"{_I}dead_letters.py::test_poisoned_topic_stops_at_the_first_bad_record_or_lands_with_the_bad_ones_set_aside": [
+        f"{_I}strictness.py::test_bad_record_fails_the_flush_with_its_place_and_publishes_nothing"
+    ],
+    f"{_S}bad_topic.py::test_table_takes_its_records_when_the_bad_one_is_gone": [
+        f"{_I}strictness.py::test_schema_corrected_after_a_bad_record_loses_nothing"
+    ],
+    f"{_S}named_branch.py::test_promoted_branch_is_gone_on_with_on_main": [
+        f"{_I}named_branch.py::test_branch_of_a_table_is_written_audited_and_promoted"
+    ],
+    f"{_T}merge/test_audits.py::test_condition_is_asked_of_the_rows_that_the_mode_writes": [
+        f"{_I}audits.py::test_condition_is_asked_of_the_rows_that_are_appended"
+    ],
+    f"{_S}when_false.py::test_history_closes_the_row": [
+        f"{_I}expressions.py::test_row_leaves_the_table_when_its_condition_no_longer_holds"
+    ],
+    # formats: what is decoded is the same, and the flush behind it is another format's
+    f"{_I}mongodb.py::test_key_is_the_value_in_its_text[False-fields0]": [
+        *_cases(f"{_I}mongodb.py::test_key_is_the_value_in_its_text", "False-fields1", "True-fields0")
+    ],
+    f"{_I}presence.py::test_update_without_a_key_that_changes_a_key_field_deletes_the_old_row": [
+        f"{_I}debezium_flush.py::test_delete_without_a_record_key_finds_it_in_before"
+    ],
+    f"{_I}metadata_values.py::test_metadata_is_what_was_written_or_its_record_is_bad[ogg-json-pos]": [
+        f"{_I}ogg.py::test_place_in_the_trail_orders_records_and_times_are_metadata"
+    ],
+    f"{_I}wire_formats.py::test_messages_and_objects_may_have_their_schema_in_a_header": [
+        f"{_I}registry_formats.py::test_json_behind_a_schema_id_takes_its_columns_from_the_registry"
+    ],
+    f"{_I}wire_formats.py::test_record_types_of_one_topic_are_read_each_into_its_table[RecordNameStrategy]": _cases(
+        f"{_I}wire_formats.py::test_record_types_of_one_topic_are_read_each_into_its_table", "TopicRecordNameStrategy"
+    ),
+    f"{_I}metadata.py::test_kafka_metadata_lands_typed_and_in_the_stated_order": [
+        f"{_I}columns.py::test_metadata_columns_hold_what_kafka_says"
+    ],
+    f"{_S}key_in_value.py::test_rows_are_found_by_the_leaves_of_the_struct": [
+        f"{_I}keys.py::test_whole_key_in_one_struct_column"
+    ],
+    f"{_I}keys.py::test_record_whose_key_and_value_differ_is_bad": [
+        f"{_I}keys.py::test_prefix_keeps_key_and_value_columns_of_one_name_apart"
+    ],
+    f"{_I}msgpack.py::test_key_of_a_record_without_one_is_taken_from_the_value[False]": [
+        f"{_I}keys.py::test_keyless_topic_takes_the_key_from_the_value"
+    ],
+    "tests/unit/tidegate_spark/fields/test_avro_limits.py::test_whole_records_of_every_type_fit_and_cut_ones_do_not": [
+        f"{_I}avro_bytes.py::test_length_that_no_record_has_is_a_bad_record_and_the_server_lives[server without limits]"
+    ],
+    # a join with a table as of the record's time is an example of the page, too
+    f"{_I}transforms.py::test_example_of_the_page_gives_the_rows_that_it_promises[As they were at the record's time]": [
+        f"{_I}transforms.py::test_compacted_topic_of_one_pipeline_is_joined_as_of_the_records_time_by_another"
+    ],
+    f"{_T}steps/test_heartbeat.py::test_records_that_wait_for_half_of_what_they_are_kept_are_warned_of": [
+        f"{_I}heartbeat.py::test_status_warns_of_records_that_are_nearly_as_old_as_their_topic_keeps_them"
+    ],
+    f"{_T}adapters/iceberg/table/test_data_files.py::test_bytes_are_counted_where_the_summary_does_not_tell_them": [
+        f"{_I}page.py::test_bytes_written_are_the_sizes_of_the_files_that_a_batch_added_delete_files_too"
+    ],
+    # the decoder of a batch is run on its own bytes there, and corrupt ones on real workers here
+    f"{_U}tidegate_spark/formats/test_msgpack.py::"
+    "test_batch_keeps_the_order_of_its_records_and_one_bad_record_takes_no_other_down": [
+        f"{_I}msgpack.py::test_rows_of_two_partitions_are_inserted_updated_and_deleted_as_they_were_written"
+    ],
+    # the same route on real workers, record by record; what a route means for tables and reads in memory
+    f"{_I}presence.py::test_route_on_a_text_is_judged_record_by_record": [
+        f"{_I}fan_out.py::test_records_are_routed_by_pattern_and_by_name_and_tombstones_reach_every_table"
+    ],
+    f"{_T}adapters/iceberg/table/test_commit.py::"
+    "test_answer_of_the_catalog_tells_a_refusal_from_an_unknown_outcome": _cases(
+        f"{_I}lake_faults.py::test_fault_of_the_catalog_at_a_commit_is_made_good_by_the_next_flush", "publish-429"
+    ),
+    f"{_S}select.py::test_sequence_may_be_made_of_the_record_by_select": [
+        f"{_I}expressions.py::test_column_that_select_makes_orders_the_records"
+    ],
+    # end to end: each DAG has run once; what a person may say to it, and when it waits, is judged without a scheduler
+    f"{_U}tidegate_airflow/failures/test_back_off.py::"
+    "test_change_of_a_file_is_tried_at_once_and_that_of_another_pipeline_is_not": [
+        "tests/e2e/test_back_off.py::"
+        "test_stopped_pipeline_waits_and_tells_once_and_tries_at_once_when_its_file_is_changed"
+    ],
+    f"{_U}tidegate_airflow/dags/test_run_outcome.py::"
+    "test_tables_that_can_be_staged_are_merged_and_the_run_is_red_with_the_others_reason": [
+        "tests/e2e/test_airflow.py::test_one_table_that_fails_leaves_the_run_red_and_the_others_published"
+    ],
+    f"{_U}tidegate_airflow/operators/test_action.py::"
+    "test_preview_shows_and_changes_nothing_and_what_it_showed_is_done_by_who_asked": [
+        "tests/e2e/test_page.py::test_form_of_the_actions_begins_with_a_preview_and_refuses_what_does_not_fit"
+    ],
+    f"{_TRIGGERS}records_that_wait_start_a_flush_and_fewer_do_not": [
+        f"{_TRIGGERS}one_batch_by_hand_and_then_back_to_back_until_current"
+    ],
+    f"{_T}steps/test_plan.py::test_plan_changes_nothing": [
+        f"{_TRIGGERS}a_dry_run_shows_the_plan_and_a_wrong_word_is_refused_by_the_form"
+    ],
+    f"{_T}adapters/iceberg/test_leftovers.py::test_tables_and_marks_of_a_pipeline_without_a_file_are_told": [
+        f"{_TRIGGERS}a_deleted_file_stops_its_pipeline_and_the_janitor_tells_what_is_left"
+    ],
+    f"{_WIDTH}[380]": _cases(_WIDTH, "760"),
+    f"{_WIDTH}[1280]": _cases(_WIDTH, "1440"),
 }
 
 LONG = {long: quick for quick, behind in _BEHIND.items() for long in behind}

@@ -12,17 +12,18 @@ class Relay:
     """
 
     last: int | None = None
+    _server: socket.socket | None = None
 
     def __init__(self, host: str, port: int) -> None:
-        self.target, self._sockets, self.connected = (host, port), list[socket.socket](), threading.Event()
-        self.port = 0
+        self.target, self._sockets = (host, port), list[socket.socket]()
+        self.port, self._lock = 0, threading.Lock()
         self.open()
 
     def open(self) -> None:
         """Let everybody through."""
-        self._server = socket.create_server(("127.0.0.1", self.port))
-        self.port = self._server.getsockname()[1]
-        threading.Thread(target=self._accept, args=(self._server,), daemon=True).start()
+        server = self._server = socket.create_server(("127.0.0.1", self.port))
+        self.port = server.getsockname()[1]
+        threading.Thread(target=self._accept, args=(server,), daemon=True).start()
 
     def _accept(self, server: socket.socket) -> None:
         with suppress(OSError):
@@ -33,7 +34,12 @@ class Relay:
                 except OSError:  # the server is away: so is the way to it
                     near.close()
                     continue
-                self._sockets += [near, far]
+                with self._lock:
+                    if server is not self._server:  # closed since it was accepted
+                        near.close()
+                        far.close()
+                        return
+                    self._sockets += [near, far]
                 if self.last is not None and len(self._sockets) >= 2 * self.last:
                     self.close()
                 for one, other in ((near, far), (far, near)):
@@ -43,14 +49,17 @@ class Relay:
         with suppress(OSError):
             while data := one.recv(65536):
                 other.sendall(data)
-                self.connected.set()
 
     def close(self) -> None:
         """Nobody comes through any more, and who was through is cut off."""
-        self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
-        for one in self._sockets:
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
-        self._sockets.clear()
+        with self._lock:
+            server, self._server = self._server, None
+            if server is None:
+                return
+            server.shutdown(socket.SHUT_RDWR)
+            server.close()
+            for one in self._sockets:
+                with suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+                one.close()
+            self._sockets.clear()

@@ -81,7 +81,8 @@ def orphans(bench: LakeBench) -> list[str]:
     return [path.name for path in bench.data_files("shop.latest") if path.name in ("old.parquet", "young.parquet")]
 
 
-def test_tables_are_right_through_rollback_backfill_maintenance_a_kill_and_a_lost_answer(lake: Lake, runners) -> None:
+def begin(lake: Lake) -> str:
+    """A pipeline `p` of two tables behind its second flush, with a replaced and a deleted row; its topic."""
     bench = lake.bench
     topic = bench.topic()
     bench.pipeline("p", [topic], key=KEY, value=VALUE, tables=TABLES, maintenance=EAGER, on_rollback="rewind")
@@ -90,7 +91,11 @@ def test_tables_are_right_through_rollback_backfill_maintenance_a_kill_and_a_los
     lake.change(topic, k1="A", k2=None, k5="e")
     bench.flush("p")
     lake.check("p")
+    return topic
 
+
+def test_tables_are_right_through_a_rollback_maintenance_and_a_lost_answer(lake: Lake) -> None:
+    topic, bench = begin(lake), lake.bench
     before = bench.iceberg("shop.latest").metadata.refs["tidegate_p"].snapshot_id
     parent = bench.iceberg("shop.latest").snapshot_by_id(before).parent_snapshot_id
     bench.spark_sql(f"CALL lake.system.rollback_to_snapshot('shop.latest', {parent})")
@@ -98,28 +103,14 @@ def test_tables_are_right_through_rollback_backfill_maintenance_a_kill_and_a_los
     bench.drain("p")
     lake.check("p")
 
-    bench.spark_sql("DELETE FROM lake.shop.latest WHERE id IN (3, 5)")
-    ends = {str(partition): [0, end] for partition, end in bench.ends(topic)[topic].items()}
-    ports = bench.ports("p")
-    asked = parse_request({topic: ends}, None, None, ("lake.shop.latest",))
-    apply_backfill(ports, propose_backfill(ports, asked).backfill, print)
-    lake.check("p")
-
     location = bench.iceberg("shop.latest").location()
     for name in ("old", "young"):
         write_file(bench.properties, f"{location}/data/{name}.parquet", b"left by a killed merge")
     lake.store.rewrite = age_by_days("old.parquet", 4)
-    told = {table: maintain(ports, table) for table in list_maintained_tables(ports)}
-    latest = told["lake.shop.latest"]
+    latest = maintain(bench.ports("p"), "lake.shop.latest")
     assert latest.compacted
     assert (latest.orphans_removed, orphans(bench)) == (1, ["young.parquet"])
     assert latest.before.delete_files > latest.after.delete_files == 0
-    lake.check("p")
-
-    lake.change(topic, k3=None, k7="g")
-    killed = runners.run(bench.environment(), "flush", "p", at=WITH_A_BRANCH, kind="killed")
-    assert (killed.code, killed.met) == (-signal.SIGKILL, True), killed
-    bench.drain("p")
     lake.check("p")
 
     lake.rest.on(is_publish, LOST_ANSWER)
@@ -128,3 +119,23 @@ def test_tables_are_right_through_rollback_backfill_maintenance_a_kill_and_a_los
     assert len(lake.rest.met) == 1
     lake.check("p")
     assert lake.store.access_keys == {bench.properties["s3.access-key-id"]}
+
+
+def test_tables_are_right_through_a_backfill_maintenance_of_all_tables_and_a_kill(lake: Lake, runners) -> None:
+    topic, bench = begin(lake), lake.bench
+    bench.spark_sql("DELETE FROM lake.shop.latest WHERE id IN (3, 5)")
+    ends = {str(partition): [0, end] for partition, end in bench.ends(topic)[topic].items()}
+    ports = bench.ports("p")
+    asked = parse_request({topic: ends}, None, None, ("lake.shop.latest",))
+    apply_backfill(ports, propose_backfill(ports, asked).backfill, print)
+    lake.check("p")
+
+    told = {table: maintain(ports, table) for table in list_maintained_tables(ports)}
+    assert told["lake.shop.latest"].compacted
+    lake.check("p")
+
+    lake.change(topic, k3=None, k7="g")
+    killed = runners.run(bench.environment(), "flush", "p", at=WITH_A_BRANCH, kind="killed")
+    assert (killed.code, killed.met) == (-signal.SIGKILL, True), killed
+    bench.drain("p")
+    lake.check("p")

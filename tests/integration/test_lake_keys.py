@@ -117,7 +117,13 @@ def test_keys_that_the_catalog_hands_out_are_the_only_ones_in_use(workbench, lak
     ):
         entry = describe_catalog({"REST_URI": rest.address, "S3_ENDPOINT": store.address}, tmp_path)
         bench = LakeBench(workbench, LakeCatalog(entry, {}))
-        flush_twice(bench)
+        topic = bench.topic()
+        bench.pipeline("p", [topic], key=KEY, value=VALUE)
+        bench.produce(topic, *(({"id": id}, {"id": id, "name": name}) for id, name in ((1, "a"), (2, "b"), (3, "c"))))
+        bench.flush("p")
+        bench.produce(topic, ({"id": 1}, {"id": 1, "name": "A"}), ({"id": 2}, None))
+        bench.flush("p")
+        assert bench.rows("shop.p") == ROWS
         asked = {
             (r.headers["user-agent"].startswith("PyIceberg"), r.headers.get("x-iceberg-access-delegation"))
             for r in rest.seen

@@ -44,7 +44,7 @@ HOSTILE = [
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedBroker]:
     with guarded_broker(tmp_path_factory.mktemp("guarded") / "broker") as running:
-        made = running.admin.create_topics([NewTopic("orders", 2, 1), NewTopic("salaries", 1, 1)])
+        made = running.admin.create_topics([NewTopic(name, 2, 1) for name in ("orders", "submitted", "salaries")])
         for future in made.values():
             future.result(60)
         running.add_user("tidegate", PASSWORD)
@@ -80,31 +80,34 @@ def files_that_hold(word: str, *folders: Path) -> list[Path]:
     return [file for file in found if word.encode() in file.read_bytes()]
 
 
-def test_the_documented_rights_are_enough_and_the_password_is_seen_nowhere(workbench, broker) -> None:
-    """spark-submit, because it leaves an event log and a command line behind, where a secret would show."""
-    broker.allow_documented("tidegate", "orders")
+@pytest.mark.parametrize("topic", ["orders", "submitted"])
+def test_the_documented_rights_are_enough_and_the_password_is_seen_nowhere(workbench, broker, topic: str) -> None:
+    """By the Connect server, and by spark-submit: its event log and its command line are where a secret would show."""
+    submits, name = topic == "submitted", f"guarded_{topic}"
+    broker.allow_documented("tidegate", topic)
     events = workbench.folder / "events"
     events.mkdir()
     logged = {"spark.eventLog.enabled": True, "spark.eventLog.compress": False}
     catalogs = {"lake": {"type": "iceberg", "properties": workbench.properties, "connection": "lake"}}
     (workbench.include / "catalogs.yaml").write_text(json.dumps(catalogs))
     place = {"master": "local[1]", "conf": {**logged, "spark.eventLog.dir": f"file://{events}"}}
-    workbench.pipeline("guarded", ["orders"], key=KEY, value=VALUE, heartbeat={"produce": True}, spark=place)
-    produce(broker, "orders", *({"id": n, "name": name} for n, name in enumerate(HOSTILE)))
-    wait_until(lambda: _may_read(broker, "orders"), "the rights")
-    done = run(workbench, broker, PASSWORD, "flush", "guarded", "--json")
+    more = {"spark": place} if submits else {}
+    workbench.pipeline(name, [topic], key=KEY, value=VALUE, heartbeat={"produce": True}, **more)
+    produce(broker, topic, *({"id": n, "name": text} for n, text in enumerate(HOSTILE)))
+    wait_until(lambda: _may_read(broker, topic), "the rights")
+    done = run(workbench, broker, PASSWORD, "flush", name, "--json")
     assert done.returncode == 0, done.stderr[-2000:]
-    assert [row["name"] for row in workbench.rows("shop.guarded")] == HOSTILE
-    shown = run(workbench, broker, PASSWORD, "status", "guarded", "--json")
+    assert [row["name"] for row in workbench.rows(f"shop.{name}")] == HOSTILE
+    shown = run(workbench, broker, PASSWORD, "status", name, "--json")
     [status] = json.loads(shown.stdout)["pipelines"]
     assert (status["lag"], status["warnings"]) == (0, [])
     assert [part["committed"] for part in status["partitions"]] == [len(HOSTILE), 0]
-    assert any(events.iterdir()), "no event log was written"
-    assert files_that_hold("catalog.lake.credential", events), "the event log tells of no such setting"
+    assert any(events.iterdir()) == submits, "an event log is written by the submitted job alone"
+    assert bool(files_that_hold("catalog.lake.credential", events)) == submits, "the event log tells of such a setting"
     for secret in (PASSWORD, CLIENT):
         assert secret not in done.stdout + done.stderr + shown.stdout + shown.stderr
         assert files_that_hold(secret, workbench.folder) == []
-    _check_session_hides(workbench, broker, "guarded")
+    _check_session_hides(workbench, broker, name)
 
 
 def _check_session_hides(workbench: Any, broker: GuardedBroker, name: str) -> None:
@@ -134,7 +137,7 @@ def test_with_these_rights_nothing_else_can_be_read(workbench, broker) -> None:
     wait_until(lambda: _may_read(broker, "orders"), "the rights")
     assert not _may_read(broker, "salaries")
     own = KafkaBroker(broker.settings("tidegate", PASSWORD))
-    assert set(own.list_topics(".*")) - {"connect-heartbeats"} == {"orders"}
+    assert set(own.list_topics(".*")) - {"connect-heartbeats", "submitted"} == {"orders"}
     with pytest.raises(GiveUp, match="salaries"):
         own.read_log(("salaries",), "read_committed")
     asked = AdminClient({**broker.settings("tidegate", PASSWORD), "log_level": 0})

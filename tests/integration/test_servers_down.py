@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from conftest import wait_until
 from relay import Relay
 from tidegate.errors import RetryLater
 from tidegate_spark import server_retries
@@ -85,13 +86,21 @@ def test_spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_nex
     workbench.pipeline("leaving", [topic], key=KEY, value=VALUE, spark={"remote": f"sc://127.0.0.1:{relay.port}"})
     produce(workbench, topic, 1, 2)
     ports = workbench.ports("leaving")
-    threading.Thread(target=lambda: relay.connected.wait(120) and (time.sleep(1.5), relay.close())).start()
+    staged = workbench.folder / "warehouse" / "shop" / "leaving_leaving_tmp" / "data"
+
+    def leave() -> None:
+        wait_until(lambda: any(staged.rglob("*.parquet")), "rows are staged")
+        relay.close()
+
+    leaving = threading.Thread(target=leave)
+    leaving.start()
     from tidegate.steps.flush import flush
 
     begun = time.monotonic()
     with pytest.raises(RetryLater) as caught:
         flush(ports)
     assert time.monotonic() - begun < 100
+    leaving.join()
     assert f"address=127.0.0.1:{relay.port} " in str(caught.value)
     assert "Connection refused" in str(caught.value)
     workbench.pipeline("leaving", [topic], key=KEY, value=VALUE)

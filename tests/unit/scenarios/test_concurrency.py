@@ -21,6 +21,7 @@ from crash.memory import (
     staged_before,
 )
 from crash.points import Journey, Point
+from examples import choose_half
 from fakes import World
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.spec.pipeline import Pipeline
@@ -59,6 +60,7 @@ def test_runner_that_sleeps_at_any_point_changes_nothing_when_it_wakes(
 ) -> None:
     pipeline = pipeline_of(mode, tables)
     points = passed(situation, pipeline)
+    points = choose_half(points, situation.__name__, tables)
     for at in points:
         sleeper = Sleeper(situation, pipeline, at)
         sleeper.run()
