@@ -93,6 +93,7 @@ def open_session(remote: str, policies: Sequence["RetryPolicy"] = ()) -> SparkSe
     # Airflow switches this logger on; every session that closes would be three warnings about its own end
     logging.getLogger("pyspark.sql.connect.logging").disabled = True
     spark = SparkSession.builder.remote(remote).create()
+    spark.client.close = _leave_open
     if policies:
         spark.client.set_retry_policies(list(policies))  # before the first request: the server may go meanwhile
     return spark
@@ -132,6 +133,16 @@ def close(spark: SparkSession) -> None:
         release_results()
     with suppress(Exception):
         spark.stop()
+    with suppress(Exception):
+        type(spark.client).close(spark.client)
+
+
+def _leave_open() -> None:
+    """What a session's finalizer calls in place of its client's `close`, which is called by ours alone.
+
+    The client's own takes a lock and waits for threads. A finalizer runs wherever the collector does: in a thread that
+    holds that lock, or in one that is waited for. Then the process stands still for ever.
+    """
 
 
 def release_results() -> None:

@@ -1,11 +1,17 @@
 """A session on a Connect server: settings in one request; at its end, what the client does in the background."""
 
+import concurrent.futures.thread as pools
+import gc
+import threading
 import time
+from collections.abc import Iterator
 from typing import Any, cast
 
+import pytest
 from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator as Results
 from pyspark.sql.connect.conf import RuntimeConf
-from tidegate_spark.session import close, configure
+from pyspark.sql.connect.session import SparkSession
+from tidegate_spark.session import close, configure, open_session
 
 
 class Session:
@@ -40,6 +46,63 @@ def test_session_ends_where_nothing_was_asked_of_its_server() -> None:
     Results.shutdown()
     close(cast("Any", session))
     assert session.at_end == []
+
+
+NOBODY = "sc://127.0.0.1:9"
+PATIENCE = 30
+
+
+@pytest.fixture
+def no_pool() -> Iterator[None]:
+    """A thread that stands still holds this run's pool: what comes behind has another."""
+    yield
+    Results._release_thread_pool_instance = None
+    Results._lock = threading.RLock()
+
+
+def leave_session() -> None:
+    """A session that was forgotten, as part of a circle: it waits for the collector."""
+    spark: Any = open_session(NOBODY)
+    spark.itself = spark
+    SparkSession._default_session = SparkSession._active_session.session = None  # as the next session makes it
+
+
+@pytest.mark.usefixtures("no_pool")
+def test_forgotten_session_that_is_collected_while_results_are_released_stops_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The collector may run wherever something is made: here as a release is put into the pool, whose lock is held."""
+
+    class Release(pools._WorkItem):  # type: ignore[type-arg,misc]
+        def __init__(self, *asked: Any) -> None:
+            gc.collect()
+            super().__init__(*asked)
+
+    monkeypatch.setattr(pools, "_WorkItem", Release)
+    leave_session()
+    pool, sent = Results._get_or_create_release_thread_pool(), threading.Event()
+    threading.Thread(target=lambda: pool.submit(sent.set), daemon=True).start()
+    assert sent.wait(PATIENCE)
+    assert Results._release_thread_pool_instance is pool, "others go on using it"
+
+
+@pytest.mark.usefixtures("no_pool")
+def test_forgotten_session_that_is_collected_by_a_release_stops_nobody() -> None:
+    """A session that ends waits for releases, and holds the lock that another one's end would take."""
+    leave_session()
+    pool, ended = Results._get_or_create_release_thread_pool(), threading.Event()
+    pool.submit(lambda: (time.sleep(0.5), gc.collect()))
+    session = cast("Any", Session([]))
+    threading.Thread(target=lambda: (close(session), ended.set()), daemon=True).start()
+    assert ended.wait(PATIENCE)
+
+
+def test_session_that_is_closed_closes_its_channel() -> None:
+    spark: Any = open_session(NOBODY)
+    assert not spark.client.is_closed
+    spark.release_session_on_close = False  # nobody is there
+    close(spark)
+    assert spark.client.is_closed
 
 
 class Client:
