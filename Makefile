@@ -46,9 +46,9 @@ test test-long test-night test-setup contract integration servers: WITH := bigqu
 test-setup: setup  ## what the tests need besides: PostgreSQL, Chromium, Debezium's jars, a JDK, openssl, Python 3.13; a line for each that is missing
 	@PYTHONPATH=.:tests:plugins $(VENV_PYTHON) -m machine
 
-test: test-setup lint types docs unit servers e2e  ## every hazard once, cheapest first; about 45 minutes on two cores
+test: test-setup lint types docs unit servers e2e  ## every hazard once, cheapest first; about 25 minutes on two cores
 
-test-fast: setup lint types unit  ## what starts no server; about 7 minutes on two cores
+test-fast: setup lint types unit  ## what starts no server; about 5 minutes on two cores
 
 test-long: TESTS := long or not long
 test-long: export SOAK_BATCHES ?= 50

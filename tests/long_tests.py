@@ -43,7 +43,7 @@ _TRIGGERS = "tests/e2e/test_triggers.py::test_"
 
 # the quick test -> the long ones that it stands for; a name without [...] stands for every parameter
 _BEHIND: dict[str, list[str]] = {
-    # every fault at every point, with the steps that are run everywhere over parts in memory; five are walked for real
+    # every fault at every point, with the steps that are run everywhere over parts in memory; two are walked for real
     "tests/unit/test_failpoints.py::test_fault_at_any_point_leaves_what_the_next_runs_make_good": [
         *_cases(
             f"{_CRASH}test_fault_in_a_later_batch_is_made_good_by_the_next_run",
