@@ -76,7 +76,7 @@ class Session:
 
     def __init__(self, **own: str) -> None:
         self.values = {name.replace("_", "."): value for name, value in own.items()}
-        self.conf, self.stopped = self, False
+        self.conf, self.client, self.stopped = self, type("Client", (), {"close": lambda self: None})(), False
 
     def get(self, name: str, default: Any = ...) -> Any:
         return self.values[name] if default is ... else self.values.get(name, default)
