@@ -10,7 +10,7 @@ import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -484,9 +484,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
 
     def ask() -> None:
-        stack = getattr(item, "funcargs", {}).get("stack")
-        if stack is not None:
-            os.kill(int(stack.variables["SPARK_PID"]), signal.SIGQUIT)
+        with suppress(Exception):  # it may be away, or not there yet
+            os.kill(int(getattr(item, "funcargs", {})["stack"].variables["SPARK_PID"]), signal.SIGQUIT)
 
     asked = threading.Timer(limit - 60, ask)
     asked.daemon = True

@@ -43,7 +43,7 @@ _TRIGGERS = "tests/e2e/test_triggers.py::test_"
 
 # the quick test -> the long ones that it stands for; a name without [...] stands for every parameter
 _BEHIND: dict[str, list[str]] = {
-    # every fault at every point, with the steps that are run everywhere over parts in memory; two are walked for real
+    # every fault at every point, with the steps that are run everywhere over parts in memory; three are walked for real
     "tests/unit/test_failpoints.py::test_fault_at_any_point_leaves_what_the_next_runs_make_good": [
         *_cases(
             f"{_CRASH}test_fault_in_a_later_batch_is_made_good_by_the_next_run",
@@ -70,7 +70,6 @@ _BEHIND: dict[str, list[str]] = {
         *_cases(
             f"{_I}crash_points.py::test_fault_in_a_later_batch_is_made_good_by_the_next_run",
             "rows are staged and their counts are not",
-            "one table is published and the other is not",
             "staged rows are gone from the catalog and not from disk",
         ),
     ],
@@ -95,7 +94,6 @@ _BEHIND: dict[str, list[str]] = {
     ],
     "tests/unit/scenarios/test_publication_walks.py::test_killed_run_is_made_good_by_a_run_towards_another_snapshot": [
         f"{_PUBLISHING}test_at_least_once_reader_misses_no_change_and_ends_with_the_last",
-        f"{_PUBLISHING}test_broker_that_is_killed_inside_a_transaction_costs_no_change_and_doubles_none",
     ],
     "tests/integration/test_connect_types.py::test_every_logical_type_lands_exactly_and_every_one_may_be_null": [
         "tests/integration/test_debezium_postgres.py::test_iceberg_ends_as_postgres_row_by_row_and_type_by_type"
@@ -222,7 +220,6 @@ _BEHIND: dict[str, list[str]] = {
     "test_batch_says_which_snapshot_of_a_dimension_it_read_and_a_second_match_is_a_bad_record": [
         f"{_BIGQUERY}select_makes_the_columns_and_joins_iceberg_tables"
     ],
-    # what is proposed is checked without servers; these formats and keys are flushed in tests of their own
     # what is proposed is checked without servers; these formats are flushed in tests of their own
     "tests/unit/tidegate/sampling/test_proposal.py::test_format_is_recognised_and_its_file_is_valid": [
         *_cases(_INIT, "maxwell", "golden_gate"),
@@ -333,7 +330,6 @@ _BEHIND: dict[str, list[str]] = {
     # a backfill from the command line with slices, later records and deletes
     f"{_BACKFILL}command_shows_first_then_restores_what_is_missing_and_nothing_older": [
         f"{_BIGQUERY}backfill_brings_back_what_is_missing_and_nothing_older",
-        f"{_BACKFILL}flush_that_publishes_between_cut_and_publish_is_not_overwritten",
     ],
     # the model has soft deletes too
     "tests/unit/scenarios/test_backfill_model.py::"
@@ -687,10 +683,6 @@ _BEHIND: dict[str, list[str]] = {
     f"{_U}tidegate_spark/formats/test_msgpack.py::"
     "test_batch_keeps_the_order_of_its_records_and_one_bad_record_takes_no_other_down": [
         f"{_I}msgpack.py::test_rows_of_two_partitions_are_inserted_updated_and_deleted_as_they_were_written"
-    ],
-    # the same route on real workers, record by record; what a route means for tables and reads in memory
-    f"{_I}presence.py::test_route_on_a_text_is_judged_record_by_record": [
-        f"{_I}fan_out.py::test_records_are_routed_by_pattern_and_by_name_and_tombstones_reach_every_table"
     ],
     f"{_T}adapters/iceberg/table/test_commit.py::"
     "test_answer_of_the_catalog_tells_a_refusal_from_an_unknown_outcome": _cases(

@@ -1,5 +1,6 @@
 """The Spark session of one job: its configuration, and where it comes from."""
 
+import atexit
 import logging
 import re
 import sys
@@ -82,7 +83,7 @@ def connect_session(remote: str, conf: Mapping[str, str], policies: Sequence["Re
     spark = open_session(remote, policies)
     try:
         _send_conf(spark, conf)
-    except Exception:
+    except BaseException:
         close(spark)
         raise
     return spark
@@ -94,6 +95,7 @@ def open_session(remote: str, policies: Sequence["RetryPolicy"] = ()) -> SparkSe
     logging.getLogger("pyspark.sql.connect.logging").disabled = True
     spark = SparkSession.builder.remote(remote).create()
     spark.client.close = _leave_open
+    atexit.unregister(spark.client._cleanup_ml_cache)  # it would keep each client, and ask its server when all ends
     if policies:
         spark.client.set_retry_policies(list(policies))  # before the first request: the server may go meanwhile
     return spark

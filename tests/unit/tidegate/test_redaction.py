@@ -71,12 +71,20 @@ def test_the_servers_program_hides_what_the_jobs_hide() -> None:
     assert module.SERVER_CONF[CORE_REGEX_KEY] == CORE_REGEX
 
 
+class Client:
+    def close(self) -> None:
+        pass
+
+    def _cleanup_ml_cache(self) -> None:
+        pass
+
+
 class Session:
     """A session of a Connect server with this configuration of its own."""
 
     def __init__(self, **own: str) -> None:
         self.values = {name.replace("_", "."): value for name, value in own.items()}
-        self.conf, self.client, self.stopped = self, type("Client", (), {"close": lambda self: None})(), False
+        self.conf, self.client, self.stopped = self, Client(), False
 
     def get(self, name: str, default: Any = ...) -> Any:
         return self.values[name] if default is ... else self.values.get(name, default)

@@ -4,6 +4,7 @@ import concurrent.futures.thread as pools
 import gc
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -56,15 +57,18 @@ PATIENCE = 30
 def no_pool() -> Iterator[None]:
     """A thread that stands still holds this run's pool: what comes behind has another."""
     yield
+    gc.enable()
     Results._release_thread_pool_instance = None
     Results._lock = threading.RLock()
 
 
-def leave_session() -> None:
+def leave_session() -> "weakref.ref[Any]":
     """A session that was forgotten, as part of a circle: it waits for the collector."""
+    gc.disable()  # until it is asked
     spark: Any = open_session(NOBODY)
     spark.itself = spark
     SparkSession._default_session = SparkSession._active_session.session = None  # as the next session makes it
+    return weakref.ref(spark)
 
 
 @pytest.mark.usefixtures("no_pool")
@@ -79,22 +83,25 @@ def test_forgotten_session_that_is_collected_while_results_are_released_stops_no
             super().__init__(*asked)
 
     monkeypatch.setattr(pools, "_WorkItem", Release)
-    leave_session()
+    forgotten = leave_session()
     pool, sent = Results._get_or_create_release_thread_pool(), threading.Event()
+    assert forgotten() is not None
     threading.Thread(target=lambda: pool.submit(sent.set), daemon=True).start()
     assert sent.wait(PATIENCE)
+    assert forgotten() is None
     assert Results._release_thread_pool_instance is pool, "others go on using it"
 
 
 @pytest.mark.usefixtures("no_pool")
 def test_forgotten_session_that_is_collected_by_a_release_stops_nobody() -> None:
     """A session that ends waits for releases, and holds the lock that another one's end would take."""
-    leave_session()
+    forgotten = leave_session()
     pool, ended = Results._get_or_create_release_thread_pool(), threading.Event()
     pool.submit(lambda: (time.sleep(0.5), gc.collect()))
     session = cast("Any", Session([]))
     threading.Thread(target=lambda: (close(session), ended.set()), daemon=True).start()
     assert ended.wait(PATIENCE)
+    assert forgotten() is None
 
 
 def test_session_that_is_closed_closes_its_channel() -> None:
