@@ -59,8 +59,7 @@ def test_runner_that_sleeps_at_any_point_changes_nothing_when_it_wakes(
     situation, mode: str, tables: int, record_property
 ) -> None:
     pipeline = pipeline_of(mode, tables)
-    points = passed(situation, pipeline)
-    points = choose_half(points, situation.__name__, tables)
+    points = choose_half(passed(situation, pipeline), situation.__name__, tables)
     for at in points:
         sleeper = Sleeper(situation, pipeline, at)
         sleeper.run()
