@@ -4,6 +4,7 @@ import atexit
 import logging
 import re
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
 from tidegate.redaction import CORE_REGEX, CORE_REGEX_KEY
 
 if TYPE_CHECKING:  # a submitted program has no Connect client
+    from pyspark.sql.connect.client import SparkConnectClient
     from pyspark.sql.connect.client.retries import RetryPolicy
 
 # What the product's statements rely on, whatever the server's defaults are.
@@ -29,6 +31,7 @@ SECRET_PREFIX, CATALOG_PREFIX = "spark.tidegate.secret.", "spark.sql.catalog."
 SECRET_PATTERN = re.compile(CORE_REGEX)
 DEFAULT_REDACTION_REGEX = "(?i)secret|password|token|access[.]?key"  # where spark.redaction.regex is not set
 CATALOG_CLASS = "spark.tidegate.catalog.class"  # of a server that shares catalogs among sessions: see serve.py
+CLOSING_SECONDS = 10.0
 ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 
@@ -130,13 +133,28 @@ def check_event_log(spark: SparkSession, conf: Mapping[str, str]) -> None:
 
 
 def close(spark: SparkSession) -> None:
-    """End a session on its server; one that is already gone is closed too."""
+    """End a session on its server; one that is already gone is closed too.
+
+    A server that does not answer within `CLOSING_SECONDS` ends the session itself, when nobody has asked for an hour.
+    """
+    client = spark.client
+    telling = threading.Thread(target=_end_on_server, args=(client,), name="close", daemon=True)
+    telling.start()
+    try:
+        telling.join(CLOSING_SECONDS)
+    finally:
+        spark.release_session_on_close = False  # told, or in vain
+        with suppress(Exception):
+            spark.stop()
+        client._channel.close()  # ends every request that still waits
+        client._closed = True
+
+
+def _end_on_server(client: "SparkConnectClient") -> None:
     with suppress(Exception):  # the server may have died: what the job did is found by attempt, not by this answer
         release_results()
     with suppress(Exception):
-        spark.stop()
-    with suppress(Exception):
-        type(spark.client).close(spark.client)
+        client.release_session()
 
 
 def _leave_open() -> None:
@@ -153,6 +171,9 @@ def release_results() -> None:
     The client tells it in the background. A session that ends before leaves its statements on the server as abandoned:
     it keeps the plans of the last 10,000, each with the keys that a small batch names.
     """
-    from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator
+    from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator as Results
 
-    ExecutePlanResponseReattachableIterator.shutdown()
+    with Results._lock:  # only to take the threads: its own `shutdown` holds it for as long as they wait
+        threads, Results._release_thread_pool_instance = Results._release_thread_pool_instance, None
+    if threads is not None:
+        threads.shutdown()

@@ -145,12 +145,13 @@ def test_interrupted_flush_says_in_one_line_what_stands_and_ends_with_130(workbe
         time.sleep(2)
         os.kill(run.pid, signal.SIGINT)
         begun = time.monotonic()
-        try:
-            out, errors = run.communicate(timeout=60)
-        finally:
-            run.kill()
-            for one in connections:
-                one.close()
+        with run:
+            try:
+                out, errors = run.communicate(timeout=60)
+            finally:
+                run.kill()
+                for one in connections:
+                    one.close()
         assert time.monotonic() - begun < 30
     assert (run.returncode, out) == (130, "")
     (line,) = errors.strip().splitlines()

@@ -2,6 +2,7 @@
 
 import concurrent.futures.thread as pools
 import gc
+import socket
 import threading
 import time
 import weakref
@@ -12,18 +13,24 @@ import pytest
 from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator as Results
 from pyspark.sql.connect.conf import RuntimeConf
 from pyspark.sql.connect.session import SparkSession
+from tidegate_spark import session as session_module
 from tidegate_spark.session import close, configure, open_session
 
 
 class Session:
-    """A session that remembers what had been released when it ended."""
+    """A session, its client and its channel, that remembers what had been released when it ended on the server."""
 
     def __init__(self, released: list[str]) -> None:
         self._released = released
         self.at_end: list[str] | None = None
+        self.client = self._channel = self
 
-    def stop(self) -> None:
+    def release_session(self) -> None:
         self.at_end = list(self._released)
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 def release_slowly(released: list[str], name: str) -> None:
@@ -104,12 +111,55 @@ def test_forgotten_session_that_is_collected_by_a_release_stops_nobody() -> None
     assert forgotten() is None
 
 
-def test_session_that_is_closed_closes_its_channel() -> None:
+def test_session_that_is_closed_closes_its_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "CLOSING_SECONDS", 0.5)
     spark: Any = open_session(NOBODY)
     assert not spark.client.is_closed
-    spark.release_session_on_close = False  # nobody is there
     close(spark)
     assert spark.client.is_closed
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        yield f"sc://127.0.0.1:{made.getsockname()[1]}"
+
+
+@pytest.mark.usefixtures("no_pool")
+def test_session_of_a_server_that_does_not_answer_is_closed_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, silent: str
+) -> None:
+    monkeypatch.setattr(session_module, "CLOSING_SECONDS", 0.5)
+    spark: Any = open_session(silent)
+    other: Any = open_session(NOBODY)
+    begun = time.monotonic()
+    close(spark)
+    assert time.monotonic() - begun < PATIENCE
+    assert (spark.client.is_closed, other.client.is_closed) == (True, False)
+    telling = [one for one in threading.enumerate() if one.name == "close"]
+    for one in telling:
+        one.join(PATIENCE)
+    assert not any(one.is_alive() for one in telling), "its request ended with the channel"
+    close(other)
+
+
+@pytest.mark.usefixtures("no_pool")
+def test_release_that_is_never_answered_holds_up_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threads that release results are one pool for all sessions of a process."""
+    monkeypatch.setattr(session_module, "CLOSING_SECONDS", 0.5)
+    answered = threading.Event()
+    Results._get_or_create_release_thread_pool().submit(answered.wait)
+    sessions = [open_session(NOBODY) for _ in range(2)]
+    try:
+        for spark in sessions:
+            close(spark)
+            assert spark.client.is_closed
+            free = Results._lock.acquire(timeout=PATIENCE)
+            assert free, "each request of each session takes it"
+            Results._lock.release()
+    finally:
+        answered.set()
 
 
 class Client:
