@@ -349,6 +349,15 @@ _BEHIND: dict[str, list[str]] = {
     f"{_SERVERS_DOWN}spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_next_makes_good": _cases(
         f"{_SERVERS_DOWN}spark_that_goes_while_a_session_is_opened_ends_the_flush_as_soon", "2", "4"
     ),
+    # a merge and not a stage job; the time that users have, and not two seconds
+    f"{_SERVERS_DOWN}spark_that_freezes_in_the_middle_of_a_job_ends_the_flush_and_the_next_makes_good[merge]": [
+        f"{_SERVERS_DOWN}spark_that_freezes_in_the_middle_of_a_job_ends_the_flush_and_the_next_makes_good[stage]",
+        f"{_SERVERS_DOWN}command_ends_within_four_minutes_where_spark_is_frozen_and_stays_so",
+    ],
+    # Spark's own server answers questions meanwhile, as the test's does
+    "tests/unit/tidegate_spark/test_silent_server.py::test_statement_that_takes_long_without_a_word_is_not_ended": [
+        f"{_SERVERS_DOWN}statement_that_takes_long_without_a_word_is_waited_for"
+    ],
     # the same wait, for another server; its words without thirty real seconds
     f"{_SERVERS_DOWN}commands_without_brokers_say_so[plan]": [
         f"{_SERVERS_DOWN}flush_without_spark_waits_half_a_minute_and_says_whom_it_waited_for",

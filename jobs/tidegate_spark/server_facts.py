@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.version import __version__
 from tidegate.errors import ConfigurationError
 
-from tidegate_spark.server_retries import RetryWhileListening
+from tidegate_spark.server_retries import ServerWatch
 from tidegate_spark.session import check_event_log, close, connect_session, open_session
 
 ASKED_SETTINGS = (
@@ -35,21 +35,26 @@ def read_server_facts(remote: str, conf: Mapping[str, str], is_refused: Callable
 
     `is_refused` says whether the server's port takes no connection now.
     """
-    spark = open_session(remote, [RetryWhileListening(is_refused)])
-    try:
-        settings = {name: str(spark.conf.get(name, "") or "") for name in ASKED_SETTINGS}
-        return {
-            "version": spark.version,
-            "client_version": __version__,
-            "settings": settings,
-            "jars": _list_jars(spark, settings),
-            "iceberg_version": _call_static(spark, ICEBERG_CLASS, "version"),
-            "has_kafka_source": _has_class(spark, KAFKA_SOURCE_CLASS),
-            "skew_seconds": _measure_skew(spark),
-            "event_log_problem": _find_event_log_problem(spark, conf),
-        }
-    finally:
-        close(spark)
+    with ServerWatch(is_refused) as watch:
+        spark = open_session(remote, watch)
+        try:
+            return _read_facts(spark, conf)
+        finally:
+            close(spark)
+
+
+def _read_facts(spark: SparkSession, conf: Mapping[str, str]) -> dict[str, Any]:
+    settings = {name: str(spark.conf.get(name, "") or "") for name in ASKED_SETTINGS}
+    return {
+        "version": spark.version,
+        "client_version": __version__,
+        "settings": settings,
+        "jars": _list_jars(spark, settings),
+        "iceberg_version": _call_static(spark, ICEBERG_CLASS, "version"),
+        "has_kafka_source": _has_class(spark, KAFKA_SOURCE_CLASS),
+        "skew_seconds": _measure_skew(spark),
+        "event_log_problem": _find_event_log_problem(spark, conf),
+    }
 
 
 def _list_jars(spark: SparkSession, settings: Mapping[str, str]) -> list[str]:
@@ -98,13 +103,18 @@ def try_catalogs(
     remote: str, conf: Mapping[str, str], is_refused: Callable[[], bool], catalogs: Iterable[str]
 ) -> Iterator[tuple[str, str]]:
     """Each catalog with the first line of what Spark says against it; empty where it lists its namespaces."""
-    spark = connect_session(remote, conf, [RetryWhileListening(is_refused)])
+    with ServerWatch(is_refused) as watch:
+        spark = connect_session(remote, conf, watch)
+        try:
+            for name in catalogs:
+                yield name, _find_catalog_problem(spark, name)
+        finally:
+            close(spark)
+
+
+def _find_catalog_problem(spark: SparkSession, name: str) -> str:
     try:
-        for name in catalogs:
-            try:
-                _ = spark.sql(f"SHOW NAMESPACES IN `{name}`").collect()
-                yield name, ""
-            except PySparkException as error:
-                yield name, (str(error).strip().splitlines() or [type(error).__name__])[0][:MAX_PROBLEM_CHARACTERS]
-    finally:
-        close(spark)
+        _ = spark.sql(f"SHOW NAMESPACES IN `{name}`").collect()
+    except PySparkException as error:
+        return (str(error).strip().splitlines() or [type(error).__name__])[0][:MAX_PROBLEM_CHARACTERS]
+    return ""

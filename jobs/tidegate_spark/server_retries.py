@@ -1,17 +1,26 @@
-"""How long Spark's client goes on asking a server that has gone in the middle of a job."""
+"""How long Spark's client waits for a server that has gone, or does not answer any more, in the middle of a job."""
 
+import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from pyspark.sql.connect.client.retries import DefaultPolicy
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.client import SparkConnectClient
 
 GONE_SECONDS = 30.0  # a server that starts again takes less, and knows nothing of its old sessions
 # the client's own default waits up to a minute between two tries; the sum of the pauses stays at its ten minutes
 MAX_PAUSE_MS, MAX_RETRIES = 10_000, 65
+# A question costs a server nothing, and waits for no job. One that collects garbage, or whose machine is busy or moved,
+# answers within three minutes; one that is frozen, or cut off, does not.
+QUESTION_SECONDS, MAX_UNANSWERED = 30.0, 6
+UNANSWERED_CODES = ("DEADLINE_EXCEEDED", "UNAVAILABLE")  # of gRPC; any other one is an answer
 
 
 class RetryWhileListening(DefaultPolicy):  # type: ignore[misc]  # pyspark's own class has no types here
-    """Spark's own policy, ten minutes for a network that fails, but 30 s for a port at which nobody listens.
+    """Spark's own policy, ten minutes for requests that fail, but 30 s for a port at which nobody listens.
 
     `is_refused` says whether the server's port takes no connection now.
     """
@@ -32,3 +41,53 @@ class RetryWhileListening(DefaultPolicy):  # type: ignore[misc]  # pyspark's own
         now = time.monotonic()
         self._refused_since = self._refused_since or now
         return now - self._refused_since >= GONE_SECONDS
+
+
+class ServerWatch:
+    """Asks a session's server beside its job, and ends the session's requests where the server does not answer.
+
+    A job may say nothing for hours: Spark's client waits for it without a limit, and would wait as long for a server
+    that is frozen, or behind a network that drops packets. Whether it lives is told by an answer to a small question,
+    asked every half a minute. Rounds are counted, not time: this process may have been frozen itself.
+
+    `silent_seconds` is for how long nothing was answered when the requests were ended; 0 while they are not.
+    """
+
+    silent_seconds = 0.0
+
+    def __init__(self, is_refused: Callable[[], bool]) -> None:
+        self._is_refused, self._ended = is_refused, threading.Event()
+
+    def __enter__(self) -> "ServerWatch":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+
+    def begin(self, client: "SparkConnectClient") -> None:
+        """Watch over a client that has asked nothing yet: the server may go meanwhile."""
+        client.set_retry_policies([RetryWhileListening(self._is_refused)])
+        threading.Thread(target=self._watch, args=(client,), name="watch", daemon=True).start()
+
+    def _watch(self, client: "SparkConnectClient") -> None:
+        unanswered, pause = 0, QUESTION_SECONDS
+        while not self._ended.wait(pause):
+            begun = time.monotonic()
+            unanswered = 0 if is_answering(client) else unanswered + 1
+            if unanswered >= MAX_UNANSWERED and not self._ended.is_set():
+                self.silent_seconds = QUESTION_SECONDS * MAX_UNANSWERED
+                client._channel.close()  # ends every request that waits
+                return
+            pause = max(0.0, QUESTION_SECONDS - (time.monotonic() - begun))
+
+
+def is_answering(client: "SparkConnectClient") -> bool:
+    """Whether the server answers a question about no setting, be it with an error; also where the session is closed."""
+    question = client._config_request_with_metadata()
+    question.operation.get.SetInParent()
+    try:
+        client._internal_stub.Config(question, metadata=client._builder.metadata(), timeout=QUESTION_SECONDS)
+    except Exception as error:  # gRPC's, or that the channel is closed
+        code = getattr(error, "code", None)
+        return code is None or code().name not in UNANSWERED_CODES
+    return True

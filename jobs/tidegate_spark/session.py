@@ -5,7 +5,7 @@ import logging
 import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,8 @@ from tidegate.redaction import CORE_REGEX, CORE_REGEX_KEY
 
 if TYPE_CHECKING:  # a submitted program has no Connect client
     from pyspark.sql.connect.client import SparkConnectClient
-    from pyspark.sql.connect.client.retries import RetryPolicy
+
+    from tidegate_spark.server_retries import ServerWatch
 
 # What the product's statements rely on, whatever the server's defaults are.
 SESSION_CONF = {
@@ -78,12 +79,12 @@ def read_private_conf(spark: SparkSession, name: str) -> str:
     return str(spark.conf.get(name) if value is None else value)
 
 
-def connect_session(remote: str, conf: Mapping[str, str], policies: Sequence["RetryPolicy"] = ()) -> SparkSession:
+def connect_session(remote: str, conf: Mapping[str, str], watch: "ServerWatch | None" = None) -> SparkSession:
     """A new session of a Spark Connect server; nothing of other sessions is seen in it.
 
-    `policies` say how long the server is asked again; without any it is Spark's own, ten minutes.
+    `watch` says how long the server is waited for; without one it is Spark's own: ten minutes, and for ever in a job.
     """
-    spark = open_session(remote, policies)
+    spark = open_session(remote, watch)
     try:
         _send_conf(spark, conf)
     except BaseException:
@@ -92,15 +93,15 @@ def connect_session(remote: str, conf: Mapping[str, str], policies: Sequence["Re
     return spark
 
 
-def open_session(remote: str, policies: Sequence["RetryPolicy"] = ()) -> SparkSession:
+def open_session(remote: str, watch: "ServerWatch | None" = None) -> SparkSession:
     """A new session as the server makes it; nothing is asked of the server yet."""
     # Airflow switches this logger on; every session that closes would be three warnings about its own end
     logging.getLogger("pyspark.sql.connect.logging").disabled = True
     spark = SparkSession.builder.remote(remote).create()
     spark.client.close = _leave_open
     atexit.unregister(spark.client._cleanup_ml_cache)  # it would keep each client, and ask its server when all ends
-    if policies:
-        spark.client.set_retry_policies(list(policies))  # before the first request: the server may go meanwhile
+    if watch:
+        watch.begin(spark.client)
     return spark
 
 

@@ -1,6 +1,7 @@
 """Servers that are not there, as a person meets them at the command line: told within half a minute, by name."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -126,6 +127,120 @@ def test_spark_that_goes_while_a_session_is_opened_ends_the_flush_as_soon(
     workbench.pipeline(name, [topic], key=KEY, value=VALUE)
     workbench.drain(name)
     assert read_ids(workbench, name) == [1, 2, 11, 12]
+
+
+class Frozen:
+    """The stack's Spark server, stopped as if its machine stood still."""
+
+    def __init__(self, stack: Any) -> None:
+        self._pid = int(stack.variables["SPARK_PID"])
+
+    def freeze_when(self, workbench: Any, name: str, job: str) -> threading.Thread:
+        """Freeze as soon as that job of the pipeline has written a file, from a thread that is returned."""
+        table = {"stage": f"{name}_{name}_tmp", "merge": name}[job]
+        written = workbench.folder / "warehouse" / "shop" / table / "data"
+
+        def freeze() -> None:
+            wait_until(lambda: any(written.rglob("*.parquet")), f"{job} writes")
+            os.kill(self._pid, signal.SIGSTOP)
+
+        freezing = threading.Thread(target=freeze)
+        freezing.start()
+        return freezing
+
+    def thaw(self) -> None:
+        os.kill(self._pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def frozen(stack: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Frozen]:
+    monkeypatch.setattr(server_retries, "QUESTION_SECONDS", 0.5)
+    monkeypatch.setattr(server_retries, "MAX_UNANSWERED", 4)
+    made = Frozen(stack)
+    yield made
+    made.thaw()
+
+
+FROZEN = r"Spark connection=spark_default address=127\.0\.0\.1:\d+ has answered nothing for {} s in the middle of {}; "
+
+
+@pytest.mark.parametrize("job", ["stage", "merge"])
+def test_spark_that_freezes_in_the_middle_of_a_job_ends_the_flush_and_the_next_makes_good(
+    workbench: Any, frozen: Frozen, job: str
+) -> None:
+    """The server takes connections and requests as before: the kernel does. It goes on when the flush has ended."""
+    topic = workbench.topic(2)
+    workbench.pipeline("freezing", [topic], key=KEY, value=VALUE, merge={"max_records": 2})
+    produce(workbench, topic, 1, 2)  # two batches: there is a job behind each
+    freezing = frozen.freeze_when(workbench, "freezing", job)
+    from tidegate.steps.flush import flush
+
+    with pytest.raises(RetryLater, match=FROZEN.format(2, job)):
+        flush(workbench.ports("freezing"))
+    freezing.join()
+    frozen.thaw()
+    workbench.drain("freezing")
+    assert read_ids(workbench, "freezing") == [1, 2, 11, 12]
+    assert workbench.data_files("shop.freezing_freezing_tmp") == []
+
+
+@pytest.mark.usefixtures("keyboard")
+def test_command_ends_within_four_minutes_where_spark_is_frozen_and_stays_so(workbench: Any, frozen: Frozen) -> None:
+    """With the time that users have: three minutes, and what the imports take."""
+    topic = workbench.topic(2)
+    workbench.pipeline("hung", [topic], key=KEY, value=VALUE)
+    produce(workbench, topic, 1, 2)
+    freezing = frozen.freeze_when(workbench, "hung", "stage")
+    done = subprocess.run(
+        workbench.command("flush", "hung"), env=workbench.environment(), cwd=workbench.folder,
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    freezing.join()
+    frozen.thaw()
+    (told,) = done.stderr.strip().splitlines()
+    assert (done.returncode, re.search(FROZEN.format(180, "stage"), told) is not None) == (1, True), told
+    assert told.endswith("; run the command again")
+    workbench.drain("hung")
+    assert read_ids(workbench, "hung") == [1, 2, 11, 12]
+    assert workbench.data_files("shop.hung_hung_tmp") == []
+
+
+def test_spark_that_goes_on_in_time_after_it_was_frozen_goes_on_with_its_job(
+    workbench: Any, frozen: Frozen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_retries, "MAX_UNANSWERED", 1000)
+    unanswered, ask = threading.Semaphore(0), server_retries.is_answering
+    monkeypatch.setattr(server_retries, "is_answering", lambda client: ask(client) or unanswered.release())
+    topic = workbench.topic(2)
+    workbench.pipeline("thawing", [topic], key=KEY, value=VALUE, table={"upsert": False, "delete": False})
+    produce(workbench, topic, 1, 2)
+    freezing = frozen.freeze_when(workbench, "thawing", "stage")
+
+    def thaw() -> None:
+        freezing.join()
+        for _ in range(3):
+            assert unanswered.acquire(timeout=60)
+        frozen.thaw()
+
+    thawing = threading.Thread(target=thaw)
+    thawing.start()
+    workbench.flush("thawing")
+    thawing.join()
+    assert read_ids(workbench, "thawing") == [1, 2, 11, 12]
+    assert workbench.data_files("shop.thawing_thawing_tmp") == []
+
+
+def test_statement_that_takes_long_without_a_word_is_waited_for(stack: Any, frozen: Frozen) -> None:
+    """Spark answers questions while a statement keeps it busy."""
+    from tidegate_spark.session import close, connect_session
+
+    with server_retries.ServerWatch(lambda: False) as watch:
+        session = connect_session(stack.spark_remote, {}, watch)
+        try:
+            assert len(session.sql("SELECT reflect('java.lang.Thread', 'sleep', 6000L)").collect()) == 1
+        finally:
+            close(session)
+    assert watch.silent_seconds == 0
 
 
 @pytest.mark.usefixtures("keyboard")

@@ -27,7 +27,8 @@ PAGE_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("schema", r"incompatible change|such a column keeps its name|widens no field inside a column"),
         ("login-refused", r"log-in|access was refused"),
         ("nothing-published", r"is the scheduler running\?|, freshness_target="),
-        ("server-down", r"no answer|did not answer|not answered|took no connection|cannot be asked|has kept its lock"),
+        ("server-down", r"no answer|did not answer|answered nothing|not answered|took no connection"),
+        ("server-down", r"cannot be asked|has kept its lock"),
     )
 )
 KIND_PAGES = {

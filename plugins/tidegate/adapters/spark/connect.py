@@ -45,32 +45,40 @@ class ConnectEngine:
         self._server = Server.from_uri("Spark", place, remote)
 
     def run(self, job: Job) -> None:
-        """Run the job; `RetryLater` when Spark fails, with Spark's own first line, when no server is there, or when a
-        catalog cannot be written; `ConfigurationError` when the server refuses the log-in.
+        """Run the job; `RetryLater` when Spark fails, with Spark's own first line, when no server is there, when it
+        answers nothing any more, or when a catalog cannot be written; `ConfigurationError` when the server refuses the
+        log-in.
         """
         require_server(self._server)
         require_free_catalogs(self._conf)
         sessions, work, retries = import_job_modules(job)
-        policy = retries.RetryWhileListening(self._server.is_refused)
-        from pyspark.errors import PySparkException
-
-        try:
-            spark = sessions.connect_session(self._remote, self._conf, [policy])
+        with retries.ServerWatch(self._server.is_refused) as watch:
             try:
-                work.run(spark, job)
-            finally:
-                sessions.close(spark)
-        except PySparkException as error:
-            raise self._translate_error(job, error) from error
-        except TidegateError:
-            raise
-        except Exception as error:
-            if type(error).__module__.startswith("grpc"):
+                spark = sessions.connect_session(self._remote, self._conf, watch)
+                try:
+                    work.run(spark, job)
+                finally:
+                    sessions.close(spark)
+            except Exception as error:
+                if watch.silent_seconds:
+                    raise self._describe_silence(job, watch.silent_seconds) from error
+                if isinstance(error, TidegateError):
+                    raise
                 raise self._translate_error(job, error) from error
-            raise to_unexpected_error(get_verb(job), f"pipeline={job.pipeline} batch={job.batch}", error) from error
+
+    def _describe_silence(self, job: Job, seconds: float) -> RetryLater:
+        return RetryLater(
+            f"pipeline={job.pipeline} batch={job.batch}: {self._server} has answered nothing for {seconds:.0f} s in "
+            f"the middle of {get_verb(job)}; nothing was published that is not whole; see whether the server, its "
+            "machine or the network stands still, and start the server again if it does; it will be tried again"
+        )
 
     def _translate_error(self, job: Job, error: Exception) -> TidegateError:
+        from pyspark.errors import PySparkException
+
         where = f"pipeline={job.pipeline} batch={job.batch}"
+        if not isinstance(error, PySparkException) and not type(error).__module__.startswith("grpc"):
+            return to_unexpected_error(get_verb(job), where, error)
         refusal = find_connection_failure(self._server.addresses)
         if refusal is not None:
             return RetryLater(

@@ -72,6 +72,7 @@ def test_every_message_about_a_lost_position_has_a_page_of_its_own() -> None:
         ("topic=t has a new partition=3: keys may have moved", "partitions-grown"),
         ("table=t: its queue is full: open_batches=10 max_pending=10", "queue-full"),
         ("brokers=b:9092 refuse the log-in: SASL; check user", "login-refused"),
+        ("stage failed: Spark address=b:15002 has answered nothing for 180 s in the middle of stage", "server-down"),
         ("kafka_default: b:9092 took no connection for 30 s: refused", "server-down"),
         ("stage failed: catalog=lake file=/lake/catalog.db: another program has kept its lock for 5 s", "server-down"),
         ("brokers or catalog have not answered for 12 s; the numbers are older", "server-down"),
