@@ -777,7 +777,7 @@ def test_attempt_that_did_not_finish_or_met_a_bad_record_is_not_staged(kit: Kit)
     kit.stage(2, "a2", 3, bad=1)
     assert kit.port.staging.list_staged(STAGED, TABLE) == []
     assert kit.port.staging.read_staged_outcome(STAGED, "a1") is None
-    assert kit.port.staging.read_staged_outcome(STAGED, "a2")["bad"] == 1
+    assert kit.port.staging.read_staged_outcome(STAGED, "a2").bad == 1
 
 
 def test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_next_clean_up(kit: Kit) -> None:

@@ -167,7 +167,7 @@ class MemoryBroker:
             self.create(topic, 1)
         for record in records:
             key, value, _ = message = Message(*record)
-            self.produce(topic, *(json.loads(part) if isinstance(part, bytes) else part for part in (key, value)))
+            self.produce(topic, *map(_read_json, (key, value)))
             self.sent.append(message)
 
     def read_leader_epochs(self, ranges: Ranges, isolation: str) -> Epochs:
@@ -207,3 +207,11 @@ class MemoryBroker:
 
 def _to_bytes(value: Any) -> bytes:
     return (value if isinstance(value, str) else json.dumps(value)).encode()
+
+
+def _read_json(part: Any) -> Any:
+    """What JSON holds; other bytes as text, and what is no bytes as it is."""
+    try:
+        return json.loads(part) if isinstance(part, bytes) else part
+    except ValueError:
+        return part.decode()

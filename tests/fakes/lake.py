@@ -3,14 +3,17 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
 from tidegate.errors import CommitRefused, GiveUp
+from tidegate.jobs.merge_job import AuditAnswers
+from tidegate.jobs.record_explanation import RecordExplanation
+from tidegate.jobs.stage_outcome import FoundNames, StageOutcome
 from tidegate.model import resource_names
-from tidegate.model.batch import OUTCOME_FIELDS, Counts, StagedBatch, can_be_merged
+from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import (
     KIND_PROPERTY,
@@ -27,6 +30,7 @@ from tidegate.model.ownership import (
 )
 from tidegate.model.position import Position
 from tidegate.model.table_state import (
+    DeadLetter,
     DeadLetters,
     Head,
     PastSnapshot,
@@ -266,22 +270,20 @@ class MemoryDestination:
         newest: dict[int, StagedBatch] = {}
         for snapshot in sorted(found.snapshots.values(), key=lambda s: s.sequence) if found else []:
             outcome = self.read_staged_outcome(intermediate, snapshot.summary.get("tidegate.attempt", ""))
-            if outcome is None or outcome["bad"]:
+            if outcome is None or outcome.bad:
                 continue
-            asked = json.loads(snapshot.summary["tidegate.staged"])
-            counts = asdict(Counts.of(Ranges.from_dict(asked["ranges"]).span, outcome))
-            batch = int(snapshot.summary["tidegate.batch"])
-            attempt = snapshot.summary["tidegate.attempt"]
-            known = {"table": table, "batch": batch, "attempt": attempt, "snapshot_id": snapshot.id, "counts": counts}
-            known |= {name: outcome[name] for name in OUTCOME_FIELDS if name in outcome}
-            known["bytes"] = sum(len(json.dumps(row)) for row in snapshot.rows if row["batch_number"] == batch)
-            newest[batch] = StagedBatch.from_dict({**known, "timestamps": outcome["timestamps"], **asked})
+            staged = outcome.to_staged_batch(table, snapshot.summary, snapshot.id)
+            size = sum(len(json.dumps(row)) for row in snapshot.rows if row["batch_number"] == staged.batch)
+            newest[staged.batch] = replace(staged, bytes=size)
         return [newest[batch] for batch in sorted(newest)]
 
-    def read_staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
-        found = self.tables.get(intermediate)
-        text = found.properties.get(resource_names.name_staged_property(attempt)) if found else None
-        return None if text is None else json.loads(text)
+    def read_staged_outcome(self, intermediate: str, attempt: str) -> StageOutcome | None:
+        text = self.read_property(intermediate, resource_names.name_staged_property(attempt))
+        return None if text is None else StageOutcome.from_json(text, f"intermediate={intermediate} attempt={attempt}")
+
+    def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
+        text = self.read_property(intermediate, resource_names.name_staged_property(attempt))
+        return None if text is None else RecordExplanation.from_json(text, f"intermediate={intermediate}")
 
     def read_staging(self, intermediate: str, table: str) -> Staging | None:
         found = self.tables.get(intermediate)
@@ -330,10 +332,9 @@ class MemoryDestination:
         tags = (resource_names.parse_tag_pipeline(tag) for tag in (found.tags if found else ()))
         return tuple(sorted({*(parts[1] for parts in ends), *tags}))
 
-    def read_audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
-        found = self.tables.get(intermediate)
-        text = found.properties.get(resource_names.name_audit_property(attempt)) if found else None
-        return None if text is None else json.loads(text)
+    def read_audit_answers(self, intermediate: str, attempt: str) -> AuditAnswers | None:
+        text = self.read_property(intermediate, resource_names.name_audit_property(attempt))
+        return None if text is None else AuditAnswers.from_json(text, f"intermediate={intermediate} attempt={attempt}")
 
     def claim(self, table: str, own: Ownership) -> dict[str, str] | None:
         found = self.tables.get(table)
@@ -387,7 +388,7 @@ class MemoryDestination:
         outcome = self.read_staged_outcome(intermediate, summary.get("tidegate.attempt", ""))
         if outcome is None or "tidegate.staged" not in summary:
             return False
-        return not can_be_merged(Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span, outcome)
+        return not outcome.can_be_merged(Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span)
 
     def _is_unfinished(self, intermediate: str, summary: Mapping[str, str]) -> bool:
         """Whether an attempt has left no counts; its job was killed, or is just about to leave them."""
@@ -429,7 +430,10 @@ class MemoryDestination:
     def list_signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
         return []
 
-    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
+    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
+        raise AssertionError("nothing was left in a folder")
+
+    def read_found_names(self, intermediate: str, batch: int, attempt: str) -> FoundNames | None:
         raise AssertionError("nothing was left in a folder")
 
     def read_property(self, table: str, name: str) -> str | None:
@@ -454,10 +458,10 @@ class MemoryDestination:
             for r in mine
         ]
 
-    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
+    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:
         rows = self.tables[name].rows() if name in self.tables else []
         mine = [row for row in rows if (row["table"], row["attempt"]) == (table, attempt)]
-        return sorted(mine, key=lambda row: (row["topic"], row["partition"], row["offset"]))
+        return sorted(map(_letter, mine), key=lambda letter: (letter.topic, letter.partition, letter.offset))
 
     def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:
         return ""
@@ -584,16 +588,11 @@ def _past(table: MemoryTable, snapshot: Snapshot) -> PastSnapshot:
     return PastSnapshot(snapshot.id, snapshot.ms, rows_told, pipeline, None if batch is None else int(batch))
 
 
-def _letter(row: Row) -> Row:
+def _letter(row: Row) -> DeadLetter:
     """A dead letter as a reader gets it: bytes and moments, in every column."""
     moments = {name: datetime.fromtimestamp(row[name] / 1000, UTC) for name in ("timestamp", "written_at")}
-    return {
-        "error_class": "unreadable",
-        **row,
-        **moments,
-        "headers": None,
-        **{name: _bytes(row[name]) for name in ("key", "value")},
-    }
+    texts = {name: _bytes(row[name]) for name in ("key", "value")}
+    return DeadLetter.from_row({"error_class": "unreadable", **row, **moments, "headers": None, **texts})
 
 
 def _bytes(value: Any) -> bytes | None:

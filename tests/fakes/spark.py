@@ -14,7 +14,8 @@ from tidegate.jobs.job import Job
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import StageJob, StageTable
-from tidegate.model.batch import DELETE_COUNTS, RECORD_COUNTS, TRUNCATED_AT, UNCHANGED_COUNTS, exceeds_tolerance
+from tidegate.jobs.stage_outcome import DELETE_COUNTS, TRUNCATED_AT, UNCHANGED_COUNTS
+from tidegate.model.batch import RECORD_COUNTS, exceeds_tolerance
 from tidegate.schema.column import Column
 from tidegate.spec.projection import Projection
 from tidegate.spec.table import Route

@@ -238,8 +238,9 @@ GUARDS = [
     Guard(
         "rows without counts are not staged",
         STAGING,
-        'if outcome is None or outcome["bad"]:\n        return None\n',
-        'outcome = outcome or {"bad": 0, "timestamps": {}, "read": 0, "staged": 0}\n',
+        "if outcome is None or outcome.bad:\n        return None\n",
+        "outcome = outcome or StageOutcome("
+        "read=0, staged=0, superseded=0, filtered=0, ignored=0, dead_lettered=0, bad=0)\n",
         DESTINATION + "attempt_that_did_not_finish_or_met_a_bad_record_is_not_staged[iceberg]",
     ),
     Guard(

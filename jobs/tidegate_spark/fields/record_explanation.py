@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row
+from tidegate.jobs.record_explanation import FieldExplanation, RecordExplanation
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
 
@@ -16,8 +17,8 @@ MAX_TEXT_CHARACTERS = 200
 MAX_ROW_CHARACTERS = 4000  # the explanation travels as a property of a table
 
 
-def build_explanation(records: DataFrame, table: StageTable, decode: Decode) -> dict[str, Any]:
-    """The explanation as plain data: `found` says whether there is a record, `fields` has one entry for each column.
+def build_explanation(records: DataFrame, table: StageTable, decode: Decode) -> RecordExplanation:
+    """What is to be told of the one record, if there is one.
 
     The verdicts are those of `decode` alone: for the whole record, and for those columns that it can be asked about
     one by one. What a field holds is what the same decoder reads where the column is a text.
@@ -27,23 +28,23 @@ def build_explanation(records: DataFrame, table: StageTable, decode: Decode) -> 
         "to_json(struct(key_struct AS key, value_struct AS value), map('ignoreNullFields', 'false')) AS made",
     ).limit(MAX_ROWS).collect()  # fmt: skip
     if not rows:
-        return {"found": False}
+        return RecordExplanation(is_found=False)
     row = min(rows, key=lambda one: (one.reason is None, one.row_number))
     fields = _FieldExplanation(records, _strip_rules(table), decode, row.row_number)
     made = json.loads(row.made)
-    return {
-        "found": True,
-        "rows": len(rows),
-        "fate": row.fate,
-        "reason": row.reason,
-        "stage": row.failed_stage,
-        "operation": row.op,
-        "row": None if row.reason else row.made[:MAX_ROW_CHARACTERS],
-        "fields": [
+    return RecordExplanation(
+        is_found=True,
+        rows=len(rows),
+        fate=row.fate,
+        reason=row.reason,
+        stage=row.failed_stage,
+        operation=row.op,
+        row=None if row.reason else row.made[:MAX_ROW_CHARACTERS],
+        fields=(
             *fields.explain("key", table.key_columns, row.key_reason, made.get("key")),
             *(fields.explain("value", table.value_columns, row.reason, made.get("value")) if row.op != "d" else []),
-        ],
-    }
+        ),
+    )
 
 
 def _strip_rules(table: StageTable) -> StageTable:
@@ -62,7 +63,7 @@ class _FieldExplanation:
 
     def explain(
         self, part: str, columns: Sequence[Column], reason: str | None, made: dict[str, Any] | None
-    ) -> list[dict[str, Any]]:
+    ) -> list[FieldExplanation]:
         """One entry for each column; `accepted` is None where nothing can be told of a column by itself."""
         texts = self._read_texts(part, columns)
         suspects = [c for c in columns if texts is None or texts[c.name] is not None or not c.nullable]
@@ -111,20 +112,20 @@ def _describe_field(
     texts: dict[str, str | None] | None,
     reasons: dict[str, str] | None,
     made: dict[str, Any] | None,
-) -> dict[str, Any]:
+) -> FieldExplanation:
     found = _to_text(made.get(column.name)) if texts is None and made else texts[column.name] if texts else None
     why = reasons.get(column.name) if reasons else None
     is_known = reasons is not None and (texts is not None or made is not None or why is not None)
     if why and texts is not None and found is None:
         why = f"the {part} field {column.name} is required and missing"
-    return {
-        "part": part,
-        "name": column.name,
-        "type": column.type + ("" if column.nullable else " NOT NULL"),
-        "found": None if found is None else found[:MAX_TEXT_CHARACTERS],
-        "accepted": why is None if is_known else None,
-        "reason": why,
-    }
+    return FieldExplanation(
+        part=part,
+        name=column.name,
+        type=column.type + ("" if column.nullable else " NOT NULL"),
+        found=None if found is None else found[:MAX_TEXT_CHARACTERS],
+        accepted=why is None if is_known else None,
+        reason=why,
+    )
 
 
 def _to_text(value: Any) -> str | None:

@@ -1,10 +1,8 @@
 """The merge job: the statements that the worker rendered, one after the other, in a session of their own."""
 
-import json
-
 from pyspark.sql import SparkSession
 from tidegate.failpoints import hit_failpoint
-from tidegate.jobs.merge_job import Audits, MergeJob
+from tidegate.jobs.merge_job import AuditAnswers, Audits, MergeJob
 from tidegate.sql.spark import quote_name, render_literal
 
 from tidegate_spark.session import configure
@@ -22,8 +20,8 @@ def run(spark: SparkSession, job: MergeJob) -> None:
 
 
 def _run_audits(spark: SparkSession, audits: Audits) -> None:
-    broken = [spark.sql(question).collect()[0][0] for question in audits.questions]
-    answers = json.dumps({"attempt": audits.attempt, "broken": broken})
+    broken = tuple(spark.sql(question).collect()[0][0] for question in audits.questions)
+    answers = AuditAnswers(audits.attempt, broken).to_json()
     spark.sql(
         f"ALTER TABLE {quote_name(audits.table)} "
         f"SET TBLPROPERTIES ({render_literal(audits.property)} = {render_literal(answers)})"

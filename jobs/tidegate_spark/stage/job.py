@@ -10,15 +10,15 @@ from tidegate.errors import RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.evaluation import choose_evaluation
 from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageJob, StageTable
-from tidegate.model.batch import (
+from tidegate.jobs.stage_outcome import (
     DELETE_COUNTS,
-    DISPOSITIONS,
-    RECORD_COUNTS,
     ROW_COUNT,
     TRUNCATED_AT,
     UNCHANGED_COUNTS,
-    exceeds_tolerance,
+    FirstBadRecord,
+    StageOutcome,
 )
+from tidegate.model.batch import DISPOSITIONS, RECORD_COUNTS, exceeds_tolerance
 from tidegate.model.offsets import Ranges
 from tidegate.sql.spark import quote, quote_name, render_literal
 
@@ -101,7 +101,8 @@ def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records:
     output = BIGQUERY_PARQUET_CONF if table.folder else {SUMMARY_PREFIX + k: v for k, v in table.summary.items()}
     configure(spark, {**evaluation, **output})
     if table.explains:
-        _leave_outcome(spark, table, build_explanation(_add_texts(keep_every_record(records)).persist(), table, decode))
+        explanation = build_explanation(_add_texts(keep_every_record(records)).persist(), table, decode)
+        _leave_outcome(spark, table, explanation.to_json())
         return
     is_plain = table.tries_plain and job.letters is None and can_read_plainly(table)
     observed = _write_until_counted(job, table, records, is_plain=is_plain)
@@ -109,7 +110,7 @@ def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records:
     if is_unusual:
         observed = _write_until_counted(job, table, records, is_plain=False)
     outcome = _build_outcome(observed, job.ranges, table)
-    _leave_outcome(spark, table, outcome, {UNUSUAL_BATCH_PROPERTY: str(job.batch)} if is_unusual else {})
+    _leave_outcome(spark, table, outcome.to_json(), {UNUSUAL_BATCH_PROPERTY: str(job.batch)} if is_unusual else {})
 
 
 def _write_until_counted(job: StageJob, table: StageTable, records: DataFrame, *, is_plain: bool) -> dict[str, Any]:
@@ -124,7 +125,7 @@ def _write_until_counted(job: StageJob, table: StageTable, records: DataFrame, *
 
 
 def _leave_outcome(
-    spark: SparkSession, table: StageTable, outcome: dict[str, Any], properties: dict[str, str] | None = None
+    spark: SparkSession, table: StageTable, outcome: str, properties: dict[str, str] | None = None
 ) -> None:
     if table.folder:
         write_counts(spark, table.folder, outcome)
@@ -274,12 +275,11 @@ def _list_observed_partitions(ranges: Ranges) -> list[tuple[str, int]]:
 def _list_extra_counts(table: StageTable) -> tuple[str, ...]:
     """What is counted beside the fates, for tables in which it makes a difference."""
     rows = (ROW_COUNT,) if table.folder else ()
-    truncates = (TRUNCATED_AT,) if table.value.applies_truncates else ()
     unchanged = UNCHANGED_COUNTS if table.stages_kept else ()
-    return (*rows, *(DELETE_COUNTS if table.sequence else ()), *unchanged, *truncates)
+    return (*rows, *(DELETE_COUNTS if table.sequence else ()), *unchanged)
 
 
-def _build_outcome(observed: dict[str, Any], ranges: Ranges, table: StageTable) -> dict[str, Any]:
+def _build_outcome(observed: dict[str, Any], ranges: Ranges, table: StageTable) -> StageOutcome:
     timestamps: dict[str, dict[int, int]] = {}
     for index, (topic, partition) in enumerate(_list_observed_partitions(ranges)):
         latest = observed[f"timestamp_{index}"]
@@ -289,4 +289,10 @@ def _build_outcome(observed: dict[str, Any], ranges: Ranges, table: StageTable) 
     if table.set_aside is not None and exceeds_tolerance(counts["dead_lettered"], table.set_aside):
         counts["bad"] = counts["dead_lettered"]  # too many: the batch is recorded as bad, and never merged
     first = observed["first_bad"]
-    return {**counts, "timestamps": timestamps, "first_bad": json.loads(first) if first else None}
+    return StageOutcome(
+        **counts,
+        applies_truncates=table.value.applies_truncates,
+        truncated_at=observed.get(TRUNCATED_AT),
+        timestamps=timestamps,
+        first_bad=FirstBadRecord.from_dict(json.loads(first) if first else None),
+    )

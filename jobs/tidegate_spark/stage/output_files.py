@@ -1,8 +1,5 @@
 """What a job leaves behind: counts in a table property, or rows as files with the counts beside them."""
 
-import json
-from typing import Any
-
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from tidegate.failpoints import hit_failpoint
@@ -22,18 +19,18 @@ def write_rows(rows: DataFrame, table: StageTable) -> DataFrame:
     return files
 
 
-def write_counts(spark: SparkSession, folder: str, outcome: dict[str, Any]) -> None:
-    """Write the counts as one line of JSON, last: an attempt without them did not finish."""
-    counts = spark.createDataFrame([(json.dumps(outcome),)], "value STRING")
+def write_counts(spark: SparkSession, folder: str, outcome: str) -> None:
+    """Write the counts, one line of JSON, last: an attempt without them did not finish."""
+    counts = spark.createDataFrame([(outcome,)], "value STRING")
     counts.coalesce(1).write.mode("overwrite").text(f"{folder}/counts")
     hit_failpoint("job.counts_left")
 
 
-def render_outcome(table: StageTable, outcome: dict[str, Any], properties: dict[str, str] | None = None) -> str:
+def render_outcome(table: StageTable, outcome: str, properties: dict[str, str] | None = None) -> str:
     """The statement that keeps what a job did in a property of the intermediate table, under the attempt's name, and
-    other `properties` beside it.
+    other `properties` beside it. The outcome is JSON.
     """
-    kept = {table.property: json.dumps(outcome), **(properties or {})}
+    kept = {table.property: outcome, **(properties or {})}
     assigned = ", ".join(f"{render_literal(name)} = {render_literal(value)}" for name, value in kept.items())
     return f"ALTER TABLE {quote_name(table.intermediate)} SET TBLPROPERTIES ({assigned})"
 

@@ -5,6 +5,7 @@ import json
 from pyspark.sql import DataFrame, SparkSession
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.stage_job import StageTable
+from tidegate.jobs.stage_outcome import FirstBadRecord, FoundNames
 from tidegate.spec.table_template import FIELD_PATTERN, MAX_NAME_CHARACTERS, VALUE_PATTERN, TableTemplate
 from tidegate.sql.spark import quote, render_literal
 
@@ -59,12 +60,12 @@ def write_names(spark: SparkSession, table: StageTable, decoded: DataFrame) -> N
     first = decoded.selectExpr(f"min_by(to_json(struct(topic, partition, offset, reason)), {where}) AS first_bad")
     listed = counts.orderBy("fate", "table_name").limit(table.most_names + 1 + UNNAMED_ROW_COUNT).collect()
     bad = sum(row["records"] for row in listed if row["fate"] == "bad")
-    outcome = {
-        "attempt": table.attempt,
-        "names": [row["table_name"] for row in listed if row["fate"] == "staged"],
-        "bad": bad,
-        "first_bad": json.loads(first.collect()[0]["first_bad"]) if bad else None,
-    }
+    outcome = FoundNames(
+        attempt=table.attempt,
+        names=tuple(row["table_name"] for row in listed if row["fate"] == "staged"),
+        bad=bad,
+        first_bad=FirstBadRecord.from_dict(json.loads(first.collect()[0]["first_bad"]) if bad else None),
+    ).to_json()
     if table.folder:
         write_counts(spark, table.folder, outcome)
         return

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tidegate.jobs.record_explanation import FieldExplanation
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.monitoring.status import format_time_ms
 from tidegate.reprocess.record import Verdict
@@ -62,8 +63,8 @@ def format_verdict(verdict: Verdict) -> str:
     return "\n".join([*lines, *(f"  {_format_field(field)}" for field in verdict.fields)])
 
 
-def _format_field(field: dict[str, Any]) -> str:
-    found = "nothing" if field["found"] is None else field["found"]
-    mark = {True: "ok", False: "refused", None: "not known"}[field["accepted"]]
-    why = f": {field['reason']}" if field["reason"] else ""
-    return f"{field['part']} {field['name']}: expected {field['type']}, got {found} ({mark}{why})"
+def _format_field(field: FieldExplanation) -> str:
+    found = "nothing" if field.found is None else field.found
+    mark = {True: "ok", False: "refused", None: "not known"}[field.accepted]
+    why = f": {field.reason}" if field.reason else ""
+    return f"{field.part} {field.name}: expected {field.type}, got {found} ({mark}{why})"

@@ -21,7 +21,7 @@ def propose_skip(ports: Ports, at: RecordAddress, table: str | None = None) -> P
         data={
             "pipeline": ports.pipeline.name,
             **describe_record(record),
-            "tables": [vars(verdict) for verdict in verdicts],
+            "tables": [verdict.to_dict() for verdict in verdicts],
         },
         question="Set it aside?",
         done="the next batch sets it aside",

@@ -3,16 +3,19 @@
 # ruff: noqa: D102 (each method is the port's own)
 
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from tidegate.jobs.job import Job
-from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.merge_job import AuditAnswers, MergeJob
+from tidegate.jobs.record_explanation import RecordExplanation
+from tidegate.jobs.stage_outcome import FoundNames, StageOutcome
 from tidegate.model.batch import StagedBatch
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import Ownership
 from tidegate.model.position import Position
 from tidegate.model.table_state import (
+    DeadLetter,
     DeadLetters,
     Head,
     Rollback,
@@ -136,13 +139,19 @@ class RoutedStaging(_Routed[StagingStore]):
     def list_signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
         return self._route(intermediate).list_signed_attempts(intermediate)
 
-    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
+    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
         return self._route(intermediate).read_job_outcome(intermediate, batch, attempt)
+
+    def read_found_names(self, intermediate: str, batch: int, attempt: str) -> FoundNames | None:
+        return self._route(intermediate).read_found_names(intermediate, batch, attempt)
+
+    def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
+        return self._route(intermediate).read_explanation(intermediate, batch, attempt)
 
     def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
         return self._route(intermediate).list_staged(intermediate, table)
 
-    def read_staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+    def read_staged_outcome(self, intermediate: str, attempt: str) -> StageOutcome | None:
         return self._route(intermediate).read_staged_outcome(intermediate, attempt)
 
     def read_staging(self, intermediate: str, table: str) -> Staging | None:
@@ -151,7 +160,7 @@ class RoutedStaging(_Routed[StagingStore]):
     def find_highest_batch(self, intermediate: str) -> int:
         return self._route(intermediate).find_highest_batch(intermediate)
 
-    def read_audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+    def read_audit_answers(self, intermediate: str, attempt: str) -> AuditAnswers | None:
         return self._route(intermediate).read_audit_answers(intermediate, attempt)
 
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
@@ -170,7 +179,7 @@ class RoutedDeadLetters(_Routed[DeadLetterStore]):
     def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:
         return self._route(name).list_waiting_letters(name, table)
 
-    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
+    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:
         return self._route(name).read_letters_of_attempt(name, table, attempt)
 
     def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:

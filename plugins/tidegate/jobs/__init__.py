@@ -1,1 +1,1 @@
-"""The contract with Spark: one frozen argument per job, as JSON, with no secret in it."""
+"""The contract with Spark, as JSON: one frozen argument per job, with no secret in it, and what jobs leave behind."""

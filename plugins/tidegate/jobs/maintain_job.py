@@ -1,7 +1,11 @@
-"""The argument of the maintenance job."""
+"""The argument of the maintenance job, and what it leaves behind."""
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tidegate.jobs.left_behind import parse_left, read_count, read_text
 
 
 @dataclass(frozen=True)
@@ -23,3 +27,46 @@ class MaintainJob:
     def from_json(cls, text: str) -> "MaintainJob":
         """Inverse of `to_json`."""
         return cls(**json.loads(text))
+
+
+@dataclass(frozen=True)
+class ProcedureOutcome:
+    """What one procedure told: how many `rows` it returned, its own `numbers` by name; or why it `failed`."""
+
+    rows: int = 0
+    numbers: dict[str, int] = field(default_factory=dict)
+    failed: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as it is kept and reported."""
+        return {"rows": self.rows, **self.numbers} if self.failed is None else {"failed": self.failed}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "ProcedureOutcome":
+        """Inverse of `to_dict`."""
+        if "failed" in data:
+            return cls(failed=read_text(data, "failed"))
+        numbers = {name: read_count(data, name) for name in data if name != "rows"}
+        return cls(rows=read_count(data, "rows"), numbers=numbers)
+
+
+@dataclass(frozen=True)
+class MaintenanceOutcome:
+    """What one attempt at a maintenance job left: the outcome of each of its procedures, by name and in order."""
+
+    attempt: str
+    steps: dict[str, ProcedureOutcome]
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps({"attempt": self.attempt, **{name: step.to_dict() for name, step in self.steps.items()}})
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> "MaintenanceOutcome":
+        """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
+        return parse_left(where, lambda: cls._parse(json.loads(text)))
+
+    @classmethod
+    def _parse(cls, data: Mapping[str, Any]) -> "MaintenanceOutcome":
+        steps = {name: ProcedureOutcome.from_dict(step) for name, step in data.items() if name != "attempt"}
+        return cls(read_text(data, "attempt"), steps)

@@ -1,7 +1,11 @@
 """The argument of the merge job: statements, audits and the branch that they write."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tidegate.jobs.left_behind import parse_left, read_list, read_text
 
 
 @dataclass(frozen=True)
@@ -15,6 +19,27 @@ class Audits:
     table: str
     property: str
     attempt: str
+
+
+@dataclass(frozen=True)
+class AuditAnswers:
+    """What a merge's attempt found: for each of its questions, in their order, the number that answers it."""
+
+    attempt: str
+    broken: tuple[int | None, ...]
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> "AuditAnswers":
+        """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
+        return parse_left(where, lambda: cls._parse(json.loads(text)))
+
+    @classmethod
+    def _parse(cls, data: Mapping[str, Any]) -> "AuditAnswers":
+        return cls(read_text(data, "attempt"), read_list(data, "broken"))
 
 
 @dataclass(frozen=True)

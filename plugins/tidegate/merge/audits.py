@@ -54,12 +54,12 @@ def check_audits(staging: StagingStore, where: str, audited: BatchAudits) -> Non
     `RetryLater` when this attempt left none. `where` begins the message. Changes nothing; the batch stays staged.
     """
     answers = staging.read_audit_answers(audited.asked.table, audited.staged_attempt)
-    if answers is None or answers["attempt"] != audited.asked.attempt:
+    if answers is None or answers.attempt != audited.asked.attempt:
         raise RetryLater(
             f"{where}: the audits have no answer: attempt={audited.asked.attempt}; it will be merged again"
         )
     broken = [
-        _describe_violation(audit, rows) for audit, rows in zip(audited.texts, answers["broken"], strict=True) if rows
+        _describe_violation(audit, rows) for audit, rows in zip(audited.texts, answers.broken, strict=True) if rows
     ]
     if broken:
         raise AuditFailed(

@@ -1,8 +1,7 @@
 """Dead letters on their way to a topic, with the headers that Kafka Connect gives them."""
 
-from typing import Any
-
 from tidegate.model import resource_names
+from tidegate.model.table_state import DeadLetter
 from tidegate.ports.context import Message, Ports
 from tidegate.spec.table import Table
 
@@ -28,22 +27,21 @@ def send_dead_letters(ports: Ports, table: Table, up_to_batch: int) -> int:
     return len(letters)
 
 
-def _build_message(pipeline: str, table: Table, letter: dict[str, Any]) -> Message:
+def _build_message(pipeline: str, table: Table, letter: DeadLetter) -> Message:
     """The record as it was, its own headers first; errors as text under Kafka Connect's names."""
-    part = table.key.format if letter["stage"] == "key" else table.value.format
-    error, message = letter["error_class"], letter["message"]
+    part = table.key.format if letter.stage == "key" else table.value.format
+    error, message = letter.error_class, letter.message
     header_values = {
-        "topic": letter["topic"],
-        "partition": letter["partition"],
-        "offset": letter["offset"],
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
         "connector.name": pipeline,
-        "task.id": letter["batch"],
-        "stage": CONNECT_STAGES.get(letter["stage"], "TRANSFORMATION"),
+        "task.id": letter.batch,
+        "stage": CONNECT_STAGES.get(letter.stage, "TRANSFORMATION"),
         "class.name": part,
         "exception.class.name": error,
         "exception.message": message,
-        "exception.stacktrace": f"{error}: {message}\n\tat table={table.name} attempt={letter['attempt']}",
+        "exception.stacktrace": f"{error}: {message}\n\tat table={table.name} attempt={letter.attempt}",
     }
-    own = tuple((header["key"], header["value"]) for header in letter["headers"] or ())
     headers = ((CONNECT_HEADER_PREFIX + word, str(value).encode()) for word, value in header_values.items())
-    return Message(letter["key"], letter["value"], (*own, *headers))
+    return Message(letter.key, letter.value, (*letter.headers, *headers))

@@ -1,11 +1,9 @@
 """Which of a pipeline's dead letters a person means: by table, topic, reason, time or place."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
-from tidegate.model.table_state import WaitingLetter
+from tidegate.model.table_state import DeadLetter, WaitingLetter
 
 
 @dataclass(frozen=True)
@@ -37,11 +35,9 @@ class LetterFilter:
             and (not self.places or place in self.places)
         )
 
-    def matches_row(self, row: Mapping[str, Any]) -> bool:
-        """The same of a row of the dead-letter table, whose table counts too."""
-        names = ("topic", "partition", "offset", "message", "written_at")
-        letter = WaitingLetter(**{name: row[name] for name in names}, topic_id=row.get("topic_id"))
-        return self.table in (None, row["table"]) and self.matches(letter)
+    def matches_letter(self, letter: DeadLetter) -> bool:
+        """The same of a whole letter, whose table counts too."""
+        return self.table in (None, letter.table) and self.matches(letter.place)
 
 
 ALL_LETTERS = LetterFilter()

@@ -1,6 +1,5 @@
 """One batch on its way: planned as ranges, staged as rows of the intermediate table, published as a snapshot."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -12,15 +11,6 @@ from tidegate.model.publish_cost import PublishCost, PublishOutcome
 # What can become of a record that was read: the counts of these add up to `read`.
 DISPOSITIONS = ("staged", "superseded", "filtered", "ignored", "dead_lettered")
 RECORD_COUNTS = ("read", *DISPOSITIONS)
-# What is counted beside them for tables with `sequence_by`.
-DELETE_COUNTS = ("deletes", "unsequenced_deletes")
-# What is counted where a record may keep some of the row's values: those that do.
-UNCHANGED_COUNTS = ("kept",)
-# The offset of a batch's last truncate, where such are applied; null where it has none.
-TRUNCATED_AT = "truncated_at"
-ROW_COUNT = "rows"  # that a stage job wrote, dead letters included: a record may be several
-# What of an outcome a staged batch knows, where it was counted.
-OUTCOME_FIELDS = ("timestamps", *DELETE_COUNTS, *UNCHANGED_COUNTS, TRUNCATED_AT)
 
 
 @dataclass(frozen=True)
@@ -38,11 +28,6 @@ class Counts:
     filtered: int = 0
     ignored: int = 0
     dead_lettered: int = 0
-
-    @classmethod
-    def of(cls, span: int, outcome: Mapping[str, Any]) -> "Counts":
-        """The counts that a stage job left behind, over ranges of that span."""
-        return cls(span, *(outcome[name] for name in RECORD_COUNTS))
 
     @property
     def gaps(self) -> int:
@@ -65,14 +50,6 @@ class Counts:
 def exceeds_tolerance(bad: int, set_aside: int) -> bool:
     """Whether a batch has more bad records than may be set aside: then the schema is wrong, not a record."""
     return bad > set_aside
-
-
-def can_be_merged(span: int, outcome: Mapping[str, Any]) -> bool:
-    """Whether a stage job left something that may ever be merged: no bad record failed it, and its counts add up.
-
-    `span` is that of its ranges in offsets, `outcome` what the job left behind: `RECORD_COUNTS` and ``bad``.
-    """
-    return not outcome["bad"] and Counts.of(span, outcome).unexplained() is None
 
 
 @dataclass(frozen=True)
@@ -228,18 +205,6 @@ class StagedBatch:
         ready["timestamps"] = parse_offsets(data["timestamps"])
         ready["watermark"] = WatermarkSide(data.get("watermark", WatermarkSide.INSIDE))
         return cls(**ready)
-
-    @classmethod
-    def from_summary(
-        cls, table: str, summary: Mapping[str, str], outcome: Mapping[str, Any], snapshot_id: int
-    ) -> "StagedBatch":
-        """The batch that an attempt staged: its summary says what was asked, `outcome` what its job left behind."""
-        stage_summary = json.loads(summary["tidegate.staged"])
-        counts = Counts.of(Ranges.from_dict(stage_summary["ranges"]).span, outcome)
-        known = {name: outcome[name] for name in OUTCOME_FIELDS if name in outcome}
-        known |= {"table": table, "batch": int(summary["tidegate.batch"]), "attempt": summary["tidegate.attempt"]}
-        known |= {"snapshot_id": snapshot_id, "bytes": int(summary.get("added-files-size", "0"))}
-        return cls.from_dict({**known, "counts": asdict(counts), **stage_summary})
 
     def for_table(self, uuid: str | None) -> "StagedBatch":
         """The same batch, bound to the destination with this UUID."""

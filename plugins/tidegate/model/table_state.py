@@ -1,6 +1,7 @@
 """What the outside world answers to the steps: the log and the tables, each as one look at them shows it."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -190,6 +191,51 @@ class WaitingLetter(NamedTuple):
     written_at: datetime | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class DeadLetter:
+    """A record that could not be read, as it came, and why.
+
+    `timestamp`, `key`, `value` and `headers` are the record's own. `stage` is key, value or `DISCARDED_STAGE`,
+    `error_class` the kind of the reason, `message` its text. `batch` and `attempt` set it aside for `table`, at
+    `written_at`. `replayed_at` is None while it waits, `topic_id` where that was not known, or not kept yet.
+    """
+
+    table: str
+    topic: str
+    partition: int
+    offset: int
+    timestamp: datetime | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    stage: str
+    error_class: str
+    message: str
+    batch: int
+    attempt: str
+    written_at: datetime | None
+    replayed_at: datetime | None = None
+    topic_id: str | None = None
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> "DeadLetter":
+        """Of one row of a dead-letter table; that of a version before has no column `topic_id`."""
+        known = {one.name: row[one.name] for one in fields(cls) if one.name in row}
+        return cls(**{**known, "headers": tuple((one["key"], one["value"]) for one in row["headers"] or ())})
+
+    @property
+    def place(self) -> WaitingLetter:
+        """Where it lies, and why."""
+        return WaitingLetter(
+            topic=self.topic,
+            partition=self.partition,
+            offset=self.offset,
+            topic_id=self.topic_id,
+            message=self.message,
+            written_at=self.written_at,
+        )
+
+
 @dataclass(frozen=True)
 class DeadLetters:
     """A pipeline's records that could not be read: how many wait, and the newest few of these.
@@ -199,7 +245,7 @@ class DeadLetters:
 
     waiting: int = 0
     replayed: int = 0
-    newest: tuple[dict[str, Any], ...] = ()
+    newest: tuple[DeadLetter, ...] = ()
     discarded: int = 0
 
 

@@ -5,21 +5,21 @@ from datetime import datetime
 from typing import Any
 
 from tidegate.merge.dead_letters import LETTER_ADDRESS, LETTER_REASON
+from tidegate.model.table_state import DeadLetter
 from tidegate.spec.time_text import format_utc
 
 
-def format_dead_letter(row: dict[str, Any]) -> dict[str, Any]:
+def format_dead_letter(letter: DeadLetter) -> dict[str, Any]:
     """One dead letter as plain data; bytes that are no text are given as base64 under another name."""
-    headers = [{"key": header["key"], **_format_bytes("value", header["value"])} for header in row["headers"] or []]
     return {
-        **{name: row[name] for name in LETTER_ADDRESS},
-        "topic_id": row.get("topic_id"),
-        "timestamp": _format_time(row["timestamp"]),
-        **{name: row[name] for name in LETTER_REASON},
-        **_format_bytes("key", row["key"]),
-        **_format_bytes("value", row["value"]),
-        "headers": headers,
-        "written_at": _format_time(row["written_at"]),
+        **{name: getattr(letter, name) for name in LETTER_ADDRESS},
+        "topic_id": letter.topic_id,
+        "timestamp": _format_time(letter.timestamp),
+        **{name: getattr(letter, name) for name in LETTER_REASON},
+        **_format_bytes("key", letter.key),
+        **_format_bytes("value", letter.value),
+        "headers": [{"key": name, **_format_bytes("value", value)} for name, value in letter.headers],
+        "written_at": _format_time(letter.written_at),
     }
 
 

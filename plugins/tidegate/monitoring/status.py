@@ -170,7 +170,7 @@ def measure_lag_seconds(ports: Ports, part: PartitionProgress) -> float | None:
 def _describe_dead_letters(ports: Ports) -> DeadLetterStatus:
     dead_letters = ports.dead_letters.read_dead_letters(resource_names.name_dead_letter_table(ports.pipeline), 1)
     column_names = ("table", "topic", "partition", "offset", "batch", "stage", "message")
-    newest = [{name: row[name] for name in column_names} for row in dead_letters.newest]
+    newest = [{name: getattr(letter, name) for name in column_names} for letter in dead_letters.newest]
     return {
         "dead_letters": dead_letters.waiting,
         "dead_letters_replayed": dead_letters.replayed,

@@ -1,9 +1,9 @@
 """The port to the tables of bad records."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from tidegate.model.offsets import Ranges
-from tidegate.model.table_state import DeadLetters, WaitingLetter
+from tidegate.model.table_state import DeadLetter, DeadLetters, WaitingLetter
 
 
 class DeadLetterStore(Protocol):
@@ -17,7 +17,7 @@ class DeadLetterStore(Protocol):
         """Where each dead letter of `table` lies that was not replayed."""
         ...
 
-    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
+    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:
         """The dead letters of `table` that one attempt left, with their bytes, in the order of their places."""
         ...
 

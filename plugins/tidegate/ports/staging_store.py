@@ -1,7 +1,10 @@
 """The port to intermediate tables: attempts that stage jobs left there, and batches that are complete."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
+from tidegate.jobs.merge_job import AuditAnswers
+from tidegate.jobs.record_explanation import RecordExplanation
+from tidegate.jobs.stage_outcome import FoundNames, StageOutcome
 from tidegate.model.batch import StagedBatch
 from tidegate.model.table_state import SignedAttempt, Staging
 
@@ -25,15 +28,23 @@ class StagingStore(Protocol):
         """Attempts that are signed and whose files are still there."""
         ...
 
-    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
-        """What a job left last in its `landing`; None if it did not finish."""
+    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
+        """The counts that a stage job left last in its landing folder; None if it did not finish."""
+        ...
+
+    def read_found_names(self, intermediate: str, batch: int, attempt: str) -> FoundNames | None:
+        """The names that a job left last in its landing folder; None if it did not finish."""
+        ...
+
+    def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
+        """What a job that explains a record left, in the table or in its landing folder; None if it did not finish."""
         ...
 
     def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
         """Complete batches that stand in the intermediate table, oldest first; highest attempt of each batch only."""
         ...
 
-    def read_staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+    def read_staged_outcome(self, intermediate: str, attempt: str) -> StageOutcome | None:
         """What the stage job of this attempt left behind (with its snapshot id), None if it did not finish."""
         ...
 
@@ -45,7 +56,7 @@ class StagingStore(Protocol):
         """The highest batch number that was ever written there, 0 for none; not of attempts that are never merged."""
         ...
 
-    def read_audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+    def read_audit_answers(self, intermediate: str, attempt: str) -> AuditAnswers | None:
         """What the last merge of this staged attempt found when it asked its audits; None if none did."""
         ...
 

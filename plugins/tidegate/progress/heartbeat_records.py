@@ -2,28 +2,54 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from tidegate.model.offsets import Offsets
 from tidegate.ports.context import Message
 from tidegate.progress.pipeline_progress import PipelineProgress
 
 
-def build_heartbeat_records(progress: PipelineProgress) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Key and value of one heartbeat record for each table that has a position."""
+@dataclass(frozen=True, kw_only=True)
+class HeartbeatRecord:
+    """What is told of one table: up to which offsets of `position`, by `batch`, it holds what the pipeline reads.
+
+    `lag` counts offsets. Everything up to `valid_through_ms` is in the table, None where that is not known.
+    """
+
+    pipeline: str
+    table: str
+    group: str
+    batch: int
+    position: Offsets
+    lag: int
+    valid_through_ms: int | None
+    sent_ms: int
+
+    @property
+    def key(self) -> dict[str, str]:
+        """The key of the record in the topic: one for each table."""
+        return {"pipeline": self.pipeline, "table": self.table}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, the value of the record in the topic: partitions are texts."""
+        position = {topic: {str(p): offset for p, offset in parts.items()} for topic, parts in self.position.items()}
+        return {**asdict(self), "position": position}
+
+
+def build_heartbeat_records(progress: PipelineProgress) -> list[HeartbeatRecord]:
+    """One heartbeat record for each table that has a position."""
     pipeline = progress.ports.pipeline
     return [
-        (
-            {"pipeline": pipeline.name, "table": one.table.name},
-            {
-                "pipeline": pipeline.name,
-                "table": one.table.name,
-                "group": pipeline.source.group,
-                "batch": one.position.batch,
-                "position": {t: {str(p): o for p, o in parts.items()} for t, parts in one.position.offsets.items()},
-                "lag": one.lag,
-                "valid_through_ms": one.valid_through_ms,
-                "sent_ms": progress.ports.now_ms(),
-            },
+        HeartbeatRecord(
+            pipeline=pipeline.name,
+            table=one.table.name,
+            group=pipeline.source.group,
+            batch=one.position.batch,
+            position=one.position.offsets,
+            lag=one.lag,
+            valid_through_ms=one.valid_through_ms,
+            sent_ms=progress.ports.now_ms(),
         )
         for one in progress.tables
         if one.position is not None

@@ -1,10 +1,11 @@
 """record: one record of the log as it lies there, and what the decoder makes of it for each table. Changes nothing."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
-from tidegate.jobs.stage_job import StageJob, StageTable
+from tidegate.jobs.record_explanation import FieldExplanation
+from tidegate.jobs.stage_job import StageJob
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.kafka_log import KafkaRecord
@@ -41,8 +42,8 @@ class RecordAddress(NamedTuple):
 class Verdict:
     """What the decoder says of the record for one table.
 
-    `fate` is bad, staged, filtered or ignored, empty where there is no record; `fields` are plain data, one entry for
-    each column of key and value: part, name, type, found, accepted and reason.
+    `fate` is bad, staged, filtered or ignored, empty where there is no record; `fields` has one entry for each column
+    of key and value.
     """
 
     table: str
@@ -52,12 +53,16 @@ class Verdict:
     operation: str | None = None
     row: str | None = None
     rows: int = 0
-    fields: tuple[dict[str, Any], ...] = ()
+    fields: tuple[FieldExplanation, ...] = ()
 
     @property
     def is_bad(self) -> bool:
         """Whether the record would fail its batch, or be set aside."""
         return self.reason is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
 
 
 def parse_address(text: str, option: str = "--at") -> RecordAddress:
@@ -119,17 +124,18 @@ def _explain_for_table(ports: Ports, table: Table, at: RecordAddress, log: Log) 
         ports.engine.run(
             StageJob(pipeline=pipeline.name, batch=1, ranges=at.ranges, isolation=isolation, tables=(asked,))
         )
-        answer = _read_answer(ports, asked)
+        answer = ports.staging.read_explanation(intermediate, 1, asked.attempt)
     finally:
         ports.staging.drop(intermediate)
     if answer is None:
         raise RetryLater(f"pipeline={pipeline.name} table={table.name} {at.words}: no answer was left; run it again")
-    if not answer.pop("found"):
-        return Verdict(table.name, "")
-    return Verdict(table.name, **{**answer, "fields": tuple(answer["fields"])})
-
-
-def _read_answer(ports: Ports, asked: StageTable) -> dict[str, Any] | None:
-    if asked.folder:
-        return ports.staging.read_job_outcome(asked.intermediate, 1, asked.attempt)
-    return ports.staging.read_staged_outcome(asked.intermediate, asked.attempt)
+    return Verdict(
+        table=table.name,
+        fate=answer.fate,
+        reason=answer.reason,
+        stage=answer.stage,
+        operation=answer.operation,
+        row=answer.row,
+        rows=answer.rows,
+        fields=answer.fields,
+    )

@@ -1,10 +1,9 @@
 """What a stage job left behind for one table, and whether it may be merged."""
 
-from typing import Any
-
 from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.jobs.stage_job import StageTable
-from tidegate.model.batch import Counts, PlannedBatch, StagedBatch
+from tidegate.jobs.stage_outcome import FirstBadRecord, require_first_bad
+from tidegate.model.batch import PlannedBatch, StagedBatch
 from tidegate.ports.context import Ports
 
 
@@ -21,19 +20,17 @@ def read_staged_batch(ports: Ports, planned: PlannedBatch, stage_table: StageTab
     outcome = ports.staging.read_staged_outcome(stage_table.intermediate, stage_table.attempt)
     if outcome is None:
         raise RetryLater(f"{where}: the stage job ended without a result: attempt={stage_table.attempt}; stage again")
-    if outcome.get("bad"):
-        raise BadRecord(f"{where}: {_describe_bad_records(ports.pipeline.name, outcome, stage_table)}")
-    counts = Counts.of(planned.ranges.span, outcome)
-    problem = counts.unexplained()
+    if outcome.bad:
+        first = require_first_bad(outcome, where)
+        raise BadRecord(f"{where}: {_describe_bad_records(ports.pipeline.name, outcome.bad, first, stage_table)}")
+    problem = outcome.count_records(planned.ranges.span).unexplained()
     if problem:
         raise GiveUp(f"{where}: {problem}")
     return find_staged(ports, stage_table.intermediate, planned, stage_table.attempt)
 
 
-def _describe_bad_records(pipeline: str, outcome: dict[str, Any], stage_table: StageTable) -> str:
-    first = outcome["first_bad"]
-    place = f"topic={first['topic']} partition={first['partition']} offset={first['offset']}"
-    at = f"{first['topic']}:{first['partition']}:{first['offset']}"
+def _describe_bad_records(pipeline: str, bad: int, first: FirstBadRecord, stage_table: StageTable) -> str:
+    at = f"{first.topic}:{first.partition}:{first.offset}"
     skip = (
         ""
         if stage_table.set_aside is not None and stage_table.skips is None
@@ -42,8 +39,9 @@ def _describe_bad_records(pipeline: str, outcome: dict[str, Any], stage_table: S
     is_limited = stage_table.set_aside is not None and stage_table.skips is None
     limit = f", more than errors.max_per_batch={stage_table.set_aside}" if is_limited else ""
     return (
-        f"{outcome['bad']} records cannot be decoded{limit}; the first: {place} "
-        f"reason={first['reason']}; nothing was merged; "
+        f"{bad} records cannot be decoded{limit}; the first: topic={first.topic} "
+        f"partition={first.partition} offset={first.offset} "
+        f"reason={first.reason}; nothing was merged; "
         f"look at it with: tidegate record {pipeline} --at {at}; "
         "then correct the schema in the pipeline file, or the producer"
         f"{skip}"

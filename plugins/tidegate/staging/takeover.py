@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.model import resource_names
-from tidegate.model.batch import Counts
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.context import Ports
@@ -66,7 +65,7 @@ def _take_over(ports: Ports, job: StageJob, table: StageTable) -> StageTable | N
     attempt = next((one.attempt for one in signed if (one.batch, one.request) == (job.batch, request)), None)
     folder = None if attempt is None else ports.staging.find_landing_folder(table.intermediate, job.batch, attempt)
     outcome = None if attempt is None else ports.staging.read_job_outcome(table.intermediate, job.batch, attempt)
-    if attempt is None or folder is None or outcome is None or Counts.of(job.ranges.span, outcome).unexplained():
+    if attempt is None or folder is None or outcome is None or outcome.count_records(job.ranges.span).unexplained():
         return None
     return replace(table, attempt=attempt, folder=folder, summary={**table.summary, "tidegate.attempt": attempt})
 

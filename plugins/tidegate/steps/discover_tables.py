@@ -1,13 +1,12 @@
 """discover: the part of stage that finds the tables that a batch's records name for the first time."""
 
-import json
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import StageTable
+from tidegate.jobs.stage_outcome import FoundNames, require_first_bad
 from tidegate.merge.compare_and_swap import Swap, publish_head, retry_commits, write_on_branch
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
@@ -86,19 +85,19 @@ def discover_tables(ports: Ports, planned: PlannedBatch, stage_table: StageTable
     job's list of names is gone.
     """
     pipeline, where = ports.pipeline, f"pipeline={ports.pipeline.name} batch={planned.batch}"
-    outcome = _read_found_names(ports, planned, stage_table)
-    if outcome.get("attempt") != stage_table.attempt:
+    found = _read_found_names(ports, planned, stage_table)
+    if found is None or found.attempt != stage_table.attempt:
         raise RetryLater(f"{where}: the names of attempt={stage_table.attempt} are not there; stage again")
-    if outcome["bad"]:
-        first = outcome["first_bad"]
+    if found.bad:
+        first = require_first_bad(found, where)
         raise BadRecord(
-            f"{where}: {outcome['bad']} records name no table or cannot be decoded; the first: topic={first['topic']} "
-            f"partition={first['partition']} offset={first['offset']} reason={first['reason']}; nothing was merged; "
+            f"{where}: {found.bad} records name no table or cannot be decoded; the first: topic={first.topic} "
+            f"partition={first.partition} offset={first.offset} reason={first.reason}; nothing was merged; "
             "correct the producer, or tables[].name and tables[].namespaces"
         )
     known_names = {table.identifier for table in pipeline.tables}
     catalog = planned.table.partition(".")[0]
-    new = [name for name in outcome["names"] if name not in known_names]
+    new = [name for name in found.names if name not in known_names]
     made = [table for table in pipeline.tables if table.naming and not table.finds]
     table = next(table for table in pipeline.tables if table.name == planned.table)
     if len(made) + len(new) > table.max_tables:
@@ -109,15 +108,17 @@ def discover_tables(ports: Ports, planned: PlannedBatch, stage_table: StageTable
     return [make_concrete_table(pipeline, f"{catalog}.{name}") for name in new]
 
 
-def _read_found_names(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -> dict[str, Any]:
+def _read_found_names(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -> FoundNames | None:
     pipeline = ports.pipeline
     if stage_table.folder:
         table = next(table for table in pipeline.tables if table.name == planned.table)
         into = resource_names.name_intermediate_table(pipeline, table)
-        return ports.staging.read_job_outcome(into, planned.batch, stage_table.attempt) or {}
+        return ports.staging.read_found_names(into, planned.batch, stage_table.attempt)
     state = ports.tables.read_state(planned.table, pipeline.name)
     property_value = state.marks.get(resource_names.name_registry_property(pipeline)) if state else None
-    return dict(json.loads(property_value)) if property_value else {}
+    if not property_value:
+        return None
+    return FoundNames.from_json(property_value, f"pipeline={pipeline.name} table={planned.table}")
 
 
 def advance_registry(ports: Ports, plan: Plan, planned: PlannedBatch) -> None:

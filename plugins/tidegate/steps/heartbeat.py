@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.errors import GiveUp, TidegateError
 from tidegate.model.offsets import Offsets, merge_offsets
 from tidegate.ports.context import Ports
-from tidegate.progress.heartbeat_records import build_heartbeat_records, encode_records
+from tidegate.progress.heartbeat_records import HeartbeatRecord, build_heartbeat_records, encode_records
 from tidegate.progress.low_watermark import commit_to_group, compute_low_watermark
 from tidegate.progress.offset_hook import apply_offset_hook
 from tidegate.progress.pipeline_progress import measure_progress
@@ -29,12 +29,13 @@ class HeartbeatResult:
     committed: Offsets
     due: bool = False
     sent: int = 0
-    tables: tuple[dict[str, Any], ...] = ()
+    tables: tuple[HeartbeatRecord, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""
-        return {**asdict(self), "tables": list(self.tables), "warnings": list(self.warnings)}
+        tables = [record.to_dict() for record in self.tables]
+        return {**asdict(self), "tables": tables, "warnings": list(self.warnings)}
 
 
 def heartbeat(ports: Ports) -> HeartbeatResult:
@@ -93,19 +94,19 @@ def _find_empty_start(ports: Ports, own: Offsets) -> Offsets:
 
 
 def _report_tables(ports: Ports, tables: Sequence[ObservedTable], offsets: Offsets) -> HeartbeatResult:
-    values: list[dict[str, Any]] = []
+    records: list[HeartbeatRecord] = []
     warnings: list[str] = []
     sent = 0
     try:
         progress = measure_progress(ports, tables)
         records = build_heartbeat_records(progress)
-        values = [value for _, value in records]
         warnings += find_risks(ports, progress.log, progress.published)
         if ports.pipeline.heartbeat.produce and records:
-            ports.broker.send(ports.pipeline.heartbeat.topic, encode_records(records))
+            messages = encode_records((record.key, record.to_dict()) for record in records)
+            ports.broker.send(ports.pipeline.heartbeat.topic, messages)
             sent = len(records)
     except TidegateError as reason:
         warnings.append(f"pipeline={ports.pipeline.name}: this heartbeat could not tell everything: {reason}")
     for warning in warnings:
         log.warning(warning)
-    return HeartbeatResult(committed=offsets, due=True, sent=sent, tables=tuple(values), warnings=tuple(warnings))
+    return HeartbeatResult(committed=offsets, due=True, sent=sent, tables=tuple(records), warnings=tuple(warnings))

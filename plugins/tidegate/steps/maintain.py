@@ -1,14 +1,13 @@
 """maintain: keep the tables that records land in small and quick to read, beside the flushes and never in their way."""
 
-import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from tidegate.errors import GiveUp, RetryLater, TidegateError, join_tables
-from tidegate.jobs.maintain_job import MaintainJob
+from tidegate.jobs.maintain_job import MaintainJob, MaintenanceOutcome, ProcedureOutcome
 from tidegate.model import resource_names
 from tidegate.model.ownership import KIND_PROPERTY
 from tidegate.ports.context import Ports, TableFiles
@@ -50,11 +49,11 @@ class MaintenanceReport:
     before: FileCounts
     after: FileCounts
     orphans_removed: int
-    steps: dict[str, dict[str, Any]]
+    steps: dict[str, ProcedureOutcome]
 
     def to_dict(self) -> dict[str, Any]:
         """The stable form of the result."""
-        return asdict(self)
+        return {**asdict(self), "steps": {name: step.to_dict() for name, step in self.steps.items()}}
 
 
 def list_maintained_tables(ports: Ports) -> list[str]:
@@ -127,11 +126,12 @@ def rewrite_table(ports: Ports, table: str, files: TableFiles, statements: dict[
     )
     log.info("maintaining: pipeline=%s table=%s %s", job.pipeline, table, ", ".join(job.statements))
     ports.engine.run(job)
-    outcome = json.loads(ports.tables.read_property(table, property_name) or "{}")
-    if outcome.pop("attempt", None) != attempt:
+    text = ports.tables.read_property(table, property_name)
+    outcome = MaintenanceOutcome.from_json(text, f"pipeline={job.pipeline} table={table}") if text else None
+    if outcome is None or outcome.attempt != attempt:
         raise RetryLater(f"pipeline={job.pipeline} table={table}: another maintenance ran at once; try again later")
-    _raise_failures(job, outcome)
-    return _build_report(table, files, ports.tables.read_files(table) or files, outcome)
+    _raise_failures(job, outcome.steps)
+    return _build_report(table, files, ports.tables.read_files(table) or files, outcome.steps)
 
 
 def _render_maintenance(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
@@ -223,8 +223,8 @@ def has_many_manifests(files: TableFiles) -> bool:
     return files.manifests - files.full_manifests >= max(MIN_MANIFESTS, files.full_manifests)
 
 
-def _raise_failures(job: MaintainJob, outcome: dict[str, Any]) -> None:
-    failed = {name: step_outcome["failed"] for name, step_outcome in outcome.items() if "failed" in step_outcome}
+def _raise_failures(job: MaintainJob, steps: Mapping[str, ProcedureOutcome]) -> None:
+    failed = {name: step.failed for name, step in steps.items() if step.failed is not None}
     if failed:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
         raise RetryLater(
@@ -233,14 +233,14 @@ def _raise_failures(job: MaintainJob, outcome: dict[str, Any]) -> None:
 
 
 def _build_report(
-    table: str, before: TableFiles, after: TableFiles, steps: dict[str, dict[str, Any]]
+    table: str, before: TableFiles, after: TableFiles, steps: dict[str, ProcedureOutcome]
 ) -> MaintenanceReport:
     return MaintenanceReport(
         table=table,
         compacted="compact" in steps,
         before=_count_files(before),
         after=_count_files(after),
-        orphans_removed=steps.get("orphans", {}).get("rows", 0),
+        orphans_removed=steps["orphans"].rows if "orphans" in steps else 0,
         steps=steps,
     )
 

@@ -112,7 +112,7 @@ class PipelinesView:
             "replayed": dead_letters.replayed,
             "page": page,
             "pages": max(1, min(MAX_PAGES, -(-dead_letters.waiting // PAGE_SIZE))),
-            "dead_letters": [format_dead_letter(row) for row in dead_letters.newest[(page - 1) * PAGE_SIZE :]],
+            "dead_letters": [format_dead_letter(letter) for letter in dead_letters.newest[(page - 1) * PAGE_SIZE :]],
         }
 
 

@@ -92,6 +92,6 @@ def test_heartbeat_tells_the_tables_as_they_were_when_it_committed(world: World)
 
     beat = heartbeat(world.ports(TWO, publish_meanwhile))
     assert beat.committed == {"orders": {0: 1, 1: 0}}
-    assert [(value["table"], value["position"]) for value in beat.tables] == [
-        (ORDERS, {"orders": {"0": 2, "1": 0}}), (COPY, {"orders": {"0": 1, "1": 0}}),
+    assert [(record.table, record.position) for record in beat.tables] == [
+        (ORDERS, {"orders": {0: 2, 1: 0}}), (COPY, {"orders": {0: 1, 1: 0}}),
     ]  # fmt: skip

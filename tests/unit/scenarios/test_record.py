@@ -42,7 +42,7 @@ def test_record_is_shown_with_its_bytes_and_judged_for_each_table_that_its_topic
     ]
     (good,) = explain_record(ports, parse_address("orders:1:0"), COPY)
     assert (good.table, good.is_bad, good.fate, good.row) == (COPY, False, "staged", '{"id": "b", "name": "2"}')
-    assert [(f["name"], f["found"], f["accepted"]) for f in good.fields] == [("id", "b", True), ("name", "2", True)]
+    assert [(f.name, f.found, f.accepted) for f in good.fields] == [("id", "b", True), ("name", "2", True)]
     assert tables(world) == []
 
 

@@ -35,7 +35,7 @@ def run_dead_letters(words: argparse.Namespace) -> int:
     name = resource_names.name_dead_letter_table(ports.pipeline)
     is_whole = chosen.is_given or words.export is not None
     dead_letters = ports.dead_letters.read_dead_letters(name, ALL_ROWS if is_whole else max(0, words.limit))
-    letters = [format_dead_letter(row) for row in dead_letters.newest if chosen.matches_row(row)]
+    letters = [format_dead_letter(letter) for letter in dead_letters.newest if chosen.matches_letter(letter)]
     if words.export is not None:
         return _export(words, letters)
     data = {

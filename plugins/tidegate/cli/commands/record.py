@@ -21,7 +21,7 @@ def run_record(words: argparse.Namespace) -> int:
         print(format_record(record), flush=True)
     verdicts = explain_record(ports, at, words.table)
     if words.json:
-        print(json.dumps({**describe_record(record), "tables": [vars(verdict) for verdict in verdicts]}))
+        print(json.dumps({**describe_record(record), "tables": [verdict.to_dict() for verdict in verdicts]}))
     else:
         print("\n".join(format_verdict(verdict) for verdict in verdicts))
     return 0

@@ -1,6 +1,5 @@
 """A stage job whose files are there already is not run again; anything else that is asked, or half of it, is."""
 
-import json
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +9,7 @@ from contract_words import outcome_of
 from fakes import World, a_pipeline, a_table
 from fakes.faults import _Delegating
 from tidegate.jobs.stage_job import StageJob
+from tidegate.jobs.stage_outcome import StageOutcome
 from tidegate.model.offsets import Ranges
 from tidegate.model.table_state import SignedAttempt
 from tidegate.staging.takeover import compute_request_digest, run_or_take_over
@@ -22,12 +22,12 @@ class Folders:
 
     def __init__(self) -> None:
         self.signed: dict[tuple[str, int, str], SignedAttempt] = {}
-        self.outcome = json.loads(outcome_of(10))
+        self.outcome = StageOutcome.from_json(outcome_of(10), "test")
 
     def find_landing_folder(self, intermediate: str, batch: int, attempt: str) -> str:
         return f"file:///staging/{intermediate}/{batch}/{attempt}"
 
-    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any]:
+    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome:
         return self.outcome
 
     def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
@@ -109,7 +109,7 @@ def test_another_request_or_half_of_it_is_run(change: str) -> None:
         lines = job.tables[1]
         del scene.destination.signed[lines.intermediate, job.batch, compute_request_digest(job, lines)]
     else:
-        scene.destination.outcome["read"] = 9
+        scene.destination.outcome = replace(scene.destination.outcome, read=9)
     assert [table.attempt for table in run_or_take_over(scene.ports, other)] == ["a3", "a4"]
     assert scene.runs == 2
 

@@ -181,7 +181,7 @@ def test_a_connectors_heartbeat_proves_nothing_while_records_wait(world: World) 
     world.broker.produce("orders", {"id": "waits"}, {"id": "waits", "name": "x"})
     world.broker.produce(CONNECTOR, None, {}, timestamp=world.clock.tick(11 * MINUTE))
     (table,) = beat(world, pipeline).tables
-    assert (table["lag"], table["valid_through_ms"]) == (1, own)
+    assert (table.lag, table.valid_through_ms) == (1, own)
 
 
 def test_a_partition_without_data_is_fresh_by_a_connectors_heartbeat_alone(world: World) -> None:
@@ -193,7 +193,7 @@ def test_a_partition_without_data_is_fresh_by_a_connectors_heartbeat_alone(world
     assert sent(world)[-1]["valid_through_ms"] is None
     told = world.clock.tick(11 * MINUTE)
     world.broker.produce(CONNECTOR, None, {}, timestamp=told)
-    assert [table["valid_through_ms"] for table in beat(world, pipeline).tables] == [told]
+    assert [table.valid_through_ms for table in beat(world, pipeline).tables] == [told]
 
 
 def hooking(world: World, change: Any, *topics: str) -> Any:

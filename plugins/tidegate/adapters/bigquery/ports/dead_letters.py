@@ -1,7 +1,5 @@
 """The port `DeadLetterStore` over BigQuery."""
 
-from typing import Any
-
 from tidegate.adapters.bigquery.client.errors import translate_bigquery_errors
 from tidegate.adapters.bigquery.ports.port import BigQueryPort
 from tidegate.adapters.bigquery.stores import dead_letters as bigquery_dead_letters
@@ -9,7 +7,7 @@ from tidegate.adapters.bigquery.stores import (
     staging,
 )
 from tidegate.model.offsets import Ranges
-from tidegate.model.table_state import DeadLetters, WaitingLetter
+from tidegate.model.table_state import DeadLetter, DeadLetters, WaitingLetter
 
 
 class BigQueryDeadLetters(BigQueryPort):
@@ -26,7 +24,7 @@ class BigQueryDeadLetters(BigQueryPort):
         return bigquery_dead_letters.list_waiting(self._get_warehouse(name), name, table)
 
     @translate_bigquery_errors
-    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
+    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:
         """See the port."""
         return bigquery_dead_letters.read_of_attempt(self._get_warehouse(name), name, table, attempt)
 

@@ -1,13 +1,14 @@
 """The port `StagingStore` over BigQuery."""
 
-from typing import Any
-
 from tidegate.adapters.bigquery.client.errors import translate_bigquery_errors
 from tidegate.adapters.bigquery.ports.port import BigQueryPort
 from tidegate.adapters.bigquery.stores import (
     staging,
     staging_requests,
 )
+from tidegate.jobs.merge_job import AuditAnswers
+from tidegate.jobs.record_explanation import RecordExplanation
+from tidegate.jobs.stage_outcome import FoundNames, StageOutcome
 from tidegate.model.batch import StagedBatch
 from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.context import Staging
@@ -37,11 +38,25 @@ class BigQueryStaging(BigQueryPort):
         return staging_requests.find_signed(self._get_warehouse(intermediate), intermediate)
 
     @translate_bigquery_errors
-    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
+    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
         """See the port."""
         return staging.read_job_outcome(
             self._get_warehouse(intermediate), staging.get_folder(intermediate, batch, attempt)
         )
+
+    @translate_bigquery_errors
+    def read_found_names(self, intermediate: str, batch: int, attempt: str) -> FoundNames | None:
+        """See the port."""
+        place = staging.get_folder(intermediate, batch, attempt)
+        text = staging.read_left_text(self._get_warehouse(intermediate), place)
+        return None if text is None else FoundNames.from_json(text, f"folder={place}")
+
+    @translate_bigquery_errors
+    def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
+        """See the port."""
+        place = staging.get_folder(intermediate, batch, attempt)
+        text = staging.read_left_text(self._get_warehouse(intermediate), place)
+        return None if text is None else RecordExplanation.from_json(text, f"folder={place}")
 
     @translate_bigquery_errors
     def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
@@ -49,7 +64,7 @@ class BigQueryStaging(BigQueryPort):
         return staging.list_staged(self._get_warehouse(intermediate), intermediate, table)
 
     @translate_bigquery_errors
-    def read_staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+    def read_staged_outcome(self, intermediate: str, attempt: str) -> StageOutcome | None:
         """See the port."""
         return staging.read_outcome(self._get_warehouse(intermediate), intermediate, attempt)
 
@@ -65,7 +80,7 @@ class BigQueryStaging(BigQueryPort):
         return staging.find_highest_batch(self._get_warehouse(intermediate), intermediate)
 
     @translate_bigquery_errors
-    def read_audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+    def read_audit_answers(self, intermediate: str, attempt: str) -> AuditAnswers | None:
         """See the port: audits are part of the transaction that publishes."""
         return None
 

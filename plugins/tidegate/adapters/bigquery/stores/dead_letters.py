@@ -5,7 +5,7 @@ from typing import Any
 
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.model.offsets import Ranges
-from tidegate.model.table_state import DISCARDED_STAGE, DeadLetters, WaitingLetter
+from tidegate.model.table_state import DISCARDED_STAGE, DeadLetter, DeadLetters, WaitingLetter
 from tidegate.sql.googlesql import quote_name, render_literal
 
 ROWS_PER_FILE = 10_000
@@ -23,7 +23,8 @@ def read_newest_letters(warehouse: Warehouse, name: str, limit: int) -> DeadLett
     if limit and counts["waiting"]:
         order = "written_at DESC, topic DESC, `partition` DESC, `offset` DESC"
         rows = warehouse.query_rows(f"SELECT * FROM {table} WHERE replayed_at IS NULL ORDER BY {order} LIMIT {limit}")
-    return DeadLetters(counts["waiting"], counts["done"] - counts["discarded"], tuple(rows), counts["discarded"])
+    newest = tuple(DeadLetter.from_row(row) for row in rows)
+    return DeadLetters(counts["waiting"], counts["done"] - counts["discarded"], newest, counts["discarded"])
 
 
 def list_waiting(warehouse: Warehouse, name: str, destination: str) -> list[WaitingLetter]:
@@ -68,13 +69,14 @@ def _to_parquet(rows: list[dict[str, Any]]) -> bytes:
     return content.getvalue()
 
 
-def read_of_attempt(warehouse: Warehouse, name: str, destination: str, attempt: str) -> list[dict[str, Any]]:
+def read_of_attempt(warehouse: Warehouse, name: str, destination: str, attempt: str) -> list[DeadLetter]:
     """Those of a destination that this attempt left, ordered by their places."""
     if warehouse.find_table(name) is None:
         return []
     where_clause = f"WHERE `table` = {render_literal(destination)} AND attempt = {render_literal(attempt)}"
     table = quote_name(warehouse.to_reference(name))
-    return list(warehouse.query_rows(f"SELECT * FROM {table} {where_clause} ORDER BY topic, `partition`, `offset`"))
+    rows = warehouse.query_rows(f"SELECT * FROM {table} {where_clause} ORDER BY topic, `partition`, `offset`")
+    return [DeadLetter.from_row(row) for row in rows]
 
 
 def count_of_others(warehouse: Warehouse, name: str, destination: str, attempt: str, ranges: Ranges) -> int:

@@ -18,7 +18,8 @@ from tidegate.adapters.bigquery.client.load_jobs import LoadRequest, run_load_jo
 from tidegate.adapters.bigquery.stores.ownership import check_removable
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import hit_failpoint
-from tidegate.model.batch import ROW_COUNT, StagedBatch, can_be_merged
+from tidegate.jobs.stage_outcome import StageOutcome
+from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import STAGING_KINDS
 
@@ -76,28 +77,28 @@ def load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: s
         "table": get_uuid(table),
         "rows": rows,
         "summary": summary,
-        "outcome": outcome,
+        "outcome": outcome.to_dict(),
     }
     warehouse.folder.write(f"{place}/{LANDED_FILE}", json.dumps(landed).encode())
     hit_failpoint("bigquery.landed")
-    if outcome["bad"]:  # each run stages such a batch anew, until somebody has corrected it
+    if outcome.bad:  # each run stages such a batch anew, until somebody has corrected it
         warehouse.folder.delete(f"{place}/rows")
 
 
 def _load_and_check(
-    warehouse: Warehouse, intermediate: str, uuid: str, summary: dict[str, str], outcome: dict[str, Any]
+    warehouse: Warehouse, intermediate: str, uuid: str, summary: dict[str, str], outcome: StageOutcome
 ) -> int:
     """Load an attempt's files; unless as many rows came in as Spark counted when it wrote them, forget the attempt."""
-    if outcome["bad"]:
+    if outcome.bad:
         return 0
     batch, attempt = int(summary["tidegate.batch"]), summary["tidegate.attempt"]
-    has_rows = outcome["staged"] or outcome["dead_lettered"]
+    has_rows = outcome.staged or outcome.dead_lettered
     rows = (
         _run_load_jobs(warehouse, intermediate, get_folder(intermediate, batch, attempt), uuid, summary)
         if has_rows
         else 0
     )
-    written = outcome.get(ROW_COUNT, rows)  # an earlier version's job did not count them
+    written = rows if outcome.rows is None else outcome.rows  # an earlier version's job did not count them
     if rows != written:
         forget_attempt(warehouse, intermediate, batch, attempt)
         raise RetryLater(
@@ -108,13 +109,19 @@ def _load_and_check(
     return rows
 
 
-def read_job_outcome(warehouse: Warehouse, place: str) -> dict[str, Any] | None:
-    """The counts of a job, or the names it found, which it leaves last in its folder."""
+def read_job_outcome(warehouse: Warehouse, place: str) -> StageOutcome | None:
+    """The counts of a job, which it leaves last in its folder; None where it did not finish."""
+    text = read_left_text(warehouse, place)
+    return None if text is None else StageOutcome.from_json(text, f"folder={place}")
+
+
+def read_left_text(warehouse: Warehouse, place: str) -> str | None:
+    """What a job leaves last in its folder, one line of JSON: counts, the names it found, or what it explains."""
     for path in warehouse.folder.list_paths(f"{place}/counts"):
         if path.rsplit("/", 1)[1].startswith("part-"):
             text = (warehouse.folder.read(path) or b"").strip()
             if text:
-                return dict(json.loads(text))
+                return text.decode()
     return None
 
 
@@ -143,26 +150,30 @@ def _list_valid(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]
     return [one for one in landed if table is not None and one["table"] == get_uuid(table)]
 
 
-def read_outcome(warehouse: Warehouse, intermediate: str, attempt: str) -> dict[str, Any] | None:
+def read_outcome(warehouse: Warehouse, intermediate: str, attempt: str) -> StageOutcome | None:
     """What the stage job of this attempt left behind, None if it did not finish or its rows are gone."""
     for landed in _list_valid(warehouse, intermediate):
         if landed["summary"]["tidegate.attempt"] == attempt:
-            return dict(landed["outcome"])
+            return _get_outcome(landed)
     return None
+
+
+def _get_outcome(landed: dict[str, Any]) -> StageOutcome:
+    """What was written down of an attempt, as far as its job left it."""
+    summary = landed["summary"]
+    where = f"batch={summary['tidegate.batch']} attempt={summary['tidegate.attempt']} file={LANDED_FILE}"
+    return StageOutcome.from_dict(landed["outcome"], where)
 
 
 def list_staged(warehouse: Warehouse, intermediate: str, destination: str) -> list[StagedBatch]:
     """Complete batches in order; of several attempts at one batch the newest counts."""
     newest: dict[int, StagedBatch] = {}
     for landed in _list_valid(warehouse, intermediate):
-        if not landed["outcome"]["bad"]:
-            staged = _build_staged_batch(landed, destination)
+        outcome = _get_outcome(landed)
+        if not outcome.bad:
+            staged = outcome.to_staged_batch(destination, landed["summary"], landed["number"])
             newest[staged.batch] = staged
     return [newest[batch] for batch in sorted(newest)]
-
-
-def _build_staged_batch(landed: dict[str, Any], destination: str) -> StagedBatch:
-    return StagedBatch.from_summary(destination, landed["summary"], landed["outcome"], landed["number"])
 
 
 def read_loaded_rows(warehouse: Warehouse, intermediate: str, attempt: str) -> int:
@@ -210,7 +221,7 @@ def _find_unmergeable_attempts(warehouse: Warehouse, intermediate: str) -> set[t
     for landed in _list_landed(warehouse, intermediate):
         summary = landed["summary"]
         span = Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span
-        if not can_be_merged(span, landed["outcome"]):
+        if not _get_outcome(landed).can_be_merged(span):
             ended.add((int(summary["tidegate.batch"]), summary["tidegate.attempt"]))
     return ended
 

@@ -15,7 +15,7 @@ def sign_attempt(warehouse: Warehouse, intermediate: str, signed: SignedAttempt)
     """Note what the job of an attempt was asked, where its counts are there and its records add up."""
     place = get_folder(intermediate, signed.batch, signed.attempt)
     outcome = read_job_outcome(warehouse, place)
-    if outcome is not None and not outcome["bad"]:
+    if outcome is not None and not outcome.bad:
         note = {"request": signed.request, "ranges": signed.ranges.to_dict()}
         warehouse.folder.write(f"{place}/{REQUEST_FILE}", json.dumps(note).encode())
         hit_failpoint("bigquery.signed")

@@ -1,12 +1,10 @@
 """The port `DeadLetterStore` over Iceberg."""
 
-from typing import Any
-
 from tidegate.adapters.iceberg.ports.port import IcebergPort
 from tidegate.adapters.iceberg.stores import dead_letters as iceberg_dead_letters
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
 from tidegate.model.offsets import Ranges
-from tidegate.model.table_state import DeadLetters, WaitingLetter
+from tidegate.model.table_state import DeadLetter, DeadLetters, WaitingLetter
 
 
 class IcebergDeadLetters(IcebergPort):
@@ -25,7 +23,7 @@ class IcebergDeadLetters(IcebergPort):
         return [] if loaded_table is None else iceberg_dead_letters.list_waiting(loaded_table, table)
 
     @translate_iceberg_errors
-    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[dict[str, Any]]:
+    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:
         """See the port."""
         loaded_table = self.catalogs.table(name)
         return [] if loaded_table is None else iceberg_dead_letters.read_of_attempt(loaded_table, table, attempt)

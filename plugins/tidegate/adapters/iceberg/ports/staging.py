@@ -1,10 +1,11 @@
 """The port `StagingStore` over Iceberg."""
 
-from typing import Any
-
 from tidegate.adapters.iceberg.ports.port import IcebergPort
 from tidegate.adapters.iceberg.stores import staging as iceberg_staging
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
+from tidegate.jobs.merge_job import AuditAnswers
+from tidegate.jobs.record_explanation import RecordExplanation
+from tidegate.jobs.stage_outcome import FoundNames, StageOutcome
 from tidegate.model.batch import StagedBatch
 from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.context import Staging
@@ -32,9 +33,20 @@ class IcebergStaging(IcebergPort):
         return []
 
     @translate_iceberg_errors
-    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> dict[str, Any] | None:
+    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
         """See the port: no job leaves files for Iceberg."""
         return None
+
+    @translate_iceberg_errors
+    def read_found_names(self, intermediate: str, batch: int, attempt: str) -> FoundNames | None:
+        """See the port: no job leaves files for Iceberg."""
+        return None
+
+    @translate_iceberg_errors
+    def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
+        """See the port."""
+        loaded_table = self.catalogs.table(intermediate)
+        return None if loaded_table is None else iceberg_staging.read_explanation(loaded_table, attempt)
 
     @translate_iceberg_errors
     def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
@@ -43,7 +55,7 @@ class IcebergStaging(IcebergPort):
         return [] if loaded_table is None else iceberg_staging.list_staged(loaded_table, table)
 
     @translate_iceberg_errors
-    def read_staged_outcome(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+    def read_staged_outcome(self, intermediate: str, attempt: str) -> StageOutcome | None:
         """See the port."""
         loaded_table = self.catalogs.table(intermediate)
         return None if loaded_table is None else iceberg_staging.read_outcome(loaded_table, attempt)
@@ -61,7 +73,7 @@ class IcebergStaging(IcebergPort):
         return 0 if loaded_table is None else iceberg_staging.find_highest_batch(loaded_table)
 
     @translate_iceberg_errors
-    def read_audit_answers(self, intermediate: str, attempt: str) -> dict[str, Any] | None:
+    def read_audit_answers(self, intermediate: str, attempt: str) -> AuditAnswers | None:
         """See the port."""
         loaded_table = self.catalogs.table(intermediate)
         return None if loaded_table is None else iceberg_staging.read_audit_answers(loaded_table, attempt)

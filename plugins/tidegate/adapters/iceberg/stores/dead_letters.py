@@ -9,7 +9,7 @@ from pyiceberg.expressions.parser import parse
 from pyiceberg.table import Table
 
 from tidegate.model.offsets import Ranges
-from tidegate.model.table_state import DISCARDED_STAGE, DeadLetters, WaitingLetter
+from tidegate.model.table_state import DISCARDED_STAGE, DeadLetter, DeadLetters, WaitingLetter
 
 MAX_FILTER_RANGES = 100  # with more, each file of letters would be compared with too many
 LETTER_ADDRESS = ("topic", "partition", "offset")
@@ -28,7 +28,7 @@ def read_newest_letters(table: Table, limit: int) -> DeadLetters:
         rows = table.scan(row_filter=row_filter).to_arrow().sort_by(order).slice(0, limit).to_pylist()
     done = letters.num_rows - waiting.num_rows
     discarded = letters["stage"].to_pylist().count(DISCARDED_STAGE)
-    return DeadLetters(waiting.num_rows, done - discarded, tuple(rows), discarded)
+    return DeadLetters(waiting.num_rows, done - discarded, tuple(DeadLetter.from_row(row) for row in rows), discarded)
 
 
 def list_waiting(table: Table, destination: str) -> list[WaitingLetter]:
@@ -39,11 +39,11 @@ def list_waiting(table: Table, destination: str) -> list[WaitingLetter]:
     return [WaitingLetter(**{"topic_id": None, **row}) for row in rows]
 
 
-def read_of_attempt(table: Table, destination: str, attempt: str) -> list[dict[str, Any]]:
+def read_of_attempt(table: Table, destination: str, attempt: str) -> list[DeadLetter]:
     """Those of a destination that this attempt left, ordered by their places."""
     row_filter = And(_filter_destination(destination), parse(f"attempt = '{attempt}'"))
     rows = table.scan(row_filter=row_filter).to_arrow().sort_by([(name, "ascending") for name in LETTER_ADDRESS])
-    return list(rows.to_pylist())
+    return [DeadLetter.from_row(row) for row in rows.to_pylist()]
 
 
 def count_of_others(table: Table, destination: str, attempt: str, ranges: Ranges) -> int:

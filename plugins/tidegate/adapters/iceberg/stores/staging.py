@@ -4,7 +4,6 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from pyarrow.fs import FileSelector, FileType
 from pyiceberg.catalog import Catalog
@@ -19,25 +18,37 @@ from tidegate.adapters.iceberg.table import commit
 from tidegate.adapters.iceberg.table.data_files import list_snapshot_files, remove_file
 from tidegate.adapters.iceberg.table.state import parse_batch, read_summary
 from tidegate.failpoints import hit_failpoint
+from tidegate.jobs.merge_job import AuditAnswers
+from tidegate.jobs.record_explanation import RecordExplanation
+from tidegate.jobs.stage_outcome import StageOutcome
 from tidegate.model import resource_names
-from tidegate.model.batch import StagedBatch, can_be_merged
+from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import KIND_PROPERTY, SHAPE_PROPERTY, STAGING_KINDS, Ownership
 from tidegate.ports.context import Staging
 
 
-def read_outcome(table: Table, attempt: str) -> dict[str, Any] | None:
+def read_outcome(table: Table, attempt: str) -> StageOutcome | None:
     """What the stage job of this attempt left behind, None if it did not finish."""
     text = table.metadata.properties.get(resource_names.name_staged_property(attempt))
-    outcome: dict[str, Any] | None = None if text is None else json.loads(text)
-    return outcome
+    return None if text is None else StageOutcome.from_json(text, _name_place(table, attempt))
 
 
-def read_audit_answers(table: Table, attempt: str) -> dict[str, Any] | None:
+def read_explanation(table: Table, attempt: str) -> RecordExplanation | None:
+    """What the job of this attempt says of the one record that it was asked about, None if it did not finish."""
+    text = table.metadata.properties.get(resource_names.name_staged_property(attempt))
+    return None if text is None else RecordExplanation.from_json(text, _name_place(table, attempt))
+
+
+def read_audit_answers(table: Table, attempt: str) -> AuditAnswers | None:
     """What a merge's audits of this staged attempt found, None if none were asked."""
     text = table.metadata.properties.get(resource_names.name_audit_property(attempt))
-    answers: dict[str, Any] | None = None if text is None else json.loads(text)
-    return answers
+    return None if text is None else AuditAnswers.from_json(text, _name_place(table, attempt))
+
+
+def _name_place(table: Table, attempt: str) -> str:
+    """For messages."""
+    return f"intermediate={'.'.join(table.name())} attempt={attempt}"
 
 
 def list_staged(table: Table, destination: str) -> list[StagedBatch]:
@@ -114,9 +125,9 @@ def drop_table(catalog: Catalog, identifier: str) -> None:
 def _build_staged_batch(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch | None:
     summary = read_summary(snapshot)
     outcome = read_outcome(table, summary.get("tidegate.attempt", ""))
-    if outcome is None or outcome["bad"]:
+    if outcome is None or outcome.bad:
         return None
-    return StagedBatch.from_summary(destination, summary, outcome, snapshot.snapshot_id)
+    return outcome.to_staged_batch(destination, summary, snapshot.snapshot_id)
 
 
 def find_highest_batch(table: Table) -> int:
@@ -143,7 +154,7 @@ def _is_dead(table: Table, snapshot: Snapshot) -> bool:
     outcome = read_outcome(table, summary.get("tidegate.attempt", ""))
     if outcome is None or "tidegate.staged" not in summary:
         return False
-    return not can_be_merged(Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span, outcome)
+    return not outcome.can_be_merged(Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span)
 
 
 def remove_batches(table: Table, up_to_batch: int) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """The statements that stand in the adapters and not in a template, read by GoogleSQL's own analyzer too."""
 
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import RetryLater
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import KIND_LABEL, describe_control
-from tidegate.model.table_state import StagedSource
+from tidegate.model.table_state import DeadLetter, StagedSource
 from tidegate.schema.column import Column
 from tidegate.schema.evolution import EvolutionRules
 from tidegate.spec.catalog import Catalog
@@ -64,11 +65,11 @@ class Judged(Warehouse):
         from google.cloud.bigquery import SchemaField
         from tidegate.adapters.bigquery.type_mapping import to_bigquery_schema
 
-        fields = [field for field in to_bigquery_schema(HELD[name]) if field["name"] != self._lacks]
+        columns = [field for field in to_bigquery_schema(HELD[name]) if field["name"] != self._lacks]
         kind = "changes" if name == CHANGES else "deletes"
         labels = describe_control(name).labels if name == CONTROL else {KIND_LABEL: kind}
         labels = self.labels.get(name, labels)
-        schema = [SchemaField.from_api_repr(field) for field in fields]
+        schema = [SchemaField.from_api_repr(field) for field in columns]
         expires = self.expires.get(name)
         return SimpleNamespace(name=name, schema=schema, labels=labels, expires=expires, etag=len(self.asked))
 
@@ -83,10 +84,9 @@ class Judged(Warehouse):
             sql = sql.replace(f"@{parameter.name},", "NULL,").replace(f"@{parameter.name})", "NULL)")
         self._analyzer.check(sql)
         self.asked.append(sql)
-        return SimpleNamespace(
-            num_dml_affected_rows=0,
-            result=lambda **_: [{"waiting": 1, "done": 0, "discarded": 0, "n": 0, "headers": []}],
-        )
+        letter = {**dict.fromkeys(field.name for field in fields(DeadLetter)), "headers": []}
+        row = {**letter, "waiting": 1, "done": 0, "discarded": 0, "n": 0}
+        return SimpleNamespace(num_dml_affected_rows=0, result=lambda **_: [row])
 
 
 WRITTEN = {

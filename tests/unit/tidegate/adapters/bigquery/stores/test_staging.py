@@ -143,5 +143,5 @@ def test_rows_of_a_batch_with_a_bad_record_do_not_pile_up_while_it_stops_the_pip
     assert [name for name in warehouse.folder.list_paths(staging.get_folder(STAGED)) if name.endswith(".parquet")] == []
     found = staging.read_outcome(warehouse, STAGED, "a1")
     assert found is not None
-    assert found["bad"] == 1
+    assert found.bad == 1
     assert warehouse.batches == []

@@ -19,6 +19,9 @@ COLUMNS = pa.schema(
     [
         ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("attempt", pa.string()),
         ("table", pa.string()), ("message", pa.string()), ("written_at", WHEN), ("replayed_at", WHEN),
+        ("timestamp", WHEN), ("key", pa.binary()), ("value", pa.binary()), ("batch", pa.int64()),
+        ("headers", pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))), ("stage", pa.string()),
+        ("error_class", pa.string()),
     ]
 )  # fmt: skip
 RANGES = Ranges.from_dict({"a": {"0": [100, 200], "1": [5, 9]}, "b": {"0": [0, 0]}})
@@ -101,4 +104,8 @@ def test_letters_of_a_destination_are_found_and_no_others_opened(letters: Table)
     row = {"topic": "a", "partition": 1, "offset": 1, "table": ITEMS, "topic_id": "t-2", "message": "x is no INT"}
     letters.append(pa.Table.from_pylist([row], schema=letters.schema().as_arrow()))
     assert sorted(list_waiting(letters, ITEMS))[-1] == ("a", 1, 1, "t-2", "x is no INT", None)
-    assert [row["offset"] for row in read_of_attempt(letters, ITEMS, "one")] == [2, 8, 9]
+    found = read_of_attempt(letters, ITEMS, "one")
+    assert [letter.offset for letter in found] == [2, 8, 9]
+    assert {(letter.table, letter.attempt, letter.message, letter.headers) for letter in found} == {
+        (ITEMS, "one", "bad", ())
+    }

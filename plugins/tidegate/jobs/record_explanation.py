@@ -1,0 +1,61 @@
+"""What a stage job that explains leaves behind: what the decoder makes of one record, and of each of its fields."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tidegate.jobs.left_behind import parse_left, read_count, read_list, read_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldExplanation:
+    """What the decoder says of one column; `part` is key or value.
+
+    `type` is what is expected there, `found` the text that the record holds. `accepted` is None where nothing can be
+    told of a column by itself.
+    """
+
+    part: str
+    name: str
+    type: str
+    found: str | None
+    accepted: bool | None
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordExplanation:
+    """What the decoder says of one record. `is_found` tells whether there is one: else nothing else is told.
+
+    `fate` is bad, staged, filtered or ignored; `reason` why it cannot be read, and `stage` in which part. `row` is what
+    is made of it, as JSON, of a record of several `rows` the first, or the first bad one.
+    """
+
+    is_found: bool
+    rows: int = 0
+    fate: str = ""
+    reason: str | None = None
+    stage: str | None = None
+    operation: str | None = None
+    row: str | None = None
+    fields: tuple[FieldExplanation, ...] = ()
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        data = asdict(self)
+        is_found = data.pop("is_found")
+        return json.dumps({"found": is_found, **data} if is_found else {"found": is_found})
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> "RecordExplanation":
+        """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
+        return parse_left(where, lambda: cls._parse(json.loads(text)))
+
+    @classmethod
+    def _parse(cls, data: Mapping[str, Any]) -> "RecordExplanation":
+        if not data["found"]:
+            return cls(is_found=False)
+        told = {name: data[name] for name in ("reason", "stage", "operation", "row")}
+        fields = tuple(FieldExplanation(**one) for one in read_list(data, "fields"))
+        return cls(is_found=True, rows=read_count(data, "rows"), fate=read_text(data, "fate"), fields=fields, **told)

@@ -1,0 +1,156 @@
+"""What a stage job leaves behind for the worker: the counts of a batch, or the names that its records hold."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tidegate.jobs.left_behind import build_error, parse_left, read_count, read_list, read_text
+from tidegate.model.batch import RECORD_COUNTS, Counts, StagedBatch
+from tidegate.model.offsets import Offsets, Ranges, parse_offsets
+
+# What is counted for tables with `sequence_by`.
+DELETE_COUNTS = ("deletes", "unsequenced_deletes")
+# What is counted where a record may keep some of the row's values: those that do.
+UNCHANGED_COUNTS = ("kept",)
+# The offset of a batch's last truncate, where such are applied; null where it has none.
+TRUNCATED_AT = "truncated_at"
+ROW_COUNT = "rows"  # that a stage job wrote, dead letters included: a record may be several
+EXTRA_COUNTS = (ROW_COUNT, *DELETE_COUNTS, *UNCHANGED_COUNTS)
+
+
+@dataclass(frozen=True)
+class FirstBadRecord:
+    """The place of the first record that could not be read, and why."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any] | None) -> "FirstBadRecord | None":
+        """Of what a job left, where there is one."""
+        if data is None:
+            return None
+        return cls(
+            topic=read_text(data, "topic"),
+            partition=read_count(data, "partition"),
+            offset=read_count(data, "offset"),
+            reason=read_text(data, "reason"),
+        )
+
+
+def require_first_bad(left: "StageOutcome | FoundNames", where: str) -> FirstBadRecord:
+    """The first of the bad records that a job has counted; `GiveUp` where it did not tell which."""
+    if left.first_bad is None:
+        raise build_error(where, f"bad={left.bad} and first_bad is missing")
+    return left.first_bad
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageOutcome:
+    """What a stage job counted in one batch of one table.
+
+    The first six are those of `Counts`. `bad` records make the batch one that is never merged; `first_bad` is the first
+    of them, or of those that were set aside. `timestamps` are the latest of each partition, in milliseconds. The others
+    are counted where they make a difference and None elsewhere: `rows` written as files, `deletes` and those of them
+    without a sequence, rows that `kept` some value. `truncated_at` is the offset of the last truncate, None without
+    one; `applies_truncates` tells that it was looked for.
+    """
+
+    read: int
+    staged: int
+    superseded: int
+    filtered: int
+    ignored: int
+    dead_lettered: int
+    bad: int
+    rows: int | None = None
+    deletes: int | None = None
+    unsequenced_deletes: int | None = None
+    kept: int | None = None
+    applies_truncates: bool = False
+    truncated_at: int | None = None
+    timestamps: Offsets = field(default_factory=dict)
+    first_bad: FirstBadRecord | None = None
+
+    def count_records(self, span: int) -> Counts:
+        """The counts over ranges of that span in offsets."""
+        return Counts(span=span, **{name: getattr(self, name) for name in RECORD_COUNTS})
+
+    def can_be_merged(self, span: int) -> bool:
+        """Whether it may ever be merged: no bad record failed it, and its counts over that span add up."""
+        return not self.bad and self.count_records(span).unexplained() is None
+
+    def to_staged_batch(self, table: str, summary: Mapping[str, str], snapshot_id: int) -> StagedBatch:
+        """The batch that an attempt staged for `table`: its `summary` says what was asked."""
+        asked = json.loads(summary["tidegate.staged"])
+        counts = self.count_records(Ranges.from_dict(asked["ranges"]).span)
+        known: dict[str, Any] = {name: getattr(self, name) or 0 for name in (*DELETE_COUNTS, *UNCHANGED_COUNTS)}
+        known |= {"timestamps": self.timestamps, TRUNCATED_AT: self.truncated_at}
+        known |= {"table": table, "batch": int(summary["tidegate.batch"]), "attempt": summary["tidegate.attempt"]}
+        known |= {"snapshot_id": snapshot_id, "bytes": int(summary.get("added-files-size", "0"))}
+        return StagedBatch.from_dict({**known, "counts": asdict(counts), **asked})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as it is kept: without what was not counted."""
+        data = {name: getattr(self, name) for name in (*RECORD_COUNTS, "bad")}
+        data |= {name: getattr(self, name) for name in EXTRA_COUNTS if getattr(self, name) is not None}
+        if self.applies_truncates:
+            data[TRUNCATED_AT] = self.truncated_at
+        first_bad = None if self.first_bad is None else asdict(self.first_bad)
+        return {**data, "timestamps": self.timestamps, "first_bad": first_bad}
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], where: str) -> "StageOutcome":
+        """Inverse of `to_dict`; `GiveUp` where a field is missing or has another shape."""
+        return parse_left(where, lambda: cls._parse(data))
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> "StageOutcome":
+        """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
+        return parse_left(where, lambda: cls._parse(json.loads(text)))
+
+    @classmethod
+    def _parse(cls, data: Mapping[str, Any]) -> "StageOutcome":
+        counts = {name: read_count(data, name) for name in (*RECORD_COUNTS, "bad")}
+        counts |= {name: read_count(data, name) for name in EXTRA_COUNTS if name in data}
+        return cls(
+            **counts,
+            applies_truncates=TRUNCATED_AT in data,
+            truncated_at=None if data.get(TRUNCATED_AT) is None else read_count(data, TRUNCATED_AT),
+            timestamps=parse_offsets(data["timestamps"]),
+            first_bad=FirstBadRecord.from_dict(data["first_bad"]),
+        )
+
+
+@dataclass(frozen=True)
+class FoundNames:
+    """The tables that a batch's records name, as one attempt at its job found them.
+
+    `bad` records name none or could not be read; `first_bad` is the first of them.
+    """
+
+    attempt: str
+    names: tuple[str, ...]
+    bad: int
+    first_bad: FirstBadRecord | None = None
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> "FoundNames":
+        """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
+        return parse_left(where, lambda: cls._parse(json.loads(text)))
+
+    @classmethod
+    def _parse(cls, data: Mapping[str, Any]) -> "FoundNames":
+        first_bad = FirstBadRecord.from_dict(data["first_bad"])
+        return cls(read_text(data, "attempt"), read_list(data, "names"), read_count(data, "bad"), first_bad)
