@@ -1,5 +1,6 @@
 """What every destination behind the port does, over {memory, Iceberg, BigQuery}: publish, staged batches, clean-up."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -778,6 +779,18 @@ def test_attempt_that_did_not_finish_or_met_a_bad_record_is_not_staged(kit: Kit)
     assert kit.port.staging.list_staged(STAGED, TABLE) == []
     assert kit.port.staging.read_staged_outcome(STAGED, "a1") is None
     assert kit.port.staging.read_staged_outcome(STAGED, "a2").bad == 1
+
+
+def test_counts_that_lack_a_field_are_refused_with_their_attempt_and_the_field(kit: Kit) -> None:
+    kit.stage(1, "a1", 3, finished=False)
+    counts = {name: value for name, value in json.loads(outcome_of(3)).items() if name != "ignored"}
+
+    def finish_and_look() -> None:  # BigQuery reads the counts when it brings the rows in
+        kit.finish("a1", json.dumps(counts))
+        kit.port.staging.list_staged(STAGED, TABLE)
+
+    with pytest.raises(GiveUp, match="attempt=a1: what its job left behind cannot be read: 'ignored' is missing; no"):
+        finish_and_look()
 
 
 def test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_next_clean_up(kit: Kit) -> None:
