@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import replace
 
 from fakes import Crash, FailsToMerge, World, a_pipeline, a_table
@@ -119,7 +120,17 @@ NAMED: list[Situation] = [first_batch, later_batch, staged_before, published_bef
 SHAPES = [("upsert_delete", 1), ("upsert_delete", 2), ("append", 1), ("append", 2), ("delete", 1), ("sequenced", 1)]
 
 
+_last: list[tuple[Situation, Pipeline, World]] = []
+
+
 def situated(situation: Situation, pipeline: Pipeline) -> World:
+    """The world of a situation. Walks ask for the same one a hundred times: it is made once, and each gets a copy."""
+    if not _last or _last[0][:2] != (situation, pipeline):
+        _last[:] = [(situation, pipeline, _make(situation, pipeline))]
+    return deepcopy(_last[0][2])
+
+
+def _make(situation: Situation, pipeline: Pipeline) -> World:
     world = World()
     world.engine.conditions[AUDIT] = lambda _: True
     world.broker.create(TOPIC, PARTITIONS)

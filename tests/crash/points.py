@@ -111,10 +111,15 @@ def _step() -> str:
     frame, step = sys._getframe(2), "flush"
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module.startswith(STEPS) and module not in AROUND_STEPS:
-            step = module.rpartition(".")[2]
+        if module not in _STEP_BY_MODULE:
+            is_step = module.startswith(STEPS) and module not in AROUND_STEPS
+            _STEP_BY_MODULE[module] = module.rpartition(".")[2] if is_step else ""
+        step = _STEP_BY_MODULE[module] or step
         frame = frame.f_back
     return step
+
+
+_STEP_BY_MODULE: dict[str, str] = {}
 
 
 class Broken(OSError):

@@ -66,16 +66,20 @@ class AirflowClient:
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         return list(self.get(f"dags/{dag_id}/dagRuns", order_by="-run_after", limit=100)["dag_runs"])
 
+    def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        """The task instances of a run, as one answer tells them."""
+        return list(self.get(f"dags/{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"])
+
     def task_states(self, dag_id: str, run_id: str) -> dict[str, list[str]]:
         states: dict[str, list[str]] = {}
-        for task in self.get(f"dags/{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"]:
+        for task in self.tasks(dag_id, run_id):
             states.setdefault(task["task_id"], []).append(task["state"])
         return {name: sorted(map(str, found)) for name, found in states.items()}
 
     def tries(self, dag_id: str, run_id: str) -> dict[str, int]:
         """How often each task of a run was tried, of a mapped one the most."""
         found: dict[str, int] = {}
-        for task in self.get(f"dags/{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"]:
+        for task in self.tasks(dag_id, run_id):
             found[task["task_id"]] = max(found.get(task["task_id"], 0), task["try_number"])
         return found
 

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Any
@@ -39,8 +39,17 @@ class StructuredSql:
     """The port `Sql` that keeps what it was asked for as JSON, so that `MemoryEngine` can do it."""
 
     def render(self, statement: str, **values: Any) -> str:
-        plain = lambda o: asdict(o) if is_dataclass(o) and not isinstance(o, type) else list(o)  # noqa: E731
-        return json.dumps({"statement": statement, **values}, default=plain)
+        return _AS_JSON.encode({"statement": statement, **values})
+
+
+def _flatten(value: Any) -> Any:
+    """What JSON has no word for, one level deep: its encoder asks again for what lies in it."""
+    if is_dataclass(value):
+        return {one.name: getattr(value, one.name) for one in fields(value)}
+    return list(value)
+
+
+_AS_JSON = json.JSONEncoder(default=_flatten)
 
 
 class MemoryEngine:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tidegate.sql.spark import quote
 
@@ -133,6 +134,7 @@ _SYNONYMS = {
 }  # fmt: skip
 
 
+@lru_cache(maxsize=4096)  # types are immutable, and a run reads those of a table again and again
 def parse_type(text: str) -> DataType:
     """Read one Spark type; `ValueError` names what is wrong with it."""
     body = text.strip()
