@@ -100,24 +100,7 @@ class Analyzer:
     """Judges statements over `tables`: by full name the columns in Spark's words, as BigQuery holds them."""
 
     def __init__(self, tables: Mapping[str, Sequence[Column]], pseudo: Sequence[str] = ()) -> None:
-        from zetasql import types
-        from zetasql.wasi._pb2.zetasql.local_service import local_service_pb2
-
-        root = types.SimpleCatalog(name="", table=[], catalog=[])
-        for name, columns in tables.items():
-            *folders, last = name.split(".")
-            place = root
-            for folder in folders:
-                place = _below(place, folder)
-            table = types.SimpleTable(name=last, column=[_column(c.name, parse_type(c.type)) for c in columns])
-            table.column += [_column(name, Primitive("TIMESTAMP"), pseudo=True) for name in pseudo]
-            place.table.append(table)
-        asked = local_service_pb2.RegisterCatalogRequest(simple_catalog=root.to_proto())
-        asked.simple_catalog.builtin_function_options.CopyFrom(_functions())
-        answer = _service().wasm_client.call_grpc_func(
-            "ZetaSqlLocalService_RegisterCatalog", asked, local_service_pb2.RegisterResponse
-        )
-        self._id = answer.registered_id
+        self._id = _register(tuple((name, tuple(columns)) for name, columns in tables.items()), tuple(pseudo))
 
     def check(self, statement: str) -> None:
         """Raise `Refused` unless BigQuery's grammar and types allow the statement."""
@@ -132,6 +115,29 @@ class Analyzer:
             )
         except ZetaSQLError as error:
             raise Refused(f"{error}\n{statement}") from None
+
+
+@cache  # a fifth of a second each
+def _register(tables: tuple[tuple[str, tuple[Column, ...]], ...], pseudo: tuple[str, ...]) -> int:
+    """The analyzer's number for a catalog of these tables."""
+    from zetasql import types
+    from zetasql.wasi._pb2.zetasql.local_service import local_service_pb2
+
+    root = types.SimpleCatalog(name="", table=[], catalog=[])
+    for name, columns in tables:
+        *folders, last = name.split(".")
+        place = root
+        for folder in folders:
+            place = _below(place, folder)
+        table = types.SimpleTable(name=last, column=[_column(c.name, parse_type(c.type)) for c in columns])
+        table.column += [_column(name, Primitive("TIMESTAMP"), pseudo=True) for name in pseudo]
+        place.table.append(table)
+    asked = local_service_pb2.RegisterCatalogRequest(simple_catalog=root.to_proto())
+    asked.simple_catalog.builtin_function_options.CopyFrom(_functions())
+    answer = _service().wasm_client.call_grpc_func(
+        "ZetaSqlLocalService_RegisterCatalog", asked, local_service_pb2.RegisterResponse
+    )
+    return int(answer.registered_id)
 
 
 def _below(catalog: Any, name: str) -> Any:
