@@ -104,6 +104,30 @@ def test_change_event_deletes_and_moves_by_the_row_before_it(spark, word: str) -
     assert len(every) == len(BAD_KEYS) * (len(values) + 2)
 
 
+@pytest.mark.parametrize("word", ["debezium-json", "canal-json", "maxwell-json", "ogg-json"])
+def test_column_whose_name_reads_like_an_alias_moves_its_row_and_orders_it(spark, word: str) -> None:
+    key, version = "sold AS `sku", "n AS y"
+    columns = (Column("id", "BIGINT"), Column(key, "STRING"), Column(version, "INT"))
+    stage = replace(
+        decoding.a_stage(ValueFormat(word, columns), columns, columns[:2], sequence=(version,)),
+        key=KeyFormat(fields=("id", key), from_value=True),
+    )
+    old, new = ({"id": 1, key: part, version: n} for part, n in (("a", 7), ("b", 8)))
+    texts = [{name: str(value) for name, value in row.items()} for row in (old, new)]
+    update = {
+        "debezium-json": debezium("u", old, new),
+        "canal-json": {"type": "UPDATE", "data": [texts[1]], "old": [{key: "a", version: "7"}]},
+        "maxwell-json": {"type": "update", "data": new, "old": {key: "a", version: 7}},
+        "ogg-json": {"op_type": "U", "before": old, "after": new},
+    }[word]
+    rows = decoding.decoded(spark, stage, [(b"other", text(update))], "key_struct", "op", "fate", "sequence")
+    assert sorted((tuple(key), op, fate) for key, op, fate, _ in rows) == [
+        ((1, "a"), "d", "staged"),
+        ((1, "b"), "u", "staged"),
+    ]
+    assert {op: sequence[version] for _, op, _, sequence in rows}["u"] == 8
+
+
 def test_avro_record_has_the_key(spark) -> None:
     made = avro_options(AVRO_ROW, {})
     stage = a_stage("avro", to_columns(AVRO_ROW), reader=made.reader, writers={})

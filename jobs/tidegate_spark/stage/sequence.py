@@ -5,7 +5,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark 
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
 from tidegate.spec.projection import RECORD_FIELDS, Selected
-from tidegate.sql.spark import quote, render_literal
+from tidegate.sql.spark import quote, render_literal, strip_alias
 
 from tidegate_spark.fields.json.connect import ConnectFields
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, DecodedValue
@@ -36,8 +36,8 @@ def add_sequence(decoded: DataFrame, decoded_value: DecodedValue, table: StageTa
     carried = _list_value_fields(table, needed)
     if carried.columns and decoded_value.add_ordered_row is not None:
         decoded = decoded_value.add_ordered_row(decoded, carried)
-        picked = (value.rpartition(" AS ")[0] for value in carried.render_values("ordered_row"))
-        values = dict(zip((c.name for c in carried.columns), picked, strict=True))
+        typed = zip(carried.columns, carried.render_values("ordered_row"), strict=True)
+        values = {c.name: strip_alias(value, c.name) for c, value in typed}
     else:
         values = {c.name: _render_shown_column(c.name, decoded_value) for c in carried.columns}
     parts = {name: values.get(name) or metadata[table.metadata[name]] for name in needed}

@@ -6,9 +6,19 @@ def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def unquote(name: str) -> str:
+    """The identifier that stands in backquotes; a name without them is itself."""
+    return name[1:-1].replace("``", "`") if len(name) > 1 and name[0] == name[-1] == "`" else name
+
+
 def quote_name(table: str) -> str:
     """A dotted table name, each part in backquotes."""
     return ".".join(quote(part) for part in table.split("."))
+
+
+def strip_alias(expression: str, name: str) -> str:
+    """A rendered column without the ` AS name` at its end; it is not searched for, as a name may hold those words."""
+    return expression.removesuffix(f" AS {quote(name)}")
 
 
 def render_literal(text: str) -> str:

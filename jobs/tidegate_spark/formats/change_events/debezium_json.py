@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from tidegate.formats.registry import SOURCE_TYPES
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
-from tidegate.sql.spark import quote, render_literal
+from tidegate.sql.spark import quote, render_literal, strip_alias
 
 from tidegate_spark.fields.avro import render_timestamp
 from tidegate_spark.fields.json.connect import ConnectFields
@@ -94,7 +94,7 @@ def _render_old_key_of_row(keys: Fields, table: StageTable) -> str | None:
     if not keys.columns:
         return None
     pairs = zip(keys.columns, keys.render_values("kvb"), keys.render_values("kv"), strict=True)
-    parts = [(c.name, old.rpartition(" AS ")[0], new.rpartition(" AS ")[0]) for c, old, new in pairs]
+    parts = [(c.name, strip_alias(old, c.name), strip_alias(new, c.name)) for c, old, new in pairs]
     return render_old_key(
         [(name, old, new, _render_has_field(BEFORE_TEXT, name)) for name, old, new in parts], "kvb", table
     )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
-from tidegate.sql.spark import quote, render_literal
+from tidegate.sql.spark import quote, render_literal, strip_alias
 
 from tidegate_spark.fields.json.inner_parts import render_inner_reason
 from tidegate_spark.fields.json.objects import Fields
@@ -57,7 +57,7 @@ def decode_row_messages(
         key_there="true",
         metadata=metadata,
         number="CAST(coalesce(position, 0) AS BIGINT)",
-        before={column.name: typed[column.name].rpartition(" AS ")[0] for column in table.value_columns},
+        before={column.name: strip_alias(typed[column.name], column.name) for column in table.value_columns},
         several=True,
         truncated=is_truncate if table.value.applies_truncates else None,
     )
@@ -124,8 +124,8 @@ def _render_changes(rows: Fields, keys: Fields) -> str:
 
 def render_keys_differ(keys: Fields, old: str, new: str) -> str:
     """A condition: the row at `old` shows another key than the one at `new`."""
-    pairs = zip(keys.render_values(old), keys.render_values(new), strict=True)
-    both = ((before.rpartition(" AS ")[0], after.rpartition(" AS ")[0]) for before, after in pairs)
+    pairs = zip(keys.columns, keys.render_values(old), keys.render_values(new), strict=True)
+    both = ((strip_alias(before, c.name), strip_alias(after, c.name)) for c, before, after in pairs)
     return " OR ".join(f"coalesce({before} <> {after}, false)" for before, after in both)
 
 

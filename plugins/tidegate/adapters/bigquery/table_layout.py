@@ -8,6 +8,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
 from tidegate.spec.table import Create
 from tidegate.sql.googlesql import quote, render_literal
+from tidegate.sql.spark import unquote
 
 INGESTION_TIME_COLUMN = "_PARTITIONTIME"
 MAX_CLUSTERING_COLUMNS = 4
@@ -54,7 +55,7 @@ def parse_partitioning(partition_by: Iterable[str]) -> Partitioning | None:
     match = _TRANSFORM_PATTERN.fullmatch(transforms[0].strip())
     if match is None:
         raise ConfigurationError(f"partition_by={transforms[0]}: BigQuery has no such partitions; {_PARTITION_ADVICE}")
-    column = (match[2] or match[3]).strip().strip("`")
+    column = unquote((match[2] or match[3]).strip())
     return Partitioning(
         INGESTION_TIME_COLUMN if column.upper() == INGESTION_TIME_COLUMN else column, (match[1] or "day").upper()
     )

@@ -13,9 +13,10 @@ from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.formats.registry import get_format
 from tidegate.schema.column import Column
+from tidegate.sql.spark import unquote
 from tidegate.tables.columns import find_key_names
 
-COLUMN_REGEX = r"\s*(`[^`]+`|[^\s`(),]+)\s*"
+COLUMN_REGEX = r"\s*(`(?:[^`]|``)+`|[^\s`(),]+)\s*"
 PARTITION_PATTERN = re.compile(
     rf"(?:(?:years?|months?|days?|hours?)\({COLUMN_REGEX}\)|(?:bucket|truncate)\(\s*[1-9]\d*\s*,{COLUMN_REGEX}\)|{COLUMN_REGEX})",
     re.IGNORECASE,
@@ -132,9 +133,10 @@ def _check_route_field(field: str, columns: set[str], path: KeyPath, findings: P
 
 
 def _check_known(name: str, columns: set[str], path: KeyPath, findings: Problems) -> None:
-    top = name.strip("`").casefold()
+    name = unquote(name.strip())
+    top = name.casefold()
     undeclared = {column.casefold() for described in DESTINATIONS.values() for column in described.partition_columns}
     if top in undeclared:
         return  # judged by the destination that it is asked of
     if top not in columns and top.split(".", 1)[0] not in columns:
-        findings.add(path, f"{name.strip('`')} is not a column of the table; {suggest_closest(top, columns)}")
+        findings.add(path, f"{name} is not a column of the table; {suggest_closest(top, columns)}")

@@ -23,6 +23,7 @@ from tidegate.schema.column import Column
 from tidegate.schema.data_types import Array, DataType, Primitive, Struct, parse_type
 from tidegate.spec.projection import Field, resolve_projection
 from tidegate.spec.record_metadata import METADATA_TYPES
+from tidegate.sql.spark import unquote
 
 MAX_COLUMNS = 10_000
 MAX_LOADS_PER_DAY = 1_500  # load jobs into one table, failed ones included
@@ -168,7 +169,7 @@ def _check_layout(table: TableModel, columns: list[Column] | None, path: KeyPath
         where = (*path, "cluster_by", index)
         if index >= MAX_CLUSTERING_COLUMNS:
             findings.add(where, f"BigQuery clusters by {MAX_CLUSTERING_COLUMNS} columns at most")
-        kind = types.get(name.strip("`").casefold())
+        kind = types.get(unquote(name).casefold())
         if kind is not None and not _can_cluster(parse_type(kind)):
             findings.add(where, f"{kind} is no type that BigQuery clusters by; choose another column")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tidegate.errors import ConfigurationError
 from tidegate.migration.flink.column_definitions import FlinkColumn, parse_flink_columns
 from tidegate.migration.flink.tokens import Tokens, split_statements
+from tidegate.sql.spark import quote
 
 WORDS_SHOWN = 8
 
@@ -92,6 +93,12 @@ def _read_statement(script: FlinkScript, tokens: Tokens) -> None:
         script.others.append(" ".join(tokens.texts[:WORDS_SHOWN]) if tokens.texts[0] == "CREATE" else tokens.texts[0])
 
 
+def _read_partition(tokens: Tokens) -> str:
+    """A column of PARTITIONED BY as `create.partition_by` has it: in backquotes where its name needs them."""
+    name = tokens.read_name()
+    return name if re.fullmatch(r"\w+", name) else quote(name)
+
+
 def _parse_table(tokens: Tokens) -> FlinkTable:
     tokens.take("IF", "NOT", "EXISTS")
     name = tokens.read_name()
@@ -99,7 +106,7 @@ def _parse_table(tokens: Tokens) -> FlinkTable:
     partitions: tuple[str, ...] = ()
     while tokens.peek() and not tokens.take("WITH"):
         if tokens.take("PARTITIONED", "BY"):
-            partitions = tuple(part.join_text().strip("`") for part in tokens.read_group().split(","))
+            partitions = tuple(_read_partition(part) for part in tokens.read_group().split(","))
         elif tokens.peek().upper() in ("LIKE", "AS"):
             raise ValueError(f"{tokens.peek().upper()} in CREATE TABLE {name}: write its columns and options out")
         else:

@@ -8,6 +8,7 @@ from tidegate.migration.connector_config import Choices
 from tidegate.migration.draft import Draft
 from tidegate.migration.settings_ledger import SettingsLedger
 from tidegate.migration.transforms.record_plan import RecordPlan
+from tidegate.schema.data_types import Struct, parse_type
 from tidegate.sinks.world import World
 
 INGESTION_TIME = next(d for d in DESTINATIONS.values() if d is not SPARK_DESTINATION).partition_columns[0]
@@ -138,9 +139,8 @@ def plan_key(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: Ch
 def _read_key_fields(draft: Draft, world: World, column: str) -> list[str]:
     """The fields of the struct that holds the key, where the table can be looked at."""
     shape = world.describe_table(draft.data["tables"][0]["name"]) if column else None
-    types = [one.type for one in shape.columns if one.name == column] if shape else []
-    inner = re.fullmatch(r"STRUCT<(.*)>", types[0]) if types else None
-    return re.findall(r"(?:^|, )`?([A-Za-z_]\w*)`?:", inner[1]) if inner else []
+    types = [parse_type(one.type) for one in shape.columns if one.name == column] if shape else []
+    return [name for one in types if isinstance(one, Struct) for name, *_ in one.fields]
 
 
 def plan_kafka_data(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None:

@@ -262,6 +262,23 @@ def test_topics_whose_columns_all_have_sequences_may_share_keys(include: Path, m
     assert "or put all columns into sequence_groups and set delete: false" in found
 
 
+def test_layout_may_name_columns_in_backquotes_whatever_letters_they_have(include: Path) -> None:
+    schema = "value: {schema: 'id BIGINT, `the day` DATE, `a``b` INT'}"
+    create = (
+        "create: {partition_by: ['days(`the day`)', 'bucket(4, `a``b`)'], cluster_by: ['`the day`', a`b, '`a``b`']}"
+    )
+    (table,) = load(include, source(schema, tables=f"[{{name: lake.shop.t, {create}}}]")).tables
+    assert table.create.partition_by == ("days(`the day`)", "bucket(4, `a``b`)")
+    assert table.create.cluster_by == ("the day", "a`b", "a`b")
+    wrong = source(
+        schema, tables="[{name: lake.shop.t, create: {partition_by: ['days(`a``c`)'], cluster_by: ['`c``b`']}}]"
+    )
+    assert [text.partition(": ")[2] for text in problems(include, wrong) if "not a column" in text] == [
+        "tables[0].create.partition_by[0]=days(`a``c`): a`c is not a column of the table; did you mean a`b?",
+        "tables[0].create.cluster_by[0]=`c``b`: c`b is not a column of the table; did you mean a`b?",
+    ]
+
+
 def test_pipelines_may_share_a_destination_and_what_remembers_its_deletes(include: Path) -> None:
     source = "source: {topics: [t], key: {fields: [id]}, value: {schema: 'id INT, n INT'}}\n"
     for name in ("a", "b"):

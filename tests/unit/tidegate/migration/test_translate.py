@@ -1,5 +1,6 @@
 """Whole configurations become pipeline files that `validate` accepts, and every setting is accounted for."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,32 @@ def test_no_setting_falls_through_and_no_secret_shows(kind: str, include: Path) 
     position = find_position(translation.position, translation.draft, UnreachableWorld())
     data = describe_import(translation, position, [], declared=False)
     assert SECRET not in format_translation(data, translation.settings) + repr(data) + repr(translation)
+
+
+def test_key_fields_are_those_of_the_tables_struct_and_not_of_the_structs_in_it() -> None:
+    kind = "STRUCT<`a``b`: STRUCT<x: INT, y: INT>, id: BIGINT, m: MAP<STRING, STRUCT<z: INT>>>"
+    asked = {
+        "name": "sink",
+        "connector.class": "com.wepay.kafka.connect.bigquery.BigQuerySinkConnector",
+        "topics": "orders",
+        "project": "p",
+    }
+    text = json.dumps({**asked, "defaultDataset": "d", "kafkaKeyFieldName": "k", "deleteEnabled": "true"})
+    data = pipeline_of(imported(text, Choices(), KnownTables(Column("k", kind), Column("n", "INT"))))
+    assert data["source"]["key"]["fields"] == ["a`b", "id", "m"]
+
+
+def test_partitions_of_flink_keep_the_names_that_need_backquotes() -> None:
+    columns = "id BIGINT, `the day` DATE, `a``b` INT, PRIMARY KEY (id) NOT ENFORCED"
+    script = f"""
+        CREATE TABLE orders ({columns}) WITH ('connector' = 'upsert-kafka', 'topic' = 'orders',
+          'properties.bootstrap.servers' = 'b:9092', 'key.format' = 'json', 'value.format' = 'json');
+        CREATE TABLE lake ({columns}) PARTITIONED BY (id, `the day`, `a``b`)
+          WITH ('connector' = 'iceberg', 'catalog-name' = 'c', 'catalog-database' = 'shop');
+        INSERT INTO lake SELECT * FROM orders;
+    """
+    (table,) = pipeline_of(imported(script))["tables"]
+    assert table["create"]["partition_by"] == ["id", "`the day`", "`a``b`"]
 
 
 @pytest.mark.parametrize("kind", FULL)
