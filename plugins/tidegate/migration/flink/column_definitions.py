@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tidegate.migration.flink.tokens import Tokens, unquote
+from tidegate.migration.flink.tokens import Tokens, unquote_token
 
 SIMPLE_TYPES = {
     "STRING": "STRING", "VARCHAR": "STRING", "CHAR": "STRING", "BOOLEAN": "BOOLEAN", "TINYINT": "TINYINT",
@@ -35,11 +35,11 @@ def parse_flink_columns(tokens: Tokens) -> tuple[tuple[FlinkColumn, ...], tuple[
     columns, keys, watermark = list[FlinkColumn](), tuple[str, ...](), False
     for part in tokens.split(","):
         if part.take("PRIMARY", "KEY"):
-            keys = tuple(unquote(one.skip()) for one in part.read_group().split(","))
+            keys = tuple(unquote_token(one.skip()) for one in part.read_group().split(","))
         elif part.take("CONSTRAINT"):
             part.read_name()
             part.take("PRIMARY", "KEY")
-            keys = tuple(unquote(one.skip()) for one in part.read_group().split(","))
+            keys = tuple(unquote_token(one.skip()) for one in part.read_group().split(","))
         elif part.take("WATERMARK"):
             watermark = True
         elif part.peek():
@@ -50,12 +50,12 @@ def parse_flink_columns(tokens: Tokens) -> tuple[tuple[FlinkColumn, ...], tuple[
 
 
 def _parse_column(tokens: Tokens) -> tuple[FlinkColumn, bool]:
-    name = unquote(tokens.skip())
+    name = unquote_token(tokens.skip())
     if tokens.take("AS"):
         return FlinkColumn(name, expression=tokens.read_rest()), False
     kind = parse_flink_type(tokens)
     if tokens.take("METADATA"):
-        key = unquote(tokens.skip()) if tokens.take("FROM") else name
+        key = unquote_token(tokens.skip()) if tokens.take("FROM") else name
         return FlinkColumn(name, kind, metadata=key), False
     nullable = not tokens.take("NOT", "NULL")
     return FlinkColumn(name, kind, nullable=nullable), tokens.take("PRIMARY", "KEY")
@@ -84,7 +84,7 @@ def parse_flink_type(tokens: Tokens) -> str:
 def _parse_nested(word: str, tokens: Tokens) -> str:
     parts = _read_angle_brackets(tokens).split(",")
     if word == "ROW":
-        fields = ", ".join(f"`{unquote(part.skip())}`: {parse_flink_type(part)}" for part in parts)
+        fields = ", ".join(f"`{unquote_token(part.skip())}`: {parse_flink_type(part)}" for part in parts)
         return f"STRUCT<{fields}>"
     return f"{word}<{', '.join(map(parse_flink_type, parts))}>"
 

@@ -26,7 +26,7 @@ def split_statements(text: str) -> Iterator[str]:
         yield statement
 
 
-def unquote(token: str) -> str:
+def unquote_token(token: str) -> str:
     """A text or a name without its quotes."""
     if token[:1] in "'`" and token[:1]:
         quote = token[0]
@@ -62,9 +62,9 @@ class Tokens:
 
     def read_name(self) -> str:
         """A name of one or more parts, without quotes."""
-        parts = [unquote(self.skip())]
+        parts = [unquote_token(self.skip())]
         while self.take("."):
-            parts.append(unquote(self.skip()))
+            parts.append(unquote_token(self.skip()))
         return ".".join(parts)
 
     def read_group(self) -> "Tokens":
@@ -98,7 +98,7 @@ class Tokens:
         name = self.read_name()
         if not self.take("="):
             raise ValueError(f"= is missing behind {name}")
-        return name, unquote(self.skip()) if self.peek().startswith(("'", "`")) else self.read_rest()
+        return name, unquote_token(self.skip()) if self.peek().startswith(("'", "`")) else self.read_rest()
 
     def read_item(self) -> tuple[str, str]:
         """An expression of a select list, and its alias; empty without one."""
