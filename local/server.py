@@ -26,6 +26,7 @@ REMOVED_VARIABLES = (
     "VIRTUAL_ENV",
 )
 PROBE_VARIABLE = "TIDEGATE_PROBE_ADDRESS"
+JVM_OPTIONS_VARIABLE = "TIDEGATE_STACK_JVM_OPTIONS"
 PROBE_PAUSE_SECONDS = 0.2
 PROBE_TIMEOUT_SECONDS = 90
 
@@ -84,7 +85,12 @@ def build_java_command(jars: str, *arguments: str) -> tuple[str, ...]:
     """A command of the user's Java over one set of the jars that `make setup` fetched."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
-    return (java, "-cp", f"{JARS / jars}/*", *arguments)
+    return (java, *list_extra_jvm_options(), "-cp", f"{JARS / jars}/*", *arguments)
+
+
+def list_extra_jvm_options() -> list[str]:
+    """Options for the JVM of every server of a stack; for stacks that live for minutes, which others need than days."""
+    return os.environ.get(JVM_OPTIONS_VARIABLE, "").split()
 
 
 def run_probe(name: str, module: str, address: str, run: RunDir) -> bool:

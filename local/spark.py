@@ -11,7 +11,7 @@ import psutil
 from local.errors import StackError
 from local.layout import JARS, LOG4J, PYTHON, ROOT, RunDir
 from local.ports import HOST, is_answering
-from local.server import Server, build_clean_environment, create_log, run_probe
+from local.server import Server, build_clean_environment, create_log, list_extra_jvm_options, run_probe
 
 GIBIBYTE = 1024**3
 LOCAL_NAME = "localhost"
@@ -79,6 +79,7 @@ def _find_spark_home() -> Path:
 def _build_settings(folder: Path, port: int) -> dict[str, str]:
     java = (
         *JVM_OPTIONS,
+        *list_extra_jvm_options(),
         f"-Dlog4j2.configurationFile={LOG4J}",
         f"-Dderby.system.home={folder}",
         f"-Djava.io.tmpdir={folder / 'tmp'}",

@@ -31,6 +31,10 @@ settings.load_profile("shared")
 _airflow = tempfile.TemporaryDirectory(prefix="tidegate-airflow-")
 os.environ["AIRFLOW_HOME"] = _airflow.name
 
+# The servers of a test run live for minutes and run each thing a few times. Without the JVM's second compiler the same
+# tests take a quarter less time, and their Spark servers 116 CPU s in place of 165.
+os.environ.setdefault("TIDEGATE_STACK_JVM_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 ROOT = Path(__file__).parents[1]
 # The files that take longest. Two halves beside each other begin with them, so that neither waits for the other's last.
 LONGEST_FILES = (

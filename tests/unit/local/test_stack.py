@@ -17,6 +17,7 @@ from local.kafka.security import Guard
 from local.kafka.storage import Broker, build_settings
 from local.layout import RunDir
 from local.processes import Identity
+from local.server import build_java_command
 from local.state import State, read_env_file, render_env_file
 
 Usage = namedtuple("Usage", "total used free")
@@ -32,6 +33,19 @@ def test_a_full_disk_is_refused_before_anything_starts(tmp_path: Path, monkeypat
 def test_an_unknown_part_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StackError, match=r"unknown parts=\['flink'\]"):
         stack.start_stack(tmp_path, {"kafka", "flink"})
+
+
+@pytest.mark.parametrize("given", ["", "-XX:TieredStopAtLevel=1 -Da=b"])
+def test_jvm_options_of_the_environment_reach_the_brokers_and_the_spark_server(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGATE_STACK_JVM_OPTIONS", given)
+    monkeypatch.setenv("JAVA_HOME", "/jdk")
+    assert build_java_command("kafka", "Main")[: -len(["-cp", "jars", "Main"])] == ("/jdk/bin/java", *given.split())
+    command = spark.build_server(RunDir(tmp_path), 1).command
+    (options,) = (part for part in command if part.startswith("spark.driver.extraJavaOptions="))
+    assert [one for one in given.split() if one not in options.split()] == []
+    assert ("-Da=b" in options) == bool(given)
 
 
 def test_a_taken_port_is_one_line_and_exit_code_1(
