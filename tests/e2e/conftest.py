@@ -62,6 +62,8 @@ spark:
   connection: spark_standalone
   conf:
     spark.executor.memory: 1g
+    spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1
+    spark.executor.extraJavaOptions: -XX:TieredStopAtLevel=1
     spark.driver.host: 127.0.0.1
     spark.eventLog.enabled: true
     spark.eventLog.compress: false

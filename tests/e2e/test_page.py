@@ -197,6 +197,15 @@ def keep_whole(admin: Page, scene: Scene) -> None:
     window.close()
 
 
+@pytest.fixture(scope="module")
+def waiting_run(scene: Scene) -> str:
+    """A run that cannot reach its brokers: it fails for the first times while another test looks elsewhere."""
+    scene.produce("relayed", {1: "a", 2: "b"})
+    scene.relay.close()
+    return scene.first_run("tidegate_relayed")
+
+
+@pytest.mark.usefixtures("waiting_run")
 def test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_all_others(
     chromium: Browser, admin: Page, scene: Scene
 ) -> None:
@@ -244,23 +253,20 @@ def test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_
     expect(page.get_by_text("No record waits here.")).to_be_visible()
 
 
-def test_flush_now_tries_at_once_what_waits_for_its_next_try(admin: Page, scene: Scene) -> None:
+def test_flush_now_tries_at_once_what_waits_for_its_next_try(admin: Page, scene: Scene, waiting_run: str) -> None:
     """Another run would wait until the one under way has ended, and that one waits for minutes in the end."""
     dag = "tidegate_relayed"
-    scene.produce("relayed", {1: "a", 2: "b"})
-    scene.relay.close()
-    run = scene.first_run(dag)
     admin.goto(f"{scene.stack.airflow_url}{FRAME}/tidegate/pipelines/relayed")
     page = inside(admin)
     expect(page.get_by_role("button", name="Flush now")).to_be_enabled()
     # from its second failure on it waits for longer than a browser takes
-    wait_until(lambda: is_waiting_again(scene, dag, run), "a task that waits for its third try")
+    wait_until(lambda: is_waiting_again(scene, dag, waiting_run), "a task that waits for its third try")
     scene.relay.open()
     page.get_by_role("button", name="Flush now").click()
     expect(page.get_by_text("plan waited to be tried again, and is tried now, in the run under way")).to_be_visible()
     keep(admin, "tried-now")
-    assert scene.airflow.finished(dag, run) == "success"
-    assert [one["dag_run_id"] for one in scene.airflow.runs(dag)] == [run]
+    assert scene.airflow.finished(dag, waiting_run) == "success"
+    assert [one["dag_run_id"] for one in scene.airflow.runs(dag)] == [waiting_run]
     assert scene.rows("e2e.relayed") == {1: "a", 2: "b"}
     done = scene.airflow.get("eventLogs", dag_id=dag, limit=50)["event_logs"]
     assert any(event["event"] == "post_clear_task_instances" and event["owner"] == "admin" for event in done)
