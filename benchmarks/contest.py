@@ -16,7 +16,8 @@ from benchmarks.spark_server import spark_server
 from benchmarks.work import Assignment, Produced, Truth
 
 WARM = "warm_up"
-PRODUCT, SPARK, FLINK, CONNECT = "product", "Spark foreachBatch", "Flink upsert", "Connect append"
+PRODUCT, DIRECT = "product", "product, direct"  # as it comes, and with `merge.direct: auto`
+SPARK, FLINK, CONNECT = "Spark foreachBatch", "Flink upsert", "Connect append"
 PEERS = (SPARK, FLINK, CONNECT)
 JARS = {FLINK: "flink", CONNECT: "connect"}
 
@@ -56,17 +57,20 @@ def missing(systems: Sequence[str]) -> dict[str, str]:
 
 
 def compete(bench: Bench, lake: Lake, topic: Topic, systems: Sequence[str], per_batch: int = 0) -> list[Entry]:
-    """Let the product and the peers consume the topic one after the other, and read what they wrote.
+    """Let the product, in both its ways, and the peers consume the topic one after the other; read what they wrote.
 
-    The product's server is new and warmed up by a flush of other records; so is Spark's. `per_batch` caps batches.
+    Each server of the product's is new and warmed up by a flush of other records; so is Spark's. `per_batch` caps
+    batches.
     """
     entries = []
     with spark_server(bench.stack, bench.folder / f"spark-{topic.name}") as server:
-        warm = f"{WARM}_{topic.name}"
-        lake.pipeline(warm, WARM, bench.sizes.warm_up)
-        product.flush(server, lake, warm)
-        bench.say(f"{topic.name}: product ...")
+        _warm_up(bench, server, lake, topic)
+        bench.say(f"{topic.name}: {PRODUCT} ...")
         entries.append(_product(server, lake, topic, per_batch))
+    with spark_server(bench.stack, bench.folder / f"spark-direct-{topic.name}") as server:
+        warm = _warm_up(bench, server, lake, topic, direct="auto")
+        bench.say(f"{topic.name}: {DIRECT} ...")
+        entries.append(_product(server, lake, topic, per_batch, direct="auto"))
         for system in systems:
             bench.say(f"{topic.name}: {system} ...")
             entries.append(_peer(bench, lake, topic, system, per_batch))
@@ -74,12 +78,23 @@ def compete(bench: Bench, lake: Lake, topic: Topic, systems: Sequence[str], per_
     return [replace(entry, read=reads[entry.table]) for entry in entries]
 
 
-def _product(server: Any, lake: Lake, topic: Topic, per_batch: int) -> Entry:
-    table = lake.pipeline(topic.name, topic.name, per_batch or topic.records)
+def _warm_up(bench: Bench, server: Any, lake: Lake, topic: Topic, direct: str = "never") -> str:
+    """A flush of other records, in the way that is measured then; the name of its pipeline."""
+    name = f"{WARM}_{topic.name}_{direct}"
+    lake.pipeline(name, WARM, bench.sizes.warm_up, direct)
+    product.flush(server, lake, name)
+    return name
+
+
+def _product(server: Any, lake: Lake, topic: Topic, per_batch: int, direct: str = "never") -> Entry:
+    name = topic.name if direct == "never" else f"{topic.name}_direct"
+    table = lake.pipeline(name, topic.name, per_batch or topic.records, direct)
     times = -(-topic.records // per_batch) + 1 if per_batch else 1
-    flushed = product.flush(server, lake, topic.name, times)
+    flushed = product.flush(server, lake, name, times)
     peak = flushed.worker_mb + flushed.server_mb
-    return Entry(PRODUCT, table, flushed.wall, flushed.cpu, peak, topic.produced.truth, flushed)
+    return Entry(
+        PRODUCT if direct == "never" else DIRECT, table, flushed.wall, flushed.cpu, peak, topic.produced.truth, flushed
+    )
 
 
 def _peer(bench: Bench, lake: Lake, topic: Topic, system: str, per_batch: int) -> Entry:

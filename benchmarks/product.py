@@ -75,14 +75,14 @@ class Lake:
             (self.include / "catalogs.yaml").write_text(yaml.safe_dump(self.catalogs))
         return place
 
-    def pipeline(self, name: str, topic: str, max_records: int, **table: Any) -> str:
+    def pipeline(self, name: str, topic: str, max_records: int, direct: str = "never", **table: Any) -> str:
         """Write a pipeline file, with defaults wherever the work does not ask for more; its table."""
         key = {"format": "json", "fields": ["id"], "schema": "id BIGINT"}
         value = {"format": "json", "schema": COLUMNS}
         made = {
             "source": {"topics": [topic], "key": key, "value": value},
             "tables": [{"name": table_of(name), **table}],
-            "merge": {"max_records": max_records},
+            "merge": {"max_records": max_records, "direct": direct},
         }
         (self.include / "pipelines" / f"{name}.yaml").write_text(yaml.safe_dump(made))
         return table_of(name)

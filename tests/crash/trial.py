@@ -17,15 +17,16 @@ LAST, ALL = {"upsert": True, "delete": True}, {"upsert": False, "delete": False}
 class Trial:
     """A pipeline `name`, its topic and its tables ``lake.<name>.last`` and ``lake.<name>.all``."""
 
-    def __init__(self, workbench: Any, runners: Runners, name: str, *tables: str) -> None:
-        self.workbench, self.runners, self.name = workbench, runners, name
+    def __init__(self, workbench: Any, runners: Runners, name: str, *tables: str, direct: bool = False) -> None:
+        self.workbench, self.runners, self.name, self.direct = workbench, runners, name, direct
         self.tables = tables or ("last", "all")
         self.topic = workbench.topic(2)
         self.last: dict[int, str] = {}
         self.all: list[tuple[int, str]] = []
         modes = {"last": LAST, "all": ALL}
         wanted = [{"name": f"lake.{name}.{table}", **modes[table]} for table in self.tables]
-        workbench.pipeline(name, [self.topic], key=KEY, value=VALUE, tables=wanted)
+        merge = {"merge": {"direct": "auto"}} if direct else {}
+        workbench.pipeline(name, [self.topic], key=KEY, value=VALUE, tables=wanted, **merge)
 
     def produce(self, *records: tuple[int, str | None]) -> None:
         """Send records, and remember what they do."""
@@ -69,7 +70,10 @@ class Trial:
             assert state.position.offsets == end
             found = self.workbench.iceberg(f"{self.name}.{table}")
             assert set(found.metadata.refs) == {"main", f"tidegate_{self.name}"}
-            self.check_intermediate(f"{self.name}.{table}_{self.name}_tmp")
+            if self.direct:
+                assert not self.workbench.exists(f"{self.name}.{table}_{self.name}_tmp")
+            else:
+                self.check_intermediate(f"{self.name}.{table}_{self.name}_tmp")
         assert self.workbench.committed(self.name) == end
 
     def check_intermediate(self, table: str) -> None:

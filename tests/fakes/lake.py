@@ -138,6 +138,7 @@ class MemoryDestination:
             },
             untraceable=rolled_back and cut_off,
             kind=found.properties.get(KIND_PROPERTY, ""),
+            total_records=len(found.rows(self._written(table))) if self._written(table) in found.refs else 0,
         )
 
     def seed(self, table: str, pipeline: str, position: Position) -> None:
@@ -203,7 +204,13 @@ class MemoryDestination:
         found.properties |= table_commit.properties
         del found.refs[table_commit.branch]
 
-    def reparent(self, table_commit: TableCommit, onto: int, keys: Mapping[str, Any] | None) -> Head | None:
+    def reparent(
+        self,
+        table_commit: TableCommit,
+        onto: int,
+        keys: Mapping[str, Any] | None,
+        summary: dict[str, str] | None = None,
+    ) -> Head | None:
         found = self._table(table_commit.table)
         cut, head, newest = (found.snapshots[i] for i in (table_commit.cut, table_commit.head, onto))
         came, went = without(newest.rows, cut.rows), without(cut.rows, newest.rows)
@@ -218,7 +225,10 @@ class MemoryDestination:
         if standing != (onto, table_commit.head):
             raise CommitRefused(f"table={table_commit.table}: main has moved")
         made = self.add_snapshot(
-            table_commit.table, table_commit.branch, (*without(newest.rows, deleted), *added), head.summary
+            table_commit.table,
+            table_commit.branch,
+            (*without(newest.rows, deleted), *added),
+            {**head.summary, **(summary or {})},
         )
         found.snapshots[made.id] = replace(made, parent=onto)
         del found.snapshots[head.id]

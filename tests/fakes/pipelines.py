@@ -5,6 +5,7 @@ from typing import Any
 from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.pipeline import Merge, Pipeline
+from tidegate.spec.runtime import UseWhen
 from tidegate.spec.source import Source
 from tidegate.spec.table import Table
 
@@ -27,5 +28,6 @@ def a_pipeline(*tables: Table, name: str = "shop", **given: Any) -> Pipeline:
     topics = tuple(dict.fromkeys(topic for table in tables for topic in table.topics))
     asked = {"kafka": "kafka_default", "topics": topics, "topic_pattern": None, "group": f"tidegate-{name}"}
     source = Source(**{**asked, **given.pop("source", {})})
-    merge = Merge(max_records=given.pop("max_records", 1_000_000))
+    direct = UseWhen.AUTO if given.pop("direct", False) else UseWhen.NEVER
+    merge = Merge(max_records=given.pop("max_records", 1_000_000), direct=direct)
     return Pipeline(name, source, tables, merge=merge, **given)

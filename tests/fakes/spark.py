@@ -10,6 +10,7 @@ from typing import Any
 
 from tidegate.errors import RetryLater
 from tidegate.failpoints import hit_failpoint
+from tidegate.jobs.direct_job import ROWS_NAME, DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.jobs.merge_job import MergeJob
@@ -60,6 +61,8 @@ class MemoryEngine:
         self.conditions: dict[str, Callable[[Any], bool]] = {}
         self.selects: dict[str, Callable[..., Row]] = {}  # the same for the texts of `select`
         self.jobs: list[Job] = []
+        self.direct: list[DirectJob] = []
+        self.unusual: Callable[[Row], bool] = lambda _: False  # rows that a plain pass cannot judge
         self.mended: dict[int, Any] = {}  # what a dead letter's bytes mean since its pipeline file was corrected
 
     def run(self, job: Job) -> None:
@@ -92,6 +95,18 @@ class MemoryEngine:
             if job.audits is not None:
                 answer(job.audits, self.destination, self.conditions)
                 hit_failpoint("job.audited")
+
+    def run_direct(self, job: DirectJob) -> DirectOutcome:
+        job = DirectJob.from_json(job.to_json())
+        self.direct.append(job)
+        (table,) = job.stage.tables
+        rows, outcome = self._decode_records(job.stage, table)
+        statement = {**json.loads(job.statement), "rows": rows}
+        summary = {k.removeprefix(SNAPSHOT_PROPERTY): v for k, v in job.conf.items() if SNAPSHOT_PROPERTY in k}
+        self._merge(statement, summary)
+        hit_failpoint("job.statement")
+        counted = json.dumps({"counted": outcome, "unusual": sum(self.unusual(row) for row in rows)})
+        return DirectOutcome.from_json(counted, "memory")
 
     @property
     def merges(self) -> list[MergeJob]:
@@ -157,6 +172,15 @@ class MemoryEngine:
             text = json.dumps(self._explain(job, table))
             self.destination.tables[table.intermediate].properties[table.property] = text
             return
+        rows, outcome = self._decode_records(job, table)
+        others = [r for r in self.destination.tables[table.intermediate].rows() if r["batch_number"] != job.batch]
+        self.destination.add_snapshot(table.intermediate, "main", (*others, *rows), table.summary)
+        hit_failpoint("job.overwritten")
+        self.destination.tables[table.intermediate].properties[table.property] = json.dumps(outcome)
+        hit_failpoint("job.counted")
+
+    def _decode_records(self, job: StageJob, table: StageTable) -> tuple[list[Row], dict[str, Any]]:
+        """The rows of a batch, and what became of its records."""
         rows: list[Row] = []
         outcome: dict[str, Any] = {**dict.fromkeys(RECORD_COUNTS, 0), "bad": 0, "first_bad": None}
         outcome |= dict.fromkeys(DELETE_COUNTS, 0) if table.sequence else {}
@@ -198,12 +222,7 @@ class MemoryEngine:
         if table.set_aside is not None:
             outcome["dead_lettered"], outcome["bad"] = skipped, outcome["bad"] - skipped
             outcome["bad"] = skipped if exceeds_tolerance(skipped, table.set_aside) else outcome["bad"]
-        others = [r for r in self.destination.tables[table.intermediate].rows() if r["batch_number"] != job.batch]
-        self.destination.add_snapshot(table.intermediate, "main", (*others, *rows), table.summary)
-        hit_failpoint("job.overwritten")
-        text = json.dumps({**outcome, "timestamps": stamps})
-        self.destination.tables[table.intermediate].properties[table.property] = text
-        hit_failpoint("job.counted")
+        return rows, {**outcome, "timestamps": stamps}
 
     def _records(self, job: StageJob, part: tuple[str, int, int, int]) -> list[Record]:
         topic, partition, start, end = part
@@ -277,6 +296,12 @@ class MemoryEngine:
         return table.route is None or _routed(table.route, shown)
 
     def _staged(self, statement: dict[str, Any]) -> list[Row]:
+        if "rows" in statement:  # of a direct batch
+            assert statement["rows_name"] == ROWS_NAME
+            rows = [row for row in statement["rows"] if row["op"] != "bad"]
+            into = [column for column, field in statement["keys"] if field is None]
+            rows = [{**row, "key": {into[0]: row["key"]}} for row in rows] if into else rows
+            return [_as_held(row, statement) for row in rows]
         pinned = self.destination.tables.get(statement["source"])
         if pinned is None or statement["snapshot_id"] not in pinned.snapshots:
             raise RetryLater(f"Spark failed in merge: no snapshot={statement['snapshot_id']}")

@@ -43,7 +43,7 @@ ROOT = Path(__file__).parents[2]
 POINTS = {
     "plan": [
         "broker.read_log", "staging.find_highest_batch", "staging.list_signed_attempts", "staging.list_staged",
-        "tables.read_state",
+        "tables.read_state", "commits.has_branches",
     ],
     "stage": [
         "commits.append_empty", "commits.start_branch", "commits.has_branches", "commits.read_head",
@@ -60,6 +60,11 @@ POINTS = {
         "commits.publish",
         "commits.seed", "commits.find_snapshots", "tables.read_state", "engine.run", "job.audited",
         "job.statement",
+    ],
+    "merge_direct": [
+        "commits.append_empty", "commits.has_branches", "commits.publish", "commits.read_head", "commits.reparent",
+        "commits.seed", "commits.start_branch", "commits.find_snapshots", "tables.evolve", "tables.read_state",
+        "engine.run", "engine.run_direct", "job.decoded", "job.statement",
     ],
     "batch_history": ["history.append_history"],
     # between two merges of a queue, and where records name tables, which are looked for once
@@ -87,6 +92,7 @@ POINTS = {
 # Every place inside of a job or an adapter, by file.
 PLACES = {
     "jobs/tidegate_spark/stage/output_files.py": ["job.counts_left", "job.rows_left"],
+    "jobs/tidegate_spark/merge/direct_job.py": ["job.decoded", "job.statement"],
     "jobs/tidegate_spark/merge/maintain_job.py": ["job.maintained"],
     "jobs/tidegate_spark/merge/job.py": ["job.audited", "job.statement"],
     "jobs/tidegate_spark/stage/table_names.py": ["job.named"],
@@ -201,6 +207,7 @@ def test_rebase_that_meets_a_fault_at_any_point_moved_the_position_or_did_not(re
 def test_points_of_each_step_are_the_ones_that_are_listed() -> None:
     points = [p for situation in SITUATIONS for p in passed(situation, pipeline_of("upsert_delete", 2))]
     points += passed(later_batch, pipeline_of("sequenced", 1))
+    points += [p for situation in SITUATIONS for p in passed(situation, pipeline_of("direct", 1))]
     points += [p for situation in NAMED[:2] for p in passed(situation, pipeline_of("named", 0))]
     world = situated(later_batch, pipeline_of("upsert_delete", 2))
     with Journey().inside() as journey:

@@ -5,6 +5,7 @@
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
+from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.merge_job import AuditAnswers, MergeJob
 from tidegate.jobs.record_explanation import RecordExplanation
@@ -105,8 +106,10 @@ class RoutedCommits(_Routed[BranchCommits]):
     def publish(self, table_commit: TableCommit) -> None:
         self._route(table_commit.table).publish(table_commit)
 
-    def reparent(self, table_commit: TableCommit, onto: int, keys: MergeInput | None) -> Head | None:
-        return self._route(table_commit.table).reparent(table_commit, onto, keys)
+    def reparent(
+        self, table_commit: TableCommit, onto: int, keys: MergeInput | None, summary: dict[str, str] | None = None
+    ) -> Head | None:
+        return self._route(table_commit.table).reparent(table_commit, onto, keys, summary)
 
     def drop_branch(self, table: str, branch: str) -> None:
         self._route(table).drop_branch(table, branch)
@@ -235,3 +238,7 @@ class RoutedEngine:
         """Run one job to its end."""
         table = job.table if isinstance(job, MergeJob) else ""
         self._by_catalog.get(table.split(".", 1)[0], self._spark).run(job)
+
+    def run_direct(self, job: DirectJob) -> DirectOutcome:
+        """Run a direct job to its end: only Spark has such."""
+        return self._spark.run_direct(job)

@@ -12,9 +12,7 @@ from typing import TypeVar
 from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.audits import BatchAudits, check_audits
-from tidegate.merge.write_mode import TRUNCATED_AT_PROPERTY
 from tidegate.model import resource_names
-from tidegate.model.publish_cost import RowChanges
 from tidegate.model.table_state import Reparenting, StagedSource
 from tidegate.ports.context import Head, Ports, TableCommit, TableState
 
@@ -81,32 +79,43 @@ def write_on_branch(swap: Swap, batch: int, *statements: str) -> Head:
     if not swap.ports.commits.has_branches(swap.table):
         before = swap.state.snapshot_id or 0
         return Head(before + 1, before, swap.summary, statements)
-    with _drop_branch_on_failure(swap):
-        return _run_on_branch(swap, batch, statements)
+    with drop_branch_on_failure(swap):
+        start_branch(swap)
+        if statements:
+            audits, conf = swap.audited.asked if swap.audited else None, build_write_conf(swap)
+            swap.ports.engine.run(
+                MergeJob(swap.ports.pipeline.name, batch, statements, conf=conf, audits=audits, table=swap.table)
+            )
+        head = find_head(swap, is_written=bool(statements))
+        if statements and swap.audited:
+            check_audits(swap.ports.staging, swap.where, swap.audited)
+        return head
 
 
-def _run_on_branch(swap: Swap, batch: int, statements: tuple[str, ...]) -> Head:
-    commits, summary = swap.ports.commits, {**swap.summary, "tidegate.attempt": swap.attempt}
-    commits.start_branch(swap.table, swap.state, swap.branch)
+def start_branch(swap: Swap) -> None:
+    """Cut the branch from the snapshot that the table was read at."""
+    swap.ports.commits.start_branch(swap.table, swap.state, swap.branch)
     log.info("cut: %s branch=%s from snapshot=%s", swap.where, swap.branch, swap.state.snapshot_id)
-    if statements:
-        snapshot_properties = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in summary.items()}
-        conf = {**swap.conf, **snapshot_properties}
-        audits = swap.audited.asked if swap.audited else None
-        swap.ports.engine.run(
-            MergeJob(swap.ports.pipeline.name, batch, statements, conf=conf, audits=audits, table=swap.table)
-        )
+
+
+def build_write_conf(swap: Swap) -> dict[str, str]:
+    """What Spark is told for the statements, and what the snapshot that they make will tell."""
+    summary = {**swap.summary, "tidegate.attempt": swap.attempt}
+    return {**swap.conf, **{f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in summary.items()}}
+
+
+def find_head(swap: Swap, *, is_written: bool) -> Head:
+    """The one snapshot that was made on the branch, or an empty one; `RetryLater` where anything else was."""
+    commits = swap.ports.commits
     head = commits.read_head(swap.table, swap.branch)
     if head is not None and head.snapshot_id == swap.state.snapshot_id:
-        if statements:
+        if is_written:
             _check_changed_nothing(swap)
-        commits.append_empty(swap.table, swap.branch, summary)
+        commits.append_empty(swap.table, swap.branch, {**swap.summary, "tidegate.attempt": swap.attempt})
         head = commits.read_head(swap.table, swap.branch)
     ours = head is not None and head.summary.get("tidegate.attempt") == swap.attempt
     if head is None or not ours or head.parent_id != swap.state.snapshot_id:
         raise RetryLater(f"{swap.where}: branch={swap.branch} is not as this attempt left it; it will be merged again")
-    if statements and swap.audited:
-        check_audits(swap.ports.staging, swap.where, swap.audited)
     return head
 
 
@@ -127,7 +136,7 @@ def _check_changed_nothing(swap: Swap) -> None:
 
 
 @contextmanager
-def _drop_branch_on_failure(swap: Swap) -> Iterator[None]:
+def drop_branch_on_failure(swap: Swap) -> Iterator[None]:
     """Drop the attempt's branch when it fails: no later attempt uses it, and it would keep its files alive.
 
     A job that still runs may make the branch again; clean_up drops that with its batch.
@@ -148,8 +157,8 @@ def publish_head(swap: Swap, head: Head) -> Head:
     The table is read again before each try: what it says decides, also after a lost answer. Where main has not moved
     something else is in the way, and is given time.
     """
-    with _drop_branch_on_failure(swap):
-        table_commit, pauses, pause = _build_commit(swap, head), iter((*RETRY_PAUSES_SECONDS, 0.0)), 0.0
+    with drop_branch_on_failure(swap):
+        table_commit, pauses, pause = build_commit(swap, head), iter((*RETRY_PAUSES_SECONDS, 0.0)), 0.0
         for _ in range(MAX_SWAP_ATTEMPTS):
             if pause:
                 swap.ports.pause(pause)
@@ -180,7 +189,8 @@ def _publish_branch(swap: Swap, head: Head) -> Head:
     return replace(published, summary={**swap.summary, **published.summary}) if published else head
 
 
-def _build_commit(swap: Swap, head: Head) -> TableCommit:
+def build_commit(swap: Swap, head: Head) -> TableCommit:
+    """The compare-and-swap that makes `head` main."""
     state = swap.state
     if state.snapshot_id is None:
         raise CommitRefused(f"{swap.where}: no snapshot to cut from")
@@ -268,25 +278,3 @@ def _is_newest_commit(swap: Swap, table_commit: TableCommit, state: TableState) 
         return state.snapshot_id == table_commit.head
     last = commits.read_head(swap.table, resource_names.name_tag(pipeline))
     return last is not None and last.summary.get("tidegate.attempt") == table_commit.attempt
-
-
-def count_changes(head: Head | None) -> RowChanges:
-    """Rows inserted, updated and deleted, as the snapshot's summary has them; None is where no snapshot was due."""
-
-    def count(name: str) -> int:
-        return int(head.summary.get(name, "0")) if head else 0
-
-    if head and "tidegate.inserted" in head.summary:
-        return RowChanges(
-            inserted=count("tidegate.inserted"), updated=count("tidegate.updated"), deleted=count("tidegate.deleted")
-        )
-    rows = "spark.merge-into.num-target-rows-"
-    appended = 0 if head and f"{rows}inserted" in head.summary else count("added-records")
-    emptied = 0
-    if head and TRUNCATED_AT_PROPERTY in head.summary:  # Iceberg counts the rows of files, and deletes beside them
-        emptied = count("deleted-records") - count("removed-position-deletes") - count("removed-equality-deletes")
-    return RowChanges(
-        inserted=count(f"{rows}inserted") + appended,
-        updated=count(f"{rows}updated"),
-        deleted=count(f"{rows}deleted") + emptied,
-    )

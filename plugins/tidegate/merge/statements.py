@@ -3,6 +3,7 @@
 from typing import Any
 
 from tidegate.errors import GiveUp
+from tidegate.jobs.direct_job import ROWS_NAME
 from tidegate.merge.scd2_statements import list_change_columns, list_change_columns_as_held, render_history_statements
 from tidegate.merge.write_mode import APPEND, MERGE_UNBOUNDED, WritePlan, is_folded
 from tidegate.model import resource_names
@@ -185,6 +186,8 @@ def build_merge_input(pipeline: Pipeline, table: Table, staged: StagedBatch, bra
         "staged_rows": staged.counts.staged,
         "layout": table.create,
     }
+    if staged.direct:
+        values["rows_name"] = ROWS_NAME
     if staged.truncated_at is not None:
         values["truncated_at"] = staged.truncated_at
     if table.mode != TableMode.APPEND:

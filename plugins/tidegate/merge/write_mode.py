@@ -12,10 +12,11 @@ from tidegate.model.merge_input import MergeInput
 from tidegate.model.table_state import Reparenting
 from tidegate.ports.context import Ports, TableState
 from tidegate.spec.table import DeleteMode, Table, TableMode
-from tidegate.sql.pruning import Bounds
+from tidegate.sql.pruning import UNBOUNDED, Bounds
 
 APPEND, MERGE, TRUNCATE = "append", "merge", "truncate"
 WRITTEN_AS_PROPERTY = "tidegate.written-as"
+DIRECT_PROPERTY = "tidegate.direct"  # of a snapshot whose rows were not staged
 TRUNCATED_AT_PROPERTY = "tidegate.truncated-at"  # the offset of the truncate in a snapshot's batch
 # Spark would sort the rows once more, to leave out a key's earlier ones before it moves them to where they are compared
 DISTINCT_KEYS_CONF = {"spark.sql.optimizer.windowGroupLimitThreshold": "-1"}
@@ -51,10 +52,17 @@ def choose_write_mode(
     return WritePlan(bounds, APPEND if _only_adds_new_keys(table, staged) and _has_only_new_keys(bounds) else MERGE)
 
 
+def choose_direct_write(table: Table, state: TableState) -> WritePlan:
+    """The way for rows of which nothing is known before they are written: merged, unless the table holds none."""
+    is_new = state.total_records == 0 and table.upsert and table.deletes == DeleteMode.HARD
+    return WritePlan(UNBOUNDED, APPEND if table.mode == TableMode.APPEND or is_new else MERGE)
+
+
 def describe_write(staged: StagedBatch, way: WritePlan) -> dict[str, str]:
     """What a snapshot tells of how its rows came into the table, and where the source table was emptied."""
     truncated = {} if staged.truncated_at is None else {TRUNCATED_AT_PROPERTY: str(staged.truncated_at)}
-    return {WRITTEN_AS_PROPERTY: way.written_as, **truncated}
+    direct = {DIRECT_PROPERTY: "true"} if staged.direct else {}
+    return {WRITTEN_AS_PROPERTY: way.written_as, **truncated, **direct}
 
 
 def choose_spark_conf(staged: StagedBatch, way: WritePlan) -> dict[str, str]:
@@ -67,7 +75,12 @@ def choose_spark_conf(staged: StagedBatch, way: WritePlan) -> dict[str, str]:
 
 
 def _count_rows_read(staged: StagedBatch, way: WritePlan) -> int | None:
-    """At most how many rows the statements read, of the batch and of the table; None where that is not known."""
+    """At most how many rows the statements read, of the batch and of the table; None where that is not known.
+
+    A direct job knows more than its statement: how many records it reads.
+    """
+    if staged.direct:
+        return None
     if way.written_as == APPEND:
         return staged.counts.staged
     if way.bounds is None or way.bounds.overlap is None:

@@ -59,7 +59,8 @@ class PlannedBatch:
     `follows` is the attempt of the staged batch that a new one starts behind, empty when it starts at the position.
     `watermark` says how the table stands to the others that read the log.
     `last_per_key` says that of each raw key's records only the last will be decoded and staged. `superseded_share` is
-    about how many of the records have a later one of their key behind them, from a sample; None without one.
+    about how many of the records have a later one of their key behind them, from a sample; None without one. A `direct`
+    batch is not staged: one job reads its records and merges them.
     """
 
     table: str
@@ -70,6 +71,7 @@ class PlannedBatch:
     watermark: WatermarkSide = WatermarkSide.INSIDE
     last_per_key: bool = False
     superseded_share: float | None = None
+    direct: bool = False
 
     @property
     def keys_differ(self) -> bool:
@@ -92,6 +94,7 @@ class PlannedBatch:
             "watermark": self.watermark,
             "last_per_key": self.last_per_key,
             "superseded_share": self.superseded_share,
+            **({"direct": True} if self.direct else {}),
             "ranges": self.ranges.to_dict(),
         }
 
@@ -103,6 +106,7 @@ class PlannedBatch:
             ranges=Ranges.from_dict(data["ranges"]),
             attempt=data["resumed_attempt"],
             watermark=WatermarkSide(data["watermark"]),
+            direct=data.get("direct", False),
             **{name: data[name] for name in same},
         )
 
@@ -166,6 +170,7 @@ class StagedBatch:
     `keys_differ` says that hardly two of its rows have the same key, which is not known of every batch.
     `bytes` are those of its files, `stage_seconds` what the stage job took; 0 where they are not known.
     `truncated_at` is the offset of its last truncate, None without one: what lies before it is in no table any more.
+    Of a `direct` batch nothing is staged, and until it is merged nothing is counted; `last_per_key` is its plan's.
     """
 
     table: str
@@ -189,11 +194,14 @@ class StagedBatch:
     truncated_at: int | None = None
     bytes: int = 0
     stage_seconds: float = 0.0
+    direct: bool = False
+    last_per_key: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""
         # JSON numbers lose precision above 2^53 in a browser, and snapshot ids are 63 bits long
-        return {**asdict(self), "ranges": self.ranges.to_dict(), "snapshot_id": str(self.snapshot_id)}
+        data = {**asdict(self), "ranges": self.ranges.to_dict(), "snapshot_id": str(self.snapshot_id)}
+        return data if self.direct else {name: data[name] for name in data if name not in ("direct", "last_per_key")}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "StagedBatch":

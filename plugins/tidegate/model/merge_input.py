@@ -26,6 +26,8 @@ class MergeInput(TypedDict):
     what shows that a record gave it a value, `groups` that columns have sequences of their own, and `late` records may
     lie before those in the table.
 
+    `rows_name` stands for the rows of a direct batch, which no table holds.
+
     `at` is the snapshot of the table that is looked at, `rows` the number of staged rows: bounds may depend on them.
     """
 
@@ -55,3 +57,4 @@ class MergeInput(TypedDict):
     late: NotRequired[bool]
     at: NotRequired[int | None]
     rows: NotRequired[int]
+    rows_name: NotRequired[str]

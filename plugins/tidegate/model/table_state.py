@@ -25,7 +25,8 @@ class TableState:
     work have expired. `position_lost`: the pipeline has written the table's rows, and its position, which lies beside
     the table, is gone. `highest_batch` is never lowered. `marks` are the table's properties that belong to the pipeline
     (`tidegate.<pipeline>.`): what a publish left behind is found there. A table that has no maps holds their entries.
-    `kind` is that of a table of the product's own, which is no destination.
+    `kind` is that of a table of the product's own, which is no destination. `total_records` are the rows in its data
+    files, deleted ones included; None where that is not known.
     """
 
     uuid: str
@@ -43,6 +44,7 @@ class TableState:
     schema: Struct | None = None
     has_maps: bool = True
     kind: str = ""
+    total_records: int | None = None
 
     @property
     def struct(self) -> Struct:

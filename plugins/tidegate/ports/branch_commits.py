@@ -34,8 +34,13 @@ class BranchCommits(Protocol):
         """The law. `CommitRefused` when a requirement failed, `OutcomeUnknown` when no answer came."""
         ...
 
-    def reparent(self, table_commit: TableCommit, onto: int, keys: MergeInput | None) -> Head | None:
-        """Put a branch onto a newer main, None where a merge with `keys` might differ; `keys` None: it appends."""
+    def reparent(
+        self, table_commit: TableCommit, onto: int, keys: MergeInput | None, summary: dict[str, str] | None = None
+    ) -> Head | None:
+        """Put a branch onto a newer main, None where a merge with `keys` might differ; `keys` None: it appends.
+
+        `summary` is what the snapshot tells beside what its writer counted; None leaves that as it is.
+        """
         ...
 
     def drop_branch(self, table: str, branch: str) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater
-from tidegate.merge.compare_and_swap import Swap, count_changes, publish_head, retry_commits, write_on_branch
+from tidegate.merge.compare_and_swap import Swap, publish_head, retry_commits, write_on_branch
+from tidegate.merge.row_changes import count_changes
 from tidegate.merge.statements import render_backfill_statements
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice

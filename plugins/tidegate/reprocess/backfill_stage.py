@@ -17,8 +17,8 @@ from tidegate.progress.topic_log import read_log
 from tidegate.reprocess.backfill_plan import check_log_holds, needs_later_records
 from tidegate.spec.table import Table
 from tidegate.staging.stage_outcome import read_staged_batch
+from tidegate.staging.stage_request import build_stage_table
 from tidegate.staging.takeover import run_or_take_over
-from tidegate.steps.stage import build_stage_table
 from tidegate.tables.columns import compute_shape, resolve_columns
 from tidegate.tables.lookup import find_table
 

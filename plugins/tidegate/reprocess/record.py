@@ -15,7 +15,7 @@ from tidegate.ports.context import Log, Ports
 from tidegate.progress.rolled_back_tables import select_tables
 from tidegate.progress.topic_log import list_row_topics
 from tidegate.spec.table import Table
-from tidegate.steps.stage import build_stage_table
+from tidegate.staging.stage_request import build_stage_table
 
 RECORD_ID = "record"  # stands where a backfill has its id
 

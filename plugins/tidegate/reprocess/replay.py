@@ -8,9 +8,10 @@ from typing import Any
 
 from tidegate.errors import CommitRefused, ConfigurationError, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.merge.compare_and_swap import Swap, count_changes, publish_head, retry_commits, write_on_branch
+from tidegate.merge.compare_and_swap import Swap, publish_head, retry_commits, write_on_branch
 from tidegate.merge.dead_letters import add_topic_id_column
 from tidegate.merge.letter_filter import ALL_LETTERS, LetterFilter
+from tidegate.merge.row_changes import count_changes
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.merge.statements import render_replay_statements
 from tidegate.model import resource_names

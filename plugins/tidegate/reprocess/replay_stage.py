@@ -18,7 +18,7 @@ from tidegate.ports.context import Ports, Staging
 from tidegate.progress.topic_log import read_log
 from tidegate.spec.table import Table, TableMode
 from tidegate.staging.stage_outcome import read_staged_batch
-from tidegate.steps.stage import build_stage_table
+from tidegate.staging.stage_request import build_stage_table
 
 MAX_CHOSEN_GROUPS = 50
 REPLAY_ID = "replay"  # stands where a backfill has its id

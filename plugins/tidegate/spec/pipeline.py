@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from tidegate.spec.runtime import Maintenance, Period, SparkTarget
+from tidegate.spec.runtime import Maintenance, Period, SparkTarget, UseWhen
 from tidegate.spec.source import Source
 from tidegate.spec.table import Table
 
@@ -33,6 +33,7 @@ class Merge:
 
     `cron`, in UTC, wins; the interval is its longest pause. While more than `max_records` wait, the other cap holds.
     By what earlier batches took, one takes less: `batch_seconds` and `max_bytes` of staged files, 0 for no such limit.
+    `direct`: whether batches may be merged without being staged first.
     """
 
     interval_seconds: int = 60
@@ -44,6 +45,7 @@ class Merge:
     partition_time: str = "record"  # or wall-clock
     batch_seconds: int = 600
     max_bytes: int = 2 << 30
+    direct: UseWhen = UseWhen.NEVER
 
     @property
     def is_timed(self) -> bool:

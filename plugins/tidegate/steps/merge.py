@@ -1,15 +1,17 @@
 """merge: bring one staged batch into its table, and publish it by compare-and-swap on the table's position."""
 
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge import write_mode
 from tidegate.merge.audits import prepare_audits
-from tidegate.merge.compare_and_swap import Swap, count_changes, publish_head, retry_commits, write_on_branch
+from tidegate.merge.compare_and_swap import Swap, publish_head, retry_commits, write_on_branch
 from tidegate.merge.dead_letters import render_dead_letter_statements
+from tidegate.merge.row_changes import count_changes
 from tidegate.merge.scd2_statements import list_change_columns, list_change_columns_as_held
 from tidegate.merge.statements import build_merge_input, render_merge_statements
 from tidegate.model import resource_names
@@ -35,12 +37,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class MergeContext:
-    """What stays the same over all cuts of one merge."""
+    """What stays the same over all cuts of one merge. `marks` are properties that its publish sets on the table."""
 
     ports: Ports
     table: Table
     staged: StagedBatch
     started_ms: int
+    marks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def where(self) -> str:
@@ -48,8 +51,8 @@ class MergeContext:
         return f"pipeline={self.ports.pipeline.name} table={self.table.name} batch={self.staged.batch}"
 
 
-def merge(ports: Ports, staged: StagedBatch) -> PublishedBatch:
-    """Publish `staged` and return what changed; a batch that is published already is a success too.
+def merge(ports: Ports, staged: StagedBatch, marks: Mapping[str, str] | None = None) -> PublishedBatch:
+    """Publish `staged`, with `marks`, and return what changed; a batch that is published already is a success too.
 
     1. Create the table if it is missing, evolve its schema if needed; give it a first snapshot.
     2. Cut a branch from the snapshot that the position was read from.
@@ -59,18 +62,18 @@ def merge(ports: Ports, staged: StagedBatch) -> PublishedBatch:
 
     Main moved and the position did not: back to 2. The position moved: `PublishedElsewhere`.
     """
-    work = MergeContext(ports, find_table(ports, staged.table), staged, ports.now_ms())
+    work = MergeContext(ports, find_table(ports, staged.table), staged, ports.now_ms(), marks or {})
     return retry_commits(ports, work.where, partial(_run_round, work))
 
 
 def _run_round(work: MergeContext) -> PublishedBatch:
     """One cut; `CommitRefused` asks for the next."""
     state = prepare_table(work)
-    done = _find_published(work, state)
+    done = find_published(work, state)
     if done is not None:
         return done
     if not work.staged.counts.to_write and not publishes_without_rows(work.ports, work.table, state, work.staged):
-        return _build_result(work, None, None, PublishOutcome.NO_ROWS)
+        return build_result(work, None, None, PublishOutcome.NO_ROWS)
     try:
         return _cut_merge_publish(work, state)
     except RetryLater:
@@ -110,7 +113,7 @@ def prepare_table(work: MergeContext) -> TableState:
         state = _read_state(work) or state
     _evolve_deletes(work, replace(table, target_schema=state.struct))
     if state.snapshot_id is None:
-        start = replace(_compute_end_position(work, None), offsets=work.staged.ranges.start, staged_attempt="")
+        start = replace(compute_end_position(work, None), offsets=work.staged.ranges.start, staged_attempt="")
         start = replace(start, batch=state.highest_batch, timestamps={})
         ports.commits.seed(table.name, name, replace(start, outside=work.staged.watermark != WatermarkSide.INSIDE))
         state = _read_state(work) or state
@@ -200,14 +203,14 @@ def _check_same_table(work: MergeContext, state: TableState | None) -> None:
         )
 
 
-def _find_published(work: MergeContext, state: TableState) -> PublishedBatch | None:
+def find_published(work: MergeContext, state: TableState) -> PublishedBatch | None:
     """A success if this batch stands in the table, None if it is next, an error if neither."""
     staged = work.staged
     pipeline = work.ports.pipeline
     position = resolve_position(pipeline, work.table, state)
     if position is not None and position.offsets == staged.ranges.end and position.staged_attempt == staged.attempt:
         head = work.ports.commits.read_head(work.table.name, resource_names.name_tag(pipeline.name))
-        return _build_result(work, head, position, PublishOutcome.ALREADY_PUBLISHED)
+        return build_result(work, head, position, PublishOutcome.ALREADY_PUBLISHED)
     check_not_overtaken(pipeline, work.table, state, staged.batch, staged.ranges)
     return None
 
@@ -215,7 +218,7 @@ def _find_published(work: MergeContext, state: TableState) -> PublishedBatch | N
 def _cut_merge_publish(work: MergeContext, state: TableState) -> PublishedBatch:
     ports, name, attempt = work.ports, work.ports.pipeline.name, work.ports.new_attempt()
     write_mode.check_is_sole_writer(ports, work.where, work.staged)
-    position = _compute_end_position(work, resolve_position(ports.pipeline, work.table, state))
+    position = compute_end_position(work, resolve_position(ports.pipeline, work.table, state))
     table = resolve_columns(work.table, ports.pipeline.source.metadata, state)
     properties = replace(position, batch=max(work.staged.batch, state.highest_batch)).to_properties(name)
     branch = resource_names.name_branch(name, work.staged.batch, attempt)
@@ -229,8 +232,8 @@ def _cut_merge_publish(work: MergeContext, state: TableState) -> PublishedBatch:
         state=state,
         branch=branch,
         attempt=attempt,
-        properties={**properties, **build_key_property(ports.pipeline, table)},
-        guard=partial(_check_fits, work),
+        properties={**properties, **build_key_property(ports.pipeline, table), **work.marks},
+        guard=partial(check_fits, work),
         summary={**properties, "tidegate.pipeline": name, **write_mode.describe_write(work.staged, way)},
         tag=resource_names.name_tag(name),
         audited=prepare_audits(ports, table, work.staged, branch, attempt),
@@ -245,7 +248,7 @@ def _cut_merge_publish(work: MergeContext, state: TableState) -> PublishedBatch:
     log.info("%s: %s snapshot=%s rows=%s", way.written_as, work.where, head.snapshot_id, work.staged.counts.staged)
     head = publish_head(swap, head)
     log.info("published: %s position=%s", work.where, position.offsets)
-    return _build_result(work, head, position, PublishOutcome.PUBLISHED)
+    return build_result(work, head, position, PublishOutcome.PUBLISHED)
 
 
 def _choose_write_plan(work: MergeContext, table: Table, state: TableState, values: MergeInput) -> write_mode.WritePlan:
@@ -254,14 +257,14 @@ def _choose_write_plan(work: MergeContext, table: Table, state: TableState, valu
     return write_mode.choose_write_mode(work.ports, table, work.staged, state, values)
 
 
-def _check_fits(work: MergeContext, state: TableState | None) -> None:
+def check_fits(work: MergeContext, state: TableState | None) -> None:
     """Raise when the batch is not the table's next one any more."""
     _check_same_table(work, state)
     if state is not None:
-        _find_published(work, state)
+        find_published(work, state)
 
 
-def _compute_end_position(work: MergeContext, before: Position | None) -> Position:
+def compute_end_position(work: MergeContext, before: Position | None) -> Position:
     """The position that this batch leads to."""
     staged = work.staged
     return Position(
@@ -275,9 +278,10 @@ def _compute_end_position(work: MergeContext, before: Position | None) -> Positi
     )
 
 
-def _build_result(
+def build_result(
     work: MergeContext, head: Head | None, position: Position | None, outcome: PublishOutcome
 ) -> PublishedBatch:
+    """What the merge did, by the snapshot that it published."""
     return PublishedBatch(
         table=work.table.name,
         batch=work.staged.batch,

@@ -13,6 +13,7 @@ from tidegate.ports.context import Ports
 from tidegate.progress.batch_queue import combine, count_mergeable, describe_full_queue, merge_groups
 from tidegate.progress.position_checks import resolve_position
 from tidegate.steps.merge import merge
+from tidegate.steps.merge_direct import merge_direct
 from tidegate.tables.batch_history import record_batch
 from tidegate.tables.lookup import find_table
 
@@ -79,6 +80,8 @@ def merge_queue(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeChe
     Results are added to the checkpoint as they come, for a task that may be deferred meanwhile. When it is resumed,
     what the job it has `awaited` published is this run's work.
     """
+    if queue[0].direct:
+        return _merge_direct(ports, queue[0])
     checkpoint = checkpoint or MergeCheckpoint()
     published, awaited = checkpoint.published, checkpoint.awaited
     table, first = queue[0].table, queue[0].batch
@@ -94,6 +97,17 @@ def merge_queue(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeChe
         log.info("not merged: pipeline=%s table=%s queue from batch=%s", ports.pipeline.name, table, first)
         return QueueResult(table, tuple(published), _explain_failure(ports, queue, error))
     return QueueResult(table, tuple(published))
+
+
+def _merge_direct(ports: Ports, direct: StagedBatch) -> QueueResult:
+    """A direct batch is alone: nothing is staged ahead of it."""
+    try:
+        counted, published = merge_direct(ports, direct)
+        record_batch(ports, counted, published)
+    except TidegateError as error:
+        log.info("not merged: pipeline=%s table=%s direct batch=%s", ports.pipeline.name, direct.table, direct.batch)
+        return QueueResult(direct.table, (), error)
+    return QueueResult(direct.table, (published,))
 
 
 def _claim_deferred(published: PublishedBatch, awaited: DeferredJob | None) -> PublishedBatch:

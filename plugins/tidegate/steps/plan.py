@@ -12,6 +12,7 @@ from tidegate.model.offsets import Offsets, Ranges, cap_ranges, find_lowest, get
 from tidegate.model.position import WatermarkSide
 from tidegate.planning.batch_size import BatchSizer
 from tidegate.planning.blocked_tables import Delay, to_refusals
+from tidegate.planning.direct_batches import can_merge_directly, is_direct_worth_it
 from tidegate.planning.key_deduplication import (
     SAMPLED_MIN_RECORDS,
     can_keep_last_per_key,
@@ -31,6 +32,8 @@ from tidegate.progress.start_offsets import resolve_batch_start
 from tidegate.progress.table_progress import TableWithLog, attach_log, observe_tables
 from tidegate.progress.topic_log import read_known_log
 from tidegate.spec.runtime import UseWhen
+from tidegate.spec.table import Table
+from tidegate.staging.skipped_records import find_skipped_places
 from tidegate.staging.takeover import find_left_behind
 from tidegate.tables.templated_tables import expand_template
 
@@ -181,10 +184,21 @@ def _plan_new_batch(
     follows = one.queue[-1].attempt if one.queue else ""
     may_leave_out = can_keep_last_per_key(ports.pipeline, table)
     share = new.superseded_share(ports, ranges) if may_leave_out and table.last_per_key == UseWhen.AUTO else None
-    return PlannedBatch(
+    planned = PlannedBatch(
         table.name, number or new.number(), ranges, follows=follows, watermark=_classify_watermark(one, others, ranges),
         last_per_key=may_leave_out and is_deduplication_worth_it(share), superseded_share=share,
     )  # fmt: skip
+    return replace(planned, direct=_is_direct(ports, one, planned))
+
+
+def _is_direct(ports: Ports, one: TableWithLog, planned: PlannedBatch) -> bool:
+    """Whether the batch is merged without being staged; never one behind a queue, or with records to set aside."""
+    table: Table = one.table
+    if not can_merge_directly(ports.pipeline, table) or not ports.commits.has_branches(table.name) or one.queue:
+        return False
+    if find_skipped_places(ports.pipeline.name, one.state, planned.ranges, one.log.topic_ids) is not None:
+        return False
+    return is_direct_worth_it(ports.pipeline, table, one.state, planned.batch, planned.ranges)
 
 
 def _classify_watermark(one: TableWithLog, others: Sequence[TableWithLog], ranges: Ranges) -> WatermarkSide:

@@ -78,7 +78,7 @@ def _build_row(ports: Ports, staged: StagedBatch, published: PublishedBatch | Ap
         "stage_seconds": staged.stage_seconds,
         "staged_bytes": staged.bytes,
         "written_as": getattr(published, "written_as", ""),
-        "staged_snapshot_id": staged.snapshot_id,
+        "staged_snapshot_id": None if staged.direct else staged.snapshot_id,
         "snapshot_id": published.snapshot_id,
         "published_at_ms": ports.now_ms(),
         "valid_through_ms": None,

@@ -272,6 +272,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "create_table",
         {**TABLE, "properties": {"write.format.default": "orc", "comment": "it's \\ here"}},
     ),
+    "create_table-own_modes": (
+        "create_table",
+        {**TABLE, "properties": {"write.merge.mode": "copy-on-write", "format-version": "2", "comment": "ours"}},
+    ),
     "create_table-odd_names": ("create_table", {**TABLE, "table": "lake.my shop.or`ders", "columns": ODD_COLUMNS}),
     "drop_intermediate-plain": ("drop_intermediate", {"table": "lake.shop.orders_shop_tmp"}),
     "order_table-plain": ("order_table", {"table": "lake.shop.orders", "cluster_by": ("id", "order id")}),

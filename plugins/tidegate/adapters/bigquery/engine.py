@@ -7,6 +7,7 @@ from tidegate.adapters.bigquery.stores import (
 )
 from tidegate.errors import GiveUp
 from tidegate.failpoints import hit_failpoint
+from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.model import resource_names
@@ -28,3 +29,7 @@ class BigQueryEngine:
         for made in list_created_tables(job.statements):
             if resource_names.is_ours(made.rpartition(".")[2]):  # a destination keeps what its dataset gives it
                 table_marks.remove_expiration(self._warehouse, f"{job.table.split('.', 1)[0]}.{made}")
+
+    def run_direct(self, job: DirectJob) -> DirectOutcome:
+        """Refuse: no batch for BigQuery is planned as a direct one."""
+        raise GiveUp(f"pipeline={job.pipeline}: BigQuery reads no Kafka; its batches are staged")

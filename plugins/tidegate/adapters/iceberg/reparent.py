@@ -4,8 +4,9 @@ Data and delete files stay as they are: only metadata is written, in a moment, w
 """
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyiceberg.manifest import (
@@ -33,6 +34,14 @@ from tidegate.ports.context import TableCommit
 FORMAT_VERSION = 2  # deletion vectors of format 3 replace each other: two writers' would have to be joined
 RECOUNTED_PREFIXES = ("total-", "removed-", "deleted-", "manifests-", "entries-")
 Added = dict[tuple[ManifestContent, int], list[DataFile]]  # by kind and partition spec
+
+
+@dataclass(frozen=True)
+class NewParent:
+    """The snapshot that becomes the parent, and what the new one tells beside what its writer counted."""
+
+    snapshot_id: int
+    summary: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_added_files(
@@ -65,7 +74,7 @@ def find_added_files(
     return added
 
 
-def reparent(table: Table, table_commit: TableCommit, onto: int, added: Added, target: str = MAIN) -> None:
+def reparent(table: Table, table_commit: TableCommit, onto: NewParent, added: Added, target: str = MAIN) -> None:
     """Give the branch one snapshot with these files and the parent `onto`, if that is still the newest of `target`.
 
     The snapshot that the merge made is removed in the same commit: files of two snapshots, of which only one becomes
@@ -76,7 +85,7 @@ def reparent(table: Table, table_commit: TableCommit, onto: int, added: Added, t
     producer = _OntoNewest(table, head, onto, added)
     snapshot, *_ = producer._commit()[0]
     try:
-        replace_branch_head(table, table_commit, onto, snapshot, target)
+        replace_branch_head(table, table_commit, onto.snapshot_id, snapshot, target)
     except CommitRefused:
         _remove(table, [*producer._written_manifests, *producer._written_manifest_lists])
         raise
@@ -146,12 +155,12 @@ class _DeleteManifestWriter(ManifestWriterV2):
 class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
     """A snapshot of given files above any other; entries get its own id, which incremental reads look for."""
 
-    def __init__(self, table: Table, head: Snapshot, onto: int, added: Added) -> None:
+    def __init__(self, table: Table, head: Snapshot, onto: NewParent, added: Added) -> None:
         operation = head.summary.operation if head.summary else Operation.OVERWRITE
         super().__init__(operation, table.transaction(), table.io, uuid.uuid4(), branch=None)
-        self._head, self._added = head, added
-        self._parent_snapshot_id = onto
-        self._onto = table.metadata.snapshot_by_id(onto)
+        self._head, self._added, self._told = head, added, onto.summary
+        self._parent_snapshot_id = onto.snapshot_id
+        self._onto = table.metadata.snapshot_by_id(onto.snapshot_id)
 
     def _validate_concurrency(self) -> None:
         """What was written since is looked at before."""
@@ -187,7 +196,8 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
         return made
 
     def _summary(self, snapshot_properties: Any = None) -> Summary:
-        """What the merge counted, and new totals."""
+        """What the merge counted, what is told beside it, and new totals."""
         counters = {k: v for k, v in read_summary(self._head).items() if not k.startswith(RECOUNTED_PREFIXES)}
+        counters |= self._told
         before = self._onto.summary if self._onto else None
         return update_snapshot_summaries(Summary(operation=self._operation, **counters), before)

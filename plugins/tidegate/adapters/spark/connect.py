@@ -12,13 +12,14 @@ from tidegate.adapters.spark.catalog_lock import require_free_catalogs
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_module, get_verb
 from tidegate.adapters.spark.rpc_status import LOGIN_ADVICE, find_status, format_spark_error
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
+from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 
 # PySpark's packages import each other in circles: a second thread that imports them meanwhile sees half of them
 _imports = threading.Lock()
 
 
-def import_job_modules(job: Job) -> tuple[Any, Any, Any]:
+def import_job_modules(job: Job | DirectJob) -> tuple[Any, Any, Any]:
     """The modules of sessions, of the job, and of retries.
 
     By name and only here: the worker and the job code share no import, just the job's JSON. Threads may call at once.
@@ -49,6 +50,14 @@ class ConnectEngine:
         answers nothing any more, or when a catalog cannot be written; `ConfigurationError` when the server refuses the
         log-in.
         """
+        self._run(job)
+
+    def run_direct(self, job: DirectJob) -> DirectOutcome:
+        """The same for a direct job, with what it counted."""
+        outcome: DirectOutcome = self._run(job)
+        return outcome
+
+    def _run(self, job: Job | DirectJob) -> Any:
         require_server(self._server)
         require_free_catalogs(self._conf)
         sessions, work, retries = import_job_modules(job)
@@ -56,7 +65,7 @@ class ConnectEngine:
             try:
                 spark = sessions.connect_session(self._remote, self._conf, watch)
                 try:
-                    work.run(spark, job)
+                    return work.run(spark, job)
                 finally:
                     sessions.close(spark)
             except Exception as error:
@@ -66,14 +75,14 @@ class ConnectEngine:
                     raise
                 raise self._translate_error(job, error) from error
 
-    def _describe_silence(self, job: Job, seconds: float) -> RetryLater:
+    def _describe_silence(self, job: Job | DirectJob, seconds: float) -> RetryLater:
         return RetryLater(
             f"pipeline={job.pipeline} batch={job.batch}: {self._server} has answered nothing for {seconds:.0f} s in "
             f"the middle of {get_verb(job)}; nothing was published that is not whole; see whether the server, its "
             "machine or the network stands still, and start the server again if it does; it will be tried again"
         )
 
-    def _translate_error(self, job: Job, error: Exception) -> TidegateError:
+    def _translate_error(self, job: Job | DirectJob, error: Exception) -> TidegateError:
         from pyspark.errors import PySparkException
 
         where = f"pipeline={job.pipeline} batch={job.batch}"

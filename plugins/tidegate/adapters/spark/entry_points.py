@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 
+from tidegate.jobs.direct_job import DirectJob
 from tidegate.jobs.job import Job
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.jobs.merge_job import MergeJob
@@ -11,16 +12,23 @@ from tidegate.jobs.stage_job import KAFKA_CONF, StageJob
 from tidegate.redaction import redact_in_session
 from tidegate.settings import find_product_folder
 
-MODULES = {StageJob: "stage.job", MergeJob: "merge.job", MaintainJob: "merge.maintain_job", PublishJob: "publish.job"}
+MODULES = {
+    StageJob: "stage.job",
+    DirectJob: "merge.direct_job",
+    MergeJob: "merge.job",
+    MaintainJob: "merge.maintain_job",
+    PublishJob: "publish.job",
+}
+VERBS = {StageJob: "stage", DirectJob: "merge", MergeJob: "merge", MaintainJob: "maintain", PublishJob: "publish"}
 JOBS_FOLDER = find_product_folder() / "jobs"
 
 
-def get_verb(job: Job) -> str:
+def get_verb(job: Job | DirectJob) -> str:
     """``stage``, ``merge``, ``maintain`` or ``publish``: the file in ``jobs/``, and the word for messages."""
-    return {StageJob: "stage", MergeJob: "merge", MaintainJob: "maintain", PublishJob: "publish"}[type(job)]
+    return VERBS[type(job)]
 
 
-def get_module(job: Job) -> str:
+def get_module(job: Job | DirectJob) -> str:
     """The module of `tidegate_spark` whose `run` does the job."""
     return f"tidegate_spark.{MODULES[type(job)]}"
 

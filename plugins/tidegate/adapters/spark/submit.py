@@ -16,6 +16,7 @@ from tidegate.adapters.server_probe import Server, require_server
 from tidegate.adapters.spark.catalog_lock import require_free_catalogs
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_verb
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
+from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
 from tidegate.redaction import redact_in_application
@@ -59,6 +60,10 @@ class SubmitEngine:
                 reason = _find_last_error(done.stdout + done.stderr)
                 where = f"pipeline={job.pipeline} batch={job.batch}: {get_verb(job)}"
                 raise files.read_failure(where) or RetryLater(f"{where} failed: {reason}")
+
+    def run_direct(self, job: DirectJob) -> DirectOutcome:
+        """Refuse: a batch is planned as a direct one for Connect only, which tells what the job counted."""
+        raise ConfigurationError(f"pipeline={job.pipeline}: spark.mode=submit runs no direct batches; flush again")
 
 
 def get_application(job: Job) -> str:

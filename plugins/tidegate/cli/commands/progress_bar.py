@@ -12,6 +12,7 @@ from threading import RLock, Timer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import StageJob
 from tidegate.ports.engine import Engine
@@ -84,12 +85,18 @@ class WatchedEngine:
 
     def run(self, job: Job) -> None:
         """See the port."""
-        table = getattr(job, "table", "")
-        verb = "stage" if isinstance(job, StageJob) else "merge"
-        self._begun[verb, job.batch, table] = None
-        self._bar.reach(len(self._begun) - 1)
-        self._bar.describe(" ".join(part for part in (f"{verb} batch={job.batch}", table) if part))
+        self._tell("stage" if isinstance(job, StageJob) else "merge", job.batch, getattr(job, "table", ""))
         self._engine.run(job)
+
+    def run_direct(self, job: DirectJob) -> DirectOutcome:
+        """See the port."""
+        self._tell("merge", job.batch, "")
+        return self._engine.run_direct(job)
+
+    def _tell(self, verb: str, batch: int, table: str) -> None:
+        self._begun[verb, batch, table] = None
+        self._bar.reach(len(self._begun) - 1)
+        self._bar.describe(" ".join(part for part in (f"{verb} batch={batch}", table) if part))
 
 
 @contextmanager

@@ -227,6 +227,10 @@ class MergeModel(StrictModel):
         ge=0,
         description="Bytes that a batch should stage, by those of earlier ones; 0: no such limit.",
     )
+    direct: Literal["auto", "never"] = Field(
+        default="never",
+        description="auto: where one job can read and merge a batch and that is cheaper, nothing is staged.",
+    )
     intermediate_suffix: str = Field(
         default="_tmp", pattern=r"^[A-Za-z0-9_]+$", description="End of the intermediate table's name."
     )

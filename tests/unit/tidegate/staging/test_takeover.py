@@ -12,9 +12,9 @@ from tidegate.jobs.stage_job import StageJob
 from tidegate.jobs.stage_outcome import StageOutcome
 from tidegate.model.offsets import Ranges
 from tidegate.model.table_state import SignedAttempt
+from tidegate.staging.stage_request import build_stage_table
 from tidegate.staging.takeover import compute_request_digest, run_or_take_over
 from tidegate.steps.plan import plan
-from tidegate.steps.stage import build_stage_table
 
 
 class Folders:

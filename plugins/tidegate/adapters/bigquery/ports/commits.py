@@ -76,7 +76,9 @@ class BigQueryCommits(BigQueryPort):
             table_marks.remove_expiration(warehouse, f"{catalog}.{made}")
 
     @translate_bigquery_errors
-    def reparent(self, table_commit: TableCommit, onto: int, keys: MergeInput | None) -> Head | None:
+    def reparent(
+        self, table_commit: TableCommit, onto: int, keys: MergeInput | None, summary: dict[str, str] | None = None
+    ) -> Head | None:
         """See the port: nothing is written before it is published."""
         return None
 

@@ -51,14 +51,17 @@ class IcebergCommits(IcebergPort):
         commit.commit_rows_and_position(self._table(table_commit.table), table_commit, self._branch(table_commit.table))
 
     @translate_iceberg_errors
-    def reparent(self, table_commit: TableCommit, onto: int, keys: MergeInput | None) -> Head | None:
+    def reparent(
+        self, table_commit: TableCommit, onto: int, keys: MergeInput | None, summary: dict[str, str] | None = None
+    ) -> Head | None:
         """See the port."""
         table, staged = self._table(table_commit.table), self.catalogs.table(keys["source"]) if keys else None
         ranges = key_ranges.find_key_ranges(staged, keys) if keys and staged is not None else ()
         added = iceberg_reparent.find_added_files(table, table_commit, onto, None if keys is None else ranges)
         if added is None:
             return None
-        iceberg_reparent.reparent(table, table_commit, onto, added, self._branch(table_commit.table))
+        parent = iceberg_reparent.NewParent(onto, summary or {})
+        iceberg_reparent.reparent(table, table_commit, parent, added, self._branch(table_commit.table))
         return self.read_head(table_commit.table, table_commit.branch)
 
     @translate_iceberg_errors

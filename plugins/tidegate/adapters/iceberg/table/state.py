@@ -52,7 +52,16 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
         snapshot_ms=tagged.timestamp_ms if tagged else 0,
         untraceable=rolled_back and _is_cut_off(newer, tagged),
         kind=metadata.properties.get(KIND_PROPERTY, ""),
+        total_records=_read_total_records(current),
     )
+
+
+def _read_total_records(snapshot: Snapshot | None) -> int | None:
+    """As the snapshot's writer counted them; some writers do not."""
+    if snapshot is None:
+        return 0
+    total = read_summary(snapshot).get("total-records", "")
+    return int(total) if total.isdecimal() else None
 
 
 def _find_head(table: Table, branch: str) -> Snapshot | None:

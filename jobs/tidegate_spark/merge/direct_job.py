@@ -1,0 +1,46 @@
+"""The direct job: one read of Kafka, and one statement that merges what is decoded; nothing is staged."""
+
+from pyspark.sql import SparkSession
+from tidegate.failpoints import hit_failpoint
+from tidegate.jobs.direct_job import ROWS_NAME, DirectJob, DirectOutcome
+from tidegate.jobs.evaluation import choose_evaluation
+from tidegate.sql.spark import quote
+
+from tidegate_spark.fields.avro_limits import guard_lengths
+from tidegate_spark.formats.plain_json import UNUSUAL, can_read_plainly
+from tidegate_spark.session import configure
+from tidegate_spark.stage.kafka_source import read_records
+from tidegate_spark.stage.record_pass import build_outcome, build_pass, list_row_columns
+
+# The rows are read once: what would read them beforehand, to leave files of the table out, would read Kafka twice.
+READ_ONCE_CONF = {
+    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+    "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled": "false",
+}
+
+
+def run(spark: SparkSession, job: DirectJob) -> DirectOutcome:
+    """Read the ranges, decode their records, and run the statement on the rows; return what was counted meanwhile.
+
+    What the statement wrote is right only if nothing was bad or unusual, which the caller decides by the counts. The
+    rows go into the statement as a part of it: Connect tells the counts of what one request holds.
+    """
+    stage = guard_lengths(spark, job.stage)
+    (table,) = stage.tables
+    configure(spark, {**READ_ONCE_CONF, **choose_evaluation(stage.ranges.span), **job.conf})
+    is_plain = table.tries_plain and can_read_plainly(table)
+    counts, written = build_pass(stage.ranges, table, read_records(spark, stage), is_plain=is_plain)
+    hit_failpoint("job.decoded")
+    merged = spark.sql(_name_rows(job.statement), rows=written.selectExpr(*list_row_columns(table)))
+    hit_failpoint("job.statement")
+    observed = counts.read(merged)
+    if not observed:
+        return DirectOutcome(None)
+    return DirectOutcome(build_outcome(observed, stage.ranges, table), observed[UNUSUAL] if is_plain else 0)
+
+
+def _name_rows(statement: str) -> str:
+    """The statement with the rows as an argument: PySpark puts them there, and reads braces of the text as its own."""
+    escaped = statement.replace("{", "{{").replace("}", "}}")
+    return escaped.replace(quote(ROWS_NAME), "{rows}")

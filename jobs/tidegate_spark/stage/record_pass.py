@@ -1,0 +1,233 @@
+"""The one pass over a batch's records: decode each, judge it, and count what becomes of it."""
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from pyspark.sql.utils import is_remote
+from tidegate.jobs.stage_job import StageTable
+from tidegate.jobs.stage_outcome import (
+    DELETE_COUNTS,
+    ROW_COUNT,
+    TRUNCATED_AT,
+    UNCHANGED_COUNTS,
+    FirstBadRecord,
+    StageOutcome,
+)
+from tidegate.model.batch import DISPOSITIONS, RECORD_COUNTS, exceeds_tolerance
+from tidegate.model.offsets import Ranges
+from tidegate.sql.spark import quote, render_literal
+
+from tidegate_spark.formats.change_events.key_changes import add_old_key_deletes
+from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN, mark_unavailable_values
+from tidegate_spark.formats.decoded import NO_CHANGE, TRUNCATE, DecodedValue
+from tidegate_spark.formats.plain_json import UNUSUAL, decode_plain_key, decode_plain_value
+from tidegate_spark.formats.registry import add_key_object, get_value_decoder
+from tidegate_spark.formats.wire_format import ignore_other_schemas, normalise_wire_format, restore_sent_bytes
+from tidegate_spark.stage.bigquery_limits import add_limit_reasons, render_storable_time
+from tidegate_spark.stage.dead_letters import (
+    DEAD_LETTER_DISPOSITION,
+    render_bad_disposition,
+    render_failed_stage,
+)
+from tidegate_spark.stage.key import add_key, check_verified_fields
+from tidegate_spark.stage.key_deduplication import (
+    COUNT_COLUMN,
+    LATEST_TIME_COLUMN,
+    keep_every_record,
+    keep_last_per_key,
+)
+from tidegate_spark.stage.projection import project_rows
+from tidegate_spark.stage.sequence import add_sequence
+from tidegate_spark.stage.value import add_value
+
+# Beyond this many partitions no valid-through time is kept: each costs an aggregate in the pass over the records.
+MAX_OBSERVED_PARTITIONS = 512
+PARTITION_TIMES = {"record": None, "wall-clock": "current_timestamp()"}
+WRITTEN_CONDITION = f"fate IN ('staged', '{DEAD_LETTER_DISPOSITION}')"
+
+
+class PassCounts:
+    """The aggregates of one pass: `observe` the records, write them, `read` from what was written.
+
+    Through Connect an `Observation` would ask the server whether the records are a stream, for which it analyses the
+    whole plan: a sixth of what a small stage costs. By name the counts come with the answer to the write.
+    """
+
+    def __init__(self) -> None:
+        self._name = uuid.uuid4().hex
+        self._observation = None if is_remote() else Observation(self._name)
+
+    def observe(self, records: DataFrame, aggregates: Sequence[Column]) -> DataFrame:
+        """The records, with `aggregates` computed over all of them while they pass; read them after the action."""
+        return records.observe(self._observation or self._name, *aggregates)
+
+    def read(self, written: DataFrame) -> dict[str, Any]:
+        """What was counted, once `written`, which came of the records, has been written; empty where it was lost."""
+        if self._observation is not None:
+            return dict(self._observation.get)
+        done = written.executionInfo
+        return dict(next((counts for name, counts in done.flows if name == self._name), {})) if done else {}
+
+
+def build_pass(
+    ranges: Ranges, table: StageTable, records: DataFrame, *, is_plain: bool
+) -> tuple[PassCounts, DataFrame]:
+    """The rows that are written of these records, not computed yet, and what counts the records when they are.
+
+    In a plain pass `UNUSUAL` is counted too: the records that it could not judge.
+    """
+    counted = keep_last_per_key(records, table) if table.last_per_raw_key else keep_every_record(records)
+    counts, aggregates = PassCounts(), _list_aggregates(ranges, table)
+    if is_plain:
+        aggregates.append(F.expr(f"count_if(reason = '{UNUSUAL}')").alias(UNUSUAL))
+    decoded = counts.observe(decode(add_texts(counted), table, is_plain=is_plain), aggregates)
+    return counts, decoded.where(WRITTEN_CONDITION)
+
+
+def add_texts(records: DataFrame) -> DataFrame:
+    """Key and value as texts beside their bytes."""
+    return records.selectExpr("*", "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text")
+
+
+def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> DataFrame:
+    """Add key, value, op and `fate`: bad, dead_lettered, filtered, ignored (a delete that is not taken), staged.
+
+    `is_plain` reads what `can_read_plainly`, and gives `UNUSUAL` as the reason of records that it cannot judge.
+    A record that names no table is bad where names are looked for; elsewhere it is of no table, and filtered.
+    """
+    is_name_registry = table.naming is not None and table.naming.name is None
+    unnamed = "name_reason" if is_name_registry else "NULL"
+    if is_plain:
+        decoded_value = decode_plain_value(records, table)
+    else:
+        decoded_value = get_value_decoder(table)(add_key_object(normalise_wire_format(records, table), table), table)
+    decode_key = decode_plain_key if is_plain else None
+    decoded_value = replace(decoded_value, records=ignore_other_schemas(decoded_value.records, table))
+    is_truncate = decoded_value.truncated
+    keyed = add_key(decoded_value, table, decode_key)
+    decoded = add_sequence(add_value(keyed, decoded_value, table), decoded_value, table)
+    decoded = add_limit_reasons(
+        project_rows(mark_unavailable_values(check_verified_fields(decoded, table), decoded_value, table), table), table
+    )
+    decoded = restore_sent_bytes(decoded, table)
+    ignored = "op = 'd'" if table.ignore_deletes else "false"
+    key_reason = f"CASE WHEN NOT {is_truncate} THEN key_reason END" if is_truncate else "key_reason"
+    reason = f"CASE WHEN change <> '{NO_CHANGE}' THEN coalesce({key_reason}, value_reason, {unnamed}) END AS reason"
+    judged = decoded.selectExpr("*", reason, f"{render_failed_stage()} AS failed_stage").selectExpr(
+        "*",
+        f"CASE WHEN change = '{NO_CHANGE}' THEN 'ignored' WHEN reason IS NOT NULL THEN {render_bad_disposition(table)} "
+        f"WHEN NOT is_wanted THEN 'filtered' WHEN {ignored} THEN 'ignored' ELSE 'staged' END AS fate",
+    )
+    fated = judged.selectExpr("*", f"{_render_record_disposition(decoded_value)} AS record_fate")
+    if is_truncate:
+        fated = fated.withColumns(
+            {
+                "op": F.expr(f"CASE WHEN {is_truncate} THEN '{TRUNCATE}' ELSE op END"),
+                "key_struct": F.expr(f"CASE WHEN NOT {is_truncate} THEN key_struct END"),
+            }
+        )
+    return add_old_key_deletes(fated, decoded_value, table) if decoded_value.moved else fated
+
+
+def _render_record_disposition(decoded_value: DecodedValue) -> str:
+    """What is counted: a record of several rows is staged when any of them is."""
+    if not decoded_value.several:
+        return "fate"
+    rank = "CASE fate WHEN 'staged' THEN 3 WHEN 'filtered' THEN 2 WHEN 'ignored' THEN 1 ELSE 0 END"
+    return f"max_by(fate, {rank}) OVER (PARTITION BY topic, partition, offset)"
+
+
+def list_row_columns(table: StageTable) -> list[str]:
+    """A decoded row, in the order of an intermediate table's columns; `i` numbers the rows of one record."""
+    return [
+        "key_struct AS key", f"{_render_value(table)} AS value", *(["sequence"] if table.sequence else []),
+        *([KEPT_COLUMN] if table.stages_kept else []),
+        "op", "topic", "partition", "offset", *_list_times(table),
+        "row_number AS i",
+    ]  # fmt: skip
+
+
+def _list_times(table: StageTable) -> list[str]:
+    at = render_storable_time("timestamp") if table.folder else "timestamp"
+    now = PARTITION_TIMES[table.partition_time]
+    return [f"{at} AS timestamp", f"{at if now is None else render_as_data(now)} AS partition_time"]
+
+
+def render_as_data(constant: str) -> str:
+    """SQL for a number or a time that is another one in each batch.
+
+    As a literal it would stand in the code that Spark generates, and each batch would have it compiled anew. The
+    elements of an array do not; neither array nor index is folded, as the index is a column's: the remainder of a
+    division by 1.
+    """
+    return f"array({constant})[pmod(partition, 1)]"
+
+
+def _render_value(table: StageTable) -> str:
+    if not table.keys_only:
+        return "value_struct"
+    if table.select is None:
+        return "CASE WHEN false THEN value_struct END"
+    # nothing is made of these records, and the columns that would be are those of the intermediate table
+    fields = ", ".join(f"{quote(c.name)}: {c.type}" for c in table.select.columns)
+    return f"CAST(NULL AS STRUCT<{fields}>)"
+
+
+def _list_aggregates(ranges: Ranges, table: StageTable) -> list[Column]:
+    """Aggregates of the one pass: records by fate, the first bad one, the latest timestamp of each partition."""
+    failing = "reason IS NOT NULL" if table.skips is None else "fate = 'bad'"
+    where = f"CASE WHEN {failing} THEN struct(topic, partition, offset) END"
+    fates = {fate: f"count_if(record_fate = '{fate}' AND row_number = 0)" for fate in (*DISPOSITIONS, "bad")}
+    first_bad = f"min_by(to_json(struct(topic, partition, offset, reason)), {where})"
+    read = f"coalesce(sum(CASE WHEN row_number = 0 THEN {COUNT_COLUMN} END), 0)"
+    aggregates = {"read": read, **fates, "superseded": f"{read} - count_if(row_number = 0)", "first_bad": first_bad}
+    if table.folder:
+        aggregates[ROW_COUNT] = f"count_if({WRITTEN_CONDITION})"
+    if table.sequence:
+        aggregates["deletes"] = "count_if(fate = 'staged' AND op = 'd')"
+        aggregates["unsequenced_deletes"] = "count_if(fate = 'staged' AND op = 'd' AND sequence IS NULL)"
+    if table.value.applies_truncates:
+        aggregates[TRUNCATED_AT] = f"max(CASE WHEN fate = 'staged' AND op = '{TRUNCATE}' THEN offset END)"
+    if table.stages_kept:
+        aggregates["kept"] = f"count_if(fate = 'staged' AND size({KEPT_COLUMN}) > 0)"
+    for index, (topic, partition) in enumerate(_list_observed_partitions(ranges)):
+        here = f"topic = {render_literal(topic)} AND partition = {partition}"
+        aggregates[f"timestamp_{index}"] = f"max(CASE WHEN {here} THEN unix_millis({LATEST_TIME_COLUMN}) END)"
+    return [F.expr(expression).alias(name) for name, expression in aggregates.items()]
+
+
+def _list_observed_partitions(ranges: Ranges) -> list[tuple[str, int]]:
+    busy = [(topic, partition) for topic, partition, start, end in ranges if end > start]
+    return busy if len(busy) <= MAX_OBSERVED_PARTITIONS else []
+
+
+def _list_extra_counts(table: StageTable) -> tuple[str, ...]:
+    """What is counted beside the fates, for tables in which it makes a difference."""
+    rows = (ROW_COUNT,) if table.folder else ()
+    unchanged = UNCHANGED_COUNTS if table.stages_kept else ()
+    return (*rows, *(DELETE_COUNTS if table.sequence else ()), *unchanged)
+
+
+def build_outcome(observed: dict[str, Any], ranges: Ranges, table: StageTable) -> StageOutcome:
+    """What a pass counted, for the worker."""
+    timestamps: dict[str, dict[int, int]] = {}
+    for index, (topic, partition) in enumerate(_list_observed_partitions(ranges)):
+        latest = observed[f"timestamp_{index}"]
+        if latest is not None:
+            timestamps.setdefault(topic, {})[partition] = latest
+    counts = {name: observed[name] for name in (*RECORD_COUNTS, "bad", *_list_extra_counts(table))}
+    if table.set_aside is not None and exceeds_tolerance(counts["dead_lettered"], table.set_aside):
+        counts["bad"] = counts["dead_lettered"]  # too many: the batch is recorded as bad, and never merged
+    first = observed["first_bad"]
+    return StageOutcome(
+        **counts,
+        applies_truncates=table.value.applies_truncates,
+        truncated_at=observed.get(TRUNCATED_AT),
+        timestamps=timestamps,
+        first_bad=FirstBadRecord.from_dict(json.loads(first) if first else None),
+    )

@@ -1,0 +1,199 @@
+"""What is asked of Spark for one table of a batch, and what is known of the batch before anything is read."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageTable
+from tidegate.model import resource_names as names
+from tidegate.model.batch import Counts, Plan, PlannedBatch, StagedBatch
+from tidegate.model.leader_epochs import Epochs
+from tidegate.model.ownership import SHAPE_PROPERTY, describe_intermediate
+from tidegate.planning.key_deduplication import can_keep_last_per_key
+from tidegate.ports.context import Ports, TableState
+from tidegate.schema.column import Column
+from tidegate.spec.table import Table
+from tidegate.staging.skipped_records import find_skipped_places, make_room_for_letters
+from tidegate.tables.columns import (
+    build_projection,
+    compute_shape,
+    list_flat_key_columns,
+    list_record_key_columns,
+    list_sequence_columns,
+    list_staged_columns,
+    list_unavailable_columns,
+    list_value_columns,
+    list_verified_fields,
+    resolve_columns,
+    stages_kept_columns,
+)
+from tidegate.tables.compatibility import check_compatible
+from tidegate.tables.dimension_tables import format_pins, pin_dimensions
+from tidegate.tables.lookup import find_table
+from tidegate.tables.partial_updates import find_grouped, find_retracting_answers
+
+# Behind a batch with records in an unusual spelling so many are not tried to be read plainly: each might be read twice.
+BATCHES_READ_WHOLE = 50
+# What of a staged batch is known before it is written, and so travels with its rows in the snapshot's summary.
+SUMMARY_FIELDS = ("ranges", "cluster_id", "topic_ids", "table_uuid", "shape", "follows", "watermark", "keys_differ")
+
+
+def build_stage_table(
+    ports: Ports, plan: Plan, planned: PlannedBatch, *, intermediate: str = "", note: str = ""
+) -> StageTable:
+    """What is asked of the stage job for one table; `intermediate` and `note` are a backfill's own."""
+    state = ports.tables.read_state(planned.table, ports.pipeline.name)
+    table = pin_dimensions(
+        ports, resolve_columns(find_table(ports, planned.table), ports.pipeline.source.metadata, state)
+    )
+    into = intermediate or names.name_intermediate_table(ports.pipeline, table)
+    if len(ports.pipeline.tables) == 1:  # of several, only the merge into this one fails, and the others go on
+        check_compatible(ports.pipeline, table, state, planned.ranges)
+    skips = None if intermediate or table.errors.set_aside is not None else _find_skips(ports, plan, planned, state)
+    attempt, staged_table = ports.new_attempt(), table if skips is None else make_room_for_letters(table)
+    note_property = {names.BACKFILL_PROPERTY: note} if note else {}
+    create, current_properties = _render_table_creation(ports, staged_table, planned.batch, into, note_property)
+    staged_batch = _build_staged_batch(ports, plan, planned, table, state.uuid if state else None)
+    folder = _find_landing_folder(ports, planned, into, attempt, create)
+    return replace(
+        _describe_records(ports, table, planned, attempt),
+        intermediate=into,
+        summary=_build_summary(ports, staged_batch, attempt) | format_pins(table.select),
+        property=names.name_staged_property(attempt),
+        create=() if folder is not None else create,
+        tries_plain=folder is None and _tries_plain(current_properties, planned.batch),
+        folder=folder or "",
+        last_per_raw_key=planned.last_per_key and not skips and can_keep_last_per_key(ports.pipeline, table),
+        set_aside=staged_table.errors.set_aside,
+        skips=skips,
+    )
+
+
+def _describe_records(ports: Ports, table: Table, planned: PlannedBatch, attempt: str) -> StageTable:
+    """What the records of a batch are, and what is made of them, wherever the rows go."""
+    metadata = ports.pipeline.source.metadata
+    return StageTable(
+        intermediate="", attempt=attempt, summary={}, property="",
+        key=replace(table.key, columns=None), key_columns=list_record_key_columns(table),
+        value=replace(table.value, columns=None), value_columns=list_value_columns(table),
+        metadata=metadata,
+        ignore_deletes=not table.delete,
+        when=table.when, route=table.route, delete_when=table.delete_when, retracts=find_retracting_answers(table),
+        epochs=_read_epochs(ports, planned),
+        naming=table.naming, has_history=table.history is not None,
+        sequence=tuple(c.name for c in list_sequence_columns(table, metadata)),
+        unchanged=list_unavailable_columns(table), stages_kept=stages_kept_columns(table), grouped=find_grouped(table),
+        partition_time=ports.pipeline.merge.partition_time,
+        select=build_projection(table, metadata),
+        verified=list_verified_fields(table) if ports.pipeline.source.verify_integrity else (),
+    )  # fmt: skip
+
+
+def build_direct_batch(ports: Ports, plan: Plan, planned: PlannedBatch) -> StagedBatch:
+    """A batch of which nothing is staged: its merge reads the records itself."""
+    state = ports.tables.read_state(planned.table, ports.pipeline.name)
+    table = resolve_columns(find_table(ports, planned.table), ports.pipeline.source.metadata, state)
+    check_compatible(ports.pipeline, table, state, planned.ranges)
+    batch = _build_staged_batch(ports, plan, planned, table, state.uuid if state else None)
+    return replace(batch, attempt=ports.new_attempt(), direct=True, last_per_key=planned.last_per_key)
+
+
+def build_direct_table(ports: Ports, table: Table, batch: StagedBatch) -> StageTable:
+    """What is asked of the job that merges a direct batch. `table` has its columns resolved."""
+    planned = PlannedBatch(batch.table, batch.batch, batch.ranges)
+    return replace(
+        _describe_records(ports, table, planned, batch.attempt),
+        set_aside=table.errors.set_aside,
+        tries_plain=True,
+        last_per_raw_key=batch.last_per_key and can_keep_last_per_key(ports.pipeline, table),
+    )
+
+
+def _find_skips(
+    ports: Ports, plan: Plan, planned: PlannedBatch, state: TableState | None
+) -> tuple[tuple[str, int, int], ...] | None:
+    return find_skipped_places(ports.pipeline.name, state, planned.ranges, plan.topic_ids)
+
+
+def _find_landing_folder(
+    ports: Ports, planned: PlannedBatch, intermediate: str, attempt: str, create: tuple[str, ...]
+) -> str | None:
+    """The folder for the job's files, if it is to leave any; Spark has no hand in such a table, so it is made here."""
+    folder = ports.staging.find_landing_folder(intermediate, planned.batch, attempt)
+    if folder is not None and create:
+        ports.engine.run(MergeJob(ports.pipeline.name, planned.batch, create, table=intermediate))
+    return folder
+
+
+def _tries_plain(properties: Mapping[str, str] | None, batch: int) -> bool:
+    """Whether a plain pass may do: no batch shortly before needed another one."""
+    last = (properties or {}).get(UNUSUAL_BATCH_PROPERTY)
+    return last is None or not int(last) <= batch <= int(last) + BATCHES_READ_WHOLE
+
+
+def _render_table_creation(
+    ports: Ports, table: Table, batch: int, intermediate: str, properties: dict[str, str]
+) -> tuple[tuple[str, ...], Mapping[str, str] | None]:
+    """Statements that make the intermediate table, none where it is there with this shape; and its properties now.
+
+    One of another shape is dropped: what waits in it was staged under another pipeline file and is never merged. A
+    table of this name that is not ours is an error.
+    """
+    shape = compute_shape(table, ports.pipeline.source.metadata)
+    own = describe_intermediate(ports.pipeline, table)
+    current_properties = ports.tables.claim(intermediate, own)
+    if current_properties is not None and current_properties.get(SHAPE_PROPERTY) == shape:
+        return (), current_properties
+    fields = tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in list_flat_key_columns(table))
+    values = {
+        "table": intermediate,
+        "parent": table.name.rsplit(".", 1)[0],
+        "keys": fields or (Column("bytes", "BINARY"),),
+        "values": list_staged_columns(table, ports.pipeline.source.metadata),
+        "sequence": list_sequence_columns(table, ports.pipeline.source.metadata),
+        "shape": shape,
+        "batch": batch,
+        "dead_letters": table.errors.set_aside is not None,
+        "properties": properties,
+        "own": own,
+        "kept": stages_kept_columns(table),
+    }
+    statements = (
+        *(["drop_intermediate"] if current_properties is not None else []),
+        "create_namespace",
+        "create_intermediate",
+    )
+    rendered = tuple(ports.sql_for(intermediate).render(name, **values) for name in statements)
+    return rendered, current_properties
+
+
+def _build_staged_batch(ports: Ports, plan: Plan, planned: PlannedBatch, table: Table, uuid: str | None) -> StagedBatch:
+    """The batch as it is known before anything is read."""
+    return StagedBatch(
+        table=table.name, batch=planned.batch, attempt="", snapshot_id=0, ranges=planned.ranges, counts=Counts(),
+        cluster_id=plan.cluster_id,
+        topic_ids={t: i for t, i in plan.topic_ids.items() if t in planned.ranges.by_topic},
+        table_uuid=uuid,
+        shape=compute_shape(table, ports.pipeline.source.metadata),
+        follows=planned.follows,
+        watermark=planned.watermark,
+        keys_differ=planned.keys_differ,
+    )  # fmt: skip
+
+
+def _build_summary(ports: Ports, staged: StagedBatch, attempt: str) -> dict[str, str]:
+    data = staged.to_dict()
+    return {
+        "tidegate.pipeline": ports.pipeline.name,
+        "tidegate.batch": str(staged.batch),
+        "tidegate.attempt": attempt,
+        "tidegate.staged": json.dumps({k: data[k] for k in SUMMARY_FIELDS}),
+    }
+
+
+def _read_epochs(ports: Ports, planned: PlannedBatch) -> Epochs:
+    """The leaders' epochs of a batch's records, asked once and only where a column wants them."""
+    if "leader-epoch" not in ports.pipeline.source.metadata.values():
+        return {}
+    return ports.broker.read_leader_epochs(planned.ranges, ports.pipeline.source.isolation)

@@ -1,0 +1,139 @@
+"""Direct batches on real components: read and merged by one job, staged by none, and by whom what is odd is staged."""
+
+from typing import Any
+
+import pytest
+from crash.points import Point
+from crash.trial import Trial
+from tidegate.errors import BadRecord, NothingToDo
+
+KEY = {"fields": ["id"], "schema": "id BIGINT"}
+VALUE = {"schema": "id BIGINT, name STRING, `a {b}` DOUBLE"}
+DIRECT = {"direct": "auto"}
+FIRST = [(1, "a"), (2, "b"), (1, "c"), (2, None), (3, "{d}"), (4, None), (5, "`e`"), (1, "f")]
+LATER = [(3, None), (5, "g"), (6, "h"), (9, None)]
+MODES: dict[str, tuple[dict[str, Any], list[tuple[int, str]]]] = {
+    "both": ({}, [(1, "f"), (5, "g"), (6, "h")]),
+    "upsert": ({"delete": False}, [(1, "f"), (2, "b"), (3, "{d}"), (5, "g"), (6, "h")]),
+    "append": (
+        {"upsert": False, "delete": False},
+        [(1, "a"), (1, "c"), (1, "f"), (2, "b"), (3, "{d}"), (5, "`e`"), (5, "g"), (6, "h")],
+    ),
+}
+
+
+def records(changes: list[tuple[int, str | None]]) -> list[tuple[Any, Any]]:
+    return [({"id": id}, None if name is None else {"id": id, "name": name, "a {b}": id / 2}) for id, name in changes]
+
+
+def stands(workbench: Any, table: str) -> list[tuple[int, str, float]]:
+    return sorted((row["id"], row["name"], row["a {b}"]) for row in workbench.rows(table))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_direct_batches_leave_the_rows_of_staged_ones_and_stage_nothing(workbench, mode: str) -> None:
+    """The column's name, and texts, have the signs in them that PySpark reads as its own."""
+    settings, expected = MODES[mode]
+    topic = workbench.topic()
+    workbench.pipeline("direct", [topic], key=KEY, value=VALUE, table=settings, merge=DIRECT)
+    workbench.pipeline("staged", [topic], key=KEY, value=VALUE, table=settings)
+    for changes in (FIRST, LATER):
+        workbench.produce(topic, *records(changes))
+        for name in ("direct", "staged"):
+            workbench.flush(name)
+    assert stands(workbench, "shop.direct") == stands(workbench, "shop.staged")
+    assert [(id, name) for id, name, _ in stands(workbench, "shop.direct")] == expected
+    assert workbench.committed("direct") == workbench.committed("staged")
+    assert not workbench.exists("shop.direct_direct_tmp")
+    assert workbench.exists("shop.staged_staged_tmp")
+    direct, staged = (workbench.iceberg(f"shop.{name}").metadata for name in ("direct", "staged"))
+    told = {name: metadata.current_snapshot().summary.additional_properties for name, metadata in
+            (("direct", direct), ("staged", staged))}  # fmt: skip
+    for word in ("position", "timestamps", "valid-through-ts", "batch"):
+        assert told["direct"][f"tidegate.direct.{word}"] == told["staged"][f"tidegate.staged.{word}"], word
+        assert direct.properties[f"tidegate.direct.{word}"] == told["direct"][f"tidegate.direct.{word}"], word
+    assert [ref for ref in direct.refs if ref.startswith("tidegate_direct_")] == []
+    history = [{row["table"]: row for row in _history(workbench, name)} for name in ("direct", "staged")]
+    counts = ("span", "read", "staged", "superseded", "ignored", "inserted", "updated", "deleted", "written_as")
+    one, other = history[0]["lake.shop.direct"], history[1]["lake.shop.staged"]
+    assert {c: one[c] for c in counts if c != "written_as"} == {c: other[c] for c in counts if c != "written_as"}
+    with pytest.raises(NothingToDo):
+        workbench.flush("direct")
+
+
+def _history(workbench: Any, name: str) -> list[dict[str, Any]]:
+    rows = workbench.rows(f"shop.tidegate_{name}_batches")
+    return sorted(rows, key=lambda row: row["batch"])
+
+
+def test_odd_spelling_is_read_by_a_staged_batch_and_the_next_ones_are_staged_at_once(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("odd", [topic], key=KEY, value=VALUE, merge=DIRECT)
+    workbench.produce(topic, *records(FIRST), ({"id": 7}, '{"ID": 7, "Name": "x", "a {b}": 1.5}'))
+    workbench.flush("odd")
+    expected = [(1, "f", 0.5), (3, "{d}", 1.5), (5, "`e`", 2.5), (7, "x", 1.5)]
+    assert stands(workbench, "shop.odd") == expected
+    assert workbench.iceberg("shop.odd").metadata.properties["tidegate.odd.staged-instead"].startswith("1 ")
+    workbench.produce(topic, *records(LATER))
+    workbench.flush("odd")
+    assert stands(workbench, "shop.odd") == [(1, "f", 0.5), (5, "g", 2.5), (6, "h", 3.0), (7, "x", 1.5)]
+    staged = workbench.iceberg("shop.odd_odd_tmp").metadata
+    assert staged.properties["tidegate.unusual-batch"] == "1"
+
+
+def test_bad_record_ends_a_direct_batch_before_anything_is_published(workbench) -> None:
+    topic = workbench.topic()
+    workbench.pipeline("bad", [topic], key=KEY, value=VALUE, merge=DIRECT)
+    workbench.produce(topic, *records(FIRST))
+    workbench.flush("bad")
+    before = stands(workbench, "shop.bad"), workbench.committed("bad")
+    snapshots = len(workbench.iceberg("shop.bad").metadata.snapshots)
+    workbench.produce(topic, *records(LATER), ({"id": 8}, '{"id": 8, "name": "x", "a {b}": "no number"}'))
+    with pytest.raises(BadRecord, match=f"topic={topic} partition=. offset="):
+        workbench.flush("bad")
+    table = workbench.iceberg("shop.bad")
+    assert (stands(workbench, "shop.bad"), workbench.committed("bad")) == before
+    assert [ref for ref in table.metadata.refs if ref.startswith("tidegate_bad_")] == []
+    assert len(table.metadata.snapshots) >= snapshots
+
+
+def test_table_whose_merges_rewrite_files_tells_the_times_in_its_properties_alone(workbench) -> None:
+    topic = workbench.topic()
+    copies = {"create": {"properties": {"write.merge.mode": "copy-on-write"}}}
+    workbench.pipeline("copied", [topic], key=KEY, value=VALUE, table=copies, merge=DIRECT)
+    for changes in (FIRST, LATER):
+        workbench.produce(topic, *records(changes))
+        workbench.flush("copied")
+    assert [(id, name) for id, name, _ in stands(workbench, "shop.copied")] == MODES["both"][1]
+    table = workbench.iceberg("shop.copied").metadata
+    summary = table.current_snapshot().summary.additional_properties
+    assert summary["tidegate.direct"] == "true"
+    assert int(summary["deleted-data-files"]) > 0
+    assert summary["tidegate.copied.position"] == table.properties["tidegate.copied.position"]
+    assert table.properties["tidegate.copied.valid-through-ts"] != ""
+    (later,) = _history(workbench, "copied")[1:]
+    assert [later[name] for name in ("read", "staged", "inserted", "updated", "deleted")] == [4, 4, 1, 1, 1]
+
+
+FAULTS = {
+    "nothing is read": ("merge_direct/job.decoded:inside:1", "killed"),
+    "the job made its snapshot and the session ended": ("merge_direct/job.statement:inside:1", "raised"),
+    "the job made its snapshot and its counts are lost": ("merge_direct/engine.run_direct:after:1", "killed"),
+    "the snapshot does not tell its times": ("merge_direct/commits.reparent:before:1", "killed"),
+    "the snapshot tells its times and no answer came": ("merge_direct/commits.reparent:after:1", "lost"),
+    "the publish was not sent": ("merge_direct/commits.publish:before:1", "killed"),
+    "the publish took place and no answer came": ("merge_direct/commits.publish:after:1", "lost"),
+    "all is published and the run ended": ("merge_direct/commits.publish:after:1", "killed"),
+}
+
+
+@pytest.mark.parametrize("table", ["last", "all"])
+def test_fault_in_a_direct_batch_is_made_good_by_the_next_run(workbench, runners, table: str) -> None:
+    """Each fault in a batch of its own, over two partitions; what only appends shows a record that came twice."""
+    trial = Trial(workbench, runners, "later", table, direct=True)
+    trial.next_batch(1)
+    workbench.drain("later")
+    trial.check()
+    for number, (point, kind) in enumerate(FAULTS.values(), 2):
+        trial.next_batch(number)
+        trial.suffers(Point.parse(point), kind)

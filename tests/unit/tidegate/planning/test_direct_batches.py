@@ -1,0 +1,101 @@
+"""Which batches are merged without being staged: those whose rows are right without a look at staged ones."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from tidegate.model.batch import Plan
+from tidegate.model.offsets import Ranges
+from tidegate.model.table_state import TableState
+from tidegate.planning.direct_batches import (
+    BATCHES_STAGED,
+    MAX_ROWS_PER_OFFSET,
+    build_staged_instead,
+    can_merge_directly,
+    find_staged_instead,
+    is_direct_worth_it,
+)
+from tidegate.spec.runtime import SparkMode, SparkTarget, UseWhen
+from tidegate.spec.table import DeleteMode
+from tidegate.steps.plan import plan
+
+RANGES = Ranges.from_dict({"orders": {"0": [0, 6], "1": [10, 14]}})  # ten offsets
+OTHERS: dict[str, dict[str, Any]] = {
+    "deletes only": {"mode": "delete"},
+    "soft deletes": {"deletes": DeleteMode.SOFT, "deleted_column": "_deleted"},
+    "an order beyond the offset": {"sequence_by": ("name",)},
+    "partial updates": {"partial_updates": True},
+    "audits": {"audits": ("id IS NOT NULL",)},
+}
+
+
+@pytest.mark.parametrize("mode", ["upsert_delete", "upsert", "append"])
+def test_plain_tables_can(mode: str) -> None:
+    table = a_table(mode=mode)
+    assert can_merge_directly(a_pipeline(table, direct=True), table)
+    assert not can_merge_directly(a_pipeline(table), table)
+
+
+@pytest.mark.parametrize("given", OTHERS.values(), ids=OTHERS)
+def test_tables_whose_rows_or_staged_rows_decide_cannot(given: dict[str, Any]) -> None:
+    table = a_table(**given)
+    assert not can_merge_directly(a_pipeline(table, direct=True), table)
+
+
+def test_tables_that_share_a_read_and_submitted_jobs_cannot() -> None:
+    one, other = a_table(), a_table("lake.shop.copy")
+    assert not can_merge_directly(a_pipeline(one, other, direct=True), one)
+    submitted = replace(a_pipeline(one, direct=True), spark=SparkTarget(mode=SparkMode.SUBMIT))
+    assert not can_merge_directly(submitted, one)
+
+
+def state(total: int | None, **marks: str) -> TableState:
+    return TableState("u", 1, 0, None, 0, (), marks=marks, total_records=total)
+
+
+@pytest.mark.parametrize(
+    ("mode", "total", "expected"),
+    [
+        ("upsert_delete", 0, True),
+        ("upsert_delete", 10 * MAX_ROWS_PER_OFFSET, True),
+        ("upsert_delete", 10 * MAX_ROWS_PER_OFFSET + 1, False),
+        ("upsert", None, False),
+        ("append", 10 * MAX_ROWS_PER_OFFSET + 1, True),
+        ("append", None, True),
+    ],
+)
+def test_table_that_is_large_beside_the_batch_is_merged_from_staged_rows(mode: str, total, expected: bool) -> None:
+    table = a_table(mode=mode)
+    pipeline = a_pipeline(table, direct=True)
+    assert is_direct_worth_it(pipeline, table, state(total), 3, RANGES) is expected
+
+
+def test_first_batch_of_a_table_that_is_not_there_is_worth_it() -> None:
+    assert is_direct_worth_it(a_pipeline(direct=True), a_table(), None, 1, RANGES)
+
+
+@pytest.mark.parametrize(("batch", "expected"), [(7, False), (7 + BATCHES_STAGED, False), (8 + BATCHES_STAGED, True)])
+def test_behind_a_batch_that_had_to_be_staged_some_are_not_tried(batch: int, expected: bool) -> None:
+    mark = build_staged_instead("shop", 7, "a1")
+    assert find_staged_instead("shop", state(0, **mark)) == (7, "a1")
+    assert is_direct_worth_it(a_pipeline(direct=True), a_table(), state(0, **mark), batch, RANGES) is expected
+
+
+def test_mark_of_another_pipeline_says_nothing() -> None:
+    assert find_staged_instead("shop", state(0, **build_staged_instead("other", 7, "a1"))) is None
+    assert find_staged_instead("shop", None) is None
+
+
+def test_plan_says_which_batch_is_direct_and_is_read_back_as_it_was() -> None:
+    world = World()
+    world.broker.create("orders", 2)
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 1)
+    planned = plan(world.ports(a_pipeline(direct=True)))
+    assert [one.direct for one in planned.tables] == [True]
+    assert planned.to_dict()["tables"][0]["direct"] is True
+    assert Plan.from_dict(planned.to_dict()) == planned
+    usual = plan(world.ports(a_pipeline()))
+    assert "direct" not in usual.to_dict()["tables"][0]
+    assert Plan.from_dict(usual.to_dict()) == usual
+    assert a_pipeline(direct=True).merge.direct is UseWhen.AUTO
