@@ -12,6 +12,7 @@ def _cases(test: str, *ids: str) -> list[str]:
 
 
 _CRASH = "tests/integration/test_crash_points.py::"
+_DIRECT = "tests/integration/test_direct.py::test_"
 _SLEEPERS = "tests/integration/test_concurrency.py::test_runner_that_sleeps_through_two_newer_batches_changes_nothing"
 _PUBLISHING = "tests/integration/test_publishing_crashes.py::"
 _BIGQUERY = "tests/integration/test_bigquery.py::test_"
@@ -69,7 +70,11 @@ _BEHIND: dict[str, list[str]] = {
         "tests/crash/test_every_point.py::test_every_fault_at_every_point_of_a_first_batch",
         "tests/crash/test_every_point.py::test_every_fault_at_every_point_of_a_run_that_recovers",
         f"{_SECURED}every_broker_is_killed_in_turn_while_records_come_and_no_row_is_lost_or_doubled",
+        f"{_DIRECT}fault_in_a_direct_batch_is_made_good_by_the_next_run[last]",
     ],
+    f"{_DIRECT}direct_batches_leave_the_rows_of_staged_ones_and_stage_nothing[both]": _cases(
+        f"{_DIRECT}direct_batches_leave_the_rows_of_staged_ones_and_stage_nothing", "upsert"
+    ),
     # the two moments that differ: it had published before it fell asleep, and it had not
     f"{_SLEEPERS}[before the publish]": _cases(
         _SLEEPERS, "after plan", "after stage", "after the cut", "after the merge", "before the clean-up"

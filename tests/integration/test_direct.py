@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from conftest import debezium
 from crash.points import Point
 from crash.trial import Trial
 from tidegate.errors import BadRecord, NothingToDo
@@ -79,6 +80,29 @@ def test_odd_spelling_is_read_by_a_staged_batch_and_the_next_ones_are_staged_at_
     assert stands(workbench, "shop.odd") == [(1, "f", 0.5), (5, "g", 2.5), (6, "h", 3.0), (7, "x", 1.5)]
     staged = workbench.iceberg("shop.odd_odd_tmp").metadata
     assert staged.properties["tidegate.unusual-batch"] == "1"
+
+
+def test_change_events_are_merged_directly_and_one_that_keeps_a_value_is_staged(workbench) -> None:
+    topic = workbench.topic()
+    value = {"format": "debezium-json", "schema": "id BIGINT, name STRING, note STRING"}
+    workbench.pipeline("events", [topic], key=KEY, value=value, merge=DIRECT)
+
+    def event(op: str, before: Any, after: Any) -> tuple[Any, Any]:
+        return {"id": (after or before)["id"]}, debezium(op, before, after)
+
+    rows = {id: {"id": id, "name": f"n{id}", "note": "long"} for id in (1, 2, 3)}
+    workbench.produce(topic, *(event("c", None, row) for row in rows.values()))
+    workbench.produce(
+        topic, event("u", rows[1], {**rows[1], "name": "new"}), event("d", rows[2], None), ({"id": 2}, None)
+    )
+    workbench.flush("events")
+    assert workbench.rows("shop.events") == [{**rows[1], "name": "new"}, rows[3]]
+    assert not workbench.exists("shop.events_events_tmp")
+    kept = {"id": 3, "name": "newer", "note": "__debezium_unavailable_value"}
+    workbench.produce(topic, event("u", None, kept), event("u", None, {**rows[1], "name": "last"}))
+    workbench.flush("events")
+    assert workbench.rows("shop.events") == [{**rows[1], "name": "last"}, {**rows[3], "name": "newer"}]
+    assert workbench.iceberg("shop.events").metadata.properties["tidegate.events.staged-instead"].startswith("2 ")
 
 
 def test_bad_record_ends_a_direct_batch_before_anything_is_published(workbench) -> None:
