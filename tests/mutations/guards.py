@@ -325,7 +325,7 @@ GUARDS = [
     Guard(
         "only rows of the attempt are merged",
         f"{SQL}/_staged.sql",
-        " AND attempt = {{ attempt | text }}",
+        """ ~ " AND attempt = " ~ (attempt | text)""",
         "",
         "tests/integration/test_batches.py::test_rows_that_a_late_attempt_left_in_the_same_batch_are_not_merged",
     ),
@@ -632,7 +632,7 @@ GUARDS = [
     ),
     Guard(
         "an update that changes the key deletes the old row",
-        "jobs/tidegate_spark/stage/job.py",
+        "jobs/tidegate_spark/stage/record_pass.py",
         "add_old_key_deletes(fated, decoded_value, table) if decoded_value.moved else fated",
         "fated",
         "tests/integration/test_presence.py::test_update_without_a_key_that_changes_a_key_field_deletes_the_old_row",
@@ -660,7 +660,7 @@ GUARDS = [
     ),
     Guard(
         "a truncate counts from the last one of its batch",
-        "jobs/tidegate_spark/stage/job.py",
+        "jobs/tidegate_spark/stage/record_pass.py",
         """f"max(CASE WHEN fate = 'staged' AND op = '{TRUNCATE}' THEN offset END)\"""",
         """f"min(CASE WHEN fate = 'staged' AND op = '{TRUNCATE}' THEN offset END)\"""",
         TRUNCATES + "[twice, with rows between them]",
@@ -671,6 +671,44 @@ GUARDS = [
         "is_unusual = is_plain and observed[UNUSUAL] > 0",
         "is_unusual = False",
         PLAIN_RECORDS + "batch_with_an_unusual_record_is_read_once_more_and_the_next_ones_at_once",
+    ),
+    Guard(
+        "a direct batch with an unusual record is not published",
+        "plugins/tidegate/steps/merge_direct.py",
+        '"unusual": outcome.unusual}',
+        '"unusual": 0}',
+        "tests/integration/test_direct.py"
+        "::test_odd_spelling_is_read_by_a_staged_batch_and_the_next_ones_are_staged_at_once",
+    ),
+    Guard(
+        "a direct batch with a bad record is not published",
+        "plugins/tidegate/steps/merge_direct.py",
+        '"bad": counted.bad, ',
+        "",
+        "tests/unit/tidegate/steps/test_merge_direct.py::test_bad_record_stops_the_batch_as_a_staged_one_does",
+    ),
+    Guard(
+        "a direct batch whose rows keep values is not published",
+        "plugins/tidegate/steps/merge_direct.py",
+        '"kept": counted.kept or 0, ',
+        "",
+        "tests/integration/test_direct.py::test_change_events_are_merged_directly_and_one_that_keeps_a_value_is_staged",
+    ),
+    Guard(
+        "a direct batch that was staged after all is not published again",
+        "plugins/tidegate/steps/merge_direct.py",
+        "if find_staged_instead(name, state) == (batch.batch, batch.attempt):",
+        "if False:",
+        "tests/unit/tidegate/steps/test_merge_direct.py::test_retry_after_the_publish_publishes_nothing_twice[True]",
+    ),
+    Guard(
+        "a large table is not merged without bounds",
+        "plugins/tidegate/planning/direct_batches.py",
+        "state.total_records <= MAX_ROWS_PER_OFFSET * ranges.span",
+        "True",
+        "tests/unit/tidegate/planning/test_direct_batches.py"
+        "::test_table_that_is_large_beside_the_batch_is_merged_from_staged_rows"
+        f"[upsert_delete-{10 * 10 + 1}-False]",
     ),
     Guard(
         "a plain pass does not judge a number that was rounded",

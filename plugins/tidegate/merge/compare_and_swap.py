@@ -80,7 +80,7 @@ def write_on_branch(swap: Swap, batch: int, *statements: str) -> Head:
         before = swap.state.snapshot_id or 0
         return Head(before + 1, before, swap.summary, statements)
     with drop_branch_on_failure(swap):
-        start_branch(swap)
+        cut_branch(swap)
         if statements:
             audits, conf = swap.audited.asked if swap.audited else None, build_write_conf(swap)
             swap.ports.engine.run(
@@ -92,7 +92,7 @@ def write_on_branch(swap: Swap, batch: int, *statements: str) -> Head:
         return head
 
 
-def start_branch(swap: Swap) -> None:
+def cut_branch(swap: Swap) -> None:
     """Cut the branch from the snapshot that the table was read at."""
     swap.ports.commits.start_branch(swap.table, swap.state, swap.branch)
     log.info("cut: %s branch=%s from snapshot=%s", swap.where, swap.branch, swap.state.snapshot_id)

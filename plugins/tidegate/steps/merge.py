@@ -62,7 +62,8 @@ def merge(ports: Ports, staged: StagedBatch, marks: Mapping[str, str] | None = N
 
     Main moved and the position did not: back to 2. The position moved: `PublishedElsewhere`.
     """
-    work = MergeContext(ports, find_table(ports, staged.table), staged, ports.now_ms(), marks or {})
+    table = find_table(ports, staged.table)
+    work = MergeContext(ports=ports, table=table, staged=staged, started_ms=ports.now_ms(), marks=marks or {})
     return retry_commits(ports, work.where, partial(_run_round, work))
 
 

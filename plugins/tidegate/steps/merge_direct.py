@@ -12,11 +12,11 @@ from tidegate.merge.compare_and_swap import (
     Swap,
     build_commit,
     build_write_conf,
+    cut_branch,
     drop_branch_on_failure,
     find_head,
     publish_head,
     retry_commits,
-    start_branch,
 )
 from tidegate.merge.statements import build_merge_input, render_merge_statements
 from tidegate.model import resource_names
@@ -63,7 +63,8 @@ def merge_direct(ports: Ports, direct: StagedBatch) -> tuple[StagedBatch, Publis
 
     A repeat call for a batch that is published says so.
     """
-    work = MergeContext(ports, find_table(ports, direct.table), direct, ports.now_ms())
+    table = find_table(ports, direct.table)
+    work = MergeContext(ports=ports, table=table, staged=direct, started_ms=ports.now_ms())
     try:
         return retry_commits(ports, work.where, partial(_run_round, work))
     except _MustBeStaged as reason:
@@ -117,7 +118,7 @@ def _cut_merge_publish(work: MergeContext, state: TableState) -> tuple[StagedBat
     (statement,) = render_merge_statements(ports, table, direct, branch, way)
     conf = {**write_mode.choose_spark_conf(direct, way), **build_write_conf(swap)}
     with drop_branch_on_failure(swap):
-        start_branch(swap)
+        cut_branch(swap)
         before_ms = ports.now_ms()
         outcome = ports.engine.run_direct(DirectJob(_describe_read(ports, table, direct), statement, conf))
         took_ms = ports.now_ms() - before_ms  # the job counts as staging, what is around it as the merge
