@@ -28,20 +28,20 @@ TESTS := not long
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup:  ## Python environment and jars; minutes the first time; PYTHON=python3.13 chooses and keeps it, WITH="bigquery rest s3" adds what those servers need
-	@bash local/setup.sh $(filter bigquery rest s3,$(WITH))
+setup:  ## Python environment and jars; minutes the first time; PYTHON=python3.13 chooses and keeps it, WITH="bigquery registry rest s3" adds what those servers need
+	@bash local/setup.sh $(filter bigquery registry rest s3,$(WITH))
 
-up: setup  ## start Kafka and the Spark Connect server; WITH="airflow bigquery brokers postgres rest s3 secure" adds any of those
+up: setup  ## start Kafka and the Spark Connect server; WITH="airflow bigquery brokers postgres registry rest s3 secure" adds any of those
 	@$(VENV_PYTHON) -m local up --with "$(WITH)"
 
 down:  ## stop what `make up` started
 	@if [ -x $(VENV_PYTHON) ]; then $(VENV_PYTHON) -m local down; else echo "down: nothing was up"; fi
 
 demo: WITH := $(DESTINATION)
-demo: setup  ## a small shop's change events, live, until Ctrl-C; ARGS=--once stops after the verdict, DESTINATION=bigquery, WITH="rest s3 postgres"
-	@$(VENV_PYTHON) -m demo --destination $(or $(DESTINATION),iceberg) --with "$(filter postgres rest s3,$(WITH))" $(ARGS)
+demo: setup  ## a small shop's change events, live, until Ctrl-C; ARGS=--once stops after the verdict, DESTINATION=bigquery, WITH="rest s3 postgres brokers secure"
+	@$(VENV_PYTHON) -m demo --destination $(or $(DESTINATION),iceberg) --with "$(WITH)" $(ARGS)
 
-test test-long test-night test-setup contract integration servers: WITH := bigquery rest s3
+test test-long test-night test-setup contract integration servers: WITH := bigquery registry rest s3
 
 test-setup: setup  ## what the tests need besides: PostgreSQL, Chromium, Debezium's jars, a JDK, openssl, Python 3.13; a line for each that is missing
 	@PYTHONPATH=.:tests:plugins $(VENV_PYTHON) -m machine

@@ -14,9 +14,14 @@ from demo import product, story
 from demo.tables import BigQueryTables, IcebergTables, Tables
 from demo.view import View
 from local.errors import StackError
-from local.lake.catalog import PARTS, resolve_properties
+from local.lake.catalog import resolve_properties
 from local.layout import find_run_dir
-from local.stack import Stack, is_up, start_stack, stop_stack
+from local.stack import PARTS, Stack, is_up, start_stack, stop_stack
+
+
+GIVEN_PARTS = ("kafka", "spark", "airflow")
+# what `--with` takes; BigQuery is where the tables are, instead of the lake
+MORE_PARTS = tuple(part for part in PARTS if part not in GIVEN_PARTS)
 
 
 def main(arguments: list[str]) -> int:
@@ -24,7 +29,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="make demo", description="A small shop's changes, from Kafka into tables.")
     choices = product.DESTINATIONS
     parser.add_argument("--destination", choices=choices, default=choices[0], help="where the tables are")
-    parser.add_argument("--with", dest="parts", default="", metavar="PARTS", help=f"any of {', '.join(PARTS)}")
+    parser.add_argument("--with", dest="parts", default="", metavar="PARTS", help=f"any of {', '.join(MORE_PARTS)}")
     parser.add_argument("--once", action="store_true", help="stop after the verdict: exit 0 if all is equal, else 1")
     parser.add_argument("--flushes", type=int, default=5, metavar="N", help="flushes per pipeline before the verdict")
     parser.add_argument("--rate", type=float, default=40, metavar="N", help="things that happen per second")
@@ -51,11 +56,10 @@ def _run_demo(options: argparse.Namespace, run_dir: Path, view: View) -> int:
     verdicts: list[bool] = []
     try:
         view.say("starting Kafka, Spark and Airflow (half a minute) ...")
-        tables, lake_parts = run_dir / "tables", options.parts.replace(",", " ").split()
-        product.write_include(run_dir / "include", tables, options.destination, lake_parts)
+        tables, more = run_dir / "tables", _choose_parts(options)
+        product.write_include(run_dir / "include", tables, options.destination, more)
         os.environ["TIDEGATE_INCLUDE"] = str(run_dir / "include")
-        more = lake_parts if options.destination == "iceberg" else [options.destination]
-        stack = start_stack(run_dir, ("kafka", "spark", "airflow", *more), tied_to=os.getpid(), report=view.say)
+        stack = start_stack(run_dir, (*GIVEN_PARTS, *more), tied_to=os.getpid(), report=view.say)
         opened = _open_tables(stack, tables, options.destination)
         _tell_story(story.begin_story(stack, opened, options.rate, options.burst, view), options, verdicts)
     except KeyboardInterrupt:
@@ -67,6 +71,16 @@ def _run_demo(options: argparse.Namespace, run_dir: Path, view: View) -> int:
         view.say("stopping everything ...")
         stop_stack(run_dir)
     return 0 if all(verdicts) and verdicts else 1
+
+
+def _choose_parts(options: argparse.Namespace) -> list[str]:
+    """The parts beside those of every demo; `bigquery` among them is a destination."""
+    more = [part for part in options.parts.replace(",", " ").split() if part not in GIVEN_PARTS]
+    if "bigquery" in more:
+        options.destination = "bigquery"
+    elif options.destination == "bigquery":
+        more.append("bigquery")
+    return more
 
 
 def _open_tables(stack: Stack, folder: Path, destination: str) -> Tables:

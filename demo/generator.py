@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Mapping
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -16,10 +17,10 @@ BURST_SECONDS = 30.0
 FLUSH_TIMEOUT_SECONDS = 60.0
 
 
-def create_topics(bootstrap: str) -> None:
-    """Create one topic for each table of the shop."""
-    topics = [NewTopic(format_topic(table), num_partitions=PARTITIONS, replication_factor=1) for table in KEYS]
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+def create_topics(client: Mapping[str, str]) -> None:
+    """Create one topic for each table of the shop, with as many replicas as the brokers' default says."""
+    topics = [NewTopic(format_topic(table), num_partitions=PARTITIONS) for table in KEYS]
+    admin = AdminClient(dict(client))
     for future in admin.create_topics(topics).values():
         future.result(timeout=30)
 
@@ -27,15 +28,13 @@ def create_topics(bootstrap: str) -> None:
 class Generator:
     """Lets things happen in a shop and sends them to Kafka; the shop's rows are what the tables must equal.
 
-    `rate` is changes per second. After the snapshot, one partition of the customers' topic gets no record any more.
+    `client` are librdkafka's settings, `rate` is changes per second. After the snapshot, one partition of the customers' topic gets no record any more.
     """
 
-    def __init__(self, bootstrap: str, shop: Shop, rate: float, burst: int) -> None:
+    def __init__(self, client: Mapping[str, str], shop: Shop, rate: float, burst: int) -> None:
         self.shop = shop
         self.failure: str | None = None
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20, "log_level": 2}
-        )
+        self._producer = Producer({**client, "enable.idempotence": True, "linger.ms": 20, "log_level": 2})
         self._rate, self._burst = rate, burst
         self._produced = 0
         self._running, self._idle, self._end = threading.Event(), threading.Event(), threading.Event()

@@ -52,8 +52,8 @@ class Story:
 
 def begin_story(stack: Stack, tables: Tables, rate: float, burst: int, view: View) -> Story:
     """Create the topics, send the snapshot, and switch the flush DAGs on."""
-    create_topics(stack.kafka_bootstrap)
-    generator = Generator(stack.kafka_bootstrap, Shop(seed=int(time.time())), rate, burst)
+    create_topics(stack.kafka_admin)
+    generator = Generator(stack.kafka_admin, Shop(seed=int(time.time())), rate, burst)
     generator.send_snapshot(CUSTOMERS, ORDERS)
     view.say(f"snapshot produced: {generator.produced} events; waiting for the flush DAGs")
     airflow = AirflowApi(stack.airflow_url, Path(stack.variables["AIRFLOW_HOME"]))

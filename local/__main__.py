@@ -44,13 +44,14 @@ def _print_addresses(stack: Stack) -> None:
         "KAFKA_BOOTSTRAP",
         "SPARK_REMOTE",
         "POSTGRES_URI",
-        "REST_URI",
+        "REST_CATALOG_URI",
         "S3_ENDPOINT",
+        "REGISTRY_URL",
         "BIGQUERY_ENDPOINT",
         "AIRFLOW_URL",
     ):
         if name in variables:
-            print(f"  {name:16} {variables[name].partition('/;token=')[0]}")
+            print(f"  {name:17} {variables[name].partition('/;token=')[0]}")
     print(f"  Addresses and process ids: {RunDir(stack.run_dir).env_file}. End it with: make down")
 
 

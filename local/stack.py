@@ -19,6 +19,7 @@ from pathlib import Path
 
 from local import processes
 from local.errors import StackError, find_relevant_line
+from local.kafka.cluster import ADMIN_FILE
 from local.lake import postgres
 from local.layout import PYTHON, ROOT, RunDir, find_include_dir, find_run_dir
 from local.processes import MARK_VARIABLE, Identity
@@ -26,7 +27,7 @@ from local.server import build_clean_environment
 from local.state import FAILED, UP, State, read_env_file
 from local.supervisor import Request
 
-PARTS = ("kafka", "spark", "brokers", "secure", "postgres", "s3", "rest", "bigquery", "airflow")
+PARTS = ("kafka", "spark", "brokers", "secure", "postgres", "s3", "rest", "registry", "bigquery", "airflow")
 NEEDED_BYTES = 1_000_000_000
 UP_TIMEOUT_SECONDS = 300.0
 SUPERVISOR_TIMEOUT_SECONDS = 30.0
@@ -53,6 +54,14 @@ class Stack:
     def kafka_bootstrap(self) -> str:
         """host:port of the broker."""
         return self.variables["KAFKA_BOOTSTRAP"]
+
+    @property
+    def kafka_admin(self) -> dict[str, str]:
+        """librdkafka's settings of who may create topics and write into them: an administrator's, where brokers ask."""
+        file = self.variables.get(ADMIN_FILE)
+        if file is None:
+            return {"bootstrap.servers": self.kafka_bootstrap}
+        return dict(line.split("=", 1) for line in Path(file).read_text().splitlines())
 
     @property
     def spark_remote(self) -> str:
@@ -197,7 +206,7 @@ def _end_stack(run: RunDir) -> bool:
     processes.end_all_processes(state.mark, state.servers.values(), 2)
     run.env_file.unlink(missing_ok=True)
     run.state_file.unlink(missing_ok=True)
-    for data in ("kafka", "spark", "rest", "s3", "bigquery"):
+    for data in ("kafka", "spark", "rest", "s3", "registry", "bigquery"):
         shutil.rmtree(run.path / data, ignore_errors=True)
     postgres.remove_folder(run)
     return state.phase != FAILED

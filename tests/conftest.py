@@ -173,7 +173,7 @@ def lake_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if os.environ.get(ALLOWED_WITHOUT):
         pytest.skip(f"skipped: {ALLOWED_WITHOUT} is set")
     with ExitStack() as running:
-        on_files = cache(lambda: running.enter_context(_running(tmp_path_factory, "rest")).variables["REST_URI"])
+        on_files = cache(lambda: running.enter_context(_running(tmp_path_factory, "rest")).variables["REST_CATALOG_URI"])
         yield LakeServers(running.enter_context(_running(tmp_path_factory, *PARTS)).variables, on_files)
 
 

@@ -68,7 +68,7 @@ class LakeServers:
         if tables == "postgres":
             variables["POSTGRES_URI"] = self._create_database()
         if tables == "rest":
-            variables["REST_URI"] = self.variables["REST_URI"] if files == "s3" else self._on_files()
+            variables["REST_CATALOG_URI"] = self.variables["REST_CATALOG_URI"] if files == "s3" else self._on_files()
         connection = build_connection([tables, files], self.secrets)
         made = LakeCatalog(describe_catalog({**variables, **connection}, folder), connection)
         if tables == "rest":

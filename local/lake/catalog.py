@@ -11,7 +11,7 @@ from local.lake import s3
 PARTS = ("postgres", "rest", "s3")
 CONNECTION = "lake"
 VARIABLE = "AIRFLOW_CONN_LAKE"
-ADDRESSES = {"postgres": "POSTGRES_URI", "rest": "REST_URI", "s3": "S3_ENDPOINT"}
+ADDRESSES = {"postgres": "POSTGRES_URI", "rest": "REST_CATALOG_URI", "s3": "S3_ENDPOINT"}
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def describe_catalog(variables: Mapping[str, str], folder: Path) -> dict[str, An
 
 def _describe_tables(variables: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Where the catalog keeps its table of tables."""
-    if uri := variables.get("REST_URI"):
+    if uri := variables.get("REST_CATALOG_URI"):
         return {"type": "rest", "uri": uri}
     if uri := variables.get("POSTGRES_URI"):
         return {"type": "sql", "uri": uri}

@@ -12,6 +12,7 @@ from local.ports import HOST
 from local.server import Server
 
 METADATA_DATABASE = "airflow"
+OLD_REST_ADDRESS = "REST_URI"  # REST_CATALOG_URI's name before 0.1; goes with 0.2
 
 
 @dataclass
@@ -39,7 +40,7 @@ def plan_lake(run: RunDir, parts: list[str], chosen: Mapping[str, int]) -> LakeP
         plan.variables[ADDRESSES["s3"]] = f"http://{HOST}:{chosen['s3']}"
         plan.servers.append(s3.build_server(run, chosen["s3"]))
     if "rest" in parts:
-        plan.variables[ADDRESSES["rest"]] = f"http://{HOST}:{chosen['rest']}"
+        plan.variables[ADDRESSES["rest"]] = plan.variables[OLD_REST_ADDRESS] = f"http://{HOST}:{chosen['rest']}"
         plan.servers.append(_plan_rest(run, parts, chosen, made))
     return plan
 

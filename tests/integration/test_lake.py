@@ -59,7 +59,7 @@ class Lake:
 @pytest.fixture
 def lake(workbench: Any, lake_servers: LakeServers, tmp_path: Path) -> Iterator[Lake]:
     variables = lake_servers.variables
-    with fault_proxy(variables["REST_URI"]) as rest, fault_proxy(variables["S3_ENDPOINT"]) as store:
+    with fault_proxy(variables["REST_CATALOG_URI"]) as rest, fault_proxy(variables["S3_ENDPOINT"]) as store:
         catalog = lake_servers.make_catalog("rest", "s3", tmp_path).through(rest.address, store.address)
         yield Lake(LakeBench(workbench, catalog), rest, store, {}, [])
 

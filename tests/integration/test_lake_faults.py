@@ -67,7 +67,7 @@ def shared(workbenches: Any, lake_servers: LakeServers, tmp_path_factory: pytest
     """One pipeline for all of them, after its first flush."""
     folder, variables = tmp_path_factory.mktemp("faults"), lake_servers.variables
     with ExitStack() as open_:
-        rest = open_.enter_context(fault_proxy(variables["REST_URI"]))
+        rest = open_.enter_context(fault_proxy(variables["REST_CATALOG_URI"]))
         store = open_.enter_context(fault_proxy(variables["S3_ENDPOINT"]))
         catalog = lake_servers.make_catalog("rest", "s3", folder).through(rest.address, store.address)
         bench = LakeBench(workbenches(folder), catalog)

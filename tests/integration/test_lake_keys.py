@@ -115,7 +115,7 @@ def test_keys_that_the_catalog_hands_out_are_the_only_ones_in_use(workbench, lak
         fault_proxy(uri) as rest,
         fault_proxy(variables["S3_ENDPOINT"]) as store,
     ):
-        entry = describe_catalog({"REST_URI": rest.address, "S3_ENDPOINT": store.address}, tmp_path)
+        entry = describe_catalog({"REST_CATALOG_URI": rest.address, "S3_ENDPOINT": store.address}, tmp_path)
         bench = LakeBench(workbench, LakeCatalog(entry, {}))
         topic = bench.topic()
         bench.pipeline("p", [topic], key=KEY, value=VALUE)

@@ -180,7 +180,7 @@ def open_scene(folder: Path, write_files: Any) -> Iterator[Scene]:
         opened.callback(stack.stop)
         server = {"bootstrap.servers": stack.kafka_bootstrap, "log_level": 0}
         bench.stack, bench.admin, bench._producer = stack, AdminClient(server), Producer(server)
-        doors.rest.backend = stack.variables["REST_URI"]
+        doors.rest.backend = stack.variables["REST_CATALOG_URI"]
         doors.to_postgres.target = (HOST, urlsplit(stack.variables["POSTGRES_URI"]).port or 0)
         airflow = AirflowClient(stack.airflow_url, USER, PASSWORD)
         chromium = opened.enter_context(browser())

@@ -53,7 +53,7 @@ SQLITE, POSTGRES, REST = (
 def test_catalog_of_some_parts_names_them_and_its_connection_holds_their_secrets(parts, properties, secrets) -> None:
     addresses = {
         "postgres": ("POSTGRES_URI", POSTGRES["uri"]),
-        "rest": ("REST_URI", REST["uri"]),
+        "rest": ("REST_CATALOG_URI", REST["uri"]),
         "s3": ("S3_ENDPOINT", STORE["s3.endpoint"]),
     }
     connection = build_connection(list(parts), SECRETS)
@@ -80,6 +80,13 @@ def test_passwords_and_keys_are_on_no_command_line(tmp_path: Path, monkeypatch: 
     assert not [secret for secret in (plan.variables["POSTGRES_PASSWORD"], *keys.values()) if secret in words]
 
 
+def test_address_of_the_rest_catalog_is_told_by_its_old_name_too(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(rest, "JARS", tmp_path)
+    (tmp_path / "rest").mkdir()
+    variables = plan_lake(RunDir(tmp_path), ["rest"], {"rest": 2}).variables
+    assert variables["REST_CATALOG_URI"] == variables["REST_URI"] == "http://127.0.0.1:2"
+
+
 def test_part_that_was_not_fetched_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("local.lake.environment.is_built", lambda: False)
     monkeypatch.setattr(rest, "JARS", tmp_path)
@@ -95,7 +102,7 @@ def test_part_that_was_not_fetched_is_one_line(tmp_path: Path, monkeypatch: pyte
 def test_unknown_part_is_refused_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["up", "--with", "rest minio"]) == 1
     assert capsys.readouterr().err == (
-        "up: WITH=minio is not known; use some of airflow, bigquery, brokers, postgres, rest, s3, secure, "
+        "up: WITH=minio is not known; use some of airflow, bigquery, brokers, postgres, registry, rest, s3, secure, "
         "or leave it out\n"
     )
 
@@ -105,7 +112,7 @@ def test_catalog_that_is_written_before_its_stack_is_up_is_the_one_that_is_opene
     parts, tmp_path, monkeypatch
 ) -> None:
     connection = build_connection(parts, SECRETS)
-    up = {"POSTGRES_URI": POSTGRES["uri"], "REST_URI": REST["uri"], "S3_ENDPOINT": STORE["s3.endpoint"]}
+    up = {"POSTGRES_URI": POSTGRES["uri"], "REST_CATALOG_URI": REST["uri"], "S3_ENDPOINT": STORE["s3.endpoint"]}
     variables = {**{ADDRESSES[part]: up[ADDRESSES[part]] for part in parts}, **connection}
     entry = describe_catalog(name_variables(parts), tmp_path)
     (tmp_path / "catalogs.yaml").write_text(yaml.safe_dump({"lake": entry}))
