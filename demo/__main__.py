@@ -18,7 +18,6 @@ from local.lake.catalog import resolve_properties
 from local.layout import find_run_dir
 from local.stack import PARTS, Stack, is_up, start_stack, stop_stack
 
-
 GIVEN_PARTS = ("kafka", "spark", "airflow")
 # what `--with` takes; BigQuery is where the tables are, instead of the lake
 MORE_PARTS = tuple(part for part in PARTS if part not in GIVEN_PARTS)

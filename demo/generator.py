@@ -28,7 +28,8 @@ def create_topics(client: Mapping[str, str]) -> None:
 class Generator:
     """Lets things happen in a shop and sends them to Kafka; the shop's rows are what the tables must equal.
 
-    `client` are librdkafka's settings, `rate` is changes per second. After the snapshot, one partition of the customers' topic gets no record any more.
+    `client` are librdkafka's settings, `rate` is changes per second. After the
+    snapshot, one partition of the customers' topic gets no record any more.
     """
 
     def __init__(self, client: Mapping[str, str], shop: Shop, rate: float, burst: int) -> None:

@@ -83,9 +83,18 @@ def build_clean_environment() -> dict[str, str]:
 
 def build_java_command(jars: str, *arguments: str) -> tuple[str, ...]:
     """A command of the user's Java over one set of the jars that `make setup` fetched."""
+    return (find_java(), *list_extra_jvm_options(), "-cp", f"{JARS / jars}/*", *arguments)
+
+
+def build_program_command(jar: Path, *options: str) -> tuple[str, ...]:
+    """A command of the user's Java for a program that is one jar, which names what else it needs."""
+    return (find_java(), *list_extra_jvm_options(), *options, "-jar", str(jar))
+
+
+def find_java() -> str:
+    """The user's Java: that of JAVA_HOME, or the first on the path."""
     home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else "java"
-    return (java, *list_extra_jvm_options(), "-cp", f"{JARS / jars}/*", *arguments)
+    return str(Path(home) / "bin" / "java") if home else "java"
 
 
 def list_extra_jvm_options() -> list[str]:

@@ -39,7 +39,7 @@ def main(extras: Sequence[str] = ()) -> int:
     try:
         with (CACHE / "setup.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # a second `make setup` beside this one waits and finds everything done
-            built = [_build_packages(), *(_build_jars(name) for name in JAR_SETS)]
+            built = [_build_packages(), *(build_jars(name) for name in JAR_SETS)]
             built += [build() for name, build in EXTRA_STEPS.items() if name in extras]
     except SetupError as error:
         print(f"setup: {error}", file=sys.stderr)
@@ -54,7 +54,15 @@ def _build_packages() -> bool:
     return build_unless_stamped(VENV, compute_digest(LOCK_FILE), what, _build_environment)
 
 
-def _build_jars(name: str) -> bool:
+def _build_registry() -> bool:
+    """The schema registry's program."""
+    from local.registry import archive
+
+    return archive.build_program()
+
+
+def build_jars(name: str) -> bool:
+    """Fetch one set of `local/jars` unless it is there; True when it was fetched."""
     source, folder = ROOT / "local" / "jars" / name, CACHE / "jars" / name
     inputs = (source / "pom.xml").read_bytes() + (source / "jars.sha256").read_bytes()
     digest = hashlib.sha256(inputs).hexdigest()  # the same for every Python
@@ -78,7 +86,7 @@ def _build_s3() -> bool:
     """The S3 server's environment, and the client that Spark needs."""
     from local.lake import environment
 
-    jars = _build_jars("s3")
+    jars = build_jars("s3")
     return environment.build_environment() or jars
 
 
@@ -116,7 +124,8 @@ def install_packages(folder: Path, python: str, lock_file: Path, server: str) ->
 
 EXTRA_STEPS: dict[str, Callable[[], bool]] = {
     "bigquery": _build_bigquery,
-    "rest": lambda: _build_jars("rest"),
+    "registry": _build_registry,
+    "rest": lambda: build_jars("rest"),
     "s3": _build_s3,
 }
 

@@ -25,6 +25,7 @@ from local.keeper import Keeper
 from local.lake.plan import plan_lake
 from local.layout import RunDir
 from local.processes import MARK_VARIABLE, Identity, end_all_processes
+from local.registry import server as registry
 from local.server import Server
 from local.state import FAILED, UP, State, render_env_file, replace_file
 
@@ -75,6 +76,8 @@ def plan_stack(request: Request) -> Plan:
     made.servers.extend(lake.servers)
     made.exported |= lake.variables
     connections |= lake.variables  # catalogs.yaml may name the addresses, too
+    if "registry" in parts:
+        connections |= _add_registry(made, run, chosen["registry"])
     if "bigquery" in parts:
         addresses = {
             "BIGQUERY_ENDPOINT": f"http://{ports.HOST}:{chosen['bigquery']}",
@@ -102,6 +105,13 @@ def _add_kafka(made: Plan, run: RunDir, parts: list[str], chosen: Mapping[str, i
     made.addresses["KAFKA_BOOTSTRAP"] = brokers.bootstrap
     made.exported |= brokers.variables
     made.servers.extend(brokers.servers)
+
+
+def _add_registry(made: Plan, run: RunDir, port: int) -> dict[str, str]:
+    variables = registry.build_variables(port)
+    made.exported |= variables
+    made.servers.append(registry.build_server(run, port))
+    return variables
 
 
 def _add_spark(made: Plan, run: RunDir, port: int, token: str) -> None:

@@ -173,8 +173,16 @@ def lake_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if os.environ.get(ALLOWED_WITHOUT):
         pytest.skip(f"skipped: {ALLOWED_WITHOUT} is set")
     with ExitStack() as running:
-        on_files = cache(lambda: running.enter_context(_running(tmp_path_factory, "rest")).variables["REST_CATALOG_URI"])
+        start = partial(_running, tmp_path_factory, "rest")
+        on_files = cache(lambda: running.enter_context(start()).variables["REST_CATALOG_URI"])
         yield LakeServers(running.enter_context(_running(tmp_path_factory, *PARTS)).variables, on_files)
+
+
+@pytest.fixture(scope="session")
+def registry_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A schema registry of its own, which is started again when it dies."""
+    with _running(tmp_path_factory, "registry") as running:
+        yield running
 
 
 @pytest.fixture
@@ -509,7 +517,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{item.nodeid} is marked as long: list it in tests/long_tests.py instead")
         if is_long(item.nodeid):
             item.add_marker(pytest.mark.long)
-    servers = {"stack", "workbench", "bigquery", "lake_servers"}
+    servers = {"stack", "workbench", "bigquery", "lake_servers", "registry_stack"}
     real = {item for item in items if servers & set(getattr(item, "fixturenames", ()))}
     for item in real:
         item.add_marker(pytest.mark.real)

@@ -86,7 +86,7 @@ def bring_debezium() -> list[str]:
         return []
     with (setup.CACHE / "setup.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return failure_of(lambda: setup._build_jars("debezium"))
+        return failure_of(lambda: setup.build_jars("debezium"))
 
 
 def compile_analyzer() -> list[str]:

@@ -58,6 +58,14 @@ def build_descriptor(
     return file.SerializeToString(deterministic=True), f"{own}{target_name}", index, is_known
 
 
+def serialize_description(description: dict[str, Any]) -> bytes:
+    """A file's descriptor in bytes, from Protobuf's JSON form."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.json_format import ParseDict
+
+    return bytes(ParseDict(description, FileDescriptorProto()).SerializeToString())
+
+
 def _list_messages(file: Any) -> list[bytes]:
     return [message.SerializeToString(deterministic=True) for message in file.message_type]
 

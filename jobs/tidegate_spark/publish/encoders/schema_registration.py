@@ -7,7 +7,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 from tidegate.errors import GiveUp
 from tidegate.jobs.publish_job import REGISTRY_CONF
+from tidegate.schema.proto_source import ProtoSyntaxError, parse_proto
 
+from tidegate_spark.publish.encoders.protobuf_messages import serialize_description
 from tidegate_spark.publish.encoders.record_part import RecordPart
 from tidegate_spark.session import read_private_conf
 
@@ -23,16 +25,16 @@ def register_schema(settings: dict[str, Any], subjects: list[str], schema: str, 
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
     from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-    client = SchemaRegistryClient({"timeout": 20, "max.retries": 2, **settings})
     ids: set[int] = set()
-    for subject in subjects:
-        try:
-            ids.add(client.register_schema(subject, Schema(schema, kind)))
-        except SchemaRegistryError as fault:
-            raise GiveUp(
-                f"subject={subject}: the registry refuses the schema: {fault.error_message}; allow the change there, "
-                "or publish to a new topic"
-            ) from fault
+    with SchemaRegistryClient({"timeout": 20, "max.retries": 2, **settings}) as client:
+        for subject in subjects:
+            try:
+                ids.add(client.register_schema(subject, Schema(schema, kind)))
+            except SchemaRegistryError as fault:
+                raise GiveUp(
+                    f"subject={subject}: the registry refuses the schema: {fault.error_message}; "
+                    "allow the change there, or publish to a new topic"
+                ) from fault
     if len(ids) > 1:
         raise GiveUp(
             f"subjects={', '.join(subjects)}: the registry gives one schema several ids={sorted(ids)}; give one subject"
@@ -48,13 +50,25 @@ def read_newest_schema(settings: dict[str, Any], subject: str) -> tuple[int, byt
     from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-    client = SchemaRegistryClient({"timeout": 20, "max.retries": 2, **settings})
     try:
-        version = client.get_latest_version(subject, fmt="serialized")
+        with SchemaRegistryClient({"timeout": 20, "max.retries": 2, **settings}) as client:
+            version = client.get_latest_version(subject, fmt="serialized")
     except SchemaRegistryError as fault:
         if fault.http_status_code == 404:
             return None
         raise GiveUp(f"subject={subject}: the registry gives no schema: {fault.error_message}; check rights") from fault
     if version.schema.schema_type != "PROTOBUF":
         raise GiveUp(f"subject={subject} holds {version.schema.schema_type} schemas, no Protobuf; give another subject")
-    return version.schema_id, base64.b64decode(version.schema.schema_str)
+    return version.schema_id, _read_description(subject, version.schema.schema_str)
+
+
+def _read_description(subject: str, text: str) -> bytes:
+    """The serialized form that was asked for; some registries give the text of the language anyway."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        pass
+    try:
+        return serialize_description(parse_proto(text))
+    except ProtoSyntaxError as fault:
+        raise GiveUp(f"subject={subject}: its newest schema cannot be read: {fault}; give another subject") from fault

@@ -42,10 +42,10 @@ class Registry:
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         try:
-            client, other = SchemaRegistryClient(self._settings), SchemaRegistryClient(self._settings)
-            alive = set(client.get_versions(subject))
-            numbers = sorted(client.get_versions(subject, deleted=True), key=lambda n: (n in alive, n))
-            versions = tuple(self._read_version(client, other, subject, number) for number in numbers)
+            with SchemaRegistryClient(self._settings) as client, SchemaRegistryClient(self._settings) as other:
+                alive = set(client.get_versions(subject))
+                numbers = sorted(client.get_versions(subject, deleted=True), key=lambda n: (n in alive, n))
+                versions = tuple(self._read_version(client, other, subject, number) for number in numbers)
         except SchemaRegistryError as fault:
             raise explain_status(
                 self._name, subject, status=fault.http_status_code, message=fault.error_message
@@ -66,7 +66,8 @@ class Registry:
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         try:
-            schema = SchemaRegistryClient(self._settings).get_schema(number)
+            with SchemaRegistryClient(self._settings) as client:
+                schema = client.get_schema(number)
         except SchemaRegistryError as fault:
             told = f"registry={self._name} id={number}: {fault.error_message}; is it the right registry?"
             raise GiveUp(told) from fault

@@ -9,6 +9,7 @@ from typing import Any
 
 from tidegate.adapters.schema_registry.client import Version
 from tidegate.errors import ConfigurationError, GiveUp
+from tidegate.schema.proto_source import ProtoSyntaxError, parse_proto
 from tidegate.schema.protobuf import Shape, find_incompatibility, find_missing_field, restore_dropped_fields
 from tidegate.schema.wire_format import KEYLESS
 
@@ -119,16 +120,21 @@ def _to_value_shape(field: Any, above: tuple[str, ...]) -> Shape:
 
 
 def _parse_file(text: str, number: int | str) -> Any:
-    """A registered schema in the registry's serialized form."""
+    """A registered schema in serialized form, as it was asked for, or as text, which some registries give anyway."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.json_format import ParseDict
     from google.protobuf.message import DecodeError
 
     try:
         return FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
-    except (ValueError, DecodeError) as fault:
+    except (ValueError, DecodeError):
+        pass  # it may be the language itself
+    try:
+        return ParseDict(parse_proto(text), FileDescriptorProto())
+    except ProtoSyntaxError as fault:
         raise GiveUp(
-            f"the Protobuf schema id={number} came from the registry as text, and its serialized form is needed "
-            "(format=serialized); give protobuf.descriptor instead"
+            f"the Protobuf schema id={number} came from the registry as text that cannot be read: {fault}; "
+            "register its serialized form (format=serialized)"
         ) from fault
 
 

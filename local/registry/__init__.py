@@ -1,0 +1,1 @@
+"""The schema registry of a stack: Apicurio Registry, which speaks Confluent's protocol and its own."""

@@ -1,0 +1,276 @@
+"""Protobuf's own language read: the text of a `.proto` file as its descriptor, for registries that give nothing else.
+
+The descriptor is plain data in Protobuf's JSON form. Types of the file itself get their full names. Those of imported
+files stay as the text names them: Protobuf's runtime looks them up, from the inside out, as its compiler does. Options
+are read over, but for those that say how bytes are read; services and extensions hold no records.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Any
+
+TOKEN = re.compile(
+    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)|(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
+    r"""|(?P<word>[-+]?\.?\w+(?:\.\w+)*)|(?P<sign>[{}\[\]()<>=;,:/.])""",
+    re.DOTALL,
+)
+SCALAR_TYPES = (
+    "double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32",
+    "sfixed64", "bool", "string", "bytes",
+)  # fmt: skip
+LABELS = {"optional": "LABEL_OPTIONAL", "required": "LABEL_REQUIRED", "repeated": "LABEL_REPEATED"}
+SKIPPED = ("option", "service", "extend", "extensions")
+MAX_NUMBER = 536870911
+
+
+class ProtoSyntaxError(ValueError):
+    """The text is not what this module reads; the message says where."""
+
+
+def parse_proto(text: str) -> dict[str, Any]:
+    """The file's descriptor, in Protobuf's JSON form. ProtoSyntaxError for what is no such file, or of an edition."""
+    words = _Words(text)
+    made: dict[str, Any] = {"syntax": "proto2", "dependency": [], "messageType": [], "enumType": []}
+    while (word := words.take()) is not None:
+        if word == "syntax":
+            words.expect("=")
+            made["syntax"] = _unquote(words.take_any())
+            words.expect(";")
+        elif word == "package":
+            made["package"] = words.take_any()
+            words.expect(";")
+        elif word == "import":
+            _read_import(words, made)
+        elif word == "message":
+            made["messageType"].append(_read_message(words, made["syntax"]))
+        elif word == "enum":
+            made["enumType"].append(_read_enum(words))
+        elif word in SKIPPED:
+            words.skip_statement()
+        elif word != ";":
+            raise ProtoSyntaxError(f"line={words.line}: {word!r} begins nothing that is read here")
+    _resolve_names(made)
+    return made
+
+
+class _Words:
+    """The words of a text, one after the other, comments left out."""
+
+    def __init__(self, text: str) -> None:
+        self.line = 1
+        self._tokens = self._split(text)
+        self._next: str | None = next(self._tokens, None)
+
+    def _split(self, text: str) -> Iterator[str]:
+        place = 0
+        while place < len(text):
+            found = TOKEN.match(text, place)
+            if found is None:
+                raise ProtoSyntaxError(f"line={self.line}: {text[place : place + 10]!r} is no word of the language")
+            place = found.end()
+            if found.lastgroup != "skip":
+                yield found.group()
+            self.line += found.group().count("\n")
+
+    def see(self) -> str | None:
+        """The word to come, None at the end."""
+        return self._next
+
+    def take(self) -> str | None:
+        """The next word, None at the end."""
+        word, self._next = self._next, next(self._tokens, None)
+        return word
+
+    def take_any(self) -> str:
+        """The next word, which must be there."""
+        word = self.take()
+        if word is None:
+            raise ProtoSyntaxError(f"line={self.line}: the text ends too early")
+        return word
+
+    def expect(self, wanted: str) -> None:
+        """Take exactly this word."""
+        if (word := self.take_any()) != wanted:
+            raise ProtoSyntaxError(f"line={self.line}: {word!r} stands where {wanted!r} must")
+
+    def skip_statement(self) -> None:
+        """Read over everything up to the semicolon, or to the end of the braces, that ends a statement."""
+        depth = 0
+        while True:
+            word = self.take_any()
+            depth += (word == "{") - (word == "}")
+            if depth == 0 and word in (";", "}"):
+                return
+
+
+def _read_import(words: _Words, made: dict[str, Any]) -> None:
+    name = words.take_any()
+    if name == "public":
+        made.setdefault("publicDependency", []).append(len(made["dependency"]))
+    made["dependency"].append(_unquote(words.take_any() if name in ("public", "weak") else name))
+    words.expect(";")
+
+
+def _read_message(words: _Words, syntax: str) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": words.take_any(), "field": [], "nestedType": [], "enumType": [], "oneofDecl": []}
+    words.expect("{")
+    while (word := words.take_any()) != "}":
+        if word == "message":
+            made["nestedType"].append(_read_message(words, syntax))
+        elif word == "enum":
+            made["enumType"].append(_read_enum(words))
+        elif word == "oneof":
+            _read_oneof(words, made)
+        elif word == "map" and words.see() == "<":
+            _read_map(words, made)
+        elif word == "reserved":
+            _read_reserved(words, made)
+        elif word in SKIPPED:
+            words.skip_statement()
+        elif word != ";":
+            _read_labelled_field(words, made, word, syntax)
+    for field in made["field"]:
+        if field.get("proto3Optional"):  # a choice of one, and these come last
+            field["oneofIndex"] = len(made["oneofDecl"])
+            made["oneofDecl"].append({"name": f"_{field['name']}"})
+    return made
+
+
+def _read_reserved(words: _Words, made: dict[str, Any]) -> None:
+    """Numbers that no new field may take; names are of no account, as a new field has a column's."""
+    while (word := words.take_any()) != ";":
+        if word.isdigit():
+            last = int(word)
+            if words.see() == "to":
+                words.take()
+                last = MAX_NUMBER if words.see() == "max" else _to_number(words)
+            made.setdefault("reservedRange", []).append({"start": int(word), "end": last + 1})
+
+
+def _read_labelled_field(words: _Words, made: dict[str, Any], word: str, syntax: str) -> None:
+    label = LABELS.get(word)
+    field = _read_field(words, words.take_any() if label else word, label or LABELS["optional"])
+    if word == "optional" and syntax == "proto3":
+        field["proto3Optional"] = True
+    made["field"].append(field)
+
+
+def _read_oneof(words: _Words, made: dict[str, Any]) -> None:
+    index = len(made["oneofDecl"])
+    made["oneofDecl"].append({"name": words.take_any()})
+    words.expect("{")
+    while (word := words.take_any()) != "}":
+        if word == "option":
+            words.skip_statement()
+        elif word != ";":
+            made["field"].append({**_read_field(words, word, LABELS["optional"]), "oneofIndex": index})
+
+
+def _read_map(words: _Words, made: dict[str, Any]) -> None:
+    """A map is a list of messages of a key and a value, whose type lies in the message itself."""
+    words.expect("<")
+    key = words.take_any()
+    words.expect(",")
+    value = words.take_any()
+    words.expect(">")
+    name = words.see() or ""
+    entry = "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Entry"
+    made["field"].append(_read_field(words, entry, LABELS["repeated"]))
+    parts = [
+        {"name": part, "number": number, "label": LABELS["optional"], **_name_type(kind)}
+        for number, (part, kind) in enumerate((("key", key), ("value", value)), start=1)
+    ]
+    made["nestedType"].append({"name": entry, "field": parts, "options": {"mapEntry": True}})
+
+
+def _read_field(words: _Words, kind: str, label: str) -> dict[str, Any]:
+    """`name = number [options];` behind a type."""
+    if kind == "group":
+        raise ProtoSyntaxError(f"line={words.line}: a group is not read here")
+    made: dict[str, Any] = {"name": words.take_any(), "label": label, **_name_type(kind)}
+    words.expect("=")
+    made["number"] = _to_number(words)
+    if words.see() == "[":
+        made |= _read_options(words)
+    words.expect(";")
+    return made
+
+
+def _read_options(words: _Words) -> dict[str, Any]:
+    """What of a field's options says how its bytes are read: its default."""
+    words.expect("[")
+    made: dict[str, Any] = {}
+    depth, name = 1, ""
+    while depth:
+        word = words.take_any()
+        depth += (word in ("[", "{")) - (word in ("]", "}"))
+        if word == "=" and name == "default" and depth == 1:
+            made["defaultValue"] = _unquote(words.take_any())
+        name = word
+    return made
+
+
+def _read_enum(words: _Words) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": words.take_any(), "value": []}
+    words.expect("{")
+    while (word := words.take_any()) != "}":
+        if word == "option" and words.see() == "allow_alias":
+            made["options"] = {"allowAlias": True}
+        if word in (*SKIPPED, "reserved"):
+            words.skip_statement()
+        elif word != ";":
+            words.expect("=")
+            made["value"].append({"name": word, "number": _to_number(words)})
+            words.skip_statement()  # the value's options
+    return made
+
+
+def _resolve_names(file: dict[str, Any]) -> None:
+    """Give each field whose type stands in this file that type's full name and kind."""
+    kinds: dict[str, str] = {}
+
+    def collect(inside: dict[str, Any], above: str, messages: str) -> None:
+        kinds.update({f"{above}.{enum['name']}": "TYPE_ENUM" for enum in inside.get("enumType", ())})
+        for message in inside.get(messages, ()):
+            kinds[f"{above}.{message['name']}"] = "TYPE_MESSAGE"
+            collect(message, f"{above}.{message['name']}", "nestedType")
+
+    def resolve(message: dict[str, Any], scope: str) -> None:
+        for field in message["field"]:
+            name = field.get("typeName")
+            if name and (full := _find_name(name, scope, kinds)):
+                field |= {"typeName": full, "type": kinds[full]}
+        for nested in message.get("nestedType", ()):
+            resolve(nested, f"{scope}.{nested['name']}")
+
+    package = f".{file['package']}" if file.get("package") else ""
+    collect(file, package, "messageType")
+    for message in file["messageType"]:
+        resolve(message, f"{package}.{message['name']}")
+
+
+def _find_name(name: str, scope: str, known: Collection[str]) -> str | None:
+    """The full name that a text means by a name inside of a scope, None where it is of another file."""
+    if name.startswith("."):
+        return name if name in known else None
+    while scope:
+        if f"{scope}.{name}" in known:
+            return f"{scope}.{name}"
+        scope = scope.rpartition(".")[0]
+    return f".{name}" if f".{name}" in known else None
+
+
+def _name_type(kind: str) -> dict[str, str]:
+    return {"type": f"TYPE_{kind.upper()}"} if kind in SCALAR_TYPES else {"typeName": kind}
+
+
+def _to_number(words: _Words) -> int:
+    word = words.take_any()
+    try:
+        return int(word, 0)
+    except ValueError:
+        raise ProtoSyntaxError(f"line={words.line}: {word!r} is no number") from None
+
+
+def _unquote(word: str) -> str:
+    return word[1:-1] if word[:1] in ("'", '"') else word

@@ -1,0 +1,240 @@
+"""A schema registry as people run it: Apicurio's, asked as Confluent's by the default connection, and by its own."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from conftest import Workbench, wait_until
+from protobuf_messages import a_file, classes, entry, field, message
+from schema_writer import SchemaWriter
+
+KEY = {"type": "record", "name": "Key", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}
+PRICE = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+OLD = {"type": "record", "name": "Order", "namespace": "shop", "fields": [
+    {"name": "id", "type": "int"}, {"name": "name", "type": "string"},
+]}  # fmt: skip
+NEW = {"type": "record", "name": "Order", "namespace": "shop", "fields": [
+    {"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"], "default": None},
+    {"name": "price", "type": ["null", PRICE], "default": None},
+]}  # fmt: skip
+AT = datetime(2026, 1, 1, 1, 2, 3, 456789, tzinfo=UTC)
+
+
+class RegistryBench(Workbench):
+    """A workbench whose connection `schema_registry_default` is the registry of a stack."""
+
+    def __init__(self, shared: Workbench, registry: Any) -> None:
+        super().__init__(shared.stack, shared.admin, shared._producer, shared.folder / "registered")
+        self.registry = registry
+        self.url = registry.variables["REGISTRY_URL"]
+
+    def environment(self) -> dict[str, str]:
+        name = "AIRFLOW_CONN_SCHEMA_REGISTRY_DEFAULT"
+        return {**super().environment(), name: self.registry.variables[name]}
+
+
+@pytest.fixture
+def bench(workbench: Workbench, registry_stack: Any) -> RegistryBench:
+    return RegistryBench(workbench, registry_stack)
+
+
+Writers = Callable[[RegistryBench, str], SchemaWriter]
+
+
+@pytest.fixture
+def writers() -> Iterator[Writers]:
+    """Makes writers of schemas, and ends them after the test."""
+    with ExitStack() as open_:
+        yield lambda bench, topic: open_.enter_context(SchemaWriter(bench.url, topic))
+
+
+def write_orders(bench: RegistryBench, topic: str, *numbers: int) -> None:
+    """Orders of two versions of the schema, over both partitions; the last one is deleted again."""
+    records = []
+    with SchemaWriter(bench.url, topic) as written:
+        for n in numbers:
+            old = n % 4 < 2
+            value = {"id": n, "name": f"n{n}"} if old else {"id": n, "name": None, "price": Decimal(n)}
+            records.append((written.write_avro(KEY, {"id": n}, "key"), written.write_avro(OLD if old else NEW, value)))
+        bench.produce(topic, *records, (written.write_avro(KEY, {"id": numbers[-1]}, "key"), None))
+
+
+def expected_orders(*numbers: int) -> list[dict[str, Any]]:
+    rows = [
+        {"id": n, "name": f"n{n}", "price": None} if n % 4 < 2 else {"id": n, "name": None, "price": Decimal(n)}
+        for n in numbers
+    ]
+    return sorted(rows, key=lambda row: json.dumps(row, default=repr))
+
+
+def test_avro_of_two_schema_ids_in_a_batch_gives_the_rows_that_were_written(bench: RegistryBench) -> None:
+    topic = bench.topic()
+    write_orders(bench, topic, *range(1, 9))
+    bench.pipeline("orders", [topic], key={"format": "avro", "fields": ["id"]}, value={"format": "avro"})
+    bench.flush("orders")
+    assert bench.rows("shop.orders") == expected_orders(*range(1, 8))
+
+
+def test_messages_are_read_whether_the_registry_keeps_them_serialized_or_as_text(
+    bench: RegistryBench, writers: Writers
+) -> None:
+    """As confluent-kafka's serializer registers, and as Java's; asked for serialized forms, it gives what it has."""
+    topic = bench.topic()
+    written = writers(bench, topic)
+    money = message("Money", field("cents", 1, "int64"))
+    old = message("Order", field("id", 1, "int64"), field("name", 2, "string"))
+    new = message(
+        "Order", field("id", 1, "int64"), field("name", 2, "string"), field("at", 3, ".google.protobuf.Timestamp"),
+        field("lines", 4, ".shop.Money", repeated=True), field("marks", 5, ".shop.Order.MarksEntry", repeated=True),
+        nested=(entry("MarksEntry", "string", "int32"),),
+    )  # fmt: skip
+    text = """syntax = "proto3"; package shop; import "google/protobuf/timestamp.proto";
+        message Order { int64 id = 1; string name = 2; google.protobuf.Timestamp at = 3; repeated Money lines = 4;
+          map<string, int32> marks = 5; optional int32 more = 6; }
+        message Money { int64 cents = 1; }"""
+    before, after = (classes(a_file(order, money))["shop.Order"] for order in (old, new))
+    key = classes(a_file(message("Key", field("id", 1, "int64")), name="key.proto"))["shop.Key"]
+    full = {"id": 2, "name": "b", "at": AT, "lines": [{"cents": 5}], "marks": {"a": 1}}
+    keys = [written.write_message(key(id=n), "key") for n in range(5)]
+    bench.produce(topic, (keys[1], written.write_message(before(id=1, name="a"))),
+                  (keys[2], written.write_message(after(**full))))  # fmt: skip
+    number = written.register(text, "PROTOBUF")
+    body = after(**{**full, "id": 3}).SerializeToString() + b"\x30\x07"
+    bench.produce(topic, (keys[3], b"\x00" + number.to_bytes(4, "big") + b"\x00" + body),
+                  (keys[4], written.write_message(after(id=4))), (keys[4], None))  # fmt: skip
+    bench.pipeline("messages", [topic], key={"format": "protobuf", "fields": ["id"]}, value={"format": "protobuf"})
+    bench.flush("messages")
+    rows = {row["id"]: row for row in bench.rows("shop.messages")}
+    assert sorted(rows) == [1, 2, 3]
+    assert (rows[1]["name"], rows[1]["at"], rows[1]["more"]) == ("a", None, None)
+    for number, more in ((2, None), (3, 7)):
+        wanted = {**full, "id": number, "marks": [("a", 1)], "more": more}
+        assert rows[number] == wanted
+
+
+def test_objects_of_two_schemas_take_their_columns_from_the_registry(bench: RegistryBench, writers: Writers) -> None:
+    topic = bench.topic()
+    written = writers(bench, topic)
+    key = {"title": "Key", "type": "object", "properties": {"id": {"type": "integer"}}}
+    old = {"title": "Order", "type": "object", "properties": {**key["properties"], "name": {"type": "string"}}}
+    new = {**old, "properties": {**old["properties"], "at": {"type": "string", "format": "date-time"}}}
+    one = (written.write_object(key, {"id": 1}, "key"), written.write_object(old, {"id": 1, "name": "a"}))
+    at = {"id": 2, "name": "b", "at": "2026-01-01T01:02:03.456789Z"}
+    two = (written.write_object(key, {"id": 2}, "key"), written.write_object(new, at))
+    bench.produce(topic, one, two)
+    bench.pipeline(
+        "objects",
+        [topic],
+        key={"format": "json", "json": {"registry": "schema_registry_default"}, "fields": ["id"]},
+        value={"format": "json", "json": {"registry": "schema_registry_default"}},
+    )
+    bench.flush("objects")
+    assert bench.rows("shop.objects") == [{"id": 1, "name": "a", "at": None}, {"id": 2, "name": "b", "at": AT}]
+
+
+def test_file_that_init_writes_flushes_what_was_sent(bench: RegistryBench) -> None:
+    topic = bench.topic()
+    write_orders(bench, topic, *range(1, 9))
+    done = bench.cli("init", "--topic", topic, "--to", "lake.shop.proposed", "--yes")
+    assert done.returncode == 0, done.stderr
+    (file,) = (bench.include / "pipelines").glob("*.yaml")
+    assert "format: avro" in file.read_text()
+    bench.flush(file.stem)
+    assert bench.rows("shop.proposed") == expected_orders(*range(1, 8))
+
+
+def test_records_of_a_deleted_version_are_still_read(bench: RegistryBench) -> None:
+    topic = bench.topic()
+    write_orders(bench, topic, 1, 2, 5, 6)
+    with SchemaWriter(bench.url, topic) as written:
+        written.client.delete_version(f"{topic}-value", 1)
+    given = {"format": "avro"}
+    bench.pipeline("deleted", [topic], key={**given, "fields": ["id"]}, value=given)
+    bench.flush("deleted")
+    assert bench.rows("shop.deleted") == expected_orders(1, 2, 5)
+
+
+def test_own_api_gives_the_same_rows(bench: RegistryBench) -> None:
+    topic = bench.topic()
+    write_orders(bench, topic, *range(1, 9))
+    own = {"registry": bench.url.replace("/apis/ccompat/v7", "/apis/registry/v3"), "use_id": "contentId"}
+    bench.pipeline("own", [topic], key={"format": "avro", "avro": own, "fields": ["id"]},
+                   value={"format": "avro", "avro": own})  # fmt: skip
+    bench.flush("own")
+    assert bench.rows("shop.own") == expected_orders(*range(1, 8))
+
+
+def test_publications_register_what_they_produce_and_extend_it(bench: RegistryBench, writers: Writers) -> None:
+    topic = bench.topic()
+    client = writers(bench, topic).client
+    value = {"schema": "id BIGINT, name STRING"}
+    bench.pipeline("source", [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value=value)
+    bench.produce(topic, *(({"id": n}, {"id": n, "name": f"n{n}"}) for n in (1, 2)))
+    bench.flush("source")
+    (bench.include / "publications").mkdir(exist_ok=True)
+
+    def publish(name: str, kind: str, sql: str) -> None:
+        given = f"{{format: {kind}}}"
+        text = f"table: lake.shop.source\ntopic: {topic}.{kind}\nkey: {{format: {kind}, fields: [id]}}\n"
+        text += f"value: {given}\nsql: {sql}\n"
+        (bench.include / "publications" / f"{name}.yaml").write_text(text)
+        done = bench.cli("publish", name)
+        assert done.returncode == 0, done.stderr
+
+    for kind in ("avro", "protobuf"):
+        publish(f"out_{kind}", kind, "SELECT id, name FROM {table}")
+    assert client.get_versions(f"{topic}.protobuf-value") == [1]
+    text = 'syntax = "proto3"; message Value { int64 id = 1; string name = 2; reserved 3 to 5; }'
+    writers(bench, f"{topic}.text").register(text, "PROTOBUF")
+    (bench.include / "publications" / "out_text.yaml").write_text(
+        f"table: lake.shop.source\ntopic: {topic}.text\nkey: {{fields: [id]}}\nvalue: {{format: protobuf}}\n"
+        "sql: SELECT id, name, length(name) AS size FROM {table}\n"
+    )
+    done = bench.cli("publish", "out_text")
+    assert done.returncode == 0, done.stderr
+    assert len(client.get_versions(f"{topic}.text-value")) == 2, "the registered text was extended"
+    for kind in ("avro", "protobuf"):
+        name = f"back_{kind}"
+        bench.pipeline(name, [f"{topic}.{kind}"], key={"format": kind, "fields": ["id"]}, value={"format": kind})
+        bench.flush(name)
+        assert bench.rows(f"shop.{name}") == [{"id": n, "name": f"n{n}"} for n in (1, 2)]
+    bench.pipeline("back_text", [f"{topic}.text"], key={"fields": ["id"]}, value={"format": "protobuf"})
+    bench.flush("back_text")
+    assert bench.rows("shop.back_text") == [{"id": n, "name": f"n{n}", "size": 2} for n in (1, 2)]
+
+
+def test_doctor_finds_the_registry_well_and_a_missing_subject_by_its_name(bench: RegistryBench) -> None:
+    topic = bench.topic()
+    write_orders(bench, topic, 1, 2)
+    bench.pipeline("orders", [topic], key={"format": "avro", "fields": ["id"]}, value={"format": "avro"})
+    found = json.loads(bench.cli("doctor", "--json").stdout)["findings"]
+    told = [one for one in found if one["check"].startswith("registry.")]
+    assert told
+    assert {one["severity"] for one in told} == {"ok"}, told
+    empty = bench.topic()
+    bench.pipeline("orders", [empty], key={"format": "avro", "fields": ["id"]}, value={"format": "avro"})
+    found = json.loads(bench.cli("doctor", "--json").stdout)["findings"]
+    assert [one["check"] for one in found if f"subject={empty}-" in one["cause"]] == ["registry.subjects"]
+
+
+def test_registry_that_dies_is_one_sentence_and_the_next_flush_loses_nothing(bench: RegistryBench) -> None:
+    topic = bench.topic()
+    write_orders(bench, topic, *range(1, 5))
+    bench.pipeline("orders", [topic], key={"format": "avro", "fields": ["id"]}, value={"format": "avro"})
+    bench.flush("orders")
+    write_orders(bench, topic, *range(5, 9))
+    pid = int(bench.registry.variables["REGISTRY_PID"])
+    os.kill(pid, signal.SIGKILL)
+    done = bench.cli("flush", "orders")
+    assert done.returncode == 1
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert "registry=schema_registry_default" in done.stderr
+    wait_until(lambda: bench.registry.variables.get("REGISTRY_PID", str(pid)) != str(pid), "the registry is back")
+    wait_until(lambda: bench.cli("flush", "orders").returncode == 0, "a flush after it")
+    assert bench.rows("shop.orders") == expected_orders(1, 2, 3, 5, 6, 7)
