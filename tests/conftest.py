@@ -167,6 +167,7 @@ def bigquery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def lake_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """PostgreSQL, a REST catalog on it, and a server like S3, started for the first test that asks."""
+    import s3mock
     from lake_servers import PARTS, LakeServers
     from postgres import ALLOWED_WITHOUT
 
@@ -175,7 +176,8 @@ def lake_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with ExitStack() as running:
         start = partial(_running, tmp_path_factory, "rest")
         on_files = cache(lambda: running.enter_context(start()).variables["REST_CATALOG_URI"])
-        yield LakeServers(running.enter_context(_running(tmp_path_factory, *PARTS)).variables, on_files)
+        other = cache(lambda: running.enter_context(s3mock.running(tmp_path_factory.mktemp("s3mock"))))
+        yield LakeServers(running.enter_context(_running(tmp_path_factory, *PARTS)).variables, on_files, other)
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ from local.layout import RunDir
 from local.ports import HOST, choose_ports
 
 TABLES, FILES = ("sqlite", "postgres", "rest"), ("file", "s3")
+OTHER_STORE = "s3mock"  # no REST catalog is on it: that would be one more server
 PARTS = ("postgres", "s3", "rest")
 _numbers = itertools.count(1)
 
@@ -54,22 +55,29 @@ class LakeCatalog:
 
 
 class LakeServers:
-    """The servers of a stack with all three parts. `on_files` gives the address of a REST catalog without a store."""
+    """The servers of a stack with all three parts.
 
-    def __init__(self, variables: Mapping[str, str], on_files: Callable[[], str]) -> None:
-        self.variables, self._on_files = variables, on_files
+    `on_files` gives the address of a REST catalog without a store, `other_store` that of a store of another make.
+    """
+
+    def __init__(
+        self, variables: Mapping[str, str], on_files: Callable[[], str], other_store: Callable[[], str]
+    ) -> None:
+        self.variables, self._on_files, self._other_store = variables, on_files, other_store
         keys = json.loads(variables[lake_catalog.VARIABLE])["extra"]
         password = variables["POSTGRES_PASSWORD"]
         self.secrets = Secrets(password, keys["s3.access-key-id"], keys["s3.secret-access-key"])
 
     def make_catalog(self, tables: str, files: str, folder: Path) -> LakeCatalog:
         """An empty catalog whose table of tables is in `tables`, and whose files are in `files`."""
-        variables = {"S3_ENDPOINT": self.variables["S3_ENDPOINT"]} if files == "s3" else dict[str, str]()
+        variables = dict[str, str]()
+        if files != "file":
+            variables["S3_ENDPOINT"] = self._other_store() if files == OTHER_STORE else self.variables["S3_ENDPOINT"]
         if tables == "postgres":
             variables["POSTGRES_URI"] = self._create_database()
         if tables == "rest":
             variables["REST_CATALOG_URI"] = self.variables["REST_CATALOG_URI"] if files == "s3" else self._on_files()
-        connection = build_connection([tables, files], self.secrets)
+        connection = build_connection([tables, "s3" if files == OTHER_STORE else files], self.secrets)
         made = LakeCatalog(describe_catalog({**variables, **connection}, folder), connection)
         if tables == "rest":
             forget_tables(made.properties)

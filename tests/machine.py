@@ -16,6 +16,7 @@ import debian
 import googlesql
 import postgres
 import promtool
+import s3mock
 from e2e import browser
 
 from local import setup
@@ -30,7 +31,16 @@ TOOLS = {
 
 def main() -> int:
     """Fetch what is missing; 0 when every test can run, else 1 after a line for each that cannot."""
-    steps = (find_tools, find_python, bring_postgres, bring_chromium, bring_promtool, bring_debezium, compile_analyzer)
+    steps = (
+        find_tools,
+        find_python,
+        bring_postgres,
+        bring_chromium,
+        bring_promtool,
+        bring_debezium,
+        bring_s3mock,
+        compile_analyzer,
+    )
     missing = [line for step in steps for line in step()]
     for line in missing:
         print(f"test-setup: missing: {line}", file=sys.stderr)
@@ -87,6 +97,10 @@ def bring_debezium() -> list[str]:
     with (setup.CACHE / "setup.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         return failure_of(lambda: setup.build_jars("debezium"))
+
+
+def bring_s3mock() -> list[str]:
+    return failure_of(s3mock.bring)
 
 
 def compile_analyzer() -> list[str]:

@@ -1,4 +1,7 @@
-"""The destination's contract on catalogs and stores beyond one machine: {SQLite, PostgreSQL, REST} x {files, S3}."""
+"""The destination's contract on catalogs and stores beyond one machine: {SQLite, PostgreSQL, REST} x {files, S3}.
+
+And of PostgreSQL a second time, on a store of another make.
+"""
 
 import inspect
 from collections.abc import Callable
@@ -9,10 +12,11 @@ import pytest
 from contract import test_branch, test_destination
 from contract.test_branch import BRANCH
 from contract.test_destination import Kit, in_iceberg
-from lake_servers import FILES, TABLES, LakeServers
+from lake_servers import FILES, OTHER_STORE, TABLES, LakeServers
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
 
 PLACES = [f"{tables}-{files}" for tables in TABLES for files in FILES][1:]  # SQLite on files is in every build
+PLACES.append(f"postgres-{OTHER_STORE}")
 
 
 def list_behaviours(module: Any) -> list[Any]:
