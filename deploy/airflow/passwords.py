@@ -1,8 +1,9 @@
-"""Writes the password file of Airflow's simple auth manager from ``AIRFLOW_ADMIN_PASSWORD``, for its owner only."""
+"""Writes the password file of Airflow's simple auth manager, for its owner only: ``passwords.py FILE SECRET``."""
 
 import json
 import os
 import sys
+from pathlib import Path
 
 
 def write(path: str, password: str) -> None:
@@ -12,4 +13,4 @@ def write(path: str, password: str) -> None:
 
 
 if __name__ == "__main__":
-    write(sys.argv[1], os.environ["AIRFLOW_ADMIN_PASSWORD"])
+    write(sys.argv[1], Path(sys.argv[2]).read_text().strip())

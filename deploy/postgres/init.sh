@@ -3,6 +3,9 @@
 set -eu
 
 # Passwords are read by psql itself, so that no command line shows them.
+AIRFLOW_DB_PASSWORD="$(cat /run/secrets/airflow_db_password)"
+ICEBERG_DB_PASSWORD="$(cat /run/secrets/iceberg_db_password)"
+export AIRFLOW_DB_PASSWORD ICEBERG_DB_PASSWORD
 psql -v ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname postgres <<'SQL'
 \getenv airflow_password AIRFLOW_DB_PASSWORD
 \getenv iceberg_password ICEBERG_DB_PASSWORD

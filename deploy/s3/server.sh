@@ -2,6 +2,8 @@
 # SeaweedFS in one process, with one user, who may do to the lake's bucket what the product needs, and nothing else.
 set -eu
 umask 077
+LAKE_ACCESS_KEY="$(cat /run/secrets/lake_access_key)"
+LAKE_SECRET_KEY="$(cat /run/secrets/lake_secret_key)"
 cat > /tmp/s3.json <<EOF
 {"identities": [{"name": "lake",
   "credentials": [{"accessKey": "$LAKE_ACCESS_KEY", "secretKey": "$LAKE_SECRET_KEY"}],

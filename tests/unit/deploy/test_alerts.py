@@ -154,7 +154,7 @@ def test_rules_and_the_scrape_job_are_read_by_prometheus(tmp_path: Path) -> None
     assert promtool.run("check", "rules", str(MONITORING / "alerts.yaml"), folder=tmp_path).returncode == 0
     text = (MONITORING / "scrape.yaml").read_text()
     (tmp_path / "token").write_text("t" * 20)
-    text = text.replace("/prometheus/tidegate-metrics-token", str(tmp_path / "token"))
+    text = text.replace("/run/secrets/tidegate_metrics_token", str(tmp_path / "token"))
     text = text.replace("/etc/prometheus/tidegate-alerts.yaml", str(MONITORING / "alerts.yaml"))
     (tmp_path / "prometheus.yml").write_text(text)
     done = promtool.run("check", "config", "prometheus.yml", folder=tmp_path)

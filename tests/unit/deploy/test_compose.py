@@ -37,7 +37,8 @@ ONCE = {"object-store-init", "airflow-init"}
 # The keys of a service in the Compose specification that this file may use, with the type of each.
 SERVICE: dict[str, type | tuple[type, ...]] = {
     "image": str, "build": dict, "hostname": str, "command": list, "entrypoint": list, "environment": dict,
-    "volumes": list, "ports": list, "healthcheck": dict, "restart": str, "depends_on": dict,
+    "volumes": list, "ports": list, "healthcheck": dict, "restart": str, "depends_on": dict, "secrets": list,
+    "mem_limit": str, "cpus": int, "pids_limit": int, "security_opt": list, "cap_drop": list,
 }  # fmt: skip
 HEALTHCHECK = {"test", "interval", "timeout", "retries", "start_period"}
 CONDITIONS = {"service_healthy", "service_completed_successfully"}
@@ -75,7 +76,12 @@ def mounts() -> Iterator[tuple[str, str, str]]:
 
 
 def test_only_keys_and_types_of_the_specification() -> None:
-    assert set(compose()) - {key for key in compose() if key.startswith("x-")} == {"name", "services", "volumes"}
+    assert set(compose()) - {key for key in compose() if key.startswith("x-")} == {
+        "name",
+        "services",
+        "volumes",
+        "secrets",
+    }
     for name, service in services().items():
         assert service["restart"] == ("no" if name in ONCE else "unless-stopped"), name
         for key, value in service.items():
@@ -171,7 +177,7 @@ def test_mounted_paths_exist_and_named_volumes_are_declared() -> None:
 def test_scripts_that_are_run_are_executable() -> None:
     mounted = [ROOT / source for _, source, _ in mounts() if source.endswith(".sh")]
     copied = re.findall(r"deploy/[\w/.-]+\.(?:sh|py)", "".join(_executable_copies()))
-    assert len(mounted) == 4
+    assert len(mounted) == 3
     assert copied
     for path in [*mounted, *(ROOT / name for name in copied)]:
         assert os.access(path, os.X_OK), path
@@ -206,15 +212,57 @@ def test_every_variable_must_be_set_and_none_has_a_default() -> None:
         assert rest.startswith(":?"), f"{name} may be empty"
     example = (ROOT / ".env.example").read_text()
     named = re.findall(r"^(\w+)=(.*)$", example, re.MULTILINE)
-    assert {name for name, _ in named} == {name for name, _ in found}
+    secrets = {one["environment"] for one in compose()["secrets"].values()}
+    assert {name for name, _ in named} == {name for name, _ in found} | secrets
     assert all(value == "" for _, value in named), "an example with a value becomes a password"
 
 
 def test_no_secret_stands_in_the_file() -> None:
+    """Nor among the settings of a container, which `docker inspect` shows: they are files there."""
+    secrets = {one["environment"] for one in compose()["secrets"].values()}
+    assert {name for name, _ in VARIABLE.findall((ROOT / "docker-compose.yaml").read_text())} & secrets == set()
     for name, service in services().items():
-        for variable, value in service.get("environment", {}).items():
-            if re.search(r"PASSWORD$|SECRET|FERNET|_KEY$", variable):
-                assert VARIABLE.fullmatch(value), f"{name}: {variable}"
+        assert set(service.get("secrets", ())) <= set(compose()["secrets"]), name
+        for variable in service.get("environment", {}):
+            assert not re.search(r"PASSWORD$|SECRET|FERNET|_KEY$|TOKEN$", variable), f"{name}: {variable}"
+
+
+def test_secret_that_a_script_reads_is_one_that_its_service_gets() -> None:
+    scripts = {
+        "postgres": ("postgres/init.sh",),
+        "object-store": ("s3/server.sh",),
+        "airflow-api-server": ("airflow/entrypoint.sh", "airflow/api-server.sh"),
+        "airflow-scheduler": ("airflow/entrypoint.sh",),
+        "prometheus": ("monitoring/scrape.yaml",),
+    }
+    for name, files in scripts.items():
+        text = "".join((DEPLOY / file).read_text() for file in files)
+        read = set(re.findall(r"/run/secrets/(\w+)", text)) | set(re.findall(r"read_secret (\w+)", text))
+        given = set(services()[name]["secrets"])
+        asked_for_if_there = {"tidegate_metrics_token"} if name == "airflow-scheduler" else set()
+        assert read - asked_for_if_there == given - {"postgres_password"}, name
+
+
+def test_every_container_has_limits_and_ours_cannot_get_rights() -> None:
+    for name, service in services().items():
+        assert {"mem_limit", "cpus", "pids_limit"} <= set(service), name
+        if "build" in service or name in ("kafka", "prometheus"):
+            assert service["cap_drop"] == ["ALL"], name
+            assert service["security_opt"] == ["no-new-privileges:true"], name
+
+
+def test_memory_of_spark_fits_its_containers() -> None:
+    megabytes = {
+        name: int(s["mem_limit"][:-1]) * (1024 if s["mem_limit"][-1] == "g" else 1) for name, s in services().items()
+    }
+    worker, connect = services()["spark-worker"]["environment"], services()["spark-connect"]["environment"]
+    assert int(worker["SPARK_WORKER_MEMORY"][:-1]) * 1024 + 2048 <= megabytes["spark-worker"]
+    assert int(connect["SPARK_DRIVER_MEMORY"][:-1]) * 1024 + 1024 <= megabytes["spark-connect"]
+
+
+def test_our_images_do_not_run_as_root() -> None:
+    users = re.findall(r"^USER (\w+)$", _text("deploy/Dockerfile"), re.MULTILINE)
+    assert users == ["tidegate", "tidegate"]
 
 
 def test_spark_connect_starts_the_program_that_the_local_stack_starts() -> None:
@@ -316,7 +364,7 @@ def test_the_object_stores_user_is_the_one_of_the_catalogs_connection() -> None:
     assert user["credentials"] == [{"accessKey": "key1", "secretKey": "secret1"}]
     bucket = load_catalogs(DEPLOY / "include")["lake"].properties["warehouse"].split("/")[2]
     assert {action.partition(":")[2] for action in user["actions"]} == {bucket}
-    assert set(given) == set(services()["object-store"]["environment"])
+    assert {name.lower() for name in given} == set(services()["object-store"]["secrets"])
     endpoint = load_catalogs(DEPLOY / "include")["lake"].properties["s3.endpoint"]
     assert endpoint == "http://object-store:8333"
     assert "-s3.port=8333" in text
@@ -329,9 +377,23 @@ def test_the_catalog_database_is_made_as_sqlites_is() -> None:
         assert " ".join(statement.split()) in made
 
 
-def test_connections_and_catalogs_are_ones_the_product_can_use() -> None:
-    values = services()["airflow-scheduler"]["environment"]
-    environment = {name: VARIABLE.sub("secret1", value) for name, value in values.items()}
+def read_environment(service: dict[str, Any], folder: Path) -> dict[str, str]:
+    """What Airflow's processes find, after the entry point has read the secrets."""
+    for name in service["secrets"]:
+        (folder / name).write_text("secret1")
+    script = _text("deploy/airflow/entrypoint.sh").replace("/run/secrets", str(folder))
+    printed = subprocess.run(
+        ["bash", "-c", script, "entrypoint", "env", "-0"],
+        env={"PATH": os.environ["PATH"], **service["environment"]},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    return dict(line.split("=", 1) for line in printed.split("\0") if line)
+
+
+def test_connections_and_catalogs_are_ones_the_product_can_use(tmp_path: Path) -> None:
+    environment = read_environment(services()["airflow-scheduler"], tmp_path)
 
     def resolve(conn_id: str) -> Any:
         return read_connection_from_env(conn_id, environment)
