@@ -381,7 +381,7 @@ def read_environment(service: dict[str, Any], folder: Path) -> dict[str, str]:
     """What Airflow's processes find, after the entry point has read the secrets."""
     for name in service["secrets"]:
         (folder / name).write_text("secret1")
-    script = _text("deploy/airflow/entrypoint.sh").replace("/run/secrets", str(folder))
+    script = _text("deploy/airflow/entrypoint.sh").replace("secrets=/run/secrets", f"secrets={folder}")
     printed = subprocess.run(
         ["bash", "-c", script, "entrypoint", "env", "-0"],
         env={"PATH": os.environ["PATH"], **service["environment"]},

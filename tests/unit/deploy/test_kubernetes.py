@@ -1,0 +1,133 @@
+"""deploy/kubernetes without a cluster: each object by Kubernetes' own schemas, and all of them by each other."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from tidegate.config.catalogs_file import load_catalogs
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "deploy" / "kubernetes"
+VERSIONS = ("1.32", "1.37")  # the oldest that is meant, and the newest schemas at hand
+OBJECTS = [
+    one
+    for file in ("spark-connect.yaml", "network-policy.yaml")
+    for one in yaml.safe_load_all((FOLDER / file).read_text())
+]
+SET = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
+VALUES = yaml.safe_load((FOLDER / "airflow-values.yaml").read_text())
+SECRETS = {"tidegate-secrets", "spark-connect-certificate"}  # made by hand, as README.md says
+
+
+def find_one(kind: str) -> Any:
+    (found,) = (one for one in OBJECTS if one["kind"] == kind)
+    return found
+
+
+def pod() -> Any:
+    return find_one("Deployment")["spec"]["template"]["spec"]
+
+
+def container(name: str) -> Any:
+    (found,) = (one for one in pod()["containers"] if one["name"] == name)
+    return found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_object_is_what_the_schemas_of_kubernetes_know(version: str) -> None:
+    for one in OBJECTS:
+        kubernetes_validate.validate(one, version, strict=True)
+
+
+def test_word_that_no_schema_knows_is_refused() -> None:
+    service = find_one("Service")
+    wrong = {**service, "spec": {**service["spec"], "prots": []}}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, VERSIONS[-1], strict=True)
+
+
+def test_set_names_every_file_of_the_folder_and_nothing_else() -> None:
+    generated = [file for one in SET["configMapGenerator"] for file in one["files"]]
+    named = {*SET["resources"], *generated, "kustomization.yaml", "airflow-values.yaml", "README.md"}
+    assert {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file()} == named
+
+
+def test_set_is_marked_as_not_run() -> None:
+    assert "not run" in (FOLDER / "README.md").read_text().splitlines()[0]
+    for file in ("kustomization.yaml", "airflow-values.yaml"):
+        assert "Not run on a cluster" in (FOLDER / file).read_text()
+
+
+def test_secrets_are_named_and_none_stands_in_a_file() -> None:
+    named = {one["secretName"] for one in VALUES["secret"]}
+    named |= {
+        volume["secret"]["secretName"] for volume in [*pod()["volumes"], *VALUES["volumes"]] if "secret" in volume
+    }
+    environment = container("spark-connect")["env"]
+    named |= {one["valueFrom"]["secretKeyRef"]["name"] for one in environment if "valueFrom" in one}
+    assert named == SECRETS
+    readme = (FOLDER / "README.md").read_text()
+    keys = {one["secretKey"] for one in VALUES["secret"]} | {"spark-connect-token"}
+    assert set(re.findall(r"--from-file=([\w-]+)=", readme)) == keys
+    assert not [one for one in OBJECTS if one["kind"] == "Secret"]
+
+
+def test_config_maps_that_are_mounted_are_generated_under_that_very_name() -> None:
+    made = {one["name"] for one in SET["configMapGenerator"]}
+    mounted = {v["configMap"]["name"] for v in [*pod()["volumes"], *VALUES["volumes"]] if "configMap" in v}
+    assert mounted == made
+    assert SET["generatorOptions"] == {"disableNameSuffixHash": True}
+    volumes = {one["name"] for one in VALUES["volumes"]}
+    assert {one["name"] for one in VALUES["volumeMounts"]} == volumes
+
+
+def test_ports_fit_from_the_service_to_the_server() -> None:
+    settings = (FOLDER / "nginx.conf").read_text()
+    (tls,) = container("tls")["ports"]
+    (port,) = find_one("Service")["spec"]["ports"]
+    assert f"listen {tls['containerPort']} ssl" in settings
+    assert (port["port"], port["targetPort"]) == (tls["containerPort"], tls["name"])
+    server = re.search(r"binding\.port\s+(\d+)", (ROOT / "deploy" / "spark" / "spark-defaults.conf").read_text())
+    assert server
+    assert f"grpc_pass grpc://127.0.0.1:{server[1]};" in settings
+    assert container("spark-connect")["startupProbe"]["exec"]["command"] == ["healthy", f"127.0.0.1:{server[1]}"]
+    (rule,) = find_one("NetworkPolicy")["spec"]["ingress"]
+    assert [one["port"] for one in rule["ports"]] == [tls["name"]], "nobody reaches the port without TLS"
+
+
+def test_selectors_find_the_pods() -> None:
+    labels = find_one("Deployment")["spec"]["template"]["metadata"]["labels"]
+    for selector in (find_one("Deployment")["spec"]["selector"]["matchLabels"], find_one("Service")["spec"]["selector"],
+                     find_one("NetworkPolicy")["spec"]["podSelector"]["matchLabels"]):  # fmt: skip
+        assert selector.items() <= labels.items()
+
+
+def test_containers_run_as_the_images_user_with_limits_and_without_rights() -> None:
+    user = re.search(r"useradd --uid (\d+)", (ROOT / "deploy" / "Dockerfile").read_text())
+    assert user
+    assert pod()["securityContext"]["runAsUser"] == VALUES["uid"] == int(user[1])
+    assert pod()["securityContext"]["runAsNonRoot"]
+    for one in pod()["containers"]:
+        assert one["securityContext"]["allowPrivilegeEscalation"] is False
+        assert one["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert {"memory"} <= set(one["resources"]["limits"]), one["name"]
+
+
+def test_images_have_a_tag_and_are_those_of_the_compose_file() -> None:
+    tags = {one["name"]: one["newTag"] for one in SET["images"]}
+    assert {one["image"] for one in pod()["containers"]} == set(tags)
+    compose = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())["services"]
+    assert compose["spark-connect"]["image"] == f"tidegate/spark:{tags['tidegate/spark']}"
+    assert compose["airflow-scheduler"]["image"].rpartition(":")[2] == VALUES["images"]["airflow"]["tag"]
+
+
+def test_examples_are_files_that_the_product_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tidegate.cli.main import main
+
+    assert set(load_catalogs(FOLDER)) == {"lake"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDEGATE_INCLUDE", str(FOLDER))
+        assert main(["validate"]) == 0, capsys.readouterr()
