@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import debian
 import googlesql
+import nginx
 import postgres
 import promtool
 import s3mock
@@ -37,6 +38,7 @@ def main() -> int:
         bring_postgres,
         bring_chromium,
         bring_promtool,
+        bring_nginx,
         bring_debezium,
         bring_s3mock,
         compile_analyzer,
@@ -89,6 +91,13 @@ def bring_promtool() -> list[str]:
         tell("Prometheus's promtool")
         promtool.fetch()
     return [] if promtool.find() else [promtool.MISSING]
+
+
+def bring_nginx() -> list[str]:
+    if nginx.find() is None:
+        tell("nginx")
+        nginx.fetch()
+    return [] if nginx.find() else [nginx.MISSING]
 
 
 def bring_debezium() -> list[str]:

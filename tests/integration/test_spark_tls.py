@@ -1,0 +1,89 @@
+"""A Spark Connect server with a token behind TLS, by the very nginx.conf of deploy/kubernetes: as people run it."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import nginx
+import pytest
+from conftest import Workbench, _running, wait_until
+
+from local.kafka.security import make_certificates
+from local.ports import HOST, choose_ports, is_answering
+
+SETTINGS = Path(__file__).parents[2] / "deploy" / "kubernetes" / "nginx.conf"
+CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
+TRUSTED = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"  # gRPC's own variable
+
+
+class TlsBench(Workbench):
+    """A workbench whose Spark server is reached through the proxy alone."""
+
+    def __init__(self, shared: Workbench, spark: Any, port: int, authority: Path) -> None:
+        super().__init__(shared.stack, shared.admin, shared._producer, shared.folder / "tls")
+        token = json.loads(spark.variables[CONNECTION])["password"]
+        self.token = token
+        self.connection: dict[str, Any] = {
+            "conn_type": "spark_connect", "host": f"sc://{HOST}", "port": port, "password": token,
+            "extra": {"use_ssl": True},
+        }  # fmt: skip
+        self.more = {TRUSTED: str(authority)}
+
+    def environment(self) -> dict[str, str]:
+        return {**super().environment(), CONNECTION: json.dumps(self.connection), **self.more}
+
+
+@pytest.fixture(scope="module")
+def guarded_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    if nginx.find() is None:
+        pytest.skip(f"skipped: {nginx.MISSING}")
+    with _running(tmp_path_factory, "spark", "secure") as running:
+        yield running
+
+
+@pytest.fixture
+def bench(workbench: Workbench, guarded_spark: Any, tmp_path: Path) -> Iterator[TlsBench]:
+    port = choose_ports(["tls"])["tls"]
+    spark = urlsplit(guarded_spark.spark_remote).port
+    folder = tmp_path / "proxy"
+    folder.mkdir()
+    make_certificates(folder)
+    (folder / "broker.crt").rename(folder / "tls.crt")
+    (folder / "broker.key").rename(folder / "tls.key")
+    text = SETTINGS.read_text()
+    for old, new in (("15443", f"{HOST}:{port}"), (f"{HOST}:15002", f"{HOST}:{spark}"), ("/etc/tls", str(folder)),
+                     ("/tmp/", f"{folder}/")):  # fmt: skip
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "nginx.conf").write_text(text)
+    program = [str(nginx.find()), "-c", str(folder / "nginx.conf"), "-p", str(folder), "-g", "daemon off;"]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(program, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        wait_until(lambda: is_answering(port) or process.poll() is not None, "the proxy answers", 30)
+        assert process.poll() is None, (folder / "log").read_text()
+        yield TlsBench(workbench, guarded_spark, port, folder / "ca.pem")
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def test_flush_goes_through_tls_with_the_token_and_nobody_gets_in_without(bench: TlsBench) -> None:
+    topic = bench.topic()
+    bench.pipeline("guarded", [topic], key={"fields": ["id"], "schema": "id BIGINT"},
+                   value={"schema": "id BIGINT, name STRING"})  # fmt: skip
+    bench.produce(topic, *(({"id": n}, {"id": n, "name": f"n{n}"}) for n in range(4)), ({"id": 0}, None))
+    right = bench.connection
+    for password, words in ((None, "No authentication token provided"), ("wrong", "Invalid authentication token")):
+        bench.connection = {**right, "password": password}
+        done = bench.process("flush", "guarded")
+        assert (done.returncode, words in done.stderr) == (1, True), done.stderr
+        assert "refuses the log-in" in done.stderr
+    bench.connection = right
+    done = bench.process("flush", "guarded")
+    assert done.returncode == 0, done.stderr
+    assert bench.rows("shop.guarded") == [{"id": n, "name": f"n{n}"} for n in (1, 2, 3)]
+    assert bench.token not in done.stdout + done.stderr
