@@ -24,11 +24,11 @@ ENTRY = re.compile(r"^([a-z0-9._-]+)==", re.MULTILINE)
 
 def build_image(checkout: Path, folder: Path, target: str) -> Image:
     """The stage `target` with those below it, in `folder`."""
-    stages = dict(_split_stages((checkout / "deploy" / "Dockerfile").read_text()))
+    stages = dict(split_stages((checkout / "deploy" / "Dockerfile").read_text()))
     made = Image(folder / "files")
     root = folder / "root"
     mount_root(root, None, made.folder)
-    for stage in _list_chain(stages, target):
+    for stage in list_chain(stages, target):
         for word, rest in stages[stage][1]:
             _carry_out(made, root, checkout, word, rest)
     for name in ("opt", "home", "poms"):  # outside of the overlays
@@ -37,7 +37,7 @@ def build_image(checkout: Path, folder: Path, target: str) -> Image:
     return made
 
 
-def _split_stages(text: str) -> Iterator[tuple[str, tuple[str, list[tuple[str, str]]]]]:
+def split_stages(text: str) -> Iterator[tuple[str, tuple[str, list[tuple[str, str]]]]]:
     """Of each stage its name, what it begins from, and its instructions."""
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     text = "\n".join(lines).replace("\\\n", " ")
@@ -47,9 +47,9 @@ def _split_stages(text: str) -> Iterator[tuple[str, tuple[str, list[tuple[str, s
         yield name, (base, [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in rest if line.strip()])
 
 
-def _list_chain(stages: dict[str, tuple[str, list[tuple[str, str]]]], target: str) -> list[str]:
+def list_chain(stages: dict[str, tuple[str, list[tuple[str, str]]]], target: str) -> list[str]:
     base = stages[target][0]
-    return [*(_list_chain(stages, base) if base in stages else _begin_from(base)), target]
+    return [*(list_chain(stages, base) if base in stages else _begin_from(base)), target]
 
 
 def _begin_from(image: str) -> list[str]:
@@ -104,7 +104,7 @@ def _run(image: Image, root: Path, command: str) -> None:
     if command.startswith(NOT_RUN):
         return
     if command.startswith("useradd"):
-        _install_python(root)
+        install_python(root)
     if command.startswith("pip install"):
         (listed,) = re.findall(r"-r (\S+)", command)
         names = set(ENTRY.findall((root / listed.lstrip("/")).read_text()))
@@ -118,7 +118,7 @@ def _run(image: Image, root: Path, command: str) -> None:
     assert done.returncode == 0, f"RUN {command}: {done.stdout}{done.stderr}"
 
 
-def _install_python(root: Path) -> None:
+def install_python(root: Path) -> None:
     """The interpreter of this environment, without its packages, where the base image has it."""
     base = Path(sys.base_prefix)
     if base != Path("/usr/local"):

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from containers.dockerfile import _install_python
+from containers.dockerfile import install_python
 from containers.rootfs import Image, link_file, link_tree
 
 KAFKA = """#!/bin/bash
@@ -95,7 +95,7 @@ def _build_postgres(_: Path, files: Path) -> Image:
 
 
 def _build_store(checkout: Path, files: Path) -> Image:
-    _install_python(files)
+    install_python(files)
     (packages,) = (checkout / ".cache" / "s3" / "lib").glob("python*/site-packages")
     link_tree(packages, files / "opt" / "moto")
     _write(files, "weed", WEED)

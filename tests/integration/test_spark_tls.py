@@ -1,6 +1,7 @@
 """A Spark Connect server with a token behind TLS, by the very nginx.conf of deploy/kubernetes: as people run it."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,11 +54,14 @@ def bench(workbench: Workbench, guarded_spark: Any, tmp_path: Path) -> Iterator[
     make_certificates(folder)
     (folder / "broker.crt").rename(folder / "tls.crt")
     (folder / "broker.key").rename(folder / "tls.key")
-    text = SETTINGS.read_text()
-    for old, new in (("15443", f"{HOST}:{port}"), (f"{HOST}:15002", f"{HOST}:{spark}"), ("/etc/tls", str(folder)),
-                     ("/tmp/", f"{folder}/")):  # fmt: skip
-        assert old in text
-        text = text.replace(old, new)
+    places = {
+        "15443": f"{HOST}:{port}",
+        f"{HOST}:15002": f"{HOST}:{spark}",
+        "/etc/tls": str(folder),
+        "/tmp/": f"{folder}/",
+    }
+    text, found = re.subn("|".join(places), lambda word: places[word[0]], SETTINGS.read_text())
+    assert found == 10, "the settings name other places"
     (folder / "nginx.conf").write_text(text)
     program = [str(nginx.find()), "-c", str(folder / "nginx.conf"), "-p", str(folder), "-g", "daemon off;"]
     with (folder / "log").open("wb") as log:
