@@ -85,7 +85,7 @@ class Compose:
         command = [*inside, "/usr/sbin/chroot", root, *drop, "env", "-C", workdir, *words]
         environment = {**state["environment"], "HOME": "/tmp", **(more or {})}
         done = subprocess.run(
-            command, input=text, env=environment, capture_output=True, text=True, timeout=300, check=False
+            command, input=text, env=environment, capture_output=True, text=True, timeout=900, check=False
         )
         assert done.returncode == 0, f"{service}: {' '.join(words)}: {done.stdout[-2000:]}{done.stderr[-3000:]}"
         return done.stdout

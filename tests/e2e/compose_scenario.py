@@ -21,7 +21,8 @@ PATIENCE_SECONDS = 240
 
 
 def main() -> None:
-    AdminClient(BROKER).create_topics([NewTopic(SOURCE, 2, 1)])[SOURCE].result(30)
+    admin = AdminClient(BROKER)
+    admin.create_topics([NewTopic(SOURCE, 2, 1)])[SOURCE].result(60)
     producer = Producer(BROKER)
     for number in range(1, 6):
         key = json.dumps({"id": number})

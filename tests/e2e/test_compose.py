@@ -54,7 +54,9 @@ def test_stack_comes_up_flushes_publishes_and_is_watched(compose: tuple[Compose,
     wait_for(stack, stack.is_up, "every service is healthy", UP_SECONDS)
     scenario = (CHECKOUT / "tests" / "e2e" / "compose_scenario.py").read_text()
     password = {"TIDEGATE_TEST_PASSWORD": values["AIRFLOW_ADMIN_PASSWORD"]}
-    told = json.loads(stack.run("airflow-scheduler", "python", "-", text=scenario, more=password).splitlines()[-1])
+    told = json.loads(
+        stack.run("airflow-scheduler", "entrypoint.sh", "python", "-", text=scenario, more=password).splitlines()[-1]
+    )
     rows = [{"id": n, "name": f"n{n}"} for n in range(1, 5)]
     assert (told["flush"], told["publication"]) == ("success", "success")
     assert told["rows"] == rows
