@@ -34,7 +34,9 @@ def main() -> None:
     told = {"flush": run_dag("tidegate_orders", token), "publication": run_dag("tidegate_publish_orders_out", token)}
     page = open_url(f"{API}/tidegate/", token)
     told |= {"published": read_published(), "rows": read_rows(), "page": "<html" in page.lower()}
-    told["metrics"] = wait_for(lambda: query('tidegate_table_lag_records{pipeline="orders"}'), "the pipeline's metrics")
+    told["metrics"] = wait_for(
+        lambda: query('tidegate_table_lag_records{pipeline="orders"} == 0'), "the pipeline's metrics"
+    )
     print(json.dumps(told))
 
 
