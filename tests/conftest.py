@@ -1,4 +1,4 @@
-"""One private broker and one Spark Connect server for the whole test run, and a workbench of its own for each test."""
+"""A private broker and one Spark Connect server for the whole test run, and a workbench of its own for each test."""
 
 import io
 import json
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import shared_spark
 import yaml
 from hypothesis import HealthCheck, settings
 from long_tests import find_unknown, is_long
@@ -89,9 +90,22 @@ def _running(tmp_path_factory: pytest.TempPathFactory, *parts: str) -> Iterator[
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The broker and the Spark server that all tests share."""
-    with _running(tmp_path_factory, "kafka", "spark") as running:
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The broker of all tests of this process."""
+    with _running(tmp_path_factory, "kafka") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory, kafka: Any) -> Any:
+    """The broker, and the Spark server that all tests share, those of other processes of the run too."""
+    return shared_spark.start_spark(kafka, shared_spark.find_folder(tmp_path_factory), shared_spark.SHARED)
+
+
+@pytest.fixture
+def own_stack(tmp_path_factory: pytest.TempPathFactory, kafka: Any) -> Iterator[Any]:
+    """For tests that kill or freeze the Spark server, or count what it keeps or starts: no other test uses this one."""
+    with shared_spark.hold_alone(kafka, shared_spark.find_folder(tmp_path_factory)) as running:
         yield running
 
 
@@ -117,17 +131,17 @@ def compiling_spark(stack: Any) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def admin(stack: Any) -> Any:
+def admin(kafka: Any) -> Any:
     from confluent_kafka.admin import AdminClient
 
-    return AdminClient({"bootstrap.servers": stack.kafka_bootstrap, "log_level": 0})
+    return AdminClient({"bootstrap.servers": kafka.kafka_bootstrap, "log_level": 0})
 
 
 @pytest.fixture(scope="session")
-def producer(stack: Any) -> Iterator[Any]:
+def producer(kafka: Any) -> Iterator[Any]:
     from confluent_kafka import Producer
 
-    made = Producer({"bootstrap.servers": stack.kafka_bootstrap, "linger.ms": 5, "log_level": 0})
+    made = Producer({"bootstrap.servers": kafka.kafka_bootstrap, "linger.ms": 5, "log_level": 0})
     yield made
     made.flush(30)
 
@@ -142,6 +156,12 @@ def workbenches(stack: Any, admin: Any, producer: Any) -> "Callable[[Path], Work
 def workbench(workbenches: "Callable[[Path], Workbench]", tmp_path: Path) -> "Workbench":
     """A fresh include folder with a private catalog, and everything to fill topics and to read tables."""
     return workbenches(tmp_path)
+
+
+@pytest.fixture
+def own_workbench(own_stack: Any, admin: Any, producer: Any, tmp_path: Path) -> "Workbench":
+    """A workbench on a Spark server that no other test uses meanwhile."""
+    return Workbench(own_stack, admin, producer, tmp_path)
 
 
 @pytest.fixture(scope="session")
@@ -490,16 +510,24 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.write_line("counted: " + ", ".join(f"{number} {what}" for what, number in counted.items()))
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """The servers that the run shares go with it."""
+    shared_spark.stop_servers(session.config._tmp_path_factory)  # type: ignore[attr-defined]
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """A minute before a test that hangs is ended, its Spark server writes the stacks of its threads into its log."""
     limit = float(item.config.getini("faulthandler_timeout") or 0)
-    if limit <= 60 or "stack" not in getattr(item, "fixturenames", ()):
+    names = {"stack", "own_stack"} & set(getattr(item, "fixturenames", ()))
+    if limit <= 60 or not names:
         return (yield)
 
     def ask() -> None:
-        with suppress(Exception):  # it may be away, or not there yet
-            os.kill(int(getattr(item, "funcargs", {})["stack"].variables["SPARK_PID"]), signal.SIGQUIT)
+        for name in names:
+            with suppress(Exception):  # it may be away, or not there yet
+                os.kill(int(getattr(item, "funcargs", {})[name].variables["SPARK_PID"]), signal.SIGQUIT)
 
     asked = threading.Timer(limit - 60, ask)
     asked.daemon = True
@@ -519,7 +547,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{item.nodeid} is marked as long: list it in tests/long_tests.py instead")
         if is_long(item.nodeid):
             item.add_marker(pytest.mark.long)
-    servers = {"stack", "workbench", "bigquery", "lake_servers", "registry_stack"}
+    servers = {"kafka", "stack", "own_stack", "bigquery", "lake_servers", "registry_stack"}
     real = {item for item in items if servers & set(getattr(item, "fixturenames", ()))}
     for item in real:
         item.add_marker(pytest.mark.real)

@@ -68,8 +68,9 @@ def test_counts_that_a_busy_server_dropped_are_counted_again(workbench, monkeypa
     assert workbench.data_files("shop.dropped_dropped_tmp") == []
 
 
-def test_spark_killed_in_the_middle_of_a_merge_is_survived_by_the_retry(workbench) -> None:
+def test_spark_killed_in_the_middle_of_a_merge_is_survived_by_the_retry(own_workbench) -> None:
     """kill -9 of the server once the merge writes files; its supervisor brings it back on the same address."""
+    workbench = own_workbench
     topic = workbench.topic()
     workbench.pipeline("spark", [topic], key=KEY, value=VALUE, table=APPEND)
     workbench.produce(topic, upsert(-1, "first"))

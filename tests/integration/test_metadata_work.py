@@ -38,6 +38,12 @@ PROCESS_EVENTS = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 @pytest.fixture
+def workbench(own_workbench):
+    """On a server to which nobody else's requests add processes, and hold up none."""
+    return own_workbench
+
+
+@pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     counted = Calls()
     for verb in ("load_table", "commit_table", "list_tables", "list_namespaces"):

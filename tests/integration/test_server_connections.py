@@ -49,6 +49,12 @@ def database() -> Iterator[PostgreSQL]:
 
 
 @pytest.fixture
+def workbench(own_workbench: Any) -> Any:
+    """On a server in which nothing else is counted."""
+    return own_workbench
+
+
+@pytest.fixture
 def server(workbench: Any) -> SparkServer:
     return SparkServer(int(workbench.stack.build_environment()["SPARK_PID"]), workbench.stack.run_dir / "spark")
 

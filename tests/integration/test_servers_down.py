@@ -153,10 +153,10 @@ class Frozen:
 
 
 @pytest.fixture
-def frozen(stack: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Frozen]:
+def frozen(own_stack: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Frozen]:
     monkeypatch.setattr(server_retries, "QUESTION_SECONDS", 0.5)
     monkeypatch.setattr(server_retries, "MAX_UNANSWERED", 4)
-    made = Frozen(stack)
+    made = Frozen(own_stack)
     yield made
     made.thaw()
 
@@ -166,9 +166,10 @@ FROZEN = r"Spark connection=spark_default address=127\.0\.0\.1:\d+ has answered 
 
 @pytest.mark.parametrize("job", ["stage", "merge"])
 def test_spark_that_freezes_in_the_middle_of_a_job_ends_the_flush_and_the_next_makes_good(
-    workbench: Any, frozen: Frozen, job: str
+    own_workbench: Any, frozen: Frozen, job: str
 ) -> None:
     """The server takes connections and requests as before: the kernel does. It goes on when the flush has ended."""
+    workbench = own_workbench
     topic = workbench.topic(2)
     workbench.pipeline("freezing", [topic], key=KEY, value=VALUE, merge={"max_records": 2})
     produce(workbench, topic, 1, 2)  # two batches: there is a job behind each
@@ -185,8 +186,9 @@ def test_spark_that_freezes_in_the_middle_of_a_job_ends_the_flush_and_the_next_m
 
 
 @pytest.mark.usefixtures("keyboard")
-def test_command_ends_within_four_minutes_where_spark_is_frozen_and_stays_so(workbench: Any, frozen: Frozen) -> None:
+def test_command_ends_within_four_minutes_where_spark_is_frozen_and_stays_so(own_workbench: Any, frozen: Frozen) -> None:
     """With the time that users have: three minutes, and what the imports take."""
+    workbench = own_workbench
     topic = workbench.topic(2)
     workbench.pipeline("hung", [topic], key=KEY, value=VALUE)
     produce(workbench, topic, 1, 2)
@@ -206,11 +208,12 @@ def test_command_ends_within_four_minutes_where_spark_is_frozen_and_stays_so(wor
 
 
 def test_spark_that_goes_on_in_time_after_it_was_frozen_goes_on_with_its_job(
-    workbench: Any, frozen: Frozen, monkeypatch: pytest.MonkeyPatch
+    own_workbench: Any, frozen: Frozen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_retries, "MAX_UNANSWERED", 1000)
     unanswered, ask = threading.Semaphore(0), server_retries.is_answering
     monkeypatch.setattr(server_retries, "is_answering", lambda client: ask(client) or unanswered.release())
+    workbench = own_workbench
     topic = workbench.topic(2)
     workbench.pipeline("thawing", [topic], key=KEY, value=VALUE, table={"upsert": False, "delete": False})
     produce(workbench, topic, 1, 2)
@@ -230,12 +233,12 @@ def test_spark_that_goes_on_in_time_after_it_was_frozen_goes_on_with_its_job(
     assert workbench.data_files("shop.thawing_thawing_tmp") == []
 
 
-def test_statement_that_takes_long_without_a_word_is_waited_for(stack: Any, frozen: Frozen) -> None:
+def test_statement_that_takes_long_without_a_word_is_waited_for(own_stack: Any, frozen: Frozen) -> None:
     """Spark answers questions while a statement keeps it busy."""
     from tidegate_spark.session import close, connect_session
 
     with server_retries.ServerWatch(lambda: False) as watch:
-        session = connect_session(stack.spark_remote, {}, watch)
+        session = connect_session(own_stack.spark_remote, {}, watch)
         try:
             assert len(session.sql("SELECT reflect('java.lang.Thread', 'sleep', 6000L)").collect()) == 1
         finally:

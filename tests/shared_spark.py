@@ -1,0 +1,70 @@
+"""The Spark servers of a test run: one that all of its processes share, and one that a test has to itself.
+
+A server costs most of its CPU in its first minutes, when it loads classes and compiles what it runs. The processes of a
+run (the halves of ``make servers``) have a broker each, as tests look at all topics and groups of theirs, and one Spark
+server together: each test has sessions, a catalog and topics of its own. Tests that kill or freeze a server, or count
+what it keeps or starts, take the other one, one at a time.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from local.stack import Stack, start_stack, stop_stack
+
+SHARED, ALONE = "spark", "spark-alone"
+FOLDER = "servers"
+KEPT_VARIABLE = "TIDEGATE_TEST_STACK"
+
+
+@dataclass(frozen=True)
+class SplitStack(Stack):
+    """A broker, and the Spark server of the stack in `run_dir`."""
+
+    broker: Stack
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {**self.broker.variables, **super().variables}
+
+
+def is_worker() -> bool:
+    """Whether this process runs a part of the tests of another one."""
+    return "PYTEST_XDIST_WORKER" in os.environ
+
+
+def find_folder(factory: pytest.TempPathFactory) -> Path:
+    """Where the servers of the run lie, the same for all of its processes."""
+    if kept := os.environ.get(KEPT_VARIABLE):
+        return Path(kept)
+    own = factory.getbasetemp()
+    return (own.parent if is_worker() else own) / FOLDER
+
+
+def start_spark(broker: Stack, folder: Path, name: str) -> SplitStack:
+    """The server of that name, started by whichever process asks first; it ends with the run, or with a kill of it."""
+    kept = os.environ.get(KEPT_VARIABLE)
+    owner = None if kept else os.getppid() if is_worker() else os.getpid()
+    return SplitStack(start_stack(folder / name, parts={"spark"}, tied_to=owner).run_dir, broker)
+
+
+@contextmanager
+def hold_alone(broker: Stack, folder: Path) -> Iterator[SplitStack]:
+    """The server that no other test uses meanwhile; another process that wants it waits."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{ALONE}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield start_spark(broker, folder, ALONE)
+
+
+def stop_servers(factory: pytest.TempPathFactory) -> None:
+    """End them, in the process whose workers have ended; those that a developer keeps stay."""
+    if is_worker() or os.environ.get(KEPT_VARIABLE):
+        return
+    for name in (SHARED, ALONE):
+        stop_stack(find_folder(factory) / name)
