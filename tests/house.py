@@ -4,6 +4,7 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -39,11 +40,23 @@ def find_member(kind: str, place: str) -> str | None:
     return found[found.lastindex or 0] if found else None
 
 
+@cache
+def parse(path: Path) -> ast.Module:
+    """The module, parsed once for all rules."""
+    return ast.parse(path.read_text())
+
+
+@cache
+def list_nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of the module."""
+    return tuple(ast.walk(parse(path)))
+
+
 def list_trees() -> Iterator[tuple[Path, ast.Module]]:
     """Every module of the product, parsed."""
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
-            yield path, ast.parse(path.read_text())
+            yield path, parse(path)
 
 
 def is_function(node: ast.AST) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-from house import find_shared_names, is_one_meaning
+import pytest
+from house import find_shared_names, is_one_meaning, list_nodes, parse
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("plugins", "jobs", "dags")
@@ -43,6 +44,14 @@ ALLOWED = {
 }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def trees() -> Iterator[None]:
+    """All modules are read once for these tests, and forgotten after them."""
+    yield
+    list_nodes.cache_clear()
+    parse.cache_clear()
+
+
 def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
@@ -77,7 +86,7 @@ def broken(check: Callable[[Path], None], path: Path) -> str:
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """Every imported module, wherever it stands; `from a import b` counts as `a.b`, which may be a module."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in list_nodes(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -131,26 +140,26 @@ def test_jobs_meet_the_worker_in_nouns_only(path: Path) -> None:
 
 @for_each([p for p in FILES if lies_in(p, SPARK)])
 def test_job_code_runs_through_connect_as_well_no_rdd_no_jvm(path: Path) -> None:
-    used = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+    used = {node.attr for node in list_nodes(path) if isinstance(node, ast.Attribute)}
     assert not used & {"rdd", "_jvm", "_jsc", "sparkContext", "_jdf"}
 
 
 @for_each(FILES)
 def test_module_says_which_part_of_the_journey_it_owns(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text())), f"{name_of(path)} has no docstring"
+    assert ast.get_docstring(parse(path)), f"{name_of(path)} has no docstring"
 
 
 @for_each(FILES)
 def test_package_files_hold_a_docstring_and_nothing_else(path: Path) -> None:
     if path.name == "__init__.py":
-        assert len(ast.parse(path.read_text()).body) == 1
+        assert len(parse(path).body) == 1
 
 
 @for_each(FILES)
 def test_file_and_functions_stay_short_enough_to_read(path: Path) -> None:
     text = path.read_text()
     assert len(text.splitlines()) <= FILE_LINES
-    for node in ast.walk(ast.parse(text)):
+    for node in list_nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             assert lines <= FUNCTION_LINES, f"{name_of(path)}:{node.lineno} {node.name} has {lines} lines"
@@ -169,7 +178,7 @@ DESCRIPTIONS = f"{CORE}config/destinations/"
 
 def words(path: Path) -> Iterator[tuple[int, str]]:
     """Every text of the code that is a name, and every part of the path of a module that is imported."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in list_nodes(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
     for line, module in imports(path):
@@ -212,7 +221,7 @@ def test_format_is_named_by_its_description_alone(path: Path) -> None:
 
     words_of_others = {described.options for described in FORMATS.values()} | {"string"}
     names = FORMATS.keys() - words_of_others
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in list_nodes(path):
         is_named = isinstance(node, ast.Constant) and node.value in names
         assert not is_named or lies_in(path, FORMAT_REGISTRY), (
             f"{name_of(path)}:{getattr(node, 'lineno', 0)} names a format; ask its description what it can do"
@@ -235,7 +244,7 @@ def test_every_module_of_a_format_is_registered() -> None:
             path
             for path in (ROOT / folder).rglob("*.py")
             if {"decode_value", "decode_key", "encode"}
-            & {node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
+            & {node.name for node in parse(path).body if isinstance(node, ast.FunctionDef)}
         }
         assert reads_or_writes == set(paths.values())
 
@@ -243,7 +252,7 @@ def test_every_module_of_a_format_is_registered() -> None:
 def test_no_port_gets_its_methods_at_run_time() -> None:
     """Neither `__getattr__`, nor a decorator of a class that rewrites its methods."""
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in list_nodes(path):
             assert not (isinstance(node, ast.FunctionDef) and node.name == "__getattr__"), name_of(path)
             if isinstance(node, ast.ClassDef):
                 decorators = {ast.unparse(one).partition("(")[0].rpartition(".")[2] for one in node.decorator_list}
@@ -262,13 +271,12 @@ def is_record(node: ast.ClassDef) -> bool:
 
 def test_records_of_many_fields_are_built_by_the_names_of_the_fields() -> None:
     """Six numbers and texts in a row are swapped without anybody noticing."""
-    trees = {path: ast.parse(path.read_text()) for path in FILES}
-    classes = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    classes = [node for path in FILES for node in list_nodes(path) if isinstance(node, ast.ClassDef)]
     records = {node.name for node in classes if is_record(node)}
     positional = [
         f"{name_of(path)}:{node.lineno} {ast.unparse(node.func)}"
-        for path, tree in trees.items()
-        for node in ast.walk(tree)
+        for path in FILES
+        for node in list_nodes(path)
         if isinstance(node, ast.Call) and len(node.args) > MOST_POSITIONAL
         if ast.unparse(node.func).rpartition(".")[2] in records | {"cls"}
     ]
@@ -297,7 +305,7 @@ def test_airflow_never_executes_the_libraries_as_plugins() -> None:
 
 
 def public_methods(path: Path) -> Iterator[ast.FunctionDef]:
-    for node in ast.parse(path.read_text()).body:
+    for node in parse(path).body:
         if isinstance(node, ast.ClassDef):
             methods = [method for method in node.body if isinstance(method, ast.FunctionDef)]
             yield from (method for method in methods if not method.name.startswith("_"))
@@ -305,7 +313,7 @@ def public_methods(path: Path) -> Iterator[ast.FunctionDef]:
 
 def test_every_class_of_error_stands_in_the_one_tree_that_its_name_is_looked_up_in() -> None:
     """One in another module would be found, for its page of the runbook, only where that module is loaded."""
-    nodes = ((path, node) for path in FILES for node in ast.walk(ast.parse(path.read_text())))
+    nodes = ((path, node) for path in FILES for node in list_nodes(path))
     classes = [(path, node) for path, node in nodes if isinstance(node, ast.ClassDef)]
     bases = {node.name: {ast.unparse(base).rpartition(".")[2] for base in node.bases} for _, node in classes}
     kinds = {"TidegateError"}
