@@ -22,7 +22,7 @@ BEGUN := $(shell date +%s)
 # which tests of contract, integration and e2e: those of tests/long_tests.py are left to `make test-long`
 TESTS := not long
 
-.PHONY: help setup test-setup up down demo test test-fast test-long lint types unit contract integration servers e2e \
+.PHONY: help setup test-setup up down demo test test-fast test-long checks lint types unit contract integration servers e2e \
 	test-crash test-night test-mutations test-pythons bench docs messages wheel sbom lock clean soak verify-bigquery
 
 help:  ## this list
@@ -46,7 +46,7 @@ test test-long test-night test-setup contract integration servers: WITH := bigqu
 test-setup: setup  ## what the tests need besides: PostgreSQL, Chromium, Debezium's jars, a JDK, openssl, Python 3.13; a line for each that is missing
 	@PYTHONPATH=.:tests:plugins $(VENV_PYTHON) -m machine
 
-test: test-setup lint types docs unit servers e2e  ## every hazard once, cheapest first; about 25 minutes on two cores
+test: test-setup checks unit servers e2e  ## every hazard once, cheapest first; about 25 minutes on two cores
 
 test-fast: setup lint types unit  ## what starts no server; about 5 minutes on two cores
 
@@ -55,8 +55,11 @@ test-long: export SOAK_BATCHES ?= 50
 test-long: export SOAK_FLUSHES ?= 200
 test-long: export TIDEGATE_EXAMPLES = all
 test-long soak test-crash: HANGS_AFTER := 14400
-test-long: test-setup lint types docs unit servers e2e test-crash test-night test-mutations test-pythons  ## all of it, with every repeat; write the run into docs/test-runs.md
+test-long: test-setup checks unit servers e2e test-crash test-night test-mutations test-pythons  ## all of it, with every repeat; write the run into docs/test-runs.md
 	@echo "a line for docs/test-runs.md: | $$(date -u +%F) | $$(git rev-parse --short HEAD) | $$((($$(date +%s) - $(BEGUN)) / 60)) | everything passed |"
+
+checks: lint  ## style, layers and links; then static types and the manual beside each other, as each keeps one core busy
+	@$(MAKE) --no-print-directory docs & manual=$$!; $(MAKE) --no-print-directory types || failed=1; wait $$manual && exit $${failed:-0}
 
 lint: setup  ## style, layers and links
 	@.venv/bin/ruff check .
