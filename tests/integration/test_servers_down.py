@@ -186,7 +186,9 @@ def test_spark_that_freezes_in_the_middle_of_a_job_ends_the_flush_and_the_next_m
 
 
 @pytest.mark.usefixtures("keyboard")
-def test_command_ends_within_four_minutes_where_spark_is_frozen_and_stays_so(own_workbench: Any, frozen: Frozen) -> None:
+def test_command_ends_within_four_minutes_where_spark_is_frozen_and_stays_so(
+    own_workbench: Any, frozen: Frozen
+) -> None:
     """With the time that users have: three minutes, and what the imports take."""
     workbench = own_workbench
     topic = workbench.topic(2)
