@@ -44,6 +44,18 @@ class Connection:
 Resolve = Callable[[str], Connection | None]
 
 
+def cache_connections(resolve: Resolve) -> Resolve:
+    """The same, which looks each connection up once."""
+    connections: dict[str, Connection | None] = {}
+
+    def resolve_once(conn_id: str) -> Connection | None:
+        if conn_id not in connections:
+            connections[conn_id] = resolve(conn_id)
+        return connections[conn_id]
+
+    return resolve_once
+
+
 def name_variable(conn_id: str) -> str:
     """The environment variable that holds a connection: ``kafka_default`` -> ``AIRFLOW_CONN_KAFKA_DEFAULT``."""
     return f"AIRFLOW_CONN_{conn_id.upper()}"

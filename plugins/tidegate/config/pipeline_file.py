@@ -9,6 +9,7 @@ from typing import Any
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.checks.columns import check_columns
 from tidegate.config.checks.destinations import check_destinations
+from tidegate.config.checks.fleet import check_fleet
 from tidegate.config.checks.schedule import check_timing_and_spark
 from tidegate.config.checks.select import check_selects
 from tidegate.config.checks.sequence import check_sequences
@@ -16,6 +17,7 @@ from tidegate.config.checks.source import check_source
 from tidegate.config.checks.tables import check_tables
 from tidegate.config.checks.unsupported import refuse_unsupported
 from tidegate.config.defaults_file import apply_defaults, read_defaults
+from tidegate.config.fleets import refuse_fleets_of_several_catalogs
 from tidegate.config.models.pipeline import PipelineModel, build_json_schema
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.validation_messages import read_model
@@ -77,6 +79,7 @@ def _check_model(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalo
     check_destinations(model, catalogs, findings)
     check_selects(model, catalogs, findings)
     check_timing_and_spark(model, findings)
+    check_fleet(path, model, findings)
 
 
 def load_all_pipelines(include: Path, only: str | None = None) -> list[tuple[str, Pipeline | ConfigurationError]]:
@@ -87,7 +90,8 @@ def load_all_pipelines(include: Path, only: str | None = None) -> list[tuple[str
         shared = fault
     files = sorted((include / "pipelines").glob(f"{only or '*'}.y*ml"))
     files = [file for file in files if not file.name.startswith(".")]
-    return _refuse_shared_tables(include, [(file.stem, _load_or_problem(file, shared)) for file in files])
+    loaded = _refuse_shared_tables(include, [(file.stem, _load_or_problem(file, shared)) for file in files])
+    return refuse_fleets_of_several_catalogs(include, loaded)
 
 
 def _load_or_problem(path: Path, shared: Any) -> Pipeline | ConfigurationError:

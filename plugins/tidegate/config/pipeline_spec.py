@@ -37,6 +37,7 @@ def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
     tables = tuple(_to_table(model.source, table) for table in model.tables)
     return Pipeline(
         name=name,
+        fleet=model.fleet,
         source=_to_source(name, model.source),
         tables=tuple(table for table in tables if not is_template(table.name)),
         template=next((table for table in tables if is_template(table.name)), None),

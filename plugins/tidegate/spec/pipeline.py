@@ -91,6 +91,7 @@ class Pipeline:
     tables: tuple[Table, ...]
     description: str = ""
     tags: tuple[str, ...] = ()
+    fleet: str | None = None
     merge: Merge = Merge()
     heartbeat: Heartbeat = Heartbeat()
     maintenance: Maintenance = field(default_factory=Maintenance)

@@ -29,7 +29,7 @@ from tidegate.progress.batch_queue import (
 )
 from tidegate.progress.position_checks import check_truncates_are_ordered
 from tidegate.progress.start_offsets import resolve_batch_start
-from tidegate.progress.table_progress import TableWithLog, attach_log, observe_tables
+from tidegate.progress.table_progress import ObservedTable, TableWithLog, attach_log, observe_tables
 from tidegate.progress.topic_log import read_known_log
 from tidegate.spec.runtime import UseWhen
 from tidegate.spec.table import Table
@@ -73,7 +73,13 @@ def plan(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
     refusal is raised where every table is refused, `SomeTables` where none of the others has work.
     """
     ports = expand_template(ports)
-    observed = observe_tables(ports)
+    return plan_observed(ports, observe_tables(ports), at_least, until)
+
+
+def plan_observed(
+    ports: Ports, observed: Sequence[ObservedTable], at_least: int = 0, until: Offsets | None = None
+) -> Plan:
+    """`plan`, of tables that were read already: 2. to 4. `ports` know the tables that records have named."""
     log, missing = read_known_log(ports)
     tables = [_end_log(one, until) for one in attach_log(ports, observed, log, missing)]
     able = [one for one in tables if one.error is None]

@@ -4,7 +4,13 @@ from collections.abc import Mapping
 
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings
+from tidegate.adapters.kafka.shared_broker import ReadAheadBroker
 from tidegate.connections import Resolve
+
+
+def open_read_ahead_broker(kafka: str | Mapping[str, str], resolve: Resolve) -> ReadAheadBroker:
+    """The same, for many pipelines whose logs are read together."""
+    return ReadAheadBroker(resolve_kafka_settings(kafka, resolve), describe_kafka_place(kafka))
 
 
 def open_broker(kafka: str | Mapping[str, str], resolve: Resolve) -> KafkaBroker:

@@ -2,6 +2,9 @@
 
 import time
 import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from tidegate.adapters.catalog_routing import RoutedEngine, route_by_catalog
@@ -20,6 +23,7 @@ from tidegate.config.pipeline_file import check_tables_of_others, load_all_pipel
 from tidegate.connections import Resolve, require_connection
 from tidegate.errors import ConfigurationError, TidegateError
 from tidegate.model.ownership import PipelineLeftovers
+from tidegate.ports.broker import Broker
 from tidegate.ports.context import Ports
 from tidegate.ports.engine import Engine
 from tidegate.settings import find_jars_folder
@@ -55,23 +59,45 @@ def assemble_pipeline(
     `engine` replaces the pipeline's own; `clients` are those of catalogs that other pipelines in this process use too.
     """
     pipeline = load_pipeline(find_pipeline_file(include, name))
-    catalogs = _select_catalogs(include, pipeline)
-    opened = _open_destinations(pipeline, catalogs, resolve, clients or OpenClients())
+    broker = open_broker(pipeline.source.kafka, resolve)
     spark = engine or _build_engine(pipeline, resolve, build_spark_conf(include, pipeline, resolve))
+    parts = SharedParts(include=include, resolve=resolve, engine=spark, clients=clients or OpenClients())
+    return assemble_loaded_pipeline(parts, pipeline, broker)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedParts:
+    """What pipelines that are assembled together share; `catalogs.yaml` is read once for all of them."""
+
+    include: Path
+    resolve: Resolve
+    engine: Engine
+    clients: OpenClients
+
+    @cached_property
+    def catalogs(self) -> Mapping[str, Catalog | str]:
+        """The catalogs by name, or what is wrong with one."""
+        return read_catalogs(self.include)
+
+
+def assemble_loaded_pipeline(parts: SharedParts, pipeline: Pipeline, broker: Broker) -> Ports:
+    """The same for a pipeline whose file was read already."""
+    catalogs = _select_catalogs(parts.catalogs, pipeline)
+    opened = _open_destinations(pipeline, catalogs, parts.resolve, parts.clients)
     destination = route_by_catalog({name: own.ports for name, own in opened.items()})
     return Ports(
         pipeline=pipeline,
-        broker=open_broker(pipeline.source.kafka, resolve),
+        broker=broker,
         tables=destination.tables,
         commits=destination.commits,
         staging=destination.staging,
         dead_letters=destination.dead_letters,
         history=destination.history,
-        engine=RoutedEngine(spark, {name: one for own in opened.values() for name, one in own.engines.items()}),
+        engine=RoutedEngine(parts.engine, {name: one for own in opened.values() for name, one in own.engines.items()}),
         sql=SqlFiles(SPARK_DESTINATION.name),
         now_ms=lambda: int(time.time() * 1000),
         new_attempt=lambda: uuid.uuid4().hex,
-        schemas=RegistrySchemas(resolve, include),
+        schemas=RegistrySchemas(parts.resolve, parts.include),
         heartbeat_hook=build_hook(pipeline.heartbeat.hook),
         dialects={name: sql for own in opened.values() for name, sql in own.dialects.items()},
     )
@@ -98,13 +124,12 @@ def _open_destinations(
 def build_spark_conf(include: Path, pipeline: Pipeline, resolve: Resolve) -> dict[str, str]:
     """What a job's session needs: the pipeline's own `spark.conf`, its catalogs and brokers. Never log it: secrets."""
     conf: dict[str, str] = dict(pipeline.spark.conf)
-    for catalog in _select_catalogs(include, pipeline):
+    for catalog in _select_catalogs(read_catalogs(include), pipeline):
         conf |= get_destination(catalog).build_spark_conf(catalog, resolve)
     return build_private_conf(conf, to_java_settings(resolve_kafka_settings(pipeline.source.kafka, resolve)))
 
 
-def _select_catalogs(include: Path, pipeline: Pipeline) -> list[Catalog]:
-    catalogs = read_catalogs(include)
+def _select_catalogs(catalogs: Mapping[str, Catalog | str], pipeline: Pipeline) -> list[Catalog]:
     chosen = []
     for name in pipeline.catalogs:
         catalog = catalogs.get(name)

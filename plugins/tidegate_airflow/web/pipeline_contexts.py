@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.adapters.open_clients import OpenClients
-from tidegate.connections import Connection, Resolve
+from tidegate.connections import Resolve, cache_connections
 from tidegate.errors import TidegateError
 from tidegate.ports.broker import Broker
 from tidegate.ports.context import Ports
@@ -74,7 +74,7 @@ class PipelineContexts:
         from tidegate.wiring.no_engine import NoEngine
         from tidegate.wiring.pipeline import assemble_pipeline
 
-        resolve = _cache_connections(self._resolve)
+        resolve = cache_connections(self._resolve)  # each is looked up once for one pipeline
         try:
             ports = assemble_pipeline(self._include, name, resolve, engine=NoEngine(), clients=self._clients)
             settings = resolve_kafka_settings(ports.pipeline.source.kafka, resolve)
@@ -87,18 +87,6 @@ class PipelineContexts:
             self._brokers = {group: broker for group, broker in self._brokers.items() if group in in_use}
             self._brokers[cluster] = SharedBroker(settings, describe_kafka_place(ports.pipeline.source.kafka))
         return PipelineContext((cluster, catalogs), replace(ports, broker=self._brokers[cluster]))
-
-
-def _cache_connections(resolve: Resolve) -> Resolve:
-    """Each connection is looked up once for one pipeline."""
-    connections: dict[str, Connection | None] = {}
-
-    def once(conn_id: str) -> Connection | None:
-        if conn_id not in connections:
-            connections[conn_id] = resolve(conn_id)
-        return connections[conn_id]
-
-    return once
 
 
 def read_file_stamp(*files: Path) -> tuple[Any, ...]:

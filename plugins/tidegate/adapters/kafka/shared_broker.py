@@ -1,5 +1,6 @@
 """One reading of a Kafka cluster for everybody who only looks: hundreds of pipelines ask the brokers once."""
 
+import logging
 import re
 import threading
 import time
@@ -18,6 +19,7 @@ from tidegate.model.leader_epochs import Epochs
 from tidegate.model.offsets import Offsets, Ranges
 from tidegate.ports.context import Log, Message, Retention
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 RecordAddress = tuple[str, int, int]
 AGES_TIMEOUT_SECONDS = 3.0  # seconds for the timestamps of all partitions together
@@ -178,6 +180,52 @@ class SharedBroker:
     def read_committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
         """See the port."""
         return self._broker.read_committed(group, topics)
+
+
+class ReadAheadBroker(KafkaBroker):
+    """Brokers that are asked for the logs of many pipelines at once, after the pipelines' tables were read.
+
+    Until `read_ahead` everything is asked each time. From then on topics and logs stand as they were read; a log that
+    could not be read together with the others is asked for by itself.
+    """
+
+    def __init__(self, settings: Mapping[str, str], place: str = "") -> None:
+        super().__init__(settings, place)
+        self._names: tuple[str, ...] | None = None
+        self._logs: dict[str, Log] = {}
+        self._failure: RetryLater | None = None
+
+    def read_names_ahead(self) -> None:
+        """Read which topics there are. Brokers that do not answer are waited for once: everybody gets that error."""
+        try:
+            self._names = super().list_topics(".*")
+        except RetryLater as failure:
+            self._failure = failure
+
+    def read_ahead(self, topics: Iterable[str], isolation: str) -> None:
+        """Read the log of those of the topics that are there."""
+        known = tuple(sorted(set(topics) & set(self._names or ())))
+        try:
+            self._logs[isolation] = super().read_log(known, isolation)
+        except (GiveUp, RetryLater) as problem:  # one topic must not take the others down: each is asked for by itself
+            log.warning("not read together: %s", problem)
+
+    def list_topics(self, pattern: str) -> tuple[str, ...]:
+        """See the port."""
+        self._raise_failure()
+        if self._names is None:
+            return super().list_topics(pattern)
+        return tuple(name for name in self._names if re.fullmatch(pattern, name))
+
+    def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
+        """See the port."""
+        self._raise_failure()
+        found = self._logs.get(isolation, EMPTY_LOG)
+        return _select_topics(found, topics) if set(topics) <= found.end.keys() else super().read_log(topics, isolation)
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
 
 def _read_first_timestamps(

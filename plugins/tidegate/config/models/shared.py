@@ -29,6 +29,9 @@ Label = Annotated[
 ]
 
 
+FLEET_NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,59}$"  # as a pipeline's
+
+
 class HeartbeatModel(StrictModel):
     """How a position moves without rows."""
 
@@ -54,6 +57,11 @@ class SharedModel(StrictModel):
         default=[],
         description="Tags of the pipeline's DAGs, and a filter of the operator's page.",
         json_schema_extra={"uniqueItems": True},
+    )
+    fleet: str | None = Field(
+        default=None,
+        pattern=FLEET_NAME_PATTERN,
+        description="Flush together with the other pipelines of this fleet, in one DAG; default: a DAG of its own.",
     )
     heartbeat: HeartbeatModel = HeartbeatModel()
     maintenance: MaintenanceModel = MaintenanceModel()

@@ -1,0 +1,117 @@
+"""One look at all members of a fleet: which of them have work, and what their next batch is. Changes nothing."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tidegate.errors import NothingToDo, TidegateError, TooFewRecords
+from tidegate.fleet.members import ClusterBroker, Member, OpenedMembers
+from tidegate.model.batch import Plan
+from tidegate.ports.context import Ports
+from tidegate.progress.table_progress import ObservedTable, observe_tables
+from tidegate.progress.topic_log import list_row_topics
+from tidegate.steps.plan import plan_observed
+from tidegate.tables.templated_tables import expand_template
+
+log = logging.getLogger(__name__)
+THREADS = 8  # catalogs are waited for side by side; what a thread computes beside that, Python does one at a time
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class MemberLook:
+    """What a look found of one member: its next batches, why there is none, or why it could not be planned.
+
+    `postponed`: records wait, and too few of them to begin.
+    """
+
+    name: str
+    plan: Plan | None = None
+    idle: str = ""
+    postponed: bool = False
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class _Observed:
+    """A member whose tables were read; `ports` know those that records have named."""
+
+    member: Member
+    ports: Ports
+    tables: Sequence[ObservedTable]
+
+
+def look_at_members(
+    opened: OpenedMembers,
+    at_least: Mapping[str, int],
+    adapt: Callable[[Ports], Ports] = lambda ports: ports,
+) -> list[MemberLook]:
+    """Plan every member; one that fails is told, and takes no other down.
+
+    1. Read the tables of all members, side by side.
+    2. Read the topics and the logs of each Kafka cluster once for all of them: behind the tables, as `plan` does.
+    3. Plan each member as if it were alone. `at_least` records must wait for those that it names; `adapt` changes what
+       the run was asked for.
+    """
+    observed, failures = _run_beside_each_other(opened.members, lambda member: _observe(member, adapt))
+    _read_logs(one for one in observed.values())
+    able = [member for member in opened.members if member.name in observed]
+    planned, more = _run_beside_each_other(
+        able, lambda member: _plan(observed[member.name], at_least.get(member.name, 0))
+    )
+    problems: dict[str, Exception] = {**opened.failures, **failures, **more}
+    looks = planned | {name: MemberLook(name, error=problem) for name, problem in problems.items()}
+    return [looks[name] for name in sorted(looks)]
+
+
+def _observe(member: Member, adapt: Callable[[Ports], Ports]) -> _Observed:
+    ports = expand_template(adapt(member.ports))
+    return _Observed(member, ports, observe_tables(ports))
+
+
+def _read_logs(observed: Iterable[_Observed]) -> None:
+    """Ask each cluster once. A member whose topics cannot be listed is told by its own plan."""
+    topics = defaultdict[tuple[int, str], set[str]](set)
+    brokers = dict[int, ClusterBroker]()
+    for one in observed:
+        broker = one.member.broker
+        if id(broker) not in brokers:
+            brokers[id(broker)] = broker
+            broker.read_names_ahead()
+        try:
+            topics[id(broker), one.ports.pipeline.source.isolation].update(list_row_topics(one.ports))
+        except TidegateError as problem:
+            log.info("pipeline=%s: %s", one.member.name, problem)
+    for (number, isolation), names in topics.items():
+        brokers[number].read_ahead(names, isolation)
+
+
+def _plan(one: _Observed, at_least: int) -> MemberLook:
+    name = one.member.name
+    try:
+        return MemberLook(name, plan=plan_observed(one.ports, one.tables, at_least))
+    except TooFewRecords as reason:
+        return MemberLook(name, idle=str(reason), postponed=True)
+    except NothingToDo as reason:
+        return MemberLook(name, idle=str(reason))
+
+
+def _run_beside_each_other(
+    members: Sequence[Member], call: Callable[[Member], T]
+) -> tuple[dict[str, T], dict[str, Exception]]:
+    """What `call` returned for each member, and what it raised for the others."""
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-fleet") as workers:
+        futures = {member.name: workers.submit(call, member) for member in members}
+    done, failures = dict[str, T](), dict[str, Exception]()
+    for name, future in futures.items():
+        problem = future.exception()
+        if problem is None:
+            done[name] = future.result()
+        elif isinstance(problem, Exception):
+            failures[name] = problem
+        else:
+            raise problem
+    return done, failures

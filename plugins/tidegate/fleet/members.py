@@ -1,0 +1,87 @@
+"""The members of a fleet, opened together: they share the brokers of a Kafka cluster, and the clients of catalogs."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from tidegate.adapters.kafka.shared_broker import ReadAheadBroker
+from tidegate.adapters.open_clients import OpenClients
+from tidegate.config.pipeline_file import load_all_pipelines
+from tidegate.connections import Resolve, cache_connections
+from tidegate.errors import TidegateError
+from tidegate.ports.broker import Broker
+from tidegate.ports.context import Ports
+from tidegate.spec.pipeline import Pipeline
+from tidegate.wiring.brokers import open_read_ahead_broker
+from tidegate.wiring.no_engine import NoEngine
+from tidegate.wiring.pipeline import SharedParts, assemble_loaded_pipeline
+
+
+def load_members(include: Path, fleet: str) -> dict[str, Pipeline]:
+    """The pipelines of a fleet whose file is right, by name. The others are told as import errors."""
+    loaded = load_all_pipelines(include)
+    return {name: one for name, one in loaded if isinstance(one, Pipeline) and one.fleet == fleet}
+
+
+class ClusterBroker(Broker, Protocol):
+    """The port to Kafka, for all members that read from one cluster: see `ReadAheadBroker`."""
+
+    def read_names_ahead(self) -> None:
+        """Read which topics there are."""
+        ...
+
+    def read_ahead(self, topics: Iterable[str], isolation: str) -> None:
+        """Read the logs of these topics together."""
+        ...
+
+
+@dataclass(frozen=True)
+class Member:
+    """One pipeline of a fleet with its ports, which run no Spark job."""
+
+    ports: Ports
+    broker: ClusterBroker
+
+    @property
+    def name(self) -> str:
+        """The pipeline's."""
+        return self.ports.pipeline.name
+
+
+@dataclass(frozen=True)
+class OpenedMembers:
+    """The members that could be opened, and why the others could not."""
+
+    members: tuple[Member, ...]
+    failures: dict[str, TidegateError] = field(default_factory=dict)
+
+
+class _Openers:
+    """What members share while they are opened."""
+
+    def __init__(self, include: Path, resolve: Resolve) -> None:
+        self._parts = SharedParts(
+            include=include, resolve=cache_connections(resolve), engine=NoEngine(), clients=OpenClients()
+        )
+        self._brokers = dict[str, ReadAheadBroker]()
+
+    def open(self, pipeline: Pipeline) -> Member:
+        """TidegateError where a connection or a catalog is wrong."""
+        key = json.dumps(pipeline.source.kafka, sort_keys=True)
+        if key not in self._brokers:
+            self._brokers[key] = open_read_ahead_broker(pipeline.source.kafka, self._parts.resolve)
+        ports = assemble_loaded_pipeline(self._parts, pipeline, self._brokers[key])
+        return Member(ports, self._brokers[key])
+
+
+def open_members(include: Path, pipelines: Iterable[Pipeline], resolve: Resolve) -> OpenedMembers:
+    """Nothing is connected to before it is used; each connection is looked up once."""
+    openers, members, failures = _Openers(include, resolve), list[Member](), dict[str, TidegateError]()
+    for pipeline in pipelines:
+        try:
+            members.append(openers.open(pipeline))
+        except TidegateError as problem:
+            failures[pipeline.name] = problem
+    return OpenedMembers(tuple(members), failures)

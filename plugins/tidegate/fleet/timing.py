@@ -1,0 +1,59 @@
+"""When the members of a fleet are due: one clock for all, and each member at its own interval."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from tidegate.runner.schedule import build_flush_schedule
+from tidegate.spec.pipeline import Pipeline
+
+CRON_TICK_SECONDS = 60  # the finest that a cron expression tells apart
+DEFAULT_BEAT_SECONDS = 600  # where `heartbeat.interval` is 0: committed offsets must stay alive all the same
+
+
+@dataclass(frozen=True)
+class Clock:
+    """When a fleet's DAG runs by time: every so many seconds, or at the times of `cron`, in UTC; or never."""
+
+    seconds: int = 0
+    cron: str | None = None
+
+
+def build_clock(members: Collection[Pipeline]) -> Clock:
+    """The shortest interval of the members; their cron expression where all have the same.
+
+    A member with another cron expression is looked for every minute. Members without an interval tick with their
+    heartbeat.
+    """
+    crons = {pipeline.merge.cron for pipeline in members}
+    if len(crons) == 1 and None not in crons:
+        return Clock(cron=crons.pop())
+    ticks = [CRON_TICK_SECONDS if one.merge.cron is not None else one.timer_seconds for one in members]
+    return Clock(seconds=min((tick for tick in ticks if tick > 0), default=0))
+
+
+def is_due(pipeline: Pipeline, clock: Clock, last: float | None, now: float) -> bool:
+    """Whether a run of the fleet that time has started looks at this member. `last` is when it was looked at by time.
+
+    Runs start a little early or late: half a tick decides.
+    """
+    if clock.cron is not None or (pipeline.merge.cron is None and 0 < pipeline.timer_seconds <= clock.seconds):
+        return True
+    if pipeline.merge.cron is None and last is None:
+        return pipeline.timer_seconds > 0
+    due = build_flush_schedule(pipeline).find_due(last, now)
+    slack = 0.0 if pipeline.merge.cron is not None else clock.seconds / 2
+    return due is not None and due - slack <= now
+
+
+def keeps_own_time(pipeline: Pipeline, clock: Clock) -> bool:
+    """Whether the fleet must remember when this member was looked at: it is not due in each run."""
+    return clock.cron is None and (pipeline.merge.cron is not None or pipeline.timer_seconds > clock.seconds)
+
+
+def list_late_heartbeats(members: Mapping[str, Pipeline], beats: Mapping[str, float], now: float) -> list[str]:
+    """The members whose committed offsets are to be committed again: their heartbeat's interval is over."""
+    return [
+        name
+        for name, pipeline in members.items()
+        if now - beats.get(name, 0.0) >= (pipeline.heartbeat.interval_seconds or DEFAULT_BEAT_SECONDS)
+    ]

@@ -1,0 +1,141 @@
+"""One look at all members of a fleet: the brokers are asked once, and each member's failure is its own."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from fakes.broker import MemoryBroker
+from tidegate.errors import ConfigurationError, PositionLost, RetryLater
+from tidegate.fleet.attend import attend_members
+from tidegate.fleet.look import MemberLook, look_at_members
+from tidegate.fleet.members import Member, OpenedMembers
+from tidegate.model.offsets import Ranges
+from tidegate.ports.context import Log, Ports
+from tidegate.spec.pipeline import Pipeline
+from tidegate.steps.commit_offsets import commit_offsets
+from tidegate.steps.flush import flush
+
+TOPICS = ("carts", "orders", "users", "wishes")
+
+
+class Cluster(MemoryBroker):
+    """Brokers that note what they are asked together, and alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.together: list[set[str]] = []
+        self.alone: list[tuple[str, ...]] = []
+        self._ahead: set[str] = set()
+
+    def read_names_ahead(self) -> None:
+        """Nothing to keep."""
+
+    def read_ahead(self, topics: Iterable[str], isolation: str) -> None:
+        self.together.append(set(topics))
+        self._ahead = self.together[-1] & self.partitions.keys()
+
+    def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
+        if not set(topics) <= self._ahead:
+            self.alone.append(topics)
+        return super().read_log(topics, isolation)
+
+
+def reading(topic: str) -> Pipeline:
+    """A pipeline of two tables that reads one topic of two partitions."""
+    tables = (a_table(f"lake.shop.{topic}{more}", topics=(topic,)) for more in ("", "_too"))
+    return a_pipeline(*tables, name=topic)
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker = made.engine.broker = Cluster()
+    for topic in TOPICS:
+        made.broker.create(topic, 2)
+        for number in range(4):
+            made.broker.produce(topic, {"id": f"k{number}"}, {"id": f"k{number}", "name": "x"}, partition=number % 2)
+    return made
+
+
+def open_all(world: World, **instead: Ports) -> OpenedMembers:
+    ports = {topic: instead.get(topic) or world.ports(reading(topic)) for topic in TOPICS}
+    return OpenedMembers(tuple(Member(one, world.broker) for one in ports.values()))
+
+
+def by_name(looks: list[MemberLook]) -> dict[str, MemberLook]:
+    return {look.name: look for look in looks}
+
+
+def test_members_with_work_are_planned_and_idle_ones_are_not_and_the_brokers_are_asked_once(world: World) -> None:
+    flush(world.ports(reading("users")))
+    world.broker.alone.clear()
+    looks = by_name(look_at_members(open_all(world), {}))
+    assert list(looks) == list(TOPICS)
+    assert {name for name, look in looks.items() if look.plan} == {"carts", "orders", "wishes"}
+    assert looks["users"].idle == "pipeline=users: every table stands at the end of the log"
+    plan = looks["orders"].plan
+    assert plan is not None
+    assert {table.table for table in plan.tables} == {"lake.shop.orders", "lake.shop.orders_too"}
+    assert plan.tables[0].ranges == Ranges({"orders": {0: (0, 2), 1: (0, 2)}})
+    assert world.broker.together == [set(TOPICS)]
+    assert world.broker.alone == []
+
+
+def test_a_member_that_fails_keeps_its_reason_and_takes_no_other_down(world: World) -> None:
+    class Gone:
+        def read_state(self, *_: object) -> None:
+            raise RetryLater("catalog=lake is away")
+
+    flush(world.ports(reading("carts")))
+    world.broker.create("carts", 2)  # made anew: it is another topic
+    away = replace(world.ports(reading("users")), tables=Gone())  # type: ignore[arg-type]
+    opened = replace(open_all(world, users=away), failures={"zebras": ConfigurationError("connection=x is missing")})
+    looks = by_name(look_at_members(opened, {}))
+    assert isinstance(looks["carts"].error, PositionLost)
+    assert isinstance(looks["users"].error, RetryLater)
+    assert isinstance(looks["zebras"].error, ConfigurationError)
+    assert looks["orders"].plan is not None
+    assert looks["wishes"].plan is not None
+
+
+def test_tables_are_read_before_the_log_so_that_another_run_s_publish_looks_like_no_loss(world: World) -> None:
+    class Late(Cluster):
+        def read_ahead(self, topics: Iterable[str], isolation: str) -> None:
+            assert seen == set(TOPICS), "a table was read behind the log"
+            super().read_ahead(topics, isolation)
+
+    seen = set[str]()
+    late = Late()
+    late.partitions, late.ids = world.broker.partitions, world.broker.ids
+    members = []
+    for topic in TOPICS:
+
+        def note(call: str, when: str, topic: str = topic) -> None:
+            if call == "tables.read_state":
+                seen.add(topic)
+
+        members.append(Member(replace(world.ports(reading(topic), note), broker=late), late))
+    assert all(look.plan for look in look_at_members(OpenedMembers(tuple(members)), {}))
+
+
+def test_a_member_waits_for_as_many_records_as_start_its_flush(world: World) -> None:
+    looks = by_name(look_at_members(open_all(world), {"orders": 5, "users": 4}))
+    assert looks["orders"].postponed
+    assert looks["users"].plan is not None
+
+
+def test_a_step_runs_for_each_member_and_failures_stay_beside_results(world: World) -> None:
+    flush(world.ports(reading("orders")))
+    flush(world.ports(reading("users")))
+    world.broker.groups.clear()
+
+    def commit(ports: Ports) -> object:
+        if ports.pipeline.name == "users":
+            raise RetryLater("the coordinator is away")
+        return commit_offsets(ports)
+
+    done = attend_members(open_all(world), commit, TOPICS)
+    assert done.results == {"orders": {"orders": {0: 2, 1: 2}}}
+    assert {name: str(problem) for name, problem in done.failures.items()} == {"users": "the coordinator is away"}
+    assert set(world.broker.groups) == {"tidegate-orders"}, "carts and wishes have no position yet"
