@@ -6,8 +6,10 @@ from airflow.sdk import get_parsing_context
 from airflow.sdk.exceptions import AirflowException
 from tidegate.errors import ConfigurationError
 from tidegate.settings import find_include_folder
+from tidegate.spec.pipeline import Pipeline
 
-from tidegate_airflow.pipeline_files import load_needed_pipelines
+from tidegate_airflow.dag_ids import format_fleet_dag_id
+from tidegate_airflow.pipeline_files import find_needed_fleet, load_needed_pipelines
 
 Dags = dict[str, Any]
 
@@ -15,7 +17,7 @@ Dags = dict[str, Any]
 def build_all_dags() -> Dags:
     """Every DAG by its id; for the process of one task no more than it takes to find its own."""
     dags, needed = Dags(), get_parsing_context().dag_id
-    for build in (build_pipeline_dags, build_maintenance_dags, build_publication_dags):
+    for build in (build_fleet_dags, build_pipeline_dags, build_maintenance_dags, build_publication_dags):
         dags |= build()
         if needed in dags:
             break
@@ -31,12 +33,27 @@ def build_pipeline_dags() -> Dags:
 
     dags = Dags()
     for name, pipeline in load_needed_pipelines():
-        dags[f"tidegate_{name}"] = build_flush_dag(pipeline)
+        if pipeline.fleet is None:
+            dags[f"tidegate_{name}"] = build_flush_dag(pipeline)
         dags[f"tidegate_{name}_backfill"] = build_backfill_dag(pipeline)
         dags[f"tidegate_{name}_actions"] = build_actions_dag(pipeline)
         if can_replay(pipeline):
             dags[f"tidegate_{name}_replay"] = build_replay_dag(pipeline)
     return dags
+
+
+def build_fleet_dags() -> Dags:
+    """A DAG for each fleet that a right pipeline file names; for the process of a task its own fleet's alone."""
+    from tidegate_airflow.dags.fleet.fleet_dag import build_fleet_dag
+
+    needed = find_needed_fleet()
+    if needed is not None:
+        return {format_fleet_dag_id(needed): build_fleet_dag(needed, [])}
+    members: dict[str, list[Pipeline]] = {}
+    for _, pipeline in load_needed_pipelines():
+        if pipeline.fleet is not None:
+            members.setdefault(pipeline.fleet, []).append(pipeline)
+    return {format_fleet_dag_id(fleet): build_fleet_dag(fleet, found) for fleet, found in members.items()}
 
 
 def build_maintenance_dags() -> Dags:

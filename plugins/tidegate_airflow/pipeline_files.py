@@ -6,16 +6,24 @@ from tidegate.errors import ConfigurationError
 from tidegate.settings import find_include_folder
 from tidegate.spec.pipeline import Pipeline
 
-from tidegate_airflow.dag_ids import find_pipeline
+from tidegate_airflow.dag_ids import find_fleet_of_dag, find_pipeline
 
 
 def load_needed_pipelines() -> list[tuple[str, Pipeline]]:
     """The pipelines whose file is right, by name. With hundreds, reading the others would cost each task a second."""
-    include = find_include_folder()
-    names = {path.stem for path in (include / "pipelines").glob("*.yaml")}
+    include, names = find_include_folder(), _list_names()
     own = find_pipeline(get_parsing_context().dag_id or "", names)
     return [
         (name, pipeline)
         for name, pipeline in load_all_pipelines(include, own)
         if not isinstance(pipeline, ConfigurationError)
     ]
+
+
+def find_needed_fleet() -> str | None:
+    """The fleet whose task this process runs; None in every other process."""
+    return find_fleet_of_dag(get_parsing_context().dag_id or "", _list_names())
+
+
+def _list_names() -> set[str]:
+    return {path.stem for path in (find_include_folder() / "pipelines").glob("*.yaml")}

@@ -57,10 +57,16 @@ def run_plan(name: str, max_records: int | None = None, least: Callable[[Any], i
 
     with raise_airflow_errors():
         used = assemble_ports(name)
-        merge = used.pipeline.merge
-        if max_records is not None:
-            merge = replace(merge, max_records=max_records, catch_up_records=None, batch_seconds=0, max_bytes=0)
-        return plan(replace(used, pipeline=replace(used.pipeline, merge=merge)), least(used.pipeline)).to_dict()
+        return plan(cap_batches(used, max_records), least(used.pipeline)).to_dict()
+
+
+def cap_batches(ports: Any, max_records: int | None) -> Any:
+    """The ports of a pipeline whose batches take at most so many records, as a run was asked for."""
+    if max_records is None:
+        return ports
+    limits = {"max_records": max_records, "catch_up_records": None, "batch_seconds": 0, "max_bytes": 0}
+    merge = replace(ports.pipeline.merge, **limits)
+    return replace(ports, pipeline=replace(ports.pipeline, merge=merge))
 
 
 def run_stage(

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import NothingToDo
-from tidegate.fleet.members import Member, OpenedMembers
 from tidegate.ports.context import Ports
+
+if TYPE_CHECKING:  # Kafka's client is not loaded where only the names here are needed
+    from tidegate.fleet.members import Member, OpenedMembers
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,7 @@ class Attended:
     failures: dict[str, Exception] = field(default_factory=dict)
 
 
-def attend_members(opened: OpenedMembers, step: Callable[[Ports], Any], names: Iterable[str]) -> Attended:
+def attend_members(opened: "OpenedMembers", step: Callable[[Ports], Any], names: Iterable[str]) -> Attended:
     """Run a step for these members, one after the other: their Kafka clients would take the cores from each other."""
     members: dict[str, Member] = {member.name: member for member in opened.members}
     done = Attended()

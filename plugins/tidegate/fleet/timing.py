@@ -31,7 +31,7 @@ def build_clock(members: Collection[Pipeline]) -> Clock:
     return Clock(seconds=min((tick for tick in ticks if tick > 0), default=0))
 
 
-def is_due(pipeline: Pipeline, clock: Clock, last: float | None, now: float) -> bool:
+def is_member_due(pipeline: Pipeline, clock: Clock, last: float | None, now: float) -> bool:
     """Whether a run of the fleet that time has started looks at this member. `last` is when it was looked at by time.
 
     Runs start a little early or late: half a tick decides.

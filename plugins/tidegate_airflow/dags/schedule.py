@@ -26,10 +26,11 @@ def build_schedule(pipeline: Pipeline) -> Any:
 
 def build_watched_backlog(pipeline: Pipeline) -> Asset:
     """The backlog with what watches it. A DAG must name it so in every place: Airflow takes the last one's watchers."""
-    return build_backlog_asset(pipeline.name, _build_watchers(pipeline) if pipeline.merge.records_threshold > 0 else [])
+    return build_backlog_asset(pipeline.name, build_watchers(pipeline) if pipeline.merge.records_threshold > 0 else [])
 
 
-def _build_watchers(pipeline: Pipeline) -> list[AssetWatcher]:
+def build_watchers(pipeline: Pipeline) -> list[AssetWatcher]:
+    """What calls for a flush when enough records wait."""
     from tidegate_airflow.triggers.backlog import BacklogTrigger
 
     trigger = BacklogTrigger(pipeline.source.kafka, MonitoredPipeline.from_pipeline(pipeline).to_dict())

@@ -54,17 +54,32 @@ def wait_if_nothing_changed(name: str, context: Context, planned: Data) -> Data:
     except Exception as fault:  # a file that cannot be read, a catalog that does not answer: the run tries
         log.warning("what was changed since the last failure is not known: %s", type(fault).__name__)
         return planned
-    is_asked_for = context["dag_run"].run_type not in AUTOMATIC_RUN_TYPES or context["ti"].try_number > 1
-    if is_asked_for or not streak.must_wait(inputs, time.time()):
+    if is_asked_for(context) or not streak.must_wait(inputs, time.time()):
         return planned
-    if streak.tables and any(one["table"] not in streak.tables for one in planned["tables"]):
-        return _leave_out(planned, streak)
-    reason = _describe_wait(streak, streak.reason)
-    push_failure_reason({"error": WAITING, "message": reason, "tasks": sorted({one.task for one in streak.failed})})
-    raise AirflowFailException(reason)
+    if has_other_work(planned, streak):
+        return leave_out(planned, streak)
+    waiting = build_waiting_reason(streak)
+    push_failure_reason(waiting)
+    raise AirflowFailException(waiting["message"])
 
 
-def _leave_out(planned: Data, streak: FailureStreak) -> Data:
+def is_asked_for(context: Context) -> bool:
+    """Whether a person, or another DAG, wants this run: it tries all."""
+    return context["dag_run"].run_type not in AUTOMATIC_RUN_TYPES or context["ti"].try_number > 1
+
+
+def has_other_work(planned: Data, streak: FailureStreak) -> bool:
+    """Whether the plan has tables that have not failed before."""
+    return bool(streak.tables) and any(one["table"] not in streak.tables for one in planned["tables"])
+
+
+def build_waiting_reason(streak: FailureStreak) -> Data:
+    """Why a run does not try, as the result `error` of the task that fails for it."""
+    message, tasks_before = _describe_wait(streak, streak.reason), sorted({one.task for one in streak.failed})
+    return {"error": WAITING, "message": message, "tasks": tasks_before}
+
+
+def leave_out(planned: Data, streak: FailureStreak) -> Data:
     """The plan of the other tables. One whose merge failed stays: what is staged for it does not expire in Kafka."""
     left_out = [one["table"] for one in planned["tables"] if one["table"] in streak.unstaged_tables]
     reasons = {table: one.message for one in streak.failed for table in one.tables}
@@ -93,8 +108,8 @@ def remember_failure(name: str, context: Context, message: str, states: Mapping[
     planned = context["ti"].xcom_pull(task_ids="plan") or {"tables": [], "refused": []}
     failed = [_read_failed_task(context, task, planned) for task, state in sorted(states.items()) if state == "failed"]
     refused_by_stage = context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or []
-    failed += [_to_failed_task("stage", one) for one in refused_by_stage]
-    blocked = [_to_failed_task("plan", one) for one in planned["refused"] if one["kind"] != WAITING]
+    failed += [to_failed_task("stage", one) for one in refused_by_stage]
+    blocked = [to_failed_task("plan", one) for one in planned["refused"] if one["kind"] != WAITING]
     waiting = {one["table"] for one in planned["refused"] if one["kind"] == WAITING}
     streak = _read_streak(name, context, FLUSH_KEY)
     if streak is not None:
@@ -147,7 +162,7 @@ def remember_success(name: str, context: Context, key: str = FLUSH_KEY) -> None:
         log.warning("the failures before this run are not forgotten: %s", type(fault).__name__)
         return
     if streak.run_id != context["dag_run"].run_id or streak.has_earlier:
-        notify_of_recovery(tasks.read_pipeline(name).on_recovery, context, _to_failure(streak, is_new=False))
+        notify_of_recovery(tasks.read_pipeline(name).on_recovery, context, to_failure(streak, is_new=False))
 
 
 def _extend_streak(name: str, context: Context, key: str, failure: Failure) -> None:
@@ -175,15 +190,16 @@ def _read_failed_task(context: Context, task: str, planned: Data) -> FailedTask:
     return FailedTask(name, str(found.get("error", "")), str(found.get("message", "")), tuple(tables))
 
 
-def _to_failed_task(task: str, refused: Mapping[str, str]) -> FailedTask:
+def to_failed_task(task: str, refused: Mapping[str, str]) -> FailedTask:
+    """A table that a task refused, as its failure."""
     return FailedTask(task, refused["kind"], refused["message"], (refused["table"],))
 
 
 def _push_failure(context: Context, streak: FailureStreak, *, is_new: bool) -> None:
-    context["ti"].xcom_push(key=FAILURE_KEY, value=_to_failure(streak, is_new=is_new))
+    context["ti"].xcom_push(key=FAILURE_KEY, value=to_failure(streak, is_new=is_new))
 
 
-def _to_failure(streak: FailureStreak, *, is_new: bool) -> dict[str, Any]:
+def to_failure(streak: FailureStreak, *, is_new: bool) -> dict[str, Any]:
     """What notifiers' templates see as `failure`."""
     return {"reason": streak.reason, "since": _format_time(streak.since), "runs": streak.runs, "is_new": is_new}
 

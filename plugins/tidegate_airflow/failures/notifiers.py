@@ -2,7 +2,7 @@
 
 import importlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from airflow.sdk import Context
@@ -12,6 +12,7 @@ from tidegate.spec.pipeline import Notifier, Pipeline
 
 log = logging.getLogger(__name__)
 FAILURE_KEY = "failure"  # a result of the tasks that colour a run, and what templates call it
+MEMBER_FAILURES_KEY = "member_failures"  # the same of a fleet: a list, each with its `pipeline`
 COLOURING_TASKS = ("heartbeat", "freshness")
 
 
@@ -33,6 +34,48 @@ def _build_callback(notifier: Notifier) -> Callable[[Context], None]:
         _call_notifier("on_failure", notifier, context, new[0] if new else None)
 
     return tell
+
+
+def build_fleet_callbacks(members: Sequence[Pipeline]) -> list[Callable[[Context], None]]:
+    """One callback for the DAG of a fleet: it tells the notifiers of each pipeline that failed for a new reason.
+
+    A failure of the fleet itself, and a run that noted nothing, as its last task was killed, is told to everybody once.
+    """
+    notifiers = {pipeline.name: pipeline.on_failure for pipeline in members if pipeline.on_failure}
+    everybody = _list_distinct(notifiers.values())
+
+    def tell(context: Context) -> None:
+        calls: list[tuple[Notifier, dict[str, Any] | None]] = []
+        noted = _read_member_failures(context)
+        for failure in (one for one in noted if one["is_new"]):
+            called = notifiers.get(failure["pipeline"], ()) if failure["pipeline"] else everybody
+            calls += [(notifier, failure) for notifier in called]
+        calls += [] if noted else [(notifier, None) for notifier in everybody]
+        for notifier, found in calls:
+            try:
+                _call_notifier("on_failure", notifier, context, found)
+            except Exception:  # the next one belongs to somebody else
+                log.exception("on_failure.notifier=%s was not told", notifier.path)
+
+    return [tell] if notifiers else []
+
+
+def _list_distinct(notifiers: Iterable[Sequence[Notifier]]) -> list[Notifier]:
+    found = list[Notifier]()
+    for one in (notifier for some in notifiers for notifier in some):
+        if one not in found:
+            found.append(one)
+    return found
+
+
+def _read_member_failures(context: Context) -> list[dict[str, Any]]:
+    """What the run noted of its members' failures; `pipeline` is empty where it is the fleet's own."""
+    try:
+        noted = context["ti"].xcom_pull(task_ids=COLOURING_TASKS[0], key=MEMBER_FAILURES_KEY, map_indexes=-1)
+    except Exception as fault:  # better told twice than never
+        log.info("what the run noted of its failures is not known: %s", type(fault).__name__)
+        return []
+    return list(noted or [])
 
 
 def notify_of_recovery(notifiers: tuple[Notifier, ...], context: Context, failure: dict[str, Any]) -> None:

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-from pipeline_files import MINIMAL, load, problems, source
+from pipeline_files import CATALOGS, MINIMAL, load, problems, source
 from tidegate.config.fleets import find_fleet
 from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.errors import ConfigurationError
 from tidegate.spec.pipeline import Pipeline
 
 FLEET = "fleet: shop\n"
+OTHER = "other: {type: iceberg, properties: {type: sql, uri: 'sqlite:////y/c.db', warehouse: 'file:///y'}}\n"
 
 
 def test_fleet_stands_in_the_file_or_in_the_defaults_and_a_file_can_leave_it(include: Path) -> None:
@@ -55,7 +56,8 @@ def test_fleet_whose_dag_would_have_the_id_of_a_pipeline_s_is_refused(include: P
 
 
 def test_members_share_the_catalog_of_their_first_table_and_a_broken_file_takes_no_other_down(include: Path) -> None:
-    for name, table in (("a", "lake.shop.a"), ("b", "secretive.shop.b"), ("c", "lake.shop.c"), ("d", "lake.shop.d")):
+    (include / "catalogs.yaml").write_text(CATALOGS + OTHER)
+    for name, table in (("a", "lake.shop.a"), ("b", "other.shop.b"), ("c", "lake.shop.c"), ("d", "lake.shop.d")):
         text = source("key: {fields: [id]}", tables=f"[{{name: {table}}}]") + (FLEET if name != "d" else "")
         (include / "pipelines" / f"{name}.yaml").write_text(text)
     (include / "pipelines" / "b2.yaml").write_text(FLEET + "colour: red\n")
@@ -66,7 +68,7 @@ def test_members_share_the_catalog_of_their_first_table_and_a_broken_file_takes_
     for words in (
         "b.yaml: fleet=shop",
         "catalog=lake of pipeline a",
-        "secretive.shop.b lies in another",
+        "other.shop.b lies in another",
         "another fleet",
     ):
         assert words in str(refused)

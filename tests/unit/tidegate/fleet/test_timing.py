@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from fakes import a_pipeline
-from tidegate.fleet.timing import Clock, build_clock, is_due, keeps_own_time, list_late_heartbeats
+from tidegate.fleet.timing import Clock, build_clock, is_member_due, keeps_own_time, list_late_heartbeats
 from tidegate.spec.pipeline import Heartbeat, Merge, Pipeline
 
 NOON = 1_800_000_000.0  # at a full minute
@@ -31,30 +31,30 @@ def test_the_shortest_interval_is_the_clock_of_all(members: list[Pipeline], cloc
     assert build_clock(members) == clock
 
 
-def test_a_member_of_the_shortest_interval_is_due_in_each_run_and_needs_no_memory() -> None:
-    assert is_due(timed(5), Clock(5), NOON - 1, NOON)
+def test_a_member_of_the_shortest_interval_is_member_due_in_each_run_and_needs_no_memory() -> None:
+    assert is_member_due(timed(5), Clock(5), NOON - 1, NOON)
     assert not keeps_own_time(timed(5), Clock(5))
 
 
 @pytest.mark.parametrize(("since", "due"), [(None, True), (294, False), (298, True), (301, True), (-50, True)])
 def test_a_longer_interval_is_kept_whatever_the_clock(since: float | None, due: bool) -> None:
     last = None if since is None else NOON - since
-    assert is_due(timed(300), Clock(5), last, NOON) is due
+    assert is_member_due(timed(300), Clock(5), last, NOON) is due
     assert keeps_own_time(timed(300), Clock(5))
 
 
-def test_a_cron_expression_is_due_at_its_time_and_not_when_nothing_is_remembered() -> None:
+def test_a_cron_expression_is_member_due_at_its_time_and_not_when_nothing_is_remembered() -> None:
     hourly = timed(3600, cron="0 * * * *")
     hour = NOON - NOON % 3600
-    assert not is_due(hourly, Clock(10), None, hour + 5)
-    assert is_due(hourly, Clock(10), hour - 10, hour + 1)
-    assert not is_due(hourly, Clock(10), hour + 1, hour + 11)
-    assert is_due(hourly, Clock(cron="0 * * * *"), None, NOON)
+    assert not is_member_due(hourly, Clock(10), None, hour + 5)
+    assert is_member_due(hourly, Clock(10), hour - 10, hour + 1)
+    assert not is_member_due(hourly, Clock(10), hour + 1, hour + 11)
+    assert is_member_due(hourly, Clock(cron="0 * * * *"), None, NOON)
 
 
-def test_a_member_without_an_interval_is_due_with_its_heartbeat_alone() -> None:
-    assert is_due(timed(-1, threshold=10), Clock(600), None, NOON)
-    assert not is_due(timed(-1, threshold=10, beat=0), Clock(60), None, NOON)
+def test_a_member_without_an_interval_is_member_due_with_its_heartbeat_alone() -> None:
+    assert is_member_due(timed(-1, threshold=10), Clock(600), None, NOON)
+    assert not is_member_due(timed(-1, threshold=10, beat=0), Clock(60), None, NOON)
 
 
 def test_heartbeats_are_late_when_their_interval_is_over_and_never_given_up() -> None:

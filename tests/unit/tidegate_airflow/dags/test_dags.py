@@ -1,16 +1,13 @@
 """The DAGs as Airflow reads them: nothing is opened, everything is explained, and one file is one pipeline."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dag_reading.process import read
 from tidegate.actions.request import WORDS, ActionKind
 
-ROOT = Path(__file__).parents[4]
 PIPELINE = """
 source:
   topics: [{name}]
@@ -34,25 +31,6 @@ PUBLICATIONS = {
     "timed": "interval: 5m, spark: {mode: submit}",
     "by_hand": "on_table_change: false",
 }
-
-
-def read(folder: Path, **told: str) -> dict[str, Any]:
-    """What the DAG processor sees of an include folder, or a task's process that is told so."""
-    path = os.pathsep.join(str(ROOT / part) for part in ("plugins", "jobs", "tests"))
-    own = {"AIRFLOW_HOME": str(folder / "airflow"), "TIDEGATE_INCLUDE": str(folder), "PYTHONPATH": path}
-    quiet = {"AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR", "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
-    done = subprocess.run(
-        [sys.executable, "-m", "dag_reading"],
-        env={**os.environ, **own, **quiet, **told},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    [line] = [line for line in done.stdout.splitlines() if line.startswith("SEEN ")]
-    seen: dict[str, Any] = json.loads(line.removeprefix("SEEN "))
-    return seen
 
 
 def write(folder: Path, name: str, merge: str = "{interval: 60s}", spark: str = "{}", maintenance: str = "{}") -> None:

@@ -1,0 +1,100 @@
+"""commit_offsets and clean_up of a fleet: once for all members, each by itself."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from airflow.sdk import Context, get_current_context
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from tidegate.errors import GiveUp, TidegateError
+from tidegate.fleet.attend import Attended
+from tidegate.ports.context import Ports
+from tidegate.settings import find_include_folder
+from tidegate.spec.pipeline import Pipeline
+
+from tidegate_airflow.connections import resolve_connection
+from tidegate_airflow.dags.fleet.plan_members import LOOK_KEY
+from tidegate_airflow.errors import ERROR_KEY, MAX_MESSAGE_CHARACTERS
+
+Data = dict[str, Any]
+FAILED_MEMBERS_KEY, CLEANED_KEY = "failed_members", "cleaned"  # results of a task beside its own
+
+
+def pull_look(context: Context) -> Data:
+    """What plan has found, empty where it failed."""
+    return context["ti"].xcom_pull(task_ids="plan", key=LOOK_KEY, map_indexes=-1) or {}
+
+
+def pull_entries(context: Context) -> list[Data]:
+    """The members with work, in the order of their mapped tasks."""
+    return context["ti"].xcom_pull(task_ids="plan", map_indexes=-1) or []
+
+
+def pull_mapped(context: Context, task_id: str, key: str = "return_value") -> list[Data]:
+    """What the mapped tasks have left, one call for all; each names its pipeline."""
+    found = context["ti"].xcom_pull(task_ids=task_id, key=key)
+    return [found] if isinstance(found, dict) else [one for one in found or [] if one is not None]
+
+
+def run_step_for(
+    fleet: str, names: Collection[str], step: Callable[[Ports], Any]
+) -> tuple[dict[str, Pipeline], Attended]:
+    """Run a step for these members of the fleet; one whose file is gone, or wrong by now, is left out."""
+    from tidegate.fleet.attend import attend_members
+    from tidegate.fleet.members import load_members, open_members
+
+    include = find_include_folder()
+    members = {name: one for name, one in load_members(include, fleet).items() if name in names}
+    return members, attend_members(open_members(include, members.values(), resolve_connection), step, members)
+
+
+def commit_offsets_of_members(fleet: str) -> Data:
+    """commit_offsets, of each member that has staged something: by pipeline, what was committed."""
+    from tidegate.steps.commit_offsets import commit_offsets
+
+    context = get_current_context()
+    _, done = run_step_for(fleet, [one["pipeline"] for one in pull_mapped(context, "stage")], commit_offsets)
+    raise_member_failures(context, done.failures)
+    if not done.results:
+        raise AirflowSkipException("no table of these pipelines has a position yet")
+    return done.results
+
+
+def clean_up_members(fleet: str) -> list[Data]:
+    """clean_up, of each member that had work or whose heartbeat is due; returns those with tables to compact."""
+    from tidegate.steps.clean_up import clean_up, list_tables_to_compact
+
+    context = get_current_context()
+    members, done = run_step_for(fleet, pull_look(context).get("attended", []), clean_up)
+    cleaned = {name: [report.to_dict() for report in reports] for name, reports in done.results.items()}
+    context["ti"].xcom_push(key=CLEANED_KEY, value=cleaned)
+    raise_member_failures(context, done.failures)
+    return [
+        {"pipeline": name, "tables": reports}
+        for name, reports in cleaned.items()
+        if members[name].maintenance.follows_flushes and list_tables_to_compact(reports)
+    ]
+
+
+def raise_member_failures(context: Context, failures: Mapping[str, Exception]) -> None:
+    """Red, with the reason of each member, and tried again where one of them may pass."""
+    described = {name: describe_failure(problem) for name, problem in failures.items()}
+    context["ti"].xcom_push(key=FAILED_MEMBERS_KEY, value=described)
+    if described:
+        messages = [f"pipeline={name}: {one['message']}" for name, one in described.items()]
+        raise_joined(context, messages, failures.values())
+
+
+def describe_failure(problem: Exception) -> Data:
+    """The result `error` of one member; what is not ours may quote anything: its text stands in the log."""
+    message = str(problem) if isinstance(problem, TidegateError) else "see the log of this task"
+    return {"error": type(problem).__name__, "message": message[:MAX_MESSAGE_CHARACTERS]}
+
+
+def raise_joined(context: Context, messages: Iterable[str], problems: Iterable[Exception]) -> None:
+    """AirflowFailException where no try helps, else AirflowException; the reasons are the task's result `error`."""
+    message = "\n".join(messages)
+    context["ti"].xcom_push(
+        key=ERROR_KEY, value={"error": "SomePipelinesFailed", "message": message[:MAX_MESSAGE_CHARACTERS]}
+    )
+    is_passing = any(not isinstance(problem, GiveUp) for problem in problems)
+    raise (AirflowException if is_passing else AirflowFailException)(message)

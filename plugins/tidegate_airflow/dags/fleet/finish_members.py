@@ -1,0 +1,160 @@
+"""The task `heartbeat` of a fleet: heartbeats, what became of each member, who is told, and the run's colour."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow.sdk import Context, get_current_context
+from tidegate.monitoring.failure_streak import FailedTask, Failure, extend_streak
+from tidegate.monitoring.run_metrics import RunMetrics, measure_pipeline
+from tidegate.ports.context import Ports
+from tidegate.spec.pipeline import Pipeline
+from tidegate.steps.heartbeat import heartbeat
+
+from tidegate_airflow import metrics
+from tidegate_airflow.dag_ids import name_fleet
+from tidegate_airflow.dags.fleet.attend_members import (
+    describe_failure,
+    pull_entries,
+    pull_look,
+    raise_joined,
+    run_step_for,
+)
+from tidegate_airflow.dags.fleet.fleet_params import PICKED
+from tidegate_airflow.dags.fleet.member_failures import MemberOutcome, read_outcomes
+from tidegate_airflow.dags.fleet.memory import FleetMemory, read_memory, write_memory
+from tidegate_airflow.dags.flush_params import read_run_params
+from tidegate_airflow.dags.schedule import trigger_next_run
+from tidegate_airflow.failures.back_off import FLUSH_KEY, FRESHNESS_KEY, to_failure
+from tidegate_airflow.failures.notifiers import MEMBER_FAILURES_KEY, notify_of_recovery
+
+Data = dict[str, Any]
+WHOLE_FLEET = ""  # where a pipeline stands: the run could not look at any
+
+
+@dataclass
+class _Ending:
+    """The end of one run: what is remembered of each member, and who is told of what."""
+
+    context: Context
+    memory: FleetMemory
+    now: float
+    members: Mapping[str, Pipeline] = field(default_factory=dict)
+    told: list[Data] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+
+    def note_failure(self, name: str, key: str, failure: Failure, message: str) -> None:
+        """The member failed: one more run of its streak."""
+        before = self.memory.get_streak(name, key)
+        streak = extend_streak(before, failure, self.context["dag_run"].run_id, self.now)
+        self.memory.set_streak(name, key, streak)
+        self.told.append({"pipeline": name, **to_failure(streak, is_new=streak.is_new)})
+        self.messages.append(message)
+
+    def note_success(self, name: str, key: str) -> None:
+        """The member is well: its failures are forgotten, and its notifiers told where earlier runs failed."""
+        streak = self.memory.get_streak(name, key)
+        if streak is None:
+            return
+        self.memory.drop_streak(name, key)
+        if streak.run_id != self.context["dag_run"].run_id or streak.has_earlier:
+            failure = {"pipeline": name, **to_failure(streak, is_new=False)}
+            notify_of_recovery(self.members[name].on_recovery, self.context, failure)
+
+    def keep(self, fleet: str) -> None:
+        """Keep what later runs, and the callbacks of this one, must know."""
+        write_memory(fleet, self.context, self.memory)
+        self.context["ti"].xcom_push(key=MEMBER_FAILURES_KEY, value=self.told)
+
+
+def finish_fleet_run(fleet: str) -> Data:
+    """The heartbeat of each member that had work, or whose interval is over; red if a member failed, with all names.
+
+    The last task colours the run. Members that left records behind call for the next run, which begins at once.
+    """
+    context = get_current_context()
+    ending = _Ending(context, read_memory(fleet, context), time.time())
+    states, look = _read_states(context), pull_look(context)
+    if states.get("plan") != "success" or not look:
+        reason = "tasks=plan failed in this run, and no pipeline was flushed; see its log"
+        ending.note_failure(WHOLE_FLEET, FLUSH_KEY, Failure("plan", reason), reason)
+        ending.keep(fleet)
+        raise_joined(context, [reason], [])
+    ending.memory.drop_streak(WHOLE_FLEET, FLUSH_KEY)
+    outcomes = read_outcomes(context, pull_entries(context), states)
+    ending.members, done = run_step_for(fleet, look["attended"], _beat)
+    for name, problem in done.failures.items():
+        outcome, failure = outcomes.setdefault(name, MemberOutcome(name)), describe_failure(problem)
+        outcome.add_failure(FailedTask("heartbeat", failure["error"], failure["message"]))
+    ending.memory.beats |= dict.fromkeys(done.results, ending.now)
+    _note_members(ending, look, outcomes)
+    _note_freshness(ending, done.results)
+    ending.keep(fleet)
+    _call_next_run(fleet, context, look, outcomes)
+    if ending.messages:
+        raise_joined(context, ["offsets are kept, but", *ending.messages], done.failures.values())
+    return {name: one["beat"] for name, one in done.results.items()}
+
+
+def _beat(ports: Ports) -> Data:
+    """The heartbeat of one member, and how it stands, where somebody wants to know."""
+    beat = heartbeat(ports)
+    measured: RunMetrics | None = None
+    if ports.pipeline.freshness_target_seconds is not None or metrics.has_backend():
+        measured = measure_pipeline(ports)
+        metrics.send_pipeline_metrics(ports.pipeline.name, measured.to_values())
+    return {"beat": {"group": ports.pipeline.source.group, **beat.to_dict()}, "measured": measured}
+
+
+def _note_members(ending: _Ending, look: Data, outcomes: Mapping[str, MemberOutcome]) -> None:
+    for name in dict.fromkeys((*look["looked"], *outcomes)):
+        outcome = outcomes.get(name)
+        if name not in ending.members:
+            continue
+        if outcome is not None and outcome.is_red:
+            _note_red(ending, outcome, look["inputs"].get(name, ""))
+        elif name in look["looked"] and name not in (*look["postponed"], *look["later"]):
+            ending.note_success(name, FLUSH_KEY)
+
+
+def _note_red(ending: _Ending, outcome: MemberOutcome, inputs: str) -> None:
+    name, streak = outcome.pipeline, ending.memory.get_streak(outcome.pipeline, FLUSH_KEY)
+    if streak is not None and outcome.waits(streak):
+        ending.told.append({"pipeline": name, **to_failure(streak, is_new=False)})
+        ending.messages += outcome.messages
+        return
+    failure = outcome.to_failure(ending.members[name], streak, inputs)
+    ending.note_failure(name, FLUSH_KEY, failure, "\n".join(outcome.messages))
+
+
+def _note_freshness(ending: _Ending, results: Mapping[str, Data]) -> None:
+    """`freshness_target` of the members that were measured; the others have no record that waits."""
+    for name, result in results.items():
+        target, measured = ending.members[name].freshness_target_seconds, result["measured"]
+        if target is None or measured is None:
+            continue
+        if measured.behind is not None and measured.behind <= target:
+            ending.note_success(name, FRESHNESS_KEY)
+            continue
+        age = "nobody can tell how long" if measured.behind is None else f"behind={measured.behind:.0f}s"
+        reason = (
+            f"pipeline={name}: {age}, freshness_target={target}s: records wait; see the lag of its partitions with: "
+            f"tidegate status {name}"
+        )
+        ending.note_failure(name, FRESHNESS_KEY, Failure(FRESHNESS_KEY, reason), reason)
+
+
+def _call_next_run(fleet: str, context: Context, look: Data, outcomes: Mapping[str, MemberOutcome]) -> None:
+    """Let the next run begin at once for the members that this one left behind."""
+    params = read_run_params(context)
+    left = [name for name, one in outcomes.items() if one.left and not one.is_red] if params["until_current"] else []
+    if left or look["later"]:
+        trigger_next_run(name_fleet(fleet), context, {**params, PICKED: [*left, *look["later"]]})
+
+
+def _read_states(context: Context) -> dict[str, str]:
+    """The states of this run's other tasks by task id; a mapped task's id ends in its index."""
+    run = context["dag_run"]
+    states = context["ti"].get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])[run.run_id]
+    return {name: str(state) for name, state in states.items() if name != "heartbeat"}

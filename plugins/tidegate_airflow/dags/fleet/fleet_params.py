@@ -1,0 +1,86 @@
+"""Which members a run of a fleet looks at, and what else it was asked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.sdk import Context, Param
+from tidegate.errors import ConfigurationError
+from tidegate.fleet.timing import build_clock, is_member_due, keeps_own_time
+from tidegate.spec.pipeline import Pipeline
+
+from tidegate_airflow.dags.flush_params import build_form, read_run_params
+
+PICKED = "pipelines"
+
+
+@dataclass(frozen=True)
+class FleetRequest:
+    """What a run does. `names`: the members that it looks at; `by_time`: their own intervals have called for it.
+
+    `params` are those of the form; `own_time` are members whose time must be remembered, as they are not always due.
+    """
+
+    names: tuple[str, ...]
+    params: Mapping[str, Any]
+    by_time: bool = False
+    own_time: tuple[str, ...] = ()
+
+    @property
+    def max_records(self) -> int | None:
+        """Instead of those of the pipeline files."""
+        asked: int | None = self.params["max_records"]
+        return asked
+
+    def count_least(self, pipeline: Pipeline) -> int:
+        """How many records must wait: as many as start a flush, where only the heartbeat is due."""
+        return pipeline.merge.records_threshold if self.by_time and not pipeline.merge.is_timed else 0
+
+
+def build_fleet_form(names: list[str]) -> dict[str, Param]:
+    """A flush's form, and the members to choose from; in the process of a task nobody chooses."""
+    items: dict[str, Any] = {"type": "string", **({"enum": names} if names else {})}
+    picked = Param(
+        [],
+        type="array",
+        items=items,
+        title="Pipelines",
+        description="Only these pipelines of the fleet; all when empty.",
+        examples=names,
+    )
+    return {PICKED: picked, **build_form()}
+
+
+def read_fleet_request(
+    context: Context, members: Mapping[str, Pipeline], planned_at: Mapping[str, float], now: float
+) -> FleetRequest:
+    """Time has started the run: the members that are due. Their backlog has: those. A person: those that were picked.
+
+    Other DAGs and events without a pipeline mean all.
+    """
+    params, kind = read_run_params(context), context["dag_run"].run_type
+    if kind == "scheduled":
+        clock = build_clock(members.values())
+        due = tuple(name for name, one in members.items() if is_member_due(one, clock, planned_at.get(name), now))
+        new = [name for name, one in members.items() if keeps_own_time(one, clock) and name not in planned_at]
+        own_time = {*new, *(name for name in due if keeps_own_time(members[name], clock))}
+        return FleetRequest(due, params, by_time=True, own_time=tuple(sorted(own_time)))
+    called = _list_called(context) if kind == "asset_triggered" else list(context["params"][PICKED])
+    unknown = sorted(set(called) - members.keys())
+    if unknown and kind != "asset_triggered":
+        raise ConfigurationError(
+            f"pipelines={', '.join(unknown)}: not in this fleet, or their file is wrong; there are: "
+            f"{', '.join(members) or 'none'}"
+        )
+    return FleetRequest(tuple(name for name in members if name in called or not called), params)
+
+
+def _list_called(context: Context) -> list[str]:
+    """The members whose backlog called for the run, and those that the run before it could not finish."""
+    called: list[str] = []
+    for events in dict(context.get("triggering_asset_events") or {}).values():
+        for event in events:
+            extra = event.extra or {}
+            called += extra.get("asked", {}).get(PICKED, [])
+            called += [payload["pipeline"]] if isinstance(payload := extra.get("payload"), dict) else []
+    return called

@@ -1,0 +1,121 @@
+"""What became of each member in a run of a fleet, read from what its mapped tasks have left."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from airflow.sdk import Context
+from tidegate.monitoring.failure_streak import (
+    FailedTask,
+    Failure,
+    FailureStreak,
+    can_wait_by_table,
+    identify_reason,
+    needs_pause,
+)
+from tidegate.spec.pipeline import Pipeline
+
+from tidegate_airflow.dags.fleet.attend_members import FAILED_MEMBERS_KEY
+from tidegate_airflow.errors import ERROR_KEY
+from tidegate_airflow.failures.back_off import WAITING, to_failed_task
+from tidegate_airflow.operators.member import PLANNED_KEY
+from tidegate_airflow.operators.step import REFUSED_TABLES_KEY
+
+Data = dict[str, Any]
+FAILED_STATES = {"failed", "upstream_failed"}
+SHARED_TASKS = ("commit_offsets", "clean_up")
+
+
+@dataclass
+class MemberOutcome:
+    """One member in one run. `failed` are its tasks that failed; `refused` what plan and stage refused of its tables.
+
+    `left` counts the offsets that no batch reached.
+    """
+
+    pipeline: str
+    failed: list[FailedTask] = field(default_factory=list)
+    blocked: list[FailedTask] = field(default_factory=list)
+    waiting_tables: set[str] = field(default_factory=set)
+    messages: list[str] = field(default_factory=list)
+    published: bool = False
+    left: int = 0
+
+    @property
+    def is_red(self) -> bool:
+        """Whether the run is red because of it."""
+        return bool(self.messages)
+
+    def add_failure(self, task: FailedTask) -> None:
+        """A task of its own failed, or its part of a task that runs for all."""
+        self.failed.append(task)
+        reason = task.message or "see the log of the task"
+        self.messages.append(f"pipeline={self.pipeline}: {task.task} failed: {reason}")
+
+    def waits(self, streak: FailureStreak) -> bool:
+        """Whether it did not try in this run, as it failed before: what failed then stays as it is."""
+        if any(one.kind == WAITING for one in self.failed):
+            return True
+        if self.waiting_tables and not self.failed and not self.blocked:
+            return True
+        self.failed += [one for one in streak.failed if self.waiting_tables & set(one.tables)]
+        return False
+
+    def to_failure(self, pipeline: Pipeline, streak: FailureStreak | None, inputs: str) -> Failure:
+        """What later runs must know; `inputs` is the digest of what this run tried."""
+        known = (*self.failed, *self.blocked)
+        message = "\n".join(self.messages)
+        reason = "\n".join(one.message for one in known if one.message) or message
+        tried = inputs if self._needs_pause(pipeline, streak) else ""
+        return Failure(identify_reason(message, list(known)), reason, tried, tuple(self.failed))
+
+    def _needs_pause(self, pipeline: Pipeline, streak: FailureStreak | None) -> bool:
+        if pipeline.has_several:
+            waits = can_wait_by_table(self.failed)
+        else:
+            waits = needs_pause(self.failed, has_published=self.published)
+        return waits and streak is not None and streak.tables == {name for one in self.failed for name in one.tables}
+
+
+def read_outcomes(context: Context, entries: list[Data], states: Mapping[str, str]) -> dict[str, MemberOutcome]:
+    """The outcome of each member that had a mapped task, or failed in a task that runs for all."""
+    outcomes = {entry["pipeline"]: MemberOutcome(entry["pipeline"]) for entry in entries}
+    for number, entry in enumerate(entries):
+        own = {verb: states.get(f"{verb}_{number}", "") for verb in ("stage", "merge")}
+        _read_tasks(context, outcomes[entry["pipeline"]], entry, number, own)
+    for task in SHARED_TASKS:
+        failed = context["ti"].xcom_pull(task_ids=task, key=FAILED_MEMBERS_KEY, map_indexes=-1) or {}
+        for name, one in failed.items() if states.get(task) == "failed" else ():
+            outcomes.setdefault(name, MemberOutcome(name)).add_failure(FailedTask(task, one["error"], one["message"]))
+    return outcomes
+
+
+def _read_tasks(context: Context, outcome: MemberOutcome, entry: Data, number: int, states: Mapping[str, str]) -> None:
+    planned = entry["plan"]
+    if planned is None and not entry["failure"]:
+        planned = context["ti"].xcom_pull(task_ids="stage", key=PLANNED_KEY, map_indexes=number)
+    tables = [one["table"] for one in planned["tables"]] if planned else []
+    if states["stage"] in FAILED_STATES:
+        failed = _read_failed(context, "stage", number, tables)
+        is_planned = planned or entry["failure"]
+        outcome.add_failure(failed if is_planned else replace(failed, task="plan", tables=()))
+    elif states["merge"] in FAILED_STATES:
+        outcome.add_failure(_read_failed(context, "merge", number, tables))
+    outcome.published = states["merge"] == "success"
+    outcome.left = planned["left"] if planned else 0
+    refused_by_stage = context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY, map_indexes=number) or []
+    refused = planned["refused"] if planned else []
+    outcome.failed += [to_failed_task("stage", one) for one in refused_by_stage]
+    outcome.blocked += [to_failed_task("plan", one) for one in refused if one["kind"] != WAITING]
+    outcome.waiting_tables |= {one["table"] for one in refused if one["kind"] == WAITING}
+    outcome.messages += [
+        f"pipeline={outcome.pipeline} table={one['table']} is refused, the others go on: {one['message']}"
+        for one in (*refused, *refused_by_stage)
+    ]
+
+
+def _read_failed(context: Context, task_id: str, number: int, tables: list[str]) -> FailedTask:
+    error = context["ti"].xcom_pull(task_ids=task_id, key=ERROR_KEY, map_indexes=number)
+    found = error if isinstance(error, dict) else {}
+    own = tuple(found.get("tables") or tables)
+    return FailedTask(task_id, str(found.get("error", "")), str(found.get("message", "")), own)

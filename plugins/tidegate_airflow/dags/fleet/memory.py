@@ -1,0 +1,81 @@
+"""What a run of a fleet leaves for the next ones: Airflow's store of the state of the fleet's backlog.
+
+One entry for all members, so that a run reads it once. Where the store cannot be read or written, every member is due,
+and runs try, and tell, as if each were the first.
+"""
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow.sdk import Context
+from tidegate.monitoring.failure_streak import FailureStreak
+
+from tidegate_airflow.assets import build_backlog_asset
+from tidegate_airflow.dag_ids import name_fleet
+
+log = logging.getLogger(__name__)
+PLANNED_KEY, MEMBERS_KEY = "planned_at", "members"  # each is written by one task: plan, heartbeat
+
+
+@dataclass
+class FleetMemory:
+    """`beats` and `streaks` are by pipeline: the time of its last heartbeat, and its failures by kind."""
+
+    beats: dict[str, float] = field(default_factory=dict)
+    streaks: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def get_streak(self, name: str, key: str) -> FailureStreak | None:
+        """The failed runs of a member, of one kind."""
+        return FailureStreak.from_dict(self.streaks.get(name, {}).get(key))
+
+    def set_streak(self, name: str, key: str, streak: FailureStreak) -> None:
+        """Keep them."""
+        self.streaks.setdefault(name, {})[key] = streak.to_dict()
+
+    def drop_streak(self, name: str, key: str) -> None:
+        """The member is well again."""
+        self.streaks.get(name, {}).pop(key, None)
+        if not self.streaks.get(name):
+            self.streaks.pop(name, None)
+
+
+def read_planned_at(fleet: str, context: Context) -> dict[str, float]:
+    """When the members that are not due in each run were last looked at by time."""
+    return _read(fleet, context, PLANNED_KEY)
+
+
+def write_planned_at(fleet: str, context: Context, planned_at: dict[str, float]) -> None:
+    """Keep it for the next run."""
+    _write(fleet, context, PLANNED_KEY, planned_at)
+
+
+def read_memory(fleet: str, context: Context) -> FleetMemory:
+    """What earlier runs left."""
+    found = _read(fleet, context, MEMBERS_KEY)
+    return FleetMemory(dict(found.get("beats", {})), dict(found.get("streaks", {})))
+
+
+def write_memory(fleet: str, context: Context, memory: FleetMemory) -> None:
+    """Keep it for the next runs."""
+    _write(fleet, context, MEMBERS_KEY, {"beats": memory.beats, "streaks": memory.streaks})
+
+
+def _read(fleet: str, context: Context, key: str) -> dict[str, Any]:
+    try:
+        found = _open_store(fleet, context).get(key)
+    except Exception as fault:  # whatever the store does, the run goes on
+        log.warning("what earlier runs noted cannot be read: %s", type(fault).__name__)
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(fleet: str, context: Context, key: str, value: dict[str, Any]) -> None:
+    try:
+        _open_store(fleet, context).set(key, value)
+    except Exception as fault:
+        log.warning("what this run noted is not kept for the next: %s", type(fault).__name__)
+
+
+def _open_store(fleet: str, context: Context) -> Any:
+    return context["asset_state_store"][build_backlog_asset(name_fleet(fleet))]

@@ -1,0 +1,164 @@
+"""The task `plan` of a fleet: one look at all members, and an entry for each that has work, or that must be red."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow.configuration import conf
+from airflow.sdk import Context, get_current_context
+from airflow.sdk.exceptions import DownstreamTasksSkipped
+from tidegate.fleet.timing import list_late_heartbeats
+from tidegate.ports.context import Ports
+from tidegate.settings import find_include_folder
+from tidegate.spec.pipeline import Pipeline
+
+from tidegate_airflow import tasks
+from tidegate_airflow.connections import resolve_connection
+from tidegate_airflow.dags.fleet.fleet_params import FleetRequest, read_fleet_request
+from tidegate_airflow.dags.fleet.memory import FleetMemory, read_memory, read_planned_at, write_planned_at
+from tidegate_airflow.errors import raise_airflow_errors
+from tidegate_airflow.failures.back_off import (
+    FLUSH_KEY,
+    build_waiting_reason,
+    has_other_work,
+    is_asked_for,
+    leave_out,
+)
+
+if TYPE_CHECKING:  # Kafka's client is not loaded where DAGs are read
+    from tidegate.fleet.look import MemberLook
+    from tidegate.fleet.members import OpenedMembers
+
+Data = dict[str, Any]
+log = logging.getLogger(__name__)
+LOOK_KEY, PLANNED_KEY = "look", "planned"  # results of plan
+
+
+@dataclass
+class FleetLook:
+    """What plan leaves for the tasks that run once, beside the entries of the members that have work.
+
+    `looked`: the members that the run looked at; `attended`: those for which clean_up and heartbeat run; `idle`: those
+    without work, `postponed` those with too little; `inputs` by pipeline: what would have to change for a try to end
+    otherwise; `later`: members whose work did not fit into this run.
+    """
+
+    looked: list[str] = field(default_factory=list)
+    attended: list[str] = field(default_factory=list)
+    idle: list[str] = field(default_factory=list)
+    postponed: list[str] = field(default_factory=list)
+    inputs: dict[str, str] = field(default_factory=dict)
+    later: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run of the fleet, as its plan sees it."""
+
+    context: Context
+    include: Path
+    members: Mapping[str, Pipeline]
+    request: FleetRequest
+    memory: FleetMemory
+    now: float
+
+    def wait_for(self, entry: Data, ports: Ports, look: FleetLook) -> Data:
+        """The entry, without what has failed before while nothing was changed since and it is too early to try."""
+        from tidegate.monitoring.work_inputs import digest_work_inputs
+
+        name, streak = entry["pipeline"], self.memory.get_streak(entry["pipeline"], FLUSH_KEY)
+        if streak is None:
+            return entry
+        try:
+            look.inputs[name] = digest_work_inputs(ports, self.include, tuple(streak.tables))
+        except Exception as fault:  # a file that cannot be read, a catalog that does not answer: the run tries
+            log.warning("pipeline=%s: what was changed is not known: %s", name, type(fault).__name__)
+            return entry
+        if is_asked_for(self.context) or not streak.must_wait(look.inputs[name], self.now):
+            return entry
+        if has_other_work(entry["plan"], streak):
+            return {**entry, "plan": leave_out(entry["plan"], streak)}
+        return {**entry, "plan": None, "failure": build_waiting_reason(streak)}
+
+
+def plan_fleet(fleet: str) -> list[Data]:
+    """An entry for each member that has work, waits after a failure, or could not be planned; the rest costs no task.
+
+    Where nothing is to be done, and in a dry run, every other task is skipped.
+    """
+    from tidegate.fleet.members import load_members, open_members
+
+    context, now, include = get_current_context(), time.time(), find_include_folder()
+    if context["dag_run"].run_type == "backfill":
+        log.warning("Airflow's own backfill repeats a DAG for past dates; a flush reads what waits: nothing is done")
+        _skip_others(context)
+    with raise_airflow_errors():
+        members = load_members(include, fleet)
+        planned_at = read_planned_at(fleet, context)
+        request = read_fleet_request(context, members, planned_at, now)
+        opened = open_members(include, [members[name] for name in request.names], resolve_connection)
+        looks = _look_at(opened, members, request)
+    if request.params["dry_run"]:
+        planned = {one.name: one.plan.to_dict() for one in looks if one.plan is not None}
+        context["ti"].xcom_push(key=PLANNED_KEY, value=planned)
+        _skip_others(context)
+    _note_planned(fleet, context, request, planned_at, now)
+    run = _Run(
+        context=context,
+        include=include,
+        members=members,
+        request=request,
+        memory=read_memory(fleet, context),
+        now=now,
+    )
+    return _build_entries(run, opened, looks)
+
+
+def _look_at(opened: "OpenedMembers", members: Mapping[str, Pipeline], request: FleetRequest) -> "list[MemberLook]":
+    from tidegate.fleet.look import look_at_members
+
+    least = {name: request.count_least(members[name]) for name in request.names}
+    looks = look_at_members(opened, least, partial(tasks.cap_batches, max_records=request.max_records))
+    for one in looks:
+        if one.error is not None:
+            log.warning("pipeline=%s is planned again by its own task: %s", one.name, one.error)
+    return looks
+
+
+def _note_planned(
+    fleet: str, context: Context, request: FleetRequest, planned_at: Mapping[str, float], now: float
+) -> None:
+    if request.own_time:
+        write_planned_at(fleet, context, {**planned_at, **dict.fromkeys(request.own_time, now)})
+
+
+def _build_entries(run: _Run, opened: "OpenedMembers", looks: "Sequence[MemberLook]") -> list[Data]:
+    look, ports = FleetLook(looked=[one.name for one in looks]), {one.name: one.ports for one in opened.members}
+    entries = list[Data]()
+    for one in looks:
+        if one.plan is None and one.error is None:
+            (look.postponed if one.postponed else look.idle).append(one.name)
+            continue
+        planned = one.plan.to_dict() if one.plan else None
+        entry = {"pipeline": one.name, "plan": planned, "failure": None, "max_records": run.request.max_records}
+        entries.append(run.wait_for(entry, ports[one.name], look) if planned else entry)
+    most = conf.getint("core", "max_map_length")
+    entries, look.later = entries[:most], [entry["pipeline"] for entry in entries[most:]]
+    late = list_late_heartbeats(run.members, run.memory.beats, run.now)
+    wanted = {*late, *(entry["pipeline"] for entry in entries), *(run.memory.streaks.keys() & {*look.idle})}
+    look.attended = [name for name in run.members if name in wanted]
+    log.info("looked=%s idle=%s with_work=%s", len(look.looked), len(look.idle), len(entries))
+    run.context["ti"].xcom_push(key=LOOK_KEY, value=asdict(look))
+    if not look.attended:
+        _skip_others(run.context)
+    return entries
+
+
+def _skip_others(context: Context) -> NoReturn:
+    """End the run here, green: DownstreamTasksSkipped."""
+    task = context["task"]
+    raise DownstreamTasksSkipped(tasks=[name for name in task.dag.task_ids if name != task.task_id])

@@ -1,0 +1,134 @@
+"""The steps of one pipeline in a fleet: a mapped task for each, which knows its pipeline from what it is given."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from tidegate.errors import PublishedElsewhere, SomeTablesDelayed, SomeTablesFailed
+from tidegate.lineage.dataset import TaskLineage
+
+from tidegate_airflow import tasks
+from tidegate_airflow.assets import emit_asset_event
+from tidegate_airflow.errors import MAX_MESSAGE_CHARACTERS, push_failure_reason
+from tidegate_airflow.operators import lineage
+from tidegate_airflow.operators.lineage import ReportsLineage
+from tidegate_airflow.operators.step import DeferringWatcher, JobLink, run_stage_step
+
+Data = dict[str, Any]
+PLANNED_KEY = "planned"  # the result of a stage that had to plan by itself
+MERGED_KEY = "merged"  # of a merge that went to wait: the tables that are done
+
+
+def run_member_stage(context: Context, fleet: str, given: Data, memory: Mapping[str, Any]) -> Data:
+    """stage, of one pipeline: `given` is its entry in the fleet's plan. Returns a queue for each table.
+
+    An entry with a `failure` fails: the pipeline waits. One without a plan could not be planned together with the
+    others: it is planned here, so that its failure and its retries are its own.
+    """
+    if given["failure"]:
+        push_failure_reason(given["failure"])
+        raise AirflowFailException(given["failure"]["message"])
+    planned = given["plan"] or _plan_alone(context, given, memory)
+    return {
+        "pipeline": given["pipeline"],
+        "queues": run_stage_step(context, given["pipeline"], planned, memory),
+    }
+
+
+def _plan_alone(context: Context, given: Data, memory: Mapping[str, Any]) -> Data:
+    task_instance = context["ti"]
+    if memory:  # the task went to wait behind its plan
+        return dict(task_instance.xcom_pull(key=PLANNED_KEY, map_indexes=task_instance.map_index))
+    planned = tasks.run_plan(given["pipeline"], given["max_records"])
+    task_instance.xcom_push(key=PLANNED_KEY, value=planned)
+    return planned
+
+
+class MergeWatcher(DeferringWatcher):
+    """Keeps beside the checkpoint of a table's merge what became of the tables before it."""
+
+    def __init__(self, context: Context, payload: Mapping[str, Any], merged: Data) -> None:
+        super().__init__(context, payload)
+        self._merged = merged
+
+    def set_checkpoint_source(self, read_checkpoint: Callable[[], dict[str, Any]]) -> None:
+        """See the base class."""
+        super().set_checkpoint_source(lambda: {**read_checkpoint(), MERGED_KEY: self._merged})
+
+
+def run_member_merge(context: Context, fleet: str, given: Data, memory: Mapping[str, Any]) -> Data:
+    """merge, of one pipeline: its tables one after the other. One that fails leaves the others to go on."""
+    merged: Data = memory.get(MERGED_KEY) or {"published": [], "failed": []}
+    done = {one["table"] for one in (*merged["published"], *merged["failed"])}
+    kept = {key: value for key, value in memory.items() if key != MERGED_KEY}
+    for queue in given["queues"]:
+        if queue["table"] in done:
+            continue
+        watcher, kept = MergeWatcher(context, kept, merged), {}
+        try:
+            merged["published"].append(tasks.run_merge(given["pipeline"], queue, watcher=watcher))
+        except AirflowException as problem:
+            merged["failed"].append({"table": queue["table"], **_describe_problem(problem)})
+    for published in merged["published"]:
+        emit_asset_event(context, published, fleet)
+    _raise_failures(merged["failed"])
+    return {"pipeline": given["pipeline"], "tables": merged["published"]}
+
+
+def _describe_problem(problem: AirflowException) -> Data:
+    """`kind` is the class of the core's error; `passing`: a try may succeed."""
+    is_passing = not isinstance(problem, AirflowFailException | AirflowSkipException)
+    return {"message": str(problem), "kind": type(problem.__cause__ or problem).__name__, "passing": is_passing}
+
+
+def _raise_failures(failed: list[Data]) -> None:
+    """Red where a table failed for itself. One that another run published skips the task, where no other failed."""
+    own = [one for one in failed if one["kind"] != PublishedElsewhere.__name__]
+    if not own:
+        if failed:
+            raise AirflowSkipException(failed[0]["message"])
+        return
+    is_passing, kind = any(one["passing"] for one in own), own[0]["kind"]
+    if len(own) > 1:
+        kind = (SomeTablesDelayed if is_passing else SomeTablesFailed).__name__
+    message, tables = "\n".join(one["message"] for one in own), [one["table"] for one in own]
+    push_failure_reason({"error": kind, "message": message[:MAX_MESSAGE_CHARACTERS], "tables": tables})
+    raise (AirflowException if is_passing else AirflowFailException)(message)
+
+
+def run_member_compact(context: Context, fleet: str, given: Data, memory: Mapping[str, Any]) -> list[Data]:
+    """compact, of the tables of one pipeline that clean_up found due."""
+    return tasks.run_compact(given["pipeline"], given["tables"])
+
+
+MEMBER_STEPS = {"stage": run_member_stage, "merge": run_member_merge, "compact": run_member_compact}
+
+
+class MemberOperator(ReportsLineage, BaseOperator):
+    """One step of one pipeline of a fleet; `given` names it. `fleet` is what the fleet's alias is called by."""
+
+    template_fields = ("given",)
+    operator_extra_links = (JobLink(),)
+
+    def __init__(self, *, verb: str, fleet: str, given: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.verb, self.fleet, self.given = verb, fleet, given
+
+    def execute(self, context: Context) -> Any:
+        """Run the step; returns what the step returns."""
+        return self.resume_step(context, {})
+
+    def resume_step(self, context: Context, memory: Mapping[str, Any], event: Any = None) -> Any:
+        """Go on when the job has ended that the step went to wait for; `memory` is what the task kept."""
+        context["pipeline"] = self.given["pipeline"]
+        return MEMBER_STEPS[self.verb](context, self.fleet, self.given, memory)
+
+    def trace_lineage(self) -> TaskLineage:
+        """See the mixin: of stage nothing, as what it writes is the product's own."""
+        if self.verb != "merge":
+            return TaskLineage()
+        topics = {
+            table: read for queue in self.given["queues"] for table, read in lineage.find_topics_of_queue(queue).items()
+        }
+        return lineage.trace_flushed_tables(self.given["pipeline"], topics)

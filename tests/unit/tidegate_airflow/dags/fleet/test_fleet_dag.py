@@ -1,0 +1,91 @@
+"""The DAG of a fleet as Airflow reads it: one for its members, who have no flush DAG of their own."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dag_reading.process import read
+
+PIPELINE = """
+source:
+  topics: [{name}]
+  key: {{format: json, fields: [id], schema: id BIGINT}}
+  value: {{format: json, schema: "id BIGINT, name STRING"}}
+tables: [{{name: lake.shop.{name}}}, {{name: lake.shop.{name}_too}}]
+fleet: {fleet}
+merge: {merge}
+tags: [team-{name}]
+on_failure: [{{notifier: a.module.that.is.not.There}}]
+"""
+LAKE = {"type": "sql", "uri": "postgresql://nowhere.invalid:1/c", "warehouse": "s3://nowhere/w"}
+FLEET = "tidegate_fleet_shop"
+MEMBERS = ("carts", "counted", "orders")
+
+
+@pytest.fixture(scope="module")
+def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("include")
+    (folder / "pipelines").mkdir()
+    (folder / "catalogs.yaml").write_text(json.dumps({"lake": {"type": "iceberg", "properties": LAKE}}))
+    written = {
+        "carts": ("shop", "{interval: 5s}"),
+        "counted": ("shop", "{interval: -1, records_threshold: 1000}"),
+        "orders": ("shop", "{interval: 60s}"),
+        "nightly": ("night", "{interval: '30 2 * * *'}"),
+        "alone": ("null", "{interval: 60s}"),
+    }
+    for name, (fleet, merge) in written.items():
+        (folder / "pipelines" / f"{name}.yaml").write_text(PIPELINE.format(name=name, fleet=fleet, merge=merge))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def seen(include: Path) -> dict[str, Any]:
+    return read(include)
+
+
+def test_members_flush_in_the_dag_of_their_fleet_and_keep_their_other_dags(seen: dict[str, Any]) -> None:
+    dags = {name for name in seen["dags"] if name.startswith("tidegate_")}
+    others = {
+        f"tidegate_{name}_{kind}" for name in (*MEMBERS, "nightly") for kind in ("actions", "backfill", "maintenance")
+    }
+    alone = {f"tidegate_alone{kind}" for kind in ("", "_actions", "_backfill", "_maintenance")}
+    assert dags == {FLEET, "tidegate_fleet_night", *others, *alone}
+    assert seen["opened"] == []
+    assert seen["imported"] == []
+
+
+def test_tasks_of_a_fleet_are_named_by_the_verbs_and_explained(seen: dict[str, Any]) -> None:
+    tasks = seen["dags"][FLEET]["tasks"]
+    assert sorted(tasks) == ["clean_up", "commit_offsets", "compact", "heartbeat", "merge", "plan", "stage"]
+    assert all(told["doc"] and told["owner"] == "tidegate" for told in tasks.values())
+    assert {name for name, told in tasks.items() if told["group"] == "rows"} == {"stage", "merge"}
+    assert "BigQuery job" in tasks["merge"]["links"]
+    assert set(seen["dags"][FLEET]["tags"]) == {"tidegate", "fleet", "lake", *(f"team-{name}" for name in MEMBERS)}
+
+
+def test_fleet_runs_at_the_shortest_interval_and_when_enough_records_of_a_member_wait(seen: dict[str, Any]) -> None:
+    serialized = seen["dags"][FLEET]["serialized"]
+    assert '"delta": 5.0' in serialized
+    assert serialized.count("BacklogTrigger") >= 1
+    assert "30 2 * * *" in seen["dags"]["tidegate_fleet_night"]["serialized"]
+
+
+def test_form_picks_members_and_asks_what_a_flush_is_asked(seen: dict[str, Any]) -> None:
+    params = seen["dags"][FLEET]["params"]
+    assert list(params) == ["pipelines", "max_records", "until_current", "dry_run"]
+    assert params["pipelines"]["items"] == {"type": "string", "enum": list(MEMBERS)}
+    assert all(schema["title"] and schema["description"] for schema in params.values())
+
+
+def test_task_of_a_fleet_reads_no_pipeline_file_to_find_its_dag(include: Path, seen: dict[str, Any]) -> None:
+    own = read(include, _AIRFLOW_PARSING_CONTEXT_DAG_ID=FLEET)["dags"]
+    assert own[FLEET]["tasks"] == seen["dags"][FLEET]["tasks"]
+    assert own[FLEET]["params"]["pipelines"]["items"] == {"type": "string"}
+
+
+def test_task_of_a_member_s_other_dag_reads_its_own_file(include: Path) -> None:
+    own = read(include, _AIRFLOW_PARSING_CONTEXT_DAG_ID="tidegate_orders_backfill")["dags"]
+    assert {"tidegate_orders_actions", "tidegate_orders_backfill", "tidegate_orders_maintenance"} <= set(own)
+    assert not {name for name in own if "carts" in name}
