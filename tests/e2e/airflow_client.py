@@ -76,6 +76,11 @@ class AirflowClient:
             states.setdefault(task["task_id"], []).append(task["state"])
         return {name: sorted(map(str, found)) for name, found in states.items()}
 
+    def mapped_states(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str]:
+        """The states of a mapped task by what Airflow shows as its index."""
+        tasks = [task for task in self.tasks(dag_id, run_id) if task["task_id"] == task_id]
+        return {str(task["rendered_map_index"]): str(task["state"]) for task in tasks}
+
     def tries(self, dag_id: str, run_id: str) -> dict[str, int]:
         """How often each task of a run was tried, of a mapped one the most."""
         found: dict[str, int] = {}

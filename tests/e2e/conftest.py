@@ -145,6 +145,54 @@ tables:
 merge: {interval: 5s}
 complete: hour
 """,
+    "barge": """
+source:
+  topics: [barge]
+  key: {format: json, fields: [id], schema: id BIGINT}
+  value: {format: json, schema: "id BIGINT, name STRING"}
+tables:
+  - name: lake.e2e.barge
+merge: {interval: 1h}
+fleet: harbour
+""",
+    "ferry": """
+source:
+  topics: [ferry]
+  key: {format: json, fields: [id], schema: id BIGINT}
+  value: {format: json, schema: "id BIGINT, name STRING"}
+tables:
+  - name: lake.e2e.ferry
+  - {name: lake.e2e.ferry_names, select: "SELECT id, upper(name) AS name FROM record"}
+merge: {interval: 1h}
+fleet: harbour
+""",
+    "raft": """
+source:
+  topics: [raft]
+  key: {format: json, fields: [id], schema: id BIGINT}
+  value: {format: json, schema: "id BIGINT, name STRING"}
+tables:
+  - name: lake.e2e.raft
+merge: {interval: 1h}
+fleet: harbour
+""",
+    "wreck": """
+source:
+  topics: [wreck]
+  key: {format: json, fields: [id], schema: id BIGINT}
+  value: {format: json, schema: "id BIGINT, name STRING"}
+tables:
+  - name: lake.e2e.wreck
+merge: {interval: 1h}
+fleet: harbour
+on_failure:
+  - notifier: airflow.providers.smtp.notifications.smtp.SmtpNotifier
+    kwargs: &mail {to: someone@example.com, from_email: tidegate@example.com,
+      subject: 'fleet: {{ failure.pipeline }}: {{ failure.reason }}', html_content: '{{ dag.dag_id }}'}
+on_recovery:
+  - notifier: airflow.providers.smtp.notifications.smtp.SmtpNotifier
+    kwargs: {<<: *mail, subject: 'fleet: well again: {{ failure.pipeline }}'}
+""",
     "broken": """
 source:
   topics: [broken]
@@ -187,7 +235,12 @@ TOPICS = {
     "poisoned": 2,
     "relayed": 2,
     "hourly": 2,
+    "barge": 2,
+    "ferry": 2,
+    "raft": 2,
+    "wreck": 2,
 }
+HARBOUR = ("barge", "ferry", "raft", "wreck")  # flush in one DAG
 PASSWORDS = {"admin": "tidal-admin", "viewer": "tidal-viewer"}
 GUARDED = ("submitted", "counted")  # topics of a broker that asks for a log-in, and for a right to each thing
 # what must not be seen anywhere: a password of the brokers, and one that goes with every catalog's properties

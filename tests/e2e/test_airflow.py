@@ -9,7 +9,7 @@ import sys
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from e2e.airflow_client import wait_until
-from e2e.conftest import PIPELINES, PUBLICATIONS, Scene
+from e2e.conftest import HARBOUR, PIPELINES, PUBLICATIONS, Scene
 from tidegate.spec.time_text import to_utc_datetime
 
 pytestmark = pytest.mark.real
@@ -19,6 +19,7 @@ SIX = ("plan", "stage", "merge", "commit_offsets", "clean_up", "heartbeat")
 def test_a_broken_pipeline_file_is_an_import_error_and_stops_no_other(scene: Scene) -> None:
     wanted = {f"tidegate_{name}" for name in PIPELINES if name != "broken"}
     wanted |= {f"{dag}_{what}" for dag in wanted for what in ("actions", "backfill", "maintenance")}
+    wanted = wanted - {f"tidegate_{name}" for name in HARBOUR} | {"tidegate_fleet_harbour"}
     wanted |= {f"tidegate_publish_{name}" for name in PUBLICATIONS}
     wanted |= {"tidegate-janitor", "tidegate_letters_replay", "consumer"}  # letters sets records aside
     wait_until(lambda: wanted <= scene.airflow.dag_ids(), "the DAGs")

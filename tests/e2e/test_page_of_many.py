@@ -95,6 +95,9 @@ class Many:
     def get_context(self, name: str) -> PipelineContext:
         return self._sources[name]
 
+    def get_fleet(self, name: str) -> str | None:
+        return None
+
     def report_failure(self, name: str) -> None:
         """Nothing of it is to be opened anew."""
 

@@ -29,7 +29,7 @@ def find_unpublished(progress: PipelineProgress) -> set[tuple[str, int, int]]:
 
 def describe_file(pipeline: Pipeline) -> FileDescription:
     """What the pipeline file alone says: known also while neither brokers nor catalog answer."""
-    return {"description": pipeline.description, "tags": list(pipeline.tags)}
+    return {"description": pipeline.description, "tags": list(pipeline.tags), "fleet": pipeline.fleet}
 
 
 def build_overview(progress: PipelineProgress) -> PipelineOverview:

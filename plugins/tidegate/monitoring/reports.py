@@ -103,6 +103,7 @@ class FileDescription(TypedDict):
 
     description: str
     tags: list[str]
+    fleet: str | None
 
 
 class PipelineOverview(FileDescription):
@@ -146,6 +147,7 @@ class PipelineRow(ReadingColumns, total=False):
     pipeline: Required[str]
     description: str
     tags: list[str]
+    fleet: str | None
     lag: int
     lag_seconds: float | None
     freshness: str | None

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
@@ -14,11 +15,10 @@ from tidegate.monitoring.openmetrics import CONTENT_TYPE, render_openmetrics
 from tidegate.monitoring.runbook import read_page
 
 from tidegate_airflow.dag_ids import (
+    find_fleet_of_dag,
     find_pipeline,
     find_publication,
-    format_flush_dag_id,
     format_publish_dag_id,
-    list_dag_ids,
 )
 from tidegate_airflow.web.authorization import ScraperDep, can_pause, can_trigger, filter_visible
 from tidegate_airflow.web.messages import describe_problem
@@ -90,7 +90,7 @@ async def _handle_problem(request: Request, problem: Exception) -> JSONResponse:
 
 def _check_visible(desk: PipelinesView, user: Any, name: str) -> str:
     """The name of a pipeline that the user may see; what may not be seen does not exist."""
-    if name not in desk.sources.list_names() or name not in filter_visible(user, [name]):
+    if name not in desk.sources.list_names() or name not in filter_visible(user, [name], desk.find_flush_dag_id):
         raise HTTPException(404, f"pipeline={name}: there is none that you may see")
     return name
 
@@ -101,7 +101,7 @@ def get_overview(desk: PipelinesDep, out: PublicationsDep, user: GetUserDep) -> 
     publications = out.get_overview(filter_visible(user, out.list_names(), format_publish_dag_id))
     return {
         "now": format_now(),
-        "pipelines": desk.get_overview(filter_visible(user, desk.sources.list_names())),
+        "pipelines": desk.get_overview(filter_visible(user, desk.sources.list_names(), desk.find_flush_dag_id)),
         "publications": publications,
     }
 
@@ -111,8 +111,8 @@ def get_pipeline(name: str, desk: PipelinesDep, user: GetUserDep) -> dict[str, A
     """One pipeline with everything that is known about it, and what the user may trigger."""
     details = desk.get_pipeline(_check_visible(desk, user, name))
     dags = details["airflow"].get("dags", {})
-    may = {kind: kind in dags and can_trigger(user, dag) for kind, dag in list_dag_ids(name).items()}
-    may["pause"] = "flush" in dags and can_pause(user, format_flush_dag_id(name))
+    may = {kind: kind in dags and can_trigger(user, dag) for kind, dag in desk.list_dag_ids(name).items()}
+    may["pause"] = "flush" in dags and can_pause(user, desk.find_flush_dag_id(name))
     return {"now": format_now(), **details, "may": may}
 
 
@@ -156,7 +156,7 @@ pages = APIRouter()
 def get_metrics(desk: PipelinesDep, out: PublicationsDep, user: ScraperDep) -> PlainTextResponse:
     """OpenMetrics: for a user what they may see, for the scraper's token everything."""
     names = desk.sources.list_names()
-    rows = desk.get_overview(names if user is None else filter_visible(user, names))
+    rows = desk.get_overview(names if user is None else filter_visible(user, names, desk.find_flush_dag_id))
     published = out.get_overview(
         out.list_names() if user is None else filter_visible(user, out.list_names(), format_publish_dag_id)
     )
@@ -165,12 +165,16 @@ def get_metrics(desk: PipelinesDep, out: PublicationsDep, user: ScraperDep) -> P
 
 @pages.get("/dags/{dag_id}")
 def redirect_from_dag(dag_id: str, desk: PipelinesDep, out: PublicationsDep, user: GetUserDep) -> Response:
-    """The tab on a DAG: its pipeline's or publication's page, or one line for DAGs that have none."""
+    """The tab on a DAG: its pipeline's or publication's page, the members of a fleet, or one line for other DAGs."""
     home = f"{read_root_path().rstrip('/')}{PAGE_PATH}"
     published = find_publication(dag_id, out.list_names())
     if published is not None:
         return RedirectResponse(f"{home}/publications/{published}", status_code=303)
-    name = find_pipeline(dag_id, desk.sources.list_names())
+    names = desk.sources.list_names()
+    fleet = find_fleet_of_dag(dag_id, names)
+    if fleet is not None:
+        return RedirectResponse(f"{home}/?{urlencode({'q': fleet})}", status_code=303)
+    name = find_pipeline(dag_id, names)
     if name is None:
         return _render_page()
     return RedirectResponse(f"{home}/pipelines/{name}", status_code=303)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.adapters.open_clients import OpenClients
+from tidegate.config.fleets import find_fleet
 from tidegate.connections import Resolve, cache_connections
 from tidegate.errors import TidegateError
 from tidegate.ports.broker import Broker
@@ -38,6 +39,7 @@ class PipelineContexts:
         self._lock = threading.RLock()
         self._kept: dict[str, tuple[Any, float, PipelineContext | TidegateError]] = {}
         self._failed: set[str] = set()
+        self._fleets: dict[str, tuple[Any, str | None]] = {}
         self._brokers: dict[Group, Broker] = {}
         self._clients = OpenClients()
 
@@ -58,6 +60,15 @@ class PipelineContexts:
                 self._failed.add(name)
                 raise entry[2]
             return entry[2]
+
+    def get_fleet(self, name: str) -> str | None:
+        """The fleet that the pipeline's file names, whatever else is wrong with the file."""
+        with self._lock:
+            stamp = self._read_stamp(name)
+            entry = self._fleets.get(name)
+            if entry is None or entry[0] != stamp:
+                entry = self._fleets[name] = (stamp, find_fleet(self._include, name))
+            return entry[1]
 
     def report_failure(self, name: str) -> None:
         """The pipeline could not be read: its connections are looked up again soon."""

@@ -14,9 +14,10 @@ from tidegate.monitoring.reports import PipelineRow
 from tidegate.monitoring.runbook import find_page_of_state
 from tidegate.ports.context import Ports
 
-from tidegate_airflow.dag_ids import format_flush_dag_id, list_dag_ids
+from tidegate_airflow.dag_ids import format_fleet_dag_id, format_flush_dag_id, list_dag_ids
 from tidegate_airflow.web import airflow_runs
 from tidegate_airflow.web.airflow_runs import DagStatus, describe_dag, format_time, to_schedule_state
+from tidegate_airflow.web.fleet_runs import read_member_statuses
 from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.overview_cache import OverviewCache
 from tidegate_airflow.web.pipeline_contexts import PipelineContexts
@@ -39,9 +40,25 @@ class PipelinesView:
     def get_overview(self, pipelines: list[str]) -> list[PipelineRow]:
         """A row for each of these pipelines, the worst first."""
         rows = self._watch.get_rows()
-        dags = airflow_runs.read_dag_statuses([format_flush_dag_id(name) for name in pipelines])
-        overview = [self._to_row(rows[name], dags.get(format_flush_dag_id(name))) for name in pipelines if name in rows]
+        dags = self._read_statuses(pipelines)
+        overview = [self._to_row(rows[name], dags.get(name)) for name in pipelines if name in rows]
         return sorted(overview, key=lambda row: (WORST_FIRST.index(row["state"]), row["pipeline"]))
+
+    def _read_statuses(self, pipelines: list[str]) -> dict[str, DagStatus]:
+        """The DAG that flushes each pipeline; of a fleet's, the pipeline's part."""
+        fleets = {name: self.sources.get_fleet(name) for name in pipelines}
+        own = {name: format_flush_dag_id(name) for name, fleet in fleets.items() if fleet is None}
+        found = airflow_runs.read_dag_statuses(own.values())
+        members = {name: format_fleet_dag_id(fleet) for name, fleet in fleets.items() if fleet is not None}
+        return {name: found[dag] for name, dag in own.items() if dag in found} | read_member_statuses(members)
+
+    def list_dag_ids(self, name: str) -> dict[str, str]:
+        """The DAGs of a pipeline by what they do."""
+        return list_dag_ids(name, self.sources.get_fleet(name))
+
+    def find_flush_dag_id(self, name: str) -> str:
+        """The DAG that flushes a pipeline: its own, or its fleet's."""
+        return self.list_dag_ids(name)["flush"]
 
     def _to_row(self, row: PipelineRow, dag: DagStatus | None) -> PipelineRow:
         state, reason = describe_pipeline_state(
@@ -83,15 +100,15 @@ class PipelinesView:
         return self.sources.get_context(name).ports
 
     def _read_airflow(self, name: str, tables: list[str]) -> Data:
-        dags = list_dag_ids(name)
+        dags = self.list_dag_ids(name)
         statuses = airflow_runs.read_dag_statuses(dags.values())
-        last_success = airflow_runs.read_last_success(format_flush_dag_id(name), OFFSET_COMMIT_TASKS)
+        last_success = airflow_runs.read_last_success(dags["flush"], OFFSET_COMMIT_TASKS)
         return {
             "dags": {
                 kind: {"dag_id": dag, "paused": statuses[dag].paused} for kind, dag in dags.items() if dag in statuses
             },
             "runs": airflow_runs.read_runs(dags.values(), MAX_RUNS),
-            "errors": airflow_runs.read_errors(dags.values(), MAX_ERRORS),
+            "errors": airflow_runs.read_errors(dags.values(), MAX_ERRORS, name),
             "assets": airflow_runs.read_asset_ids(tables),
             "maintenance": airflow_runs.read_newest_results(
                 dags["maintenance"], "maintain", by="table", limit=MAX_RESULTS

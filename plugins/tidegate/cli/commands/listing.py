@@ -18,6 +18,7 @@ class PipelineEntry(TypedDict):
     pipeline: str
     description: str
     tags: list[str]
+    fleet: str | None
     topics: list[str]
     tables: list[str]
     error: str | None
@@ -48,12 +49,16 @@ def run_list(words: argparse.Namespace) -> int:
 
 def _describe_pipeline(name: str, loaded: Pipeline | ConfigurationError) -> PipelineEntry:
     if isinstance(loaded, ConfigurationError):
-        return {"pipeline": name, "description": "", "tags": [], "topics": [], "tables": [], "error": str(loaded)}
+        unknown: PipelineEntry = {
+            "pipeline": name, "description": "", "tags": [], "fleet": None, "topics": [], "tables": [], "error": None
+        }  # fmt: skip
+        return {**unknown, "error": str(loaded)}
     source = loaded.source
     return {
         "pipeline": name,
         "description": loaded.description,
         "tags": list(loaded.tags),
+        "fleet": loaded.fleet,
         "topics": [*source.topics, *([source.topic_pattern] if source.topic_pattern else [])],
         "tables": [table.name for table in loaded.entries],
         "error": None,

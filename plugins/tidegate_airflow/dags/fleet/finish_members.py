@@ -86,7 +86,8 @@ def finish_fleet_run(fleet: str) -> Data:
     ending.members, done = run_step_for(fleet, look["attended"], _beat)
     for name, problem in done.failures.items():
         outcome, failure = outcomes.setdefault(name, MemberOutcome(name)), describe_failure(problem)
-        outcome.add_failure(FailedTask("heartbeat", failure["error"], failure["message"]))
+        if failure["message"] not in [one.message for one in outcome.failed]:
+            outcome.add_failure(FailedTask("heartbeat", failure["error"], failure["message"]))
     ending.memory.beats |= dict.fromkeys(done.results, ending.now)
     _note_members(ending, look, outcomes)
     _note_freshness(ending, done.results)

@@ -97,14 +97,15 @@ const TAIL = ["commit_offsets", "clean_up", "heartbeat"]; // tasks behind those 
 /**
  * Let a DAG that has one run at a time begin at once, and say what was done: tasks that wait to be tried again are tried now,
  * for a second run would wait behind them; else a run is asked for, and begins at once unless another one is under way.
- * Who may start a run and do no more asks for a run.
+ * Who may start a run and do no more asks for a run. Of a fleet's DAG only the tasks of `pipeline` are tried, and it alone is flushed.
  */
-export async function startNow(dag, what) {
-  const waiting = (await unlessForbidden(call("GET", `dags/${path(dag)}/dagRuns/~/taskInstances?state=up_for_retry&limit=100`)))?.task_instances ?? [];
+export async function startNow(dag, what, pipeline = null) {
+  const found = (await unlessForbidden(call("GET", `dags/${path(dag)}/dagRuns/~/taskInstances?state=up_for_retry&limit=100`)))?.task_instances ?? [];
+  const waiting = found.filter((task) => !pipeline || task.map_index < 0 || task.rendered_map_index === pipeline);
   const retried = waiting.length ? await retryNow(dag, waiting.filter((task) => task.dag_run_id === waiting[0].dag_run_id)) : null;
   if (retried && waiting.some((task) => !TAIL.includes(task.task_id))) return retried;
   const busy = (await unlessForbidden(call("GET", `dags/${path(dag)}/dagRuns?state=running&limit=1`)))?.dag_runs ?? [];
-  const run = await trigger(dag);
+  const run = await trigger(dag, pipeline ? { pipelines: [pipeline] } : {});
   const shown = link(runPath({ dag_id: dag, run_id: run.dag_run_id }), "the run");
   const told = busy.length
     ? [`${what} queued: `, shown, " begins when ", link(runPath({ dag_id: dag, run_id: busy[0].dag_run_id }), "the one under way"), " ends"]

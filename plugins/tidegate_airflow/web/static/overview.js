@@ -44,7 +44,7 @@ export function overview() {
   const list = h("div", { id: "list" });
   const states = h("div", { class: "filters", role: "group", "aria-label": "Show only" });
   const tags = h("div", { class: "filters", role: "group", "aria-label": "Show only the tag" });
-  const search = h("input", { type: "search", id: "search", placeholder: "Filter by name, table, tag or reason", "aria-label": "Filter pipelines", value: chosen.text,
+  const search = h("input", { type: "search", id: "search", placeholder: "Filter by name, table, tag, fleet or reason", "aria-label": "Filter pipelines", value: chosen.text,
     input: () => { chosen.text = search.value; again(); } });
   show(document.getElementById("head"), h("h1", {}, "Pipelines"), states, tags, search);
 
@@ -89,7 +89,7 @@ function countTags(rows, chosen) {
 function matches(row, chosen) {
   if (chosen.state && row.state !== chosen.state) return false;
   if (chosen.tag && row.tags && !row.tags.includes(chosen.tag)) return false; // a file that cannot be read has no tags: never hidden
-  const text = [row.pipeline, row.description, row.reason, ...(row.tags ?? []), ...(row.tables ?? []).map((one) => one.table)].join(" ").toLowerCase();
+  const text = [row.pipeline, row.fleet, row.description, row.reason, ...(row.tags ?? []), ...(row.tables ?? []).map((one) => one.table)].join(" ").toLowerCase();
   return chosen.text.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 

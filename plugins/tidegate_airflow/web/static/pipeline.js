@@ -50,7 +50,7 @@ function facts({ pipeline: row, airflow, group_retention: expiry }) {
     ["Complete to", [moment(row.freshness), h("div", { class: "quiet" }, ago(row.freshness))]],
     ["Last flush", flush ? [ago(flush.published_at), h("div", { class: "quiet" }, `batch ${flush.batch} in ${span(flush.seconds)}: ${number(flush.inserted)} inserted, ${number(flush.updated)} updated, ${number(flush.deleted)} deleted, ${bytes(flush.bytes_written)} written`)] : "none yet"],
     ["Dead letters", row.dead_letters ? h("a", { class: "warn", "data-key": "letters", href: `pipelines/${encodeURIComponent(row.pipeline)}/dead-letters` }, `${number(row.dead_letters)} wait`) : number(row.dead_letters)],
-    ["Next run", row.dag_id ? [row.paused ? "paused" : row.last_run?.state === "running" ? "running" : due(row.next_run), h("div", {}, link(dagPath(row.dag_id), "the DAG"))] : "no DAG"],
+    ["Next run", row.dag_id ? [row.paused ? "paused" : row.last_run?.state === "running" ? "running" : due(row.next_run), h("div", {}, link(dagPath(row.dag_id), row.fleet ? `the DAG of the fleet ${row.fleet}` : "the DAG"))] : "no DAG"],
     ["Heartbeat", [ago(airflow?.last_heartbeat), h("div", { class: "quiet" }, "committed offsets expire ", ago(airflow?.offsets_expire), expiry?.assumed && airflow?.offsets_expire ? " (if brokers keep them for seven days: they do not say)" : null)]],
   ];
   return [row.description ? h("p", {}, row.description) : null, h("dl", { class: "facts" }, list.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))))];
@@ -62,15 +62,15 @@ function actions({ pipeline: row, airflow, may }, again) {
   const flush = h("button", { type: "button", "data-key": "flush", disabled: !may.flush || dags.flush?.paused, title: dags.flush?.paused ? "The DAG is paused: unpause it first" : null,
     click: async () => {
       try {
-        say(...await startNow(dags.flush.dag_id, "Flush"));
+        say(...await startNow(dags.flush.dag_id, "Flush", row.fleet ? row.pipeline : null));
       } catch (problem) { say(`Not started: ${problem.message}`); }
       again();
     } }, "Flush now");
-  return h("div", { class: "actions" }, flush, may.pause ? pauseButton(dags.flush, again) : null, row.dead_letters ? replayButton(row.pipeline, row.dead_letters, dags.replay?.dag_id, may.replay, again) : null,
+  return h("div", { class: "actions" }, flush, may.pause ? pauseButton(dags.flush, again, row.fleet) : null, row.dead_letters ? replayButton(row.pipeline, row.dead_letters, dags.replay?.dag_id, may.replay, again) : null,
     may.backfill && dags.backfill ? link(dagPath(dags.backfill.dag_id), "Backfill: its form is behind Trigger") : null);
 }
 
-function pauseButton(dag, again) {
+function pauseButton(dag, again, fleet) {
   const [word, done] = dag.paused ? ["Resume", "Resumed: a run that was under way goes on, and new ones start."] : ["Pause", "Paused: tasks that are under way end, the rest of their run waits for Resume, and no other run starts."];
   return h("button", { type: "button", "data-key": "pause", click: async () => {
     try {
@@ -78,7 +78,7 @@ function pauseButton(dag, again) {
       say(done);
     } catch (problem) { say(`Not done: ${problem.message}`); }
     again();
-  } }, word);
+  } }, fleet ? `${word} the fleet ${fleet}` : word);
 }
 
 function history(found) {

@@ -63,6 +63,7 @@ def test_list_says_what_each_file_describes(include, capsys) -> None:
                 "pipeline": "orders",
                 "description": "Orders of the shop",
                 "tags": ["sales", "gold"],
+                "fleet": None,
                 "topics": ["shop.orders", "shop.returns"],
                 "tables": ["lake.shop.orders"],
                 "error": None,

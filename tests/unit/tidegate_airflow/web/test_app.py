@@ -53,6 +53,9 @@ class Memory:
     def get_context(self, name: str) -> PipelineContext:
         return self._source
 
+    def get_fleet(self, name: str) -> str | None:
+        return None
+
 
 @pytest.fixture
 def world() -> World:

@@ -1,0 +1,83 @@
+"""What Airflow knows of the pipelines of a fleet: each one's part of the DAG that they share.
+
+What failed is what the fleet's runs noted for later ones: a run looks at some members only, and is red for any of them.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from tidegate.errors import PositionLost
+from tidegate.monitoring.failure_streak import FailureStreak
+
+from tidegate_airflow.assets import build_backlog_asset
+from tidegate_airflow.dag_ids import DAG_ID_PREFIX
+from tidegate_airflow.web.airflow_runs import DagStatus, read_dag_statuses
+
+MEMBERS_KEY = "members"  # of the state of the fleet's backlog
+MEMBER_TASKS = ("stage", "merge")
+UNDER_WAY = ("queued", "scheduled", "running", "deferred", "up_for_retry", "restarting")
+Data = dict[str, Any]
+
+
+def read_member_statuses(dag_of: Mapping[str, str]) -> dict[str, DagStatus]:
+    """The status of each pipeline's part of its fleet's DAG; `dag_of` are the DAGs by pipeline."""
+    statuses = read_dag_statuses(set(dag_of.values()))
+    if not statuses:
+        return {}
+    streaks = {dag_id: _read_streaks(dag_id) for dag_id in statuses}
+    busy = _read_busy_members(statuses)
+    return {
+        name: narrow_status(statuses[dag_id], streaks[dag_id].get(name, {}), is_busy=(dag_id, name) in busy)
+        for name, dag_id in dag_of.items()
+        if dag_id in statuses
+    }
+
+
+def narrow_status(dag: DagStatus, streaks: Mapping[str, Any], *, is_busy: bool) -> DagStatus:
+    """The fleet's status as one member's: red for its own failures alone. `streaks` are by kind of failure."""
+    found = [streak for streak in map(FailureStreak.from_dict, streaks.values()) if streak is not None]
+    failed = "; ".join(streak.reason for streak in found) or None
+    return replace(dag, failed=failed, running=is_busy, refused_at=_find_refusal(dag, found), is_fixed=False)
+
+
+def _find_refusal(dag: DagStatus, streaks: list[FailureStreak]) -> float | None:
+    """When the last run ended, where all that failed is that plan refused the position."""
+    failed = [one for streak in streaks for one in streak.failed]
+    ended = (dag.last or {}).get("ended")
+    if not failed or not ended or any((one.task, one.kind) != ("plan", PositionLost.__name__) for one in failed):
+        return None
+    return datetime.fromisoformat(ended).timestamp()
+
+
+def _read_streaks(dag_id: str) -> Data:
+    """What the fleet's last runs noted of failures, by pipeline and kind; nothing where it cannot be read."""
+    from airflow.models.asset import AssetModel
+    from airflow.models.asset_state_store import AssetStateStoreModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    name = build_backlog_asset(dag_id.removeprefix(DAG_ID_PREFIX)).name
+    with create_session() as session:
+        query = select(AssetStateStoreModel.value).join(AssetModel, AssetModel.id == AssetStateStoreModel.asset_id)
+        text = session.scalar(query.where(AssetModel.name == name, AssetStateStoreModel.key == MEMBERS_KEY))
+    try:
+        found = json.loads(text or "{}").get("streaks", {})
+    except (AttributeError, ValueError):  # a store of somebody's own, or what another version has left
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _read_busy_members(dag_ids: Collection[str]) -> set[tuple[str, str]]:
+    """DAG and pipeline of the mapped tasks that are under way, as soon as Airflow knows whose they are."""
+    from airflow.models.taskinstance import TaskInstance as Instance
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        query = select(Instance.dag_id, Instance._rendered_map_index).where(
+            Instance.dag_id.in_(list(dag_ids)), Instance.task_id.in_(MEMBER_TASKS), Instance.state.in_(UNDER_WAY)
+        )
+        return {(row[0], row[1]) for row in session.execute(query)}
