@@ -21,6 +21,7 @@ from benchmarks import (
     batches,
     cores,
     fixed,
+    fleet,
     formats,
     latency,
     marginal,
@@ -49,16 +50,18 @@ PARTS: dict[str, Callable[[Bench], Result]] = {
     "i": parsing.measure,
     "j": publishing.measure,
     "k": fixed.measure,
+    "l": fleet.measure,
 }
 BESIDE = ("a", "b", "c", "d")  # beside peers or fresh copies, on one server: a quick run of them takes some minutes
-WITHOUT_BROKER = ("e", "i")  # e brings a whole stack of its own, i needs none
+WITHOUT_BROKER = ("e", "i", "l")  # e and l bring a whole stack of their own, i needs none
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 RECORDED = ROOT / "benchmarks" / "results" / "recorded.json"
 EPILOG = (
     "parts: a marginal cost of a million records, beside three peers; b ten batches; c few keys into large tables; "
     "d reads after many flushes; e a record through Airflow; f one core and two, one worker and two; g memory; "
     "h formats; i reading 200 pipelines; j publishing, beside a plain producer; "
-    "k what a flush costs before the first record, and how soon a row is there, without Airflow"
+    "k what a flush costs before the first record, and how soon a row is there, without Airflow; "
+    "l many pipelines in a fleet, few with work"
 )
 
 

@@ -47,17 +47,19 @@ class Seen:
         return self.visible - self.produced
 
 
-def measure(folder: Path, flushes: int = FLUSHES) -> dict[str, Any]:
+def measure(folder: Path, flushes: int = FLUSHES, fleet: str | None = None) -> dict[str, Any]:
     """Start a stack with Airflow, flush one record at a time, and tell what it took; RuntimeError if a row stays away.
+
+    With `fleet` the pipeline is its member, and is flushed by its DAG.
 
     The stack belongs to this process, and is brought down by the caller: `local.stack.stop_stack(folder / "stack")`.
     """
-    include, catalog = _include(folder)
+    include, catalog = _include(folder, fleet)
     load = os.getloadavg()[0]
     stack = start_stack(folder / "stack", {"kafka", "spark", "airflow"}, include=include, tied_to=os.getpid())
     _topic(stack)
     airflow = AirflowApi(stack.airflow_url, RunDir(stack.run_dir).airflow_home)
-    dag = f"tidegate_{NAME}"
+    dag = f"tidegate_{NAME}" if fleet is None else f"tidegate_fleet_{fleet}"
     airflow.switch_on(dag)
     chance, producer = random.Random(1), Producer({"bootstrap.servers": stack.kafka_bootstrap, "linger.ms": 0})
     for number in range(WARM_UP):
@@ -77,7 +79,7 @@ def measure(folder: Path, flushes: int = FLUSHES) -> dict[str, Any]:
     }
 
 
-def _include(folder: Path) -> tuple[Path, Catalog]:
+def _include(folder: Path, fleet: str | None) -> tuple[Path, Catalog]:
     include, lake = folder / "include", folder / "lakes" / CATALOG
     (include / "pipelines").mkdir(parents=True)
     lake.mkdir(parents=True)
@@ -89,6 +91,7 @@ def _include(folder: Path) -> tuple[Path, Catalog]:
         "source": {"topics": [NAME], "key": key, "value": value},
         "tables": [{"name": f"{CATALOG}.shop.{NAME}"}],
         "merge": {"interval": f"{INTERVAL}s"},
+        "fleet": fleet,
     }
     (include / "pipelines" / f"{NAME}.yaml").write_text(yaml.safe_dump(pipeline))
     return include, load_catalog(CATALOG, **{**properties, "uri": f"{properties['uri']}?timeout=60"})

@@ -1,0 +1,194 @@
+"""Part l: many pipelines in one fleet, few with work: CPU seconds a minute on Airflow's side, and of one look."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from confluent_kafka import Producer, TopicCollection
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from benchmarks.latency import measure as measure_latency
+from benchmarks.measure import cpu_seconds, follow, run
+from benchmarks.result import Bench, Goal, Result, Table, number
+from benchmarks.work import ADMIN_SECONDS
+from demo.airflow_api import AirflowApi
+from local.layout import ROOT, RunDir
+from local.stack import Stack, start_stack, stop_stack
+from local.state import State
+
+FLEET, DAG, CATALOG = "bench", "tidegate_fleet_bench", "lake"
+WITH_WORK, INTERVAL, RECORDS = 10, 60, 100
+SETTLING_RUNS, MEASURED_MINUTES, IDLE_MINUTES = 2, 4, 3
+RUN_SECONDS = 900.0
+MINUTE_GOAL, LOOK_GOAL = 60.0, 0.02
+LATENCY_GOALS = {"median": 4.0, "p95": 8.0}
+
+
+def measure(bench: Bench) -> Result:
+    """A fleet under the scheduler for some minutes; then one look by itself; then one record at a time at 5 s."""
+    names = [f"p{number:03}" for number in range(bench.sizes.pipelines)]
+    include, catalog = _write_files(bench.folder, names)
+    bench.say(f"starting Kafka, Spark and Airflow with {len(names)} pipelines in a fleet ...")
+    stack = start_stack(bench.folder / "stack", {"kafka", "spark", "airflow"}, include=include, tied_to=os.getpid())
+    try:
+        _fill(bench, stack, names, catalog, include)
+        minutes = _watch(bench, stack, names[:WITH_WORK])
+        looked = _ask(bench, stack, include, {"action": "look", "fleet": FLEET})
+    finally:
+        stop_stack(bench.folder / "stack")
+    bench.say("one record at a time through a fleet, interval 5 s ...")
+    try:
+        delays = measure_latency(bench.folder / "latency", bench.sizes.latency, FLEET)
+    finally:
+        stop_stack(bench.folder / "latency" / "stack")
+    return _tell(minutes, looked, delays)
+
+
+@dataclass(frozen=True)
+class Minutes:
+    """CPU seconds a minute by process, with work and without; `merges` are those of the minutes with work."""
+
+    busy: dict[str, float]
+    idle: dict[str, float]
+    merges: int
+
+
+def _tell(minutes: Minutes, looked: dict[str, Any], delays: dict[str, Any]) -> Result:
+    busy, idle, count = minutes.busy, minutes.idle, looked["looked"]
+    spent = looked["spent"]
+    each = spent["all"] / looked["looked"]
+    lines = [
+        (name, number(busy[name]), number(idle[name]))
+        for name in sorted(busy, key=lambda one: (one in ("all", "spark"), one))
+    ]
+    figures = {
+        f"{count} pipelines, {WITH_WORK} with work, CPU s a minute": round(busy["all"], 1),
+        f"{count} pipelines, none with work, CPU s a minute": round(idle["all"], 1),
+        "look at an idle pipeline, CPU s": round(each, 4),
+        **{f"record to row, {name} s": delays[name] for name in LATENCY_GOALS},
+    }
+    return Result(
+        tables=[
+            Table(f"l. {count} pipelines in a fleet, interval {INTERVAL} s, CPU s a minute",
+                  ("process", f"{WITH_WORK} with work", "none with work"), lines),
+            Table("l. One look", ("pipelines", "idle", "CPU s", "of it files", "each", "wall s"),
+                  [(str(looked["looked"]), str(looked["idle"]), number(spent["all"], 2), number(spent["files"], 2),
+                    number(each, 4), number(spent["wall"], 2))]),
+            Table("l. Record to row through a fleet, interval 5 s", ("median s", "p95 s", "most s"),
+                  [tuple(number(delays[name], 2) for name in ("median", "p95", "most"))]),
+        ],
+        figures=figures,
+        goals=[
+            Goal(f"{count} pipelines in a fleet, {WITH_WORK} with work, CPU s a minute", busy["all"], MINUTE_GOAL),
+            Goal("look at an idle pipeline, CPU s", round(each, 4), LOOK_GOAL),
+            *(Goal(f"record to row in a fleet, {name}, seconds", delays[name], goal)
+              for name, goal in LATENCY_GOALS.items()),
+        ],
+        right=not looked["failed"] and minutes.merges > 0,
+        details={"latency": delays, "look": looked, "merges": minutes.merges, "busy": busy, "idle": idle},
+    )  # fmt: skip
+
+
+def _write_files(folder: Path, names: Sequence[str]) -> tuple[Path, dict[str, str]]:
+    include, lake = folder / "include", folder / "lakes" / CATALOG
+    (include / "pipelines").mkdir(parents=True)
+    lake.mkdir(parents=True)
+    properties = {"type": "sql", "uri": f"sqlite:///{lake}/catalog.db", "warehouse": f"file://{lake}/warehouse"}
+    (include / "catalogs.yaml").write_text(yaml.safe_dump({CATALOG: {"type": "iceberg", "properties": properties}}))
+    (include / "defaults.yaml").write_text(yaml.safe_dump({"fleet": FLEET, "maintenance": {"interval": -1}}))
+    key = {"format": "json", "fields": ["id"], "schema": "id BIGINT"}
+    value = {"format": "json", "schema": "id BIGINT, name STRING"}
+    for name in names:
+        made = {
+            "source": {"topics": [name], "key": key, "value": value},
+            "tables": [{"name": f"{CATALOG}.fleet.{name}"}],
+            "merge": {"interval": f"{INTERVAL}s"},
+        }
+        (include / "pipelines" / f"{name}.yaml").write_text(yaml.safe_dump(made))
+    return include, {**properties, "uri": f"{properties['uri']}?timeout=60"}
+
+
+def _fill(bench: Bench, stack: Stack, names: Sequence[str], catalog: dict[str, str], include: Path) -> None:
+    """Records in each topic, and what a flush of each has left: the first is flushed, the others get its copy."""
+    admin = AdminClient({"bootstrap.servers": stack.kafka_bootstrap})
+    for future in admin.create_topics([NewTopic(name, 2, 1) for name in names]).values():
+        future.result(ADMIN_SECONDS)
+    _send(stack, names, 0)
+    model, *others = names
+    environment = {**stack.build_environment(), "TIDEGATE_INCLUDE": str(include)}
+    flushed = follow([str(ROOT / "bin" / "tidegate"), "flush", model], environment, bench.folder / "flush.log")
+    if flushed.code:
+        raise RuntimeError(f"the first flush failed: see {bench.folder / 'flush.log'}")
+    found = admin.describe_topics(TopicCollection(list(names)))
+    ids = {name: str(future.result(ADMIN_SECONDS).topic_id) for name, future in found.items()}
+    bench.say(f"copying what a flush leaves to {len(others)} pipelines ...")
+    request = {"action": "copy", "model": model, "pipelines": others, "catalog": catalog, "topic_ids": ids}
+    _ask(bench, stack, include, request)
+
+
+def _send(stack: Stack, names: Sequence[str], round_: int) -> None:
+    """As many records to each partition of each topic, so that all positions are equal."""
+    producer = Producer({"bootstrap.servers": stack.kafka_bootstrap})
+    for name in names:
+        for at in range(RECORDS):
+            key = f'{{"id": {at}}}'
+            producer.produce(name, f'{{"id": {at}, "name": "{round_}"}}', key, partition=at % 2)
+    if producer.flush(ADMIN_SECONDS):
+        raise RuntimeError("the broker did not take all records")
+
+
+def _ask(bench: Bench, stack: Stack, include: Path, request: dict[str, Any]) -> dict[str, Any]:
+    environment = {**stack.build_environment(), "TIDEGATE_INCLUDE": str(include)}
+    return run("benchmarks.fleet_worker", request, environment, bench.folder / f"{request['action']}.log").said
+
+
+def _watch(bench: Bench, stack: Stack, active: Sequence[str]) -> Minutes:
+    """CPU seconds a minute, by process, while some pipelines have work in each run, and while none has."""
+    airflow = AirflowApi(stack.airflow_url, RunDir(stack.run_dir).airflow_home)
+    airflow.switch_on(DAG)
+    for settled in range(SETTLING_RUNS):
+        _send(stack, active, settled + 1)
+        _wait_for_merges(airflow, (settled + 1) * len(active))
+    bench.say(f"{MEASURED_MINUTES} minutes with {len(active)} pipelines with work ...")
+    busy = _spend(stack, MEASURED_MINUTES, active)
+    merged = _count_merges(airflow)
+    _wait_for_merges(airflow, merged)
+    time.sleep(INTERVAL)  # the last run with work ends
+    bench.say(f"{IDLE_MINUTES} minutes without work ...")
+    return Minutes(busy, _spend(stack, IDLE_MINUTES, []), merged - SETTLING_RUNS * len(active))
+
+
+def _spend(stack: Stack, minutes: int, active: Sequence[str]) -> dict[str, float]:
+    before, begun = _read_spent(stack), time.monotonic()
+    for minute in range(minutes):
+        if active:
+            _send(stack, active, 1000 + minute)
+        time.sleep(max(0.0, begun + (minute + 1) * 60 - time.monotonic()))
+    after, passed = _read_spent(stack), (time.monotonic() - begun) / 60
+    return {name: round((after[name] - before[name]) / passed, 2) for name in after}
+
+
+def _read_spent(stack: Stack) -> dict[str, float]:
+    """CPU seconds so far, of each of Airflow's services with the tasks that it ran, of all of them, and of Spark."""
+    state = State.read(RunDir(stack.run_dir).state_file)
+    assert state is not None
+    spent = {name: cpu_seconds(one.pid) for name, one in state.servers.items() if name.startswith("airflow")}
+    spark = sum(cpu_seconds(one.pid) for name, one in state.servers.items() if name.startswith("spark"))
+    return {**spent, "all": sum(spent.values()), "spark": spark}
+
+
+def _count_merges(airflow: AirflowApi) -> int:
+    done = [task for task in airflow.list_tasks(DAG) if task["task_id"] == "merge"]
+    return sum(1 for task in done if task["state"] == "success")
+
+
+def _wait_for_merges(airflow: AirflowApi, count: int) -> None:
+    deadline = time.monotonic() + RUN_SECONDS
+    while _count_merges(airflow) < count:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{count} merges were not there in time: {airflow.describe_runs(DAG)}")
+        time.sleep(2)

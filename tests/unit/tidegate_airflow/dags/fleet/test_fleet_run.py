@@ -1,0 +1,345 @@
+"""Runs of a fleet, one a minute: each member's failures and recovery are its own, and idle members cost a look."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fakes import BAD, World, a_pipeline, a_table
+from fakes.broker import MemoryBroker
+from tidegate.errors import AuditFailed, RetryLater
+from tidegate.fleet import members as fleet_members
+from tidegate.fleet.members import Member, OpenedMembers
+from tidegate.ports.context import Ports
+from tidegate.spec.pipeline import Heartbeat, Merge, Notifier, Pipeline
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # Airflow's own, while it is imported
+    from airflow.sdk.exceptions import AirflowException, AirflowSkipException, DownstreamTasksSkipped
+    from fakes.notifier import KeepingNotifier
+    from tidegate_airflow import errors, tasks
+    from tidegate_airflow.dags.fleet import attend_members, finish_members, plan_members
+    from tidegate_airflow.failures.notifiers import build_fleet_callbacks
+    from tidegate_airflow.operators.member import run_member_merge, run_member_stage
+
+NAMES = ("carts", "orders", "users", "wishes")
+FAILED = Notifier("fakes.notifier.KeepingNotifier", {"text": "{{ failure.pipeline }} failed: {{ failure.reason }}"})
+RECOVERED = Notifier("fakes.notifier.KeepingNotifier", {"text": "{{ failure.pipeline }} is well again"})
+BEGIN = 1_800_000_000.0
+TASKS = ("plan", "stage", "merge", "commit_offsets", "clean_up", "heartbeat", "compact")
+
+
+class Cluster(MemoryBroker):
+    """Brokers that read nothing ahead."""
+
+    def read_names_ahead(self) -> None:
+        """Nothing to keep."""
+
+    def read_ahead(self, topics: Any, isolation: str) -> None:
+        """Nothing to keep."""
+
+
+@dataclass
+class Run:
+    """One run: its tasks' states, and what they leave for each other by task, map index and key."""
+
+    run_id: str
+    run_type: str
+    dag_id: str = "tidegate_fleet_shop"
+    try_number: int = 1
+    map_index: int = -1
+    task: str = ""
+    states: dict[str, str] = field(default_factory=dict)
+    left: dict[tuple[str, int, str], Any] = field(default_factory=dict)
+    asked: list[Any] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.left[self.task, self.map_index, key] = value
+
+    def xcom_pull(self, task_ids: str = "", key: str = "return_value", map_indexes: int | None = None) -> Any:
+        task = task_ids or self.task
+        if map_indexes is not None:
+            return self.left.get((task, map_indexes, key))
+        found = [value for (name, _, one), value in self.left.items() if (name, one) == (task, key)]
+        return found[0] if len(found) == 1 else found
+
+    def get_task_states(self, dag_id: str, run_ids: list[str]) -> dict[str, dict[str, str]]:
+        return {run: {**self.states, "heartbeat": "running"} for run in run_ids}
+
+
+class Events:
+    """Airflow's outlet events: those of a published table's asset, and the call for the next run."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __getitem__(self, alias: Any) -> "Events":
+        return self
+
+    def add(self, asset: Any, extra: dict[str, Any]) -> None:
+        if "asked" in extra:
+            self._run.asked.append(extra["asked"])
+        else:
+            self._run.events.append(asset.name)
+
+
+class Fleet:
+    """The scheduler of one fleet: a run each minute."""
+
+    def __init__(self, world: World, include: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world, self.include, self.now = world, include, BEGIN
+        self.store: dict[str, Any] = {}
+        self.pipelines = {name: reading(name) for name in NAMES}
+        self.stages: list[str] = []
+        self.context: Any = {}
+        monkeypatch.setattr(fleet_members, "load_members", lambda _, __: dict(self.pipelines))
+        monkeypatch.setattr(fleet_members, "open_members", self._open)
+        monkeypatch.setattr(tasks, "assemble_ports", lambda name, *_: self.ports(name))
+        clock = SimpleNamespace(time=lambda: self.now)
+        for module in (plan_members, finish_members):
+            monkeypatch.setattr(module, "time", clock)
+        for module in (plan_members, attend_members, finish_members, errors):
+            monkeypatch.setattr(module, "get_current_context", lambda: self.context)
+        for module in (plan_members, attend_members):
+            monkeypatch.setattr(module, "find_include_folder", lambda: include)
+
+    def ports(self, name: str) -> Ports:
+        return self.world.ports(self.pipelines[name])
+
+    def _open(self, include: Path, pipelines: Any, resolve: Any) -> OpenedMembers:
+        broker: Any = self.world.broker
+        return OpenedMembers(tuple(Member(self.ports(one.name), broker) for one in pipelines))
+
+    def run(self, run_type: str = "scheduled", events: Any = (), **params: Any) -> Run:
+        self.now += 60
+        run = Run(f"r{self.now:.0f}", run_type)
+        asked = {"pipelines": [], "max_records": None, "until_current": True, "dry_run": False, **params}
+        stores = {"tidegate_fleet_shop_backlog": Store(self.store)}
+        self.context = {"ti": run, "dag_run": run, "run_id": run.run_id, "params": asked, "outlet_events": Events(run)}
+        self.context["asset_state_store"] = SimpleStores(stores)
+        self.context["task"] = SimpleNamespace(task_id="plan", dag=SimpleNamespace(task_ids=TASKS))
+        self.context["triggering_asset_events"] = {"backlog": [SimpleNamespace(extra=extra) for extra in events]}
+        entries = self._do(run, "plan", -1, lambda: plan_members.plan_fleet("shop"))
+        if entries is not None:
+            self._go_on(run, entries)
+        return run
+
+    def _go_on(self, run: Run, entries: list[Any]) -> None:
+        for number, entry in enumerate(entries):
+            self.stages.append(entry["pipeline"])
+            staged = self._do(run, "stage", number, lambda e=entry: run_member_stage(self.context, "fleet_shop", e, {}))
+            if staged is None:
+                run.states[f"merge_{number}"] = "upstream_failed"
+                continue
+            self._do(run, "merge", number, lambda s=staged: run_member_merge(self.context, "fleet_shop", s, {}))
+        if any(state == "success" for name, state in run.states.items() if name.startswith("merge")):
+            self._do(run, "commit_offsets", -1, lambda: attend_members.commit_offsets_of_members("shop"))
+        self._do(run, "clean_up", -1, lambda: attend_members.clean_up_members("shop"))
+        self._do(run, "heartbeat", -1, lambda: finish_members.finish_fleet_run("shop"))
+        if run.states["heartbeat"] == "failed":
+            run.map_index = -1
+            for tell in build_fleet_callbacks(list(self.pipelines.values())):
+                tell(self.context)
+
+    def _do(self, run: Run, task: str, number: int, work: Callable[[], Any]) -> Any:
+        run.task, run.map_index = task, number
+        name = task if number < 0 else f"{task}_{number}"
+        try:
+            result = work()
+        except (AirflowSkipException, DownstreamTasksSkipped):
+            run.states[name] = "skipped"
+        except AirflowException:
+            run.states[name] = "failed"
+        else:
+            run.states[name] = "success"
+            run.left[task, number, "return_value"] = result
+            return result
+        return None
+
+
+class Store:
+    """Airflow's store of one asset's state."""
+
+    def __init__(self, kept: dict[str, Any]) -> None:
+        self._kept = kept
+
+    def get(self, key: str) -> Any:
+        return self._kept.get(key)
+
+    def set(self, key: str, value: Any) -> None:
+        self._kept[key] = value
+
+
+class SimpleStores:
+    """The stores by asset."""
+
+    def __init__(self, stores: dict[str, Store]) -> None:
+        self._stores = stores
+
+    def __getitem__(self, asset: Any) -> Store:
+        return self._stores[asset.name]
+
+
+def reading(topic: str) -> Pipeline:
+    """A pipeline of two tables over one topic, but users and wishes: these have one table."""
+    more = ("", "_too") if topic in ("carts", "orders") else ("",)
+    made = a_pipeline(*(a_table(f"lake.shop.{topic}{one}", topics=(topic,)) for one in more), name=topic)
+    return replace(made, on_failure=(FAILED,), on_recovery=(RECOVERED,), merge=Merge(interval_seconds=60))
+
+
+@pytest.fixture
+def fleet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fleet:
+    """Topics of two partitions: carts and orders have records, users has a bad one too, wishes none."""
+    (tmp_path / "pipelines").mkdir()
+    world = World()
+    world.broker = world.engine.broker = Cluster(world.clock)
+    for topic in NAMES:
+        world.broker.create(topic, 2)
+        for number in range(0 if topic == "wishes" else 2):
+            world.broker.produce(topic, {"id": f"k{number}"}, {"id": f"k{number}", "name": topic}, partition=number)
+        (tmp_path / "pipelines" / f"{topic}.yaml").write_text("tables: []")
+    world.broker.produce("users", {"id": "bad"}, BAD, 1)
+    KeepingNotifier.kept.clear()
+    return Fleet(world, tmp_path, monkeypatch)
+
+
+def messages() -> list[str]:
+    return [text for text, _ in KeepingNotifier.kept]
+
+
+def test_one_member_s_failure_is_its_own_and_the_run_names_it(fleet: Fleet) -> None:
+    run = fleet.run()
+    assert fleet.stages == ["carts", "orders", "users"], "wishes is idle"
+    assert [run.states[f"stage_{number}"] for number in range(3)] == ["success", "success", "failed"]
+    for table in ("carts", "carts_too", "orders", "orders_too"):
+        assert len(fleet.world.rows(f"lake.shop.{table}")) == 2
+    assert sorted(run.events) == sorted(f"lake.shop.{one}" for one in ("carts", "carts_too", "orders", "orders_too"))
+    assert run.left["commit_offsets", -1, "return_value"].keys() == {"carts", "orders"}
+    reason = run.left["heartbeat", -1, "error"]["message"]
+    assert "pipeline=users: stage failed: " in reason
+    assert "topic=users partition=1 offset=1" in reason
+    assert "carts" not in reason
+    [message] = messages()
+    assert message.startswith("users failed: ")
+
+
+def test_member_that_failed_waits_and_tells_once_and_is_well_again_when_its_file_is_changed(fleet: Fleet) -> None:
+    runs = [fleet.run() for _ in range(10)]
+    assert all(run.states["heartbeat"] == "failed" for run in runs)
+    tried = [number for number, run in enumerate(runs) if "Waiting" not in str(run.left.get(("stage", 0, "error")))]
+    assert tried == [0, 1, 2, 4, 8], "after one try at once pauses double"
+    assert "commit_offsets" not in runs[-1].states
+    assert runs[-1].states["merge_0"] == "upstream_failed"
+    assert "the same failure in" in runs[-1].left["stage", 0, "error"]["message"]
+    assert runs[-1].left["stage", 0, "error"]["tasks"] == ["stage"]
+    assert len(messages()) == 1
+    fleet.world.broker.retain_from("users", 2, 1)
+    (fleet.include / "pipelines" / "users.yaml").write_text("tables: [1]")
+    fleet.world.broker.produce("users", {"id": "k1"}, {"id": "k1", "name": "new"}, 1)
+    run = fleet.run()
+    assert (run.states["heartbeat"], messages()[1:]) == ("success", ["users is well again"])
+    assert fleet.store["members"]["streaks"] == {}
+
+
+def test_person_s_run_tries_what_waits(fleet: Fleet) -> None:
+    for _ in range(4):
+        fleet.run()
+    run = fleet.run("manual", pipelines=["users"])
+    assert run.left["stage", 0, "error"]["error"] == "BadRecord"
+
+
+def test_run_without_work_is_the_look_alone_until_a_heartbeat_is_due(fleet: Fleet) -> None:
+    fleet.world.broker.retain_from("users", 2, 1)
+    assert fleet.run().states["heartbeat"] == "success"
+    idle = [fleet.run().states for _ in range(9)]
+    assert all(states == {"plan": "skipped"} for states in idle)
+    before = fleet.world.broker.groups["tidegate-carts"]
+    fleet.world.broker.groups.clear()
+    run = fleet.run()
+    assert run.states == {"plan": "success", "clean_up": "success", "heartbeat": "success"}
+    assert fleet.world.broker.groups["tidegate-carts"] == before
+
+
+def test_member_that_cannot_be_planned_fails_as_its_own_task_and_goes_on_when_its_try_succeeds(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(*args: Any) -> Any:
+        return [replace(one, plan=None, error=RetryLater("a hiccup")) for one in real(*args) if one.name == "carts"]
+
+    from tidegate.fleet import look as look_module
+
+    real = look_module.look_at_members
+    monkeypatch.setattr(look_module, "look_at_members", look)
+    run = fleet.run()
+    assert (run.states["stage_0"], run.states["merge_0"], run.states["heartbeat"]) == ("success", "success", "success")
+    assert len(fleet.world.rows("lake.shop.carts")) == 2
+    fleet.world.broker.create("carts", 2)  # made anew: the position is lost
+    run = fleet.run()
+    assert run.left["stage", 0, "error"]["error"] == "PositionLost"
+    [failed] = fleet.store["members"]["streaks"]["carts"]["flush_failures"]["failed"]
+    assert (failed["task"], failed["kind"]) == ("plan", "PositionLost"), "no Spark job: it is tried in every run"
+
+
+def test_table_that_fails_leaves_the_other_tables_of_its_pipeline_to_go_on(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def merge(name: str, queue: Any, engine: Any = None, watcher: Any = None) -> Any:
+        if queue["table"] == "lake.shop.orders":
+            with errors.raise_airflow_errors():
+                raise AuditFailed("table=lake.shop.orders: an audit does not hold")
+        return real(name, queue, engine, watcher)
+
+    real = tasks.run_merge
+    monkeypatch.setattr(tasks, "run_merge", merge)
+    run = fleet.run("manual", pipelines=["orders", "carts"])
+    assert run.states["merge_1"] == "failed"
+    assert fleet.world.rows("lake.shop.orders") == []
+    assert len(fleet.world.rows("lake.shop.orders_too")) == 2
+    assert "lake.shop.orders_too" in run.events
+    error = run.left["merge", 1, "error"]
+    assert (error["error"], error["tables"]) == ("AuditFailed", ["lake.shop.orders"])
+    assert "pipeline=orders: merge failed: " in run.left["heartbeat", -1, "error"]["message"]
+
+
+def test_records_that_a_batch_leaves_behind_call_for_a_run_of_these_members_alone(fleet: Fleet) -> None:
+    run = fleet.run("manual", pipelines=["carts", "wishes"], max_records=1)
+    [asked] = run.asked
+    assert (asked["pipelines"], asked["max_records"]) == (["carts"], 1)
+    again = fleet.run("asset_triggered", [{"asked": asked}])
+    assert again.left["plan", -1, "look"]["looked"] == ["carts"]
+    assert again.asked == []
+    backlog = {"payload": {"pipeline": "orders", "waiting": 9}, "from_trigger": True}
+    assert fleet.run("asset_triggered", [backlog]).left["plan", -1, "look"]["looked"] == ["orders"]
+    assert len(fleet.run("asset_triggered", [{}]).left["plan", -1, "look"]["looked"]) == 4, "somebody else's event"
+
+
+def test_dry_run_and_airflow_s_own_backfill_read_and_write_nothing(fleet: Fleet) -> None:
+    run = fleet.run("manual", dry_run=True)
+    assert run.states == {"plan": "skipped"}
+    assert run.left["plan", -1, "planned"].keys() == {"carts", "orders", "users"}
+    assert fleet.run("backfill").states == {"plan": "skipped"}
+    assert fleet.world.destination.tables == {}
+
+
+def test_member_keeps_its_own_interval_and_its_heartbeat(fleet: Fleet) -> None:
+    hourly = replace(fleet.pipelines["orders"], merge=Merge(interval_seconds=600), heartbeat=Heartbeat(3600))
+    fleet.pipelines["orders"] = hourly
+    looked = [fleet.run().left["plan", -1, "look"]["looked"] for _ in range(12)]
+    assert [number for number, names in enumerate(looked) if "orders" in names] == [0, 10]
+    assert all("carts" in names for names in looked)
+
+
+def test_failed_plan_is_told_to_everybody_once(fleet: Fleet) -> None:
+    fleet.run("manual", pipelines=["wishes"])
+    for number in range(3):
+        run = Run(f"broken{number}", "scheduled", states={"plan": "failed"})
+        fleet.context |= {"ti": run, "dag_run": run, "run_id": run.run_id}
+        fleet._do(run, "heartbeat", -1, lambda: finish_members.finish_fleet_run("shop"))
+        assert run.states["heartbeat"] == "failed"
+        for tell in build_fleet_callbacks(list(fleet.pipelines.values())):
+            tell(fleet.context)
+    assert messages() == [" failed: tasks=plan failed in this run, and no pipeline was flushed; see its log"]
