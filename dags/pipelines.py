@@ -1,4 +1,4 @@
-"""The DAGs of each pipeline file that is right, but maintenance; refused_pipelines.py tells about the others."""
+"""The DAGs of each right pipeline file, but maintenance, and of fleets; refused_pipelines.py tells about the rest."""
 
 from tidegate_airflow.dag_files import build_pipeline_dags
 

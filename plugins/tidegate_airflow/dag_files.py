@@ -1,5 +1,6 @@
 """The DAGs of all pipeline and publication files, for the few lines that stand in Airflow's dags folder."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.sdk import get_parsing_context
@@ -17,7 +18,7 @@ Dags = dict[str, Any]
 def build_all_dags() -> Dags:
     """Every DAG by its id; for the process of one task no more than it takes to find its own."""
     dags, needed = Dags(), get_parsing_context().dag_id
-    for build in (build_fleet_dags, build_pipeline_dags, build_maintenance_dags, build_publication_dags):
+    for build in (build_pipeline_dags, build_maintenance_dags, build_publication_dags):
         dags |= build()
         if needed in dags:
             break
@@ -25,35 +26,39 @@ def build_all_dags() -> Dags:
 
 
 def build_pipeline_dags() -> Dags:
-    """The DAGs of each pipeline file that is right, but maintenance."""
+    """The DAGs of each pipeline file that is right, but maintenance, and those of fleets."""
+    needed = find_needed_fleet()
+    if needed is not None:  # its task's process needs no file to find its DAG
+        return build_fleet_dags({needed: []})
+    dags, fleets = Dags(), dict[str, list[Pipeline]]()
+    for name, pipeline in load_needed_pipelines():
+        dags |= build_own_dags(name, pipeline)
+        if pipeline.fleet is not None:
+            fleets.setdefault(pipeline.fleet, []).append(pipeline)
+    own = get_parsing_context().dag_id is not None  # the process of a task of one pipeline: no whole fleet
+    return dags if own else dags | build_fleet_dags(fleets)
+
+
+def build_own_dags(name: str, pipeline: Pipeline) -> Dags:
+    """The DAGs of one pipeline; a fleet flushes its members."""
     from tidegate_airflow.dags.actions import build_actions_dag
     from tidegate_airflow.dags.backfill import build_backfill_dag
     from tidegate_airflow.dags.flush import build_flush_dag
     from tidegate_airflow.dags.replay import build_replay_dag, can_replay
 
-    dags = Dags()
-    for name, pipeline in load_needed_pipelines():
-        if pipeline.fleet is None:
-            dags[f"tidegate_{name}"] = build_flush_dag(pipeline)
-        dags[f"tidegate_{name}_backfill"] = build_backfill_dag(pipeline)
-        dags[f"tidegate_{name}_actions"] = build_actions_dag(pipeline)
-        if can_replay(pipeline):
-            dags[f"tidegate_{name}_replay"] = build_replay_dag(pipeline)
+    dags = Dags() if pipeline.fleet is not None else {f"tidegate_{name}": build_flush_dag(pipeline)}
+    dags[f"tidegate_{name}_backfill"] = build_backfill_dag(pipeline)
+    dags[f"tidegate_{name}_actions"] = build_actions_dag(pipeline)
+    if can_replay(pipeline):
+        dags[f"tidegate_{name}_replay"] = build_replay_dag(pipeline)
     return dags
 
 
-def build_fleet_dags() -> Dags:
-    """A DAG for each fleet that a right pipeline file names; for the process of a task its own fleet's alone."""
+def build_fleet_dags(fleets: Mapping[str, Sequence[Pipeline]]) -> Dags:
+    """A DAG for each fleet, over its members."""
     from tidegate_airflow.dags.fleet.fleet_dag import build_fleet_dag
 
-    needed = find_needed_fleet()
-    if needed is not None:
-        return {format_fleet_dag_id(needed): build_fleet_dag(needed, [])}
-    members: dict[str, list[Pipeline]] = {}
-    for _, pipeline in load_needed_pipelines():
-        if pipeline.fleet is not None:
-            members.setdefault(pipeline.fleet, []).append(pipeline)
-    return {format_fleet_dag_id(fleet): build_fleet_dag(fleet, found) for fleet, found in members.items()}
+    return {format_fleet_dag_id(fleet): build_fleet_dag(fleet, members) for fleet, members in fleets.items()}
 
 
 def build_maintenance_dags() -> Dags:

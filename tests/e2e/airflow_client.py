@@ -29,7 +29,7 @@ class AirflowClient:
         return answer.json()
 
     def dag_ids(self) -> set[str]:
-        return {dag["dag_id"] for dag in self.get("dags")["dags"]}
+        return {dag["dag_id"] for dag in self.get("dags", limit=200)["dags"]}
 
     def import_errors(self) -> list[str]:
         return [error["stack_trace"] for error in self.get("importErrors")["import_errors"]]

@@ -162,7 +162,7 @@ source:
   value: {format: json, schema: "id BIGINT, name STRING"}
 tables:
   - name: lake.e2e.ferry
-  - {name: lake.e2e.ferry_names, select: "SELECT id, upper(name) AS name FROM record"}
+  - {name: lake.e2e.ferry_names, select: "SELECT id, CAST(upper(name) AS STRING) AS name FROM record"}
 merge: {interval: 1h}
 fleet: harbour
 """,

@@ -55,7 +55,7 @@ def build_fleet_callbacks(members: Sequence[Pipeline]) -> list[Callable[[Context
             try:
                 _call_notifier("on_failure", notifier, context, found)
             except Exception:  # the next one belongs to somebody else
-                log.exception("on_failure.notifier=%s was not told", notifier.path)
+                log.exception("on_failure.notifier=%s was not told; see the reason below", notifier.path)
 
     return [tell] if notifiers else []
 

@@ -121,7 +121,6 @@ class MemberOperator(ReportsLineage, BaseOperator):
 
     def resume_step(self, context: Context, memory: Mapping[str, Any], event: Any = None) -> Any:
         """Go on when the job has ended that the step went to wait for; `memory` is what the task kept."""
-        context["pipeline"] = self.given["pipeline"]
         return MEMBER_STEPS[self.verb](context, self.fleet, self.given, memory)
 
     def trace_lineage(self) -> TaskLineage:

@@ -66,7 +66,9 @@ class PipelinesView:
         )
         schedule = {**describe_dag(dag), "last_run": dag.last if dag else None}
         runbook = find_page_of_state(state, reason)
-        return cast("PipelineRow", {**row, "state": state, "reason": reason, "runbook": runbook, **schedule})
+        fleet = self.sources.get_fleet(row["pipeline"])  # also of a file that is wrong
+        known = {"state": state, "reason": reason, "runbook": runbook, "fleet": fleet}
+        return cast("PipelineRow", {**row, **known, **schedule})
 
     def _get_interval_seconds(self, name: str) -> int:
         try:

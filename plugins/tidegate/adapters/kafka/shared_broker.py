@@ -208,7 +208,7 @@ class ReadAheadBroker(KafkaBroker):
         try:
             self._logs[isolation] = super().read_log(known, isolation)
         except (GiveUp, RetryLater) as problem:  # one topic must not take the others down: each is asked for by itself
-            log.warning("not read together: %s", problem)
+            log.warning("topics cannot be read together; each pipeline asks for its own: %s", problem)
 
     def list_topics(self, pattern: str) -> tuple[str, ...]:
         """See the port."""

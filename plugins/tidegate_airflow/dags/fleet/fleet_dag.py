@@ -34,7 +34,7 @@ from tidegate_airflow.failures.notifiers import build_fleet_callbacks
 from tidegate_airflow.operators.member import MemberOperator
 
 DEFAULT_POOL = "default_pool"
-MAPPED = {"map_index_template": "{{ pipeline }}"}
+MAPPED = {"map_index_template": "{{ task.given['pipeline'] }}"}  # known before the task begins its work
 
 
 def build_fleet_dag(fleet: str, members: Sequence[Pipeline]) -> DAG:

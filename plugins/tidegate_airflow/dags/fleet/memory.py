@@ -65,7 +65,9 @@ def _read(fleet: str, context: Context, key: str) -> dict[str, Any]:
     try:
         found = _open_store(fleet, context).get(key)
     except Exception as fault:  # whatever the store does, the run goes on
-        log.warning("what earlier runs noted cannot be read: %s", type(fault).__name__)
+        log.warning(
+            "what earlier runs noted cannot be read; every pipeline is due, and tries: %s", type(fault).__name__
+        )
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -74,7 +76,7 @@ def _write(fleet: str, context: Context, key: str, value: dict[str, Any]) -> Non
     try:
         _open_store(fleet, context).set(key, value)
     except Exception as fault:
-        log.warning("what this run noted is not kept for the next: %s", type(fault).__name__)
+        log.warning("what this run noted is not kept; the next one tries, and tells, anew: %s", type(fault).__name__)
 
 
 def _open_store(fleet: str, context: Context) -> Any:

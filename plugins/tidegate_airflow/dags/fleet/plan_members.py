@@ -76,7 +76,7 @@ class _Run:
         try:
             look.inputs[name] = digest_work_inputs(ports, self.include, tuple(streak.tables))
         except Exception as fault:  # a file that cannot be read, a catalog that does not answer: the run tries
-            log.warning("pipeline=%s: what was changed is not known: %s", name, type(fault).__name__)
+            log.warning("pipeline=%s: what was changed is not known; it is tried: %s", name, type(fault).__name__)
             return entry
         if is_asked_for(self.context) or not streak.must_wait(look.inputs[name], self.now):
             return entry
@@ -125,7 +125,7 @@ def _look_at(opened: "OpenedMembers", members: Mapping[str, Pipeline], request: 
     looks = look_at_members(opened, least, partial(tasks.cap_batches, max_records=request.max_records))
     for one in looks:
         if one.error is not None:
-            log.warning("pipeline=%s is planned again by its own task: %s", one.name, one.error)
+            log.warning("pipeline=%s cannot be planned with the others; its own task plans it: %s", one.name, one.error)
     return looks
 
 
