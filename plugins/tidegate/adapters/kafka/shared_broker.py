@@ -209,6 +209,13 @@ class ReadAheadBroker(KafkaBroker):
             self._logs[isolation] = super().read_log(known, isolation)
         except (GiveUp, RetryLater) as problem:  # one topic must not take the others down: each is asked for by itself
             log.warning("topics cannot be read together; each pipeline asks for its own: %s", problem)
+            self._note_missing_server()
+
+    def _note_missing_server(self) -> None:
+        try:
+            require_server(self._server)
+        except RetryLater as failure:
+            self._failure = failure
 
     def list_topics(self, pattern: str) -> tuple[str, ...]:
         """See the port."""

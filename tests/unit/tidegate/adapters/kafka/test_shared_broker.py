@@ -5,8 +5,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tidegate.adapters.kafka.shared_broker import SharedBroker
-from tidegate.errors import RetryLater
+from tidegate.adapters.kafka.broker import KafkaBroker
+from tidegate.adapters.kafka.shared_broker import ReadAheadBroker, SharedBroker
+from tidegate.errors import GiveUp, RetryLater
+from tidegate.model.kafka_log import Log
 
 
 class Client:
@@ -36,3 +38,84 @@ def test_brokers_that_are_gone_at_the_next_reading_are_named_before_they_are_ask
         with pytest.raises(RetryLater, match=rf"Kafka connection=kafka_default address={address} took no connection"):
             shared.list_topics("o.*")
     assert client.asked == asked
+
+
+def whole_log(*topics: str) -> Log:
+    return Log(
+        "c", {t: f"id-{t}" for t in topics}, {t: {0: 0, 1: 0} for t in topics}, {t: {0: 3, 1: 4} for t in topics}
+    )
+
+
+class Asked:
+    """What `KafkaBroker` is asked for, in place of brokers; `refuses` a call that names one of these topics."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *refuses: str, error: type[Exception] = RetryLater) -> None:
+        self.logs: list[tuple[str, ...]] = []
+        self.names = 0
+
+        def read_log(_: KafkaBroker, topics: tuple[str, ...], isolation: str) -> Log:
+            self.logs.append(topics)
+            if set(refuses) & set(topics):
+                raise error(f"topics={topics}")
+            return whole_log(*topics)
+
+        def list_topics(_: KafkaBroker, pattern: str) -> tuple[str, ...]:
+            self.names += 1
+            return ("orders", "others", "users")
+
+        monkeypatch.setattr(KafkaBroker, "read_log", read_log)
+        monkeypatch.setattr(KafkaBroker, "list_topics", list_topics)
+
+
+def test_logs_that_were_read_together_are_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, ahead = Asked(monkeypatch), ReadAheadBroker({"bootstrap.servers": "b:1"})
+    ahead.read_names_ahead()
+    ahead.read_ahead(["users", "orders", "gone"], "read_committed")
+    assert ahead.read_log(("orders",), "read_committed") == whole_log("orders")
+    assert ahead.read_log(("orders", "users"), "read_committed") == whole_log("orders", "users")
+    assert ahead.list_topics("o.*") == ("orders", "others")
+    assert (asked.logs, asked.names) == ([("orders", "users")], 1)
+    ahead.read_log(("orders",), "read_uncommitted")
+    ahead.read_log(("orders", "others"), "read_committed")
+    assert asked.logs[1:] == [("orders",), ("orders", "others")], "what was not read ahead is asked for"
+
+
+@pytest.mark.parametrize("error", [RetryLater, GiveUp])
+def test_topic_that_cannot_be_read_is_its_own_pipeline_s_failure(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    asked = Asked(monkeypatch, "users", error=error)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ahead = ReadAheadBroker({"bootstrap.servers": f"127.0.0.1:{server.getsockname()[1]}"})
+        ahead.read_names_ahead()
+        ahead.read_ahead(["users", "orders"], "read_committed")
+    assert ahead.read_log(("orders",), "read_committed") == whole_log("orders")
+    with pytest.raises(error):
+        ahead.read_log(("users",), "read_committed")
+    assert asked.logs == [("orders", "users"), ("orders",), ("users",)]
+
+
+def test_brokers_that_are_gone_when_logs_are_read_are_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ahead = ReadAheadBroker({"bootstrap.servers": f"127.0.0.1:{server.getsockname()[1]}"})
+    asked = Asked(monkeypatch, "orders")
+    ahead.read_names_ahead()
+    ahead.read_ahead(["users", "orders"], "read_committed")
+    for topic in ("users", "orders"):
+        with pytest.raises(RetryLater, match="took no connection"):
+            ahead.read_log((topic,), "read_committed")
+    assert asked.logs == [("orders", "users")]
+
+
+def test_brokers_that_do_not_answer_are_waited_for_once_for_all_pipelines(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, ahead = Asked(monkeypatch), ReadAheadBroker({"bootstrap.servers": "b:1"})
+
+    def away(*_: Any) -> Any:
+        raise RetryLater("brokers=b:1 gave no answer")
+
+    monkeypatch.setattr(KafkaBroker, "list_topics", away)
+    ahead.read_names_ahead()
+    for call in (lambda: ahead.read_log(("orders",), "read_committed"), lambda: ahead.list_topics(".*")):
+        with pytest.raises(RetryLater, match="gave no answer"):
+            call()
+    assert asked.logs == []

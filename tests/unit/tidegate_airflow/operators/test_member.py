@@ -1,0 +1,158 @@
+"""stage and merge of one pipeline in a fleet: what a task that goes to wait keeps, and what a try does again."""
+
+import warnings
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # Airflow's own, while it is imported
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskDeferred
+    from tidegate.errors import AuditFailed, PublishedElsewhere, RetryLater
+    from tidegate_airflow import errors, tasks
+    from tidegate_airflow.operators import member
+
+FIRST, SECOND, THIRD = "dwh.shop.first", "dwh.shop.second", "dwh.shop.third"
+QUEUES = {"pipeline": "shop", "queues": [{"table": name, "batches": []} for name in (FIRST, SECOND, THIRD)]}
+
+
+class TaskResults:
+    """A mapped task instance with what it leaves."""
+
+    map_index = 2
+
+    def __init__(self) -> None:
+        self.left: dict[str, Any] = {}
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.left[key] = value
+
+    def xcom_pull(self, key: str, map_indexes: int) -> Any:
+        assert map_indexes == self.map_index
+        return self.left.get(key)
+
+
+class Merges:
+    """Merges tables; what becomes of each is said by table."""
+
+    def __init__(self, **outcomes: Exception | BaseException) -> None:
+        self.outcomes = {f"dwh.shop.{name}": outcome for name, outcome in outcomes.items()}
+        self.merged: list[str] = []
+        self.payloads: dict[str, Mapping[str, Any]] = {}
+
+    def __call__(self, name: str, queue: Any, engine: Any = None, watcher: Any = None) -> dict[str, Any]:
+        table = queue["table"]
+        self.payloads[table] = dict(watcher.payload)
+        watcher.set_checkpoint_source(lambda: {"checkpoint": table})
+        outcome = self.outcomes.get(table)
+        if isinstance(outcome, TaskDeferred):
+            raise TaskDeferred(trigger=None, method_name="x", kwargs={"memory": watcher._read_checkpoint()})
+        if outcome is not None:
+            with errors.raise_airflow_errors():
+                raise outcome
+        self.merged.append(table)
+        return {"table": table}
+
+
+@pytest.fixture
+def context(monkeypatch: pytest.MonkeyPatch) -> Any:
+    made: Any = {"ti": TaskResults()}
+    monkeypatch.setattr(errors, "get_current_context", lambda: made)
+    monkeypatch.setattr(
+        member, "emit_asset_event", lambda _, published, fleet: events.append((fleet, published["table"]))
+    )
+    events.clear()
+    return made
+
+
+events: list[tuple[str, str]] = []
+
+
+def merge(context: Any, memory: Mapping[str, Any] | None = None) -> Any:
+    return member.run_member_merge(context, "fleet_night", QUEUES, memory or {})
+
+
+def test_merge_that_went_to_wait_goes_on_behind_the_tables_that_are_done(
+    context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = Merges(second=TaskDeferred(trigger=None, method_name="x"))
+    monkeypatch.setattr(tasks, "run_merge", waits)
+    with pytest.raises(TaskDeferred) as deferred:
+        merge(context)
+    memory = deferred.value.kwargs["memory"]
+    assert memory["checkpoint"] == SECOND
+    assert events == [], "an event belongs to the task's success"
+    monkeypatch.setattr(tasks, "run_merge", goes_on := Merges())
+    done = merge(context, memory)
+    assert goes_on.merged == [SECOND, THIRD]
+    assert (goes_on.payloads[SECOND], goes_on.payloads[THIRD]) == ({"checkpoint": SECOND}, {})
+    assert [one["table"] for one in done["tables"]] == [FIRST, SECOND, THIRD]
+    assert events == [("fleet_night", name) for name in (FIRST, SECOND, THIRD)]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        ({"first": AuditFailed("no")}, (AirflowFailException, "AuditFailed", [FIRST])),
+        ({"first": RetryLater("away")}, (AirflowException, "RetryLater", [FIRST])),
+        (
+            {"first": AuditFailed("a"), "third": AuditFailed("b")},
+            (AirflowFailException, "SomeTablesFailed", [FIRST, THIRD]),
+        ),
+        (
+            {"first": AuditFailed("a"), "third": RetryLater("b")},
+            (AirflowException, "SomeTablesDelayed", [FIRST, THIRD]),
+        ),
+        ({"first": PublishedElsewhere("x"), "third": AuditFailed("b")}, (AirflowFailException, "AuditFailed", [THIRD])),
+    ],
+)
+def test_table_that_fails_leaves_the_others_to_go_on_and_is_tried_again_where_that_may_help(
+    context: Any, monkeypatch: pytest.MonkeyPatch, outcomes: dict[str, Exception], expected: tuple[Any, str, list[str]]
+) -> None:
+    monkeypatch.setattr(tasks, "run_merge", merges := Merges(**outcomes))
+    with pytest.raises(AirflowException) as problem:
+        merge(context)
+    left = context["ti"].left["error"]
+    assert (type(problem.value), left["error"], left["tables"]) == expected
+    assert merges.merged == [name for name in (FIRST, SECOND, THIRD) if name.rpartition(".")[2] not in outcomes]
+
+
+def test_merge_whose_tables_another_run_published_is_skipped(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = {name: PublishedElsewhere("lost") for name in ("first", "second", "third")}
+    monkeypatch.setattr(tasks, "run_merge", Merges(**others))
+    with pytest.raises(AirflowSkipException):
+        merge(context)
+
+
+def test_stage_plans_alone_once_and_goes_on_with_that_plan_when_it_wakes(
+    context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = {"tables": [], "refused": [], "left": 0}
+    asked: list[int | None] = []
+    monkeypatch.setattr(tasks, "run_plan", lambda name, most: asked.append(most) or planned)
+    seen: list[Any] = []
+    monkeypatch.setattr(member, "run_stage_step", lambda _, name, plan, memory: seen.append((name, plan)) or [])
+    given = {"pipeline": "shop", "plan": None, "failure": None, "max_records": 7}
+    member.run_member_stage(context, "fleet_night", given, {})
+    member.run_member_stage(context, "fleet_night", given, {"checkpoint": 1})
+    assert asked == [7]
+    assert seen == [("shop", planned)] * 2
+
+
+def test_member_that_waits_fails_with_the_reason_and_without_a_try(context: Any) -> None:
+    waiting = {"error": "Waiting", "message": "the same failure in 3 runs", "tasks": ["stage"]}
+    given = {"pipeline": "shop", "plan": None, "failure": waiting, "max_records": None}
+    with pytest.raises(AirflowFailException, match="the same failure in 3 runs"):
+        member.run_member_stage(context, "fleet_night", given, {})
+    assert context["ti"].left == {"error": waiting}
+
+
+def test_operator_of_a_merge_tells_lineage_of_every_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    traced: list[Any] = []
+    monkeypatch.setattr(member.lineage, "find_topics_of_queue", lambda queue: {queue["table"]: ["t"]})
+    monkeypatch.setattr(member.lineage, "trace_flushed_tables", lambda name, topics: traced.append((name, topics)))
+    operator = SimpleNamespace(verb="merge", given=QUEUES)
+    member.MemberOperator.trace_lineage(operator)  # type: ignore[arg-type]
+    assert traced == [("shop", {FIRST: ["t"], SECOND: ["t"], THIRD: ["t"]})]

@@ -1,0 +1,57 @@
+"""What of a fleet's DAG the page takes for one member's state."""
+
+from typing import Any
+
+import pytest
+from tidegate.monitoring.failure_streak import FailedTask, Failure, extend_streak
+from tidegate_airflow.web.airflow_runs import DagStatus
+from tidegate_airflow.web.fleet_runs import narrow_status
+
+ENDED = "2026-01-01T12:00:00.000Z"
+ENDED_SECONDS = 1767268800.0
+RED = DagStatus(
+    dag_id="tidegate_fleet_shop",
+    paused=False,
+    next_run=None,
+    last={"run_id": "r", "state": "failed", "ended": ENDED},
+    failed="heartbeat failed: pipeline=users: stage failed",
+    running=True,
+    refused_at=1.0,
+    is_fixed=True,
+)
+
+
+def streaks(*failed: FailedTask) -> dict[str, Any]:
+    failure = Failure("x", "\n".join(one.message for one in failed), failed=failed)
+    return {"flush_failures": extend_streak(None, failure, "r", 1.0).to_dict()}
+
+
+def test_member_without_failures_of_its_own_is_well_in_a_red_run() -> None:
+    status = narrow_status(RED, {}, is_busy=False)
+    assert (status.failed, status.running, status.refused_at, status.is_fixed) == (None, False, None, False)
+    assert (status.dag_id, status.last) == (RED.dag_id, RED.last)
+
+
+def test_member_s_own_failures_are_its_reason() -> None:
+    late = {"freshness_failures": extend_streak(None, Failure("late", "behind=90s"), "r", 1.0).to_dict()}
+    status = narrow_status(RED, streaks(FailedTask("stage", "BadRecord", "a bad record")) | late, is_busy=True)
+    assert (status.failed, status.running) == ("a bad record; behind=90s", True)
+
+
+@pytest.mark.parametrize(
+    ("failed", "refused_at"),
+    [
+        ([FailedTask("plan", "PositionLost", "gone")], ENDED_SECONDS),
+        ([FailedTask("plan", "RetryLater", "away")], None),
+        ([FailedTask("plan", "PositionLost", "gone"), FailedTask("merge", "AuditFailed", "no")], None),
+        ([], None),
+    ],
+)
+def test_member_whose_plan_alone_refused_the_position_is_judged_by_a_later_reading(
+    failed: list[FailedTask], refused_at: float | None
+) -> None:
+    assert narrow_status(RED, streaks(*failed), is_busy=False).refused_at == refused_at
+
+
+def test_what_another_version_left_hides_nothing() -> None:
+    assert narrow_status(RED, {"flush_failures": {"colour": "red"}}, is_busy=False).failed is None
