@@ -125,3 +125,13 @@ def test_connection_that_was_missing_is_found_within_seconds_after_it_was_made(
     known["kafka_default"] = Connection("kafka_default", extra={"bootstrap.servers": "localhost:1"})
     clock.seconds += 6
     assert [found.get_context(name).ports.pipeline.name for name in ("one", "two")] == ["one", "two"]
+
+
+def test_fleet_of_a_pipeline_is_read_again_when_its_file_or_the_defaults_change(tmp_path: Path) -> None:
+    found = the_sources(tmp_path, Vault(), orders={"name": "lake.shop.orders"})
+    assert found.get_fleet("orders") is None
+    (tmp_path / "defaults.yaml").write_text("fleet: all\n")
+    assert found.get_fleet("orders") == "all"
+    file = tmp_path / "pipelines" / "orders.yaml"
+    file.write_text(file.read_text() + "fleet: shop\ncolour: red\n")
+    assert found.get_fleet("orders") == "shop", "a file that is wrong says where it belongs"
