@@ -11,7 +11,7 @@ from tidegate_airflow.dag_ids import find_fleet_of_dag, find_pipeline
 
 def load_needed_pipelines() -> list[tuple[str, Pipeline]]:
     """The pipelines whose file is right, by name. With hundreds, reading the others would cost each task a second."""
-    include, names = find_include_folder(), _list_names()
+    include, names = find_include_folder(), list_pipeline_names()
     own = find_pipeline(get_parsing_context().dag_id or "", names)
     return [
         (name, pipeline)
@@ -22,8 +22,9 @@ def load_needed_pipelines() -> list[tuple[str, Pipeline]]:
 
 def find_needed_fleet() -> str | None:
     """The fleet whose task this process runs; None in every other process."""
-    return find_fleet_of_dag(get_parsing_context().dag_id or "", _list_names())
+    return find_fleet_of_dag(get_parsing_context().dag_id or "", list_pipeline_names())
 
 
-def _list_names() -> set[str]:
+def list_pipeline_names() -> set[str]:
+    """The pipelines that have a file, right or wrong."""
     return {path.stem for path in (find_include_folder() / "pipelines").glob("*.yaml")}

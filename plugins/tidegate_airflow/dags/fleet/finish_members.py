@@ -28,6 +28,7 @@ from tidegate_airflow.dags.flush_params import read_run_params
 from tidegate_airflow.dags.schedule import trigger_next_run
 from tidegate_airflow.failures.back_off import FLUSH_KEY, FRESHNESS_KEY, to_failure
 from tidegate_airflow.failures.notifiers import MEMBER_FAILURES_KEY, notify_of_recovery
+from tidegate_airflow.pipeline_files import list_pipeline_names
 
 Data = dict[str, Any]
 WHOLE_FLEET = ""  # where a pipeline stands: the run could not look at any
@@ -64,6 +65,7 @@ class _Ending:
 
     def keep(self, fleet: str) -> None:
         """Keep what later runs, and the callbacks of this one, must know."""
+        self.memory.forget_others({WHOLE_FLEET, *list_pipeline_names()})
         write_memory(fleet, self.context, self.memory)
         self.context["ti"].xcom_push(key=MEMBER_FAILURES_KEY, value=self.told)
 

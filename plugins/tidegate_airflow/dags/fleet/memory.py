@@ -5,6 +5,7 @@ and runs try, and tell, as if each were the first.
 """
 
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +39,11 @@ class FleetMemory:
         self.streaks.get(name, {}).pop(key, None)
         if not self.streaks.get(name):
             self.streaks.pop(name, None)
+
+    def forget_others(self, names: Collection[str]) -> None:
+        """Forget pipelines that are not among these: their files are gone."""
+        self.beats = {name: at for name, at in self.beats.items() if name in names}
+        self.streaks = {name: kinds for name, kinds in self.streaks.items() if name in names}
 
 
 def read_planned_at(fleet: str, context: Context) -> dict[str, float]:

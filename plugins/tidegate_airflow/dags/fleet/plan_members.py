@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -98,15 +98,14 @@ def plan_fleet(fleet: str) -> list[Data]:
         _skip_others(context)
     with raise_airflow_errors():
         members = load_members(include, fleet)
-        planned_at = read_planned_at(fleet, context)
-        request = read_fleet_request(context, members, planned_at, now)
+        request = read_fleet_request(context, members, read_planned_at(fleet, context), now)
         opened = open_members(include, [members[name] for name in request.names], resolve_connection)
         looks = _look_at(opened, members, request)
     if request.params["dry_run"]:
         planned = {one.name: one.plan.to_dict() for one in looks if one.plan is not None}
         context["ti"].xcom_push(key=PLANNED_KEY, value=planned)
         _skip_others(context)
-    _note_planned(fleet, context, request, planned_at, now)
+    _note_planned(fleet, context, request, members, now)
     run = _Run(
         context=context,
         include=include,
@@ -129,11 +128,12 @@ def _look_at(opened: "OpenedMembers", members: Mapping[str, Pipeline], request: 
     return looks
 
 
-def _note_planned(
-    fleet: str, context: Context, request: FleetRequest, planned_at: Mapping[str, float], now: float
-) -> None:
+def _note_planned(fleet: str, context: Context, request: FleetRequest, members: Collection[str], now: float) -> None:
+    """Keep when the members that are not due in each run were looked at; of pipelines that are gone nothing."""
     if request.own_time:
-        write_planned_at(fleet, context, {**planned_at, **dict.fromkeys(request.own_time, now)})
+        planned_at = read_planned_at(fleet, context)
+        kept = {name: at for name, at in planned_at.items() if name in members}
+        write_planned_at(fleet, context, {**kept, **dict.fromkeys(request.own_time, now)})
 
 
 def _build_entries(run: _Run, opened: "OpenedMembers", looks: "Sequence[MemberLook]") -> list[Data]:

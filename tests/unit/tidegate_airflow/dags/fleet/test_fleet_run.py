@@ -20,7 +20,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Airflow's own, while it is imported
     from airflow.sdk.exceptions import AirflowException, AirflowSkipException, DownstreamTasksSkipped
     from fakes.notifier import KeepingNotifier
-    from tidegate_airflow import errors, tasks
+    from tidegate_airflow import errors, pipeline_files, tasks
     from tidegate_airflow.dags.fleet import attend_members, finish_members, plan_members
     from tidegate_airflow.failures.notifiers import build_fleet_callbacks
     from tidegate_airflow.operators.member import run_member_merge, run_member_stage
@@ -104,7 +104,7 @@ class Fleet:
             monkeypatch.setattr(module, "time", clock)
         for module in (plan_members, attend_members, finish_members, errors):
             monkeypatch.setattr(module, "get_current_context", lambda: self.context)
-        for module in (plan_members, attend_members):
+        for module in (plan_members, attend_members, pipeline_files):
             monkeypatch.setattr(module, "find_include_folder", lambda: include)
 
     def ports(self, name: str) -> Ports:
@@ -331,6 +331,17 @@ def test_member_keeps_its_own_interval_and_its_heartbeat(fleet: Fleet) -> None:
     looked = [fleet.run().left["plan", -1, "look"]["looked"] for _ in range(12)]
     assert [number for number, names in enumerate(looked) if "orders" in names] == [0, 10]
     assert all("carts" in names for names in looked)
+
+
+def test_pipeline_whose_file_is_gone_is_forgotten(fleet: Fleet) -> None:
+    fleet.run()
+    assert "users" in fleet.store["members"]["streaks"]
+    del fleet.pipelines["users"]
+    (fleet.include / "pipelines" / "users.yaml").unlink()
+    fleet.world.broker.produce("carts", {"id": "k9"}, {"id": "k9", "name": "x"})
+    assert fleet.run().states["heartbeat"] == "success"
+    assert fleet.store["members"]["streaks"] == {}
+    assert set(fleet.store["members"]["beats"]) == {"carts", "orders", "wishes"}
 
 
 def test_failed_plan_is_told_to_everybody_once(fleet: Fleet) -> None:
