@@ -105,7 +105,6 @@ def plan_fleet(fleet: str) -> list[Data]:
         planned = {one.name: one.plan.to_dict() for one in looks if one.plan is not None}
         context["ti"].xcom_push(key=PLANNED_KEY, value=planned)
         _skip_others(context)
-    _note_planned(fleet, context, request, members, now)
     run = _Run(
         context=context,
         include=include,
@@ -114,7 +113,12 @@ def plan_fleet(fleet: str) -> list[Data]:
         memory=read_memory(fleet, context),
         now=now,
     )
-    return _build_entries(run, opened, looks)
+    entries, look = _build_entries(run, opened, looks)
+    context["ti"].xcom_push(key=LOOK_KEY, value=asdict(look))
+    _note_planned(fleet, context, request, members, now)  # last: a plan that is killed before is tried for all of them
+    if not look.attended:
+        _skip_others(context)
+    return entries
 
 
 def _look_at(opened: "OpenedMembers", members: Mapping[str, Pipeline], request: FleetRequest) -> "list[MemberLook]":
@@ -136,7 +140,7 @@ def _note_planned(fleet: str, context: Context, request: FleetRequest, members: 
         write_planned_at(fleet, context, {**kept, **dict.fromkeys(request.own_time, now)})
 
 
-def _build_entries(run: _Run, opened: "OpenedMembers", looks: "Sequence[MemberLook]") -> list[Data]:
+def _build_entries(run: _Run, opened: "OpenedMembers", looks: "Sequence[MemberLook]") -> tuple[list[Data], FleetLook]:
     look, ports = FleetLook(looked=[one.name for one in looks]), {one.name: one.ports for one in opened.members}
     entries = list[Data]()
     for one in looks:
@@ -152,10 +156,7 @@ def _build_entries(run: _Run, opened: "OpenedMembers", looks: "Sequence[MemberLo
     wanted = {*late, *(entry["pipeline"] for entry in entries), *(run.memory.streaks.keys() & {*look.idle})}
     look.attended = [name for name in run.members if name in wanted]
     log.info("looked=%s idle=%s with_work=%s", len(look.looked), len(look.idle), len(entries))
-    run.context["ti"].xcom_push(key=LOOK_KEY, value=asdict(look))
-    if not look.attended:
-        _skip_others(run.context)
-    return entries
+    return entries, look
 
 
 def _skip_others(context: Context) -> NoReturn:
