@@ -51,9 +51,12 @@ def assert_shown_nowhere(bench: LakeBench, told: list["subprocess.CompletedProce
 
 
 @pytest.fixture
-def bench(workbench: Workbench, lake_servers: LakeServers, tmp_path: Path) -> LakeBench:
-    """A catalog with a log-in to its database and keys to its store, all from one connection."""
-    return LakeBench(workbench, lake_servers.make_catalog("postgres", "s3", tmp_path))
+def bench(own_workbench: Workbench, lake_servers: LakeServers, tmp_path: Path) -> LakeBench:
+    """A catalog with a log-in to its database and keys to its store, all from one connection.
+
+    On a Spark server of its own: every file of its folder is read, and a shared one writes and removes files meanwhile.
+    """
+    return LakeBench(own_workbench, lake_servers.make_catalog("postgres", "s3", tmp_path))
 
 
 def test_keys_of_a_connection_serve_both_sides_and_show_in_no_output_session_or_file(bench: LakeBench) -> None:
