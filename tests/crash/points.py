@@ -37,7 +37,7 @@ PORTS = {
 }
 READS = {
     "broker": {"list_topics", "read_log", "find_offsets_at", "read_timestamp", "read_committed"},
-    "tables": {"read_state", "count_rows", "list_tables", "find_bounds", "list_pipelines"},
+    "tables": {"read_state", "count_rows", "list_tables", "find_bounds", "list_pipelines", "read_property"},
     "commits": {"read_head", "has_branches"},
     "staging": {
         "list_staged", "read_staged_outcome", "find_highest_batch", "read_audit_answers", "find_landing_folder",

@@ -176,7 +176,7 @@ class MemoryEngine:
         others = [r for r in self.destination.tables[table.intermediate].rows() if r["batch_number"] != job.batch]
         self.destination.add_snapshot(table.intermediate, "main", (*others, *rows), table.summary)
         hit_failpoint("job.overwritten")
-        self.destination.tables[table.intermediate].properties[table.property] = json.dumps(outcome)
+        self.destination.tables[table.intermediate].properties |= {table.property: json.dumps(outcome), **table.marks}
         hit_failpoint("job.counted")
 
     def _decode_records(self, job: StageJob, table: StageTable) -> tuple[list[Row], dict[str, Any]]:

@@ -43,7 +43,7 @@ ROOT = Path(__file__).parents[2]
 POINTS = {
     "plan": [
         "broker.read_log", "staging.find_highest_batch", "staging.list_signed_attempts", "staging.list_staged",
-        "tables.read_state", "commits.has_branches",
+        "tables.read_state", "tables.read_property", "commits.has_branches",
     ],
     "stage": [
         "commits.append_empty", "commits.start_branch", "commits.has_branches", "commits.read_head",
@@ -64,7 +64,7 @@ POINTS = {
     "merge_direct": [
         "commits.append_empty", "commits.has_branches", "commits.publish", "commits.read_head", "commits.reparent",
         "commits.seed", "commits.start_branch", "commits.find_snapshots", "tables.evolve", "tables.read_state",
-        "engine.run", "engine.run_direct", "job.decoded", "job.statement",
+        "engine.run", "engine.run_direct", "job.decoded", "job.statement", "broker.read_log", "tables.count_rows",
     ],
     "batch_history": ["history.append_history"],
     # between two merges of a queue, and where records name tables, which are looked for once
@@ -73,8 +73,8 @@ POINTS = {
         "broker.commit", "staging.list_staged", "tables.read_state", "group.committed",
     ],
     "clean_up": [
-        "staging.clean_up", "commits.drop_branches", "tables.forget_deletes", "commits.has_branches",
-        "tables.list_pipelines", "tables.read_state",
+        "staging.clean_up", "commits.drop_branches", "commits.read_head", "tables.forget_deletes",
+        "commits.has_branches", "tables.list_pipelines", "tables.read_state",
     ],
     "heartbeat": [
         "broker.commit", "broker.read_end_offsets", "broker.read_log", "broker.read_newest_timestamps",

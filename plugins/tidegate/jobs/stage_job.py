@@ -38,7 +38,8 @@ class StageTable:
     written by a sequence of their own. With `explains` nothing is staged: what is left behind says what becomes of the
     one record of the ranges, and of each of its fields. With `skips`, topics, partitions and offsets, bad records are
     set aside there and nowhere else. With `tries_plain` records are first read by short expressions, where their format
-    has such, and once more as a whole if some of them are spelled in an unusual way.
+    has such, and once more as a whole if some of them are spelled in an unusual way. `marks` are properties that are
+    left beside the counts.
     """
 
     intermediate: str
@@ -74,6 +75,7 @@ class StageTable:
     explains: bool = False
     skips: tuple[tuple[str, int, int], ...] | None = None
     tries_plain: bool = False
+    marks: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

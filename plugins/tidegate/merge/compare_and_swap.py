@@ -235,7 +235,8 @@ def _reparent_branch(swap: Swap, table_commit: TableCommit, state: TableState) -
     if swap.reparenting is None or state.snapshot_id is None or not _is_same_except_main(swap.state, state):
         raise again
     try:
-        head = swap.ports.commits.reparent(table_commit, state.snapshot_id, swap.reparenting.keys)
+        told = {**swap.summary, "tidegate.attempt": swap.attempt}
+        head = swap.ports.commits.reparent(table_commit, state.snapshot_id, swap.reparenting.keys, told)
     except CommitRefused:
         return None
     except Exception as error:  # whatever it is: what cannot be put there can be merged there

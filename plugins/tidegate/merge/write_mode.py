@@ -52,10 +52,15 @@ def choose_write_mode(
     return WritePlan(bounds, APPEND if _only_adds_new_keys(table, staged) and _has_only_new_keys(bounds) else MERGE)
 
 
-def choose_direct_write(table: Table, state: TableState) -> WritePlan:
-    """The way for rows of which nothing is known before they are written: merged, unless the table holds none."""
-    is_new = state.total_records == 0 and table.upsert and table.deletes == DeleteMode.HARD
-    return WritePlan(UNBOUNDED, APPEND if table.mode == TableMode.APPEND or is_new else MERGE)
+def choose_direct_write(ports: Ports, table: Table, state: TableState) -> WritePlan:
+    """The way for rows of which nothing is known before they are written: merged, unless the table holds none.
+
+    That is looked up in its manifests: what a snapshot tells of its rows is as good as its writer.
+    """
+    if table.mode == TableMode.APPEND:
+        return WritePlan(UNBOUNDED, APPEND)
+    is_empty = state.total_records == 0 and ports.tables.count_rows(table.name) == 0
+    return WritePlan(UNBOUNDED, APPEND if is_empty else MERGE)
 
 
 def describe_write(staged: StagedBatch, way: WritePlan) -> dict[str, str]:

@@ -60,7 +60,8 @@ class PlannedBatch:
     `watermark` says how the table stands to the others that read the log.
     `last_per_key` says that of each raw key's records only the last will be decoded and staged. `superseded_share` is
     about how many of the records have a later one of their key behind them, from a sample; None without one. A `direct`
-    batch is not staged: one job reads its records and merges them.
+    batch is not staged: one job reads its records and merges them; `refused` says that this one was to be, and could
+    not.
     """
 
     table: str
@@ -72,6 +73,7 @@ class PlannedBatch:
     last_per_key: bool = False
     superseded_share: float | None = None
     direct: bool = False
+    refused: bool = False
 
     @property
     def keys_differ(self) -> bool:

@@ -26,7 +26,7 @@ class TableState:
     the table, is gone. `highest_batch` is never lowered. `marks` are the table's properties that belong to the pipeline
     (`tidegate.<pipeline>.`): what a publish left behind is found there. A table that has no maps holds their entries.
     `kind` is that of a table of the product's own, which is no destination. `total_records` are the rows in its data
-    files, deleted ones included; None where that is not known.
+    files, deleted ones included; None where that is not known. `rewrites_files`: a merge into it replaces whole files.
     """
 
     uuid: str
@@ -45,6 +45,7 @@ class TableState:
     has_maps: bool = True
     kind: str = ""
     total_records: int | None = None
+    rewrites_files: bool = False
 
     @property
     def struct(self) -> Struct:

@@ -11,7 +11,10 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import SparkMode, UseWhen
 from tidegate.spec.table import DeleteMode, Table, TableMode
 
-STAGED_INSTEAD_PROPERTY = "staged-instead"  # of a pipeline in its table: the last direct batch that had to be staged
+STAGED_INSTEAD_PROPERTY = (
+    "staged-instead"  # of a pipeline in its table: the last such batch, as it was staged after all
+)
+REFUSED_BATCH_PROPERTY = "tidegate.not-direct"  # of an intermediate table: the last batch that could not be direct
 BATCHES_STAGED = 50  # behind such a batch so many are not tried: each might be read twice
 # Rows of the table for each offset of the batch. The merge of a direct batch knows none of its keys beforehand, so it
 # reads the key of every row; beyond, bounds and named keys of staged rows save more than staging costs.
@@ -41,16 +44,18 @@ def can_merge_directly(pipeline: Pipeline, table: Table) -> bool:
     )
 
 
-def is_direct_worth_it(pipeline: Pipeline, table: Table, state: TableState | None, batch: int, ranges: Ranges) -> bool:
-    """Whether the merge reads so few rows of the table that staging would cost more, and no batch shortly before failed
-    to be direct.
-    """
-    staged = find_staged_instead(pipeline.name, state)
-    if staged is not None and staged[0] <= batch <= staged[0] + BATCHES_STAGED:
-        return False
+def is_direct_worth_it(table: Table, state: TableState | None, ranges: Ranges) -> bool:
+    """Whether the merge reads so few rows of the table, and writes so few, that staging would cost more."""
     if table.mode == TableMode.APPEND or state is None:
         return True
-    return state.total_records is not None and state.total_records <= MAX_ROWS_PER_OFFSET * ranges.span
+    if state.rewrites_files or state.total_records is None:
+        return False
+    return state.total_records <= MAX_ROWS_PER_OFFSET * ranges.span
+
+
+def is_behind_refused(batch: int, last_refused: str | None) -> bool:
+    """Whether a batch shortly before could not be direct. `last_refused` is its number, None for none."""
+    return last_refused is not None and int(last_refused) <= batch <= int(last_refused) + BATCHES_STAGED
 
 
 def find_staged_instead(pipeline: str, state: TableState | None) -> tuple[int, str] | None:

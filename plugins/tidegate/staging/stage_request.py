@@ -10,6 +10,7 @@ from tidegate.model import resource_names as names
 from tidegate.model.batch import Counts, Plan, PlannedBatch, StagedBatch
 from tidegate.model.leader_epochs import Epochs
 from tidegate.model.ownership import SHAPE_PROPERTY, describe_intermediate
+from tidegate.planning.direct_batches import REFUSED_BATCH_PROPERTY
 from tidegate.planning.key_deduplication import can_keep_last_per_key
 from tidegate.ports.context import Ports, TableState
 from tidegate.schema.column import Column
@@ -62,7 +63,8 @@ def build_stage_table(
         summary=_build_summary(ports, staged_batch, attempt) | format_pins(table.select),
         property=names.name_staged_property(attempt),
         create=() if folder is not None else create,
-        tries_plain=folder is None and _tries_plain(current_properties, planned.batch),
+        tries_plain=folder is None and not planned.refused and _tries_plain(current_properties, planned.batch),
+        marks={REFUSED_BATCH_PROPERTY: str(planned.batch)} if planned.refused else {},
         folder=folder or "",
         last_per_raw_key=planned.last_per_key and not skips and can_keep_last_per_key(ports.pipeline, table),
         set_aside=staged_table.errors.set_aside,

@@ -1,10 +1,10 @@
 """merge_direct: read a direct batch's records and publish their rows, by one Spark job and without staging them."""
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-from tidegate.errors import CommitRefused, RetryLater
+from tidegate.errors import CommitRefused, PositionLost, RetryLater
 from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.stage_job import StageJob
 from tidegate.merge import write_mode
@@ -16,17 +16,18 @@ from tidegate.merge.compare_and_swap import (
     drop_branch_on_failure,
     find_head,
     publish_head,
-    retry_commits,
 )
 from tidegate.merge.statements import build_merge_input, render_merge_statements
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch, PublishedBatch, StagedBatch
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.publish_cost import PublishOutcome
-from tidegate.planning.direct_batches import build_staged_instead, find_staged_instead
+from tidegate.planning.direct_batches import build_staged_instead, can_merge_directly, find_staged_instead
 from tidegate.ports.context import Head, Ports, TableState
 from tidegate.progress.position_checks import check_not_overtaken, resolve_position
+from tidegate.progress.topic_log import read_known_log
 from tidegate.spec.table import Table
+from tidegate.staging.skipped_records import find_skipped_places
 from tidegate.staging.stage_request import build_direct_table
 from tidegate.steps.merge import (
     MergeContext,
@@ -43,11 +44,30 @@ from tidegate.tables.compatibility import build_key_property
 from tidegate.tables.lookup import find_table
 
 log = logging.getLogger(__name__)
-MAX_DESCRIPTIONS = 3  # commits that give a snapshot its summary; refused where something else of the table changed
+MAX_PASSES = 3  # a Connect server waits a tenth of a second for the counts of a pass and then answers without them
 
 
 class _MustBeStaged(Exception):
-    """The records ask for more than a direct job can judge; nothing of it was published."""
+    """The batch asks for more than a direct job can judge; nothing of it was published. `is_odd`: its records do."""
+
+    def __init__(self, reason: str, *, is_odd: bool = False) -> None:
+        super().__init__(reason)
+        self.is_odd = is_odd
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """One attempt: the table with its columns resolved, as `state` shows it, and how its rows will be written."""
+
+    table: Table
+    state: TableState
+    way: write_mode.WritePlan
+    branch: str
+    attempt: str
+
+
+class _CountsLost(Exception):
+    """The server wrote the rows and did not tell what it counted."""
 
 
 def merge_direct(ports: Ports, direct: StagedBatch) -> tuple[StagedBatch, PublishedBatch]:
@@ -57,43 +77,49 @@ def merge_direct(ports: Ports, direct: StagedBatch) -> tuple[StagedBatch, Publis
     2. Cut a branch from the snapshot that the position was read from.
     3. One job reads the offsets, decodes, counts, and merges the rows into the branch.
     4. What was counted decides. A record that is bad, spelled in an unusual way or keeps some of the row's values, and
-       a batch without rows: the branch is dropped, the batch is staged and merged as any other, and the table remembers
-       it, so that the next batches are staged at once.
+       a batch without rows: the branch is dropped, and the batch is staged and merged as any other. So it is where the
+       pipeline file has changed, and where another writer moved main.
     5. Give the branch's snapshot the position, with the times that were counted, and publish as `merge` does.
 
-    A repeat call for a batch that is published says so.
+    A repeat call for a batch that is published says so. One whose topics were created again is refused: nothing is
+    staged that would tell their records from the new ones.
     """
     table = find_table(ports, direct.table)
     work = MergeContext(ports=ports, table=table, staged=direct, started_ms=ports.now_ms())
     try:
-        return retry_commits(ports, work.where, partial(_run_round, work))
+        return _merge_until_counted(work)
     except _MustBeStaged as reason:
         log.info("staged after all: %s: %s", work.where, reason)
-    planned = PlannedBatch(
-        table=direct.table,
-        batch=direct.batch,
-        ranges=direct.ranges,
-        follows=direct.follows,
-        watermark=direct.watermark,
-        last_per_key=direct.last_per_key,
-        superseded_share=0.0 if direct.keys_differ and not direct.last_per_key else None,
-    )
-    (staged,) = stage(ports, Plan((planned,), direct.cluster_id, direct.topic_ids))
-    return staged, merge(ports, staged, build_staged_instead(ports.pipeline.name, direct.batch, direct.attempt))
+        return _stage_instead(work, is_odd=reason.is_odd)
 
 
-def _run_round(work: MergeContext) -> tuple[StagedBatch, PublishedBatch]:
-    """One cut; `CommitRefused` asks for the next."""
+def _merge_until_counted(work: MergeContext) -> tuple[StagedBatch, PublishedBatch]:
+    for _ in range(MAX_PASSES):
+        try:
+            return _run_once(work)
+        except _CountsLost:
+            log.info("merged again: %s: Spark wrote the rows and lost their counts", work.where)
+    raise _MustBeStaged(f"Spark lost the counts {MAX_PASSES} times")
+
+
+def _run_once(work: MergeContext) -> tuple[StagedBatch, PublishedBatch]:
+    """One cut. Where its commit is refused the batch is staged: another round would read Kafka again."""
     state = prepare_table(work)
     done = _find_published(work, state)
     if done is not None:
         return work.staged, done
+    name, batch = work.ports.pipeline.name, work.staged
+    is_skipped = bool(find_skipped_places(name, state, batch.ranges, batch.topic_ids))
+    if is_skipped or not can_merge_directly(work.ports.pipeline, work.table):
+        raise _MustBeStaged("the pipeline file, or what is skipped, has changed since it was planned")
     try:
         return _cut_merge_publish(work, state)
+    except CommitRefused as refused:
+        raise _MustBeStaged(str(refused)) from refused
     except RetryLater:
         # the winner of a race removes the loser's branch, and Spark's words for that are not the reason
-        current = work.ports.tables.read_state(work.table.name, work.ports.pipeline.name)
-        check_not_overtaken(work.ports.pipeline, work.table, current, work.staged.batch, work.staged.ranges)
+        current = work.ports.tables.read_state(work.table.name, name)
+        check_not_overtaken(work.ports.pipeline, work.table, current, batch.batch, batch.ranges)
         raise
 
 
@@ -108,38 +134,75 @@ def _find_published(work: MergeContext, state: TableState) -> PublishedBatch | N
     return find_published(work, state)
 
 
+def _check_same_topics(work: MergeContext) -> None:
+    """`PositionLost` where the offsets are those of other topics, or of another cluster, than when it was planned.
+
+    Asked once the job has read them: an id never comes back.
+    """
+    batch, (topics, _) = work.staged, read_known_log(work.ports)
+    same = all(topics.topic_ids.get(topic) == topic_id for topic, topic_id in batch.topic_ids.items())
+    if topics.cluster_id != batch.cluster_id or not same:
+        raise PositionLost(
+            f"{work.where}: a topic was created again, or the brokers are another cluster's, since the batch was "
+            f"planned: topic_ids={topics.topic_ids} planned={batch.topic_ids}; nothing was merged; the next flush "
+            "plans anew and says what to do"
+        )
+
+
+def _stage_instead(work: MergeContext, *, is_odd: bool) -> tuple[StagedBatch, PublishedBatch]:
+    """The batch staged and merged as any other, for the very table that it was planned for."""
+    ports, direct = work.ports, work.staged
+    state = ports.tables.read_state(work.table.name, ports.pipeline.name)
+    check_fits(work, state)
+    planned = PlannedBatch(
+        table=direct.table,
+        batch=direct.batch,
+        ranges=direct.ranges,
+        follows=direct.follows,
+        watermark=direct.watermark,
+        last_per_key=direct.last_per_key,
+        superseded_share=0.0 if direct.keys_differ and not direct.last_per_key else None,
+        refused=is_odd,
+    )
+    (staged,) = stage(ports, Plan((planned,), direct.cluster_id, direct.topic_ids))
+    _check_same_topics(work)
+    staged = staged if direct.table_uuid is None else staged.for_table(direct.table_uuid)
+    return staged, merge(ports, staged, build_staged_instead(ports.pipeline.name, direct.batch, direct.attempt))
+
+
 def _cut_merge_publish(work: MergeContext, state: TableState) -> tuple[StagedBatch, PublishedBatch]:
-    ports, name, direct = work.ports, work.ports.pipeline.name, work.staged
+    ports, direct = work.ports, work.staged
     table, attempt = resolve_columns(work.table, ports.pipeline.source.metadata, state), ports.new_attempt()
-    branch = resource_names.name_branch(name, direct.batch, attempt)
-    values = build_merge_input(ports.pipeline, table, direct, branch)
-    way = write_mode.choose_direct_write(table, state)
-    swap = _describe_swap(work, state, way, branch, attempt)
-    (statement,) = render_merge_statements(ports, table, direct, branch, way)
-    conf = {**write_mode.choose_spark_conf(direct, way), **build_write_conf(swap)}
+    branch = resource_names.name_branch(ports.pipeline.name, direct.batch, attempt)
+    way = write_mode.choose_direct_write(ports, table, state)
+    cut = _Cut(table=table, state=state, way=way, branch=branch, attempt=attempt)
+    swap, values = _describe_swap(work, cut), build_merge_input(ports.pipeline, table, direct, branch)
+    (statement,) = render_merge_statements(ports, table, direct, branch, cut.way)
+    conf = {**write_mode.choose_spark_conf(direct, cut.way), **build_write_conf(swap)}
     with drop_branch_on_failure(swap):
         cut_branch(swap)
         before_ms = ports.now_ms()
         outcome = ports.engine.run_direct(DirectJob(_describe_read(ports, table, direct), statement, conf))
         took_ms = ports.now_ms() - before_ms  # the job counts as staging, what is around it as the merge
+        _check_same_topics(work)
         counted = _read_counts(direct, outcome, took_ms)
         work = replace(work, staged=counted, started_ms=work.started_ms + took_ms)
         swap = replace(
-            _describe_swap(work, state, way, branch, attempt),
-            must_add=work.staged.counts.staged if write_mode.is_always_written(table, work.staged) else 0,
-            reparenting=write_mode.plan_reparenting(table, work.staged, values),
+            _describe_swap(work, cut),
+            must_add=counted.counts.staged if write_mode.is_always_written(table, counted) else 0,
+            reparenting=write_mode.plan_reparenting(table, counted, values),
         )
         head = _describe_head(swap, find_head(swap, is_written=True), values)
-    log.info("%s: %s snapshot=%s rows=%s", way.written_as, work.where, head.snapshot_id, work.staged.counts.staged)
+    log.info("%s: %s snapshot=%s rows=%s", cut.way.written_as, work.where, head.snapshot_id, counted.counts.staged)
     head = publish_head(swap, head)
     position = compute_end_position(work, resolve_position(ports.pipeline, work.table, state))
     log.info("published: %s position=%s", work.where, position.offsets)
-    return work.staged, build_result(work, head, position, PublishOutcome.PUBLISHED)
+    return counted, build_result(work, head, position, PublishOutcome.PUBLISHED)
 
 
-def _describe_swap(work: MergeContext, state: TableState, way: write_mode.WritePlan, branch: str, attempt: str) -> Swap:
+def _describe_swap(work: MergeContext, cut: _Cut) -> Swap:
     """The attempt to publish, with the position as far as it is known: its times are counted by the job."""
-    ports, name = work.ports, work.ports.pipeline.name
+    ports, name, state = work.ports, work.ports.pipeline.name, cut.state
     position = compute_end_position(work, resolve_position(ports.pipeline, work.table, state))
     properties = replace(position, batch=max(work.staged.batch, state.highest_batch)).to_properties(name)
     return Swap(
@@ -147,11 +210,11 @@ def _describe_swap(work: MergeContext, state: TableState, way: write_mode.WriteP
         where=work.where,
         table=work.table.name,
         state=state,
-        branch=branch,
-        attempt=attempt,
-        properties={**properties, **build_key_property(ports.pipeline, work.table)},
+        branch=cut.branch,
+        attempt=cut.attempt,
+        properties={**properties, **build_key_property(ports.pipeline, cut.table)},
         guard=partial(check_fits, work),
-        summary={**properties, "tidegate.pipeline": name, **write_mode.describe_write(work.staged, way)},
+        summary={**properties, "tidegate.pipeline": name, **write_mode.describe_write(work.staged, cut.way)},
         tag=resource_names.name_tag(name),
     )
 
@@ -170,31 +233,31 @@ def _read_counts(direct: StagedBatch, outcome: DirectOutcome, took_ms: int) -> S
     """The batch with what the job counted; `_MustBeStaged` where its rows may not be right, or were none."""
     counted = outcome.counted
     if counted is None:
-        raise _MustBeStaged("the server lost the counts")
+        raise _CountsLost
     counts = counted.count_records(direct.ranges.span)
     odd = {"bad": counted.bad, "dead_lettered": counted.dead_lettered, "unusual": outcome.unusual}
     odd |= {"kept": counted.kept or 0, "unexplained": int(counts.unexplained() is not None)}
     if any(odd.values()) or not counts.staged:
         told = " ".join(f"{name}={number}" for name, number in {**odd, "staged": counts.staged}.items())
-        raise _MustBeStaged(told)
+        raise _MustBeStaged(told, is_odd=any(odd.values()))
     return replace(direct, counts=counts, timestamps=counted.timestamps, stage_seconds=round(took_ms / 1000, 2))
 
 
 def _describe_head(swap: Swap, head: Head, values: MergeInput) -> Head:
     """The branch's snapshot with the summary of `swap`: Spark wrote it before the times were counted.
 
-    Where its files were not only added (copy-on-write) it stays as it is: then the table's properties alone tell the
-    times. `CommitRefused` where main has moved.
+    Best effort, as the table's properties tell the same. Where files were rewritten (copy-on-write) it stays as it is;
+    where main has moved it is described when it is put there.
     """
     told = {**swap.summary, "tidegate.attempt": swap.attempt}
     if told.items() <= head.summary.items():
         return head
-    for _ in range(MAX_DESCRIPTIONS):
-        try:
-            onto = swap.state.snapshot_id or 0
-            return swap.ports.commits.reparent(build_commit(swap, head), onto, values, told) or head
-        except CommitRefused:
-            current = swap.ports.tables.read_state(swap.table, swap.ports.pipeline.name)
-            if current is None or current.snapshot_id != swap.state.snapshot_id:
-                raise
-    raise CommitRefused(f"{swap.where}: something else of the table changed {MAX_DESCRIPTIONS} times")
+    commits, onto = swap.ports.commits, swap.state.snapshot_id or 0
+    try:
+        return commits.reparent(build_commit(swap, head), onto, values, told) or head
+    except Exception as error:  # whatever it is, the rows are written: the publish decides
+        log.warning("the snapshot does not tell its times, the table does: %s: %s", swap.where, error)
+    # an answer that was lost may have been a success
+    current = commits.read_head(swap.table, swap.branch)
+    ours = current is not None and current.summary.get("tidegate.attempt") == swap.attempt
+    return current if current is not None and ours and current.parent_id == onto else head

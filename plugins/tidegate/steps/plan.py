@@ -12,7 +12,12 @@ from tidegate.model.offsets import Offsets, Ranges, cap_ranges, find_lowest, get
 from tidegate.model.position import WatermarkSide
 from tidegate.planning.batch_size import BatchSizer
 from tidegate.planning.blocked_tables import Delay, to_refusals
-from tidegate.planning.direct_batches import can_merge_directly, is_direct_worth_it
+from tidegate.planning.direct_batches import (
+    REFUSED_BATCH_PROPERTY,
+    can_merge_directly,
+    is_behind_refused,
+    is_direct_worth_it,
+)
 from tidegate.planning.key_deduplication import (
     SAMPLED_MIN_RECORDS,
     can_keep_last_per_key,
@@ -202,9 +207,12 @@ def _is_direct(ports: Ports, one: TableWithLog, planned: PlannedBatch) -> bool:
     table: Table = one.table
     if not can_merge_directly(ports.pipeline, table) or not ports.commits.has_branches(table.name) or one.queue:
         return False
-    if find_skipped_places(ports.pipeline.name, one.state, planned.ranges, one.log.topic_ids) is not None:
+    if find_skipped_places(ports.pipeline.name, one.state, planned.ranges, one.log.topic_ids):
         return False
-    return is_direct_worth_it(ports.pipeline, table, one.state, planned.batch, planned.ranges)
+    if not is_direct_worth_it(table, one.state, planned.ranges):
+        return False
+    intermediate = resource_names.name_intermediate_table(ports.pipeline, table)
+    return not is_behind_refused(planned.batch, ports.tables.read_property(intermediate, REFUSED_BATCH_PROPERTY))
 
 
 def _classify_watermark(one: TableWithLog, others: Sequence[TableWithLog], ranges: Ranges) -> WatermarkSide:

@@ -14,6 +14,7 @@ from tidegate.planning.direct_batches import (
     build_staged_instead,
     can_merge_directly,
     find_staged_instead,
+    is_behind_refused,
     is_direct_worth_it,
 )
 from tidegate.spec.runtime import SparkMode, SparkTarget, UseWhen
@@ -50,8 +51,8 @@ def test_tables_that_share_a_read_and_submitted_jobs_cannot() -> None:
     assert not can_merge_directly(submitted, one)
 
 
-def state(total: int | None, **marks: str) -> TableState:
-    return TableState("u", 1, 0, None, 0, (), marks=marks, total_records=total)
+def state(total: int | None, rewrites_files: bool = False, **marks: str) -> TableState:
+    return TableState("u", 1, 0, None, 0, (), marks=marks, total_records=total, rewrites_files=rewrites_files)
 
 
 @pytest.mark.parametrize(
@@ -66,20 +67,34 @@ def state(total: int | None, **marks: str) -> TableState:
     ],
 )
 def test_table_that_is_large_beside_the_batch_is_merged_from_staged_rows(mode: str, total, expected: bool) -> None:
-    table = a_table(mode=mode)
-    pipeline = a_pipeline(table, direct=True)
-    assert is_direct_worth_it(pipeline, table, state(total), 3, RANGES) is expected
+    assert is_direct_worth_it(a_table(mode=mode), state(total), RANGES) is expected
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("append", True), ("upsert", False)])
+def test_merge_without_bounds_into_a_table_whose_files_are_rewritten_would_rewrite_all(mode: str, expected) -> None:
+    assert is_direct_worth_it(a_table(mode=mode), state(5, rewrites_files=True), RANGES) is expected
 
 
 def test_first_batch_of_a_table_that_is_not_there_is_worth_it() -> None:
-    assert is_direct_worth_it(a_pipeline(direct=True), a_table(), None, 1, RANGES)
+    assert is_direct_worth_it(a_table(), None, RANGES)
 
 
-@pytest.mark.parametrize(("batch", "expected"), [(7, False), (7 + BATCHES_STAGED, False), (8 + BATCHES_STAGED, True)])
-def test_behind_a_batch_that_had_to_be_staged_some_are_not_tried(batch: int, expected: bool) -> None:
-    mark = build_staged_instead("shop", 7, "a1")
-    assert find_staged_instead("shop", state(0, **mark)) == (7, "a1")
-    assert is_direct_worth_it(a_pipeline(direct=True), a_table(), state(0, **mark), batch, RANGES) is expected
+@pytest.mark.parametrize(
+    ("batch", "last", "expected"),
+    [
+        (7, "7", True),
+        (7 + BATCHES_STAGED, "7", True),
+        (8 + BATCHES_STAGED, "7", False),
+        (6, "7", False),
+        (1, None, False),
+    ],
+)
+def test_behind_a_batch_that_had_to_be_staged_some_are_not_tried(batch: int, last, expected: bool) -> None:
+    assert is_behind_refused(batch, last) is expected
+
+
+def test_batch_that_was_staged_after_all_is_known_by_its_attempt() -> None:
+    assert find_staged_instead("shop", state(0, **build_staged_instead("shop", 7, "a1"))) == (7, "a1")
 
 
 def test_mark_of_another_pipeline_says_nothing() -> None:

@@ -17,6 +17,8 @@ from tidegate.model.ownership import KIND_PROPERTY
 from tidegate.model.position import Position
 from tidegate.ports.context import Head, TableState
 
+MERGE_MODE_PROPERTY, MERGE_ON_READ = "write.merge.mode", "merge-on-read"
+
 
 def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState:
     """One pipeline's view of one load of the table, and of the branch that it writes: what is said of main is of that.
@@ -53,6 +55,7 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
         untraceable=rolled_back and _is_cut_off(newer, tagged),
         kind=metadata.properties.get(KIND_PROPERTY, ""),
         total_records=_read_total_records(current),
+        rewrites_files=metadata.format_version == 1 or metadata.properties.get(MERGE_MODE_PROPERTY) != MERGE_ON_READ,
     )
 
 

@@ -18,7 +18,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
-from tidegate.adapters.iceberg.reparent import _OntoNewest
+from tidegate.adapters.iceberg.reparent import NewParent, _OntoNewest
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.errors import CommitRefused
 from tidegate.model import resource_names
@@ -78,7 +78,7 @@ class Lake:
         found = {(ManifestContent.DATA, 1): files, (ManifestContent.DELETES, 1): deletes}
         by_spec = {(kind, table.spec().spec_id): given for (kind, _), given in found.items() if given}
         at = table.metadata.snapshot_by_id(state.snapshot_id)
-        producer = _OntoNewest(table, at, state.snapshot_id, by_spec)
+        producer = _OntoNewest(table, at, NewParent(state.snapshot_id), by_spec)
         counts = {"added-data-files": len(files), "added-delete-files": len(deletes), "added-records": len(added)}
         summary = {**FIRST.to_properties(PIPELINE), "tidegate.attempt": attempt}
         summary |= {name: str(count) for name, count in counts.items() if count}
@@ -258,6 +258,17 @@ def test_deletes_without_keys_and_rewritten_files_are_merged_again(lake: Lake) -
     lake.append(("z", 0, "x"))
     assert lake.onto_newest(deletes, None) is None
     assert lake.onto_newest(copies, lake.stage("b", "b")) is None
+
+
+def test_snapshot_tells_what_it_is_given_beside_what_its_writer_counted(lake: Lake) -> None:
+    table_commit, keys = lake.merge([("e", 2, "x"), ("f", 2, "x")]), lake.stage("e", "f")
+    before = lake.port.commits.read_head(TABLE, table_commit.branch)
+    told = {"tidegate.shop.timestamps": '{"t":{"0":7}}', "tidegate.attempt": "other"}
+    head = lake.port.commits.reparent(table_commit, table_commit.cut, keys, told)
+    assert head.parent_id == table_commit.cut
+    assert head.summary == {**before.summary, **told}
+    refs = lake.port.tables.catalogs.table(TABLE).metadata
+    assert [s.snapshot_id for s in refs.snapshots if s.snapshot_id == before.snapshot_id] == []
 
 
 def test_branch_that_moved_meanwhile_is_left_as_it_is(lake: Lake) -> None:
