@@ -24,6 +24,8 @@ JVM_OPTIONS = (
     "-XX:Tier4MinInvocationThreshold=4800",
     "-XX:Tier4CompileThreshold=120000",
     "-XX:Tier4BackEdgeThreshold=320000",
+    # Spark walks a plan by recursion: that of a strict JSON column needs most of the megabyte which Java gives a thread
+    "-Xss4m",
     # without these, ten corrupt bytes of Avro ask for gigabytes and end the JVM, and with it every pipeline's server
     "-Dorg.apache.avro.limits.bytes.maxLength=67108864",
     "-Dorg.apache.avro.limits.string.maxLength=67108864",

@@ -64,12 +64,18 @@ def build_stage_table(
         property=names.name_staged_property(attempt),
         create=() if folder is not None else create,
         tries_plain=folder is None and not planned.refused and _tries_plain(current_properties, planned.batch),
-        marks={REFUSED_BATCH_PROPERTY: str(planned.batch)} if planned.refused else {},
+        marks=_mark_refused(planned),
         folder=folder or "",
         last_per_raw_key=planned.last_per_key and not skips and can_keep_last_per_key(ports.pipeline, table),
         set_aside=staged_table.errors.set_aside,
         skips=skips,
     )
+
+
+def _mark_refused(planned: PlannedBatch) -> dict[str, str]:
+    """What keeps the next batches from being direct, and from a plain pass, behind one with odd records."""
+    marks = (REFUSED_BATCH_PROPERTY, UNUSUAL_BATCH_PROPERTY)
+    return dict.fromkeys(marks, str(planned.batch)) if planned.refused else {}
 
 
 def _describe_records(ports: Ports, table: Table, planned: PlannedBatch, attempt: str) -> StageTable:

@@ -20,10 +20,12 @@ from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
 from tidegate.redaction import redact_in_application
-from tidegate.schema.avro_limits import with_limits
+from tidegate.schema.avro_limits import JAVA_OPTIONS, with_limits
 from tidegate.settings import PACKAGE, is_checkout
 
 SPARK_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+# Spark walks a plan by recursion: that of a strict JSON column needs most of the megabyte which Java gives a thread.
+STACK_OPTION = "-Xss4m"
 # What a Connect session leaves in its process; each would turn a submitted driver into a Connect client.
 CONNECT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE")
 LOG_PREFIX_PATTERN = re.compile(r"^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+ ")  # of Spark's log, before what happened
@@ -115,7 +117,9 @@ def pack_files(conf: Mapping[str, str]) -> Iterator[PackedFiles]:
 
 
 def _add_defaults(conf: Mapping[str, str]) -> dict[str, str]:
-    return with_limits({"spark.sql.extensions": SPARK_EXTENSIONS, **conf})
+    conf = with_limits({"spark.sql.extensions": SPARK_EXTENSIONS, **conf})
+    stacks = {name: f"{STACK_OPTION} {conf[name]}" for name in JAVA_OPTIONS if "-Xss" not in conf[name]}
+    return {**conf, **stacks}
 
 
 def _escape(value: str) -> str:

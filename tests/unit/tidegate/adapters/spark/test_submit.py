@@ -59,6 +59,18 @@ def test_driver_is_told_where_to_leave_its_failure() -> None:
     assert not Path(files.failure).parent.exists()
 
 
+@pytest.mark.parametrize(("given", "stack"), [("", "-Xss4m"), ("-Xss8m -Da=b", "-Xss8m")])
+def test_threads_of_driver_and_executors_have_room_for_a_plan(given: str, stack: str) -> None:
+    """A plan is walked by recursion; beyond the stack a job ends without a word."""
+    names = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+    with pack_files(dict.fromkeys(names, given)) as files:
+        lines = Path(files.properties).read_text().splitlines()
+    for name in names:
+        (line,) = [line for line in lines if line.startswith(f"{name} ")]
+        assert [word for word in line.split() if word.startswith("-Xss")] == [stack]
+        assert all(word in line for word in given.split())
+
+
 def test_folder_without_a_spark_submit_is_named_and_no_reason_to_try_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
