@@ -8,6 +8,7 @@ from tidegate.errors import RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.evaluation import choose_evaluation
 from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageJob, StageTable
+from tidegate.jobs.stage_outcome import MAX_PASSES
 from tidegate.sql.spark import quote_name, render_literal
 
 from tidegate_spark.fields.avro_limits import guard_lengths
@@ -33,8 +34,6 @@ from tidegate_spark.stage.record_pass import (
 from tidegate_spark.stage.table_names import write_names
 from tidegate_spark.table_creation import execute
 
-# A Connect server waits a tenth of a second for the counts of a pass and then answers without them.
-MAX_PASSES = 3
 # Spark would sort by the batch number to write one partition after the other; there is but one.
 WRITE_OPTIONS = {"fanout-enabled": "true"}
 SUMMARY_PREFIX = "spark.sql.iceberg.snapshot-property."

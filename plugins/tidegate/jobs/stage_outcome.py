@@ -16,6 +16,8 @@ UNCHANGED_COUNTS = ("kept",)
 # The offset of a batch's last truncate, where such are applied; null where it has none.
 TRUNCATED_AT = "truncated_at"
 ROW_COUNT = "rows"  # that a stage job wrote, dead letters included: a record may be several
+# A Connect server waits a tenth of a second for the counts of a pass and then answers without them: it is made again.
+MAX_PASSES = 3
 EXTRA_COUNTS = (ROW_COUNT, *DELETE_COUNTS, *UNCHANGED_COUNTS)
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from tidegate.errors import CommitRefused, PositionLost, RetryLater
 from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.stage_job import StageJob
+from tidegate.jobs.stage_outcome import MAX_PASSES
 from tidegate.merge import write_mode
 from tidegate.merge.compare_and_swap import (
     Swap,
@@ -44,7 +45,6 @@ from tidegate.tables.compatibility import build_key_property
 from tidegate.tables.lookup import find_table
 
 log = logging.getLogger(__name__)
-MAX_PASSES = 3  # a Connect server waits a tenth of a second for the counts of a pass and then answers without them
 
 
 class _MustBeStaged(Exception):
