@@ -11,7 +11,7 @@ VENV_PYTHON := .venv/bin/python
 # after so many seconds in one test its process ends with the stacks of its threads: a build names what hangs
 HANGS_AFTER := 900
 PYTEST = $(VENV_PYTHON) -m pytest -o faulthandler_timeout=$(HANGS_AFTER) -o faulthandler_exit_on_timeout=true
-HALVES := -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+PARTS := -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 ARGS ?=
 WITH ?=
 PROJECT ?=
@@ -41,12 +41,12 @@ demo: WITH := $(DESTINATION)
 demo: setup  ## a small shop's change events, live, until Ctrl-C; ARGS=--once stops after the verdict, DESTINATION=bigquery, WITH="rest s3 postgres brokers secure"
 	@$(VENV_PYTHON) -m demo --destination $(or $(DESTINATION),iceberg) --with "$(WITH)" $(ARGS)
 
-test test-long test-night test-setup contract integration servers: WITH := bigquery registry rest s3
+test test-long test-night test-setup contract integration servers live: WITH := bigquery registry rest s3
 
 test-setup: setup  ## what the tests need besides: PostgreSQL, Chromium, Debezium's jars, a JDK, openssl, Python 3.13; a line for each that is missing
 	@PYTHONPATH=.:tests:plugins $(VENV_PYTHON) -m machine
 
-test: test-setup checks unit servers e2e  ## every hazard once, cheapest first; about 25 minutes on two cores
+test: test-setup checks unit live  ## every hazard once, cheapest first; about 20 minutes on two cores
 
 test-fast: setup lint types unit  ## what starts no server; about 5 minutes on two cores
 
@@ -55,7 +55,7 @@ test-long: export SOAK_BATCHES ?= 50
 test-long: export SOAK_FLUSHES ?= 200
 test-long: export TIDEGATE_EXAMPLES = all
 test-long soak test-crash: HANGS_AFTER := 14400
-test-long: test-setup checks unit servers e2e test-crash test-night test-mutations test-pythons  ## all of it, with every repeat; write the run into docs/test-runs.md
+test-long: test-setup checks unit live test-crash test-night test-mutations test-pythons  ## all of it, with every repeat; write the run into docs/test-runs.md
 	@echo "a line for docs/test-runs.md: | $$(date -u +%F) | $$(git rev-parse --short HEAD) | $$((($$(date +%s) - $(BEGUN)) / 60)) | everything passed |"
 
 checks: lint  ## style, layers and links; then static types and the manual beside each other, as each keeps one core busy
@@ -77,17 +77,24 @@ unit: setup  ## tests without servers, on all cores
 contract: setup  ## one behaviour suite over every implementation of a port
 	@$(PYTEST) tests/contract -m "$(TESTS)" $(ARGS)
 
-integration: setup  ## tests on a real broker, Spark and Iceberg, in two halves beside each other
-	@$(PYTEST) tests/integration $(HALVES) -m "$(TESTS)" $(ARGS)
+integration: setup  ## tests on a real broker, Spark and Iceberg, in three parts beside each other
+	@$(PYTEST) tests/integration $(PARTS) -m "$(TESTS)" $(ARGS)
 
 servers: setup  ## contract and integration tests on servers that they share
-	@$(PYTEST) tests/contract tests/integration $(HALVES) -m "$(TESTS)" $(ARGS)
+	@$(PYTEST) tests/contract tests/integration $(PARTS) -m "$(TESTS)" $(ARGS)
 
 soak: setup  ## 500 small flushes on each catalog, 200 with random kills: nothing may be left behind, on disk or on the Spark server
 	@SOAK_BATCHES=200 SOAK_FLUSHES=500 $(PYTEST) tests/integration/test_soak.py tests/integration/test_server_connections.py -s $(ARGS)
 
 e2e: setup  ## one whole run under the real scheduler
 	@$(PYTEST) tests/e2e -m "$(TESTS)" $(ARGS)
+
+live: setup  ## servers and e2e beside each other, as each waits often; what e2e says comes last
+	@said=$$(mktemp); trap 'rm -f "$$said"' EXIT; \
+	choice=(TESTS="$(TESTS)" HANGS_AFTER=$(HANGS_AFTER)); \
+	$(MAKE) --no-print-directory e2e "$${choice[@]}" > "$$said" 2>&1 & e2e=$$!; \
+	$(MAKE) --no-print-directory servers "$${choice[@]}" || failed=1; \
+	wait $$e2e || failed=1; cat "$$said"; exit $${failed:-0}
 
 test-crash: setup  ## every crash point with every fault on real components; half an hour
 	@$(PYTEST) tests/crash $(ARGS)

@@ -2,10 +2,11 @@
 
 import json
 import re
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from background_server import start_serving, stop_serving
 
 VERSION = r"/groups/([^/]+)/artifacts/([^/]+)/versions"
 PAGE = 2  # however many are asked for, so that pages are followed
@@ -20,17 +21,14 @@ class ApicurioServer:
         self.contents: dict[int, Any] = {}
         handler = type("Handler", (_Handler,), {"server_of": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
+        self._thread = start_serving(self._server)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}/apis/registry/v{self.api}"
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        stop_serving(self._server, self._thread)
 
     def register(self, artifact: str, schema: Any, group: str = "default", **more: Any) -> dict[str, Any]:
         """The new version with its `globalId` and `contentId`; `references` are what the schema refers to by name."""

@@ -43,7 +43,7 @@ JVM_OPTIONS = (
 os.environ.setdefault("TIDEGATE_STACK_JVM_OPTIONS", JVM_OPTIONS)
 
 ROOT = Path(__file__).parents[1]
-# The files that take longest. Two halves beside each other begin with them, so that neither waits for the other's last.
+# The files that take longest. Parts beside each other begin with them, so that none waits for another's last.
 LONGEST_FILES = (
     "test_security.py",
     "test_lake.py",
@@ -85,7 +85,7 @@ def _running(tmp_path_factory: pytest.TempPathFactory, *parts: str) -> Iterator[
 
     kept = os.environ.get("TIDEGATE_TEST_STACK")
     if kept:
-        worker = os.environ.get("PYTEST_XDIST_WORKER", "")  # each has its own: a half's kills are not the other's
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "")  # each has its own: a part's kills are not the others'
         yield start_stack(Path(kept) / worker / "-".join(parts), parts=parts)
         return
     running = start_stack(tmp_path_factory.mktemp("stack"), parts=parts, tied_to=os.getpid())

@@ -26,3 +26,11 @@ def choose_half(all_of_them: Sequence[T], *about: str | int) -> list[T]:
     if os.environ.get(ALL) == "all":
         return list(all_of_them)
     return list(all_of_them[zlib.crc32(repr(about).encode()) % 2 :: 2])
+
+
+def choose_part(all_of_them: Sequence[T], first: int, parts: int) -> list[T]:
+    """Of the cases of a grid's row those at `first`, `first` + `parts` and so on, or all in `make test-long`.
+
+    Where `first` is the row's number, `parts` rows beside each other meet each case of the grid's columns once.
+    """
+    return list(all_of_them) if os.environ.get(ALL) == "all" else list(all_of_them[first % parts :: parts])

@@ -16,6 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
+from background_server import start_serving, stop_serving
+
 from local.ports import HOST
 
 BACKEND_TIMEOUT_SECONDS = 120
@@ -108,11 +110,10 @@ class FaultProxy:
         self._server = ThreadingHTTPServer((HOST, 0), _build_handler(self))
         self._server.daemon_threads = True
         self.address = f"http://{HOST}:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self._thread = start_serving(self._server)
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        stop_serving(self._server, self._thread)
 
     def on(self, match: Match, fault: Fault, times: int = 1) -> None:
         """The next requests that match meet the fault."""

@@ -2,10 +2,11 @@
 
 import json
 import re
-import threading
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from background_server import start_serving, stop_serving
 
 VERSIONS = re.compile(r"/subjects/([^/?]+)/versions/?(\d+|latest)?(?:\?.*)?$")
 LOOKUP = re.compile(r"/subjects/([^/?]+)(?:\?.*)?$")
@@ -23,17 +24,14 @@ class SchemaRegistry:
         self.asked: list[str] = []
         handler = type("Handler", (_Handler,), {"registry": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
+        self._thread = start_serving(self._server)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        stop_serving(self._server, self._thread)
 
     def register(self, subject: str, schema: dict[str, Any]) -> int:
         number = next((n for n, known in self.schemas.items() if known == schema), len(self.schemas) + 1)

@@ -1,7 +1,7 @@
 """The Spark servers of a test run: one that all of its processes share, and one that a test has to itself.
 
 A server costs most of its CPU in its first minutes, when it loads classes and compiles what it runs. The processes of a
-run (the halves of ``make servers``) have a broker each, as tests look at all topics and groups of theirs, and one Spark
+run (the parts of ``make servers``) have a broker each, as tests look at all topics and groups of theirs, and one Spark
 server together: each test has sessions, a catalog and topics of its own. Tests that kill or freeze a server, or count
 what it keeps or starts, take the other one, one at a time.
 """

@@ -3,11 +3,12 @@
 import email
 import email.policy
 import socketserver
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.message import EmailMessage
 from typing import cast
+
+from background_server import start_serving, stop_serving
 
 
 class Mailbox(socketserver.ThreadingTCPServer):
@@ -62,10 +63,8 @@ class _Session(socketserver.StreamRequestHandler):
 def mailbox() -> Iterator[Mailbox]:
     """The server on a free port; it ends with the block."""
     with Mailbox() as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+        thread = start_serving(server)
         try:
             yield server
         finally:
-            server.shutdown()
-            thread.join(60)
+            stop_serving(server, thread)

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from email import message_from_bytes
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from background_server import start_serving, stop_serving
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -53,9 +54,8 @@ def bucket_server() -> Iterator[tuple[str, dict[str, bytes]]]:
     """Yield the server's address and what it holds."""
     held: dict[str, bytes] = {}
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"objects": held}))
-    Thread(target=server.serve_forever, daemon=True).start()
+    thread = start_serving(server)
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}", held
     finally:
-        server.shutdown()
-        server.server_close()
+        stop_serving(server, thread)

@@ -51,7 +51,8 @@ class Memory:
         return ["orphan", "shop"]
 
     def get_context(self, name: str) -> PipelineContext:
-        return self._source
+        ports = self._source.ports
+        return replace(self._source, ports=replace(ports, pipeline=replace(ports.pipeline, name=name)))
 
     def get_fleet(self, name: str) -> str | None:
         return None

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from examples import choose_part
 from fakes import a_pipeline
 from tidegate.adapters.bigquery.pruning import TableLayout, compute_bounds
 from tidegate.adapters.bigquery.publish_script import POSITION_MOVED, writes_into
@@ -40,6 +41,16 @@ FIELDS = [
     {"name": "day_number", "type": "INTEGER"},
 ]
 COLUMNS = (Column("id", "BIGINT"), Column("name", "STRING"), Column("at", "TIMESTAMP"), Column("day", "DATE"))
+LAYOUTS = [(field, unit) for field in ("at", "day", None) for unit in ("DAY", "MONTH")]
+BOUNDED = [
+    (shape, *layout)
+    for row, shape in enumerate(("plain", "by_day", "nested_key", "odd_names"))
+    for layout in choose_part(LAYOUTS, row, 2)
+]
+MERGES = ("append", "upsert", "delete", "upsert_delete", "soft", "partial", "unchanged", "sequenced")
+MERGED_IN_PARTS = [
+    (of, kind) for row, of in enumerate(("at", "day", "id", "ingestion")) for kind in choose_part(MERGES, row, 2)
+]
 KEPT = Create(properties={"partition_column": "immutable"})
 KEYS: dict[str, Any] = {"low_0": 5, "high_0": 90, "nulls_0": False, "deletes": 0}
 
@@ -178,9 +189,7 @@ def test_dates_are_partitions_by_themselves() -> None:
     )
 
 
-@pytest.mark.parametrize("field", ["at", "day", None])
-@pytest.mark.parametrize("unit", ["DAY", "MONTH"])
-@pytest.mark.parametrize("shape", ["plain", "by_day", "nested_key", "odd_names"])
+@pytest.mark.parametrize(("shape", "field", "unit"), BOUNDED)
 def test_questions_and_bounded_merges_are_ones_that_bigquery_reads(shape: str, field: str | None, unit: str) -> None:
     base = SHAPES[shape]
     wanted = Shape((*base.columns, Column("at", "TIMESTAMP"), Column("day", "DATE"))[-99:], base.keys, base.more)
@@ -282,11 +291,8 @@ def test_partitions_of_numbers_are_looked_up_with_a_filter_where_one_is_required
     assert f"t.`day_number` BETWEEN {-(2**63)} AND {2**63 - 1} OR t.`day_number` IS NULL" in asked.questions[1]
 
 
-@pytest.mark.parametrize(
-    "kind", ["append", "upsert", "delete", "upsert_delete", "soft", "partial", "unchanged", "sequenced"]
-)
-@pytest.mark.parametrize("of", ["at", "day", "id", "ingestion"])
-def test_parts_of_every_merge_are_ones_that_bigquery_reads(kind: str, of: str) -> None:
+@pytest.mark.parametrize(("of", "kind"), MERGED_IN_PARTS)
+def test_parts_of_every_merge_are_ones_that_bigquery_reads(of: str, kind: str) -> None:
     many = {"at": days_from(date(2015, 1, 1), 4001), "day": [day.date() for day in days_from(date(2015, 1, 1), 4001)]}
     many |= {"id": [*range(0, 40010, 10)], "ingestion": many["at"]}
     found = layout(None if of == "ingestion" else of)

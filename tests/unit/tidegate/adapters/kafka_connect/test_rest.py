@@ -2,11 +2,11 @@
 
 import base64
 import json
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from background_server import start_serving, stop_serving
 from tidegate.adapters.kafka_connect.rest import fetch_connector
 from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.migration.connector_config import read_config
@@ -32,12 +32,9 @@ class Worker(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def worker() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Worker)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
+    thread = start_serving(server)
     yield f"127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    stop_serving(server, thread)
 
 
 def test_connector_is_read(worker: str) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import psycopg2
 import pytest
+from background_server import start_serving, stop_serving
 from contract.test_destination import Kit, in_iceberg
 from contract_words import FIRST, PIPELINE, STAGED, START, TABLE
 from fakes import World, a_pipeline
@@ -128,14 +128,13 @@ def a_rest_catalog(refused: str, status: int, answer: dict[str, Any]) -> Iterato
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
+    thread = start_serving(server)
     try:
         uri = f"http://127.0.0.1:{server.server_port}"
         tokens = {"credential": "flush:hunter2", "oauth2-server-uri": f"{uri}/v1/oauth/tokens"}
         yield {"type": "rest", "uri": uri, **tokens}
     finally:
-        server.shutdown()
-        server.server_close()
+        stop_serving(server, thread)
 
 
 def rest_error(code: int, kind: str) -> dict[str, Any]:
