@@ -1,12 +1,10 @@
 """What changed between two states of a table, one row for each record to produce, compared as the topic's own bytes."""
 
-import json
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from tidegate.jobs.publish_job import PublishJob
-from tidegate.jobs.stage_job import KAFKA_CONF
 from tidegate.model.offsets import Ranges
 from tidegate.model.publication_progress import RunMode
 from tidegate.spec.publication import PLACEHOLDER
@@ -15,8 +13,7 @@ from tidegate.sql.spark import quote, render_literal
 from tidegate_spark.publish.encoders.json import render_json
 from tidegate_spark.publish.record_encoding import encode_rows
 from tidegate_spark.publish.table_at_snapshot import render_table_as_of
-from tidegate_spark.session import read_private_conf
-from tidegate_spark.stage.kafka_source import RECORDS_PER_TASK, build_offsets_options
+from tidegate_spark.stage.kafka_source import RECORDS_PER_TASK, build_client_options, build_offsets_options
 
 OLD, NEW = "old", "new"
 ROW_STRUCT = "struct(value, headers, timestamp)"
@@ -149,8 +146,7 @@ def _read_topic_state(spark: SparkSession, ranges: Ranges) -> DataFrame | None:
     """The last record of each key that the topics hold, without those that are deleted; None for empty topics."""
     if ranges.span == 0:
         return None
-    own = {**json.loads(read_private_conf(spark, KAFKA_CONF)), "kafka.isolation.level": "read_committed"}
-    options = {**own, **build_offsets_options(ranges, RECORDS_PER_TASK)}
+    options = {**build_client_options(spark, "read_committed"), **build_offsets_options(ranges, RECORDS_PER_TASK)}
     records = spark.read.format("kafka").options(**options).load().where("key IS NOT NULL")
     last = records.groupBy("topic", "key", "partition").agg(F.expr("max_by(struct(value), offset) AS last"))
     # other clients may have put a key elsewhere too; which of its records counts is then for nobody to say

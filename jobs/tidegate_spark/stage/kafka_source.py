@@ -23,6 +23,9 @@ TASKS_PER_SLOT, MAX_RECORDS_PER_TASK = 2, 1_000_000
 RECORDS_PER_POLL = "10000"
 # A range that ends in transaction markers has no last record to wait for; the default would wait two minutes for it.
 POLL_TIMEOUT_MS = "15000"
+# A consumer that has read its range asks for more beforehand. At the end of the log a broker keeps that request open,
+# by default for half a second, and the first and last offset that Spark asks for wait behind it, in every task.
+FETCH_WAIT_MS = "20"
 HEADER_METADATA = {"headers", "header-list"}
 
 
@@ -34,12 +37,17 @@ def read_records(spark: SparkSession, job: StageJob) -> DataFrame:
         return _read_dead_letters(spark, job.letters, job.ranges)
     finder = [job.finder] if job.finder else []
     options = {
-        **json.loads(read_private_conf(spark, KAFKA_CONF)),
-        "kafka.isolation.level": job.isolation,
+        **build_client_options(spark, job.isolation),
         **build_offsets_options(job.ranges, compute_records_per_task(spark, job)),
         "includeHeaders": str(any(wants_headers(table) for table in (*job.tables, *finder))).lower(),
     }
     return spark.read.format("kafka").options(**options).load()
+
+
+def build_client_options(spark: SparkSession, isolation: str) -> dict[str, str]:
+    """The source's options for whom it asks and how: the connection's, which may name another wait of a fetch."""
+    given = json.loads(read_private_conf(spark, KAFKA_CONF))
+    return {"kafka.fetch.max.wait.ms": FETCH_WAIT_MS, **given, "kafka.isolation.level": isolation}
 
 
 def build_offsets_options(ranges: Ranges, records_per_task: int) -> dict[str, str]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from fakes import FailsToMerge, World, a_pipeline, a_table
+from fakes.orders import INTERMEDIATE, NAME, make_orders, read_orders, send_orders
 from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.model.batch import PublishedBatch, StagedBatch
 from tidegate.model.position import Position
@@ -14,23 +15,11 @@ from tidegate.steps.merge_queue import merge_queue
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
-NAME, INTERMEDIATE = "lake.shop.orders", "lake.shop.orders_shop_tmp"
 PIPELINE = a_pipeline(direct=True)
 MARK = "tidegate.shop.staged-instead"
 
 
-@pytest.fixture
-def world() -> World:
-    made = World()
-    made.broker.create("orders", 2)
-    produce(made, ("a", "1"), ("b", "1"), ("a", "2"))
-    return made
-
-
-def produce(world: World, *records: tuple[str, str | None]) -> None:
-    for key, name in records:
-        value = None if name is None else {"id": key, "name": name}
-        world.broker.produce("orders", {"id": key}, value, ord(key) % 2)
+world = pytest.fixture(make_orders)
 
 
 def direct(world: World, pipeline: Pipeline = PIPELINE) -> StagedBatch:
@@ -44,23 +33,17 @@ def publish(world: World, batch: StagedBatch, pipeline: Pipeline = PIPELINE, **i
     return merge_queue(world.ports(pipeline, **instead), [batch]).total
 
 
-def rows(world: World) -> dict[str, str]:
-    return {row["id"]: row["name"] for row in world.rows(NAME)}
-
-
 def test_rows_position_and_counts_are_those_of_a_staged_batch_and_nothing_is_staged(world: World) -> None:
-    other = World()
-    other.broker.create("orders", 2)
-    produce(other, ("a", "1"), ("b", "1"), ("a", "2"))
+    other = make_orders()
     for changes in ((), (("a", None), ("c", "1"), ("b", "2"))):
-        produce(world, *changes)
-        produce(other, *changes)
+        send_orders(world, *changes)
+        send_orders(other, *changes)
         one, two = flush(world.ports(PIPELINE)), flush(other.ports(a_pipeline()))
-        assert rows(world) == rows(other)
+        assert read_orders(world) == read_orders(other)
         assert [(p.inserted, p.updated, p.deleted, p.staged) for p in one.published] == [
             (p.inserted, p.updated, p.deleted, p.staged) for p in two.published
         ]
-    assert rows(world) == {"b": "2", "c": "1"}
+    assert read_orders(world) == {"b": "2", "c": "1"}
     assert INTERMEDIATE not in world.destination.tables
     assert (len(world.engine.direct), world.engine.stages) == (2, [])
     table, same = world.destination.tables[NAME], other.destination.tables[NAME]
@@ -79,34 +62,34 @@ def test_rows_position_and_counts_are_those_of_a_staged_batch_and_nothing_is_sta
 def test_record_in_an_unusual_spelling_has_the_batch_staged_and_the_next_fifty(world: World) -> None:
     flush(world.ports(PIPELINE))
     world.engine.unusual = lambda row: row["value"] == {"id": "c", "name": "odd"}
-    produce(world, ("c", "odd"), ("a", None))
+    send_orders(world, ("c", "odd"), ("a", None))
     flush(world.ports(PIPELINE))
-    assert rows(world) == {"b": "1", "c": "odd"}
+    assert read_orders(world) == {"b": "1", "c": "odd"}
     assert (len(world.engine.direct), len(world.engine.stages)) == (2, 1)
     assert world.destination.tables[NAME].properties[MARK].startswith("2 ")
     for number in range(3, 54):
-        produce(world, ("c", str(number)))
+        send_orders(world, ("c", str(number)))
         flush(world.ports(PIPELINE))
         assert len(world.engine.direct) == (2 if number <= 52 else 3), number
-    assert rows(world) == {"b": "1", "c": "53"}
+    assert read_orders(world) == {"b": "1", "c": "53"}
 
 
 def test_bad_record_stops_the_batch_as_a_staged_one_does(world: World) -> None:
     flush(world.ports(PIPELINE))
     before = dict(world.destination.tables[NAME].refs), dict(world.destination.tables[NAME].properties)
-    produce(world, ("c", "1"))
+    send_orders(world, ("c", "1"))
     world.broker.produce("orders", {"id": "d"}, "not JSON", 0)
     with pytest.raises(BadRecord, match=r"topic=orders partition=0 offset=1"):
         flush(world.ports(PIPELINE))
     assert (world.destination.tables[NAME].refs, world.destination.tables[NAME].properties) == before
-    assert rows(world) == {"a": "2", "b": "1"}
+    assert read_orders(world) == {"a": "2", "b": "1"}
 
 
 def test_bad_record_that_may_be_set_aside_is(world: World) -> None:
     pipeline = a_pipeline(a_table(errors=Errors("all", 5)), direct=True)
     world.broker.produce("orders", {"id": "d"}, "not JSON", 0)
     flush(world.ports(pipeline))
-    assert rows(world) == {"a": "2", "b": "1"}
+    assert read_orders(world) == {"a": "2", "b": "1"}
     letters = world.destination.read_dead_letters("lake.shop.tidegate_shop_dead_letters", 9)
     assert (letters.waiting, letters.newest[0].offset) == (1, 1)
 
@@ -115,9 +98,9 @@ def test_batch_without_rows_waits_as_a_staged_one(world: World) -> None:
     pipeline = a_pipeline(a_table(mode="upsert"), direct=True)
     flush(world.ports(pipeline))
     snapshots = len(world.destination.tables[NAME].snapshots)
-    produce(world, ("a", None))
+    send_orders(world, ("a", None))
     flush(world.ports(pipeline))
-    assert rows(world) == {"a": "2", "b": "1"}
+    assert read_orders(world) == {"a": "2", "b": "1"}
     assert len(world.destination.tables[NAME].snapshots) == snapshots
     assert len(world.destination.list_staged(INTERMEDIATE, NAME)) == 1
 
@@ -133,17 +116,17 @@ def test_retry_after_the_publish_publishes_nothing_twice(world: World, stages: b
     assert again.snapshot_id == first.snapshot_id
     assert len(world.destination.tables[NAME].snapshots) == snapshots
     assert len(world.destination.control["lake.shop.tidegate_shop_batches"]) == 1
-    assert rows(world) == {"a": "2", "b": "1"}
+    assert read_orders(world) == {"a": "2", "b": "1"}
 
 
 def test_of_two_runners_one_publishes(world: World) -> None:
     flush(world.ports(PIPELINE))
-    produce(world, ("c", "1"), ("a", None))
+    send_orders(world, ("c", "1"), ("a", None))
     one, other = direct(world), direct(world)
     publish(world, one)
     with pytest.raises(PublishedElsewhere):
         publish(world, other)
-    assert rows(world) == {"b": "1", "c": "1"}
+    assert read_orders(world) == {"b": "1", "c": "1"}
     assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
     assert [row["batch"] for row in world.destination.control["lake.shop.tidegate_shop_batches"]] == [1, 2]
 
@@ -155,7 +138,7 @@ MOMENTS = ("engine.run_direct", "commits.reparent", "commits.publish")
 @pytest.mark.parametrize("own", [False, True], ids=["a foreign writer", "another run of the pipeline"])
 def test_whoever_comes_between_loses_no_row_and_doubles_none(world: World, moment: str, own: bool) -> None:
     flush(world.ports(PIPELINE))
-    produce(world, ("c", "1"), ("a", None))
+    send_orders(world, ("c", "1"), ("a", None))
     met: list[str] = []
 
     def meet(call: str, when: str) -> None:
@@ -174,7 +157,7 @@ def test_whoever_comes_between_loses_no_row_and_doubles_none(world: World, momen
     else:
         _ = merge_queue(ports, [batch]).total
     assert met == [moment]
-    assert rows(world) == {"b": "1", "c": "1"} | ({} if own else {"z": "theirs"})
+    assert read_orders(world) == {"b": "1", "c": "1"} | ({} if own else {"z": "theirs"})
     assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
     with pytest.raises(NothingToDo):
         flush(world.ports(PIPELINE))
@@ -182,13 +165,13 @@ def test_whoever_comes_between_loses_no_row_and_doubles_none(world: World, momen
 
 def test_failed_merge_leaves_no_branch_and_the_next_flush_takes_more(world: World) -> None:
     flush(world.ports(PIPELINE))
-    produce(world, ("c", "1"))
+    send_orders(world, ("c", "1"))
     with pytest.raises(RetryLater, match="Spark failed in merge"):
         flush(world.ports(PIPELINE, engine=FailsToMerge(world.engine, NAME)))
     assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
-    produce(world, ("c", "2"))
+    send_orders(world, ("c", "2"))
     (published,) = flush(world.ports(PIPELINE)).published
-    assert (published.batch, published.ranges.span, rows(world)) == (2, 2, {"a": "2", "b": "1", "c": "2"})
+    assert (published.batch, published.ranges.span, read_orders(world)) == (2, 2, {"a": "2", "b": "1", "c": "2"})
 
 
 def _lose_counts(world: World) -> None:
@@ -212,6 +195,6 @@ def test_counts_that_are_lost_or_do_not_add_up_have_the_batch_staged(
 ) -> None:
     loss(world)
     flush(world.ports(PIPELINE))
-    assert rows(world) == {"a": "2", "b": "1"}
+    assert read_orders(world) == {"a": "2", "b": "1"}
     assert (len(world.engine.direct), len(world.engine.stages)) == (tries, 1)
     assert world.destination.tables[NAME].properties[MARK].startswith("1 ")

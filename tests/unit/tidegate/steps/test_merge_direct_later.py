@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from fakes import FailsToMerge, World, a_pipeline, a_table
+from fakes.orders import INTERMEDIATE, NAME, make_orders, read_orders, send_orders
 from tidegate.errors import BadRecord, PositionLost, RetryLater, TidegateError
 from tidegate.merge.write_mode import APPEND, MERGE, choose_direct_write
 from tidegate.model.batch import StagedBatch
@@ -16,27 +17,11 @@ from tidegate.steps.merge_queue import merge_queue
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
-NAME, INTERMEDIATE = "lake.shop.orders", "lake.shop.orders_shop_tmp"
 PIPELINE = a_pipeline(direct=True)
 BOTH = pytest.mark.parametrize("direct", [False, True], ids=["staged", "direct"])
 
 
-@pytest.fixture
-def world() -> World:
-    made = World()
-    made.broker.create("orders", 2)
-    produce(made, ("a", "1"), ("b", "1"), ("a", "2"))
-    return made
-
-
-def produce(world: World, *records: tuple[str, str | None]) -> None:
-    for key, name in records:
-        value = None if name is None else {"id": key, "name": name}
-        world.broker.produce("orders", {"id": key}, value, ord(key) % 2)
-
-
-def rows(world: World) -> dict[str, str]:
-    return {row["id"]: row["name"] for row in world.rows(NAME)}
+world = pytest.fixture(make_orders)
 
 
 def stage_next(world: World, pipeline: Pipeline = PIPELINE) -> StagedBatch:
@@ -53,7 +38,7 @@ def publish(world: World, batch: StagedBatch, pipeline: Pipeline = PIPELINE, **i
 def test_table_that_is_replaced_during_the_merge_gets_no_middle_of_the_log(world: World, direct: bool) -> None:
     pipeline = a_pipeline(direct=direct)
     flush(world.ports(pipeline))
-    produce(world, ("c", "odd"))
+    send_orders(world, ("c", "odd"))
     batch, met = stage_next(world, pipeline), list[str]()
     world.engine.unusual = lambda _: True
     name = "run_direct" if direct else "run"
@@ -69,7 +54,7 @@ def test_table_that_is_replaced_during_the_merge_gets_no_middle_of_the_log(world
     setattr(world.engine, name, replace_table)
     with pytest.raises(TidegateError):
         publish(world, batch, pipeline)
-    assert (met, rows(world)) == ([name], {})
+    assert (met, read_orders(world)) == ([name], {})
 
 
 @BOTH
@@ -80,27 +65,27 @@ def test_batch_of_before_a_rebase_is_not_published_after_it(world: World, direct
         publish(world, batch, pipeline, engine=FailsToMerge(world.engine, NAME))
     world.broker.delete("orders")
     world.broker.create("orders", 2)
-    produce(world, *((key, "new") for key in "abcde"))
+    send_orders(world, *((key, "new") for key in "abcde"))
     rebase_positions(world.ports(pipeline), propose_moves(world.ports(pipeline), "earliest"))
     state = world.destination.read_state(NAME, "shop")
     with pytest.raises(TidegateError):
         publish(world, batch, pipeline)
     assert world.destination.read_state(NAME, "shop") == state
-    assert rows(world) == {}
+    assert read_orders(world) == {}
     flush(world.ports(pipeline))
-    assert rows(world) == dict.fromkeys("abcde", "new")
+    assert read_orders(world) == dict.fromkeys("abcde", "new")
 
 
 def test_topic_that_is_created_again_before_the_merge_is_not_taken_for_the_old_one(world: World) -> None:
     flush(world.ports(PIPELINE))
-    produce(world, ("c", "1"))
+    send_orders(world, ("c", "1"))
     batch = stage_next(world)
     world.broker.delete("orders")
     world.broker.create("orders", 2)
-    produce(world, *((key, "new") for key in "abcdefgh"))
+    send_orders(world, *((key, "new") for key in "abcdefgh"))
     with pytest.raises(PositionLost, match="a topic was created again"):
         publish(world, batch)
-    assert rows(world) == {"a": "2", "b": "1"}
+    assert read_orders(world) == {"a": "2", "b": "1"}
     assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
 
 
@@ -113,15 +98,15 @@ def test_audit_that_was_added_before_the_retry_is_asked(world: World, direct: bo
     changed = replace(pipeline, tables=(replace(pipeline.tables[0], audits=(audit,)),))
     with pytest.raises(TidegateError, match="name <> '2'"):
         publish(world, batch, changed)
-    assert rows(world) == {}
+    assert read_orders(world) == {}
 
 
 def test_order_that_was_added_before_the_retry_counts(world: World) -> None:
-    produce(world, ("a", "0"))
+    send_orders(world, ("a", "0"))
     batch = stage_next(world)
     changed = replace(PIPELINE, tables=(replace(PIPELINE.tables[0], sequence_by=("name",)),))
     publish(world, batch, changed)
-    assert (rows(world), world.engine.direct) == ({"a": "2", "b": "1"}, [])
+    assert (read_orders(world), world.engine.direct) == ({"a": "2", "b": "1"}, [])
 
 
 @BOTH
@@ -130,13 +115,13 @@ def test_columns_come_from_the_destination_where_the_file_names_none(world: Worl
     table = replace(table, value=replace(table.value, columns=None))
     world.destination.create(NAME, (Column("id", "STRING"), Column("name", "STRING")))
     flush(world.ports(a_pipeline(table, direct=direct)))
-    assert rows(world) == {"a": "2", "b": "1"}
+    assert read_orders(world) == {"a": "2", "b": "1"}
     assert bool(world.engine.direct) == direct
 
 
 def test_bad_record_is_read_directly_once_however_often_it_is_tried(world: World) -> None:
     flush(world.ports(PIPELINE))
-    produce(world, ("c", "1"))
+    send_orders(world, ("c", "1"))
     world.broker.produce("orders", {"id": "d"}, "not JSON", 0)
     snapshots, jobs = len(world.destination.tables[NAME].snapshots), len(world.engine.direct)
     for _ in range(5):
@@ -151,7 +136,7 @@ def test_bad_record_is_read_directly_once_however_often_it_is_tried(world: World
 def test_compaction_becomes_due_once_in_ten_batches(world: World, direct: bool) -> None:
     due = []
     for number in range(25):
-        produce(world, ("c", str(number)))
+        send_orders(world, ("c", str(number)))
         due += [report.needs_compaction for report in flush(world.ports(a_pipeline(direct=direct))).cleaned]
     assert [number for number, is_due in enumerate(due, 1) if is_due] == [10, 20]
 
@@ -160,7 +145,7 @@ def test_compaction_becomes_due_once_in_ten_batches(world: World, direct: bool) 
 def test_writer_that_never_rests_costs_an_appending_batch_no_second_read(world: World, direct: bool) -> None:
     pipeline = a_pipeline(a_table(mode="append"), direct=direct)
     flush(world.ports(pipeline))
-    produce(world, ("c", "1"))
+    send_orders(world, ("c", "1"))
     batch, count = stage_next(world, pipeline), list[int]()
     name = "run_direct" if direct else "run"
     run = getattr(world.engine, name)
@@ -172,7 +157,7 @@ def test_writer_that_never_rests_costs_an_appending_batch_no_second_read(world: 
 
     setattr(world.engine, name, write_beside)
     publish(world, batch, pipeline)
-    assert (len(count), rows(world)) == (1, {"a": "2", "b": "1", "c": "1", "z": "1"})
+    assert (len(count), read_orders(world)) == (1, {"a": "2", "b": "1", "c": "1", "z": "1"})
     table = world.destination.tables[NAME]
     told = table.snapshots[table.refs["main"]].summary
     assert told["tidegate.shop.timestamps"] == table.properties["tidegate.shop.timestamps"]
@@ -188,9 +173,13 @@ def test_counts_that_are_lost_are_asked_for_again_and_the_next_batches_stay_dire
 
     world.engine.run_direct = lose_once  # type: ignore[method-assign]
     for name in ("1", "2"):
-        produce(world, ("c", name))
+        send_orders(world, ("c", name))
         flush(world.ports(PIPELINE))
-    assert (rows(world), len(world.engine.direct), world.engine.stages) == ({"a": "2", "b": "1", "c": "2"}, 3, [])
+    assert (read_orders(world), len(world.engine.direct), world.engine.stages) == (
+        {"a": "2", "b": "1", "c": "2"},
+        3,
+        [],
+    )
     assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
 
 
