@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tidegate.errors import RetryLater
 from tidegate.jobs.stage_job import StageJob
@@ -48,7 +49,7 @@ class Slice:
         """The slice of the table of that name."""
         return cls(ports, backfill, find_table(ports, table), number)
 
-    @property
+    @cached_property
     def all_ranges(self) -> list[Ranges]:
         """Every slice of the table, number 1 first."""
         return self.backfill.slices(self.table.name)
@@ -164,7 +165,8 @@ def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
 
 def _check_log(one: Slice, piece: StagePiece, topic_log: Log) -> None:
     what = "later offsets, which decide what may be written" if piece.keys_only else "offsets"
+    prefix = one.where
     for topic, partition, start, end in piece.ranges:
-        where = f"{one.where} topic={topic} partition={partition}: {what} [{start}, {end})"
+        where = f"{prefix} topic={topic} partition={partition}: {what} [{start}, {end})"
         begin = get_offset(topic_log.begin, topic, partition) or 0
         check_log_holds(where, start=start, end=end, begin=begin)

@@ -16,7 +16,8 @@ from tidegate.errors import (
     TidegateError,
 )
 from tidegate.model import resource_names
-from tidegate.model.backfill import AppliedSlice
+from tidegate.model.backfill import AppliedSlice, Backfill
+from tidegate.model.offsets import Ranges
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import TableCommit
 from tidegate.reprocess.backfill import abandon_backfill, apply_backfill, read_open_backfills
@@ -647,3 +648,26 @@ def test_proposal_counts_records_batches_and_later_offsets(world: World) -> None
         {"table": NAME, "ranges": {"orders": {"0": [0, 3]}}, "records": 3, "batches": 2, "later": 2}
     ]
     assert leftovers(world) == []
+
+
+def test_range_is_cut_into_slices_as_often_for_forty_partitions_as_for_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To cut costs as much as there are partitions; once for each of them it took half a minute for 2,000."""
+    cuts: dict[int, int] = {}
+    for partitions in (2, 40):
+        world = World()
+        world.broker.create("orders", partitions)
+        for partition in range(partitions):
+            world.broker.produce("orders", {"id": f"k{partition}"}, {"id": f"k{partition}", "name": "1"}, partition)
+        pipeline = a_pipeline()
+        flush_all(world, pipeline)
+        cuts[partitions], cut = 0, Backfill.slices
+
+        def count(self: Backfill, table: str, partitions: int = partitions, cut=cut) -> list[Ranges]:
+            cuts[partitions] += 1
+            return cut(self, table)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Backfill, "slices", count)
+            everything = {"orders": {str(partition): [0, 1] for partition in range(partitions)}}
+            assert [result.staged for result in run(world, json.dumps(everything), pipeline)] == [partitions]
+    assert cuts[40] == cuts[2] > 0
