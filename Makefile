@@ -48,7 +48,8 @@ test-setup: setup  ## what the tests need besides: PostgreSQL, Chromium, Debeziu
 
 test: test-setup checks unit live  ## every hazard once, cheapest first; about 20 minutes on two cores
 
-test-fast: setup lint types unit  ## what starts no server; about 5 minutes on two cores
+test-fast: lint  ## what starts no server: style and layers, then unit tests and types beside each other; about 3 minutes on two cores
+	@bash local/beside.sh unit types
 
 test-long: TESTS := long or not long
 test-long: export SOAK_BATCHES ?= 50
@@ -59,7 +60,7 @@ test-long: test-setup checks unit live test-crash test-night test-mutations test
 	@echo "a line for docs/test-runs.md: | $$(date -u +%F) | $$(git rev-parse --short HEAD) | $$((($$(date +%s) - $(BEGUN)) / 60)) | everything passed |"
 
 checks: lint  ## style, layers and links; then static types and the manual beside each other, as each keeps one core busy
-	@$(MAKE) --no-print-directory docs & manual=$$!; $(MAKE) --no-print-directory types || failed=1; wait $$manual && exit $${failed:-0}
+	@bash local/beside.sh types docs
 
 lint: setup  ## style, layers and links
 	@.venv/bin/ruff check .
@@ -90,11 +91,7 @@ e2e: setup  ## one whole run under the real scheduler
 	@$(PYTEST) tests/e2e -m "$(TESTS)" $(ARGS)
 
 live: setup  ## servers and e2e beside each other, as each waits often; what e2e says comes last
-	@said=$$(mktemp); trap 'rm -f "$$said"' EXIT; \
-	choice=(TESTS="$(TESTS)" HANGS_AFTER=$(HANGS_AFTER)); \
-	$(MAKE) --no-print-directory e2e "$${choice[@]}" > "$$said" 2>&1 & e2e=$$!; \
-	$(MAKE) --no-print-directory servers "$${choice[@]}" || failed=1; \
-	wait $$e2e || failed=1; cat "$$said"; exit $${failed:-0}
+	@bash local/beside.sh servers e2e TESTS="$(TESTS)" HANGS_AFTER=$(HANGS_AFTER)
 
 test-crash: setup  ## every crash point with every fault on real components; half an hour
 	@$(PYTEST) tests/crash $(ARGS)
