@@ -93,7 +93,7 @@ e2e: setup  ## one whole run under the real scheduler
 live: setup  ## servers and e2e beside each other, as each waits often; what e2e says comes last
 	@bash local/beside.sh servers e2e TESTS="$(TESTS)" HANGS_AFTER=$(HANGS_AFTER)
 
-test-crash: setup  ## every crash point with every fault on real components; half an hour
+test-crash: setup  ## every crash point with every fault on real components, then each place on lakes of servers; an hour
 	@$(PYTEST) tests/crash $(ARGS)
 
 test-night: test-setup  ## 22 failures in a stack with Airflow: what the page says, its way out, what is left; writes docs/failures.md; ARGS="kafka_dead" for some

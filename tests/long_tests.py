@@ -70,6 +70,7 @@ _BEHIND: dict[str, list[str]] = {
         "tests/crash/test_every_point.py::test_every_fault_at_every_point_of_a_later_batch",
         "tests/crash/test_every_point.py::test_every_fault_at_every_point_of_a_first_batch",
         "tests/crash/test_every_point.py::test_every_fault_at_every_point_of_a_run_that_recovers",
+        "tests/crash/test_every_point.py::test_a_fault_at_every_place_on_servers",
         f"{_SECURED}every_broker_is_killed_in_turn_while_records_come_and_no_row_is_lost_or_doubled",
         f"{_DIRECT}fault_in_a_direct_batch_is_made_good_by_the_next_run[last]",
     ],

@@ -71,6 +71,11 @@ class Point:
         return cls(name, when, int(nth))
 
     @property
+    def place(self) -> tuple[str, str]:
+        """Where it is, whichever visit."""
+        return self.name, self.when
+
+    @property
     def reads(self) -> bool:
         """A call that changes nothing."""
         port, _, call = self.name.partition("/")[2].partition(".")
@@ -139,6 +144,18 @@ def cases(points: list[Point]) -> list[tuple[Point, str]]:
         elif not point.reads:
             found += [(point, "killed"), (point, "lost")]
     return found
+
+
+def choose_cases(points: list[Point], turn: int) -> list[tuple[Point, str]]:
+    """Every place with one of the faults that can happen there, at one of its visits.
+
+    With `turn` 0 at its first visit, with 1 at its last, and each time by another fault.
+    """
+    visits: dict[tuple[str, str], list[Point]] = {}
+    for point in points:
+        visits.setdefault(point.place, []).append(point)
+    possible = [faults for met in visits.values() if (faults := cases([met[-turn]]))]
+    return [faults[(number + turn) % len(faults)] for number, faults in enumerate(possible)]
 
 
 def fault(kind: str, at: Point, die: Callable[[], None]) -> Callable[[Point], None]:

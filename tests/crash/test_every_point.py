@@ -6,11 +6,14 @@ Takes about half an hour; ``make test-crash`` runs it. ``ARGS="-k later"`` runs 
 from collections.abc import Callable
 
 import pytest
+from lake_servers import LakeBench
 
 from crash.bigquery_trial import FIRST, LATER, walk
-from crash.points import Point, cases
+from crash.points import Point, cases, choose_cases
 from crash.publishing import OVERTAKEN, judge, walked
-from crash.trial import Trial
+from crash.situations import FirstBatch, LaterBatch, Recovery, Situation
+
+LAKES = ["postgres", "rest"]  # tables of tables; the files are in a store like S3
 
 
 @pytest.fixture
@@ -32,74 +35,40 @@ def failures(record_property, capsys):
     return run
 
 
-def walk_twice(trial: Trial, begin: Callable[[int], None]) -> list[Point]:
-    """The points that two runs pass, one after the other: the first clean-up has more files to remove than others."""
-    begin(1)
-    first = set(trial.points())
-    begin(2)
-    return [point for point in trial.points() if point in first]
+def walk_all(situation: Situation, failures, record_property) -> None:
+    points = situation.list_points()
+    record_property("counted", {"crash points on real components": len(points)})
+    failures(cases(points), situation.meet)
 
 
 def test_every_fault_at_every_point_of_a_later_batch(workbench, runners, failures, record_property) -> None:
-    """One pipeline goes from fault to fault; after one that failed a new one is begun."""
-    current: list[Trial] = []
-
-    def begin() -> Trial:
-        trial = Trial(workbench, runners, f"later{len(current)}")
-        trial.next_batch(0)
-        workbench.drain(trial.name)
-        current.append(trial)
-        return trial
-
-    trial = begin()
-    points = walk_twice(trial, trial.next_batch)
-    trial.check()
-    record_property("counted", {"crash points on real components": len(points)})
-
-    def one(number: int, at: Point, kind: str) -> None:
-        trial = current[-1]
-        trial.next_batch(number + 2)
-        try:
-            trial.suffers(at, kind)
-        except BaseException:
-            begin()
-            raise
-
-    failures(cases(points), one)
+    walk_all(LaterBatch(workbench, runners), failures, record_property)
 
 
 def test_every_fault_at_every_point_of_a_first_batch(workbench, runners, failures, record_property) -> None:
-    """A topic, a namespace and tables of its own for each."""
-
-    def begin(number: int) -> Trial:
-        trial = Trial(workbench, runners, f"first{number}", "last")
-        trial.next_batch(1)
-        return trial
-
-    points = begin(0).points()
-    record_property("counted", {"crash points on real components": len(points)})
-    failures(cases(points), lambda number, at, kind: begin(number).suffers(at, kind))
+    walk_all(FirstBatch(workbench, runners), failures, record_property)
 
 
 def test_every_fault_at_every_point_of_a_run_that_recovers(workbench, runners, failures, record_property) -> None:
-    """The run before was killed between its publish and everything that follows."""
-    trial = Trial(workbench, runners, "recovers", "all")
-    trial.next_batch(0)
-    workbench.drain(trial.name)
-    published = Point("commit_offsets/broker.commit", "before")
+    walk_all(Recovery(workbench, runners), failures, record_property)
 
-    def interrupted(number: int) -> None:
-        trial.next_batch(number)
-        assert trial.flush(published, "killed").code == -9
 
-    points = walk_twice(trial, interrupted)
-    record_property("counted", {"crash points on real components": len(points)})
+@pytest.fixture(params=LAKES)
+def served(request, workbench, lake_servers, tmp_path) -> tuple[LakeBench, int]:
+    """A workbench on a lake of servers, and the number of the lake."""
+    bench = LakeBench(workbench, lake_servers.make_catalog(request.param, "s3", tmp_path))
+    return bench, LAKES.index(request.param)
 
-    def one(number: int, at: Point, kind: str) -> None:
-        interrupted(number + 2)
-        trial.suffers(at, kind)
 
-    failures(cases(points), one)
+def test_a_fault_at_every_place_on_servers(served, runners, failures, record_property) -> None:
+    """Each place that a flush passes meets one of its faults, and on the other lake the other."""
+    (bench, lake), walked = served, set[tuple[str, str]]()
+    for situation in (LaterBatch, FirstBatch, Recovery):
+        begun = situation(bench, runners)
+        points = [point for point in begun.list_points() if point.place not in walked]
+        walked |= {point.place for point in points}
+        failures(choose_cases(points, lake), begun.meet)
+    record_property("counted", {"crash points on real components": len(walked)})
 
 
 @pytest.mark.parametrize("fault", ["SIGKILL", "SIGSTOP", OVERTAKEN])

@@ -28,7 +28,7 @@ from crash.memory import (
     situated,
     without_effect,
 )
-from crash.points import Broken, Journey, Point, cases, fault
+from crash.points import Broken, Journey, Point, cases, choose_cases, fault
 from examples import choose_half
 from fakes import Crash, World
 from tidegate.errors import TidegateError
@@ -202,6 +202,14 @@ def test_rebase_that_meets_a_fault_at_any_point_moved_the_position_or_did_not(re
         assert outcome(world, pipeline) == outcome(undisturbed, pipeline), f"{kind} at {at}"
         assert leftovers(world, pipeline) == [], f"{kind} at {at}"
     record_property("counted", {"crash points": len(journey.passed), "crash cases": len(cases(journey.passed))})
+
+
+def test_two_covering_sets_have_every_place_each_and_every_fault_between_them() -> None:
+    points = passed(later_batch, pipeline_of("upsert_delete", 2))
+    possible = {(at.place, kind) for at, kind in cases(points)}
+    chosen = [{(at.place, kind) for at, kind in choose_cases(points, turn)} for turn in (0, 1)]
+    assert [sorted(place for place, _ in one) for one in chosen] == [sorted({place for place, _ in possible})] * 2
+    assert set().union(*chosen) == possible
 
 
 def test_points_of_each_step_are_the_ones_that_are_listed() -> None:

@@ -1,0 +1,90 @@
+"""The three situations in which a flush on real components meets a fault: what it passes there, and one fault of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from crash.points import Point
+from crash.runner import Runners
+from crash.trial import Trial
+
+PUBLISHED = Point("commit_offsets/broker.commit", "before")
+
+
+class LaterBatch:
+    """A batch on tables that are there.
+
+    One pipeline goes from fault to fault; after one that failed a new one is begun.
+    """
+
+    def __init__(self, workbench: Any, runners: Runners) -> None:
+        self.workbench, self.runners, self.begun = workbench, runners, 0
+        self.trial = self._begin()
+
+    def _begin(self) -> Trial:
+        trial = Trial(self.workbench, self.runners, f"later{self.begun}")
+        trial.next_batch(0)
+        self.workbench.drain(trial.name)
+        self.begun += 1
+        return trial
+
+    def list_points(self) -> list[Point]:
+        """What an uninterrupted flush passes."""
+        return _list_common_points(self.trial, self.trial.next_batch)
+
+    def meet(self, number: int, at: Point, kind: str) -> None:
+        """The fault, the flushes behind it, and what must be true then. `number` counts from 1."""
+        self.trial.next_batch(number + 2)
+        try:
+            self.trial.suffers(at, kind)
+        except BaseException:
+            self.trial = self._begin()
+            raise
+
+
+class FirstBatch:
+    """A topic, a namespace and tables that are made by the batch: new ones for each fault."""
+
+    def __init__(self, workbench: Any, runners: Runners) -> None:
+        self.workbench, self.runners = workbench, runners
+
+    def _begin(self, number: int) -> Trial:
+        trial = Trial(self.workbench, self.runners, f"first{number}", "last")
+        trial.next_batch(1)
+        return trial
+
+    def list_points(self) -> list[Point]:
+        return self._begin(0).points()
+
+    def meet(self, number: int, at: Point, kind: str) -> None:
+        self._begin(number).suffers(at, kind)
+
+
+class Recovery:
+    """The run before was killed between its publish and everything that follows."""
+
+    def __init__(self, workbench: Any, runners: Runners) -> None:
+        self.trial = Trial(workbench, runners, "recovers", "all")
+        self.trial.next_batch(0)
+        workbench.drain(self.trial.name)
+
+    def _interrupt(self, number: int) -> None:
+        self.trial.next_batch(number)
+        assert self.trial.flush(PUBLISHED, "killed").code == -9
+
+    def list_points(self) -> list[Point]:
+        return _list_common_points(self.trial, self._interrupt)
+
+    def meet(self, number: int, at: Point, kind: str) -> None:
+        self._interrupt(number + 2)
+        self.trial.suffers(at, kind)
+
+
+Situation = LaterBatch | FirstBatch | Recovery
+
+
+def _list_common_points(trial: Trial, begin: Callable[[int], None]) -> list[Point]:
+    """The points that two runs pass, one after the other: the first clean-up has more files to remove than others."""
+    begin(1)
+    first = set(trial.points())
+    begin(2)
+    return [point for point in trial.points() if point in first]
