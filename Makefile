@@ -54,6 +54,8 @@ test-fast: lint  ## what starts no server: style and layers, then unit tests and
 test-long: TESTS := long or not long
 test-long: export SOAK_BATCHES ?= 50
 test-long: export SOAK_FLUSHES ?= 200
+test-long: export KEY_SECONDS ?= 60
+test-long: export MERGE_SECONDS ?= 600
 test-long: export TIDEGATE_EXAMPLES = all
 test-long soak test-crash: HANGS_AFTER := 14400
 test-long: test-setup checks unit live test-crash test-night test-mutations test-pythons  ## all of it, with every repeat; write the run into docs/test-runs.md

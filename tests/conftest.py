@@ -49,6 +49,7 @@ LONGEST_FILES = (
     "test_lake.py",
     "test_bigquery.py",
     "test_lake_keys.py",
+    "test_lake_expiry.py",
     "test_runner.py",
     "test_values.py",
     "test_row_semantics.py",

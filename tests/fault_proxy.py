@@ -22,6 +22,7 @@ from local.ports import HOST
 
 BACKEND_TIMEOUT_SECONDS = 120
 HOP_HEADERS = {"connection", "keep-alive", "transfer-encoding", "content-length"}
+OWN_HEADERS = {*HOP_HEADERS, "expect", "accept-encoding"}  # answers come as they are, so that a test can read them
 ACCESS_KEY_PATTERN = re.compile(r"Credential=([^/]+)/")
 
 
@@ -82,6 +83,7 @@ def delay(seconds: float) -> Fault:
 
 
 Match = Callable[[Request], bool]
+Answer = tuple[int, list[tuple[str, str]], bytes]  # status, headers and content
 
 
 @dataclass
@@ -102,6 +104,7 @@ class FaultProxy:
     access_keys: set[str] = field(default_factory=set)
     seen: list[Request] = field(default_factory=list)
     rewrite: Callable[[bytes], bytes] = bytes  # what becomes of each answer's content
+    answer: Callable[[Request], Answer | None] = lambda _: None  # a test's own, in place of that of the server behind
     _rules: list[_Rule] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _is_down: bool = False
@@ -146,14 +149,14 @@ class FaultProxy:
                     return rule.fault
         return NO_FAULT
 
-    def forward(self, request: Request) -> tuple[int, list[tuple[str, str]], bytes]:
+    def forward(self, request: Request) -> Answer:
         """The answer of the server behind."""
         place = urlsplit(self.backend)
         connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=BACKEND_TIMEOUT_SECONDS)
         try:
             connection.putrequest(request.method, request.path, skip_host=True, skip_accept_encoding=True)
             for name, value in request.headers.items():
-                if name not in HOP_HEADERS and name != "expect":
+                if name not in OWN_HEADERS:
                     connection.putheader(name, value)
             connection.putheader("content-length", str(len(request.body)))
             connection.endheaders(request.body)
@@ -199,7 +202,7 @@ def _build_handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             request = Request(self.command, self.path, headers, self._read_body())
             fault = proxy.choose_fault(request)
-            answer = proxy.forward(request) if fault.is_done else None
+            answer = (proxy.answer(request) or proxy.forward(request)) if fault.is_done else None
             time.sleep(fault.seconds)
             if fault.status is not None:
                 content = describe_error(fault.status)

@@ -34,6 +34,7 @@ _ROLLBACK = f"{_STANDING}rollback_fails_until_it_is_answered_and_a_batch_staged_
 _LAKE_STORE, _LAKE_KEYS = "tests/integration/test_lake_faults.py::", "tests/integration/test_lake_keys.py::"
 _LAKE_FAULTS = f"{_LAKE_STORE}test_fault_of_the_catalog_at_a_commit_is_made_good_by_the_next_flush"
 _QUICK_LAKE_FAULTS = ("merge-500 after the commit", "publish-429")
+_KEYS_END = "tests/integration/test_lake_expiry.py::test_"
 _REGISTRY = "tests/integration/test_registry.py::test_"
 _I, _U = "tests/integration/test_", "tests/unit/"
 _S, _T = f"{_U}scenarios/test_", f"{_U}tidegate/"
@@ -274,6 +275,18 @@ _BEHIND: dict[str, list[str]] = {
         f"{_LAKE_STORE}test_store_that_dies_between_an_upload_and_the_commit_leaves_nothing[/metadata/]",
         f"{_LAKE_STORE}test_fault_of_the_store_at_an_upload_passes",
         f"{_LAKE_STORE}test_catalog_that_dies_behind_the_merge_leaves_nothing",
+    ],
+    # keys handed out at another place of the answer, for longer, not renewed, or for ever by a server; and log-ins
+    f"{_KEYS_END}merge_outlasts_its_keys_and_asks_for_newer_ones[short-config]": [
+        *_cases(
+            f"{_KEYS_END}merge_outlasts_its_keys_and_asks_for_newer_ones",
+            "short-storage-credentials",
+            "long-config",
+            "long-storage-credentials",
+        ),
+        f"{_KEYS_END}keys_that_nobody_renews_end_a_merge_with_one_sentence_and_the_next_flush_does_it",
+        f"{_KEYS_END}log_in_that_ends_in_the_middle_of_a_merge_is_renewed_by_both_sides",
+        f"{_LAKE_KEYS}test_keys_that_the_catalog_hands_out_are_the_only_ones_in_use",
     ],
     # a log-in that a Spark server refuses, at a small server; one broker that asks for log-ins and rights
     "tests/unit/tidegate_spark/test_refused_login.py::"
