@@ -81,6 +81,10 @@ class NothingToDo(TidegateError):
     """There is no work: the step is skipped."""
 
 
+class TableRemoved(NothingToDo):
+    """The file of the pipeline names the table no more: what was planned or staged for it is left as it is."""
+
+
 class TooFewRecords(NothingToDo):
     """Records wait, and too few of them to begin: a later run has the work."""
 

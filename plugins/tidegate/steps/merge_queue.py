@@ -15,7 +15,7 @@ from tidegate.progress.position_checks import resolve_position
 from tidegate.steps.merge import merge
 from tidegate.steps.merge_direct import merge_direct
 from tidegate.tables.batch_history import record_batch
-from tidegate.tables.lookup import find_table
+from tidegate.tables.lookup import check_table_is_known, find_table
 
 log = logging.getLogger(__name__)
 
@@ -78,8 +78,9 @@ def merge_queue(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeChe
     3. Behind a failure the rest waits: its ranges start where the failed batch ends.
 
     Results are added to the checkpoint as they come, for a task that may be deferred meanwhile. When it is resumed,
-    what the job it has `awaited` published is this run's work.
+    what the job it has `awaited` published is this run's work. TableRemoved where the file names the table no more.
     """
+    check_table_is_known(ports, queue[0].table)
     if queue[0].direct:
         return _merge_direct(ports, queue[0])
     checkpoint = checkpoint or MergeCheckpoint()

@@ -15,7 +15,7 @@ from tidegate.staging.discover_tables import advance_registry, build_name_finder
 from tidegate.staging.stage_outcome import find_staged, read_staged_batch
 from tidegate.staging.stage_request import build_direct_batch, build_stage_table
 from tidegate.staging.takeover import run_or_take_over
-from tidegate.tables.lookup import find_table
+from tidegate.tables.lookup import find_table, keep_known_tables
 from tidegate.tables.templated_tables import expand_template
 
 log = logging.getLogger(__name__)
@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 def stage(ports: Ports, plan: Plan, refused: list[Refusal] | None = None) -> list[StagedBatch]:
     """Return the staged batches of the plan, each table's in the order of its queue.
+
+    Tables that the file does not name any more are left out; TableRemoved, where it names none of the plan's.
 
     1. A batch that is staged already is taken as it stands; a direct one is staged by nobody: merge reads its records.
     2. Tables whose ranges are the same share one job, and so one read of Kafka.
@@ -34,6 +36,7 @@ def stage(ports: Ports, plan: Plan, refused: list[Refusal] | None = None) -> lis
     staged, the reason is raised.
     """
     ports = expand_template(ports)
+    plan = keep_known_tables(ports, plan)
     staged = [_resume_batch(ports, table) for table in plan.tables if table.resumed]
     staged += [build_direct_batch(ports, plan, table) for table in plan.tables if table.direct]
     failures: list[Failure] = []

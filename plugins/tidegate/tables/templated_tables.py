@@ -47,6 +47,14 @@ def make_concrete_table(pipeline: Pipeline, name: str) -> Table:
     return replace(template, name=name, naming=naming)
 
 
+def can_make_table(pipeline: Pipeline, name: str) -> bool:
+    """Whether records can name this table, by its full name."""
+    template, (parent, _, table) = pipeline.template, name.rpartition(".")
+    if template is None or parent not in {f"{template.catalog}.{namespace}" for namespace in template.namespaces}:
+        return False
+    return get_naming(pipeline).makes(table)
+
+
 def get_naming(pipeline: Pipeline) -> TableTemplate:
     """How the pipeline's records name their table."""
     template = pipeline.template

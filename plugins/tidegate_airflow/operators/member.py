@@ -5,7 +5,7 @@ from typing import Any
 
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
-from tidegate.errors import PublishedElsewhere, SomeTablesDelayed, SomeTablesFailed
+from tidegate.errors import PublishedElsewhere, SomeTablesDelayed, SomeTablesFailed, TableRemoved
 from tidegate.lineage.dataset import TaskLineage
 
 from tidegate_airflow import tasks
@@ -17,6 +17,7 @@ from tidegate_airflow.operators.step import DeferringWatcher, JobLink, run_stage
 
 Data = dict[str, Any]
 PLANNED_KEY = "planned"  # the result of a stage that had to plan by itself
+LEFT_TO_OTHERS = {PublishedElsewhere.__name__, TableRemoved.__name__}  # no failures
 MERGED_KEY = "merged"  # of a merge that went to wait: the tables that are done
 
 
@@ -83,8 +84,10 @@ def _describe_problem(problem: AirflowException) -> Data:
 
 
 def _raise_failures(failed: list[Data]) -> None:
-    """Red where a table failed for itself. One that another run published skips the task, where no other failed."""
-    own = [one for one in failed if one["kind"] != PublishedElsewhere.__name__]
+    """Red where a table failed for itself. One that another run published, or that the file names no more, skips the
+    task, where no other failed.
+    """
+    own = [one for one in failed if one["kind"] not in LEFT_TO_OTHERS]
     if not own:
         if failed:
             raise AirflowSkipException(failed[0]["message"])

@@ -14,6 +14,7 @@ from tidegate.schema.column import Column
 from tidegate.spec.table_template import TableTemplate
 from tidegate.steps.flush import flush
 from tidegate.steps.maintain import list_maintained_tables
+from tidegate.tables.lookup import find_table
 
 COLUMNS = (Column("id", "STRING"), Column("type", "STRING"))
 
@@ -190,3 +191,12 @@ def test_backfill_and_replay_are_refused(world: World) -> None:
         propose_backfill(world.ports(template()), parse_request({"orders": {"0": [0, 1]}}, None, None))
     with pytest.raises(ConfigurationError, match="replay does not know"):
         replay_dead_letters(world.ports(template()))
+
+
+def test_name_that_the_template_cannot_make_is_not_in_the_file(world: World) -> None:
+    """As of a table whose batch was planned before the template in the file was changed."""
+    ports = world.ports(template("lake.shop.of_{type}"))
+    assert find_table(ports, "lake.shop.of_order").name == "lake.shop.of_order"
+    for name in ("lake.shop.order", "lake.elsewhere.of_order", "other.shop.of_order"):
+        with pytest.raises(ConfigurationError, match=f"table={name} is not in the file"):
+            find_table(ports, name)

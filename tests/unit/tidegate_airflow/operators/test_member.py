@@ -10,7 +10,7 @@ import pytest
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Airflow's own, while it is imported
     from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskDeferred
-    from tidegate.errors import AuditFailed, PublishedElsewhere, RetryLater
+    from tidegate.errors import AuditFailed, PublishedElsewhere, RetryLater, TableRemoved, TidegateError
     from tidegate_airflow import errors, tasks
     from tidegate_airflow.operators import member
 
@@ -119,8 +119,11 @@ def test_table_that_fails_leaves_the_others_to_go_on_and_is_tried_again_where_th
     assert merges.merged == [name for name in (FIRST, SECOND, THIRD) if name.rpartition(".")[2] not in outcomes]
 
 
-def test_merge_whose_tables_another_run_published_is_skipped(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    others = {name: PublishedElsewhere("lost") for name in ("first", "second", "third")}
+@pytest.mark.parametrize("kind", [PublishedElsewhere, TableRemoved])
+def test_merge_whose_tables_another_run_published_or_the_file_names_no_more_is_skipped(
+    context: Any, monkeypatch: pytest.MonkeyPatch, kind: type[TidegateError]
+) -> None:
+    others = {name: kind("lost") for name in ("first", "second", "third")}
     monkeypatch.setattr(tasks, "run_merge", Merges(**others))
     with pytest.raises(AirflowSkipException):
         merge(context)

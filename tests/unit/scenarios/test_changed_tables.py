@@ -1,0 +1,93 @@
+"""The pipeline's file is changed between the steps of a run: each works with the tables that the file names then."""
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from tidegate.errors import ConfigurationError, NothingToDo, TableRemoved
+from tidegate.spec.pipeline import Pipeline
+from tidegate.steps.clean_up import clean_up
+from tidegate.steps.commit_offsets import commit_offsets
+from tidegate.steps.flush import flush
+from tidegate.steps.heartbeat import heartbeat
+from tidegate.steps.merge_queue import group_by_table, merge_queue
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
+from tidegate.tables.lookup import find_table
+
+ORDERS, OTHER = "lake.shop.orders", "lake.shop.other"
+
+
+def pipeline(*names: str) -> Pipeline:
+    return a_pipeline(*(a_table(name) for name in names))
+
+
+ONE, OTHER_ALONE, BOTH = pipeline(ORDERS), pipeline(OTHER), pipeline(ORDERS, OTHER)
+STEPS = 5
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders", 1)
+    produce(made, "a")
+    return made
+
+
+def produce(world: World, key: str) -> None:
+    world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
+
+
+def run(world: World, *files: Pipeline) -> list[str]:
+    """The steps of one run, each with the file that stands when it begins; the tables whose merge is skipped."""
+    skipped = []
+    ports = [world.ports(one) for one in files]
+    staged = stage(ports[1], plan(ports[0]))
+    for queue in group_by_table(staged):
+        try:
+            assert merge_queue(ports[2], queue).failure is None
+        except TableRemoved:
+            skipped.append(queue[0].table)
+    commit_offsets(ports[3])
+    clean_up(ports[4])
+    heartbeat(ports[4])
+    return skipped
+
+
+def rest(world: World, file: Pipeline) -> None:
+    for _ in range(20):
+        try:
+            flush(world.ports(file))
+        except NothingToDo:
+            return
+    raise AssertionError("never came to rest")
+
+
+@pytest.mark.parametrize("step", range(1, STEPS))
+@pytest.mark.parametrize(("before", "after"), [(ONE, BOTH), (BOTH, ONE), (BOTH, OTHER_ALONE)])
+def test_tables_that_change_before_any_step_lose_no_row_and_the_run_goes_on(
+    world: World, before: Pipeline, after: Pipeline, step: int
+) -> None:
+    skipped = run(world, *[before] * step, *[after] * (STEPS - step))
+    removed = {table.name for table in before.tables} - {table.name for table in after.tables}
+    assert {*skipped} == (removed if step == 2 else set())
+    produce(world, "b")
+    rest(world, after)
+    for table in after.tables:
+        assert [row["id"] for row in world.rows(table.name)] == ["a", "b"]
+    assert world.broker.groups["tidegate-shop"]["orders"] == {0: 2}
+
+
+def test_run_whose_only_table_the_file_names_no_more_has_nothing_to_do(world: World) -> None:
+    planned = plan(world.ports(ONE))
+    with pytest.raises(NothingToDo, match=rf"table={ORDERS} is not in the file any more"):
+        stage(world.ports(OTHER_ALONE), planned)
+
+
+def test_table_that_comes_back_goes_on_with_what_was_staged_for_it(world: World) -> None:
+    run(world, BOTH, BOTH, ONE, ONE, ONE)
+    rest(world, BOTH)
+    assert world.rows(OTHER) == world.rows(ORDERS)
+
+
+def test_table_that_is_asked_for_by_name_and_not_in_the_file_is_refused(world: World) -> None:
+    with pytest.raises(ConfigurationError, match=f"table={OTHER} is not in the file"):
+        find_table(world.ports(ONE), OTHER)
