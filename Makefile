@@ -28,10 +28,10 @@ TESTS := not long
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup:  ## Python environment and jars; minutes the first time; PYTHON=python3.13 chooses and keeps it, WITH="bigquery registry rest s3" adds what those servers need
-	@bash local/setup.sh $(filter bigquery registry rest s3,$(WITH))
+setup:  ## Python environment and jars; minutes the first time; PYTHON=python3.13 chooses and keeps it, WITH="bigquery celery registry rest s3" adds what those servers need
+	@bash local/setup.sh $(filter bigquery celery registry rest s3,$(WITH))
 
-up: setup  ## start Kafka and the Spark Connect server; WITH="airflow bigquery brokers postgres registry rest s3 secure" adds any of those
+up: setup  ## start Kafka and the Spark Connect server; WITH="airflow bigquery brokers celery postgres registry rest s3 schedulers secure" adds any of those
 	@$(VENV_PYTHON) -m local up --with "$(WITH)"
 
 down:  ## stop what `make up` started
@@ -41,7 +41,7 @@ demo: WITH := $(DESTINATION)
 demo: setup  ## a small shop's change events, live, until Ctrl-C; ARGS=--once stops after the verdict, DESTINATION=bigquery, WITH="rest s3 postgres brokers secure"
 	@$(VENV_PYTHON) -m demo --destination $(or $(DESTINATION),iceberg) --with "$(WITH)" $(ARGS)
 
-test test-long test-night test-setup contract integration servers live: WITH := bigquery registry rest s3
+test test-long test-night test-setup contract integration servers live: WITH := bigquery celery registry rest s3
 
 test-setup: setup  ## what the tests need besides: PostgreSQL, Chromium, Debezium's jars, a JDK, openssl, Python 3.13; a line for each that is missing
 	@PYTHONPATH=.:tests:plugins $(VENV_PYTHON) -m machine
@@ -129,6 +129,8 @@ bench: setup  ## CPU, time and memory against hand-written peers
 lock: setup  ## pin every package of requirements.in again, and every jar of local/jars
 	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes requirements.in -o requirements.txt
 	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes local/lake/requirements.in -o local/lake/requirements.txt
+	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-deps -c requirements.txt \
+		local/airflow/celery/requirements.in -o local/airflow/celery/requirements.txt
 	@for name in spark kafka rest s3 debezium; do bin/tidegate jars --from "local/jars/$$name" --write-lock; done
 
 clean: down  ## remove the environment, the jars and everything that runs left behind

@@ -7,6 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv" / "bin" / "python"
 JARS = ROOT / ".cache" / "jars"
+REDIS = ROOT / ".cache" / "redis"
 LOG4J = ROOT / "local" / "log4j2.properties"
 
 

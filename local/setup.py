@@ -82,6 +82,13 @@ def _build_bigquery() -> bool:
         return False
 
 
+def _build_celery() -> bool:
+    """The packages of Airflow's Celery executor."""
+    from local.airflow import environment
+
+    return environment.build_environment()
+
+
 def _build_s3() -> bool:
     """The S3 server's environment, and the client that Spark needs."""
     from local.lake import environment
@@ -124,6 +131,7 @@ def install_packages(folder: Path, python: str, lock_file: Path, server: str) ->
 
 EXTRA_STEPS: dict[str, Callable[[], bool]] = {
     "bigquery": _build_bigquery,
+    "celery": _build_celery,
     "registry": _build_registry,
     "rest": lambda: build_jars("rest"),
     "s3": _build_s3,

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make setup`: looks for Python, a JDK and Maven, names in one line what is missing, then hands over to local/setup.py.
 # PYTHON=python3.13 chooses the Python of the environment, which later runs without PYTHON keep.
-# `local/setup.sh bigquery registry rest s3` (make setup WITH="bigquery registry rest s3") also builds what these local servers need.
+# `local/setup.sh bigquery celery registry rest s3` (make setup WITH="bigquery celery registry rest s3") also builds what these need.
 set -eu
 cd "$(dirname "$0")/.."
 

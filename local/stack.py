@@ -27,7 +27,10 @@ from local.server import build_clean_environment
 from local.state import FAILED, UP, State, read_env_file
 from local.supervisor import Request
 
-PARTS = ("kafka", "spark", "brokers", "secure", "postgres", "s3", "rest", "registry", "bigquery", "airflow")
+PARTS = (
+    *("kafka", "spark", "brokers", "secure", "postgres", "s3", "rest", "registry", "bigquery"),
+    *("airflow", "schedulers", "celery"),
+)
 NEEDED_BYTES = 1_000_000_000
 UP_TIMEOUT_SECONDS = 300.0
 SUPERVISOR_TIMEOUT_SECONDS = 30.0
@@ -206,7 +209,7 @@ def _end_stack(run: RunDir) -> bool:
     processes.end_all_processes(state.mark, state.servers.values(), 2)
     run.env_file.unlink(missing_ok=True)
     run.state_file.unlink(missing_ok=True)
-    for data in ("kafka", "spark", "rest", "s3", "registry", "bigquery"):
+    for data in ("kafka", "spark", "rest", "s3", "registry", "bigquery", "redis"):
         shutil.rmtree(run.path / data, ignore_errors=True)
     postgres.remove_folder(run)
     return state.phase != FAILED

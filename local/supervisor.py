@@ -18,6 +18,7 @@ from pathlib import Path
 
 from local import ports, spark
 from local.airflow import services
+from local.airflow.workers import Queue
 from local.bigquery import server as bigquery
 from local.errors import StackError
 from local.kafka.cluster import name_ports, plan_kafka
@@ -32,7 +33,7 @@ from local.state import FAILED, UP, State, render_env_file, replace_file
 END_TIMEOUT_SECONDS = 8.0
 POLL_SECONDS = 0.1
 EXTRA_PORTS = {"bigquery": ("bigquery_grpc",)}
-SETTINGS = ("brokers", "secure")  # parts that are no servers of their own
+SETTINGS = ("brokers", "secure", "schedulers")  # parts that are no servers of their own
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Plan:
 def plan_stack(request: Request) -> Plan:
     """Choose the ports and describe the servers; StackError when a port asked for is taken."""
     run, parts = RunDir(Path(request.run_dir)), request.parts
+    services.check_parts(parts)
     chosen = ports.choose_ports(_name_ports(parts))
     made = Plan()
     if "kafka" in parts:
@@ -89,8 +91,9 @@ def plan_stack(request: Request) -> Plan:
     if "airflow" in parts:
         made.addresses["AIRFLOW_URL"] = f"http://{ports.HOST}:{chosen['airflow']}"
         made.exported["AIRFLOW_HOME"] = str(run.airflow_home)
-        include = Path(request.include)
-        made.servers.extend(services.build_servers(run, chosen["airflow"], include, connections, lake.metadata))
+        queue = Queue(chosen["celery"], secrets.token_urlsafe(15)) if "celery" in parts else None
+        place = services.Addresses(chosen["airflow"], lake.metadata, queue)
+        made.servers.extend(services.build_servers(run, parts, place, Path(request.include), connections))
     return made
 
 

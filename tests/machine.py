@@ -1,8 +1,8 @@
 """What the tests need of a machine besides `make setup`: looked for once, one line for each thing that is missing.
 
-``python -m machine`` (`make test-setup`) fetches what it may: PostgreSQL, Chromium and promtool from Debian as root,
-Chromium from Playwright otherwise, Debezium's jars by Maven, and it compiles GoogleSQL's analyzer. No test installs
-anything.
+``python -m machine`` (`make test-setup`) fetches what it may: PostgreSQL, Chromium, promtool, nginx and Redis from
+Debian as root, Chromium from Playwright otherwise, Debezium's jars by Maven, and it compiles GoogleSQL's analyzer. No
+test installs anything.
 """
 
 import fcntl
@@ -17,10 +17,12 @@ import googlesql
 import nginx
 import postgres
 import promtool
+import redis_server
 import s3mock
 from e2e import browser
 
 from local import setup
+from local.airflow import redis
 from local.bigquery import environment
 
 TOOLS = {
@@ -39,6 +41,7 @@ def main() -> int:
         bring_chromium,
         bring_promtool,
         bring_nginx,
+        bring_redis,
         bring_debezium,
         bring_s3mock,
         compile_analyzer,
@@ -98,6 +101,13 @@ def bring_nginx() -> list[str]:
         tell("nginx")
         nginx.fetch()
     return [] if nginx.find() else [nginx.MISSING]
+
+
+def bring_redis() -> list[str]:
+    if not redis_server.is_there():
+        tell("Redis")
+        redis_server.fetch()
+    return [] if redis_server.is_there() else [redis.MISSING]
 
 
 def bring_debezium() -> list[str]:

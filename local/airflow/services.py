@@ -1,53 +1,82 @@
-"""Owns Airflow's four services as servers of the stack: API server, scheduler, DAG processor and triggerer.
+"""Owns Airflow's services as servers of the stack: API server, schedulers, DAG processor, triggerer, Celery's workers.
 
-Four processes and not `airflow standalone`: the supervisor sees each of them die, and restarts that one alone.
+A process each and not `airflow standalone`: the supervisor sees each of them die, and restarts that one alone.
 """
 
 import json
 import os
 import urllib.request
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from local.airflow import workers
 from local.airflow.database import Database, build_sqlite_uri
+from local.airflow.settings import Shape
+from local.errors import StackError
 from local.layout import PYTHON, ROOT, RunDir
 from local.ports import HOST, is_answering
 from local.server import Server, build_clean_environment, create_log
 
-# name of the service: (name in the health report, name of its process id in the env file)
+# name of the service: (its command, name in the health report, name of its process id in the env file)
+SCHEDULER = ("scheduler", "scheduler", "AIRFLOW_PID")
 SERVICES = {
-    "scheduler": ("scheduler", "AIRFLOW_PID"),
-    "api-server": (None, "AIRFLOW_API_PID"),
-    "dag-processor": ("dag_processor", None),
-    "triggerer": ("triggerer", None),
+    "scheduler": SCHEDULER,
+    "api-server": ("api-server", None, "AIRFLOW_API_PID"),
+    "dag-processor": ("dag-processor", "dag_processor", "AIRFLOW_DAG_PROCESSOR_PID"),
+    "triggerer": ("triggerer", "triggerer", None),
 }
+SECOND_SCHEDULER = {"scheduler-2": ("scheduler", "scheduler", "AIRFLOW_2_PID")}
+WITHOUT_SERVERS_OF_LOGS = ("scheduler", "triggerer")  # their fixed ports would collide
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where Airflow is and what it uses: its port, the metadata's SQLAlchemy URI if not a file, the queue's address."""
+
+    port: int
+    metadata: str | None = None
+    queue: workers.Queue | None = None
+
+
+def check_parts(parts: list[str]) -> None:
+    """StackError where schedulers or workers are to share what they cannot: SQLite has one writer at a time."""
+    for part in ("schedulers", "celery"):
+        missing = [needed for needed in ("airflow", "postgres") if needed not in parts]
+        if part in parts and missing:
+            raise StackError(f'{part} needs {" and ".join(missing)} beside it: WITH="airflow postgres {part}"')
 
 
 def build_servers(
-    run: RunDir, port: int, include: Path, connections: Mapping[str, str], metadata: str | None = None
+    run: RunDir, parts: list[str], addresses: Addresses, include: Path, connections: Mapping[str, str]
 ) -> list[Server]:
-    """The services, with the stack's connections in their environment, over one metadata database: a file in the run
-    folder, or the `metadata` of an SQLAlchemy URI.
+    """The services that `parts` ask for, with the stack's connections in their environment, over one metadata database:
+    a file in the run folder, or that of the addresses.
     """
-    home = run.airflow_home
+    home, queue = run.airflow_home, addresses.queue
+    folders = [ROOT / "plugins", ROOT / "jobs", *([workers.find_packages()] if queue else [])]
     env = {
         **build_clean_environment(),
         **connections,
         "AIRFLOW_HOME": str(home),
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "plugins"), str(ROOT / "jobs")]),
+        "PYTHONPATH": os.pathsep.join(map(str, folders)),
         "TIDEGATE_INCLUDE": str(include),
     }
-    database = Database(home, port, metadata or build_sqlite_uri(home), env, create_log(run, "airflow-database"))
-    return [_build_service(run, name, port, env, database) for name in SERVICES]
+    shape = Shape("schedulers" in parts, queue.uri if queue else None)
+    uri = addresses.metadata or build_sqlite_uri(home)
+    database = Database(home, addresses.port, uri, shape, env, create_log(run, "airflow-database"))
+    services = SERVICES | (SECOND_SCHEDULER if shape.has_two_schedulers else {})
+    made = [_build_service(run, name, addresses.port, env, database) for name in services]
+    return [*made, *(workers.build_servers(run, queue, env, database) if queue else [])]
 
 
 def _build_service(run: RunDir, name: str, port: int, env: Mapping[str, str], database: Database) -> Server:
-    reported, variable = SERVICES[name]
-    serve_logs = ("--skip-serve-logs",) if name in ("scheduler", "triggerer") else ()  # their fixed ports would collide
+    command, reported, variable = (SERVICES | SECOND_SCHEDULER)[name]
+    serve_logs = ("--skip-serve-logs",) if command in WITHOUT_SERVERS_OF_LOGS else ()
     return Server(
         name=f"airflow-{name}",
-        command=(str(PYTHON), str(PYTHON.parent / "airflow"), name, *serve_logs),
+        command=(str(PYTHON), str(PYTHON.parent / "airflow"), command, *serve_logs),
         folder=run.airflow_home,
         log=create_log(run, f"airflow-{name}"),
         probe=lambda since: _is_healthy(port, reported, since),

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 from configparser import RawConfigParser
+from dataclasses import dataclass
 from pathlib import Path
 
 from local.layout import ROOT
@@ -19,26 +20,34 @@ STATSD_VARIABLE = (
 DAGS_VARIABLE = "TIDEGATE_AIRFLOW_DAGS"  # a folder of DAGs beside the product's own; none without it
 
 
-def write_settings(home: Path, port: int, database: str) -> None:
+@dataclass(frozen=True)
+class Shape:
+    """Whether two schedulers share the work, and the address of Celery's queue where tasks run on workers."""
+
+    has_two_schedulers: bool = False
+    queue: str | None = None
+
+
+def write_settings(home: Path, port: int, database: str, shape: Shape) -> None:
     """Write `airflow.cfg`, so that the `airflow` command agrees with the services when AIRFLOW_HOME is set.
 
     `database` is the SQLAlchemy URI of the metadata.
     """
     parser = RawConfigParser()
-    parser.read_dict(_build_settings(home, port, database))
+    parser.read_dict(_build_settings(home, port, database, shape))
     home.mkdir(parents=True, exist_ok=True)
     (home / "config").symlink_to(ROOT / "local" / "airflow" / "config")
     with open(home / "airflow.cfg", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
         parser.write(file)
 
 
-def _build_settings(home: Path, port: int, database: str) -> dict[str, dict[str, str | int | float]]:
+def _build_settings(home: Path, port: int, database: str, shape: Shape) -> dict[str, dict[str, str | int | float]]:
     url = f"http://{HOST}:{port}"
     return {
         "core": {
             "dags_folder": str(ROOT / "dags"),
             "plugins_folder": str(ROOT / "plugins"),
-            "executor": "LocalExecutor",
+            "executor": "CeleryExecutor" if shape.queue else "LocalExecutor",
             "parallelism": 8,  # each slot is a process of 100 MB and more
             "load_examples": "False",
             **_build_login_settings(os.environ.get(LOGINS_VARIABLE)),
@@ -50,7 +59,11 @@ def _build_settings(home: Path, port: int, database: str) -> dict[str, dict[str,
         "api": {"host": HOST, "port": port, "base_url": url, "workers": 1, "secret_key": _generate_secret()},
         "api_auth": {"jwt_secret": _generate_secret(64)},  # the services must share one
         "workers": {"execution_api_timeout": 30},  # its first call after a start takes up to 15 s
-        "scheduler": {"scheduler_idle_sleep_time": 0.1},  # default 1 s: half of what a short task takes
+        "scheduler": {
+            "scheduler_idle_sleep_time": 0.1,  # default 1 s: half of what a short task takes
+            **(_build_takeover_settings() if shape != Shape() else {}),
+        },
+        **_build_celery_settings(shape.queue),
         "dag_processor": {
             "refresh_interval": 10,
             "min_file_process_interval": 30,
@@ -68,6 +81,23 @@ def _build_database_settings(uri: str) -> dict[str, str | int | float]:
             "sql_alchemy_connect_args": "airflow_local_settings.sqlite_connect_args",
         }
     return {"sql_alchemy_conn": uri}
+
+
+def _build_takeover_settings() -> dict[str, str | int | float]:
+    """How long the tasks of a worker or scheduler that was killed wait, where another one can go on with them."""
+    return {
+        "task_instance_heartbeat_timeout": 60,  # seconds without a sign of life of a running task; default 300
+        "orphaned_tasks_check_interval": 30,  # of a scheduler that is gone; default 300
+        "task_queued_timeout": 60,  # of a task that its worker took, and did not begin; default 600
+        "task_queued_timeout_check_interval": 15,  # default 120
+    }
+
+
+def _build_celery_settings(queue: str | None) -> dict[str, dict[str, str | int | float]]:
+    """Celery's queue; its results lie in the metadata database, as by default."""
+    if queue is None:
+        return {}
+    return {"celery": {"broker_url": queue, "worker_concurrency": 4}}
 
 
 def _build_login_settings(passwords: str | None) -> dict[str, str]:
