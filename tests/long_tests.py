@@ -42,6 +42,7 @@ _FUZZ = f"{_I}decoder_fuzz.py::test_corrupt_record_is_a_row_or_bad_and_takes_no_
 _WINDOWS = f"{_I}publication_aggregates.py::test_windows_and_a_global_aggregate_equal_recomputing_all"
 _ONE_BY_ONE = f"{_I}sequence.py::test_statements_leave_what_one_record_at_a_time_would_leave"
 _WIDTH = "tests/e2e/test_page_of_many.py::test_narrow_window_scrolls_nothing_sideways_and_no_date_is_broken"
+_EXECUTORS = "tests/e2e/executors/test_executors.py::test_"
 _TRIGGERS = "tests/e2e/test_triggers.py::test_"
 
 # the quick test -> the long ones that it stands for; a name without [...] stands for every parameter
@@ -83,7 +84,13 @@ _BEHIND: dict[str, list[str]] = {
         _SLEEPERS, "after plan", "after stage", "after the cut", "after the merge", "before the clean-up"
     ),
     "tests/integration/test_faults.py::test_flush_killed_by_the_operating_system_is_finished_by_the_next": [
-        "tests/integration/test_soak.py::test_batches_with_kills_end_in_the_right_table_and_leave_nothing_behind"
+        "tests/integration/test_soak.py::test_batches_with_kills_end_in_the_right_table_and_leave_nothing_behind",
+        f"{_EXECUTORS}task_of_a_lost_worker_is_tried_again",
+        f"{_EXECUTORS}tasks_of_a_lost_scheduler_are_taken_over",
+        f"{_EXECUTORS}database_that_goes_away_under_running_flushes_loses_no_row",
+    ],
+    f"{_S}changed_tables.py::test_tables_that_change_before_any_step_lose_no_row_and_the_run_goes_on": [
+        f"{_EXECUTORS}pipeline_whose_tables_change_under_a_running_flush_goes_on_with_those_of_its_file"
     ],
     "tests/integration/test_faults.py::test_spark_killed_in_the_middle_of_a_merge_is_survived_by_the_retry": [
         f"{_AIRFLOW}test_kill_of_the_spark_server_during_a_merge_is_healed_by_the_retry"
@@ -240,7 +247,8 @@ _BEHIND: dict[str, list[str]] = {
     ],
     # the demo's parts: its events and its verdict in unit tests, its stack and its DAGs in every other end-to-end test
     f"{_AIRFLOW}test_the_schedule_flushes_by_itself_and_a_run_without_work_is_skipped": [
-        f"{_AIRFLOW}test_the_demo_ends_with_every_table_equal_to_the_truth"
+        f"{_AIRFLOW}test_the_demo_ends_with_every_table_equal_to_the_truth",
+        f"{_EXECUTORS}two_schedulers_and_their_workers_share_the_flushes",
     ],
     # the same behaviour of the same code, by way of other servers
     "tests/integration/test_lake.py::test_tables_are_right_through_a_rollback_maintenance_and_a_lost_answer": [

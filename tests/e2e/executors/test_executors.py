@@ -1,0 +1,79 @@
+"""Flushes of several pipelines outlive what happens to Airflow: workers, schedulers, database and DAGs under way.
+
+Records keep coming meanwhile. At the end of each test every table equals what was sent, no batch or offset stands twice
+in a history, and no branch or staged batch is left.
+"""
+
+import signal
+
+import pytest
+from e2e.airflow_client import wait_until
+from e2e.executors.land import PATIENCE, Land
+from e2e.executors.metadata import RunningTask
+
+pytestmark = pytest.mark.real
+
+
+def test_two_schedulers_and_their_workers_share_the_flushes(land: Land) -> None:
+    with land.records_keep_coming():
+        wait_until(lambda: len(land.metadata.list_schedulers_of_tasks()) == 2, "tasks of both schedulers", PATIENCE)
+        assert land.metadata.count_schedulers() == 2
+        if land.executor == "CeleryExecutor":
+            logs = [land.stack.run_dir / "logs" / f"airflow-worker-{number}.log" for number in (1, 2)]
+            wait_until(lambda: all("succeeded" in log.read_text() for log in logs), "tasks of both workers", PATIENCE)
+
+
+@pytest.mark.parametrize("with_task", [True, False], ids=["with the task", "and the task lives on"])
+def test_task_of_a_lost_worker_is_tried_again(land: Land, with_task: bool) -> None:
+    with land.records_keep_coming():
+        with land.caught_in("orders", "merge") as task:
+            land.kill_worker(task, with_task=with_task)
+        expect_retry(land, task)
+
+
+def test_tasks_of_a_lost_scheduler_are_taken_over(land: Land) -> None:
+    with land.records_keep_coming():
+        with land.caught_in("orders", "merge") as task:
+            land.kill_scheduler(task)
+        if land.executor == "LocalExecutor":
+            expect_retry(land, task)
+        expect_success(land, task)
+        wait_until(lambda: land.metadata.count_schedulers() == 2, "the scheduler is back", PATIENCE)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["restarted", "crashed"])
+def test_database_that_goes_away_under_running_flushes_loses_no_row(land: Land, how: signal.Signals) -> None:
+    with land.records_keep_coming():
+        with land.caught_in("orders", "merge") as task:
+            land.restart_database(how)
+        expect_success(land, task)
+        wait_until(lambda: land.metadata.count_schedulers() == 2, "both schedulers", PATIENCE)
+
+
+@pytest.mark.parametrize("task_id", ["stage", "merge"])
+def test_pipeline_whose_tables_change_under_a_running_flush_goes_on_with_those_of_its_file(
+    land: Land, task_id: str
+) -> None:
+    """A second table makes one task for each of the tables out of the one merge, and taking it away the other way."""
+    with land.records_keep_coming():
+        with land.caught_in("orders", task_id) as task:
+            land.change_tables("orders", ["orders", "orders_upper"])
+        expect_end(land, task)
+        with land.caught_in("orders", task_id) as task:
+            land.change_tables("orders", ["orders"])
+        expect_end(land, task)
+
+
+def expect_retry(land: Land, task: RunningTask) -> None:
+    wait_until(lambda: land.metadata.count_tries(task) > task.try_number, "the next try", PATIENCE)
+    expect_success(land, task)
+
+
+def expect_success(land: Land, task: RunningTask) -> None:
+    expect_end(land, task)
+    assert land.metadata.read_state(task) == "success"
+
+
+def expect_end(land: Land, task: RunningTask) -> None:
+    """A run that never ends would keep all later ones of its pipeline waiting."""
+    wait_until(lambda: land.metadata.read_state(task) in ("success", "failed"), f"the end of {task}", PATIENCE)
