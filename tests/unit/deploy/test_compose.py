@@ -29,6 +29,7 @@ from tidegate.config.catalogs_file import load_catalogs
 from tidegate.connections import read_connection_from_env
 from tidegate.spec.runtime import SparkTarget
 
+from local.airflow.services import SERVICES
 from local.spark import JVM_OPTIONS
 
 ROOT = Path(__file__).parents[3]
@@ -289,9 +290,8 @@ def test_spark_settings_are_those_of_the_local_stack() -> None:
 
 
 def test_airflow_runs_the_four_services_of_the_local_stack() -> None:
-    local = re.findall(r'^    "([\w-]+)": \(', (ROOT / "local" / "airflow" / "services.py").read_text(), re.MULTILINE)
-    assert len(local) == 4
-    for name in local:
+    assert len(SERVICES) == 4
+    for name in SERVICES:
         command = services()[f"airflow-{name}"]["command"]
         text = (DEPLOY / "airflow" / command[0]).read_text() if command[0].endswith(".sh") else " ".join(command)
         assert f"airflow {name}" in text
