@@ -56,6 +56,7 @@ test-long: export SOAK_BATCHES ?= 50
 test-long: export SOAK_FLUSHES ?= 200
 test-long: export KEY_SECONDS ?= 60
 test-long: export MERGE_SECONDS ?= 600
+test-long: export STORE_OBJECTS ?= 20000
 test-long: export TIDEGATE_EXAMPLES = all
 test-long soak test-crash: HANGS_AFTER := 14400
 test-long: test-setup checks unit live test-crash test-night test-mutations test-pythons  ## all of it, with every repeat; write the run into docs/test-runs.md

@@ -253,6 +253,8 @@ _BEHIND: dict[str, list[str]] = {
     # the same behaviour of the same code, by way of other servers
     "tests/integration/test_lake.py::test_tables_are_right_through_a_rollback_maintenance_and_a_lost_answer": [
         "tests/integration/test_lake.py::test_tables_are_right_through_a_backfill_maintenance_of_all_tables_and_a_kill",
+        "tests/integration/test_lake_orphans.py::"
+        "test_orphans_among_very_many_objects_are_found_by_listings_and_deleted_many_at_once",
         "tests/integration/test_lake_store.py::"
         "test_flushes_and_maintenance_into_another_store_leave_the_rows_and_nothing_else",
         "tests/contract/test_on_servers.py::test_destination_on_servers_does_the_same",
