@@ -22,7 +22,7 @@ EXECUTORS = {"LocalExecutor": PARTS, "CeleryExecutor": PARTS | {"celery"}}
 PASSWORD = "tidal-admin"
 
 
-@pytest.fixture(scope="session", params=EXECUTORS)
+@pytest.fixture(scope="module", params=EXECUTORS)
 def land(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Land]:
     if os.environ.get(ALLOWED_WITHOUT):
         pytest.skip(f"skipped: {ALLOWED_WITHOUT} is set")
