@@ -11,7 +11,7 @@ VENV_PYTHON := .venv/bin/python
 # after so many seconds in one test its process ends with the stacks of its threads: a build names what hangs
 HANGS_AFTER := 900
 PYTEST = $(VENV_PYTHON) -m pytest -o faulthandler_timeout=$(HANGS_AFTER) -o faulthandler_exit_on_timeout=true
-PARTS := -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+PARTS := -n 3 --dist loadgroup --no-loadscope-reorder --max-worker-restart 0
 ARGS ?=
 WITH ?=
 PROJECT ?=

@@ -72,6 +72,8 @@ LONGEST_FILES = (
     "test_partial.py",
     "test_publication_aggregates.py",
 )
+# Servers that take a part of a run half a minute to start, and are needed by few files.
+SERVERS_OF_ONE_PART = ("lake_servers", "bigquery")
 PATIENCE = 180
 DEFAULT_PARTITIONS = 2
 
@@ -545,8 +547,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         asked.cancel()
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist writes the groups into the names of tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what is listed as long `long`, and what needs the stack `real`; these run last, longest files first."""
+    """Mark what is listed as long `long`, and what needs the stack `real`; these run last, longest files first.
+
+    Parts of a run take whole files, and all files that need one of `SERVERS_OF_ONE_PART`.
+    """
     if not any("::" in word for word in config.args) and (unknown := find_unknown({item.nodeid for item in items})):
         raise pytest.UsageError(f"tests/long_tests.py lists what is not there: {unknown}")
     for item in items:
@@ -558,5 +564,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     real = {item for item in items if servers & set(getattr(item, "fixturenames", ()))}
     for item in real:
         item.add_marker(pytest.mark.real)
+    servers_of = {
+        item.path: server
+        for item in items
+        for server in SERVERS_OF_ONE_PART
+        if server in getattr(item, "fixturenames", ())
+    }
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(servers_of.get(item.path, item.path.stem)))
     rank = {name: place for place, name in enumerate(LONGEST_FILES)}
     items.sort(key=lambda item: (item in real, rank.get(item.path.name, len(rank)) if item in real else 0))

@@ -99,19 +99,25 @@ class LakeServers:
             process.kill()
             process.wait()
 
-    def _create_database(self) -> str:
-        """The address of a new database: one catalog would see the other's tables."""
+    def run_sql(self, address: str, *statements: str) -> None:
+        """Statements by the database's owner, each in a transaction of its own."""
         import psycopg2
 
-        uri, name = urlsplit(self.variables["POSTGRES_URI"]), f"t{os.getpid()}_{next(_numbers)}"
+        uri = urlsplit(address)
         connection = psycopg2.connect(
             host=uri.hostname, port=uri.port, user=postgres.USER, password=self.secrets.password, dbname=uri.path[1:]
         )
         connection.autocommit = True
         with connection.cursor() as cursor:
-            cursor.execute(f"CREATE DATABASE {name}")
+            for statement in statements:
+                cursor.execute(statement)
         connection.close()
-        return uri._replace(path=f"/{name}").geturl()
+
+    def _create_database(self) -> str:
+        """The address of a new database: one catalog would see the other's tables."""
+        address, name = self.variables["POSTGRES_URI"], f"t{os.getpid()}_{next(_numbers)}"
+        self.run_sql(address, f"CREATE DATABASE {name}")
+        return urlsplit(address)._replace(path=f"/{name}").geturl()
 
 
 class LakeBench(Workbench):

@@ -302,6 +302,9 @@ _BEHIND: dict[str, list[str]] = {
         f"{_KEYS_END}log_in_that_ends_in_the_middle_of_a_merge_is_renewed_by_both_sides",
         f"{_LAKE_KEYS}test_keys_that_the_catalog_hands_out_are_the_only_ones_in_use",
     ],
+    f"{_T}adapters/iceberg/table/test_errors.py::test_refusal_is_never_taken_for_a_fault_that_passes": [
+        f"{_I}lake_rights.py::test_documented_rights_are_enough_and_each_that_is_missing_is_named"
+    ],
     # a log-in that a Spark server refuses, at a small server; one broker that asks for log-ins and rights
     "tests/unit/tidegate_spark/test_refused_login.py::"
     "test_refused_token_is_an_error_that_names_the_connection_and_is_not_tried_again": [

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tidegate.errors import RetryLater, TidegateError, find_kind
+from tidegate.jobs.refused_rights import build_refused_right_error, find_refused_right
 from tidegate.model.leader_epochs import Epochs
 from tidegate.model.offsets import Ranges
 from tidegate.schema.column import Column
@@ -130,12 +131,19 @@ class JobFailure:
         """What is told of an error."""
         if isinstance(error, TidegateError):
             return cls(type(error).__name__, str(error))
-        lines = str(error).strip().splitlines() or [""]
-        return cls(type(error).__name__, lines[0][:LONGEST_MESSAGE])
+        text = str(error).strip()
+        line, refusal = text.partition("\n")[0], find_refused_right(text) or ""
+        more = f": {refusal}" if refusal not in line else ""
+        return cls(type(error).__name__, line[: LONGEST_MESSAGE - len(more)] + more)
 
     def to_error(self, where: str) -> TidegateError:
-        """The error again, of its own kind; `RetryLater` for one that is not ours. `where` names the job."""
-        error_type = find_kind(self.kind)
+        """The error again, of its own kind; `RetryLater` for one that is not ours, unless it names a refused right.
+
+        `where` names the job.
+        """
+        error_type, refusal = find_kind(self.kind), find_refused_right(self.message)
+        if refusal and error_type is None:
+            return build_refused_right_error(where, refusal)
         return error_type(self.message) if error_type else RetryLater(f"{where} failed: {self.kind}: {self.message}")
 
     def to_json(self) -> str:

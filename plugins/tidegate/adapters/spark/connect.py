@@ -14,6 +14,7 @@ from tidegate.adapters.spark.rpc_status import LOGIN_ADVICE, find_status, format
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
+from tidegate.jobs.refused_rights import build_refused_right_error, find_refused_right
 
 # PySpark's packages import each other in circles: a second thread that imports them meanwhile sees half of them
 _imports = threading.Lock()
@@ -48,7 +49,7 @@ class ConnectEngine:
     def run(self, job: Job) -> None:
         """Run the job; `RetryLater` when Spark fails, with Spark's own first line, when no server is there, when it
         answers nothing any more, or when a catalog cannot be written; `ConfigurationError` when the server refuses the
-        log-in.
+        log-in, or the catalog's database a right.
         """
         self._run(job)
 
@@ -99,4 +100,7 @@ class ConnectEngine:
             return ConfigurationError(
                 f"{self._server} refuses the log-in: {status.details}; nothing was changed; {LOGIN_ADVICE}"
             )
-        return RetryLater(f"{where}: Spark failed in {get_verb(job)}: {format_spark_error(error)[:500]}")
+        text = format_spark_error(error)
+        if refusal := find_refused_right(text):
+            return build_refused_right_error(f"{where} {get_verb(job)}", refusal)
+        return RetryLater(f"{where}: Spark failed in {get_verb(job)}: {text[:500]}")
