@@ -28,8 +28,10 @@ class LaterBatch:
         return trial
 
     def list_points(self) -> list[Point]:
-        """What an uninterrupted flush passes."""
-        return _list_common_points(self.trial, self.trial.next_batch)
+        """What an uninterrupted flush passes, which leaves what it should."""
+        points = _list_common_points(self.trial, self.trial.next_batch)
+        self.trial.check()
+        return points
 
     def meet(self, number: int, at: Point, kind: str) -> None:
         """The fault, the flushes behind it, and what must be true then. `number` counts from 1."""

@@ -1,6 +1,6 @@
 """All crash points on a real broker, Spark and catalog, each with every fault, in a process of its own.
 
-Takes about half an hour; ``make test-crash`` runs it. ``ARGS="-k later"`` runs a part.
+Takes about an hour; ``make test-crash`` runs it. ``ARGS="-k later"`` runs a part.
 """
 
 from collections.abc import Callable
