@@ -132,7 +132,7 @@ class JobFailure:
         if isinstance(error, TidegateError):
             return cls(type(error).__name__, str(error))
         text = str(error).strip()
-        line, refusal = text.partition("\n")[0], find_refused_right(text) or ""
+        line, refusal = next(iter(text.splitlines()), "")[:LONGEST_MESSAGE], find_refused_right(text) or ""
         more = f": {refusal}" if refusal not in line else ""
         return cls(type(error).__name__, line[: LONGEST_MESSAGE - len(more)] + more)
 

@@ -165,8 +165,7 @@ def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
 
 def _check_log(one: Slice, piece: StagePiece, topic_log: Log) -> None:
     what = "later offsets, which decide what may be written" if piece.keys_only else "offsets"
-    prefix = one.where
     for topic, partition, start, end in piece.ranges:
-        where = f"{prefix} topic={topic} partition={partition}: {what} [{start}, {end})"
+        where = f"{one.where} topic={topic} partition={partition}: {what} [{start}, {end})"
         begin = get_offset(topic_log.begin, topic, partition) or 0
         check_log_holds(where, start=start, end=end, begin=begin)

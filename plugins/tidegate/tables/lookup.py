@@ -28,23 +28,25 @@ def find_table(ports: Ports, name: str) -> Table:
 def check_table_is_known(ports: Ports, name: str) -> None:
     """TableRemoved where the file, changed since the run began, names the table no more."""
     if not _has_table(ports.pipeline, name):
-        raise TableRemoved(
-            f"pipeline={ports.pipeline.name} table={name} is not in the file any more: nothing is written to it; what "
-            "is staged for it waits until the file names it again"
-        )
+        raise _build_removed_error(ports.pipeline, name)
 
 
 def keep_known_tables(ports: Ports, plan: Plan) -> Plan:
     """The plan without the tables that the file names no more; TableRemoved where none is left."""
     known = tuple(one for one in plan.tables if _has_table(ports.pipeline, one.table))
-    for planned in plan.tables:
-        try:
-            check_table_is_known(ports, planned.table)
-        except TableRemoved as reason:
-            if not known:
-                raise
-            log.warning("%s", reason)
+    removed = [_build_removed_error(ports.pipeline, one.table) for one in plan.tables if one not in known]
+    if removed and not known:
+        raise removed[0]
+    for reason in removed:
+        log.warning("%s", reason)
     return replace(plan, tables=known)
+
+
+def _build_removed_error(pipeline: Pipeline, name: str) -> TableRemoved:
+    return TableRemoved(
+        f"pipeline={pipeline.name} table={name} is not in the file any more: nothing is written to it; what is staged "
+        "for it waits until the file names it again"
+    )
 
 
 def _has_table(pipeline: Pipeline, name: str) -> bool:
