@@ -1,7 +1,11 @@
-"""A server of the standard library, serving in the background of a test."""
+"""Servers that a test has in the background: one of the standard library's, or a program as the local stack runs it."""
 
 import socketserver
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from local.server import Server
 
 # `serve_forever` looks so often whether it shall end; by default each end of a server takes half a second
 POLL_SECONDS = 0.02
@@ -19,3 +23,15 @@ def stop_serving(server: socketserver.BaseServer, thread: threading.Thread) -> N
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@contextmanager
+def hold_server(server: Server) -> Iterator[None]:
+    """A program that answers within the block, and is killed behind it."""
+    process = server.start(server.name)
+    try:
+        server.wait_until_it_answers(process, lambda: False)
+        yield
+    finally:
+        process.kill()
+        process.wait()

@@ -23,9 +23,7 @@ def choose_half(all_of_them: Sequence[T], *about: str | int) -> list[T]:
 
     Which half is chosen by what the walk is about: walks of several things meet each case between them.
     """
-    if os.environ.get(ALL) == "all":
-        return list(all_of_them)
-    return list(all_of_them[zlib.crc32(repr(about).encode()) % 2 :: 2])
+    return choose_part(all_of_them, zlib.crc32(repr(about).encode()), 2)
 
 
 def choose_part(all_of_them: Sequence[T], first: int, parts: int) -> list[T]:

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
+from background_server import hold_server
 from conftest import Workbench
 
 from local.lake import catalog as lake_catalog
@@ -91,13 +92,8 @@ class LakeServers:
         own = {"warehouse": f"s3://{s3.BUCKET}/{folder.name}-vended", "include-credentials": "true"}
         server = rest.build_server(RunDir(folder), port, {**store, **own})
         server.folder.mkdir(parents=True)
-        process = server.start("vending")
-        try:
-            server.wait_until_it_answers(process, lambda: False)
+        with hold_server(server):
             yield f"http://{HOST}:{port}"
-        finally:
-            process.kill()
-            process.wait()
 
     def run_sql(self, address: str, *statements: str) -> None:
         """Statements by the database's owner, each in a transaction of its own."""

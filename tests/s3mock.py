@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from background_server import hold_server
+
 from local import setup
 from local.artifact import fetch_artifact, name_file, read_lock
 from local.lake import s3
@@ -44,10 +46,5 @@ def running(folder: Path) -> Iterator[str]:
         env=build_clean_environment(),
     )
     (folder / "objects").mkdir(parents=True, exist_ok=True)
-    process = server.start("s3mock")
-    try:
-        server.wait_until_it_answers(process, lambda: False)
+    with hold_server(server):
         yield f"http://{HOST}:{port}"
-    finally:
-        process.kill()
-        process.wait()

@@ -3,10 +3,9 @@
 import os
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from local.airflow import settings
 from local.errors import StackError, find_relevant_line
 from local.layout import PYTHON, ROOT
 from local.server import run_logged
@@ -20,10 +19,8 @@ def build_sqlite_uri(home: Path) -> str:
 class Database:
     """The metadata database, created by whichever service comes first; fresh each time the stack comes up."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what Airflow is told of itself
-        self, home: Path, port: int, uri: str, shape: settings.Shape, env: Mapping[str, str], log: Path
-    ) -> None:
-        self._home, self._port, self._uri, self._shape, self._env, self._log = home, port, uri, shape, env, log
+    def __init__(self, home: Path, write_settings: Callable[[], None], env: Mapping[str, str], log: Path) -> None:
+        self._home, self._write_settings, self._env, self._log = home, write_settings, env, log
         self._lock = threading.Lock()
         self._created = False
 
@@ -36,7 +33,7 @@ class Database:
 
     def _create(self) -> None:
         shutil.rmtree(self._home, ignore_errors=True)
-        settings.write_settings(self._home, self._port, self._uri, self._shape)
+        self._write_settings()
         prepare = [str(PYTHON), "-m", "local.airflow.prepare"]
         path = os.pathsep.join([str(ROOT), self._env["PYTHONPATH"]])
         if run_logged(prepare, self._home, self._log, {**self._env, "PYTHONPATH": path}):

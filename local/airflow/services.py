@@ -9,9 +9,10 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
-from local.airflow import workers
+from local.airflow import settings, workers
 from local.airflow.database import Database, build_sqlite_uri
 from local.airflow.settings import Shape
 from local.errors import StackError
@@ -20,9 +21,8 @@ from local.ports import HOST, is_answering
 from local.server import Server, build_clean_environment, create_log
 
 # name of the service: (its command, name in the health report, name of its process id in the env file)
-SCHEDULER = ("scheduler", "scheduler", "AIRFLOW_PID")
 SERVICES = {
-    "scheduler": SCHEDULER,
+    "scheduler": ("scheduler", "scheduler", "AIRFLOW_PID"),
     "api-server": ("api-server", None, "AIRFLOW_API_PID"),
     "dag-processor": ("dag-processor", "dag_processor", "AIRFLOW_DAG_PROCESSOR_PID"),
     "triggerer": ("triggerer", "triggerer", None),
@@ -65,7 +65,8 @@ def build_servers(
     }
     shape = Shape("schedulers" in parts, queue.uri if queue else None)
     uri = addresses.metadata or build_sqlite_uri(home)
-    database = Database(home, addresses.port, uri, shape, env, create_log(run, "airflow-database"))
+    write_settings = partial(settings.write_settings, home, addresses.port, uri, shape)
+    database = Database(home, write_settings, env, create_log(run, "airflow-database"))
     services = SERVICES | (SECOND_SCHEDULER if shape.has_two_schedulers else {})
     made = [_build_service(run, name, addresses.port, env, database) for name in services]
     return [*made, *(workers.build_servers(run, queue, env, database) if queue else [])]

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from e2e.airflow_client import AirflowClient, wait_until
-from e2e.executors.land import Land, build_lake
+from e2e.executors.land import Land, build_lake, write_pipeline
 from e2e.executors.metadata import Metadata
 from e2e.executors.pipelines import DAGS, PARTITIONS, TABLES
 from e2e.executors.traffic import Traffic
 from postgres import ALLOWED_WITHOUT
 
 from local.airflow.settings import LOGINS_VARIABLE
-from local.stack import start_stack
+from local.stack import Stack, start_stack
 
 PARTS = {"kafka", "spark", "postgres", "airflow", "schedulers"}
 EXECUTORS = {"LocalExecutor": PARTS, "CeleryExecutor": PARTS | {"celery"}}
@@ -31,22 +31,19 @@ def land(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     (include / "pipelines").mkdir(parents=True)
     properties = {**build_lake(folder), "uri": f"sqlite:///{folder}/catalog.db"}
     (include / "catalogs.yaml").write_text(json.dumps({"lake": {"type": "iceberg", "properties": properties}}))
-    made = Land(request.param, None, None, None, None, folder)  # type: ignore[arg-type]
-    for name in TABLES:
-        made.write_file(name)
+    for name, tables in TABLES.items():
+        write_pipeline(folder, name, tables)
     stack = _start(folder, EXECUTORS[request.param])
     try:
-        made.stack, made.metadata = stack, Metadata(stack.variables)
         _create_topics(stack.kafka_bootstrap)
-        made.traffic = Traffic(stack.kafka_bootstrap)
-        made.airflow = AirflowClient(stack.airflow_url, "admin", PASSWORD)
-        wait_until(lambda: set(DAGS) <= made.airflow.dag_ids(), "the DAGs")
-        yield made
+        airflow = AirflowClient(stack.airflow_url, "admin", PASSWORD)
+        wait_until(lambda: set(DAGS) <= airflow.dag_ids(), "the DAGs")
+        yield Land(request.param, stack, airflow, Metadata(stack.variables), Traffic(stack.kafka_bootstrap), folder)
     finally:
         stack.stop()
 
 
-def _start(folder: Path, parts: set[str]):  # type: ignore[no-untyped-def]
+def _start(folder: Path, parts: set[str]) -> Stack:
     logins = folder / "logins.json"
     logins.write_text(json.dumps({"admin": PASSWORD}))
     with pytest.MonkeyPatch.context() as patch:

@@ -140,13 +140,9 @@ class Land:
         dag = find_dag(pipeline)
         before = self.metadata.count_versions(dag)
         self.tables[pipeline] = tables
-        self.write_file(pipeline)
+        write_pipeline(self.folder, pipeline, tables)
         self.airflow.parse_again(dag)
         wait_until(lambda: self.metadata.count_versions(dag) > before, f"another version of {dag}", PATIENCE)
-
-    def write_file(self, pipeline: str) -> None:
-        text = describe_pipeline(pipeline, self.tables[pipeline])
-        (self.folder / "include" / "pipelines" / f"{pipeline}.yaml").write_text(text)
 
 
 def kill_all(processes: list[psutil.Process]) -> None:
@@ -156,6 +152,10 @@ def kill_all(processes: list[psutil.Process]) -> None:
             process.kill()
         except psutil.NoSuchProcess:
             continue
+
+
+def write_pipeline(folder: Path, name: str, tables: list[str]) -> None:
+    (folder / "include" / "pipelines" / f"{name}.yaml").write_text(describe_pipeline(name, tables))
 
 
 def build_lake(folder: Path) -> dict[str, str]:
