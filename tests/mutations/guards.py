@@ -713,7 +713,7 @@ GUARDS = [
     Guard(
         "a plain pass does not judge a name in other letters",
         "jobs/tidegate_spark/formats/plain_json.py",
-        """        render_takes_own_spelling(fields, list_known_fields(table)),\n""",
+        """        render_takes_own_spelling(fields, list_known_fields(table), "row"),\n""",
         "",
         PLAIN_RECORDS + "usual_records_are_read_plainly_and_others_are_not_judged",
     ),

@@ -57,7 +57,7 @@ def decode_plain_value(records: DataFrame, table: StageTable) -> DecodedValue:
         fields.render_is_reprinted("row"),
         render_inner_doubt("row", fields),
         f"({fields.render_is_empty('row')})",
-        render_takes_own_spelling(fields, list_known_fields(table)),
+        render_takes_own_spelling(fields, list_known_fields(table), "row"),
     ]
     changes = parsed.selectExpr(
         "*",

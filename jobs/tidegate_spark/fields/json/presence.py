@@ -89,9 +89,16 @@ def apply_own_spelling(records: DataFrame, names: tuple[Fields, Fields], when: s
     )
 
 
-def render_takes_own_spelling(fields: Fields, known_fields: Fields) -> str:
-    """A condition: `apply_own_spelling` writes the text anew: it lacks a name, and has one in other letters."""
-    unnamed = " OR ".join(_render_is_unnamed(fields.text, c) for c in fields.columns)
+def render_takes_own_spelling(fields: Fields, known_fields: Fields, parsed: str | None = None) -> str:
+    """A condition: `apply_own_spelling` writes the text anew: it lacks a name, and has one in other letters.
+
+    Where the object was `parsed` already, a name is looked for only if its column is NULL there: a field that was found
+    has its column's own spelling, and goes before another one.
+    """
+    unnamed = " OR ".join(
+        f"{f'{fields.render_is_null(parsed, c)} AND ' if parsed else ''}{_render_is_unnamed(fields.text, c)}"
+        for c in fields.columns
+    )
     return f"({unnamed}) AND {_render_has_respelled(fields.text, known_fields)}"
 
 
