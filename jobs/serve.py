@@ -21,9 +21,7 @@ from typing import Any
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-CONNECT_PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin"
 SERVER_CONF = {
-    "spark.plugins": CONNECT_PLUGIN,
     "spark.sql.artifact.isolation.enabled": "false",
     "spark.sql.artifact.isolation.alwaysApplyClassloader": "false",
     "spark.sql.codegen.cache.maxEntries": "1000",  # of 100, several pipelines push out each other's
@@ -95,7 +93,7 @@ def configure_classes(folder: Path) -> dict[str, str]:
             conf[LOCAL_FILES_CONF] = files
     plugin, jar = find_compiled(ALLOCATOR, folder)
     if plugin:
-        conf["spark.plugins"] = f"{CONNECT_PLUGIN},{plugin}"
+        conf["spark.plugins"] = plugin
         conf["spark.jars"] = ",".join(filter(None, [own.get("spark.jars", ""), jar]))
     return conf
 
@@ -110,12 +108,17 @@ def remove_empty_folders(parent: Path) -> None:
 
 
 def serve(folder: Path, temporary: Path) -> None:
-    """Run the server until its JVM ends; executors that start late fetch what is in the folder."""
+    """Run the server until its JVM ends; executors that start late fetch what is in the folder.
+
+    Connect's own plugin would take requests before there is a session that theirs could be made from, and answer each
+    with `No active or default Spark session found`.
+    """
     jvm = os.getppid()
     builder = SparkSession.builder.appName("Tidegate's Spark Connect server")
     for name, value in {**SERVER_CONF, **configure_classes(folder)}.items():
         builder = builder.config(name, value)
-    builder.getOrCreate()
+    session = builder.getOrCreate()
+    SparkContext._jvm.org.apache.spark.sql.connect.service.SparkConnectService.start(session.sparkContext._jsc.sc())
     while os.getppid() == jvm:  # it outlives neither a stop nor a kill of the server
         remove_empty_folders(temporary / MODEL_CACHE_FOLDER)
         time.sleep(CHECK_SECONDS)
