@@ -17,6 +17,7 @@ from tidegate.merge.compare_and_swap import (
     drop_branch_on_failure,
     find_head,
     publish_head,
+    retry_commits,
 )
 from tidegate.merge.statements import build_merge_input, render_merge_statements
 from tidegate.model import resource_names
@@ -104,7 +105,8 @@ def _merge_until_counted(work: MergeContext) -> tuple[StagedBatch, PublishedBatc
 
 def _run_once(work: MergeContext) -> tuple[StagedBatch, PublishedBatch]:
     """One cut. Where its commit is refused the batch is staged: another round would read Kafka again."""
-    state = prepare_table(work)
+    # two runners may meet here over a table that is new
+    state = retry_commits(work.ports, work.where, lambda: prepare_table(work))
     done = _find_published(work, state)
     if done is not None:
         return work.staged, done

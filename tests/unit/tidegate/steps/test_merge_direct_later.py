@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fakes import FailsToMerge, World, a_pipeline, a_table
 from fakes.orders import INTERMEDIATE, NAME, make_orders, read_orders, send_orders
-from tidegate.errors import BadRecord, PositionLost, RetryLater, TidegateError
+from tidegate.errors import BadRecord, PositionLost, PublishedElsewhere, RetryLater, TidegateError
 from tidegate.merge.write_mode import APPEND, MERGE, choose_direct_write
 from tidegate.model.batch import StagedBatch
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
@@ -55,6 +55,22 @@ def test_table_that_is_replaced_during_the_merge_gets_no_middle_of_the_log(world
     with pytest.raises(TidegateError):
         publish(world, batch, pipeline)
     assert (met, read_orders(world)) == ([name], {})
+
+
+def test_of_two_runners_that_begin_a_table_one_publishes(world: World) -> None:
+    met: list[str] = []
+
+    def meet(call: str, when: str) -> None:
+        if (call, when) == ("commits.seed", "before") and not met:
+            met.append(call)
+            flush(world.ports(PIPELINE))
+
+    batch = stage_next(world)
+    with pytest.raises(PublishedElsewhere):
+        _ = merge_queue(world.ports(PIPELINE, meet), [batch]).total
+    assert met == ["commits.seed"]
+    assert read_orders(world) == {"a": "2", "b": "1"}
+    assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
 
 
 @BOTH
