@@ -23,7 +23,7 @@ BEGUN := $(shell date +%s)
 TESTS := not long
 
 .PHONY: help setup test-setup up down demo test test-fast test-long checks lint types unit contract integration servers e2e \
-	test-crash test-night test-mutations test-pythons bench docs messages wheel sbom lock clean soak verify-bigquery
+	test-crash test-soak test-night test-mutations test-pythons bench docs messages wheel sbom lock clean soak verify-bigquery
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,7 +41,7 @@ demo: WITH := $(DESTINATION)
 demo: setup  ## a small shop's change events, live, until Ctrl-C; ARGS=--once stops after the verdict, DESTINATION=bigquery, WITH="rest s3 postgres brokers secure"
 	@$(VENV_PYTHON) -m demo --destination $(or $(DESTINATION),iceberg) --with "$(WITH)" $(ARGS)
 
-test test-long test-night test-setup contract integration servers live: WITH := bigquery celery registry rest s3
+test test-long test-night test-soak test-setup contract integration servers live: WITH := bigquery celery registry rest s3
 
 test-setup: setup  ## what the tests need besides: PostgreSQL, Chromium, Debezium's jars, a JDK, openssl, Python 3.13; a line for each that is missing
 	@PYTHONPATH=.:tests:plugins $(VENV_PYTHON) -m machine
@@ -57,9 +57,10 @@ test-long: export SOAK_FLUSHES ?= 200
 test-long: export KEY_SECONDS ?= 60
 test-long: export MERGE_SECONDS ?= 600
 test-long: export STORE_OBJECTS ?= 20000
+test-long: export SOAK_MINUTES ?= 17
 test-long: export TIDEGATE_EXAMPLES = all
-test-long soak test-crash: HANGS_AFTER := 14400
-test-long: test-setup checks unit live test-crash test-night test-mutations test-pythons  ## all of it, with every repeat; write the run into docs/test-runs.md
+test-long soak test-soak test-crash: HANGS_AFTER := 14400
+test-long: test-setup checks unit live test-crash test-soak test-night test-mutations test-pythons  ## all of it, with every repeat; write the run into docs/test-runs.md
 	@echo "a line for docs/test-runs.md: | $$(date -u +%F) | $$(git rev-parse --short HEAD) | $$((($$(date +%s) - $(BEGUN)) / 60)) | everything passed |"
 
 checks: lint  ## style, layers and links; then static types and the manual beside each other, as each keeps one core busy
@@ -98,6 +99,10 @@ live: setup  ## servers and e2e beside each other, as each waits often; what e2e
 
 test-crash: setup  ## every crash point with every fault on real components, then each place on lakes of servers; an hour
 	@$(PYTEST) tests/crash $(ARGS)
+
+test-soak: export SOAK_MINUTES ?= 120
+test-soak: test-setup  ## 50 pipelines on two catalogs, S3 and three guarded brokers, a fault each minute; SOAK_MINUTES=10, SOAK_FAULTS=none
+	@$(PYTEST) tests/soak -s $(ARGS)
 
 test-night: test-setup  ## 22 failures in a stack with Airflow: what the page says, its way out, what is left; writes docs/failures.md; ARGS="kafka_dead" for some
 	@PYTHONPATH=.:tests:plugins:jobs $(VENV_PYTHON) -m night $(ARGS)

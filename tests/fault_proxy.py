@@ -186,6 +186,13 @@ def describe_error(status: int) -> bytes:
     return json.dumps({"error": error}).encode()
 
 
+def _parse_size(line: bytes) -> int:
+    """Of the next part of a body; ConnectionError where the client went away in its middle."""
+    if not line:
+        raise ConnectionError("the client went away")
+    return int(line.partition(b";")[0], 16)
+
+
 def _build_handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -218,7 +225,7 @@ def _build_handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
             if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
                 return self.rfile.read(int(self.headers.get("Content-Length", "0")))
             parts = []
-            while size := int(self.rfile.readline().partition(b";")[0], 16):
+            while size := _parse_size(self.rfile.readline()):
                 parts.append(self.rfile.read(size))
                 self.rfile.readline()
             while self.rfile.readline().strip():

@@ -140,13 +140,13 @@ def list_files(properties: Mapping[str, str], location: str) -> list[Path]:
         return sorted(path for path in found if path.is_file() and path.suffix != ".crc")
     selector = FileSelector(location.removeprefix("s3://"), recursive=True, allow_not_found=True)
     return sorted(
-        Path(info.path) for info in _open_store(properties).get_file_info(selector) if info.type == FileType.File
+        Path(info.path) for info in open_store(properties).get_file_info(selector) if info.type == FileType.File
     )
 
 
 def write_file(properties: Mapping[str, str], location: str, content: bytes) -> None:
     """One object of the store."""
-    with _open_store(properties).open_output_stream(location.removeprefix("s3://")) as stream:
+    with open_store(properties).open_output_stream(location.removeprefix("s3://")) as stream:
         stream.write(content)
 
 
@@ -164,12 +164,13 @@ def forget_tables(properties: Mapping[str, str]) -> None:
 
 def _forget_files(properties: Mapping[str, str], location: str) -> None:
     if location.startswith("s3://"):
-        _open_store(properties).delete_dir_contents(location.removeprefix("s3://"), missing_dir_ok=True)
+        open_store(properties).delete_dir_contents(location.removeprefix("s3://"), missing_dir_ok=True)
     else:
         shutil.rmtree(location.removeprefix("file://"), ignore_errors=True)
 
 
-def _open_store(properties: Mapping[str, str]) -> Any:
+def open_store(properties: Mapping[str, str]) -> Any:
+    """The object store, by PyArrow."""
     from pyarrow.fs import S3FileSystem
 
     endpoint = urlsplit(properties["s3.endpoint"])

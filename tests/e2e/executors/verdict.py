@@ -53,11 +53,15 @@ def find_leftovers(catalog: Catalog, tables: Tables) -> list[str]:
 
 def find_repeats(catalog: Catalog, pipeline: str) -> list[str]:
     """Batches and offsets that stand more than once in the history of a table."""
-    rows = catalog.load_table(f"{NAMESPACE}.tidegate_{pipeline}_batches").scan().to_arrow().to_pylist()
+    return list_repeats(catalog.load_table(f"{NAMESPACE}.tidegate_{pipeline}_batches").scan().to_arrow().to_pylist())
+
+
+def list_repeats(history: list[dict[str, Any]]) -> list[str]:
+    """Of the rows of a pipeline's history, the batches that stand there twice, and those that repeat offsets."""
     found: list[str] = []
     ends: dict[tuple[str, str, str], int] = defaultdict(int)
     batches: set[tuple[str, int]] = set()
-    for row in sorted(rows, key=lambda row: (row["table"], row["batch"])):
+    for row in sorted(history, key=lambda row: (row["table"], row["batch"])):
         batch = (row["table"], row["batch"])
         found += [f"batch={row['batch']} of {row['table']} stands twice"] if batch in batches else []
         batches.add(batch)

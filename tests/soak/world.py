@@ -1,0 +1,213 @@
+"""The servers of the soak, the two processes that flush, and what is counted of all of them."""
+
+import json
+import os
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+from confluent_kafka.admin import AdminClient, NewTopic
+from conftest import ROOT, wait_until
+from fault_proxy import FaultProxy, fault_proxy
+from lake_servers import LakeCatalog, LakeServers, open_store
+from pyarrow.fs import FileSelector
+from pyiceberg.catalog import Catalog
+from spark_counts import Counts, SparkServer
+
+from local.lake import s3
+from local.lake.catalog import VARIABLE
+from local.stack import Stack, start_stack
+from soak.pipelines import CATALOGS, PARTITIONS, SoakPipeline
+
+PARTS = {"kafka", "brokers", "secure", "spark", "postgres", "rest", "s3"}
+PATIENCE_SECONDS = 1800.0
+FLUSHES_AT_ONCE = 4
+OF_SPARK = "application_name = 'PostgreSQL JDBC Driver'"
+
+
+class Runner:
+    """`tidegate run` in a process of its own, started again by the test whenever it has been killed."""
+
+    def __init__(self, world: "World", name: str, *pipelines: str) -> None:
+        self._world, self._words = world, pipelines
+        self.told, self.errors = world.folder / f"{name}.json", world.folder / f"{name}.log"
+        self.start()
+
+    def start(self) -> None:
+        command = [str(ROOT / "bin" / "tidegate"), "run", "--json", "--flushes-at-once", str(FLUSHES_AT_ONCE)]
+        with self.told.open("a") as told, self.errors.open("a") as errors:
+            self.process = subprocess.Popen(
+                [*command, *self._words],
+                env=self._world.environment,
+                stdout=told,
+                stderr=errors,
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        """SIGKILL, as if its machine were gone."""
+        self.process.kill()
+        self.process.wait(60)
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def read_events(self) -> Iterator[dict[str, Any]]:
+        """What it has told, but for a line that a kill has cut off."""
+        for line in self.told.read_text().splitlines():
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was open and kept at one moment, beside what `Counts` says of the Spark server."""
+
+    flushes: int
+    spark_pid: int
+    spark: Counts
+    runner_pid: int
+    runner_megabytes: int
+    runner_threads: int
+    runner_descriptors: int
+    database_connections: int
+    objects: int
+    object_megabytes: int
+
+    def __str__(self) -> str:
+        own = " ".join(f"{name}={value}" for name, value in asdict(self).items() if name != "spark")
+        return f"{own} | Spark: {self.spark}"
+
+
+class World:
+    """All of it. The first runner has every pipeline, the second some of them too, so that both flush these."""
+
+    def __init__(self, stack: Stack, folder: Path, proxies: Sequence[FaultProxy], catalogs: dict[str, LakeCatalog]):
+        self.stack, self.folder = stack, folder
+        self.rest, self.store = proxies
+        self._catalogs, self.include = catalogs, folder / "include"
+        (self.include / "pipelines").mkdir(parents=True)
+        entries = {name: {**one.entry, "connection": name} for name, one in catalogs.items()}
+        (self.include / "catalogs.yaml").write_text(yaml.safe_dump(entries))
+        own = {f"AIRFLOW_CONN_{name.upper()}": one.environment[VARIABLE] for name, one in catalogs.items()}
+        self.environment = {**stack.build_environment(), **own, "TIDEGATE_INCLUDE": str(self.include)}
+        self.runners: list[Runner] = []
+
+    def write_pipelines(self, pipelines: Sequence[SoakPipeline], interval_seconds: int) -> None:
+        """Topics and files of all."""
+        admin = AdminClient({**self.stack.kafka_admin, "log_level": 0})
+        topics = [NewTopic(topic, PARTITIONS) for pipeline in pipelines for topic in pipeline.topics]
+        for future in admin.create_topics(topics).values():
+            future.result(60)
+        for one in pipelines:
+            text = yaml.safe_dump(one.describe(interval_seconds), sort_keys=False)
+            (self.include / "pipelines" / f"{one.name}.yaml").write_text(text)
+
+    def start_runners(self, *shared: str) -> None:
+        """One with every pipeline, one with those that it shares with the first."""
+        self.runners = [Runner(self, "runner"), Runner(self, "second", *shared)]
+
+    def open_catalog(self, name: str) -> Catalog:
+        """By PyIceberg, past the proxies' faults: those are for the product."""
+        from tidegate.adapters.iceberg.table.catalogs import Catalogs
+
+        made = self._catalogs[name].through(self.rest.backend if name == CATALOGS[0] else "", self.store.backend)
+        return Catalogs({name: made.properties}).catalog(name)
+
+    def ports(self, pipeline: str) -> Any:
+        from functools import partial
+
+        from tidegate.connections import read_connection_from_env
+        from tidegate.wiring.pipeline import assemble_pipeline
+
+        return assemble_pipeline(self.include, pipeline, partial(read_connection_from_env, environ=self.environment))
+
+    def read_committed(self, pipeline: str) -> Any:
+        ports = self.ports(pipeline)
+        return ports.broker.read_committed(ports.pipeline.source.group, ports.pipeline.source.topics)
+
+    def read_ends(self, pipeline: str) -> Any:
+        ports = self.ports(pipeline)
+        return ports.broker.read_log(ports.pipeline.source.topics, "read_committed").end
+
+    def wait_for_new_process(self, variable: str, before: str) -> None:
+        """Until the stack has started a server again."""
+        wait_until(lambda: self.stack.variables.get(variable, before) != before, f"a new {variable}", PATIENCE_SECONDS)
+
+    # what is counted
+
+    def count_flushes(self) -> int:
+        """Batches that a runner has told to be published."""
+        return sum(event["event"] == "published" for runner in self.runners for event in runner.read_events())
+
+    def count_failures(self) -> Counter[str]:
+        """By their reasons' first words, without what differs from one to the next."""
+        events = (event for runner in self.runners for event in runner.read_events())
+        return Counter(event["reason"][:120] for event in events if event["event"] == "failed")
+
+    def look(self) -> Look:
+        pid = int(self.stack.variables["SPARK_PID"])
+        connections = self.count_database_connections()
+        runner = psutil.Process(self.runners[0].process.pid)
+        sizes = [info.size for info in self._list_objects() if info.size is not None]  # a folder has none
+        return Look(
+            flushes=self.count_flushes(),
+            spark_pid=pid,
+            spark=SparkServer(pid, self.stack.run_dir / "spark").count(connections),
+            runner_pid=runner.pid,
+            runner_megabytes=runner.memory_info().rss // 1_000_000,
+            runner_threads=runner.num_threads(),
+            runner_descriptors=runner.num_fds(),
+            database_connections=connections,
+            objects=len(sizes),
+            object_megabytes=sum(sizes) // 1_000_000,
+        )
+
+    def count_database_connections(self) -> int:
+        """Of Spark's sessions to the catalog in PostgreSQL."""
+        import psycopg2
+
+        connection = psycopg2.connect(self._catalogs[CATALOGS[1]].properties["uri"].replace("+psycopg2", ""))
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SELECT count(*) FROM pg_stat_activity WHERE {OF_SPARK}")
+                return int(cursor.fetchone()[0])
+        finally:
+            connection.close()
+
+    def _list_objects(self) -> list[Any]:
+        properties = self._catalogs[CATALOGS[0]].through(store=self.store.backend).properties
+        return open_store(properties).get_file_info(FileSelector(s3.BUCKET, recursive=True))
+
+
+@contextmanager
+def running_world(folder: Path) -> Iterator[World]:
+    """The servers behind proxies; all of it ends with the block."""
+    with ExitStack() as block:
+        stack = start_stack(folder / "run", PARTS, tied_to=os.getpid())
+        block.callback(stack.stop)
+        variables = stack.variables
+        servers = LakeServers(variables, lambda: "", lambda: "")
+        rest = block.enter_context(fault_proxy(variables["REST_CATALOG_URI"]))
+        store = block.enter_context(fault_proxy(variables["S3_ENDPOINT"]))
+        catalogs = {
+            CATALOGS[0]: servers.make_catalog("rest", "s3", folder).through(rest.address, store.address),
+            CATALOGS[1]: servers.make_catalog("postgres", "s3", folder).through(store=store.address),
+        }
+        world = World(stack, folder, (rest, store), catalogs)
+        try:
+            yield world
+        finally:
+            for runner in world.runners:
+                if runner.process.poll() is None:
+                    runner.kill()
