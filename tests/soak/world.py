@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,9 @@ class Look:
 class World:
     """All of it. The first runner has every pipeline, the second some of them too, so that both flush these."""
 
-    def __init__(self, stack: Stack, folder: Path, proxies: Sequence[FaultProxy], catalogs: dict[str, LakeCatalog]):
+    def __init__(
+        self, stack: Stack, folder: Path, proxies: tuple[FaultProxy, FaultProxy], catalogs: dict[str, LakeCatalog]
+    ) -> None:
         self.stack, self.folder = stack, folder
         self.rest, self.store = proxies
         self._catalogs, self.include = catalogs, folder / "include"
@@ -125,18 +128,19 @@ class World:
         return Catalogs({name: made.properties}).catalog(name)
 
     def ports(self, pipeline: str) -> Any:
-        from functools import partial
-
+        """The real ports of a pipeline, in this process."""
         from tidegate.connections import read_connection_from_env
         from tidegate.wiring.pipeline import assemble_pipeline
 
         return assemble_pipeline(self.include, pipeline, partial(read_connection_from_env, environ=self.environment))
 
     def read_committed(self, pipeline: str) -> Any:
+        """What its group has told the brokers."""
         ports = self.ports(pipeline)
         return ports.broker.read_committed(ports.pipeline.source.group, ports.pipeline.source.topics)
 
     def read_ends(self, pipeline: str) -> Any:
+        """Where its topics end."""
         ports = self.ports(pipeline)
         return ports.broker.read_log(ports.pipeline.source.topics, "read_committed").end
 
@@ -156,6 +160,7 @@ class World:
         return Counter(event["reason"][:120] for event in events if event["event"] == "failed")
 
     def look(self) -> Look:
+        """Everything at this moment; the Spark server collects its garbage for it."""
         pid = int(self.stack.variables["SPARK_PID"])
         connections = self.count_database_connections()
         runner = psutil.Process(self.runners[0].process.pid)
