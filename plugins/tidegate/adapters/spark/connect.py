@@ -10,7 +10,7 @@ from tidegate.adapters.port_errors import to_unexpected_error
 from tidegate.adapters.server_probe import Server, find_connection_failure, require_server
 from tidegate.adapters.spark.catalog_lock import require_free_catalogs
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_module, get_verb
-from tidegate.adapters.spark.rpc_status import LOGIN_ADVICE, find_status, format_spark_error
+from tidegate.adapters.spark.rpc_status import LOGIN_ADVICE, find_status, format_spark_error, is_session_lost
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
@@ -103,4 +103,9 @@ class ConnectEngine:
         text = format_spark_error(error)
         if refusal := find_refused_right(text):
             return build_refused_right_error(f"{where} {get_verb(job)}", refusal)
+        if is_session_lost(text):
+            return RetryLater(
+                f"{where}: {self._server} does not know the session of {get_verb(job)} any more: it was started again, "
+                "or ended the session; nothing was published that is not whole; it will be tried again"
+            )
         return RetryLater(f"{where}: Spark failed in {get_verb(job)}: {text[:500]}")

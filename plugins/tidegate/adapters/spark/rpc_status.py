@@ -6,6 +6,8 @@ from dataclasses import dataclass
 REFUSED_CODES = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 LOGIN_ADVICE = "check the token (the connection's password), and that the server was started with it"
 RAW_PREFIX = "<_"  # of the text by which gRPC's errors describe themselves: <_InactiveRpcError of RPC that …
+# what Spark says of a session that a server does not know: the one that made it has gone, or has ended it
+LOST_SESSION_CLASSES = ("INVALID_HANDLE.SESSION_", "INVALID_HANDLE.OPERATION_NOT_FOUND", "[NO_ACTIVE_SESSION]")
 CAUSE_PREFIX = "Caused by: "  # of a line of the server's stack trace, before the error's class and words
 
 
@@ -38,6 +40,11 @@ def format_spark_error(error: BaseException) -> str:
         return f"{status.code}: {status.details}"
     cause = _find_first_cause(error)
     return lines[0] if cause is None or cause in lines[0] else f"{lines[0]}: {cause}"
+
+
+def is_session_lost(text: str) -> bool:
+    """Whether an error's text, of `format_spark_error`, says that the server does not know the session."""
+    return any(name in text for name in LOST_SESSION_CLASSES)
 
 
 def _find_first_cause(error: BaseException) -> str | None:
