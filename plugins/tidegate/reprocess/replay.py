@@ -17,7 +17,7 @@ from tidegate.merge.statements import render_replay_statements
 from tidegate.model import resource_names
 from tidegate.model.ownership import describe_dead_letters, describe_intermediate
 from tidegate.model.table_state import StagedSource
-from tidegate.ports.context import Head, Ports, TableState
+from tidegate.ports.context import Head, Ports, Staging, TableState
 from tidegate.reprocess.backfill_plan import require_position
 from tidegate.reprocess.replay_stage import REPLAY_ID, LetterGroup, Replay, group_letters, stage_missing_letters
 from tidegate.spec.source import Errors
@@ -78,12 +78,12 @@ def replay_dead_letters(ports: Ports, chosen: LetterFilter = ALL_LETTERS) -> lis
 
 def _replay_table(work: Replay) -> ReplayResult | None:
     ports, table = work.ports, work.table
+    staging = work.read_staging()  # ahead of the table, whose mark then tells whether this very attempt is applied
     state = ports.tables.read_state(table.name, ports.pipeline.name)
     if state is None:
         return None
-    staging = work.read_staging()
     if staging is not None and state.marks.get(work.mark) == staging.batches[0].attempt:
-        return _mark_replayed(work, None)
+        return _mark_replayed(work, staging.batches[0].attempt, None)
     ports.tables.claim(work.intermediate, describe_intermediate(ports.pipeline, table))
     ports.staging.drop(work.intermediate)  # of a replay that was killed before its publish
     groups = group_letters(work, require_position(ports, table, state))
@@ -100,7 +100,8 @@ def _replay_group(work: Replay, letters: LetterGroup) -> ReplayResult:
     _check_mode(work, work.table)
     ports.tables.claim(work.letters, describe_dead_letters(ports.pipeline))
     retry_commits(ports, work.where, partial(add_topic_id_column, ports, work.letters))
-    return _mark_replayed(work, retry_commits(ports, work.where, partial(_replay_round, work, letters)))
+    attempt, head = retry_commits(ports, work.where, partial(_replay_round, work, letters))
+    return _mark_replayed(work, attempt, head)
 
 
 def _check_mode(work: Replay, table: Table) -> None:
@@ -111,8 +112,11 @@ def _check_mode(work: Replay, table: Table) -> None:
         )
 
 
-def _replay_round(work: Replay, letters: LetterGroup) -> Head | None:
-    """One cut; `CommitRefused` asks for the next. None where no dead letter can be read."""
+def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]:
+    """One cut, and the staged attempt that it applied; `CommitRefused` asks for the next.
+
+    No head where no dead letter can be read.
+    """
     ports, name = work.ports, work.ports.pipeline.name
     state = ports.tables.read_state(work.table.name, name)
     position = require_position(ports, work.table, state)
@@ -124,7 +128,7 @@ def _replay_round(work: Replay, letters: LetterGroup) -> Head | None:
         state = ports.tables.read_state(table.name, name)
     staged = stage_missing_letters(work, letters, position).batches[0]
     if not staged.counts.staged or state is None:
-        return None
+        return staged.attempt, None
     attempt = ports.new_attempt()
     branch = resource_names.name_backfill_branch(name, REPLAY_ID, number=staged.batch, attempt=attempt)
     swap = Swap(
@@ -135,7 +139,7 @@ def _replay_round(work: Replay, letters: LetterGroup) -> Head | None:
         branch=branch,
         attempt=attempt,
         properties={work.mark: staged.attempt},
-        guard=partial(_check_same_table, work, state),
+        guard=partial(_check_undisturbed, work, staged.attempt, state),
         summary={"tidegate.pipeline": name, resource_names.BACKFILL_PROPERTY: REPLAY_ID},
         source=StagedSource(work.intermediate, staged.batch, staged.attempt),
         must_add=staged.counts.staged if table.mode == TableMode.APPEND else 0,
@@ -146,23 +150,35 @@ def _replay_round(work: Replay, letters: LetterGroup) -> Head | None:
     )
     head = publish_head(swap, head)
     log.info("replayed: %s snapshot=%s", work.where, head.snapshot_id)
-    return head
+    return staged.attempt, head
 
 
-def _check_same_table(work: Replay, before: TableState, state: TableState | None) -> None:
+def _check_undisturbed(work: Replay, attempt: str, before: TableState, state: TableState | None) -> None:
+    """Raise when the table is another one, or another replay has taken what was staged: it applies the same letters."""
     if state is None or state.uuid != before.uuid:
         raise PositionLost(
             f"{work.where}: the table was dropped, or replaced by another of the same name, during the replay; "
             "nothing was applied; flush, then replay again"
         )
+    _read_own_staging(work, attempt)
 
 
-def _mark_replayed(work: Replay, head: Head | None) -> ReplayResult:
-    """Mark what was read now, then drop what the replay kept."""
-    ports, staging = work.ports, work.read_staging()
-    assert staging is not None
+def _read_own_staging(work: Replay, attempt: str) -> Staging:
+    """The dead letters as this replay staged them; `RetryLater` where another replay has dropped or replaced them."""
+    staging = work.read_staging()
+    if staging is None or staging.batches[0].attempt != attempt:
+        raise RetryLater(
+            f"{work.where}: what attempt={attempt} staged was taken away, as another replay of the pipeline does; let "
+            "one run at a time, and run it again"
+        )
+    return staging
+
+
+def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> ReplayResult:
+    """Mark what this attempt has read, then drop what the replay kept."""
+    ports, staging = work.ports, _read_own_staging(work, attempt)
     staged = staging.batches[0]
-    is_of_version_before = add_topic_id_column(ports, work.letters)
+    is_of_version_before = retry_commits(ports, work.where, partial(add_topic_id_column, ports, work.letters))
     statement = ports.sql_for(work.letters).render(
         "replayed_dead_letters",
         table=work.letters,

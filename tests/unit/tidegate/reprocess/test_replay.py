@@ -5,7 +5,15 @@ from dataclasses import replace
 
 import pytest
 from fakes import BAD, Crash, CrashAt, World, a_pipeline, a_table
-from tidegate.errors import ConfigurationError, GiveUp, IncompatibleSchema, NothingToDo, PositionLost
+from tidegate.errors import (
+    CommitRefused,
+    ConfigurationError,
+    GiveUp,
+    IncompatibleSchema,
+    NothingToDo,
+    PositionLost,
+    RetryLater,
+)
 from tidegate.model.offsets import Ranges
 from tidegate.model.position import Position
 from tidegate.reprocess.replay import replay_dead_letters
@@ -131,6 +139,74 @@ def test_append_gets_each_dead_letter_once_whenever_it_is_killed() -> None:
         assert not [name for name in world.destination.tables if "replay" in name], hook.at
         if finished:
             return
+
+
+def test_replay_that_wakes_up_after_others_marks_none_of_their_dead_letters() -> None:
+    world, met = a_world(row("a", "x"), ("b", BAD)), []
+    flush(world.ports(tolerant("append")))
+    mended(world, 1)
+
+    def meanwhile(call: str, when: str) -> None:
+        if (call, when) == ("commits.publish", "after") and not met:
+            met.append(call)
+            replay_dead_letters(world.ports(tolerant("append")))  # finishes this one
+            world.broker.produce("orders", {"id": "c"}, BAD)
+            flush(world.ports(tolerant("append")))
+            mended(world, 2)
+            with suppress(Crash):
+                replay_dead_letters(world.ports(tolerant("append"), dies_before_publish))
+
+    with pytest.raises(RetryLater, match="taken away, as another replay of the pipeline does"):
+        replay_dead_letters(world.ports(tolerant("append"), meanwhile))
+    assert (met, waiting(world)) == (["commits.publish"], [2])
+    replay_dead_letters(world.ports(tolerant("append")))
+    assert (table(world), waiting(world)) == ({"a": "x", "b": "mended", "c": "mended"}, [])
+    assert set(world.destination.tables[TABLE].refs) == {"main", "tidegate_shop"}
+
+
+def dies_before_publish(call: str, when: str) -> None:
+    if (call, when) == ("commits.publish", "before"):
+        raise Crash(call)
+
+
+def test_of_two_replays_at_once_the_one_whose_staged_letters_are_gone_publishes_nothing() -> None:
+    world, met = a_world(row("a", "x"), ("b", BAD)), []
+    flush(world.ports(tolerant("append")))
+    mended(world, 1)
+
+    def begin_another(call: str, when: str) -> None:
+        if (call, when) == ("commits.read_head", "after") and not met:
+            met.append(call)
+            with suppress(Crash):
+                replay_dead_letters(world.ports(tolerant("append"), dies_before_publish))
+
+    with pytest.raises(RetryLater, match="taken away, as another replay of the pipeline does"):
+        replay_dead_letters(world.ports(tolerant("append"), begin_another))
+    assert (table(world), waiting(world)) == ({"a": "x"}, [1])
+    replay_dead_letters(world.ports(tolerant("append")))
+    assert [found["name"] for found in world.rows(TABLE)].count("mended") == 1
+    assert waiting(world) == []
+
+
+def test_refused_change_of_the_dead_letter_table_is_tried_again_when_a_killed_replay_is_finished() -> None:
+    world, refused = a_world(row("a", "x"), ("b", BAD)), []
+    flush(world.ports(tolerant()))
+    mended(world, 1)
+
+    def dies(call: str, when: str) -> None:
+        if (call, when) == ("commits.publish", "after"):
+            raise Crash(call)
+
+    def refuse_once(call: str, when: str) -> None:
+        if (call, when) == ("tables.evolve", "before") and not refused:
+            refused.append(call)
+            raise CommitRefused("another writer changed it")
+
+    with pytest.raises(Crash):
+        replay_dead_letters(world.ports(tolerant(), dies))
+    (result,) = replay_dead_letters(world.ports(tolerant(), refuse_once))
+    assert (refused, result.replayed) == (["tables.evolve"], 1)
+    assert (table(world), waiting(world)) == ({"a": "x", "b": "mended"}, [])
 
 
 def test_flush_that_publishes_during_a_replay_wins() -> None:
