@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterable
 from uuid import UUID
 
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.name_mapping import create_mapping_from_schema
@@ -43,12 +43,13 @@ def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iter
     """One commit, tried once. `CommitRefused` if a requirement failed, `OutcomeUnknown` if no answer came.
 
     PyIceberg's own transactions repeat a refused commit on the moved main: right for data, wrong for a
-    compare-and-swap.
+    compare-and-swap. A table that was dropped meanwhile is told as a requirement by a database, and as missing by a
+    REST server.
     """
     changes = tuple(updates)
     try:
         response = table.catalog.commit_table(table, tuple(requirements), changes)
-    except CommitFailedException as error:
+    except (CommitFailedException, NoSuchTableError) as error:
         raise CommitRefused(str(error)) from error
     except CommitStateUnknownException as error:
         raise _build_unknown(table, "the catalog gave no answer", error) from error

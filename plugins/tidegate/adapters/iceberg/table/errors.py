@@ -5,7 +5,10 @@ from typing import Any
 
 from pyiceberg.exceptions import (
     CommitFailedException,
+    CommitStateUnknownException,
     ForbiddenError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
     OAuthError,
     ServerError,
     ServiceUnavailableError,
@@ -16,7 +19,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.port_errors import format_one_line, translate_errors
-from tidegate.errors import ConfigurationError, RetryLater, TidegateError
+from tidegate.errors import ConfigurationError, OutcomeUnknown, RetryLater, TidegateError
 
 # OSError is also what every HTTP client and PyArrow's file systems raise
 RETRYABLE_ERRORS = (OSError, OperationalError, ServerError, ServiceUnavailableError, TooManyRequestsError)
@@ -48,18 +51,28 @@ def judge_error(catalogs: Catalogs, verb: str, table: str, error: Exception) -> 
             f"{login}: the log-in or its rights were refused during {verb} of table={table}: {format_one_line(error)}; "
             "correct the login, the password or the rights there"
         )
-    if isinstance(error, FileNotFoundError):
-        text = format_one_line(error)
-        return RetryLater(f"table={table}: a file went during {verb}, as clean-ups and expiries take them: {text}")
-    if isinstance(error, CommitFailedException):
-        return RetryLater(
-            f"table={table}: another writer changed it during {verb}; it will be tried again: {format_one_line(error)}"
+    if isinstance(error, CommitStateUnknownException):
+        return OutcomeUnknown(
+            f"table={table}: the catalog gave no answer during {verb}, and the commit may have been made; it will be "
+            f"tried again: {format_one_line(error)}"
         )
-    if isinstance(error, RETRYABLE_ERRORS):
+    if isinstance(error, RETRYABLE_ERRORS) and not isinstance(error, FileNotFoundError):
         text = format_one_line(error)
         return RetryLater(
             f"table={table}: catalog or files did not answer during {verb}; it will be tried again: {text}"
         )
+    return _judge_race(verb, table, error)
+
+
+def _judge_race(verb: str, table: str, error: Exception) -> RetryLater | None:
+    """The same, for what others have done in the meantime."""
+    text = format_one_line(error)
+    if isinstance(error, FileNotFoundError):
+        return RetryLater(f"table={table}: a file went during {verb}, as clean-ups and expiries take them: {text}")
+    if isinstance(error, CommitFailedException):
+        return RetryLater(f"table={table}: another writer changed it during {verb}; it will be tried again: {text}")
+    if isinstance(error, NoSuchTableError | NoSuchNamespaceError):
+        return RetryLater(f"table={table}: a table was dropped during {verb}; it will be tried again: {text}")
     return None
 
 

@@ -1,6 +1,6 @@
 """Making an Iceberg table able to hold a pipeline's columns: additive, idempotent, before anything is merged."""
 
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.update.schema import UpdateSchema
 
@@ -23,7 +23,7 @@ def evolve(table: Table, name: str, columns: tuple[Column, ...], rules: Evolutio
         with table.update_schema(case_sensitive=False) as update:
             for change in changes:
                 _apply_change(update, change)
-    except CommitFailedException as error:
+    except (CommitFailedException, NoSuchTableError) as error:
         raise CommitRefused(f"table={name}: another writer changed it: {error}") from error
     return [str(change) for change in changes]
 

@@ -9,7 +9,7 @@ import pytest
 from contract.test_destination import Kit, in_iceberg
 from contract_words import FIRST, PIPELINE, SECOND, STAGED, TABLE
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import AssertTableUUID, RemoveSnapshotRefUpdate, SetPropertiesUpdate, SetSnapshotRefUpdate
@@ -42,6 +42,7 @@ class Answers:
     ("error", "meaning"),
     [
         (CommitFailedException("main moved"), CommitRefused),
+        (NoSuchTableError("dropped meanwhile, as a REST server says it"), CommitRefused),
         (CommitStateUnknownException("504"), OutcomeUnknown),
         (OperationalError("INSERT", {}, Exception("database is locked")), OutcomeUnknown),
     ],

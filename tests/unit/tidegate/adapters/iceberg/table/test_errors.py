@@ -13,13 +13,21 @@ from background_server import start_serving, stop_serving
 from contract.test_destination import Kit, in_iceberg
 from contract_words import FIRST, PIPELINE, STAGED, START, TABLE
 from fakes import World, a_pipeline
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
 from sqlalchemy.exc import OperationalError, ProgrammingError
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.adapters.iceberg.ports.tables import IcebergTables
 from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
-from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown, PublishedElsewhere, RetryLater
+from tidegate.errors import (
+    CommitRefused,
+    ConfigurationError,
+    GiveUp,
+    OutcomeUnknown,
+    PublishedElsewhere,
+    RetryLater,
+)
+from tidegate.schema.column import Column
 from tidegate.steps.flush import flush
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
@@ -238,3 +246,37 @@ def test_lost_race_of_a_commit_that_is_no_publish_is_tried_again(kit: Kit) -> No
 
     with pytest.raises(RetryLater, match=f"table={TABLE}: another writer changed it during evolve"):
         after_a_load(kit, lost).tables.evolve(TABLE, (), add=True, widen=True, relax=True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "said"),
+    [
+        (
+            CommitStateUnknownException("502 Bad Gateway"),
+            OutcomeUnknown,
+            "no answer during evolve, .*may have been made",
+        ),
+        (NoSuchTableError("shop.orders"), CommitRefused, "another writer changed it: shop.orders"),
+    ],
+)
+def test_answer_to_a_change_of_columns_says_whether_it_is_known_what_became_of_it(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, answer: Exception, kind: type[Exception], said: str
+) -> None:
+    catalog = kit.seeded().port.tables.catalogs.catalog("lake")
+
+    def commit_table(*_: Any) -> None:
+        raise answer
+
+    monkeypatch.setattr(catalog, "commit_table", commit_table)
+    with pytest.raises(kind, match=said):
+        kit.port.tables.evolve(TABLE, (Column("note", "STRING"),), add=True, widen=True, relax=True)
+
+
+def test_table_that_goes_while_it_is_read_is_no_unexpected_error(kit: Kit) -> None:
+    kit.seeded()
+
+    def dropped() -> None:
+        raise NoSuchTableError("Table does not exist: shop.orders")
+
+    with pytest.raises(RetryLater, match=f"table={TABLE}: a table was dropped during read_state; it will be tried"):
+        after_a_load(kit, dropped).tables.read_state(TABLE, PIPELINE)
