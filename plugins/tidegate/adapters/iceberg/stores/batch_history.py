@@ -1,5 +1,6 @@
 """The control table in Iceberg: one row per published batch."""
 
+import logging
 from contextlib import suppress
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ BATCH_PROPERTY = "tidegate.batch"
 MAX_SNAPSHOTS, KEPT_SNAPSHOTS = 50, 10
 MAX_COMMIT_ATTEMPTS = 5
 MAX_GATHERED_ROWS = 1000  # a file with so many rows is left alone
+log = logging.getLogger(__name__)
 
 
 def append_row(catalog: Catalog, identifier: str, row: HistoryRow) -> None:
@@ -50,9 +52,17 @@ def append_row(catalog: Catalog, identifier: str, row: HistoryRow) -> None:
             table = catalog.load_table(identifier)
     hit_failpoint("history.appended")
     if len(table.metadata.snapshots) > MAX_SNAPSHOTS:
+        _tidy_up(table, identifier)
+
+
+def _tidy_up(table: Table, identifier: str) -> None:
+    """Gather rows and drop snapshots. The row is appended whatever becomes of that: others may do the same just now."""
+    try:
         with suppress(CommitRefused):  # another table's merge was faster; the next row brings the next chance
             _compact_rows(table)
         forget_snapshots(table.refresh())
+    except Exception as error:
+        log.warning("table=%s: not tidied up: %s: %s; a later row does it", identifier, type(error).__name__, error)
 
 
 def _compact_rows(table: Table) -> None:

@@ -50,6 +50,29 @@ def test_row_that_another_table_appends_while_files_are_gathered_stays(
     assert batches(catalog) == [1, 2, 3, 4, 5, 6, 100]
 
 
+@pytest.mark.parametrize("verb", ["_compact_rows", "forget_snapshots"])
+def test_row_is_appended_whatever_another_runner_tidies_up_meanwhile(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    for batch in range(1, 5):
+        batch_history.append_row(catalog, CONTROL, row(batch))
+    tidy = getattr(batch_history, verb)
+
+    def be_late(table: Any) -> None:
+        monkeypatch.setattr(batch_history, verb, tidy)
+        for batch in range(101, 105):
+            batch_history.append_row(catalog, CONTROL, row(batch))
+        tidy(table)
+
+    monkeypatch.setattr(batch_history, verb, be_late)
+    batch_history.append_row(catalog, CONTROL, row(5))
+    assert batches(catalog) == [*range(1, 6), *range(101, 105)]
+    for batch in (6, 7):
+        batch_history.append_row(catalog, CONTROL, row(batch))
+    assert batches(catalog) == [*range(1, 8), *range(101, 105)]
+    assert len(catalog.load_table(CONTROL).metadata.snapshots) <= 5
+
+
 def test_rows_of_many_batches_lie_in_few_files(catalog: Catalog) -> None:
     for batch in range(1, 12):
         batch_history.append_row(catalog, CONTROL, row(batch))
