@@ -2,6 +2,8 @@
 
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice
@@ -29,15 +31,17 @@ def record_batch(ports: Ports, staged: StagedBatch, published: PublishedBatch) -
     """
     if published.outcome == PublishOutcome.PUBLISHED:
         row = _build_row(ports, staged, published, staged.batch)
-        _append_row(ports, {**row, "valid_through_ms": published.valid_through_ms})
+        with _log_failure(ports, staged.batch, published.table):
+            _append_row(ports, {**row, "valid_through_ms": published.valid_through_ms})
 
 
 def record_slice(ports: Ports, staged: StagedBatch, applied: AppliedSlice) -> None:
-    """Append one slice of a backfill, under the number of the batch that the table stood at."""
+    """Append one slice of a backfill, under the number of the batch that the table stood at; a failure is logged."""
     if applied.outcome == PublishOutcome.PUBLISHED:
-        state = ports.tables.read_state(applied.table, ports.pipeline.name)
-        row = _build_row(ports, staged, applied, state.highest_batch if state else 0)
-        _append_row(ports, {**row, "backfill": f"{applied.backfill} {applied.slice}/{applied.slices}"})
+        with _log_failure(ports, staged.batch, applied.table):
+            state = ports.tables.read_state(applied.table, ports.pipeline.name)
+            row = _build_row(ports, staged, applied, state.highest_batch if state else 0)
+            _append_row(ports, {**row, "backfill": f"{applied.backfill} {applied.slice}/{applied.slices}"})
 
 
 def find_last_advances(rows: list[HistoryRow]) -> dict[tuple[str, int], int]:
@@ -87,9 +91,14 @@ def _build_row(ports: Ports, staged: StagedBatch, published: PublishedBatch | Ap
 
 
 def _append_row(ports: Ports, row: HistoryRow) -> None:
+    ports.history.append_history(resource_names.name_control_table(ports.pipeline), row)
+
+
+@contextmanager
+def _log_failure(ports: Ports, batch: int, table: str) -> Iterator[None]:
     try:
-        ports.history.append_history(resource_names.name_control_table(ports.pipeline), row)
-    except Exception as error:  # history must not fail a flush whose rows are published
-        where = f"pipeline={ports.pipeline.name} batch={row['batch']} table={row['table']}"
+        yield
+    except Exception as error:  # history must not fail a flush or a slice whose rows are published
+        where = f"pipeline={ports.pipeline.name} batch={batch} table={table}"
         log.warning("no history: %s: the batch is published, its row of history is lost: %s", where, error)
         log.info("no history: %s", where, exc_info=error)

@@ -18,6 +18,7 @@ from tidegate.errors import (
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice, Backfill
 from tidegate.model.offsets import Ranges
+from tidegate.model.publish_cost import PublishOutcome
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import TableCommit
 from tidegate.reprocess.backfill import abandon_backfill, apply_backfill, read_open_backfills
@@ -328,6 +329,23 @@ def test_given_up_backfill_leaves_what_it_applied_and_nothing_else(world: World)
     assert (shown(world), leftovers(world)) == ({"a": "2"}, [])
     with pytest.raises(GiveUp, match="no such backfill"):
         abandon_backfill(ports, planned.id)
+
+
+def test_slice_is_applied_although_the_table_cannot_be_read_for_its_row_of_history(world: World) -> None:
+    damage(world, {"id": "a", "name": "2"})
+    published: list[str] = []
+
+    def fail_once(call: str, when: str) -> None:
+        if call == "history.mark_applied":
+            published.append(call)
+        if (call, when) == ("tables.read_state", "before") and published and "failed" not in published:
+            published.append("failed")
+            raise RetryLater("table=lake.shop.orders: catalog or files did not answer during read_state")
+
+    applied = run(world, hook=fail_once)
+    assert "failed" in published
+    assert {one.outcome for one in applied} == {PublishOutcome.PUBLISHED}
+    assert (shown(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
 
 
 def test_status_lists_open_backfills_and_history_tells_of_their_slices(world: World) -> None:
