@@ -1,5 +1,6 @@
 """One whole flush without a scheduler: the steps in order, as the DAG runs them."""
 
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,6 +19,8 @@ from tidegate.steps.merge_queue import QueueResult, group_by_table, merge_queue
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 from tidegate.tables.templated_tables import expand_template
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ def flush(
 
     `NothingToDo` when there was no work (the heartbeat has run). So many tables are merged beside each other, each by a
     thread of its own; one that fails keeps its staged batches while the others go on, one that plan or stage refuses
-    stays as it is, and `SomeTables` is raised at the end.
+    stays as it is, and `SomeTables` is raised at the end. Beside tables that are published, one that another run has
+    published first is no failure; where all went to other runs `PublishedElsewhere` is raised.
     """
     expanded_ports = expand_template(ports)  # the tables that records have named are looked for once, not by every step
     planned = plan_flush(expanded_ports, until=until)
@@ -113,6 +117,9 @@ def _merge_beside_each_other(ports: Ports, waiting: list[list[StagedBatch]], at_
 def _raise_failures(ports: Ports, flushed: FlushResult, refused: Sequence[Refusal]) -> None:
     failures = [error for _, error in flushed.failures]
     lost_only = all(isinstance(error, PublishedElsewhere) for error in failures)
+    if failures and lost_only and flushed.published and not refused:
+        log.info("left to another run: %s", "; ".join(map(str, failures)))
+        return
     if failures and not refused and (not ports.pipeline.has_several or lost_only):
         raise failures[0]
     messages = (

@@ -217,6 +217,22 @@ def test_failing_table_does_not_hold_up_the_other_and_the_run_is_red(world: Worl
     assert world.rows(COPY) == []
 
 
+def test_table_that_another_runner_published_first_hides_nothing_of_the_others(world: World) -> None:
+    met: list[str] = []
+
+    def publish_copy(call: str, when: str) -> None:
+        if (call, when) == ("engine.run", "before") and not met:
+            met.append(call)
+            with suppress(SomeTablesDelayed):
+                flush(world.ports(TWO, engine=FailsToMerge(world.engine, ORDERS)))
+
+    done = flush(world.ports(TWO, publish_copy))
+    assert [(batch.table, batch.inserted) for batch in done.published] == [(ORDERS, 1)]
+    assert [(table, type(error)) for table, error in done.failures] == [(COPY, PublishedElsewhere)]
+    assert world.rows(COPY) == world.rows(ORDERS) == [{"id": "a", "name": "x"}]
+    assert committed(world) == {"orders": {0: 1, 1: 0}}
+
+
 def test_table_that_never_published_holds_the_group_back(world: World) -> None:
     """Nothing of `copy` is published: what the group reports must not say that its records are done."""
     with pytest.raises(SomeTablesDelayed):
