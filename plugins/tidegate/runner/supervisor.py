@@ -50,18 +50,24 @@ class Supervisor:
         """See Reporter; publications of tables that were published are called."""
         self._outer.tell_done(work, outcome)
         tables = {batch.table for batch in outcome.batches if batch.snapshot_id is not None}
-        for worker in list(self._workers.values()) if tables else []:
-            with suppress(ConfigurationError):  # its own worker tells it
-                if isinstance(worker.work, Publish) and worker.work.follows(tables):
-                    worker.call()
+        if tables:
+            self._call_publications(tables.__contains__)
 
     def tell_failure(self, work: Work, streak: FailureStreak) -> None:
         """See Reporter."""
         self._outer.tell_failure(work, streak)
 
     def tell_recovery(self, work: Work, streak: FailureStreak) -> None:
-        """See Reporter."""
+        """See Reporter; a run may have published and failed behind that, so that nobody was told of its tables."""
         self._outer.tell_recovery(work, streak)
+        if isinstance(work, Flush):
+            self._call_publications(work.writes)
+
+    def _call_publications(self, is_published: Callable[[str], bool]) -> None:
+        for worker in list(self._workers.values()):
+            with suppress(ConfigurationError):  # its own worker tells it
+                if isinstance(worker.work, Publish) and worker.work.follows(is_published):
+                    worker.call()
 
     # workers
 

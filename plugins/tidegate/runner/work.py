@@ -1,6 +1,6 @@
 """What a runner does again and again: flushes of a pipeline, its maintenance, runs of a publication."""
 
-from collections.abc import Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +22,7 @@ from tidegate.runner.schedule import (
 from tidegate.steps.compact import compact
 from tidegate.steps.flush import flush_planned, plan_flush
 from tidegate.steps.maintain import MaintenanceReport, list_maintained_tables, maintain_all
+from tidegate.tables.lookup import has_table
 from tidegate.tables.templated_tables import expand_template
 from tidegate.wiring.pipeline import assemble_pipeline, find_file
 from tidegate.wiring.publication import assemble_publication
@@ -112,6 +113,10 @@ class Flush:
         is_cheap = not self._is_planned or ports.pipeline.has_several
         return "" if is_cheap else digest_work_inputs(ports, self._place.include)
 
+    def writes(self, table: str) -> bool:
+        """Whether the pipeline's file names the table, or its records can; ConfigurationError where it is wrong."""
+        return has_table(self._place.files.load(self._pipeline), table)
+
     def _assemble_ports(self) -> Any:
         return assemble_pipeline(self._place.include, self._pipeline, self._place.resolve, clients=self._clients)
 
@@ -160,8 +165,8 @@ class Publish:
         """See the protocol."""
         return ""
 
-    def follows(self, tables: Collection[str]) -> bool:
-        """Whether it is to run when these tables were published; ConfigurationError where its file is wrong."""
+    def follows(self, is_published: Callable[[str], bool]) -> bool:
+        """Whether it is to run when certain tables were published; ConfigurationError where its file is wrong."""
         own = load_publication(self.file)
         is_timed = own.interval_seconds > 0 or not own.on_table_change
-        return not is_timed and not {own.table, *own.joined}.isdisjoint(tables)
+        return not is_timed and any(map(is_published, (own.table, *own.joined)))

@@ -19,7 +19,7 @@ def find_table(ports: Ports, name: str) -> Table:
 
     ConfigurationError for a table that the file does not name.
     """
-    if not _has_table(ports.pipeline, name):
+    if not has_table(ports.pipeline, name):
         raise ConfigurationError(f"pipeline={ports.pipeline.name} table={name} is not in the file; put it there again")
     configured_table = next((table for table in ports.pipeline.tables if table.name == name), None)
     return describe_table(ports, configured_table or make_concrete_table(ports.pipeline, name))
@@ -27,13 +27,13 @@ def find_table(ports: Ports, name: str) -> Table:
 
 def check_table_is_known(ports: Ports, name: str) -> None:
     """TableRemoved where the file, changed since the run began, names the table no more."""
-    if not _has_table(ports.pipeline, name):
+    if not has_table(ports.pipeline, name):
         raise _build_removed_error(ports.pipeline, name)
 
 
 def keep_known_tables(ports: Ports, plan: Plan) -> Plan:
     """The plan without the tables that the file names no more; TableRemoved where none is left."""
-    known = tuple(one for one in plan.tables if _has_table(ports.pipeline, one.table))
+    known = tuple(one for one in plan.tables if has_table(ports.pipeline, one.table))
     removed = [_build_removed_error(ports.pipeline, one.table) for one in plan.tables if one not in known]
     if removed and not known:
         raise removed[0]
@@ -49,5 +49,6 @@ def _build_removed_error(pipeline: Pipeline, name: str) -> TableRemoved:
     )
 
 
-def _has_table(pipeline: Pipeline, name: str) -> bool:
+def has_table(pipeline: Pipeline, name: str) -> bool:
+    """Whether the file of the pipeline names the table, or its records can."""
     return any(table.name == name for table in pipeline.tables) or can_make_table(pipeline, name)

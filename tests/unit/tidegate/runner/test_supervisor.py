@@ -1,0 +1,93 @@
+"""Which publications a runner calls, and when: also those that were told nothing of what a failed flush published."""
+
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fakes import a_pipeline, a_table
+from tidegate.errors import ConfigurationError
+from tidegate.monitoring.failure_streak import FailureStreak
+from tidegate.runner.supervisor import Supervisor
+from tidegate.runner.work import Flush, Place, Publish, RunOutcome
+from tidegate.runner.worker import Shared
+
+STREAK = FailureStreak("x", "the brokers do not answer", since=0.0, runs=1, run_id="1")
+PIPELINES = {"shop": a_pipeline(a_table("lake.shop.orders")), "other": a_pipeline(a_table("lake.shop.other"))}
+
+PUBLICATION = "table: lake.shop.orders\ntopic: orders_out\nkey: {fields: [id]}\n"
+
+
+class Files:
+    """The pipelines of an include folder; one that is not there is wrong."""
+
+    def load(self, name: str) -> Any:
+        if name not in PIPELINES:
+            raise ConfigurationError(f"pipeline={name}: its file is wrong")
+        return PIPELINES[name]
+
+
+class Ear:
+    """A reporter that counts what it hears."""
+
+    def __init__(self) -> None:
+        self.heard = 0
+
+    def __getattr__(self, name: str) -> Any:
+        def hear(*_: Any) -> None:
+            self.heard += 1
+
+        return hear
+
+
+class Waiting:
+    """A publication's worker that keeps who calls it."""
+
+    def __init__(self, place: Place, name: str) -> None:
+        self.work, self.calls = Publish(place, name), 0
+
+    def call(self) -> None:
+        self.calls += 1
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    for kind, name, text in (
+        ("pipelines", "shop", ""),
+        ("pipelines", "other", ""),
+        ("pipelines", "wrong", ""),
+        ("publications", "orders_out", PUBLICATION),
+        ("publications", "timed", PUBLICATION + "interval: 60\n"),
+        ("publications", "broken", "table: [\n"),
+    ):
+        (tmp_path / kind).mkdir(exist_ok=True)
+        (tmp_path / kind / f"{name}.yaml").write_text(text)
+    (tmp_path / "catalogs.yaml").write_text(
+        "lake: {type: iceberg, properties: {type: rest, uri: 'http://localhost:1'}}\n"
+    )
+    return Place(tmp_path, lambda _: {}, Files())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("pipeline", "called"), [("shop", 1), ("other", 0), ("wrong", 0)])
+def test_publication_of_a_pipeline_that_recovers_looks_for_what_nobody_told_it(
+    place: Place, pipeline: str, called: int
+) -> None:
+    ear = Ear()
+    supervisor = Supervisor(place, (), Shared(threading.Semaphore(1), threading.Event(), ear))  # type: ignore[arg-type]
+    workers = {name: Waiting(place, name) for name in ("orders_out", "timed", "broken")}
+    supervisor._workers.update(workers)  # type: ignore[arg-type]
+    supervisor.tell_recovery(Flush(place, pipeline), STREAK)
+    assert {name: worker.calls for name, worker in workers.items()} == {"orders_out": called, "timed": 0, "broken": 0}
+    assert ear.heard == 1
+
+
+@pytest.mark.parametrize(("table", "snapshot", "called"), [("orders", 7, 1), ("orders", None, 0), ("other", 7, 0)])
+def test_publication_is_called_behind_a_flush_that_published_its_table(
+    place: Place, table: str, snapshot: int | None, called: int
+) -> None:
+    supervisor = Supervisor(place, (), Shared(threading.Semaphore(1), threading.Event(), Ear()))  # type: ignore[arg-type]
+    worker = supervisor._workers["orders_out"] = Waiting(place, "orders_out")  # type: ignore[assignment]
+    batch: Any = SimpleNamespace(table=f"lake.shop.{table}", snapshot_id=snapshot)
+    supervisor.tell_done(Flush(place, "shop"), RunOutcome((batch,)))
+    assert worker.calls == called
