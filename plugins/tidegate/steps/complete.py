@@ -13,6 +13,7 @@ from tidegate.ports.context import Ports
 from tidegate.progress.pipeline_progress import TableProgress, measure_progress
 from tidegate.progress.table_progress import observe_tables
 from tidegate.spec.runtime import Period
+from tidegate.tables.lookup import check_table_is_known
 
 log = logging.getLogger(__name__)
 KEY_FORMATS = {Period.HOUR: "%Y-%m-%dT%H", Period.DAY: "%Y-%m-%d"}  # what Airflow's mappers of hours and days write
@@ -50,6 +51,7 @@ def read_completeness(ports: Ports, table: str) -> tuple[int, int]:
 
 def _read_table_progress(ports: Ports, table: str) -> TableProgress:
     """The one table beside the log; the others are not read: each has a task of its own."""
+    check_table_is_known(ports, table)
     wanted = replace(ports.pipeline, tables=tuple(one for one in ports.pipeline.tables if one.name == table))
     (seen,) = measure_progress(ports, observe_tables(replace(ports, pipeline=wanted))).tables
     return seen

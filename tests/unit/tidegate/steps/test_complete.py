@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 from fakes import World, a_pipeline, a_table
-from tidegate.errors import NothingToDo
+from tidegate.errors import NothingToDo, TableRemoved
 from tidegate.model.position import Position
 from tidegate.spec.runtime import Period
 from tidegate.steps.complete import MAX_PERIODS, list_complete_periods, read_completeness
@@ -171,3 +171,8 @@ def test_only_the_table_that_is_asked_for_is_read(world: World) -> None:
     asked = world.ports(pipeline, hook=lambda call, when: calls.append(call) if when == "before" else None)
     assert read_completeness(asked, "lake.shop.orders") == (at(1), at(1))
     assert calls.count("tables.read_state") == 1
+
+
+def test_table_that_the_file_names_no_more_is_skipped_with_a_sentence(world: World) -> None:
+    with pytest.raises(TableRemoved, match=r"table=lake\.shop\.gone is not in the file any more"):
+        read_completeness(world.ports(a_pipeline()), "lake.shop.gone")
