@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge import write_mode
 from tidegate.merge.audits import prepare_audits
@@ -138,6 +138,8 @@ def _evolve_deletes(work: MergeContext, table: Table) -> None:
                 check_same_fields(remembered, state, columns)
             ports.tables.evolve(remembered, columns, add=has_history, widen=table.widen, relax=True)
         except GiveUp as error:
+            if ports.tables.read_state(remembered, pipeline.name) is None:  # the merge makes it anew
+                raise CommitRefused(f"{work.where}: table={remembered} was dropped meanwhile") from error
             raise GiveUp(
                 f"{work.where}: what remembers deletes was made for another key or another sequence_by: {error}; "
                 f"set them back, or drop {remembered}, which forgets the deletes"

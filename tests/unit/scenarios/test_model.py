@@ -8,7 +8,7 @@ from examples import choose_number
 from fakes import Crash, CrashAt, PauseAt, World, a_pipeline, a_table
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tidegate.errors import CommitRefused, ConfigurationError, NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.model.batch import StagedBatch
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.schema.column import Column
@@ -81,7 +81,7 @@ class Runner:
             flush(self.world.ports(pipeline_of(self.mode, cap), hook))
         except NothingToDo:
             return False
-        except (PublishedElsewhere, RetryLater, CommitRefused, Crash):
+        except (PublishedElsewhere, RetryLater, Crash):
             pass
         return True
 
@@ -99,7 +99,7 @@ class Runner:
 
     def zombie(self, index: int) -> None:
         if index < len(self.staged):
-            with suppress(PublishedElsewhere, RetryLater, CommitRefused):
+            with suppress(PublishedElsewhere, RetryLater):
                 merge(self.world.ports(pipeline_of(self.mode, 9)), self.staged[index])
 
     def foreign(self) -> None:

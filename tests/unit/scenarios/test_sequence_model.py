@@ -11,7 +11,7 @@ from fakes import Crash, CrashAt, PauseAt, World, a_pipeline, a_table
 from fakes.one_at_a_time import Change, expected
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tidegate.errors import CommitRefused, GiveUp, NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.model.batch import StagedBatch
 from tidegate.schema.column import Column
 from tidegate.steps.flush import flush
@@ -74,7 +74,7 @@ class Runner:
             flush(self.world.ports(self.pipeline(cap), hook))
         except NothingToDo:
             return False
-        except (PublishedElsewhere, RetryLater, CommitRefused, Crash):
+        except (PublishedElsewhere, RetryLater, Crash):
             pass
         return True
 
@@ -91,7 +91,7 @@ class Runner:
 
     def zombie(self, index: int) -> None:
         if index < len(self.staged):
-            with suppress(PublishedElsewhere, RetryLater, CommitRefused):
+            with suppress(PublishedElsewhere, RetryLater):
                 merge(self.world.ports(self.pipeline(9)), self.staged[index])
 
     def finish(self) -> None:
@@ -174,3 +174,27 @@ def test_sequence_by_other_columns_is_refused_while_deletes_are_remembered_by_th
     with pytest.raises(GiveUp, match=rf"another sequence_by.* or drop {NAME}_deletes"):
         flush(runner.world.ports(other))
     assert runner.world.rows(NAME) == []
+
+
+def test_memory_of_deletes_that_is_dropped_while_its_columns_are_looked_at_is_made_again() -> None:
+    runner, met = Runner("upsert_delete", "hard"), list[str]()
+    runner.change(0, "delete", (5, None))
+    runner.flush(50)
+    runner.change(1, "delete", (6, None))
+
+    def drop_memory(call: str, when: str) -> None:
+        if (call, when) == ("tables.read_state", "after") and f"{NAME}_deletes" in asked and not met:
+            met.append(call)
+            runner.world.destination.tables.pop(f"{NAME}_deletes", None)
+
+    asked = list[str]()
+    claim = runner.world.destination.claim
+
+    def note_claim(table: str, own: Any) -> Any:
+        asked.append(table)
+        return claim(table, own)
+
+    runner.world.destination.claim = note_claim  # type: ignore[method-assign]
+    flush(runner.world.ports(runner.pipeline(50), drop_memory))
+    assert met
+    assert [row["id"] for row in runner.world.rows(f"{NAME}_deletes")] == [1]
