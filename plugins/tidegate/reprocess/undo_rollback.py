@@ -48,6 +48,9 @@ def _refuse_without_snapshots(ports: Ports, table: Table) -> None:
 def _propose_undo(ports: Ports, table: Table) -> ProposedUndo:
     where, rollback = _describe_table(ports, table), ports.commits.find_rollback(table.name, ports.pipeline.name)
     if rollback is None:
+        state = ports.tables.read_state(table.name, ports.pipeline.name)
+        if state is not None and not state.rolled_back:
+            raise RetryLater(f"{where}: another writer was faster, it is rolled back no more; look at the status")
         raise GiveUp(
             f"{where}: nothing to go back to: the tag {resource_names.name_tag(ports.pipeline.name)} is gone, or "
             f"{table.branch} has no snapshot; {_name_other_ways(ports, table)}"
@@ -100,10 +103,9 @@ def _refuse_loss(ports: Ports, undo: ProposedUndo) -> None:
 def _undo_rollback(ports: Ports, undo: ProposedUndo, by: str) -> None:
     """One try; `CommitRefused` asks for another look at the table."""
     name, pipeline, shown = undo.table.name, ports.pipeline.name, undo.rollback
-    state = ports.tables.read_state(name, pipeline)
+    found, state = ports.commits.find_rollback(name, pipeline), ports.tables.read_state(name, pipeline)
     if state is not None and state.snapshot_id == shown.tagged:
-        return
-    found = ports.commits.find_rollback(name, pipeline)
+        return  # also by somebody else, since the look before this one
     if state is None or found is None or (found.head, found.tagged) != (shown.head, shown.tagged):
         raise RetryLater(
             f"{_describe_table(ports, undo.table)}: another writer was faster, nothing was undone: "

@@ -148,6 +148,29 @@ class LostAnswer:
             raise OutcomeUnknown("no answer") if self.takes_effect else CommitRefused("something else was committed")
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_rollback_that_somebody_else_undoes_at_the_same_moment_is_undone_once(world: World, when: str) -> None:
+    proposed, met = propose_undos(world.ports(PIPELINE), None), list[str]()
+
+    def undo_too(call: str, at: str) -> None:
+        if (call, at) == ("commits.find_rollback", when) and not met:
+            met.append(call)
+            undo(world)
+
+    undo_rollbacks(world.ports(PIPELINE, undo_too), proposed, "ben")
+    assert (met, ids(world)) == (["commits.find_rollback"], ["a", "b", "c", "d"])
+    assert [by for _, by, _ in actions(world)] == ["ann"]
+
+
+def test_rollback_that_somebody_undoes_while_it_is_looked_at_lacks_no_tag(world: World) -> None:
+    def undo_first(call: str, when: str) -> None:
+        if (call, when) == ("commits.find_rollback", "before"):
+            undo(world)
+
+    with pytest.raises(RetryLater, match="it is rolled back no more; look at the status"):
+        propose_undos(world.ports(PIPELINE, undo_first), None)
+
+
 @pytest.mark.parametrize(("takes_effect", "calls"), [(True, 1), (False, 2)])
 def test_undo_whose_answer_is_lost_is_looked_up_and_done_once(world: World, takes_effect: bool, calls: int) -> None:
     commits = LostAnswer(world, takes_effect)
