@@ -21,6 +21,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.table.commit import FOREVER_MS
 from tidegate.adapters.iceberg.table.data_files import find_referenced_file
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
 from tidegate.adapters.iceberg.table.format_version import refuse_newer_format
@@ -118,8 +119,10 @@ class IcebergSnapshots:
             table = self._loaded(name)
             if tag in table.metadata.refs:
                 return
+            if table.metadata.snapshot_by_id(snapshot_id) is None:
+                raise RetryLater(f"table={name} snapshot={snapshot_id}: it went before it could be kept; run it again")
             with suppress(CommitFailedException):  # a flush was faster; tags do not disturb it, nor it them
-                table.manage_snapshots().create_tag(snapshot_id, tag).commit()
+                table.manage_snapshots().create_tag(snapshot_id, tag, max_ref_age_ms=FOREVER_MS).commit()
                 return
         raise RetryLater(f"table={name} tag={tag}: other commits were faster {MAX_COMMIT_ATTEMPTS} times; try again")
 

@@ -26,7 +26,8 @@ from pyiceberg.types import LongType, NestedField, StringType
 from tidegate.adapters.iceberg.ports.tables import IcebergTables
 from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
-from tidegate.errors import GiveUp
+from tidegate.adapters.iceberg.table.commit import FOREVER_MS
+from tidegate.errors import GiveUp, RetryLater
 
 NAME, REGIONS = "lake.shop.orders", ("de", "fr", "it", "pl")
 SETTINGS = MANIFEST_ENTRY_SCHEMAS[3]
@@ -146,3 +147,21 @@ def test_table_of_format_3_is_refused_in_words_by_publications_and_pipelines(cat
     ):
         with pytest.raises(GiveUp, match=rf"table={NAME} format-version=3: .*; use a table of format 2"):
             ask()
+
+
+def test_pin_is_kept_whatever_age_the_table_gives_to_tags(catalogs: Catalogs, table: Table) -> None:
+    with table.transaction() as change:
+        change.set_properties({"history.expire.max-ref-age-ms": "1000"})
+    snapshot = table.metadata.snapshots[0].snapshot_id
+    for _ in range(2):
+        IcebergSnapshots(catalogs).pin(NAME, snapshot, "tidegate-publication-out-1")
+    (pin,) = [ref for name, ref in table.refresh().metadata.refs.items() if name != "main"]
+    assert (pin.snapshot_id, pin.max_ref_age_ms) == (snapshot, FOREVER_MS)
+
+
+def test_snapshot_that_goes_before_it_is_pinned_is_looked_for_again(catalogs: Catalogs, table: Table) -> None:
+    old = table.metadata.snapshots[0].snapshot_id
+    table.maintenance.expire_snapshots().by_id(old).commit()
+    with pytest.raises(RetryLater, match=f"table={NAME} snapshot={old}: it went before it could be kept; run it again"):
+        IcebergSnapshots(catalogs).pin(NAME, old, "tidegate-publication-out-1")
+    assert set(table.refresh().metadata.refs) == {"main"}
