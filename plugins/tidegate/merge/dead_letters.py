@@ -19,7 +19,9 @@ TOPIC_ID_COLUMN = Column("topic_id", "STRING")  # tables of the version before l
 LETTER_REASON = ("stage", "error_class", "message", "batch")
 
 
-def render_dead_letter_statements(ports: Ports, staged: StagedBatch, published: int) -> tuple[str, ...]:
+def render_dead_letter_statements(
+    ports: Ports, staged: StagedBatch, published: int, intermediate: str
+) -> tuple[str, ...]:
     """Statements that bring the dead letters of a staged batch into their table, to be run before its rows are merged.
 
     They may be run again at any time: a place in the log is one dead letter for each table and topic id. A batch that
@@ -35,7 +37,7 @@ def render_dead_letter_statements(ports: Ports, staged: StagedBatch, published: 
         add_topic_id_column(ports, name)
     statements = _render_others(ports, name, staged, published) if has_others else []
     if staged.counts.dead_lettered:
-        sql, table = ports.sql_for(name), next(t for t in ports.pipeline.tables if t.name == staged.table)
+        sql = ports.sql_for(name)
         statements += [
             sql.render("create_namespace", parent=name.rsplit(".", 1)[0]),
             sql.render("create_dead_letters", table=name, own=own),
@@ -43,7 +45,7 @@ def render_dead_letter_statements(ports: Ports, staged: StagedBatch, published: 
                 "write_dead_letters",
                 snapshot_id=staged.snapshot_id,
                 ranges=_list_named_ranges(staged.ranges),
-                source=resource_names.name_intermediate_table(ports.pipeline, table),
+                source=intermediate,
                 batch=staged.batch,
                 ids=find_known_topic_ids(staged.topic_ids),
                 **_name_letters(name, staged),

@@ -246,7 +246,7 @@ def _cut_merge_publish(work: MergeContext, state: TableState) -> PublishedBatch:
         must_add=work.staged.counts.staged if write_mode.is_always_written(table, work.staged) else 0,
     )
     rows = render_merge_statements(ports, table, work.staged, branch, way) if work.staged.counts.staged else ()
-    letters = render_dead_letter_statements(ports, work.staged, state.highest_batch)
+    letters = render_dead_letter_statements(ports, work.staged, state.highest_batch, intermediate)
     head = write_on_branch(swap, work.staged.batch, *letters, *rows)
     log.info("%s: %s snapshot=%s rows=%s", way.written_as, work.where, head.snapshot_id, work.staged.counts.staged)
     head = publish_head(swap, head)
