@@ -133,8 +133,20 @@ def propose_backfill(ports: Ports, request: BackfillRequest) -> ProposedBackfill
         backfill, resumed = Backfill.of(pipeline.name, **content, cluster_id=log.cluster_id, topic_ids=ids), False
         _check_size(pipeline, backfill)
     else:
+        _check_tables(pipeline, backfill, positions)
         resumed = True
     return ProposedBackfill(backfill, tuple(_list_parts(ports, backfill, positions)), resumed)
+
+
+def _check_tables(pipeline: Pipeline, backfill: Backfill, positions: Mapping[str, Position]) -> None:
+    """ConfigurationError where an open backfill has a table that the same words do not mean any more."""
+    gone = [mine.table for mine in backfill.tables if mine.table not in positions]
+    if gone:
+        raise ConfigurationError(
+            f"pipeline={pipeline.name} backfill={backfill.id}: it was begun with table={', '.join(gone)}, which the "
+            "file names no more, or feeds from other topics; put that there again, or give the backfill up with: "
+            f"tidegate backfill {pipeline.name} --abandon {backfill.id}"
+        )
 
 
 def _check_size(pipeline: Pipeline, backfill: Backfill) -> None:

@@ -331,6 +331,19 @@ def test_given_up_backfill_leaves_what_it_applied_and_nothing_else(world: World)
         abandon_backfill(ports, planned.id)
 
 
+def test_open_backfill_of_a_table_that_the_file_names_no_more_is_refused_with_both_ways_out(world: World) -> None:
+    both = a_pipeline(a_table(NAME), a_table("lake.shop.copy"), max_records=2)
+    flush_all(world, both)
+    planned = propose_backfill(world.ports(both), parse_request(ALL, None, None)).backfill
+    with pytest.raises(Crash):
+        apply_backfill(world.ports(both), planned, crash)
+    asked = rf"backfill={planned.id}: it was begun with table=lake\.shop\.copy.* --abandon {planned.id}"
+    with pytest.raises(ConfigurationError, match=asked):
+        run(world)
+    assert [result.outcome for result in run(world, pipeline=both)][-1] == PublishOutcome.PUBLISHED
+    assert (shown(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+
+
 def test_slice_is_applied_although_the_table_cannot_be_read_for_its_row_of_history(world: World) -> None:
     damage(world, {"id": "a", "name": "2"})
     published: list[str] = []
