@@ -94,7 +94,7 @@ def list_pipelines(warehouse: Warehouse, table: str, uuid: str) -> tuple[str, ..
 def seed_position(  # noqa: PLR0913 (each is one word of the row)
     warehouse: Warehouse, sql: Sql, *, table: str, uuid: str, pipeline: str, properties: dict[str, str]
 ) -> None:
-    """Write a pipeline's first row for a table; `CommitRefused` if it has one.
+    """Write a pipeline's first row for a table; `CommitRefused` if it has one, or begins in a newer table just now.
 
     The job's name comes from the table that is there: of several first runs only one writes it. A job that wrote a row
     which is gone again, with the table of positions for instance, is followed by the next number.
@@ -121,6 +121,8 @@ def seed_position(  # noqa: PLR0913 (each is one word of the row)
         written = read_position_row(warehouse, table, uuid, pipeline)
         if written is not None and written.is_current:
             return
+        if written is not None and (row is None or written.version != row.version):
+            raise CommitRefused(f"{where}: it has a position in a table that came in place of this one")
 
 
 def commit_rows_and_position(warehouse: Warehouse, sql: Sql, table_commit: TableCommit) -> None:
