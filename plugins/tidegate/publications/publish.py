@@ -70,9 +70,10 @@ def publish_changes(
     A repeat call finds nothing to do. `RetryLater` where a part has not arrived; the next call goes on from there.
     """
     publication = ports.publication
-    if resynchronise or ports.topics.read_progress(publication).is_new:
+    before = ports.topics.read_progress(publication)
+    if resynchronise or before.is_new:
         ports.topics.create(publication)
-    pins = _read_pins(ports)
+    pins = _read_pins(ports, before)
     first = planned = plan_run(ports, resynchronise) if again is None else plan_republish(ports, again)
     counts: Counter[str] = Counter()
     for _ in range(MAX_ROUNDS):
@@ -168,9 +169,10 @@ def _count_changes(ports: PublicationPorts, planned: PlannedRun, progress: PartP
     return {name: sum(part.counts.get(name, 0) for part in ours) for name in COUNT_NAMES}
 
 
-def _read_pins(ports: PublicationPorts) -> dict[str, set[str]]:
-    """The publication's pins, by table."""
-    names = [ports.publication.table, *ports.publication.joined]
+def _read_pins(ports: PublicationPorts, before: PartProgress) -> dict[str, set[str]]:
+    """The publication's pins, by table; also of tables that its SQL joins no more."""
+    was_joined = (name for part in before.known for name in (*part.joined, *part.joined_origin))
+    names = dict.fromkeys((ports.publication.table, *ports.publication.joined, *was_joined))
     prefix, there = (
         format_pin_prefix(ports.publication.name),
         [n for n in names if ports.snapshots.table(n) is not None],
@@ -186,7 +188,7 @@ def _release_pins(ports: PublicationPorts, settled: Progress, pins: dict[str, se
 
     A pin that came meanwhile belongs to a run which has begun behind this one.
     """
-    for table, snapshot in {ports.publication.table: settled.to, **settled.joined}.items():
-        ports.snapshots.unpin(
-            table, sorted(pins.get(table, set()) - {format_pin_name(ports.publication.name, snapshot)})
-        )
+    needed = {ports.publication.table: settled.to, **settled.joined}
+    for table, tags in pins.items():
+        kept = {format_pin_name(ports.publication.name, needed[table])} if table in needed else set[str]()
+        ports.snapshots.unpin(table, sorted(tags - kept))

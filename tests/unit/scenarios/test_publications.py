@@ -331,6 +331,17 @@ def test_change_of_a_joined_table_counts_like_one_of_the_table(joining: Outside)
     assert plan_run(joining.ports()).touched is not None, "the joined table stands still"
 
 
+def test_table_that_is_joined_no_more_is_not_kept_from_expiring(joining: Outside) -> None:
+    dim = joining.table.others[DIM]
+    dim.commit(a="x")
+    publish(joining.ports())
+    assert set(dim.tags.values()) == {10}
+    joining.publication = replace(joining.publication, joined=())
+    publish(joining.ports(), resynchronise=True)
+    assert joining.topic.latest() == {"a": "1", "b": "1", "c": "1"}
+    assert (dim.tags, set(joining.table.tags.values())) == ({}, {10})
+
+
 def test_joined_table_that_only_compacted_costs_no_comparison_of_all_rows(joining: Outside) -> None:
     dim = joining.table.others[DIM]
     dim.commit(a="x")
