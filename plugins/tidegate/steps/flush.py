@@ -61,9 +61,12 @@ def plan_flush(ports: Ports, at_least: int = 0, until: Offsets | None = None) ->
     """The first step of a flush. Where it finds no work it cleans up behind a run that was killed, and beats."""
     try:
         return plan(ports, at_least, until)
-    except (NothingToDo, SomeTables):
+    except NothingToDo:
         clean_up(ports)  # of a run that was killed after its publish
         heartbeat(ports)
+        raise
+    except SomeTables:
+        _clean_up_behind_failure(ports)
         raise
 
 
@@ -73,22 +76,34 @@ def flush_planned(ports: Ports, expanded_ports: Ports, planned: Plan, merges_at_
     try:
         staged = stage(expanded_ports, planned, refused)
     except GiveUp:
-        clean_up(expanded_ports)  # of attempts that nobody will merge
-        heartbeat(expanded_ports)
+        _clean_up_behind_failure(expanded_ports)  # attempts that nobody will merge
         raise
     ports = (
         expanded_ports
         if {batch.table for batch in staged} <= {t.name for t in expanded_ports.pipeline.tables}
         else expand_template(ports)
     )
-    flushed = _merge_all(ports, staged, merges_at_once)
-    if flushed.published:
-        with suppress(NothingToDo):  # a table that has not begun may keep the group where it is
-            commit_offsets(ports)
-    flushed = replace(flushed, cleaned=tuple(clean_up(ports)), left=planned.offsets_left)
-    heartbeat(ports)
+    flushed = replace(_merge_all(ports, staged, merges_at_once), left=planned.offsets_left)
+    try:
+        if flushed.published:
+            with suppress(NothingToDo):  # a table that has not begun may keep the group where it is
+                commit_offsets(ports)
+        flushed = replace(flushed, cleaned=tuple(clean_up(ports)))
+        heartbeat(ports)
+    except TidegateError:
+        _raise_failures(ports, flushed, refused)  # those of tables first: they tell what is published, too
+        raise
     _raise_failures(ports, flushed, refused)
     return flushed
+
+
+def _clean_up_behind_failure(ports: Ports) -> None:
+    """What clean_up and heartbeat can do; the failure that led here is the one to report."""
+    clean_up(ports)
+    try:
+        heartbeat(ports)
+    except TidegateError as error:
+        log.warning("%s", error)
 
 
 def _merge_all(ports: Ports, batches: list[StagedBatch], at_once: int) -> FlushResult:

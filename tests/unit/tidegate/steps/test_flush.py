@@ -3,6 +3,7 @@
 import logging
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from fakes import (
@@ -17,6 +18,7 @@ from fakes import (
     a_pipeline,
     a_table,
 )
+from fakes.broker import MemoryBroker
 from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere, RetryLater, SomeTablesDelayed, TidegateError
 from tidegate.monitoring.status import read_status
 from tidegate.steps.clean_up import clean_up, list_tables_to_compact
@@ -231,6 +233,42 @@ def test_table_that_another_runner_published_first_hides_nothing_of_the_others(w
     assert [(table, type(error)) for table, error in done.failures] == [(COPY, PublishedElsewhere)]
     assert world.rows(COPY) == world.rows(ORDERS) == [{"id": "a", "name": "x"}]
     assert committed(world) == {"orders": {0: 1, 1: 0}}
+
+
+class GroupOfOthers:
+    """Brokers at which another client commits to the pipeline's group, always just before the offsets are read back."""
+
+    def __init__(self, broker: MemoryBroker) -> None:
+        self._broker = broker
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._broker, name)
+
+    def commit(self, group: str, offsets: Any, beat_ms: int | None = None) -> int | None:
+        raise RetryLater(f"group={group}: another client commits to this group, or it has members")
+
+
+def test_failed_table_is_told_although_the_group_is_in_other_hands_too(world: World) -> None:
+    outside = {"engine": FailsToMerge(world.engine, COPY), "broker": GroupOfOthers(world.broker)}
+    with pytest.raises(
+        SomeTablesDelayed, match=r"1 tables failed:\nSpark failed in merge: table=lake.shop.copy"
+    ) as told:
+        flush(world.ports(TWO, **outside))
+    assert [batch.table for batch in told.value.published] == [ORDERS]
+    with pytest.raises(RetryLater, match="another client commits to this group"):
+        flush(world.ports(TWO, broker=GroupOfOthers(world.broker)))
+    assert world.rows(COPY) == world.rows(ORDERS) == [{"id": "a", "name": "x"}]
+
+
+def test_bad_record_is_told_although_the_group_is_in_other_hands_too(world: World, caplog) -> None:
+    world.broker.produce("orders", {"id": "b"}, BAD)
+    with pytest.raises(BadRecord, match="1 records cannot be decoded"):
+        flush(world.ports(a_pipeline(), broker=GroupOfOthers(world.broker)))
+    assert "another client commits to this group" not in caplog.text, "nothing is published, so nothing is committed"
+    flush(world.ports(a_pipeline()), until={"orders": {0: 1}})
+    with pytest.raises(BadRecord, match="1 records cannot be decoded"):
+        flush(world.ports(a_pipeline(), broker=GroupOfOthers(world.broker)))
+    assert "another client commits to this group" in caplog.text
 
 
 def test_table_that_never_published_holds_the_group_back(world: World) -> None:
