@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ KEPT_VARIABLE = "TIDEGATE_TEST_STACK"
 class SplitStack(Stack):
     """A broker, and the Spark server of the stack in `run_dir`."""
 
-    broker: Stack
+    broker: Any  # a stack, or whatever else has its variables
 
     @property
     def variables(self) -> dict[str, str]:
@@ -46,7 +47,7 @@ def find_folder(factory: pytest.TempPathFactory) -> Path:
     return (own.parent if is_worker() else own) / FOLDER
 
 
-def start_spark(broker: Stack, folder: Path, name: str) -> SplitStack:
+def start_spark(broker: Any, folder: Path, name: str) -> SplitStack:
     """The server of that name, started by whichever process asks first; it ends with the run, or with a kill of it."""
     kept = os.environ.get(KEPT_VARIABLE)
     owner = None if kept else os.getppid() if is_worker() else os.getpid()

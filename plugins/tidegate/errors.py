@@ -2,6 +2,7 @@
 
     TidegateError
     ├── RetryLater              a passing fault: the same call may succeed unchanged
+    │   ├── TopicsUnavailable   partitions have no leader that answers: tables that read other topics can go on
     │   ├── OutcomeUnknown      a commit was sent and no answer came: read the position back first
     │   └── SomeTablesDelayed   as SomeTablesFailed, and what stopped one of the tables may pass
     ├── GiveUp                  repeating changes nothing: a person must act
@@ -27,6 +28,14 @@ class TidegateError(Exception):
 
 class RetryLater(TidegateError):
     """A passing fault: the same call may succeed unchanged."""
+
+
+class TopicsUnavailable(RetryLater):
+    """Partitions have no leader that answers; `topics` are theirs, and others can be read."""
+
+    def __init__(self, message: str, topics: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.topics = tuple(topics)
 
 
 class OutcomeUnknown(RetryLater):

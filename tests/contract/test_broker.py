@@ -72,6 +72,17 @@ def test_end_is_the_first_offset_that_is_not_there(kit: Kit) -> None:
     assert kit.broker.read_log((topic,), "read_committed").end == {topic: {0: 2, 1: 1}}
 
 
+def test_log_that_ends_before_an_offset_under_the_epoch_of_that_offset_was_cut_there(kit: Kit) -> None:
+    topic = kit.topic(2)
+    kit.produce(topic, A, B, A, (*B, {"partition": 1}))
+    log = kit.broker.read_log((topic,), "read_committed")
+    assert log.epochs == {topic: {0: 0, 1: 0}}
+    assert kit.broker.find_log_cuts({topic: {0: 7, 1: 1}}, log.epochs) == {topic: {0: 3}}
+    assert kit.broker.find_log_cuts({topic: {0: 7, 1: 9}}, log.epochs) == {topic: {0: 3, 1: 1}}
+    assert kit.broker.find_log_cuts(log.end, log.epochs) == {}
+    assert kit.broker.find_log_cuts({topic: {0: 2, 1: 9}}, {topic: {0: 0}}) == {}, "only what is asked for"
+
+
 def test_the_ends_alone_are_those_of_the_log_and_what_is_not_there_is_left_out(kit: Kit) -> None:
     topic, other = kit.topic(2), kit.topic()
     kit.produce(topic, A, (*B, {"partition": 1}), A)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from tidegate.errors import PositionLost
+from tidegate.errors import PositionLost, TopicsUnavailable
 from tidegate.failpoints import hit_failpoint
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.model.leader_epochs import Epochs
-from tidegate.model.offsets import Offsets, Ranges, iterate_offsets, merge_offsets
+from tidegate.model.offsets import Offsets, Ranges, group_by_topic, iterate_offsets, merge_offsets
 from tidegate.ports.context import Log, Message, Retention
 
 from fakes.clock import Clock
@@ -35,6 +35,7 @@ class Partition:
     records: list[Record] = field(default_factory=list)
     begin: int = 0
     end: int = 0
+    epochs: list[int] = field(default_factory=lambda: [0])  # the offset at which each leader's began
 
     def add(self, key: Any, value: Any, timestamp: int, kind: str = "data") -> int:
         self.records.append(Record(self.end, key, value, timestamp, kind))
@@ -63,6 +64,8 @@ class MemoryBroker:
         self.beats: dict[str, int] = {}
         self.kept: dict[str, Retention] = {}
         self.compacting: set[str] = set()
+        self.away: set[str] = set()  # topics with a partition that nobody leads
+        self.cuts_asked = 0
         self.sent: list[Message] = []
         self.group_retention_seconds: float | None = None
         self._ids = count(1)
@@ -106,17 +109,27 @@ class MemoryBroker:
         part.begin = offset
         part.records = [r for r in part.records if r.offset >= offset]
 
+    def elect(self, topic: str, partition: int = 0, has: int | None = None) -> None:
+        """Another leader, whose log ends at offset `has`: what stood behind it is gone."""
+        part = self.partitions[topic][partition]
+        if has is not None:
+            part.records, part.end = [r for r in part.records if r.offset < has], has
+        part.epochs = [min(start, part.end) for start in part.epochs] + [part.end]
+
     def list_topics(self, pattern: str) -> tuple[str, ...]:
         return tuple(sorted(t for t in self.partitions if re.fullmatch(pattern, t)))
 
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
-        ids, begin, end = {}, {}, {}
+        ids, begin, end, epochs = {}, {}, {}, {}
         for topic in topics:
             parts = self._known(topic)
             ids[topic] = self.ids[topic]
             begin[topic] = {p: part.begin for p, part in enumerate(parts)}
             end[topic] = {p: part.stable_end(isolation) for p, part in enumerate(parts)}
-        return Log(self.cluster_id if topics else "", ids, begin, end)
+            epochs[topic] = {p: len(part.epochs) - 1 for p, part in enumerate(parts)}
+        if away := [topic for topic in topics if topic in self.away]:
+            raise TopicsUnavailable(f"brokers=memory: no offset is known now of topics={away}", away)
+        return Log(self.cluster_id if topics else "", ids, begin, end, epochs)
 
     def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
         return self.read_log(tuple(t for t in topics if t in self.partitions), isolation).end
@@ -173,6 +186,14 @@ class MemoryBroker:
     def read_leader_epochs(self, ranges: Ranges, isolation: str) -> Epochs:
         """Every partition has had one leader, in its first epoch."""
         return {topic: {partition: [(start, 0)]} for topic, partition, start, end in ranges if end > start}
+
+    def find_log_cuts(self, offsets: Offsets, epochs: Offsets) -> Offsets:
+        self.cuts_asked += 1
+        ends = {
+            (t, p): part.epochs[epoch + 1] if epoch + 1 < len((part := self._known(t)[p]).epochs) else part.end
+            for t, p, epoch in iterate_offsets(epochs)
+        }
+        return group_by_topic({(t, p): end for (t, p), end in ends.items() if end < offsets[t][p]})
 
     def sample_keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
         """All of them."""

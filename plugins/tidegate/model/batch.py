@@ -139,6 +139,7 @@ class Plan:
     refused: tuple[Refusal, ...] = ()
     offsets_left: int = 0
     size_reason: str = ""
+    epochs: Offsets = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -150,6 +151,7 @@ class Plan:
             "refused": [asdict(refusal) for refusal in self.refused],
             "left": self.offsets_left,
             "sized": self.size_reason,
+            "epochs": self.epochs,
         }
 
     @classmethod
@@ -158,6 +160,7 @@ class Plan:
         tables = tuple(PlannedBatch.from_dict(table) for table in data["tables"])
         refused = tuple(Refusal(**refusal) for refusal in data["refused"])
         rest = {"offsets_left": data["left"], "size_reason": data["sized"]}
+        rest["epochs"] = parse_offsets(data.get("epochs", {}))
         return cls(tables, data["cluster_id"], dict(data["topic_ids"]), data["held"], refused=refused, **rest)
 
 
@@ -198,6 +201,7 @@ class StagedBatch:
     stage_seconds: float = 0.0
     direct: bool = False
     last_per_key: bool = False
+    epochs: Offsets = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""
@@ -213,6 +217,7 @@ class StagedBatch:
         ready["ranges"] = Ranges.from_dict(data["ranges"])
         ready["counts"] = Counts(**data["counts"])
         ready["timestamps"] = parse_offsets(data["timestamps"])
+        ready["epochs"] = parse_offsets(data.get("epochs", {}))
         ready["watermark"] = WatermarkSide(data.get("watermark", WatermarkSide.INSIDE))
         return cls(**ready)
 

@@ -1,6 +1,6 @@
 """What brokers say of a topic's log: begin and end offsets, retention, and a message to produce."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tidegate.model.offsets import Offsets
@@ -8,12 +8,26 @@ from tidegate.model.offsets import Offsets
 
 @dataclass(frozen=True)
 class Log:
-    """What the brokers hold of some topics: per partition the first offset kept, and the end for this isolation."""
+    """What the brokers hold of some topics: per partition the first offset kept, and the end for this isolation.
+
+    `epochs` are those of the leaders that told the ends; absent where brokers keep none.
+    """
 
     cluster_id: str
     topic_ids: dict[str, str]
     begin: Offsets
     end: Offsets
+    epochs: Offsets = field(default_factory=dict)
+
+    def joined(self, other: "Log") -> "Log":
+        """This log and that of other topics as one, of the other's cluster."""
+        return Log(
+            other.cluster_id,
+            self.topic_ids | other.topic_ids,
+            self.begin | other.begin,
+            self.end | other.end,
+            epochs=self.epochs | other.epochs,
+        )
 
 
 @dataclass(frozen=True)

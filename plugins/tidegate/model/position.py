@@ -21,8 +21,9 @@ class Position:
     """What one pipeline has published into one table.
 
     `offsets` are the next to read. `timestamps` hold, per partition, the greatest record timestamp published so far
-    (milliseconds). `cluster_id` and `topic_ids` tell a recreated topic from the one that was read. `outside` says that
-    the table came later than others and has not caught up with them yet: the low watermark leaves it out.
+    (milliseconds). `cluster_id` and `topic_ids` tell a recreated topic from the one that was read, and `epochs`, those
+    of its leaders when the batch was planned, a log that was cut since. `outside` says that the table came later than
+    others and has not caught up with them yet: the low watermark leaves it out.
     """
 
     offsets: Offsets
@@ -32,6 +33,7 @@ class Position:
     cluster_id: str = ""
     topic_ids: dict[str, str] = field(default_factory=dict)
     outside: bool = False
+    epochs: Offsets = field(default_factory=dict)
 
     @property
     def valid_through_ms(self) -> int | None:
@@ -52,6 +54,7 @@ class Position:
             prefix + "timestamps": _format_compact(self.timestamps),
             prefix + "cluster-id": self.cluster_id,
             prefix + "topic-ids": _format_compact(self.topic_ids),
+            prefix + "leader-epochs": _format_compact(self.epochs),
             prefix + "outside-watermark": "true" if self.outside else "",
             prefix + "valid-through-ts": "" if valid_through is None else str(valid_through),
         }
@@ -69,6 +72,7 @@ class Position:
             timestamps=parse_offsets(json.loads(properties.get(prefix + "timestamps", "{}"))),
             cluster_id=properties.get(prefix + "cluster-id", ""),
             topic_ids=json.loads(properties.get(prefix + "topic-ids", "{}")),
+            epochs=parse_offsets(json.loads(properties.get(prefix + "leader-epochs", "{}"))),
             outside=properties.get(prefix + "outside-watermark") == "true",
         )
 

@@ -19,7 +19,10 @@ PAGE_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("rolled-back", r"was rolled back|rolled back or replaced|whether the table was rolled back"),
         ("table-replaced", r"replaced by another of the same name|no position, and this batch|its position is gone"),
         ("topic-missing", r"do(es)? not exist.*correct source\.topics"),
-        ("log-changed", r"are another cluster|deleted and created again|no such partition|, before the position"),
+        (
+            "log-changed",
+            r"are another cluster|deleted and created again|no such partition|, before the position|the log was cut",
+        ),
         ("records-gone", r"are gone before they were read|offsets of a compacted topic|are gone that|needed are gone"),
         ("partitions-grown", r"has a new partition="),
         ("queue-full", r"its queue is full"),

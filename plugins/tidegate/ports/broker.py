@@ -22,7 +22,8 @@ class Broker(Protocol):
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         """Cluster id, topic ids, and per partition the first offset kept and the one after the last.
 
-        Under read_committed the end is the last stable offset: a transaction that is open keeps it back.
+        Under read_committed the end is the last stable offset: a transaction that is open keeps it back. Besides, the
+        epochs of the leaders that said so.
         `PositionLost` names the topics that do not exist; no topics give an empty log.
         """
         ...
@@ -68,6 +69,14 @@ class Broker(Protocol):
 
     def read_leader_epochs(self, ranges: Ranges, isolation: str) -> Epochs:
         """For each partition where the brokers keep them: the (offset, epoch) at which each leader's epoch begins."""
+        ...
+
+    def find_log_cuts(self, offsets: Offsets, epochs: Offsets) -> Offsets:
+        """Of the partitions in `epochs`, those whose log was cut before the offset, by where it was cut.
+
+        An epoch is that of a leader whose log reached the offset; later leaders had less of it, and wrote other
+        records from there on. Partitions of which the brokers cannot tell are absent.
+        """
         ...
 
     def sample_keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:

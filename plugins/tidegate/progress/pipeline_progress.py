@@ -18,7 +18,7 @@ from tidegate.progress.table_progress import (
     observe_tables,
     refuse_table,
 )
-from tidegate.progress.topic_log import read_known_log
+from tidegate.progress.topic_log import Unreadable, read_known_log
 from tidegate.tables.templated_tables import expand_template
 
 
@@ -122,7 +122,7 @@ def compare_with_log(
     ports: Ports,
     tables: Sequence[ObservedTable],
     log: Log,
-    missing: Mapping[str, GiveUp],
+    missing: Mapping[str, Unreadable],
     connector_ms: int | None,
 ) -> PipelineProgress:
     """Each table's next offsets, with the reason and way out where it cannot go on; `missing` are missing topics.

@@ -1,5 +1,6 @@
 """Where a table stands against the log: its effective position, and every reason not to read on from it."""
 
+import json
 from typing import NamedTuple
 
 from tidegate.errors import GiveUp, PositionLost, PublishedElsewhere, RetryLater
@@ -7,7 +8,7 @@ from tidegate.model.offsets import Offsets, Ranges, get_offset, iterate_offsets,
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_positions_table
 from tidegate.model.table_state import NO_TOPIC_ID
-from tidegate.ports.context import Log, TableState
+from tidegate.ports.context import Log, Ports, TableState
 from tidegate.spec.pipeline import Pipeline, RiskPolicy, RollbackPolicy
 from tidegate.spec.table import Table
 
@@ -143,6 +144,42 @@ def _check_offset(where: _Where, topic: str, partition: int, offset: int, log: L
             f"{at}: the log ends at offset={end}, before the position; the topic was truncated or recreated; "
             f"move the position, e.g. with: {where.rebase}"
         )
+
+
+def check_not_cut(ports: Ports, table: Table, position: Position, log: Log) -> None:
+    """`PositionLost` where a leader that lacked what was read has cut the log, also if it has grown again since.
+
+    Leaders are asked where there is a newer one and something is to be read: a position that says that nobody newer
+    leads is recorded by a batch alone, and only behind this look at all of its partitions.
+    """
+    epochs = _find_older_epochs(position, log)
+    if not epochs or all(
+        get_offset(position.offsets, topic, partition) == end for topic, partition, end in iterate_offsets(log.end)
+    ):
+        return
+    cuts = ports.broker.find_log_cuts(position.offsets, epochs)
+    if not cuts:
+        return
+    topic, partition, cut = next(iterate_offsets(cuts))
+    offset, name = position.offsets[topic][partition], ports.pipeline.name
+    raise PositionLost(
+        f"pipeline={name} table={table.name}: topic={topic} partition={partition} position={offset}: the log was cut "
+        f"at offset={cut} by a leader that lacked what stood behind it (an unclean election): "
+        f"leader_epoch={log.epochs[topic][partition]} recorded={epochs[topic][partition]}; the {offset - cut} offsets "
+        f"from there on were read, and mean other records now; read these with: tidegate rebase {name} --to "
+        f"'{json.dumps(cuts)}'"
+    )
+
+
+def _find_older_epochs(position: Position, log: Log) -> Offsets:
+    """The recorded epochs of the partitions that somebody newer leads by now, and that still hold the position."""
+    epochs: Offsets = {}
+    for topic, partition, epoch in iterate_offsets(position.epochs):
+        offset, begin = get_offset(position.offsets, topic, partition), get_offset(log.begin, topic, partition)
+        is_held = offset is not None and begin is not None and begin <= offset
+        if is_held and epoch < (get_offset(log.epochs, topic, partition) or 0):
+            epochs.setdefault(topic, {})[partition] = epoch
+    return epochs
 
 
 def check_start(pipeline: Pipeline, table: Table, configured_start: Offsets, log: Log) -> None:

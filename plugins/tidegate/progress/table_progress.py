@@ -7,14 +7,14 @@ publishes in between must not look like a log that lost its end.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tidegate.errors import GiveUp, RetryLater
+from tidegate.errors import GiveUp, RetryLater, TopicsUnavailable
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.position import Position, WatermarkSide
 from tidegate.ports.context import Log, Ports, TableState
 from tidegate.progress.batch_queue import select_queue
-from tidegate.progress.position_checks import check_log, resolve_position
-from tidegate.progress.topic_log import filter_table_log, find_missing_topic
+from tidegate.progress.position_checks import check_log, check_not_cut, resolve_position
+from tidegate.progress.topic_log import Unreadable, filter_table_log, find_missing_topic
 from tidegate.spec.table import Table
 
 
@@ -52,6 +52,7 @@ class ObservedTable:
             last.ranges.end,
             cluster_id=last.cluster_id,
             topic_ids=last.topic_ids,
+            epochs=last.epochs,
             outside=last.watermark == WatermarkSide.OUTSIDE,
         )
 
@@ -101,7 +102,7 @@ def _get_recorded(state: TableState | None) -> Position | None:
 
 
 def attach_log(
-    ports: Ports, tables: Sequence[ObservedTable], log: Log, missing: Mapping[str, GiveUp]
+    ports: Ports, tables: Sequence[ObservedTable], log: Log, missing: Mapping[str, Unreadable]
 ) -> tuple[TableWithLog, ...]:
     """Each table beside its part of the log, refused where the two do not fit; `missing` are topics that are not there.
 
@@ -113,7 +114,7 @@ def attach_log(
     )
 
 
-def _attach_table_log(ports: Ports, seen: ObservedTable, log: Log, missing: GiveUp | None) -> TableWithLog:
+def _attach_table_log(ports: Ports, seen: ObservedTable, log: Log, missing: Unreadable | None) -> TableWithLog:
     beside = TableWithLog(**vars(seen), log=log)
     if beside.error is not None:
         return beside
@@ -123,7 +124,8 @@ def _attach_table_log(ports: Ports, seen: ObservedTable, log: Log, missing: Give
         if seen.position is not None:
             check_log(ports.pipeline, seen.table, replace(seen.position, offsets={}), log)
         if (end := seen.end) is not None:
+            check_not_cut(ports, seen.table, end, log)
             check_log(ports.pipeline, seen.table, end, log)
-    except GiveUp as error:
+    except (GiveUp, TopicsUnavailable) as error:
         return replace(beside, error=error)
     return beside

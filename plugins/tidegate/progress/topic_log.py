@@ -3,9 +3,11 @@
 import re
 from collections.abc import Mapping
 
-from tidegate.errors import GiveUp
+from tidegate.errors import GiveUp, TopicsUnavailable
 from tidegate.ports.context import Log, Ports
 from tidegate.spec.table import Table
+
+Unreadable = GiveUp | TopicsUnavailable  # why a topic cannot be read, for good or for now
 
 
 def read_log(ports: Ports) -> Log:
@@ -13,25 +15,29 @@ def read_log(ports: Ports) -> Log:
     return ports.broker.read_log(list_row_topics(ports), ports.pipeline.source.isolation)
 
 
-def read_known_log(ports: Ports) -> tuple[Log, dict[str, GiveUp]]:
+def read_known_log(ports: Ports) -> tuple[Log, dict[str, Unreadable]]:
     """The log of the topics that can be read, and why the others cannot; one call to the brokers unless some cannot."""
+    log, missing_topics = Log("", {}, {}, {}), dict[str, Unreadable]()
     try:
         return read_log(ports), {}
-    except GiveUp:
+    except (GiveUp, TopicsUnavailable) as error:
         if not ports.pipeline.has_several:
             raise
-    log, missing_topics = Log("", {}, {}, {}), dict[str, GiveUp]()
+        if isinstance(error, TopicsUnavailable):  # asked for again, each would be waited for as long
+            missing_topics |= dict.fromkeys(error.topics, error)
     for topic in list_row_topics(ports):
+        if topic in missing_topics:
+            continue
         try:
             part = ports.broker.read_log((topic,), ports.pipeline.source.isolation)
-        except GiveUp as error:
+        except (GiveUp, TopicsUnavailable) as error:
             missing_topics[topic] = error
         else:
-            log = Log(part.cluster_id, log.topic_ids | part.topic_ids, log.begin | part.begin, log.end | part.end)
+            log = log.joined(part)
     return log, missing_topics
 
 
-def find_missing_topic(table: Table, missing_topics: Mapping[str, GiveUp]) -> GiveUp | None:
+def find_missing_topic(table: Table, missing_topics: Mapping[str, Unreadable]) -> Unreadable | None:
     """Why the table cannot be read: one of its topics is not there; None where all are. A table without topics of its
     own reads all of the pipeline's.
     """
@@ -65,4 +71,4 @@ def filter_table_log(log: Log, table: Table) -> Log:
     if not table.topics:
         return log
     begin = {t: parts for t, parts in log.begin.items() if t in table.topics}
-    return Log(log.cluster_id, log.topic_ids, begin, {t: log.end[t] for t in begin})
+    return Log(log.cluster_id, log.topic_ids, begin, {t: log.end[t] for t in begin}, epochs=log.epochs)

@@ -97,7 +97,7 @@ def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
     # no batch that was staged before the move is resumed after it: its number is not above the position's
     staged = ports.staging.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, table))
     batch = max(state.highest_batch, staged)
-    after = Position(target, batch, cluster_id=log.cluster_id, topic_ids=ids)
+    after = Position(target, batch, cluster_id=log.cluster_id, topic_ids=ids, epochs=part.epochs)
     return TableMove(table, before, after, _find_old_topics(ports, table, before, ids))
 
 

@@ -108,6 +108,7 @@ def _create_table(ports: Ports, name: str) -> TableState:
         counts=Counts(),
         cluster_id=planned.cluster_id,
         topic_ids=topic_ids,
+        epochs=planned.epochs,
     )
     return prepare_table(MergeContext(ports, find_table(ports, name), replace(batch, watermark=first.watermark), 0))
 

@@ -135,7 +135,7 @@ def _commit_registry_advance(ports: Ports, plan: Plan, planned: PlannedBatch) ->
     table = next(table for table in ports.pipeline.tables if table.name == planned.table)
     ids = {topic: i for topic, i in plan.topic_ids.items() if topic in planned.ranges.by_topic}
     end = Position(
-        planned.ranges.end, planned.batch, attempt, cluster_id=plan.cluster_id, topic_ids=ids,
+        planned.ranges.end, planned.batch, attempt, cluster_id=plan.cluster_id, topic_ids=ids, epochs=plan.epochs,
         outside=planned.watermark == WatermarkSide.OUTSIDE,
     )  # fmt: skip
 

@@ -37,7 +37,9 @@ from tidegate.tables.partial_updates import find_grouped, find_retracting_answer
 # Behind a batch with records in an unusual spelling so many are not tried to be read plainly: each might be read twice.
 BATCHES_READ_WHOLE = 50
 # What of a staged batch is known before it is written, and so travels with its rows in the snapshot's summary.
-SUMMARY_FIELDS = ("ranges", "cluster_id", "topic_ids", "table_uuid", "shape", "follows", "watermark", "keys_differ")
+SUMMARY_FIELDS = (
+    *("ranges", "cluster_id", "topic_ids", "epochs", "table_uuid", "shape", "follows", "watermark", "keys_differ"),
+)
 
 
 def build_stage_table(
@@ -182,6 +184,7 @@ def _build_staged_batch(ports: Ports, plan: Plan, planned: PlannedBatch, table: 
         table=table.name, batch=planned.batch, attempt="", snapshot_id=0, ranges=planned.ranges, counts=Counts(),
         cluster_id=plan.cluster_id,
         topic_ids={t: i for t, i in plan.topic_ids.items() if t in planned.ranges.by_topic},
+        epochs={t: parts for t, parts in plan.epochs.items() if t in planned.ranges.by_topic},
         table_uuid=uuid,
         shape=compute_shape(table, ports.pipeline.source.metadata),
         follows=planned.follows,

@@ -277,6 +277,7 @@ def compute_end_position(work: MergeContext, before: Position | None) -> Positio
         timestamps=find_highest(before.timestamps if before else {}, staged.timestamps),
         cluster_id=staged.cluster_id,
         topic_ids=staged.topic_ids,
+        epochs=staged.epochs,
         outside=staged.watermark == WatermarkSide.OUTSIDE,
     )
 

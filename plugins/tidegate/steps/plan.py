@@ -104,7 +104,14 @@ def plan_observed(
     if wait:
         logger.warning(wait)
     return Plan(
-        tuple(work), log.cluster_id, log.topic_ids, wait, refused=refusals, offsets_left=left, size_reason=sizing.reason
+        tuple(work),
+        log.cluster_id,
+        log.topic_ids,
+        wait,
+        refused=refusals,
+        offsets_left=left,
+        size_reason=sizing.reason,
+        epochs=log.epochs,
     )
 
 

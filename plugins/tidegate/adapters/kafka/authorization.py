@@ -6,7 +6,8 @@ from contextlib import suppress
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from tidegate.adapters.kafka.broker_answers import check_committed, make_unknown
+from tidegate.adapters.kafka.broker_answers import NoLeader, check_committed, explain_no_leader, make_unknown
+from tidegate.errors import GiveUp, PositionLost, RetryLater, TidegateError
 
 # A client without a right to its group goes on looking for the group's coordinator until every call has timed out.
 COMMITTED_TIMEOUT_SECONDS = 3.0
@@ -16,6 +17,7 @@ REQUIRED_RIGHTS = {
     KafkaError.GROUP_AUTHORIZATION_FAILED: "READ on the group",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the right to the cluster that this asks for",
 }
+UNKNOWN_TOPIC_CODES = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 RETENTION_SETTING = "offsets.retention.minutes"
 
 
@@ -23,6 +25,18 @@ def explain_refusal(servers: str, what: str, error: KafkaError) -> str:
     """The sentence for an error whose code stands in `REQUIRED_RIGHTS`."""
     right = REQUIRED_RIGHTS[error.code()]
     return f"brokers={servers} refuse {what}: {error.name()}; give the connection's user what it needs: {right}"
+
+
+def explain_failure(servers: str, what: str, failure: KafkaException) -> TidegateError:
+    """The error for what brokers answered when they were asked for something."""
+    error: KafkaError = failure.args[0]
+    if isinstance(failure, NoLeader):
+        return explain_no_leader(servers, failure)
+    if error.code() in UNKNOWN_TOPIC_CODES:
+        return PositionLost(f"{what} does not exist on brokers={servers}: create it, or correct source.topics")
+    if error.code() in REQUIRED_RIGHTS:
+        return GiveUp(explain_refusal(servers, what, error))
+    return RetryLater(f"brokers={servers} cannot be asked for {what}: {error.name()}: {error.str()}")
 
 
 def read_committed(member: Consumer, places: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:

@@ -4,21 +4,30 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from tidegate.adapters.kafka.authorization import REQUIRED_RIGHTS, explain_refusal, read_committed, read_group_retention
-from tidegate.adapters.kafka.broker_answers import RETRYABLE, Places, check_description, check_offsets, resolve_offsets
+from tidegate.adapters.kafka.authorization import explain_failure, read_committed, read_group_retention
+from tidegate.adapters.kafka.broker_answers import (
+    RETRYABLE,
+    Places,
+    check_description,
+    check_offsets,
+    gather_known_offsets,
+    gather_offsets,
+    resolve_offsets,
+)
 from tidegate.adapters.kafka.errors import check_read_back, translate_kafka_errors
 from tidegate.adapters.kafka.key_sample import sample_keys
-from tidegate.adapters.kafka.leader_epochs import find_epochs
+from tidegate.adapters.kafka.leader_epochs import find_cuts, find_epochs
 from tidegate.adapters.kafka.single_record import read_record_at
 from tidegate.adapters.kafka.topics import create_topic, read_last_timestamps, read_retentions, send_records
 from tidegate.adapters.server_probe import Server, require_server
-from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.model.leader_epochs import Epochs
@@ -33,7 +42,6 @@ READER_GROUP = "tidegate-status"  # the group that peeks at single records; it c
 BEAT_KEY = "heartbeat="
 TIMEOUT = 30.0  # seconds; a stopped broker would hang a call without one
 ELECTION_TIMEOUT = 10.0  # seconds; asked longer, the client goes on knocking at a leader that is gone
-UNKNOWN_TOPIC_CODES = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 ISOLATION = {
     "read_committed": IsolationLevel.READ_COMMITTED,
     "read_uncommitted": IsolationLevel.READ_UNCOMMITTED,
@@ -83,8 +91,8 @@ class KafkaBroker:
     def _read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         cluster_id, topic_ids, partitions = self._describe_topics(topics)
         begin = self._list_offsets(partitions, OffsetSpec.earliest(), isolation)
-        end = self._list_offsets(partitions, OffsetSpec.latest(), isolation)
-        return Log(cluster_id, topic_ids, check_offsets(begin), check_offsets(end))
+        end, epochs = self._list_offsets_and_epochs(partitions, OffsetSpec.latest(), isolation)
+        return Log(cluster_id, topic_ids, check_offsets(begin), check_offsets(end), epochs=group_by_topic(epochs))
 
     @translate_kafka_errors
     def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
@@ -100,11 +108,7 @@ class KafkaBroker:
         if not specs:
             return {}
         futures = self._admin.list_offsets(specs, isolation_level=ISOLATION[isolation], request_timeout=TIMEOUT)
-        offsets = {}
-        for place, future in futures.items():
-            with suppress(KafkaException):
-                offsets[place.topic, place.partition] = future.result(timeout=TIMEOUT + 5).offset
-        return group_by_topic({place: offset for place, offset in offsets.items() if offset >= 0})
+        return gather_known_offsets(futures, TIMEOUT + 5)
 
     def _list_partitions(self) -> dict[str, list[int]]:
         try:
@@ -127,15 +131,8 @@ class KafkaBroker:
     @translate_kafka_errors
     def filter_compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
         """See the port."""
-        return self._retry_call("the settings of topics", lambda: self._filter_compacted(topics))
-
-    def _filter_compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
-        resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-        futures = self._admin.describe_configs(resources, request_timeout=TIMEOUT)
-        configs = {
-            resource.name: self._await_result(f"topic={resource.name}", future) for resource, future in futures.items()
-        }
-        return tuple(topic for topic in topics if "compact" in configs[topic]["cleanup.policy"].value)
+        kept = self.read_retention(topics)
+        return tuple(topic for topic in topics if kept[topic].tombstones_ms is not None)
 
     @translate_kafka_errors
     def read_timestamp(self, topic: str, partition: int, offset: int, isolation: str = "read_committed") -> int | None:
@@ -160,7 +157,8 @@ class KafkaBroker:
     @translate_kafka_errors
     def read_retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
         """See the port."""
-        return self._retry_call("the settings of topics", lambda: read_retentions(self._admin, topics, TIMEOUT))
+        what = f"the settings of topics={', '.join(topics)}"
+        return self._retry_call(what, lambda: read_retentions(self._admin, topics, TIMEOUT))
 
     @translate_kafka_errors
     def read_group_retention(self) -> float | None:
@@ -179,6 +177,11 @@ class KafkaBroker:
         if self._epochs is None or self._epochs[0] != ranges:
             self._epochs = ranges, find_epochs(self.settings, ranges, isolation)
         return self._epochs[1]
+
+    @translate_kafka_errors
+    def find_log_cuts(self, offsets: Offsets, epochs: Offsets) -> Offsets:
+        """See the port."""
+        return find_cuts(self.settings, offsets, epochs)
 
     @translate_kafka_errors
     def sample_keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
@@ -255,13 +258,18 @@ class KafkaBroker:
         )
 
     def _list_offsets(self, partitions: Places, spec: OffsetSpec, isolation: str) -> dict[tuple[str, int], int]:
+        return self._list_offsets_and_epochs(partitions, spec, isolation)[0]
+
+    def _list_offsets_and_epochs(
+        self, partitions: Places, spec: OffsetSpec, isolation: str
+    ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
         if not partitions:
-            return {}
+            return {}, {}
         specs = {TopicPartition(topic, partition): spec for topic, partition in partitions}
         futures = self._admin.list_offsets(
             specs, isolation_level=ISOLATION[isolation], request_timeout=ELECTION_TIMEOUT
         )
-        return {(tp.topic, tp.partition): self._await_result("offsets", f).offset for tp, f in futures.items()}
+        return gather_offsets(futures, partial(self._await_result, "offsets"))
 
     def _await_result(self, what: str, future: "Future[Any]") -> Any:
         deadline = time.monotonic() + TIMEOUT + 5
@@ -289,10 +297,4 @@ class KafkaBroker:
             self._client.poll(0)
         if self._refusal is not None:
             return self._refusal
-        if error.code() in UNKNOWN_TOPIC_CODES:
-            return PositionLost(
-                f"{what} does not exist on brokers={self._servers}: create it, or correct source.topics"
-            )
-        if error.code() in REQUIRED_RIGHTS:
-            return GiveUp(explain_refusal(self._servers, what, error))
-        return RetryLater(f"brokers={self._servers} cannot be asked for {what}: {error.name()}: {error.str()}")
+        return explain_failure(self._servers, what, failure)

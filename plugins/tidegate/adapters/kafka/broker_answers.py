@@ -1,10 +1,12 @@
 """What Kafka's brokers answer, believed only where it is whole: an election leaves holes that look like answers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from tidegate.errors import TopicsUnavailable
 from tidegate.model.offsets import Offsets, group_by_topic
 from tidegate.model.table_state import NO_TOPIC_ID
 
@@ -26,6 +28,26 @@ RETRYABLE = (  # what Kafka's own clients ask again after; a young topic's leade
 Places = list[tuple[str, int]]
 
 
+class NoLeader(KafkaException):  # type: ignore[misc]  # the client tells no types
+    """No offset is known now of these `places`: which the brokers are asked again for."""
+
+    def __init__(self, places: Iterable[tuple[str, int]]) -> None:
+        super().__init__(KafkaError(KafkaError._PARTIAL))
+        self.places = sorted(places)
+
+
+def explain_no_leader(servers: str, failure: NoLeader) -> TopicsUnavailable:
+    """The error for partitions that nobody leads for longer than an election takes."""
+    topic, partition = failure.places[0]
+    more = f" (and {len(failure.places) - 1} more)" if len(failure.places) > 1 else ""
+    return TopicsUnavailable(
+        f"brokers={servers}: no offset is known now of topic={topic} partition={partition}{more}: it has no leader "
+        "that answers, or one is in election; nothing was changed, and it will be tried again; if it stays so, the "
+        "brokers that hold the partition are away: bring one of them back",
+        dict.fromkeys(topic for topic, _ in failure.places),
+    )
+
+
 def make_unknown(what: str) -> KafkaException:
     """The error of an answer with a hole, which the brokers are asked again for."""
     message = f"{what}: a partition's leader may be in election; nothing was changed, run it again in a moment"
@@ -33,15 +55,43 @@ def make_unknown(what: str) -> KafkaException:
 
 
 def check_offsets(answers: Mapping[tuple[str, int], int]) -> Offsets:
-    """Offsets of the log's begin or end; `KafkaException` where one is not known now."""
-    for (topic, partition), offset in answers.items():
-        if offset < 0:
-            raise make_unknown(f"no offset is known now of topic={topic} partition={partition}")
+    """Offsets of the log's begin or end; `NoLeader` where one is not known now."""
+    if unknown := [place for place, offset in answers.items() if offset < 0]:
+        raise NoLeader(unknown)
     return group_by_topic(answers)
 
 
+def gather_offsets(
+    futures: Mapping[TopicPartition, Any], await_result: Callable[[Any], Any]
+) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+    """Offsets, and the epochs of the leaders that told them, where brokers keep any; `NoLeader` where some have none.
+
+    `await_result` raises `KafkaException` for an answer that may be another one in a moment.
+    """
+    told, away = dict[tuple[str, int], Any](), list[tuple[str, int]]()
+    for place, future in futures.items():
+        try:
+            told[place.topic, place.partition] = await_result(future)
+        except KafkaException:
+            away.append((place.topic, place.partition))
+    if away:
+        raise NoLeader(away)
+    epochs = {place: one.leader_epoch for place, one in told.items()}
+    known = {place: epoch for place, epoch in epochs.items() if epoch is not None and epoch >= 0}
+    return {place: one.offset for place, one in told.items()}, known
+
+
+def gather_known_offsets(futures: Mapping[TopicPartition, Any], timeout: float) -> Offsets:
+    """The offsets that the brokers tell now."""
+    offsets = dict[tuple[str, int], int]()
+    for place, future in futures.items():
+        with suppress(KafkaException):
+            offsets[place.topic, place.partition] = future.result(timeout=timeout).offset
+    return group_by_topic({place: offset for place, offset in offsets.items() if offset >= 0})
+
+
 def resolve_offsets(answers: Mapping[tuple[str, int], int], end: Offsets) -> Offsets:
-    """Offsets of a time; the end of the log where no record is that late, `KafkaException` where nobody knows now."""
+    """Offsets of a time; the end of the log where no record is that late, `NoLeader` where nobody knows now."""
     return check_offsets(
         {(t, p): end[t][p] if offset == NO_RECORD_OFFSET else offset for (t, p), offset in answers.items()}
     )

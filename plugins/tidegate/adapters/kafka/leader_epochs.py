@@ -1,21 +1,37 @@
-"""Reads single records to learn under which leader's epoch they were written: Spark's source does not tell."""
+"""The epochs of leaders: under which a record was written, by reading single ones, as Spark's source does not tell;
+and whether later leaders still have what was read under one.
+"""
 
+import re
+import time
 from collections.abc import Mapping
 from functools import partial
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from tidegate.adapters.kafka.single_record import poll_from
+from tidegate.errors import TopicsUnavailable
 from tidegate.model.leader_epochs import Epochs, find_epoch_starts
-from tidegate.model.offsets import Ranges
+from tidegate.model.offsets import Offsets, Ranges, group_by_topic, iterate_offsets
 
 RECORD_TIMEOUT_SECONDS = 30.0  # seconds for one record
+CUTS_TIMEOUT_SECONDS = 30.0  # seconds for what the leaders say of all partitions
+SEEK_PAUSE_SECONDS = 0.02
+CUT_PATTERN = re.compile(r"truncation detected .*broker end offset is (\d+)")
 ONE_RECORD = {  # nothing is fetched ahead, and the end of a partition is told instead of waited for
     "enable.partition.eof": "true",
     "enable.auto.commit": "false",
     "queued.min.messages": "1",
     "fetch.message.max.bytes": "4096",
     "log_level": "3",
+}
+
+ASKED_FOR_CUTS = {
+    "group.id": "tidegate-epochs",
+    "isolation.level": "read_uncommitted",
+    "auto.offset.reset": "error",
+    "fetch.wait.max.ms": "20",  # the end of the log is an answer too, and told at once
+    "log_level": "0",
 }
 
 
@@ -50,3 +66,66 @@ def _read_epoch_at(
         return None
     epoch = message.leader_epoch()
     return at, epoch if epoch is not None and epoch >= 0 else None
+
+
+def find_cuts(settings: Mapping[str, str], offsets: Offsets, epochs: Offsets) -> Offsets:
+    """Where the logs of the partitions in `epochs` were cut before their offset; see the port `Broker`.
+
+    The client asks a leader where an epoch ended when it is sent to an offset that is said to be of that epoch, and
+    tells a log that was cut as an error, in words.
+    """
+    consumer = Consumer({**settings, **ONE_RECORD, **ASKED_FOR_CUTS})
+    try:
+        places = [TopicPartition(t, p, offsets[t][p], leader_epoch=epoch) for t, p, epoch in iterate_offsets(epochs)]
+        consumer.assign(places)
+        deadline = time.monotonic() + CUTS_TIMEOUT_SECONDS
+        for place in places:
+            _seek(consumer, place, deadline)
+        return _await_answers(consumer, {(place.topic, place.partition) for place in places}, deadline)
+    finally:
+        consumer.close()
+
+
+def _seek(consumer: Consumer, place: TopicPartition, deadline: float) -> None:
+    """Only a seek has the epoch looked at; a partition that was just assigned is not ready for it at once."""
+    while True:
+        try:
+            consumer.seek(place)
+            return
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._STATE or time.monotonic() > deadline:
+                raise
+            time.sleep(SEEK_PAUSE_SECONDS)
+
+
+def _await_answers(consumer: Consumer, waiting: set[tuple[str, int]], deadline: float) -> Offsets:
+    cuts: dict[tuple[str, int], int] = {}
+    while waiting:
+        if time.monotonic() > deadline:
+            topic, partition = min(waiting)
+            raise TopicsUnavailable(
+                f"topic={topic} partition={partition}: its leader did not tell within {CUTS_TIMEOUT_SECONDS:.0f} s "
+                "whether its log still has what was read; it will be tried again",
+                {topic for topic, _ in waiting},
+            )
+        message = consumer.poll(1.0)
+        place = None if message is None else (message.topic() or "", message.partition() or 0)
+        if message is None or place not in waiting:
+            continue
+        cut = _read_cut(message)
+        waiting.discard(place)
+        consumer.incremental_unassign([TopicPartition(*place)])
+        if cut is not None:
+            cuts[place] = cut
+    return group_by_topic(cuts)
+
+
+def _read_cut(message: Message) -> int | None:
+    """Where the log was cut; None for a record, for the log's end, and where the brokers keep no epoch so old."""
+    error = message.error()
+    if error is None or error.code() == KafkaError._PARTITION_EOF:
+        return None
+    if error.code() != KafkaError._AUTO_OFFSET_RESET:
+        raise KafkaException(error)
+    told = CUT_PATTERN.search(error.str())
+    return int(told.group(1)) if told else None

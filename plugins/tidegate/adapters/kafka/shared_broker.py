@@ -13,7 +13,7 @@ from confluent_kafka import Message as KafkaMessage
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.leader_epochs import ONE_RECORD
 from tidegate.adapters.server_probe import Server, require_server
-from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.errors import GiveUp, PositionLost, RetryLater, TopicsUnavailable
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.model.leader_epochs import Epochs
 from tidegate.model.offsets import Offsets, Ranges
@@ -26,6 +26,7 @@ AGES_TIMEOUT_SECONDS = 3.0  # seconds for the timestamps of all partitions toget
 # Partitions take turns in the client's queue: by default each waits a second for its own.
 PROMPT_FETCH_SETTINGS = {"fetch.wait.max.ms": "20", "fetch.queue.backoff.ms": "10"}
 MAX_CACHED_AGES = 50_000
+MAX_CACHED_CUTS = 1_000
 EMPTY_LOG = Log("", {}, {}, {})
 
 
@@ -43,6 +44,7 @@ class SharedBroker:
         self._broker = KafkaBroker(self._settings, place)
         self._lock = threading.RLock()
         self._ages: dict[RecordAddress, int] = {}
+        self._cuts: dict[str, Offsets] = {}
         self._asked: dict[str, set[str]] = {}
         self._failure: RetryLater | None = None
         self.forget()
@@ -55,6 +57,7 @@ class SharedBroker:
             self._is_connected = False
             self._names: tuple[str, ...] | None = None
             self._logs: dict[str, Log] = {}
+            self._unavailable: dict[str, TopicsUnavailable] = {}
             self._failure = None
 
     def list_topics(self, pattern: str) -> tuple[str, ...]:
@@ -79,7 +82,8 @@ class SharedBroker:
                 self._is_connected = True
             return call()
         except RetryLater as failure:
-            self._failure = failure
+            if not isinstance(failure, TopicsUnavailable):
+                self._failure = failure
             raise
 
     def _list_all_topics(self) -> tuple[str, ...]:
@@ -97,14 +101,30 @@ class SharedBroker:
             self._logs[isolation] = self._try_read_log(
                 tuple(sorted(requested_topics & set(self._list_all_topics()))), isolation
             )
+        self._raise_unavailable(topics)
         log = self._logs[isolation]
         if late := tuple(topic for topic in topics if topic not in log.end):
-            log = self._logs[isolation] = _merge_logs(log, self._broker.read_log(late, isolation))
+            log = self._logs[isolation] = log.joined(self._read_available(late, isolation))
+            self._raise_unavailable(topics)
         return _select_topics(log, topics)
+
+    def _raise_unavailable(self, topics: tuple[str, ...]) -> None:
+        for topic in topics:
+            if topic in self._unavailable:
+                raise self._unavailable[topic]
+
+    def _read_available(self, topics: tuple[str, ...], isolation: str) -> Log:
+        """The log of those whose leaders answer; the others are noted, so that nobody waits for them again."""
+        try:
+            return self._broker.read_log(topics, isolation)
+        except TopicsUnavailable as problem:
+            self._unavailable |= dict.fromkeys(problem.topics, problem)
+            rest = tuple(topic for topic in topics if topic not in self._unavailable)
+            return self._read_available(rest, isolation) if rest != topics else EMPTY_LOG
 
     def _try_read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         try:
-            return self._broker.read_log(topics, isolation)
+            return self._read_available(topics, isolation)
         except GiveUp:  # one topic that may not be read must not hide the others: each is asked for by itself
             return EMPTY_LOG
 
@@ -173,6 +193,15 @@ class SharedBroker:
         """See the port."""
         return self._broker.read_leader_epochs(ranges, isolation)
 
+    def find_log_cuts(self, offsets: Offsets, epochs: Offsets) -> Offsets:
+        """See the port. Where a log was cut stays true: it is asked once for as long as the position stays."""
+        question = str((offsets, epochs))
+        if question not in self._cuts:
+            if len(self._cuts) > MAX_CACHED_CUTS:
+                self._cuts.clear()
+            self._cuts[question] = self._broker.find_log_cuts(offsets, epochs)
+        return self._cuts[question]
+
     def sample_keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
         """See the port."""
         return self._broker.sample_keys(ranges)
@@ -207,6 +236,10 @@ class ReadAheadBroker(KafkaBroker):
         known = tuple(sorted(set(topics) & set(self._names or ())))
         try:
             self._logs[isolation] = super().read_log(known, isolation)
+        except TopicsUnavailable as problem:  # who reads them is told by itself
+            log.warning("%s", problem)
+            if problem.topics:
+                self.read_ahead(set(known) - set(problem.topics), isolation)
         except (GiveUp, RetryLater) as problem:  # one topic must not take the others down: each is asked for by itself
             log.warning("topics cannot be read together; each pipeline asks for its own: %s", problem)
             self._note_missing_server()
@@ -258,11 +291,7 @@ def _is_answer(message: KafkaMessage) -> bool:
     return error is None or error.code() == KafkaError._PARTITION_EOF
 
 
-def _merge_logs(one: Log, other: Log) -> Log:
-    ids = {**one.topic_ids, **other.topic_ids}
-    return Log(other.cluster_id, ids, {**one.begin, **other.begin}, {**one.end, **other.end})
-
-
 def _select_topics(log: Log, topics: tuple[str, ...]) -> Log:
     ids = {topic: log.topic_ids[topic] for topic in topics}
-    return Log(log.cluster_id, ids, {t: log.begin[t] for t in topics}, {t: log.end[t] for t in topics})
+    epochs = {topic: log.epochs[topic] for topic in topics if topic in log.epochs}
+    return Log(log.cluster_id, ids, {t: log.begin[t] for t in topics}, {t: log.end[t] for t in topics}, epochs=epochs)

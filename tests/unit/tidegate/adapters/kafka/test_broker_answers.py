@@ -56,7 +56,7 @@ class Client:
 
     def list_offsets(self, asked: dict[TopicPartition, Any], **_: Any) -> dict[TopicPartition, "Future[Any]"]:
         found = following(self.offsets[type(next(iter(asked.values())))])
-        return {tp: answered(SimpleNamespace(offset=found[tp.topic, tp.partition])) for tp in asked}
+        return {tp: answered(SimpleNamespace(offset=found[tp.topic, tp.partition], leader_epoch=7)) for tp in asked}
 
 
 def following(answers: list[Any]) -> Any:
@@ -82,6 +82,7 @@ LOG = Log(
     {"orders": "id-1", "users": "id-2"},
     {"orders": {0: 2, 1: 5}, "users": {0: 0}},
     {"orders": {0: 102, 1: 108}, "users": {0: 9}},
+    {"orders": {0: 7, 1: 7}, "users": {0: 7}},
 )
 BOTH = ("orders", "users")
 PARTIAL = {"orders": ("id-1", (1,)), "users": ("id-2", (0,))}

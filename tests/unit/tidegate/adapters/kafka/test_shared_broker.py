@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.shared_broker import ReadAheadBroker, SharedBroker
-from tidegate.errors import GiveUp, RetryLater
+from tidegate.errors import GiveUp, RetryLater, TopicsUnavailable
 from tidegate.model.kafka_log import Log
 
 
@@ -119,3 +119,37 @@ def test_brokers_that_do_not_answer_are_waited_for_once_for_all_pipelines(monkey
         with pytest.raises(RetryLater, match="gave no answer"):
             call()
     assert asked.logs == []
+
+
+def test_topic_without_a_leader_is_waited_for_once_and_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: str) -> Exception:
+        return TopicsUnavailable("no offset is known now of topic=users partition=1", ("users",))
+
+    asked = Asked(monkeypatch, "users", error=fail)  # type: ignore[arg-type]
+    shared = SharedBroker({"bootstrap.servers": "b:1"})
+    shared._is_connected = True
+    for _ in range(2):
+        with pytest.raises(TopicsUnavailable):
+            shared.read_log(("orders", "users"), "read_committed")
+        assert shared.read_log(("orders",), "read_committed") == whole_log("orders")
+    assert asked.logs == [("orders", "users"), ("orders",)]
+    ahead = ReadAheadBroker({"bootstrap.servers": "b:1"})
+    ahead.read_names_ahead()
+    ahead.read_ahead(["users", "orders"], "read_committed")
+    assert asked.logs[2:] == [("orders", "users"), ("orders",)]
+    assert ahead.read_log(("orders",), "read_committed") == whole_log("orders")
+    with pytest.raises(TopicsUnavailable):
+        ahead.read_log(("users",), "read_committed")
+
+
+def test_where_a_log_was_cut_is_asked_once_for_a_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, shared = [], SharedBroker({"bootstrap.servers": "b:1"})
+
+    def find_log_cuts(_: KafkaBroker, offsets: Any, epochs: Any) -> Any:
+        asked.append((offsets, epochs))
+        return {"orders": {0: 2}}
+
+    monkeypatch.setattr(KafkaBroker, "find_log_cuts", find_log_cuts)
+    for offset in (5, 5, 7, 5):
+        assert shared.find_log_cuts({"orders": {0: offset}}, {"orders": {0: 1}}) == {"orders": {0: 2}}
+    assert [offsets["orders"][0] for offsets, _ in asked] == [5, 7]

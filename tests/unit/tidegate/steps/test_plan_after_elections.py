@@ -1,0 +1,134 @@
+"""plan: a leader that lacks what was read has cut the log, and other records stand there now: told, never skipped."""
+
+import json
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from tidegate.errors import NothingToDo, PositionLost, SomeTablesDelayed, SomeTablesFailed, TopicsUnavailable
+from tidegate.monitoring.status import read_status
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.steps.flush import flush
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
+
+PIPELINE = a_pipeline()
+OTHER = "payments"
+APART = a_pipeline(a_table(), a_table("lake.shop.copy", topics=(OTHER,)))
+
+
+@pytest.fixture
+def world() -> World:
+    """Three records in each of two partitions, all published."""
+    made = World()
+    for topic in ("orders", OTHER):
+        made.broker.create(topic, 2)
+    produce(made, 6)
+    flush(made.ports(PIPELINE))
+    return made
+
+
+def produce(world: World, count: int, partition: int | None = None, topic: str = "orders", name: str = "x") -> None:
+    for n in range(count):
+        key = {"id": f"k{n}"}
+        world.broker.produce(topic, key, {**key, "name": name}, partition=n % 2 if partition is None else partition)
+
+
+def read_epochs(world: World) -> dict[int, int]:
+    state = world.ports(PIPELINE).tables.read_state("lake.shop.orders", PIPELINE.name)
+    assert state is not None
+    assert state.position is not None
+    return state.position.epochs["orders"]
+
+
+@pytest.mark.parametrize("grown", [0, 1, 3])
+def test_log_that_was_cut_is_told_with_the_place_of_the_cut_whether_it_has_grown_again_or_not(
+    world: World, grown: int
+) -> None:
+    world.broker.elect("orders", partition=0, has=1)
+    produce(world, grown, partition=0)
+    produce(world, 1, partition=1)
+    with pytest.raises(PositionLost) as caught:
+        plan(world.ports(PIPELINE))
+    for part in (
+        "pipeline=shop table=lake.shop.orders: topic=orders partition=0 position=3: the log was cut at offset=1",
+        "leader_epoch=1 recorded=0; the 2 offsets from there on",
+        """tidegate rebase shop --to '{"orders": {"0": 1}}'""",
+    ):
+        assert part in str(caught.value)
+    assert read_status(world.ports(PIPELINE))["tables"][0]["problem"] == str(caught.value)
+
+
+def test_printed_way_out_reads_what_stands_behind_the_cut_and_the_next_election_is_no_other_cut(world: World) -> None:
+    world.broker.elect("orders", partition=0, has=1)
+    produce(world, 4, partition=0, name="new")
+    ports = world.ports(PIPELINE)
+    rebase_positions(ports, propose_moves(ports, json.dumps({"orders": {"0": 1}})))
+    flush(world.ports(PIPELINE))
+    assert {row["id"]: row["name"] for row in world.rows("lake.shop.orders")} | {"k5": "x"} == {
+        "k0": "new", "k1": "new", "k2": "new", "k3": "new", "k4": "x", "k5": "x"
+    }  # fmt: skip
+    world.broker.elect("orders", partition=0)
+    produce(world, 1, partition=0)
+    flush(world.ports(PIPELINE))
+    assert read_epochs(world) == {0: 2, 1: 0}
+
+
+def test_leader_that_has_everything_is_asked_once_and_read_on_from(world: World) -> None:
+    world.broker.elect("orders", partition=0)
+    with pytest.raises(NothingToDo):
+        plan(world.ports(PIPELINE))
+    assert world.broker.cuts_asked == 0, "nothing is to be read: nobody is asked, however often it is looked at"
+    for _ in range(2):
+        produce(world, 2)
+        flush(world.ports(PIPELINE))
+    assert (world.broker.cuts_asked, read_epochs(world)) == (1, {0: 1, 1: 0})
+
+
+def test_partition_that_has_grown_to_the_position_exactly_is_told_before_another_one_records_its_leader(
+    world: World,
+) -> None:
+    world.broker.elect("orders", partition=0, has=1)
+    produce(world, 2, partition=0)
+    with pytest.raises(NothingToDo):
+        plan(world.ports(PIPELINE))
+    produce(world, 1, partition=1)
+    with pytest.raises(PositionLost, match="partition=0 position=3: the log was cut at offset=1"):
+        plan(world.ports(PIPELINE))
+
+
+def test_leader_of_a_staged_batch_is_the_one_that_it_was_planned_under(world: World) -> None:
+    world.broker.elect("orders", partition=0)
+    produce(world, 4)
+    ports = world.ports(PIPELINE)
+    stage(ports, plan(ports))
+    world.broker.elect("orders", partition=0, has=4)
+    produce(world, 3, partition=0)
+    with pytest.raises(PositionLost, match=r"position=5: the log was cut at offset=4 .* leader_epoch=2 recorded=1"):
+        plan(world.ports(PIPELINE))
+
+
+def test_cut_topic_stops_its_own_table_alone(world: World) -> None:
+    produce(world, 2, topic=OTHER)
+    flush(world.ports(APART))
+    world.broker.elect("orders", partition=0, has=0)
+    for topic in ("orders", OTHER):
+        produce(world, 8, topic=topic)
+    with pytest.raises(SomeTablesFailed, match="the log was cut at offset=0"):
+        flush(world.ports(APART))
+    assert len(world.rows("lake.shop.copy")) == 8
+
+
+def test_topic_without_a_leader_delays_its_own_table_alone_and_loses_nothing(world: World) -> None:
+    produce(world, 2, topic=OTHER)
+    flush(world.ports(APART))
+    for topic in ("orders", OTHER):
+        produce(world, 8, topic=topic)
+    world.broker.away.add("orders")
+    with pytest.raises(SomeTablesDelayed, match=r"no offset is known now of topics=\['orders'\]"):
+        flush(world.ports(APART))
+    assert (len(world.rows("lake.shop.orders")), len(world.rows("lake.shop.copy"))) == (6, 8)
+    with pytest.raises(TopicsUnavailable):
+        plan(world.ports(PIPELINE))
+    world.broker.away.clear()
+    flush(world.ports(APART))
+    assert len(world.rows("lake.shop.orders")) == 8
