@@ -9,6 +9,7 @@
     │   ├── ConfigurationError  the pipeline file, a catalog or a connection is wrong
     │   ├── BadRecord           a record that cannot be decoded, under tolerance none
     │   ├── IncompatibleSchema  the table cannot take the pipeline's columns by any change that is allowed
+    │   ├── RecordRefused       a record that is sent is larger than brokers or their client take
     │   ├── AuditFailed         a batch breaks a condition that its table must keep
     │   ├── PositionLost        the log, the topic or the table no longer fits the position
     │   └── SomeTablesFailed    the others are published; the failed ones keep what is staged, the refused ones wait
@@ -60,6 +61,14 @@ class BadRecord(GiveUp):
 
 class IncompatibleSchema(GiveUp):
     """The destination cannot hold the pipeline's columns, or its key, without a change that could lose something."""
+
+
+class RecordRefused(GiveUp):
+    """Brokers refuse a record that is sent to them, and would again; `record` is the one."""
+
+    def __init__(self, message: str, record: Any = None) -> None:
+        super().__init__(message)
+        self.record = record
 
 
 class AuditFailed(GiveUp):

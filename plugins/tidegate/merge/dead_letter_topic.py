@@ -1,5 +1,6 @@
 """Dead letters on their way to a topic, with the headers that Kafka Connect gives them."""
 
+from tidegate.errors import GiveUp, RecordRefused
 from tidegate.model import resource_names
 from tidegate.model.table_state import DeadLetter
 from tidegate.ports.context import Message, Ports
@@ -12,8 +13,8 @@ CONNECT_STAGES = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}
 def send_dead_letters(ports: Ports, table: Table, up_to_batch: int) -> int:
     """Send the dead letters of published batches whose staged rows are still there; returns how many.
 
-    0 without `errors.topic`. `RetryLater` if the brokers may not have them. Called before those rows are removed, so
-    that a run that died in between sends them again: at least once.
+    0 without `errors.topic`. `RetryLater` if the brokers may not have them, `GiveUp` for one that is too large for the
+    topic. Called before those rows are removed, so that a run that died in between sends them again: at least once.
     """
     topic = table.errors.topic
     if topic is None:
@@ -22,8 +23,16 @@ def send_dead_letters(ports: Ports, table: Table, up_to_batch: int) -> int:
     for staged in ports.staging.list_staged(resource_names.name_intermediate_table(ports.pipeline, table), table.name):
         if staged.batch <= up_to_batch and staged.counts.dead_lettered:
             letters += ports.dead_letters.read_letters_of_attempt(name, table.name, staged.attempt)
-    if letters:
-        ports.broker.send(topic, [_build_message(ports.pipeline.name, table, letter) for letter in letters])
+    messages = [_build_message(ports.pipeline.name, table, letter) for letter in letters]
+    try:
+        if messages:
+            ports.broker.send(topic, messages)
+    except RecordRefused as refusal:
+        refused = next((one for one, message in zip(letters, messages, strict=True) if message == refusal.record), None)
+        if refused is None:
+            raise
+        place = f"topic={refused.topic} partition={refused.partition} offset={refused.offset}"
+        raise GiveUp(f"the dead letter of {place} was not sent: errors.{refusal}") from refusal
     return len(letters)
 
 

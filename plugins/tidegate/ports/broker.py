@@ -63,7 +63,8 @@ class Broker(Protocol):
     def send(self, topic: str, records: Sequence[Message]) -> None:
         """Produce records to a topic, created with one partition if missing, and wait until the brokers have them.
 
-        `RetryLater` if some may not have arrived. A repeat call produces all of them again.
+        `RetryLater` if some may not have arrived, `RecordRefused` for one that is too large. A repeat call produces all
+        of them again.
         """
         ...
 

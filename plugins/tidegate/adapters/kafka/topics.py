@@ -1,15 +1,20 @@
 """Kafka's topics beside their records' offsets: how long they keep records, and the one that heartbeats are sent to."""
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from tidegate.errors import RecordRefused
 from tidegate.model.kafka_log import Message, Retention
 from tidegate.model.offsets import Offsets, iterate_offsets
 
 TAIL_OFFSETS = 10  # offsets: behind the last record there may be the markers of transactions
+LARGE_RECORD_BYTES = 100_000  # what no topic refuses that anybody has set up with sense
+ROOM_SECONDS = 1.0  # how long the client is waited for at once
+TOO_LARGE_CODES = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 CONSUMER_PREFIXES = ("session.timeout.ms", "max.poll.interval.ms", "fetch.", "queued.", "isolation.level", "check.crcs")
 
 
@@ -49,18 +54,64 @@ def read_last_timestamps(consumer: Consumer, ends: Offsets, patience: float) -> 
 
 
 def send_records(settings: Mapping[str, str], topic: str, records: Iterable[Message], timeout: float) -> None:
-    """Send records and wait until the brokers have them; KafkaException when they do not take them."""
+    """Send records and wait until the brokers have them; KafkaException when they do not take them.
+
+    `RecordRefused` for one that is too large, whenever it is sent. The largest goes ahead of the others: they would be
+    sent again with it each time.
+    """
+    waiting = [Message(*record) for record in records]
+    largest = max(waiting, key=_measure, default=None)
     own = {name: value for name, value in settings.items() if not name.startswith(CONSUMER_PREFIXES)}
-    producer, failures = Producer({**own, "log_level": "3", "enable.idempotence": "true"}), []
+    producer = Producer({**own, "log_level": "3", "enable.idempotence": "true"})
+    if largest is not None and _measure(largest) > LARGE_RECORD_BYTES:
+        waiting.remove(largest)
+        _send_all(producer, topic, [largest], timeout)
+    _send_all(producer, topic, waiting, timeout)
+
+
+def _measure(record: Message) -> int:
+    """About how many bytes a record is."""
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
+
+
+def _send_all(producer: Producer, topic: str, records: Sequence[Message], timeout: float) -> None:
+    failures: list[tuple[Message, KafkaError]] = []
     for record in records:
-        key, value, headers = Message(*record)
-        options = {"on_delivery": lambda error, _: failures.append(error) if error else None}
-        producer.produce(topic, value, key, headers=list(headers), **options)
-        producer.poll(0)
+        _hand_over(producer, topic, record, failures, time.monotonic() + timeout)
     if producer.flush(timeout):
-        failures.append(KafkaError(KafkaError._TIMED_OUT, f"no answer within {timeout:.0f} s"))
-    for failure in failures:
-        raise KafkaException(failure)
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {timeout:.0f} s"))
+    for record, error in failures:
+        if error.code() in TOO_LARGE_CODES:
+            raise RecordRefused(
+                f"topic={topic} takes no record of bytes={_measure(record)}: {error.name()}; raise its "
+                "max.message.bytes and the connection's message.max.bytes; what was not sent is sent by the next run",
+                record,
+            )
+        raise KafkaException(error)
+
+
+def _hand_over(
+    producer: Producer, topic: str, record: Message, failures: list[tuple[Message, KafkaError]], deadline: float
+) -> None:
+    """Give the record to the client, which has room for so many; what becomes of it is noted where it is not sent."""
+
+    def note(error: KafkaError | None, _: Any) -> None:
+        if error is not None:
+            failures.append((record, error))
+
+    while True:
+        try:
+            producer.produce(topic, record.value, record.key, headers=list(record.headers), on_delivery=note)
+            producer.poll(0)
+            return
+        except BufferError:
+            if time.monotonic() > deadline:
+                raise KafkaException(KafkaError(KafkaError._QUEUE_FULL)) from None
+            producer.poll(ROOM_SECONDS)
+        except KafkaException as error:  # the client does not even take it
+            failures.append((record, error.args[0]))
+            return
 
 
 def create_topic(admin: AdminClient, topic: str, timeout: float) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from fakes import BAD, Crash, CrashAt, World, a_pipeline, a_table
-from tidegate.errors import BadRecord, NothingToDo, RetryLater
+from tidegate.errors import BadRecord, NothingToDo, RecordRefused, RetryLater
 from tidegate.model import resource_names
 from tidegate.model.batch import exceeds_tolerance
 from tidegate.monitoring.status import read_status
@@ -183,6 +183,24 @@ def test_dead_letters_that_could_not_be_sent_are_sent_by_the_next_run(world: Wor
     assert [row["id"] for row in world.rows("lake.shop.orders")] == ["a", "c"]
     world.broker.produce("orders", {"id": "e"}, {"id": "e", "name": "e"})
     flush(world.ports(announcing()))
+    assert len(world.broker.sent) == 2
+
+
+def test_dead_letter_that_its_topic_does_not_take_is_named_by_its_place_and_sent_once_it_does(
+    world: World, monkeypatch
+) -> None:
+    def refuse(topic: str, messages: list) -> None:
+        raise RecordRefused(f"topic={topic} takes no record of bytes=9; raise its max.message.bytes", messages[1])
+
+    with monkeypatch.context() as broken:
+        broken.setattr(world.broker, "send", refuse)
+        flush(world.ports(announcing()))
+        (report,) = clean_up(world.ports(announcing()))
+    assert report.failed == (
+        "GiveUp: the dead letter of topic=orders partition=0 offset=3 was not sent: errors.topic=broken takes no "
+        "record of bytes=9; raise its max.message.bytes"
+    )
+    clean_up(world.ports(announcing()))
     assert len(world.broker.sent) == 2
 
 

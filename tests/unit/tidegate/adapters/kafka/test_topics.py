@@ -1,0 +1,82 @@
+"""Records on their way to a topic: those that are too large are told, and take no other with them time and again."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from tidegate.adapters.kafka import topics
+from tidegate.adapters.kafka.topics import send_records
+from tidegate.errors import RecordRefused
+from tidegate.model.kafka_log import Message
+
+LIMIT = 1_000_000
+
+
+class Producer:
+    """A client with room for two records, whose topic takes no value longer than `LIMIT`; the client no longer one."""
+
+    sent: list[bytes]
+    is_refused_by_client = False
+
+    def __init__(self, _: Any) -> None:
+        self.waiting: list[tuple[bytes, Callable[..., None]]] = []
+
+    def produce(self, topic: str, value: bytes, key: Any, headers: Any, on_delivery: Callable[..., None]) -> None:
+        if len(value) > LIMIT and self.is_refused_by_client:
+            raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+        if len(self.waiting) == 2:
+            raise BufferError
+        self.waiting.append((value, on_delivery))
+
+    def poll(self, timeout: float) -> None:
+        while timeout and self.waiting:
+            value, told = self.waiting.pop(0)
+            is_refused = len(value) > LIMIT
+            self.sent += [] if is_refused else [value]
+            told(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE) if is_refused else None, None)
+
+    def flush(self, timeout: float) -> int:
+        self.poll(timeout)
+        return 0
+
+
+@pytest.fixture
+def producer(monkeypatch: pytest.MonkeyPatch) -> type[Producer]:
+    monkeypatch.setattr(topics, "Producer", Producer)
+    Producer.sent = []
+    return Producer
+
+
+def send(*values: bytes) -> None:
+    send_records({}, "broken", [Message(b"k", value) for value in values], 30)
+
+
+def test_records_are_sent_in_their_order_however_little_room_the_client_has(producer: type[Producer]) -> None:
+    values = [b"%d" % number for number in range(7)]
+    send(*values)
+    assert producer.sent == values
+    send()
+
+
+@pytest.mark.parametrize("by_client", [False, True])
+def test_record_that_is_too_large_is_told_before_any_other_is_sent_once_more(
+    producer: type[Producer], monkeypatch: pytest.MonkeyPatch, by_client: bool
+) -> None:
+    monkeypatch.setattr(producer, "is_refused_by_client", by_client)
+    large = b"x" * (LIMIT + 1)
+    with pytest.raises(RecordRefused, match=r"topic=broken takes no record of bytes=1000002: MSG_SIZE_TOO") as caught:
+        send(b"a", large, b"b")
+    assert caught.value.record.value == large
+    assert producer.sent == []
+    send(b"a", large[:-1], b"b")
+    assert sorted(producer.sent, key=len) == [b"a", b"b", large[:-1]]
+
+
+def test_client_without_room_for_too_long_is_a_passing_fault(
+    producer: type[Producer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producer, "poll", lambda *_: None)
+    with pytest.raises(KafkaException) as caught:
+        send_records({}, "broken", [Message(b"k", b"v")] * 3, 0)
+    assert caught.value.args[0].code() == KafkaError._QUEUE_FULL
