@@ -136,7 +136,7 @@ def test_what_tasks_of_an_older_version_handed_on_is_read() -> None:
         ("lake.shop.left", 3, 2),
         ("lake.shop.right", 3, 2),
     ]
-    added = {"truncated_at": None}  # since then
+    added = {"truncated_at": None, "epochs": {}}  # since then
     assert to_json([one.to_dict() for one in batches]) == [{**one, **added} for one in tasks["staged"]]
 
 

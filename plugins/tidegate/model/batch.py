@@ -151,7 +151,7 @@ class Plan:
             "refused": [asdict(refusal) for refusal in self.refused],
             "left": self.offsets_left,
             "sized": self.size_reason,
-            "epochs": self.epochs,
+            **({"epochs": self.epochs} if self.epochs else {}),
         }
 
     @classmethod
