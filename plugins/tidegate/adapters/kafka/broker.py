@@ -41,11 +41,8 @@ METADATA_TTL_SECONDS = 60.0  # seconds
 READER_GROUP = "tidegate-status"  # the group that peeks at single records; it commits nothing
 BEAT_KEY = "heartbeat="
 TIMEOUT = 30.0  # seconds; a stopped broker would hang a call without one
-ELECTION_TIMEOUT = 10.0  # seconds; asked longer, the client goes on knocking at a leader that is gone
-ISOLATION = {
-    "read_committed": IsolationLevel.READ_COMMITTED,
-    "read_uncommitted": IsolationLevel.READ_UNCOMMITTED,
-}
+ELECTION_TIMEOUT = 10.0  # seconds; asked longer, the client goes on knocking at a broker that is gone
+ISOLATION = {"read_committed": IsolationLevel.READ_COMMITTED, "read_uncommitted": IsolationLevel.READ_UNCOMMITTED}
 
 
 class KafkaBroker:
@@ -230,7 +227,7 @@ class KafkaBroker:
             try:
                 return call()
             except KafkaException as error:
-                if error.args[0].code() not in RETRYABLE or time.monotonic() > deadline:
+                if error.args[0].code() not in (*RETRYABLE, KafkaError._TIMED_OUT) or time.monotonic() > deadline:
                     raise self._translate_failure(what, error) from error
                 time.sleep(RETRY_PAUSE_SECONDS)
 
@@ -251,8 +248,8 @@ class KafkaBroker:
     def _describe_topics(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str], Places]:
         if not topics:
             return "", {}, []
-        cluster = self._await_result("cluster", self._admin.describe_cluster(request_timeout=TIMEOUT))
-        futures = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT)
+        cluster = self._await_result("cluster", self._admin.describe_cluster(request_timeout=ELECTION_TIMEOUT))
+        futures = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=ELECTION_TIMEOUT)
         return check_description(
             cluster, [self._await_result(f"topic={topic}", future) for topic, future in futures.items()]
         )
@@ -277,7 +274,9 @@ class KafkaBroker:
             try:
                 return future.result(timeout=RETRY_PAUSE_SECONDS if self._refusal is None else 0)
             except KafkaException as error:
-                if error.args[0].code() in RETRYABLE:
+                if error.args[0].code() == KafkaError._TIMED_OUT and self._refusal is None:
+                    self._client = None  # it never learns that the broker which it asks first is gone
+                if error.args[0].code() in RETRYABLE or self._client is None:
                     raise
                 raise self._translate_failure(what, error) from error
             except TimeoutError as error:

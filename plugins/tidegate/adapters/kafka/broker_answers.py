@@ -72,7 +72,9 @@ def gather_offsets(
     for place, future in futures.items():
         try:
             told[place.topic, place.partition] = await_result(future)
-        except KafkaException:
+        except KafkaException as error:
+            if error.args[0].code() not in RETRYABLE:
+                raise
             away.append((place.topic, place.partition))
     if away:
         raise NoLeader(away)

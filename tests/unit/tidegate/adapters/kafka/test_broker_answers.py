@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, TopicPartition, Uuid
+from confluent_kafka import KafkaError, KafkaException, TopicPartition, Uuid
 from confluent_kafka.admin import OffsetSpec
 from tidegate.adapters.kafka import broker as kafka
 from tidegate.adapters.kafka.broker import KafkaBroker
@@ -207,3 +207,37 @@ def test_group_that_another_client_commits_to_is_told_by_the_commit(
         asked.commit("shop", {"orders": {0: 39}})
     with pytest.raises(RetryLater, match="committed offset=7 of topic=orders partition=1 and read back offset=None"):
         asked.commit("shop", {"orders": {0: 40, 1: 7}})
+
+
+class KnocksInVain(Client):
+    """A client that learned of a broker which had gone, and asks nobody else."""
+
+    def describe_cluster(self, **_: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        message = "Failed while waiting for controller: Local: Timed out"
+        future.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT, message)))
+        return future
+
+
+def test_client_that_waits_for_a_broker_that_is_gone_is_replaced_by_one_that_knows_nothing_of_it(
+    broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offsets = {EARLIEST: [BEGIN], LATEST: [END]}
+    made: list[Client] = []
+
+    def make(settings: Any) -> Client:
+        made.append(Client(offsets))
+        return made[-1]
+
+    monkeypatch.setattr(kafka, "AdminClient", make)
+    monkeypatch.setattr(kafka, "require_server", lambda _: None)
+    asked = broker()
+    asked._client = KnocksInVain(offsets)
+    assert asked.read_log(BOTH, "read_committed") == LOG
+    assert asked.read_log(BOTH, "read_committed") == LOG
+    assert len(made) == 1
+    monkeypatch.setattr(kafka, "AdminClient", lambda settings: KnocksInVain(offsets))
+    asked = broker(patient=False)
+    asked._client = KnocksInVain(offsets)
+    with pytest.raises(RetryLater, match="cannot be asked for topics=orders, users: _TIMED_OUT: Failed while waiting"):
+        asked.read_log(BOTH, "read_committed")
