@@ -13,6 +13,7 @@ import yaml
 from conftest import wait_until
 from postgres import PostgreSQL
 from spark_counts import SparkServer, find_growth
+from tidegate.adapters.iceberg.table.catalogs import Catalogs
 
 FLUSHES = int(os.environ.get("SOAK_FLUSHES", "1"))
 SESSIONS = 20
@@ -110,3 +111,14 @@ def test_session_goes_on_after_the_database_has_closed_its_connections(workbench
     closed = database.rows(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OF_SPARK}")
     assert closed, "a connection stays open for the next session"
     assert {row.namespace for row in workbench.spark_sql("SHOW NAMESPACES IN lake")} >= {"again"}
+
+
+def test_worker_goes_on_after_the_database_has_closed_its_connections(workbench: Any, database: PostgreSQL) -> None:
+    workbench.properties["uri"] = f"postgresql://{database.user}@127.0.0.1:{database.port}/postgres"
+    catalog = Catalogs({"lake": workbench.properties}).catalog("lake")
+    catalog.create_namespace_if_not_exists("once")
+    closed = database.rows(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres' AND pid <> pg_backend_pid()"
+    )
+    assert closed, "a connection stays open for the next question"
+    assert ("once",) in catalog.list_namespaces()

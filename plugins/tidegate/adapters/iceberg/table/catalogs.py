@@ -125,6 +125,8 @@ def _open_catalog(name: str, properties: dict[str, Any]) -> IcebergCatalog:
         properties["uri"] = uri.replace(POSTGRES_PREFIX, "postgresql+psycopg2://", 1)
     if properties.get("type") == "rest":
         return _open_rest(name, properties)
+    if properties.get("type") == "sql":  # a process that stays outlives the connections of its database
+        properties.setdefault("pool_pre_ping", "true")
     opened = load_catalog(name, **{key: str(value) for key, value in properties.items()})
     if properties.get("type") == "sql":
         _keep_metadata(cast("SqlCatalog", opened))
