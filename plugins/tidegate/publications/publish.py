@@ -69,8 +69,7 @@ def publish_changes(
 
     A repeat call finds nothing to do. `RetryLater` where a part has not arrived; the next call goes on from there.
     """
-    publication = ports.publication
-    before = ports.topics.read_progress(publication)
+    publication, before = ports.publication, ports.topics.read_progress(ports.publication)
     if resynchronise or before.is_new:
         ports.topics.create(publication)
     pins = _read_pins(ports, before)
