@@ -123,8 +123,7 @@ def prepare_table(work: MergeContext) -> TableState:
 
 def _evolve_deletes(work: MergeContext, table: Table) -> None:
     """What remembers deletes follows the key's types, if it is there already."""
-    ports, pipeline = work.ports, work.ports.pipeline
-    remembered = resource_names.name_memory_table(table)
+    ports, pipeline, remembered = work.ports, work.ports.pipeline, resource_names.name_memory_table(table)
     if not table.remembers:
         return
     has_history = table.history is not None
