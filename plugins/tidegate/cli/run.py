@@ -13,6 +13,7 @@ from tidegate.cli import output
 from tidegate.connections import read_connection_from_env
 from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.runner.pipeline_files import PipelineFiles
+from tidegate.runner.slots import Slots
 from tidegate.runner.supervisor import Supervisor
 from tidegate.runner.work import Place, RunOutcome, Work
 from tidegate.runner.worker import Shared
@@ -24,7 +25,7 @@ STOPPED_AT_ONCE = 130
 def run_run(words: argparse.Namespace) -> int:
     """Until SIGTERM or Ctrl-C: 0 when what ran then has ended. The second signal ends the process at once."""
     include, stop = find_include_folder(), threading.Event()
-    shared = Shared(threading.Semaphore(words.flushes_at_once), stop, _Printer(words))
+    shared = Shared(Slots(words.flushes_at_once), stop, _Printer(words))
     place = Place(include, read_connection_from_env, PipelineFiles(include), words.merges_at_once)
     supervisor = Supervisor(place, words.name, shared)
     supervisor.check_names()

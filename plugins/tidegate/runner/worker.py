@@ -17,6 +17,7 @@ from tidegate.errors import (
 )
 from tidegate.monitoring.failure_streak import FailedTask, Failure, FailureStreak, extend_streak, identify_reason
 from tidegate.runner.schedule import Schedule
+from tidegate.runner.slots import Slots
 from tidegate.runner.work import RunOutcome, Work
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ class Reporter(Protocol):
 class Shared:
     """What all workers of a process share. `slots` bounds how many of them run at once; `now` tells Unix seconds."""
 
-    slots: threading.Semaphore
+    slots: Slots
     stop: threading.Event
     reporter: Reporter
     now: Callable[[], float] = time.time
@@ -101,9 +102,8 @@ class Worker:
         due = self._schedule.find_due(self._last if self._has_run else None, now, self._began)
         if not is_called and (due is None or due > now):
             return LOOK_SECONDS if due is None else min(LOOK_SECONDS, due - now)
-        while not self._shared.slots.acquire(timeout=LOOK_SECONDS):
-            if self._must_end():
-                return 0.0
+        if not self._shared.slots.acquire(self._must_end):
+            return 0.0
         try:
             self._called.clear()
             self._run_once(0 if is_called else self._schedule.at_least)

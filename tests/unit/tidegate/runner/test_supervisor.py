@@ -9,6 +9,7 @@ import pytest
 from fakes import a_pipeline, a_table
 from tidegate.errors import ConfigurationError
 from tidegate.monitoring.failure_streak import FailureStreak
+from tidegate.runner.slots import Slots
 from tidegate.runner.supervisor import Supervisor
 from tidegate.runner.work import Flush, Place, Publish, RunOutcome
 from tidegate.runner.worker import Shared
@@ -74,7 +75,7 @@ def test_publication_of_a_pipeline_that_recovers_looks_for_what_nobody_told_it(
     place: Place, pipeline: str, called: int
 ) -> None:
     ear = Ear()
-    supervisor = Supervisor(place, (), Shared(threading.Semaphore(1), threading.Event(), ear))  # type: ignore[arg-type]
+    supervisor = Supervisor(place, (), Shared(Slots(1), threading.Event(), ear))  # type: ignore[arg-type]
     workers = {name: Waiting(place, name) for name in ("orders_out", "timed", "broken")}
     supervisor._workers.update(workers)  # type: ignore[arg-type]
     supervisor.tell_recovery(Flush(place, pipeline), STREAK)
@@ -86,7 +87,7 @@ def test_publication_of_a_pipeline_that_recovers_looks_for_what_nobody_told_it(
 def test_publication_is_called_behind_a_flush_that_published_its_table(
     place: Place, table: str, snapshot: int | None, called: int
 ) -> None:
-    supervisor = Supervisor(place, (), Shared(threading.Semaphore(1), threading.Event(), Ear()))  # type: ignore[arg-type]
+    supervisor = Supervisor(place, (), Shared(Slots(1), threading.Event(), Ear()))  # type: ignore[arg-type]
     worker = supervisor._workers["orders_out"] = Waiting(place, "orders_out")  # type: ignore[assignment]
     batch: Any = SimpleNamespace(table=f"lake.shop.{table}", snapshot_id=snapshot)
     supervisor.tell_done(Flush(place, "shop"), RunOutcome((batch,)))

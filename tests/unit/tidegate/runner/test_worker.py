@@ -16,6 +16,7 @@ from tidegate.errors import (
 )
 from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.runner.schedule import Schedule
+from tidegate.runner.slots import Slots
 from tidegate.runner.work import RunOutcome, Work
 from tidegate.runner.worker import Shared, Worker
 
@@ -70,7 +71,7 @@ class Hand:
 
     def __init__(self, task: Task) -> None:
         self.now, self.ear, self.task, self.stop = 1e9, Ear(), task, threading.Event()
-        self.slots = threading.Semaphore(1)
+        self.slots = Slots(1)
         self.worker = Worker(task, Shared(self.slots, self.stop, self.ear, lambda: self.now))
 
     def look(self, *after: float) -> list[int]:
@@ -207,12 +208,12 @@ def test_fault_that_is_not_ours_ends_no_worker(file: Path) -> None:
     assert hand.look(0, 60) == [ANY, ANY]
     told = ("pipeline=orders: ZeroDivisionError: division by zero", 1)
     assert hand.ear.heard == [("failed", told), ("done", DONE), ("recovered", 1)]
-    assert hand.slots.acquire(blocking=False), "the slot is free again"
+    assert hand.slots.acquire(lambda: True), "the slot is free again"
 
 
 def test_worker_that_waits_for_a_slot_ends_when_it_is_told_to(file: Path) -> None:
     hand = Hand(Task(file))
-    hand.slots.acquire()
+    assert hand.slots.acquire(lambda: True)
     hand.worker.start()
     hand.stop.set()
     assert hand.worker.join(30)

@@ -1,0 +1,40 @@
+"""How many runs go on at once in one process, and whose turn it is."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+LOOK_SECONDS = 1.0  # seconds between two looks at whether to give up waiting
+
+
+class Slots:
+    """So many runs at once; who has waited longest is next.
+
+    A `threading.Semaphore` lets in who comes by as a run ends: a few pipelines that always have work would keep all
+    others out.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._free, self._waiting, self._changed = count, deque[object](), threading.Condition()
+
+    def acquire(self, must_end: Callable[[], bool]) -> bool:
+        """Wait for a slot; False where `must_end` says so meanwhile."""
+        ticket = object()
+        with self._changed:
+            self._waiting.append(ticket)
+            try:
+                while not self._free or self._waiting[0] is not ticket:
+                    if must_end():
+                        return False
+                    self._changed.wait(LOOK_SECONDS)
+                self._free -= 1
+                return True
+            finally:
+                self._waiting.remove(ticket)
+                self._changed.notify_all()
+
+    def release(self) -> None:
+        """Give a slot back."""
+        with self._changed:
+            self._free += 1
+            self._changed.notify_all()
