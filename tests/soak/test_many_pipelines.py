@@ -51,7 +51,7 @@ def test_every_table_equals_its_topic_after_faults_and_nothing_grows(world: Worl
     traffic = Traffic(world.stack.kafka_admin, pipelines, chance)
     traffic.begin()
     world.start_runners(*(pipeline.name for pipeline in pipelines[:SHARED]))
-    wait_until(lambda: world.count_flushes() >= COUNT, "the first flushes", PATIENCE_SECONDS)
+    wait_until(lambda: len(world.list_flushed()) == COUNT, "the first flush of each pipeline", PATIENCE_SECONDS)
     looks = _live_through(world, chance)
     traffic.end()
 

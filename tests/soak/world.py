@@ -154,6 +154,12 @@ class World:
         """Batches that a runner has told to be published."""
         return sum(event["event"] == "published" for runner in self.runners for event in runner.read_events())
 
+    def list_flushed(self) -> set[str]:
+        """The works, such as `pipeline=p00`, that have published a batch."""
+        return {
+            event["work"] for runner in self.runners for event in runner.read_events() if event["event"] == "published"
+        }
+
     def count_failures(self) -> Counter[str]:
         """By their reasons' first words, without what differs from one to the next."""
         events = (event for runner in self.runners for event in runner.read_events())
