@@ -8,12 +8,13 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 from conftest import wait_until
+from e2e.executors.verdict import wait_until_clean
 from postgres import ALLOWED_WITHOUT
 from spark_counts import find_growth
 
@@ -61,9 +62,9 @@ def test_every_table_equals_its_topic_after_faults_and_nothing_grows(world: Worl
     catalogs = {name: world.open_catalog(name) for name in CATALOGS}  # only now: their servers were killed meanwhile
     for pipeline in pipelines:
         catalog = catalogs[pipeline.catalog]
-        _expect(partial(verdict.find_differences, catalog, pipeline, traffic), pipeline.name)
-        _expect(partial(verdict.find_leftovers, catalog, pipeline), pipeline.name)
-        _expect(partial(_find_lag, world, pipeline.name), pipeline.name)
+        wait_until_clean(partial(verdict.find_differences, catalog, pipeline, traffic), pipeline.name, PATIENCE_SECONDS)
+        wait_until_clean(partial(verdict.find_leftovers, catalog, pipeline), pipeline.name, PATIENCE_SECONDS)
+        wait_until_clean(partial(_find_lag, world, pipeline.name), pipeline.name, PATIENCE_SECONDS)
         assert verdict.find_repeats(catalog, pipeline) == []
     assert [runner.stop() for runner in world.runners] == [0, 0]
     for runner in world.runners:
@@ -95,20 +96,6 @@ def _live_through(world: World, chance: random.Random) -> list[Look]:
 def _find_lag(world: World, name: str) -> list[str]:
     committed, ends = world.read_committed(name), world.read_ends(name)
     return [] if committed == ends else [f"committed {committed}, the ends are {ends}"]
-
-
-def _expect(find: Callable[[], list[str]], what: str) -> None:
-    """Wait until nothing is found; what is still found then stands in the error."""
-    found = [""]
-
-    def is_over() -> bool:
-        found[:] = find()
-        return not found
-
-    try:
-        wait_until(is_over, what, PATIENCE_SECONDS)
-    except AssertionError as failure:
-        raise AssertionError(f"{failure}: {found}") from None
 
 
 def _check_growth(looks: list[Look]) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,25 +51,16 @@ class Land:
 
     def _come_to_rest(self) -> None:
         catalog = self.open_catalog()
-        self._expect(lambda: verdict.compare_rows(catalog, self.traffic, self.tables), "every table as sent")
-        self._expect(lambda: verdict.find_leftovers(catalog, self.tables), "the clean-up")
+        verdict.wait_until_clean(
+            lambda: verdict.compare_rows(catalog, self.traffic, self.tables), "every table as sent", PATIENCE
+        )
+        verdict.wait_until_clean(lambda: verdict.find_leftovers(catalog, self.tables), "the clean-up", PATIENCE)
         bootstrap = self.stack.kafka_bootstrap
         lag = {name: lambda name=name: verdict.find_lag(bootstrap, name) for name in self.tables}
-        self._expect(lambda: [f"{name}: {lag[name]()}" for name in lag if lag[name]()], "the groups at the end")
+        verdict.wait_until_clean(
+            lambda: [f"{name}: {lag[name]()}" for name in lag if lag[name]()], "the groups at the end", PATIENCE
+        )
         assert [line for name in self.tables for line in verdict.find_repeats(catalog, name)] == []
-
-    def _expect(self, find: Callable[[], list[str]], what: str) -> None:
-        """Wait until nothing is found; what is still found then stands in the error."""
-        found = [""]
-
-        def is_over() -> bool:
-            found[:] = find()
-            return not found
-
-        try:
-            wait_until(is_over, what, PATIENCE, pause=2)
-        except AssertionError as failure:
-            raise AssertionError(f"{failure}: {found}") from None
 
     def open_catalog(self) -> Catalog:
         return load_catalog("lake", **build_lake(self.folder))

@@ -2,14 +2,30 @@
 
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
+from e2e.airflow_client import wait_until
 from e2e.executors.pipelines import JOURNAL, NAMESPACE, PARTITIONS
 from e2e.executors.traffic import Traffic
 from pyiceberg.catalog import Catalog
 
 Tables = dict[str, list[str]]
+
+
+def wait_until_clean(find: Callable[[], list[str]], what: str, seconds: float) -> None:
+    """Wait until nothing is found; what is still found then stands in the error."""
+    found = [""]
+
+    def is_over() -> bool:
+        found[:] = find()
+        return not found
+
+    try:
+        wait_until(is_over, what, seconds, pause=2)
+    except AssertionError as failure:
+        raise AssertionError(f"{failure}: {found}") from None
 
 
 def compare_rows(catalog: Catalog, traffic: Traffic, tables: Tables) -> list[str]:
