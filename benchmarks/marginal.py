@@ -9,6 +9,10 @@ from benchmarks.work import ONCE, produce
 HEADER = ("", "records", "wall s", "CPU s", "peak MB", "read first/again", "rows", "right?", "product/row, CPU")
 
 
+KINDS = {"repeated": "keys repeated", "once": "every key once", "wide": "every key once, rows of 1 kB"}
+WIDE_SHARE = 4  # of so many rows of 200 bytes one is written in rows of 1 kB: about as many bytes
+
+
 def measure(bench: Bench) -> Result:
     """Each kind of work in both sizes, every system on the same topics."""
     sizes, lake = bench.sizes, Lake(bench.folder)
@@ -17,11 +21,12 @@ def measure(bench: Bench) -> Result:
     produce(bench.stack.kafka_bootstrap, contest.WARM, sizes.warm_up, sizes.keys)
     by_kind: dict[str, dict[int, list[Entry]]] = {}
     for kind in sizes.kinds:
-        for count in (sizes.small, sizes.large):
+        is_wide = kind == "wide"
+        for count in (sizes.small // WIDE_SHARE, sizes.large // WIDE_SHARE) if is_wide else (sizes.small, sizes.large):
             name = f"{kind}_{count}"
-            bench.say(f"producing {count:,} records, keys {kind} ...")
+            bench.say(f"producing {count:,} records, {KINDS[kind]} ...")
             keys = sizes.keys if kind == "repeated" else ONCE
-            topic = Topic(name, count, produce(bench.stack.kafka_bootstrap, name, count, keys))
+            topic = Topic(name, count, produce(bench.stack.kafka_bootstrap, name, count, keys, is_wide=is_wide))
             here = systems if count == sizes.small or not sizes.is_quick else [s for s in systems if s == SPARK]
             by_kind.setdefault(kind, {})[count] = contest.compete(bench, lake, topic, here)
     marginals = {kind: _marginals(by_size) for kind, by_size in by_kind.items()}
@@ -54,6 +59,9 @@ def _goals(marginals: dict[str, dict[str, float]]) -> list[Goal]:
     if once is not None:
         goals.append(Goal("every key once, times a hand-written MERGE", _compare(once, PRODUCT), 1.2))
         goals.append(Goal("every key once, direct, times a hand-written MERGE", _compare(once, DIRECT), 1.0))
+    if (wide := marginals.get("wide")) is not None:
+        goals.append(Goal("rows of 1 kB, times a hand-written MERGE", _compare(wide, PRODUCT), 0.8))
+        goals.append(Goal("rows of 1 kB, direct, times a hand-written MERGE", _compare(wide, DIRECT), 0.8))
     return goals
 
 
@@ -76,7 +84,7 @@ def _against(values: dict[str, float], system: str) -> tuple[str, str]:
 
 def _work_table(kind: str, keys: int, by_size: dict[int, list[Entry]]) -> Table:
     lines = [line(entry, entries[0], count) for count, entries in by_size.items() for entry in entries]
-    description = f"over {keys:,} keys" if kind == "repeated" else "every key once"
+    description = f"over {keys:,} keys" if kind == "repeated" else KINDS[kind]
     return Table(f"One batch, {description}; the product's and Spark's start and warm-up left out", HEADER, lines)
 
 

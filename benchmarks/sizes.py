@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Sizes:
     """Numbers of records, keys, rows and rounds."""
 
-    kinds: tuple[str, ...]  # of keys: repeated, or each once
+    kinds: tuple[str, ...]  # of work: keys repeated, or each once, in rows of 200 bytes, or wide, of 1,000
     small: int  # a batch, and the larger one that the marginal cost is taken from
     large: int
     keys: int
@@ -29,7 +29,7 @@ class Sizes:
 
 
 FULL = Sizes(
-    kinds=("repeated", "once"),
+    kinds=("repeated", "once", "wide"),
     small=1_000_000, large=4_000_000, keys=200_000, warm_up=20_000,
     changed=10_000, tables=(1_000_000, 10_000_000), repeats=3,
     read_rows=1_000_000, read_changed=10_000, reads_after=(1, 10, 100, 108),

@@ -16,6 +16,7 @@ FIRST_MS = 1_700_000_000_000
 STATUSES = ("new", "paid", "shipped")
 COLUMNS = "id BIGINT, customer STRING, amount DOUBLE, status STRING, updated_at BIGINT, note STRING"
 NOTE = "x" * 80
+WIDE_NOTE_BYTES = 880  # of text that no two rows share, so that it is written as it is
 CENTS = 100_000
 QUEUE = 2_000_000
 FLUSH_SECONDS = 120
@@ -67,11 +68,11 @@ class Assignment:
     limit: float
 
 
-def records(count: int, keys: int, seed: int = SEED) -> Iterator[Record]:
-    """The same records for the same arguments, on any machine."""
+def records(count: int, keys: int, seed: int = SEED, *, is_wide: bool = False) -> Iterator[Record]:
+    """The same records for the same arguments, on any machine: of about 200 bytes each, or, wide, of 1,000."""
     chance = random.Random(seed)
     ids = range(count) if keys == ONCE else (chance.randrange(keys) for _ in range(count))
-    return _records(ids, chance, 0)
+    return _records(ids, chance, 0, is_wide=is_wide)
 
 
 def changes(ids: Iterable[int], seed: int, first: int) -> Iterator[Record]:
@@ -79,7 +80,7 @@ def changes(ids: Iterable[int], seed: int, first: int) -> Iterator[Record]:
     return _records(ids, random.Random(seed), first)
 
 
-def _records(ids: Iterable[int], chance: random.Random, first: int) -> Iterator[Record]:
+def _records(ids: Iterable[int], chance: random.Random, first: int, *, is_wide: bool = False) -> Iterator[Record]:
     for index, number in enumerate(ids, first):
         key = json.dumps({"id": number}).encode()
         if chance.random() < TOMBSTONES:
@@ -92,7 +93,7 @@ def _records(ids: Iterable[int], chance: random.Random, first: int) -> Iterator[
             "amount": amount,
             "status": chance.choice(STATUSES),
             "updated_at": FIRST_MS + index,
-            "note": NOTE,
+            "note": chance.randbytes(WIDE_NOTE_BYTES // 2).hex() if is_wide else NOTE,
         }
         yield Record(number, amount, FIRST_MS + index, key, json.dumps(row).encode())
 
@@ -137,7 +138,7 @@ def topic(bootstrap: str, name: str) -> None:
     admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(timeout=ADMIN_SECONDS)
 
 
-def produce(bootstrap: str, name: str, count: int, keys: int) -> Produced:
+def produce(bootstrap: str, name: str, count: int, keys: int, *, is_wide: bool = False) -> Produced:
     """Create the topic, send the records, and return the truth; RuntimeError when the broker does not take them."""
     topic(bootstrap, name)
     last: dict[int, tuple[float, int]] = {}
@@ -145,7 +146,7 @@ def produce(bootstrap: str, name: str, count: int, keys: int) -> Produced:
 
     def told() -> Iterator[Record]:
         nonlocal rows, amounts, times
-        for record in records(count, keys):
+        for record in records(count, keys, is_wide=is_wide):
             if record.amount is None:
                 last.pop(record.id, None)
             else:

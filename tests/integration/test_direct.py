@@ -62,6 +62,25 @@ def test_direct_batches_leave_the_rows_of_staged_ones_and_stage_nothing(workbenc
         workbench.flush("direct")
 
 
+def test_a_data_file_has_one_delete_file_after_any_number_of_direct_batches(workbench) -> None:
+    """Spark writes a data file's deletes together with the older ones; what it replaced does not stay beside them."""
+    topic = workbench.topic()
+    workbench.pipeline("again", [topic], key=KEY, value=VALUE, merge=DIRECT)
+    for changes in ([(id, "old") for id in range(6)], [(0, "new"), (1, None)], [(2, "new"), (0, "newer")], [(3, None)]):
+        workbench.produce(topic, *records(changes))
+        workbench.flush("again")
+    assert [(id, name) for id, name, _ in stands(workbench, "shop.again")] == [
+        (0, "newer"), (2, "new"), (4, "old"), (5, "old")
+    ]  # fmt: skip
+    table = workbench.iceberg("shop.again")
+    deletes = table.inspect.delete_files().to_pylist()
+    assert sum(file["record_count"] for file in deletes) == 5  # 0, 1, 2 and 3 as they were first, and the second 0
+    tasks = list(table.scan().plan_files())
+    assert max(len(task.delete_files) for task in tasks) == 1
+    summary = table.current_snapshot().summary.additional_properties
+    assert (int(summary["total-delete-files"]), int(summary["total-position-deletes"])) == (len(deletes), 5)
+
+
 def _history(workbench: Any, name: str) -> list[dict[str, Any]]:
     rows = workbench.rows(f"shop.tidegate_{name}_batches")
     return sorted(rows, key=lambda row: row["batch"])

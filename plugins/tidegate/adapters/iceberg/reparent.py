@@ -19,7 +19,7 @@ from pyiceberg.manifest import (
     ManifestWriterV2,
 )
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary, update_snapshot_summaries
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics, update_snapshot_summaries
 from pyiceberg.table.update.snapshot import _SnapshotProducer
 
 from tidegate.adapters.iceberg.pruning.file_overlap import build_outside_test
@@ -37,6 +37,14 @@ Added = dict[tuple[ManifestContent, int], list[DataFile]]  # by kind and partiti
 
 
 @dataclass(frozen=True)
+class WrittenFiles:
+    """What a merge wrote: the files that it added, and the paths of delete files whose places stand in its own."""
+
+    added: Added
+    replaced: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class NewParent:
     """The snapshot that becomes the parent, and what the new one tells beside what its writer counted."""
 
@@ -44,9 +52,9 @@ class NewParent:
     summary: Mapping[str, str] = field(default_factory=dict)
 
 
-def find_added_files(
+def find_written_files(
     table: Table, table_commit: TableCommit, onto: int, ranges: Sequence[KeyRange] | None
-) -> Added | None:
+) -> WrittenFiles | None:
     """The files of the commit's head, if the merge would write just them onto the snapshot `onto`; else None.
 
     `ranges` hold every key that was merged; None stands for rows that are added whatever the table holds. Proven by:
@@ -62,27 +70,30 @@ def find_added_files(
         return None
     if head.parent_snapshot_id != cut.snapshot_id or cut not in Lineage(table.metadata).ancestors_to(newest, cut):
         return None
-    added = _list_added_files(table, head)
-    if added is None:
+    written = _list_written_files(table, head)
+    if written is None:
         return None
     came, went = _diff_data_files(table, cut, newest)
-    has_deletes = any(content == ManifestContent.DELETES for content, _ in added)
+    has_deletes = any(content == ManifestContent.DELETES for content, _ in written.added)
     if has_deletes and (went or ranges is None):
         return None
     if ranges is not None and not _are_files_outside(table, came, ranges):
         return None
-    return added
+    return written
 
 
-def reparent(table: Table, table_commit: TableCommit, onto: NewParent, added: Added, target: str = MAIN) -> None:
+def reparent(
+    table: Table, table_commit: TableCommit, onto: NewParent, written: WrittenFiles, target: str = MAIN
+) -> None:
     """Give the branch one snapshot with these files and the parent `onto`, if that is still the newest of `target`.
 
+    Of the delete files that were replaced it removes those that `onto` still has.
     The snapshot that the merge made is removed in the same commit: files of two snapshots, of which only one becomes
     main, could be taken for unused when the other expires.
     """
     head = table.metadata.snapshot_by_id(table_commit.head)
     assert head is not None
-    producer = _OntoNewest(table, head, onto, added)
+    producer = _OntoNewest(table, head, onto, written)
     snapshot, *_ = producer._commit()[0]
     try:
         replace_branch_head(table, table_commit, onto.snapshot_id, snapshot, target)
@@ -93,9 +104,10 @@ def reparent(table: Table, table_commit: TableCommit, onto: NewParent, added: Ad
     _remove(table, [*own, head.manifest_list])
 
 
-def _list_added_files(table: Table, head: Snapshot) -> Added | None:
-    """The files that a snapshot added, if it did nothing else that counts; delete files that it replaced may stay."""
+def _list_written_files(table: Table, head: Snapshot) -> WrittenFiles | None:
+    """What a snapshot added and replaced, if it did nothing else that counts."""
     added_files: Added = {}
+    replaced = set()
     for manifest in head.manifests(table.io):
         if manifest.added_snapshot_id != head.snapshot_id:
             continue
@@ -104,13 +116,16 @@ def _list_added_files(table: Table, head: Snapshot) -> Added | None:
             content = entry.data_file.content
             if entry.status == ManifestEntryStatus.ADDED and content != DataFileContent.EQUALITY_DELETES:
                 added_files.setdefault((manifest.content, manifest.partition_spec_id), []).append(entry.data_file)
-            elif entry.status != ManifestEntryStatus.DELETED or content == DataFileContent.DATA:
+            elif entry.status == ManifestEntryStatus.DELETED and content == DataFileContent.POSITION_DELETES:
+                replaced.add(entry.data_file.file_path)
+            else:
                 return None
     summary, counts = read_summary(head), dict.fromkeys(ManifestContent, 0)
     for (kind, _), files in added_files.items():
         counts[kind] += len(files)
     summary_counts = [int(summary.get(name, "0")) for name in ("added-data-files", "added-delete-files")]
-    return added_files if summary_counts == [counts[ManifestContent.DATA], counts[ManifestContent.DELETES]] else None
+    is_complete = summary_counts == [counts[ManifestContent.DATA], counts[ManifestContent.DELETES]]
+    return WrittenFiles(added_files, frozenset(replaced)) if is_complete else None
 
 
 def _diff_data_files(table: Table, cut: Snapshot, newest: Snapshot) -> tuple[list[DataFile], set[str]]:
@@ -155,12 +170,13 @@ class _DeleteManifestWriter(ManifestWriterV2):
 class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
     """A snapshot of given files above any other; entries get its own id, which incremental reads look for."""
 
-    def __init__(self, table: Table, head: Snapshot, onto: NewParent, added: Added) -> None:
+    def __init__(self, table: Table, head: Snapshot, onto: NewParent, written: WrittenFiles) -> None:
         operation = head.summary.operation if head.summary else Operation.OVERWRITE
         super().__init__(operation, table.transaction(), table.io, uuid.uuid4(), branch=None)
-        self._head, self._added, self._told = head, added, onto.summary
+        self._head, self._written_files, self._told = head, written, onto.summary
         self._parent_snapshot_id = onto.snapshot_id
         self._onto = table.metadata.snapshot_by_id(onto.snapshot_id)
+        self._removed = UpdateMetrics()
 
     def _validate_concurrency(self) -> None:
         """What was written since is looked at before."""
@@ -170,19 +186,34 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
 
     def _existing_manifests(self) -> list[ManifestFile]:
         assert self._onto is not None
-        return [m for m in self._onto.manifests(self._io) if m.has_added_files() or m.has_existing_files()]
+        live = (m for m in self._onto.manifests(self._io) if m.has_added_files() or m.has_existing_files())
+        return [self._without_replaced(manifest) for manifest in live]
 
     def _manifests(self) -> list[ManifestFile]:
-        return [*(self._written(*key, files) for key, files in self._added.items()), *self._existing_manifests()]
+        added = self._written_files.added.items()
+        return [*(self._write_added(*key, files) for key, files in added), *self._existing_manifests()]
 
-    def _written(self, content: ManifestContent, spec_id: int, files: list[DataFile]) -> ManifestFile:
-        spec = self.spec(spec_id)
-        writer: Any = self.new_manifest_writer(spec)
-        if content == ManifestContent.DELETES:
-            writer = _DeleteManifestWriter(
-                spec, self.schema(), self.new_manifest_output(), self._snapshot_id, self._compression
-            )
-        with writer:
+    def _without_replaced(self, manifest: ManifestFile) -> ManifestFile:
+        """The manifest, or another one in which the delete files that were replaced are removed."""
+        replaced = self._written_files.replaced
+        if manifest.content != ManifestContent.DELETES or not replaced:
+            return manifest
+        entries = manifest.fetch_manifest_entry(self._io, discard_deleted=True)
+        gone = [entry for entry in entries if entry.data_file.file_path in replaced]
+        if not gone:
+            return manifest
+        for entry in gone:
+            self._removed.remove_file(entry.data_file)
+        kept = [entry for entry in entries if entry.data_file.file_path not in replaced]
+        with self._open_manifest(manifest.content, manifest.partition_spec_id) as writer:
+            for entry in kept:
+                writer.existing(entry)
+            for entry in gone:
+                writer.delete(entry)
+        return self._close_manifest(writer)
+
+    def _write_added(self, content: ManifestContent, spec_id: int, files: list[DataFile]) -> ManifestFile:
+        with self._open_manifest(content, spec_id) as writer:
             for file in files:
                 entry = ManifestEntry.from_args(
                     status=ManifestEntryStatus.ADDED,
@@ -192,12 +223,23 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
                     data_file=file,
                 )
                 writer.add(entry)
+        return self._close_manifest(writer)
+
+    def _open_manifest(self, content: ManifestContent, spec_id: int) -> Any:
+        spec = self.spec(spec_id)
+        if content == ManifestContent.DATA:
+            return self.new_manifest_writer(spec)
+        return _DeleteManifestWriter(
+            spec, self.schema(), self.new_manifest_output(), self._snapshot_id, self._compression
+        )
+
+    def _close_manifest(self, writer: Any) -> ManifestFile:
         made: ManifestFile = writer.to_manifest_file()
         return made
 
     def _summary(self, snapshot_properties: Any = None) -> Summary:
-        """What the merge counted, what is told beside it, and new totals."""
+        """What the merge counted, what it replaced, what is told beside it, and new totals."""
         counters = {k: v for k, v in read_summary(self._head).items() if not k.startswith(RECOUNTED_PREFIXES)}
-        counters |= self._told
+        counters |= {**self._removed.to_dict(), **self._told}
         before = self._onto.summary if self._onto else None
         return update_snapshot_summaries(Summary(operation=self._operation, **counters), before)

@@ -57,11 +57,11 @@ class IcebergCommits(IcebergPort):
         """See the port."""
         table, staged = self._table(table_commit.table), self.catalogs.table(keys["source"]) if keys else None
         ranges = key_ranges.find_key_ranges(staged, keys) if keys and staged is not None else ()
-        added = iceberg_reparent.find_added_files(table, table_commit, onto, None if keys is None else ranges)
-        if added is None:
+        written = iceberg_reparent.find_written_files(table, table_commit, onto, None if keys is None else ranges)
+        if written is None:
             return None
         parent = iceberg_reparent.NewParent(onto, summary or {})
-        iceberg_reparent.reparent(table, table_commit, parent, added, self._branch(table_commit.table))
+        iceberg_reparent.reparent(table, table_commit, parent, written, self._branch(table_commit.table))
         return self.read_head(table_commit.table, table_commit.branch)
 
     @translate_iceberg_errors

@@ -1,5 +1,6 @@
 """What a merge wrote is put onto a newer main only where the files prove that it would be written there just so."""
 
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
-from tidegate.adapters.iceberg.reparent import NewParent, _OntoNewest
+from tidegate.adapters.iceberg.reparent import NewParent, WrittenFiles, _OntoNewest
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.errors import CommitRefused
 from tidegate.model import resource_names
@@ -74,11 +75,11 @@ class Lake:
         self.port.commits.start_branch(TABLE, state, branch)
         table = self.load(TABLE)
         files = _files(table, added)
-        deletes = _position_deletes(table, state.snapshot_id, deleted)
+        deletes, replaced = _position_deletes(table, state.snapshot_id, deleted)
         found = {(ManifestContent.DATA, 1): files, (ManifestContent.DELETES, 1): deletes}
         by_spec = {(kind, table.spec().spec_id): given for (kind, _), given in found.items() if given}
         at = table.metadata.snapshot_by_id(state.snapshot_id)
-        producer = _OntoNewest(table, at, NewParent(state.snapshot_id), by_spec)
+        producer = _OntoNewest(table, at, NewParent(state.snapshot_id), WrittenFiles(by_spec, replaced))
         counts = {"added-data-files": len(files), "added-delete-files": len(deletes), "added-records": len(added)}
         summary = {**FIRST.to_properties(PIPELINE), "tidegate.attempt": attempt}
         summary |= {name: str(count) for name, count in counts.items() if count}
@@ -131,16 +132,20 @@ def _staged_file(table: Table, keys: tuple[str | None, ...]) -> DataFile:
     )  # fmt: skip
 
 
-def _position_deletes(table: Table, snapshot_id: int, keys: tuple[str, ...]) -> list[DataFile]:
-    """One delete file for each data file that holds one of the keys."""
-    made = []
+def _position_deletes(table: Table, snapshot_id: int, keys: tuple[str, ...]) -> tuple[list[DataFile], frozenset[str]]:
+    """One delete file for each data file that holds one of the keys, with the places of those that it replaces."""
+    made, replaced = [], set()
     for task in table.scan(snapshot_id=snapshot_id).plan_files():
         path = task.file.file_path
         ids = pq.read_table(path.removeprefix("file://"))["id"].to_pylist()
-        places = [place for place, key in enumerate(ids) if key in keys]
-        if not places:
+        before = {file.file_path for file in task.delete_files}
+        gone = {at for old in before for at in pq.read_table(old.removeprefix("file://"))["pos"].to_pylist()}
+        new = {place for place, key in enumerate(ids) if key in keys} - gone
+        if not new:
             continue
-        target = f"{table.location()}/data/deletes-{len(made)}-{Path(path).stem}.parquet"
+        replaced |= before
+        places = sorted(new | gone)
+        target = f"{table.location()}/data/deletes-{uuid.uuid4()}.parquet"
         local = target.removeprefix("file://")
         pq.write_table(pa.table([[path] * len(places), places], schema=DELETES), local)
         bounds = {2147483546: path.encode()}
@@ -151,7 +156,7 @@ def _position_deletes(table: Table, snapshot_id: int, keys: tuple[str, ...]) -> 
         )  # fmt: skip
         file.spec_id = task.file.spec_id
         made.append(file)
-    return made
+    return made, frozenset(replaced)
 
 
 @pytest.fixture
@@ -217,6 +222,47 @@ def test_snapshot_says_which_files_and_rows_it_added_and_what_the_table_holds(la
     summary = snapshot.summary.additional_properties
     assert {k: v for k, v in before.items() if k.startswith(("tidegate", "added"))}.items() <= summary.items()
     assert (summary["total-records"], summary["total-data-files"], summary["total-delete-files"]) == ("7", "5", "1")
+
+
+def test_delete_files_that_were_replaced_are_removed_and_those_of_other_files_stay(lake: Lake) -> None:
+    lake.port.commits.publish(lake.merge([("e", 2, "x")], deleted=("a", "c"), attempt="m0"))
+    table_commit = lake.merge([("f", 3, "y")], deleted=("b",), attempt="m1")  # the file of x has both deletes now
+    lake.append(("k", 0, "x"))
+    moved = lake.onto_newest(table_commit, lake.stage("b", "f"))
+    assert moved is not None
+    lake.port.commits.publish(moved)
+    assert _count_deletes(lake) == [1, 2]
+    told = lake.port.commits.read_head(TABLE, "main").summary
+    assert (told["total-delete-files"], told["removed-delete-files"], told["removed-position-deletes"]) == (
+        "2",
+        "1",
+        "1",
+    )
+    assert lake.rows() == sorted([THERE[3], ("e", 2, "x"), ("f", 3, "y"), ("k", 0, "x")])
+    moved = lake.port.commits.reparent(merge := lake.merge([], deleted=("d",)), merge.cut, lake.stage("d", "d"), {})
+    assert moved is not None
+    lake.port.commits.publish(TableCommit(**{**merge.__dict__, "head": moved.snapshot_id}))
+    assert _count_deletes(lake) == [2, 2]
+    assert lake.rows() == sorted([("e", 2, "x"), ("f", 3, "y"), ("k", 0, "x")])
+
+
+def test_delete_file_that_somebody_else_replaced_meanwhile_is_not_missed(lake: Lake) -> None:
+    lake.port.commits.publish(lake.merge([], deleted=("a",), attempt="m0"))
+    table_commit = lake.merge([("f", 3, "y")], deleted=("b",), attempt="m1")
+    lake.port.commits.publish(lake.merge([], deleted=("b",), attempt="other"))  # a writer that keeps no position
+    moved = lake.onto_newest(table_commit, lake.stage("b", "f"))
+    assert moved is not None
+    assert "removed-delete-files" not in lake.port.commits.read_head(TABLE, moved.branch).summary
+    lake.port.commits.publish(moved)
+    assert _count_deletes(lake) == [2, 2]
+    assert lake.rows() == sorted([*THERE[2:], ("f", 3, "y")])
+
+
+def _count_deletes(lake: Lake) -> list[int]:
+    """The number of places in each delete file of main."""
+    table = lake.load(TABLE)
+    entries = table.inspect.delete_files().to_pylist()
+    return sorted(entry["record_count"] for entry in entries)
 
 
 REFUSED: dict[str, tuple[tuple[Any, ...], Callable[[Lake], Any]]] = {
