@@ -705,11 +705,11 @@ GUARDS = [
     Guard(
         "a large table is not merged without bounds",
         "plugins/tidegate/planning/direct_batches.py",
-        "state.total_records <= MAX_ROWS_PER_OFFSET * ranges.span",
+        "state.total_records <= max(SMALL_TABLE_ROWS, MAX_ROWS_PER_OFFSET * ranges.span)",
         "True",
         "tests/unit/tidegate/planning/test_direct_batches.py"
         "::test_table_that_is_large_beside_the_batch_is_merged_from_staged_rows"
-        f"[upsert_delete-{10 * 10 + 1}-False]",
+        "[10-100001-False]",
     ),
     Guard(
         "a plain pass does not judge a number that was rounded",

@@ -19,6 +19,7 @@ BATCHES_STAGED = 50  # behind such a batch so many are not tried: each might be 
 # Rows of the table for each offset of the batch. The merge of a direct batch knows none of its keys beforehand, so it
 # reads the key of every row; beyond, bounds and named keys of staged rows save more than staging costs.
 MAX_ROWS_PER_OFFSET = 10
+SMALL_TABLE_ROWS = 100_000  # whose keys are read for less than a batch is staged for, however few its offsets are
 DIRECT_MODES = (TableMode.UPSERT_DELETE, TableMode.UPSERT, TableMode.APPEND)
 
 
@@ -50,7 +51,7 @@ def is_direct_worth_it(table: Table, state: TableState | None, ranges: Ranges) -
         return True
     if state.rewrites_files or state.total_records is None:
         return False
-    return state.total_records <= MAX_ROWS_PER_OFFSET * ranges.span
+    return state.total_records <= max(SMALL_TABLE_ROWS, MAX_ROWS_PER_OFFSET * ranges.span)
 
 
 def is_behind_refused(batch: int, last_refused: str | None) -> bool:

@@ -11,6 +11,7 @@ from tidegate.model.table_state import TableState
 from tidegate.planning.direct_batches import (
     BATCHES_STAGED,
     MAX_ROWS_PER_OFFSET,
+    SMALL_TABLE_ROWS,
     build_staged_instead,
     can_merge_directly,
     find_staged_instead,
@@ -56,18 +57,24 @@ def state(total: int | None, rewrites_files: bool = False, **marks: str) -> Tabl
 
 
 @pytest.mark.parametrize(
-    ("mode", "total", "expected"),
+    ("span", "total", "expected"),
     [
-        ("upsert_delete", 0, True),
-        ("upsert_delete", 10 * MAX_ROWS_PER_OFFSET, True),
-        ("upsert_delete", 10 * MAX_ROWS_PER_OFFSET + 1, False),
-        ("upsert", None, False),
-        ("append", 10 * MAX_ROWS_PER_OFFSET + 1, True),
-        ("append", None, True),
+        (10, 0, True),
+        (10, SMALL_TABLE_ROWS, True),
+        (10, SMALL_TABLE_ROWS + 1, False),
+        (SMALL_TABLE_ROWS, SMALL_TABLE_ROWS * MAX_ROWS_PER_OFFSET, True),
+        (SMALL_TABLE_ROWS, SMALL_TABLE_ROWS * MAX_ROWS_PER_OFFSET + 1, False),
+        (10, None, False),
     ],
 )
-def test_table_that_is_large_beside_the_batch_is_merged_from_staged_rows(mode: str, total, expected: bool) -> None:
-    assert is_direct_worth_it(a_table(mode=mode), state(total), RANGES) is expected
+def test_table_that_is_large_beside_the_batch_is_merged_from_staged_rows(span: int, total, expected: bool) -> None:
+    ranges = Ranges({"t": {0: (5, 5 + span // 2), 1: (0, span - span // 2)}})
+    assert is_direct_worth_it(a_table(), state(total), ranges) is expected
+
+
+@pytest.mark.parametrize("total", [SMALL_TABLE_ROWS * MAX_ROWS_PER_OFFSET, None])
+def test_rows_that_are_only_appended_read_none_of_the_table(total: int | None) -> None:
+    assert is_direct_worth_it(a_table(mode="append"), state(total), RANGES)
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("append", True), ("upsert", False)])
