@@ -41,6 +41,9 @@ SPELLED = [
     '{"id": 1, "note": "x", "at": "0000-01-01T00:00:00Z"}', '{"id": 1, "note": "x", "amount": 12345678901.5}',
     '{"Name": "x", "note": "n", "inner": {"name": "y"}}', "{'Name': 'x', 'note': 'n'}",
     '{"ID": 5, "note": {"z": 1, "a": 2}}', '{"ID": 5, "ref": {"id": 7}, "note": "x"}',
+    '{"id": 1, "note": "x", "other": ["Infinity"], "score": 1e999}', '{"id": 1, "note": "INF", "ratio": 1e39}',
+    '{"id": 1, "note": "x", "other": "-INF", "score": 0.5, "ratio": -1e40}',
+    '{"id": 1, "note": "Infinity", "score": 1e9}',
     '{"id": 1, "note": "x", "ratio": 16777217}', '{"id": 1, "note": "x", "score": 12345678901234567890123}',
 ]  # fmt: skip
 # as they stand in a JSON text, in the place of any column

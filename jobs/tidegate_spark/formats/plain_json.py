@@ -54,7 +54,7 @@ def decode_plain_value(records: DataFrame, table: StageTable) -> DecodedValue:
         render_is_not_object("value_text"),
         "row IS NULL",
         f"j.{CORRUPT_COLUMN} IS NOT NULL",
-        fields.render_is_reprinted("row"),
+        fields.render_is_reprinted("row", is_flat=True),
         render_inner_doubt("row", fields),
         f"({fields.render_is_empty('row')})",
         render_takes_own_spelling(fields, list_known_fields(table), "row"),

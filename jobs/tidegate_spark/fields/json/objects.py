@@ -9,7 +9,7 @@ from tidegate.schema.data_types import DataType, Struct, make_encoded, make_leni
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.encodings import BASE64
-from tidegate_spark.fields.json.as_written import render_may_overflow
+from tidegate_spark.fields.json.as_written import render_is_infinite, render_may_overflow
 from tidegate_spark.fields.json.text import (
     NEGATIVE_ZERO_PATTERN,
     UNKEPT,
@@ -17,6 +17,7 @@ from tidegate_spark.fields.json.text import (
     has_binary_fraction,
     has_fraction,
     has_zero,
+    render_any_number,
     render_has_overflow,
     render_is_reprinted,
     render_marked_text,
@@ -150,15 +151,21 @@ class Fields:
         """A condition: the object at `parsed` has none of the columns, or nothing in them."""
         return " AND ".join(self.render_is_null(parsed, column) for column in self.columns)
 
-    def render_is_reprinted(self, parsed: str) -> str | None:
-        """A condition: a text in the object at `parsed` may not be what was written; None where there are no texts."""
+    def render_is_reprinted(self, parsed: str, *, is_flat: bool = False) -> str | None:
+        """A condition: a text in the object at `parsed` may not be what was written; None where there are no texts.
+
+        Columns that are `is_flat`, with nothing inside of them, are asked whether a number is infinite, before a word
+        for it is looked for in the text.
+        """
         whole = Struct(tuple((c.name, t) for c, t in self._list_types()))
         long, fraction = render_is_reprinted(parsed, whole), has_fraction(parsed, whole)
         zero = has_zero(parsed, whole)
         unkept = [f"({fraction}) AND {self.text} RLIKE {render_literal(UNKEPT)}"] if fraction else []
         unkept += [f"({zero}) AND {self.text} RLIKE {render_literal(NEGATIVE_ZERO_PATTERN)}"] if zero else []
-        # by the text alone: Spark looks at each number of the row for half as much again as decoding costs
+        # by the text alone: Spark looks at each number inside of a row for half as much again as decoding costs
         too_large = [render_may_overflow(self.text)] if has_binary_fraction(whole) else []
+        infinite = render_any_number(parsed, whole, lambda at, _: render_is_infinite(at)) if is_flat else None
+        too_large = [f"({infinite}) AND {one}" for one in too_large] if infinite else too_large
         return " OR ".join([*([long] if long else []), *unkept, *too_large]) or None
 
     def render_is_column_name(self, name: str) -> str:
