@@ -124,7 +124,10 @@ class Worker:
         self._read_at, self._changed_at = now, changed_at
         try:
             self._schedule = self.work.read_schedule()
-            self._has_run = self._has_run and self._schedule.delay_seconds > 0
+            if self._schedule.cron is None:
+                self._has_run = self._has_run and self._schedule.delay_seconds > 0
+            elif not self._has_run:  # its times count from here on: from each look, the next one would never come
+                self._last, self._has_run = now, True
         except TidegateError as problem:
             self._schedule = None
             self._extend_streak(problem, str(problem), inputs="")

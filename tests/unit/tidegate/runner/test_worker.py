@@ -112,6 +112,22 @@ def test_work_that_is_behind_runs_again_at_once(file: Path) -> None:
     assert hand.look(0, 0, 0, 0) == [ANY, ANY, ANY]
 
 
+def test_times_of_a_cron_expression_start_a_run_each_the_first_one_too(file: Path) -> None:
+    hand = Hand(Task(file, schedule=Schedule(cron="*/5 * * * *")))  # the clock stands 200 seconds before such a time
+    assert hand.look(0, 199, 0.9) == []
+    assert hand.look(0.2, 1, 298) == [ANY]
+    assert hand.look(1) == [ANY]
+
+
+def test_file_that_changes_at_a_time_of_its_cron_expression_takes_no_run_away_and_makes_none(file: Path) -> None:
+    hand = Hand(Task(file, schedule=Schedule(cron="*/5 * * * *")))
+    assert hand.look(0, 200, 100) == [ANY]
+    os.utime(file, ns=(1, 1))
+    assert hand.look(0, 100) == []
+    os.utime(file, ns=(2, 2))
+    assert hand.look(100, 1) == [ANY]
+
+
 def test_changed_file_is_due_at_once_with_its_new_interval(file: Path) -> None:
     hand = Hand(Task(file))
     hand.look()
