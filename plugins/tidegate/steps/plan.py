@@ -118,12 +118,19 @@ def plan_observed(
 def _collect_batches(
     ports: Ports, tables: Sequence[TableWithLog], sizing: BatchSizer, *, reads_on: bool
 ) -> tuple[list[PlannedBatch], list[Delay]]:
-    """3. and 4.: the batches of the tables that go on, and those that do not."""
+    """3. and 4.: the batches of the tables that go on, and those that do not.
+
+    Where the log does not lead on from the end of a queue, that is told behind the queue: what is staged is safe, and
+    would be lost by the move of the position that the refusal asks for.
+    """
     new = _NewBatches(sizing, cache(lambda: 1 + max(_find_highest_batch(ports, one) for one in tables)))
     work, refused = list[PlannedBatch](), list[Delay]()
     for one in tables:
         if one.error is not None:
-            refused.append((one.table.name, one.error))
+            queue = _list_table_batches(ports, one, None)
+            work += queue
+            if not queue:
+                refused.append((one.table.name, one.error))
             continue
         others = [other for other in tables if other is not one]
         try:
@@ -136,10 +143,11 @@ def _collect_batches(
 def _count_remaining(work: Sequence[PlannedBatch], tables: Sequence[TableWithLog]) -> int:
     """Offsets that no batch reaches, of the table that is farthest behind."""
     reached = {batch.table: batch.ranges.end for batch in work}
-    logs = {one.table.name: one.log for one in tables}
+    logs = {one.table.name: one.log for one in tables if one.error is None}
     spans = (
         Ranges.between(end, merge_offsets(end, _keep_known_partitions(logs[table].end, end))).span
         for table, end in reached.items()
+        if table in logs
     )
     return max(spans, default=0)
 

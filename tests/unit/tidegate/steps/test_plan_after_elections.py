@@ -103,6 +103,7 @@ def test_leader_of_a_staged_batch_is_the_one_that_it_was_planned_under(world: Wo
     stage(ports, plan(ports))
     world.broker.elect("orders", partition=0, has=4)
     produce(world, 3, partition=0)
+    flush(world.ports(PIPELINE))
     with pytest.raises(PositionLost, match=r"position=5: the log was cut at offset=4 .* leader_epoch=2 recorded=1"):
         plan(world.ports(PIPELINE))
 

@@ -1,0 +1,97 @@
+"""plan: what is staged is published before its table is refused for a log that does not lead on from there."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from fakes import FailsToMerge, World, a_pipeline, a_table
+from tidegate.errors import PositionLost, SomeTablesFailed, TidegateError
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.spec.pipeline import Pipeline
+from tidegate.steps.flush import flush
+
+ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
+ONE, TWO = a_pipeline(), a_pipeline(a_table(ORDERS), a_table(COPY))
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders", 1)
+    return made
+
+
+def produce(world: World, *keys: str) -> None:
+    for key in keys:
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
+
+
+def leave_staged(world: World, pipeline: Pipeline, table: str) -> None:
+    """Two records are published; two more are staged, and their merge into that table failed."""
+    produce(world, "a", "b")
+    flush(world.ports(pipeline))
+    produce(world, "c", "d")
+    with pytest.raises(TidegateError):
+        flush(world.ports(pipeline, engine=FailsToMerge(world.engine, table)))
+
+
+def read_keys(world: World, table: str) -> str:
+    return "".join(sorted(row["id"] for row in world.rows(table)))
+
+
+def retain(world: World) -> None:
+    produce(world, "e", "f", "g")
+    world.broker.retain_from("orders", 5)
+
+
+def recreate(world: World) -> None:
+    world.broker.create("orders", 1)
+    produce(world, "f", "g")
+
+
+def cut(world: World) -> None:
+    world.broker.elect("orders", has=3)
+    produce(world, "f", "g")
+
+
+DAMAGES = [
+    (retain, "position=4: the log starts at offset=5, so 1 offsets are gone"),
+    (recreate, "was deleted and created again"),
+    (cut, "position=4: the log was cut at offset=3"),
+]
+
+
+@pytest.mark.parametrize(("damage", "told"), DAMAGES)
+def test_staged_rows_of_the_only_table_are_published_before_a_damage_to_the_log_is_told(
+    world: World, damage: Callable[[World], None], told: str
+) -> None:
+    leave_staged(world, ONE, ORDERS)
+    damage(world)
+    flushed = flush(world.ports(ONE))
+    assert ([batch.batch for batch in flushed.published], read_keys(world, ORDERS)) == ([2], "abcd")
+    with pytest.raises(TidegateError, match=told):
+        flush(world.ports(ONE))
+
+
+@pytest.mark.parametrize(("damage", "told"), DAMAGES)
+def test_of_several_tables_each_is_refused_behind_its_own_queue(
+    world: World, damage: Callable[[World], None], told: str
+) -> None:
+    leave_staged(world, TWO, COPY)
+    damage(world)
+    with pytest.raises(SomeTablesFailed, match=f"table={ORDERS}.*{told}") as caught:
+        flush(world.ports(TWO))
+    assert f"table={COPY}" not in str(caught.value)
+    assert (read_keys(world, ORDERS), read_keys(world, COPY)) == ("abcd", "abcd")
+    with pytest.raises(PositionLost, match=told):
+        flush(world.ports(TWO))
+
+
+def test_way_out_that_is_told_behind_the_queue_loses_no_record_that_was_staged_or_is_in_the_log(world: World) -> None:
+    leave_staged(world, ONE, ORDERS)
+    cut(world)
+    flush(world.ports(ONE))
+    ports = world.ports(ONE)
+    rebase_positions(ports, propose_moves(ports, json.dumps({"orders": {"0": 3}})))
+    flush(world.ports(ONE))
+    assert read_keys(world, ORDERS) == "abcdfg"
