@@ -11,14 +11,14 @@ from tidegate.ports.context import Ports
 from tidegate.reprocess.rebase import PartitionMove, TableMove, propose_moves, rebase_positions
 
 
-def propose_rebase(ports: Ports, to: str) -> ProposedAction:
-    """Move the position of every table to where `to` says.
+def propose_rebase(ports: Ports, to: str, table: str | None = None) -> ProposedAction:
+    """Move the position of every table, or of the one named, to where `to` says.
 
     The end of the log, the group's offsets and what a time means change from one moment to the next: such a target is
     pinned to the offsets that were shown.
     """
-    proposed = propose_moves(ports, to)
-    moves = format_moves([move for table in proposed for move in table.moves])
+    proposed = propose_moves(ports, to, table)
+    moves = format_moves([move for one in proposed for move in one.moves])
     old_topics = format_old_topics(ports.pipeline.name, proposed)
     return ProposedAction(
         preview="\n".join(text for text in (moves, old_topics) if text),

@@ -56,7 +56,9 @@ FORMS = {
         ("table",), (), lambda ports, words: propose_answer(ports, "rewind", words.get("table"))
     ),
     ActionKind.KEEP: ActionForm(("table",), (), lambda ports, words: propose_answer(ports, "keep", words.get("table"))),
-    ActionKind.REBASE: ActionForm(("to",), ("to",), lambda ports, words: propose_rebase(ports, words["to"])),
+    ActionKind.REBASE: ActionForm(
+        ("to", "table"), ("to",), lambda ports, words: propose_rebase(ports, words["to"], words.get("table"))
+    ),
     ActionKind.DISCARD: ActionForm(
         (*LETTER_WORDS, "because"),
         ("because",),

@@ -116,6 +116,7 @@ def add_rebase(commands: Any) -> None:
     parser = commands.add_parser("rebase", help=text)
     add_name(parser)
     parser.add_argument("--to", required=True, help='earliest, latest, group, a time, or {"topic": {"0": 42}}')
+    parser.add_argument("--table", metavar="NAME", help="of this table only; default: of every table")
     add_confirmation(parser)
 
 

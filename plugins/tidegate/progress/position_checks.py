@@ -27,7 +27,7 @@ def resolve_position(pipeline: Pipeline, table: Table, state: TableState | None)
             f"gone: {name_positions_table(table.name)} was dropped or has expired, or the pipeline's row in it "
             f"was removed; "
             "nothing is read again from the start, which would bring rows in twice; say where to go on, e.g. where the "
-            f"consumer group stands: tidegate rebase {pipeline.name} --to group"
+            f"consumer group stands: tidegate rebase {name_moved(pipeline, table)} --to group"
         )
     if not state.rolled_back:
         return state.position
@@ -38,10 +38,18 @@ def resolve_position(pipeline: Pipeline, table: Table, state: TableState | None)
     raise PositionLost(_describe_rollback(pipeline, table, state))
 
 
+def name_moved(pipeline: Pipeline, table: Table) -> str:
+    """What `rebase` is to move, of this table alone: the others stand elsewhere, and would skip or double rows."""
+    return pipeline.name + (f" --table {table.name}" if pipeline.has_several else "")
+
+
 def _describe_rollback(pipeline: Pipeline, table: Table, state: TableState) -> str:
     recorded = state.recorded.offsets if state.recorded else {}
     named = f"{pipeline.name} --table {table.name}"
-    keep, rebase = f"tidegate answer-rollback {named} --keep", f"tidegate rebase {pipeline.name} --to earliest"
+    keep, rebase = (
+        f"tidegate answer-rollback {named} --keep",
+        f"tidegate rebase {name_moved(pipeline, table)} --to earliest",
+    )
     if state.untraceable:
         return (
             f"pipeline={pipeline.name} table={table.name}: the snapshots between {table.branch} and the last published "
@@ -93,7 +101,9 @@ def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log) ->
 
     `RetryLater` where the same topic shows fewer partitions than it had: topics do not shrink, answers may be partial.
     """
-    where = _Where(f"pipeline={pipeline.name} table={table.name}", f"tidegate rebase {pipeline.name} --to earliest")
+    where = _Where(
+        f"pipeline={pipeline.name} table={table.name}", f"tidegate rebase {name_moved(pipeline, table)} --to earliest"
+    )
     if position.cluster_id and log.cluster_id and position.cluster_id != log.cluster_id:
         raise PositionLost(
             f"{where.table}: the brokers are another cluster: cluster_id={log.cluster_id} "
@@ -166,8 +176,8 @@ def check_not_cut(ports: Ports, table: Table, position: Position, log: Log) -> N
         f"pipeline={name} table={table.name}: topic={topic} partition={partition} position={offset}: the log was cut "
         f"at offset={cut} by a leader that lacked what stood behind it (an unclean election): "
         f"leader_epoch={log.epochs[topic][partition]} recorded={epochs[topic][partition]}; the {offset - cut} offsets "
-        f"from there on were read, and mean other records now; read these with: tidegate rebase {name} --to "
-        f"'{json.dumps(cuts)}'"
+        "from there on were read, and mean other records now; read these with: "
+        f"tidegate rebase {name_moved(ports.pipeline, table)} --to '{json.dumps(cuts)}'"
     )
 
 

@@ -8,7 +8,7 @@ from tidegate.model import resource_names
 from tidegate.model.offsets import Offsets, get_offset, iterate_offsets
 from tidegate.model.position import Position
 from tidegate.ports.context import Ports, TableState
-from tidegate.progress.position_checks import check_log
+from tidegate.progress.position_checks import check_log, name_moved
 from tidegate.progress.rolled_back_tables import list_rolled_back_tables
 from tidegate.progress.topic_log import filter_table_log, read_log
 from tidegate.reprocess.rebase import PartitionMove, TableMove, rebase_positions
@@ -41,7 +41,7 @@ def _propose_rewind(ports: Ports, table: Table, state: TableState) -> ProposedAn
         raise GiveUp(
             f"pipeline={pipeline} table={table.name}: no snapshot of {table.branch} tells a position to rewind to; go "
             f"on after the recorded one with: tidegate answer-rollback {pipeline} --table {table.name} --keep, or say "
-            f"where to read from with: tidegate rebase {pipeline} --to earliest"
+            f"where to read from with: tidegate rebase {name_moved(ports.pipeline, table)} --to earliest"
         )
     check_log(ports.pipeline, table, state.position, filter_table_log(read_log(ports), table))
     staged = ports.staging.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, table))

@@ -14,6 +14,7 @@ from tidegate.model.offsets import Offsets, find_lowest, get_offset, iterate_off
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_dead_letter_table
 from tidegate.ports.context import Log, Ports, TableState
+from tidegate.progress.rolled_back_tables import select_tables
 from tidegate.progress.topic_log import filter_table_log, read_log
 from tidegate.spec.table import Table
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
@@ -79,14 +80,15 @@ class TableMove:
         ]
 
 
-def propose_moves(ports: Ports, to: str) -> list[TableMove]:
-    """What `rebase_positions` would do to each table; changes nothing.
+def propose_moves(ports: Ports, to: str, name: str | None = None) -> list[TableMove]:
+    """What `rebase_positions` would do to each table, or to the one named; changes nothing.
 
     `to` is earliest, latest, group, a time (ISO 8601 with zone) or offsets as JSON, ``{"topic": {"0": 42}}``, where
     partitions that are not named stay. The log and each table are read once.
     """
     log, ports = read_log(ports), expand_template(ports)
-    return [_propose_move(ports, table, to, log) for table in ports.pipeline.tables]
+    tables = ports.pipeline.tables if name is None else select_tables(ports, name)
+    return [_propose_move(ports, table, to, log) for table in tables]
 
 
 def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:

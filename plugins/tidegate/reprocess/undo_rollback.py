@@ -11,6 +11,7 @@ from tidegate.merge.compare_and_swap import retry_commits
 from tidegate.model import resource_names
 from tidegate.model.table_state import Rollback
 from tidegate.ports.context import Ports
+from tidegate.progress.position_checks import name_moved
 from tidegate.progress.rolled_back_tables import list_rolled_back_tables, select_tables
 from tidegate.spec.table import Table
 from tidegate.tables.action_history import add_action
@@ -41,7 +42,7 @@ def _refuse_without_snapshots(ports: Ports, table: Table) -> None:
         raise GiveUp(
             f"{_describe_table(ports, table)}: BigQuery keeps no snapshots by which a rollback is noticed or undone; "
             "if the table was restored to an earlier time, read the records since then again, e.g. with: "
-            f"tidegate rebase {ports.pipeline.name} --to 2026-01-01T00:00:00Z"
+            f"tidegate rebase {name_moved(ports.pipeline, table)} --to 2026-01-01T00:00:00Z"
         )
 
 
@@ -68,7 +69,7 @@ def _name_other_ways(ports: Ports, table: Table) -> str:
     pipeline = ports.pipeline.name
     return (
         f"go on after the recorded position with: tidegate answer-rollback {pipeline} --table {table.name} --keep; "
-        f"or fill the table again with: tidegate rebase {pipeline} --to earliest"
+        f"or fill the table again with: tidegate rebase {name_moved(ports.pipeline, table)} --to earliest"
     )
 
 

@@ -227,7 +227,7 @@ def test_tables_that_were_not_rolled_back_are_left_alone(world: World) -> None:
 
 def test_a_destination_without_snapshots_says_what_to_do_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world.destination, "has_branches", lambda table: False)
-    with pytest.raises(GiveUp, match=r"BigQuery keeps no snapshots.*tidegate rebase shop --to 2"):
+    with pytest.raises(GiveUp, match=r"BigQuery keeps no snapshots.*tidegate rebase shop --table \S+ --to 2"):
         propose_undos(world.ports(PIPELINE), ORDERS)
 
 

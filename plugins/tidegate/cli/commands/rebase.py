@@ -12,4 +12,4 @@ from tidegate.wiring.pipeline import assemble_checked_pipeline
 def run_rebase(words: argparse.Namespace) -> int:
     """Show what moves, ask, move; exit code 1 where the answer is no."""
     ports = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
-    return perform_action(words, propose_rebase(ports, words.to))
+    return perform_action(words, propose_rebase(ports, words.to, words.table))

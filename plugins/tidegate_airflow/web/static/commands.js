@@ -11,7 +11,7 @@ export function commands(name, row, errors, act) {
   return section("Commands",
     aboutRecord(name, row, errors, act),
     problem && /rolled back/.test(problem.problem) ? afterRollback(me, problem.table, act) : null,
-    problem && /log|offset|cluster|topic/.test(problem.problem) && !/rolled back/.test(problem.problem) ? afterLoss(me, act) : null,
+    problem && /log|offset|cluster|topic/.test(problem.problem) && !/rolled back/.test(problem.problem) ? afterLoss(me, problem, row.tables.length > 1, act) : null,
     h("h3", {}, "Look"),
     h("ul", {}, command(`bin/tidegate status ${me}`, "position, lag and last batches"),
       command(`bin/tidegate plan ${me}`, "what the next batch would be; changes nothing")),
@@ -20,9 +20,10 @@ export function commands(name, row, errors, act) {
       command(`bin/tidegate backfill ${me} --range ${quoted(range)} --dry-run`, "what a backfill of these offsets would apply; changes nothing")));
 }
 
-function rebase(me, told, act) {
-  const to = { name: "to", label: "To", value: "earliest", needed: true, hint: 'earliest, latest, group, a time like 2026-01-01T00:00:00Z, or offsets like {"topic": {"0": 42}}; partitions that are not named stay' };
-  return command(`bin/tidegate rebase ${me} --to earliest`, told, act("Move the position", "What lies between is skipped, or read again.", { action: "rebase" }, [to]));
+function rebase(me, told, act, target = "earliest", table = null) {
+  const to = { name: "to", label: "To", value: target, needed: true, hint: 'earliest, latest, group, a time like 2026-01-01T00:00:00Z, or offsets like {"topic": {"0": 42}}; partitions that are not named stay' };
+  const [named, fixed] = table ? [`${me} --table ${quoted(table)}`, { action: "rebase", table }] : [me, { action: "rebase" }];
+  return command(`bin/tidegate rebase ${named} --to ${quoted(target)}`, told, act("Move the position", "What lies between is skipped, or read again.", fixed, [to]));
 }
 
 // A message about a bad record names it in two commands; shown as long as that is what stops the pipeline.
@@ -48,8 +49,11 @@ function afterRollback(me, tableName, act) {
     command(`bin/tidegate answer-rollback ${table} --keep`, "they shall stay away: go on after the recorded position; asks", button("Leave away", "The records that the rollback took away stay away.", "keep")))];
 }
 
-function afterLoss(me, act) {
+// Behind a cut the message names the offsets that read on from it; in a pipeline of several tables only this one moves.
+function afterLoss(me, problem, isOneOfSeveral, act) {
+  const [, cut] = / --to '([^']+)'/.exec(problem.problem) ?? [];
   return [h("h3", {}, "The log is not what was read: choose one"), h("ol", {},
     h("li", {}, "The wrong brokers: correct the connection, and the next run goes on."),
-    rebase(me, "go on from the oldest record that is left; it shows what is lost, and asks", act))];
+    rebase(me, cut ? "read what stands behind the cut now; shows it first, and asks" : "go on from the oldest record that is left; it shows what is lost, and asks",
+      act, cut, isOneOfSeveral ? problem.table : null))];
 }

@@ -77,6 +77,17 @@ def test_move_is_pinned_to_the_offsets_that_were_shown(world: World, to: str) ->
         assert actions(world, table) == [("rebase", "ann")]
 
 
+def test_move_of_one_table_leaves_the_others_and_an_unknown_one_is_refused(world: World) -> None:
+    ports = world.ports(PIPELINE)
+    flush(ports)
+    propose_action(ports, {"action": "rebase", "to": "earliest", "table": RETURNS}).perform("ann")
+    stands = {one["table"]: one["position"] for one in read_status(ports)["tables"]}
+    assert stands == {ORDERS: {"orders": {0: 1, 1: 1}}, RETURNS: {"returns": {0: 0, 1: 0}}}
+    assert (actions(world), actions(world, RETURNS)) == ([], [("rebase", "ann")])
+    with pytest.raises(ConfigurationError, match="has no table=lake"):
+        propose_action(ports, {"action": "rebase", "to": "earliest", "table": "lake.shop.gone"})
+
+
 def test_move_of_named_partitions_leaves_the_others_of_each_table(world: World) -> None:
     ports = world.ports(PIPELINE)
     flush(ports)
@@ -147,7 +158,7 @@ def test_chosen_dead_letters_are_discarded_with_a_reason_and_the_others_wait(wor
         ({}, "action=None: there is none"),
         ({"action": "skip"}, "action=skip needs at"),
         ({"action": "skip", "at": "orders-1-1"}, "at=orders-1-1: not a place in the log"),
-        ({"action": "rebase", "to": "earliest", "table": ORDERS}, f"action=rebase does not take table={ORDERS}"),
+        ({"action": "rebase", "to": "earliest", "at": "orders:0:1"}, "action=rebase does not take at=orders:0:1"),
         ({"action": "keep", "at": "orders:0:1"}, "action=keep does not take at=orders:0:1; it takes: table"),
         ({"action": "discard"}, "action=discard needs because"),
         ({"action": "discard", "because": " "}, "because is empty"),

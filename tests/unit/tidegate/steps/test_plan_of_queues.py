@@ -1,6 +1,7 @@
 """plan: what is staged is published before its table is refused for a log that does not lead on from there."""
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -95,3 +96,22 @@ def test_way_out_that_is_told_behind_the_queue_loses_no_record_that_was_staged_o
     rebase_positions(ports, propose_moves(ports, json.dumps({"orders": {"0": 3}})))
     flush(world.ports(ONE))
     assert read_keys(world, ORDERS) == "abcdfg"
+
+
+@pytest.mark.parametrize("damage", [retain, recreate, cut])
+def test_way_out_that_a_table_is_told_leaves_what_another_one_has_staged(
+    world: World, damage: Callable[[World], None]
+) -> None:
+    leave_staged(world, TWO, COPY)
+    damage(world)
+    broken = FailsToMerge(world.engine, COPY)
+    with pytest.raises(TidegateError) as caught:
+        flush(world.ports(TWO, engine=broken))
+    found = re.search(
+        rf"table={ORDERS}: .*tidegate rebase shop --table ({ORDERS}) --to '?([^'\n;]*)", str(caught.value)
+    )
+    assert found, str(caught.value)
+    rebase_positions(world.ports(TWO), propose_moves(world.ports(TWO), found[2], found[1]))
+    flush(world.ports(TWO))
+    assert (read_keys(world, ORDERS)[:4], read_keys(world, COPY)) == ("abcd", "abcd")
+    assert read_keys(world, ORDERS).endswith("fg")
