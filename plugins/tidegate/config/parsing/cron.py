@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from croniter import croniter
+from croniter import CroniterBadDateError, croniter
 
 from tidegate.spec.time_text import parse_duration_seconds
 
@@ -17,6 +17,10 @@ def parse_interval_or_cron(value: object) -> int | str:
     expression = " ".join(value.split())
     if len(value.split()) != FIELD_COUNT or not croniter.is_valid(expression):
         raise ValueError("not a cron expression; write minute hour day month weekday, e.g. '0 * * * *'")
+    try:
+        find_longest_pause(expression)
+    except CroniterBadDateError as error:
+        raise ValueError("never comes: its month has no such day; write e.g. '0 * * * *'") from error
     return expression
 
 

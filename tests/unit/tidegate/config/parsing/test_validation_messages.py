@@ -100,6 +100,11 @@ REFUSED = {
     "complete minutes": (source() + "complete: minute", "complete=minute: not a known word"),
     "threshold zero": (source() + "merge: {records_threshold: 0}", "merge.records_threshold=0: out of range"),
     "cron of six fields": (source() + "merge: {interval: '0 * * * * *'}", "merge.interval=0 * * * * *: not a cron"),
+    "cron of no day": (
+        source() + "merge: {interval: '0 0 31 2 *'}",
+        "merge.interval=0 0 31 2 *: never",
+    ),
+    "cron of two such days": (source() + "merge: {interval: '0 0 30,31 2 *'}", "merge.interval=0 0 30,31 2 *: never"),
     "cron out of range": (source() + "merge: {interval: '61 * * * *'}", "merge.interval=61 * * * *: not a cron"),
     "catching up by less": (
         source() + "merge: {max_records: 10, catch_up_records: 9}",
