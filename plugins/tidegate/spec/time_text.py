@@ -37,23 +37,26 @@ def format_utc(moment: datetime, timespec: str = "milliseconds") -> str:
 UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 DURATION_PATTERN = re.compile(r"(?:\d+[smhd])+")
 DISABLED = -1
+MAX_DAYS = 36_500  # what lies longer ago, or is longer off, leaves the years that a time can have
 
 
 def parse_duration_seconds(value: object) -> int:
     """Whole seconds of ``60s``, ``10m``, ``7d``, ``1h30m`` or a number of seconds; -1 stays -1; else ValueError."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return _check_not_below_disabled(value)
+        return _check_bounds(value)
     if not isinstance(value, str):
         raise ValueError("not a duration; write e.g. 60s, 10m or -1 to disable")
     text = value.strip()
     if re.fullmatch(r"-?\d+", text):
-        return _check_not_below_disabled(int(text))
+        return _check_bounds(int(text))
     if not DURATION_PATTERN.fullmatch(text):
         raise ValueError("not a duration; write e.g. 60s, 10m or -1 to disable")
-    return sum(int(amount) * UNIT_SECONDS[unit] for amount, unit in re.findall(r"(\d+)([smhd])", text))
+    return _check_bounds(sum(int(amount) * UNIT_SECONDS[unit] for amount, unit in re.findall(r"(\d+)([smhd])", text)))
 
 
-def _check_not_below_disabled(seconds: int) -> int:
+def _check_bounds(seconds: int) -> int:
     if seconds < DISABLED:
         raise ValueError("a duration cannot be negative; write e.g. 60s, 10m or -1 to disable")
+    if seconds > MAX_DAYS * UNIT_SECONDS["d"]:
+        raise ValueError(f"longer than 100 years; write at most {MAX_DAYS}d")
     return seconds

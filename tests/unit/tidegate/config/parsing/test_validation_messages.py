@@ -442,6 +442,8 @@ REFUSED = {
         "not a value that YAML knows (timestamp)",
     ),
     "offset of an unread topic": (source("start: {offsets: {u: {0: 1}}}"), "source.start.offsets.u: not one of"),
+    "snapshots for ever": (source() + "maintenance: {keep_snapshots_for: 999999d}", "999999d: longer than 100 years"),
+    "seconds without end": (source() + "merge: {interval: 99999999999999}", "99999999999999: longer than 100 years"),
     "young orphans": (source() + "maintenance: {orphans_older_than: 1h}", "must be at least 86400"),
     "no snapshot left": (source() + "maintenance: {keep_snapshots: 0}", "must be at least 1"),
     "odd compaction": (source() + "maintenance: {compact: often}", "auto"),
