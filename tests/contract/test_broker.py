@@ -185,6 +185,14 @@ def test_time_finds_the_first_record_at_or_after_it_and_else_the_end(kit: Kit) -
     assert found == {0: {0: 0, 1: 0}, 20: {0: 1, 1: 0}, 21: {0: 2, 1: 0}, 31: {0: 3, 1: 0}}
 
 
+@pytest.mark.parametrize("timestamp", [-1, -2, -3, -2_208_988_800_000])
+def test_time_before_1970_finds_the_first_record(kit: Kit, timestamp: int) -> None:
+    """The brokers have other meanings for some of these numbers: -1 is the end."""
+    topic = kit.topic(2)
+    kit.produce(topic, A, A)
+    assert kit.broker.find_offsets_at((topic,), timestamp) == {topic: {0: 0, 1: 0}}
+
+
 def test_timestamp_of_a_record_and_of_none(kit: Kit) -> None:
     topic = kit.topic()
     kit.produce(topic, (*A, {"timestamp": 1_700_000_000_010}))

@@ -17,7 +17,7 @@ def parse_timestamp_ms(name: str, text: str, instead: str = f"not a time; write 
     except ValueError as error:
         raise ConfigurationError(f"{name}={text}: {instead}") from error
     if moment.tzinfo is None:
-        raise ConfigurationError(f"{name}={text}: a time without a zone; write e.g. {text}Z")
+        raise ConfigurationError(f"{name}={text}: a time without a zone; write e.g. {moment.isoformat()}Z")
     return round(moment.timestamp() * 1000)
 
 

@@ -121,7 +121,8 @@ class KafkaBroker:
 
     def _find_offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
         _, _, partitions = self._describe_topics(topics)
-        offsets = self._list_offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), "read_uncommitted")
+        spec = OffsetSpec.for_timestamp(timestamp_ms) if timestamp_ms >= 0 else OffsetSpec.earliest()  # -1 is the end
+        offsets = self._list_offsets(partitions, spec, "read_uncommitted")
         end = self._list_offsets(partitions, OffsetSpec.latest(), "read_uncommitted")
         return resolve_offsets(offsets, check_offsets(end))
 

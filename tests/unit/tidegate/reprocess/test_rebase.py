@@ -253,6 +253,7 @@ def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
     [
         ("yesterday", "write earliest, latest, group, a time"),
         ("2026-01-01T00:00:00", "without a zone"),
+        ("2026-01-01", "without a zone; write e.g. 2026-01-01T00:00:00Z"),
         ('{"orders": {"0": 99}}', "outside the log"),
         ('{"orders": 3}', "not offsets"),
     ],
