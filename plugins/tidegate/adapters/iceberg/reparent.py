@@ -18,9 +18,10 @@ from pyiceberg.manifest import (
     ManifestFile,
     ManifestWriterV2,
 )
-from pyiceberg.table import Table
+from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics, update_snapshot_summaries
 from pyiceberg.table.update.snapshot import _SnapshotProducer
+from pyiceberg.utils.properties import property_as_bool, property_as_int
 
 from tidegate.adapters.iceberg.pruning.file_overlap import build_outside_test
 from tidegate.adapters.iceberg.pruning.key_ranges import KeyRange
@@ -33,6 +34,10 @@ from tidegate.ports.context import TableCommit
 
 FORMAT_VERSION = 2  # deletion vectors of format 3 replace each other: two writers' would have to be joined
 RECOUNTED_PREFIXES = ("total-", "removed-", "deleted-", "manifests-", "entries-")
+MERGE_SETTINGS = {  # how many small manifests are worth it, and when one is full
+    TableProperties.MANIFEST_MIN_MERGE_COUNT: TableProperties.MANIFEST_MIN_MERGE_COUNT_DEFAULT,
+    TableProperties.MANIFEST_TARGET_SIZE_BYTES: TableProperties.MANIFEST_TARGET_SIZE_BYTES_DEFAULT,
+}
 Added = dict[tuple[ManifestContent, int], list[DataFile]]  # by kind and partition spec
 
 
@@ -191,7 +196,44 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
 
     def _manifests(self) -> list[ManifestFile]:
         added = self._written_files.added.items()
-        return [*(self._write_added(*key, files) for key, files in added), *self._existing_manifests()]
+        return [
+            *(self._write_added(*key, files) for key, files in added),
+            *self._merge_small(self._existing_manifests()),
+        ]
+
+    def _merge_small(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        """The manifests, small ones of a kind as one where there are enough: what the merge did of that is not here.
+
+        By the table's own properties, as Iceberg's writers do it. One that tells what this snapshot removed stays.
+        """
+        properties = self._transaction.table_metadata.properties
+        if not property_as_bool(properties, TableProperties.MANIFEST_MERGE_ENABLED, default=True):
+            return manifests
+        least, full = (property_as_int(properties, name, default) for name, default in MERGE_SETTINGS.items())
+        kept, bins = list[ManifestFile](), dict[tuple[ManifestContent, int], list[ManifestFile]]()
+        for manifest in manifests:
+            is_small = manifest.manifest_length < (full or 0) // 2 and manifest.added_snapshot_id != self._snapshot_id
+            key = (manifest.content, manifest.partition_spec_id)
+            (bins.setdefault(key, []) if is_small else kept).append(manifest)
+        for key, small in bins.items():
+            if len(small) >= max(least or 0, 2):
+                with suppress(ValueError):  # an older spec, over a column that was dropped: nobody can write it again
+                    small = self._write_merged(*key, small, full or 0)  # noqa: PLW2901
+            kept += small
+        return kept
+
+    def _write_merged(
+        self, content: ManifestContent, spec_id: int, manifests: list[ManifestFile], full: int
+    ) -> list[ManifestFile]:
+        """Their live files, in as many manifests as are full."""
+        count = 1 + sum(manifest.manifest_length for manifest in manifests) // full
+        made = []
+        for group in (manifests[number::count] for number in range(count)):
+            with self._open_manifest(content, spec_id) as writer:
+                for entry in (e for m in group for e in m.fetch_manifest_entry(self._io, discard_deleted=True)):
+                    writer.existing(entry)
+            made.append(self._close_manifest(writer))
+        return made
 
     def _without_replaced(self, manifest: ManifestFile) -> ManifestFile:
         """The manifest, or another one in which the delete files that were replaced are removed."""

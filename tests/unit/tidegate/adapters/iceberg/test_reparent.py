@@ -258,6 +258,27 @@ def test_delete_file_that_somebody_else_replaced_meanwhile_is_not_missed(lake: L
     assert lake.rows() == sorted([*THERE[2:], ("f", 3, "y")])
 
 
+@pytest.mark.parametrize(("merges", "most"), [("true", 8), ("false", 100)])
+def test_manifests_stay_few_however_many_snapshots_are_written_again(lake: Lake, merges: str, most: int) -> None:
+    """Spark merges them in its own snapshot, which is written again without what it merged."""
+    with lake.load(TABLE).transaction() as change:
+        change.set_properties({"commit.manifest.min-count-to-merge": "4", "commit.manifest-merge.enabled": merges})
+    for number in range(12):
+        table_commit = lake.merge([(f"e{number}", number, "x")], deleted=("a", f"e{number - 3}"), attempt=f"m{number}")
+        head = lake.port.commits.reparent(table_commit, table_commit.cut, lake.stage("a", "f"), {})
+        assert head is not None
+        lake.port.commits.publish(TableCommit(**{**table_commit.__dict__, "head": head.snapshot_id}))
+    assert lake.rows() == sorted([*THERE[1:], *((f"e{number}", number, "x") for number in range(9, 12))])
+    assert _count_deletes(lake) == [1] * 10
+    table = lake.load(TABLE)
+    manifests = table.current_snapshot().manifests(table.io)
+    assert (len(manifests) > 8, len(manifests) <= most) == (merges == "false", True)
+    live = [entry for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io)]
+    made = {one.snapshot_id: one.sequence_number for one in table.metadata.snapshots}
+    assert [made[entry.snapshot_id] for entry in live] == [entry.sequence_number for entry in live]
+    assert len({entry.sequence_number for entry in live}) == 13  # that of the first rows, and one for each merge
+
+
 def _count_deletes(lake: Lake) -> list[int]:
     """The number of places in each delete file of main."""
     table = lake.load(TABLE)
