@@ -88,10 +88,17 @@ def _compact_rows(table: Table) -> None:
 
 
 def forget_snapshots(table: Table) -> None:
-    """Drop all snapshots but the newest few once there are many: each costs every later commit, and nobody reads it."""
+    """Drop all snapshots but the newest few once there are many: each costs every later commit, and nobody reads it.
+
+    One that somebody's branch or tag names stays, as it would in any expiry.
+    """
     if len(table.metadata.snapshots) <= MAX_SNAPSHOTS:
         return
-    old = sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)[:-KEPT_SNAPSHOTS]
+    named = {reference.snapshot_id for reference in table.metadata.refs.values()}
+    newest_last = sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)
+    old = [snapshot for snapshot in newest_last[:-KEPT_SNAPSHOTS] if snapshot.snapshot_id not in named]
+    if not old:
+        return
     before = list_snapshot_files(table, old)
     table.maintenance.expire_snapshots().by_ids([snapshot.snapshot_id for snapshot in old]).commit()
     hit_failpoint("history.expired")

@@ -80,3 +80,18 @@ def test_rows_of_many_batches_lie_in_few_files(catalog: Catalog) -> None:
     assert data_files(catalog) <= 4
     assert len(catalog.load_table(CONTROL).metadata.snapshots) <= 5
     assert [row["batch"] for row in batch_history.read_newest_batches(catalog.load_table(CONTROL), 3)] == [11, 10, 9]
+
+
+def test_snapshots_that_others_have_tagged_stay_and_no_others_with_them(catalog: Catalog) -> None:
+    for batch in range(1, 3):
+        batch_history.append_row(catalog, CONTROL, row(batch))
+    table = catalog.load_table(CONTROL)
+    tagged = [snapshot.snapshot_id for snapshot in table.metadata.snapshots]
+    for name, snapshot_id in zip(("audit-2025", "audit-2026"), tagged, strict=True):
+        table.manage_snapshots().create_tag(snapshot_id, name).commit()
+    for batch in range(3, 20):
+        batch_history.append_row(catalog, CONTROL, row(batch))
+    table = catalog.load_table(CONTROL)
+    assert batches(catalog) == [*range(1, 20)]
+    assert len(table.metadata.snapshots) <= 8
+    assert [table.scan(snapshot_id=i).to_arrow()["batch"].to_pylist() for i in tagged] == [[1], [2, 1]]
