@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from contract.test_destination import Kit, in_iceberg
 from contract_words import PIPELINE, START, TABLE
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
 from tidegate.errors import IncompatibleSchema
 from tidegate.schema.column import Column
@@ -58,3 +60,23 @@ def test_identifier_field_that_the_pipeline_does_not_fill_is_refused_with_the_wa
     with pytest.raises(IncompatibleSchema, match=r"column=address\.city: one of the table's identifier fields"):
         evolved(kit, *columns)
     assert not kit.load(TABLE).schema().find_field("n").optional, "nothing is changed"
+
+
+@pytest.mark.parametrize(("partition", "was"), [("bucketed", BucketTransform(4)), ("region", IdentityTransform())])
+def test_name_that_a_partition_has_or_had_is_refused_for_another_column_with_the_way_out(
+    tmp_path: Path, partition: str, was: Any
+) -> None:
+    kit = in_iceberg(tmp_path)
+    schema = Schema(NestedField(1, "id", StringType()), NestedField(2, "region", StringType()))
+    made = kit.port.tables.catalogs.catalog("lake").create_table(
+        "shop.orders", schema, partition_spec=PartitionSpec(PartitionField(2, 1000, was, partition))
+    )
+    with made.update_spec() as spec:
+        spec.remove_field(partition)
+    with made.update_schema() as change:
+        change.delete_column("region")
+    wanted = Column("id", "STRING"), Column("note", "STRING"), Column(partition, "STRING")
+    with pytest.raises(IncompatibleSchema, match=rf"added {partition} STRING.*: {partition}; .*another name"):
+        evolved(kit, *wanted)
+    assert kit.load(TABLE).schema().column_names == ["id"], "nothing is changed"
+    assert evolved(kit, *wanted[:2]) == ["added note STRING"]
