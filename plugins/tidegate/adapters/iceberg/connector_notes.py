@@ -1,6 +1,7 @@
 """What other writers have left in a table: a sink's note of its position in snapshots, and the columns that it made."""
 
 import json
+from collections.abc import Iterator
 
 from pyiceberg.table import Table
 
@@ -42,7 +43,7 @@ class ConnectorNotes:
     def list_noted(self, catalog: str, control: ControlTopic) -> tuple[str, ...]:
         """All tables of a catalog that carry the sink's notes, as ``namespace.table``."""
         opened, found = self.catalogs.catalog(catalog), []
-        for namespace in opened.list_namespaces():
+        for namespace in self._iterate_namespaces(catalog):
             for identifier in opened.list_tables(namespace):
                 name = ".".join(identifier)
                 table = self.catalogs.table(f"{catalog}.{name}")
@@ -51,6 +52,11 @@ class ConnectorNotes:
                 ):
                     found.append(name)
         return tuple(sorted(found))
+
+    def _iterate_namespaces(self, catalog: str, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+        for namespace in self.catalogs.list_namespaces(catalog, above):
+            yield namespace
+            yield from self._iterate_namespaces(catalog, namespace)
 
 
 def _find_note(table: Table, name: str, control: ControlTopic, branch: str) -> CommitNote | None:

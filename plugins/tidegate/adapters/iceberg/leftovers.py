@@ -54,8 +54,13 @@ def find_leftovers(
 
 def _load_tables(catalogs: Catalogs, catalog: str, failures: list[TidegateError]) -> Iterator[tuple[str, Table]]:
     spaces, names, tables = list[str](), list[str](), list[Table | None]()
-    with _keep_apart(catalogs, f"{catalog}.*", failures):
-        spaces += (".".join((catalog, *namespace)) for namespace in catalogs.catalog(catalog).list_namespaces())
+    waiting: list[tuple[str, ...]] = [()]
+    while waiting:
+        above = waiting.pop()
+        with _keep_apart(catalogs, ".".join((catalog, *above, "*")), failures):
+            below = catalogs.list_namespaces(catalog, above)
+            waiting += below
+            spaces += (".".join((catalog, *namespace)) for namespace in below)
     for space in spaces:
         with _keep_apart(catalogs, f"{space}.*", failures):
             names += (f"{space}.{name}" for name in catalogs.names_in(space))

@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pyiceberg.catalog import Catalog as IcebergCatalog
 from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.exceptions import BadRequestError, NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.io import load_file_io
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
@@ -91,6 +92,18 @@ class Catalogs:
             return sorted(identifier[-1] for identifier in self.catalog(catalog).list_tables(identifier))
         except NoSuchNamespaceError:
             return []
+
+    def list_namespaces(self, catalog: str, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        """The namespaces of a catalog that lie in no other, or right in the one `above`.
+
+        Some catalogs know none in others: they refuse the question, or answer with those that lie in no other.
+        """
+        opened, listed = self.catalog(catalog), list[tuple[str, ...]]()
+        if not above:
+            return sorted(opened.list_namespaces())
+        with suppress(NoSuchNamespaceError, BadRequestError, NotImplementedError):
+            listed += opened.list_namespaces(above)
+        return sorted(one for one in listed if one[:-1] == above)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

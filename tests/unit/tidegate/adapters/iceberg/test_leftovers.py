@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pyiceberg.exceptions import BadRequestError
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 from tidegate.adapters.iceberg.leftovers import find_leftovers
@@ -62,6 +63,36 @@ def test_tables_and_marks_of_a_pipeline_without_a_file_are_told(catalogs: Catalo
     assert sorted(found.destinations) == ["lake.a.orders", "lake.b.lines"]
     assert "DROP TABLE `lake`.`a`.`orders_shop_tmp` PURGE" in found.remove
     assert "ALTER TABLE `lake`.`a`.`orders` UNSET TBLPROPERTIES ('tidegate.shop.position')" in found.remove
+
+
+def test_tables_in_namespaces_of_namespaces_are_told_too(catalogs: Catalogs) -> None:
+    lake = catalogs.catalog("lake")
+    for space in ("a.eu", "a.eu.west"):
+        lake.create_namespace(space)
+    lake.create_table("a.eu.west.tidegate_far_batches", batch_history.COLUMNS, properties=marked("batches", "far"))
+    lake.create_table("a.eu.orders_far_tmp", SCHEMA, properties=marked("intermediate", "far", "a.eu.orders"))
+    lake.create_table("a.eu.orders", SCHEMA, properties={"tidegate.far.position": "{}"})
+    [found] = find_leftovers(catalogs, "lake", {"shop", "shop_copy"}, [])
+    assert found.pipeline == "far"
+    assert found.tables == ["lake.a.eu.orders_far_tmp", "lake.a.eu.west.tidegate_far_batches"]
+    assert found.destinations == ["lake.a.eu.orders"]
+
+
+@pytest.mark.parametrize("answer", ["refused", "ignored"])
+def test_catalog_without_namespaces_in_others_is_read_all_the_same(
+    catalogs: Catalogs, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    lake = catalogs.catalog("lake")
+
+    def list_flat(namespace: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        if namespace and answer == "refused":
+            raise BadRequestError("parent is not supported")
+        return [("a",), ("b",)]
+
+    monkeypatch.setattr(lake, "list_namespaces", list_flat)
+    failures: list[TidegateError] = []
+    [found] = find_leftovers(catalogs, "lake", {"shop_copy"}, failures)
+    assert (found.pipeline, len(found.tables), failures) == ("shop", 5, [])
 
 
 def test_nothing_is_told_while_every_pipeline_has_its_file(catalogs: Catalogs) -> None:
