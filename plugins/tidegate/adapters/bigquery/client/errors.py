@@ -28,6 +28,12 @@ PARTITION_ADVICE = (
     "partition the table by larger units, as months(c), or let a batch hold fewer records than a job may change "
     "partitions, with merge.max_records"
 )
+# rows that another writer has streamed (`tabledata.insertAll`, as sinks do) cannot be changed before they are stored
+STREAMED_ROWS_MESSAGE = "streaming buffer"
+STREAMED_ADVICE = (
+    "BigQuery stores them by itself, at the latest 90 minutes after the last one was streamed; stop the writer that "
+    "streams into the table, as a sink that was replaced"
+)
 QUEUE_FULL_MESSAGES = ("too many dml statements outstanding", "too many concurrent")  # told under several reasons
 # what a log-in says that no retry changes; the rest, as a metadata server that is restarted, may pass
 LOGIN_REFUSAL_PATTERN = re.compile(r"invalid_grant|invalid_client|unauthorized_client|PERMISSION_DENIED")
@@ -110,6 +116,11 @@ def translate_job_error(where: str, error: JobFailed) -> RetryLater | GiveUp:
         return GiveUp(f"{where}: it would read more than max_bytes_billed, nothing was changed: {error}; {COST_ADVICE}")
     if TOO_MANY_PARTITIONS_MESSAGE in error.message.casefold():
         return GiveUp(f"{where}: its rows lie in too many partitions, nothing was changed: {error}; {PARTITION_ADVICE}")
+    if STREAMED_ROWS_MESSAGE in error.message.casefold():
+        return RetryLater(
+            f"{where}: rows of it are still in BigQuery's streaming buffer, nothing was changed, it will be tried "
+            f"again: {error}; {STREAMED_ADVICE}"
+        )
     if error.is_retryable:
         return RetryLater(f"{where}: BigQuery failed, it will be tried again: {error}")
     return GiveUp(f"{where}: BigQuery refused it: {error}; nothing was changed")

@@ -59,6 +59,15 @@ def test_the_last_account_of_a_chain_acts_and_those_before_it_pass_on(monkeypatc
     assert bigquery_credentials.DEFAULT_CONNECTION == "google_cloud_default"
 
 
+def test_rows_that_a_sink_has_streamed_are_waited_for_and_the_sink_is_named() -> None:
+    words = (
+        "UPDATE or DELETE statement over table d.t would affect rows in the streaming buffer, which is not supported"
+    )
+    error = translate_job_error("table=t", JobFailed("j", "invalidQuery", words))
+    assert type(error) is RetryLater
+    assert "stop the writer that streams into the table" in str(error)
+
+
 @pytest.mark.parametrize(
     ("reason", "message", "expected"),
     [
