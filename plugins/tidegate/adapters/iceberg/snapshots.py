@@ -24,8 +24,8 @@ from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.commit import FOREVER_MS
 from tidegate.adapters.iceberg.table.data_files import find_referenced_file
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
-from tidegate.adapters.iceberg.table.format_version import refuse_newer_format
 from tidegate.adapters.iceberg.table.lineage import Lineage, count_changed_rows
+from tidegate.adapters.iceberg.table.type_mapping import refuse_unreadable
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs.publish_job import TouchedFiles
 from tidegate.ports.publication_ports import Behind, Made, TableNow
@@ -49,7 +49,7 @@ class IcebergSnapshots:
         table = self.catalogs.table(name)
         if table is None:
             return None
-        refuse_newer_format(name, table.metadata.format_version)
+        refuse_unreadable(name, table)
         current = table.current_snapshot()
         uuid = str(table.metadata.table_uuid)
         return TableNow(uuid, current.snapshot_id, current.timestamp_ms) if current else TableNow(uuid, None)

@@ -12,7 +12,7 @@ from tidegate.adapters.iceberg.table import file_statistics, row_count, schema_e
 from tidegate.adapters.iceberg.table import state as iceberg_state
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
-from tidegate.adapters.iceberg.table.format_version import refuse_newer_format
+from tidegate.adapters.iceberg.table.type_mapping import refuse_unreadable
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.ownership import Ownership
 from tidegate.ports.context import TableFiles, TableState
@@ -42,7 +42,7 @@ class IcebergTables(IcebergPort):
         loaded_table = self.catalogs.table(table)
         if loaded_table is None:
             return None
-        refuse_newer_format(table, loaded_table.metadata.format_version)
+        refuse_unreadable(table, loaded_table)
         self._states.pop(table, None)
         self._states[table] = loaded_table
         for oldest in list(self._states)[:-MAX_CACHED_TABLES]:

@@ -24,9 +24,11 @@ from pyiceberg.types import (
     StructType,
     TimestampType,
     TimestamptzType,
+    TimeType,
 )
 
-from tidegate.errors import ConfigurationError
+from tidegate.adapters.iceberg.table.format_version import refuse_newer_format
+from tidegate.errors import ConfigurationError, GiveUp
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, parse_type
 from tidegate.sql.spark import quote
@@ -88,6 +90,18 @@ def to_spark_text(iceberg: IcebergType) -> str:
         case DecimalType():
             return f"DECIMAL({iceberg.precision},{iceberg.scale})"
     return _SPARK.get(str(iceberg), "STRING" if str(iceberg) == "uuid" else "BINARY")
+
+
+def refuse_unreadable(name: str, table: Table) -> None:
+    """GiveUp for a table of a newer format, or with a column that Spark has no type for: it opens no such table."""
+    refuse_newer_format(name, table.metadata.format_version)
+    schema = table.schema()
+    unknown = sorted(column for column in schema.column_names if isinstance(schema.find_type(column), TimeType))
+    if unknown:
+        raise GiveUp(
+            f"table={name} column={', '.join(unknown)} type=time: Spark opens no table with a column of this type; "
+            "nothing was written; drop the column, or use another table"
+        )
 
 
 def read_table_struct(table: Table) -> Struct:
