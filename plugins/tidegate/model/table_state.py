@@ -61,7 +61,8 @@ class TableFiles:
     partition. `full_manifests` are near the size that manifests are written with. `since_tagged` counts the snapshots
     of main down to the farthest one that a pipeline has tagged as its last, and `tagged_ms` is the oldest time of those
     that lead from any branch to such a tag. `branch_age_ms`: the shortest age at which such a branch lets its own
-    snapshots expire. `is_local` tells files from an object store.
+    snapshots expire. `is_local` tells files from an object store. `inside` are other tables that have their files below
+    the table's location.
     """
 
     data_files: int = 0
@@ -78,6 +79,7 @@ class TableFiles:
     tagged_ms: int | None = None
     branch_age_ms: int | None = None
     is_local: bool = True
+    inside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -141,11 +141,10 @@ def _render_maintenance(ports: Ports, table: str, files: TableFiles) -> dict[str
         ms = ports.now_ms() - seconds * 1000
         return _format_timestamp(ms if at_most_ms is None else min(ms, at_most_ms))
 
-    orphans = {
-        "orphans": render(
-            "orphans", older_than=before(settings.orphans_older_than_seconds), prefix_listing=not files.is_local
-        )
-    }
+    older_than = before(settings.orphans_older_than_seconds)
+    orphans = {"orphans": render("orphans", older_than=older_than, prefix_listing=not files.is_local)}
+    if not _may_remove_orphans(ports, table, files):
+        orphans = {}
     if table in {
         resource_names.name_intermediate_table(ports.pipeline, own) for own in expand_template(ports).pipeline.tables
     }:
@@ -172,6 +171,18 @@ def _may_expire(ports: Ports, table: str, files: TableFiles) -> bool:
         "nothing expires: pipeline=%s table=%s: a branch has max_snapshot_age_ms=%s, by which the last published "
         "snapshot would be cut off; raise it, or publish a batch",
         ports.pipeline.name, table, files.branch_age_ms,
+    )  # fmt: skip
+    return False
+
+
+def _may_remove_orphans(ports: Ports, table: str, files: TableFiles) -> bool:
+    """Whether nobody else's files lie below the table's location: nothing of this table refers to them."""
+    if not files.inside:
+        return True
+    log.warning(
+        "orphans stay: pipeline=%s table=%s: tables=%s have their files below its location, as a table that was "
+        "renamed has; they would be taken for unused; give the table, or the others, a location of its own",
+        ports.pipeline.name, table, ", ".join(files.inside),
     )  # fmt: skip
     return False
 

@@ -67,6 +67,22 @@ def test_of_an_intermediate_table_only_orphans_are_removed(world: World) -> None
     assert list(statements(world, INTERMEDIATE)) == ["orphans"]
 
 
+@pytest.mark.parametrize(("table", "left"), [(NAME, ["compact", "expire"]), (INTERMEDIATE, [])])
+def test_files_of_other_tables_below_its_location_are_taken_for_no_orphans(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, table: str, left: list[str]
+) -> None:
+    read_files = world.destination.read_files
+
+    def measure(name: str, exact: bool = False) -> TableFiles | None:
+        files = read_files(name)
+        return files and replace(files, inside=("lake.shop.orders_2025",) if exact else ())
+
+    monkeypatch.setattr(world.destination, "read_files", measure)
+    assert list(statements(world, table)) == left
+    assert f"table={table}: tables=lake.shop.orders_2025 have their files below its location" in caplog.text
+    assert maintain(world.ports(PIPELINE), table).orphans_removed == 0
+
+
 def test_limits_are_counted_back_from_now(world: World) -> None:
     world.clock.ms = 10 * 86_400_000
     publish_one_more(world)

@@ -1,6 +1,7 @@
 """The files behind Iceberg's snapshots: which there are, and how one goes, checksum and all."""
 
 import logging
+import sys
 from collections.abc import Collection, Iterable
 
 from pyiceberg.manifest import DataFile, ManifestEntryStatus
@@ -40,6 +41,37 @@ def list_snapshot_files(table: Table, snapshots: Iterable[Snapshot], live_only: 
                 e.data_file.file_path for e in entries if not live_only or e.status != ManifestEntryStatus.DELETED
             }
     return paths
+
+
+def find_tables_inside(table: Table) -> tuple[str, ...]:
+    """Other tables of the catalog's database whose metadata lies below a table's location.
+
+    A table that was renamed keeps its location, and the next one of the old name is given the same. So is one that the
+    database has under another catalog's name, or in a namespace that is called like the table. A REST server chooses
+    the locations itself, and is not asked.
+    """
+    module = sys.modules.get("pyiceberg.catalog.sql")
+    if module is None or not isinstance(table.catalog, module.SqlCatalog):
+        return ()
+    from sqlalchemy import select
+    from sqlalchemy.orm import Session
+
+    rows, place = module.IcebergTables, _normalize_location(table.location()) + "/"
+    columns = (rows.catalog_name, rows.table_namespace, rows.table_name, rows.metadata_location)
+    asked = select(*columns).where(rows.metadata_location.contains(place.partition(":")[2], autoescape=True))
+    with Session(table.catalog.engine) as session:
+        found = [tuple(row) for row in session.execute(asked)]
+    own = format_name(table)
+    inside = {".".join(names) for *names, location in found if _normalize_location(location).startswith(place)}
+    return tuple(sorted(inside - {own}))
+
+
+def _normalize_location(location: str) -> str:
+    """A location, however it is spelled: `file:/x`, `file:///x` and `/x` are one place, `s3:` and `s3a:` one store."""
+    scheme, colon, rest = location.partition(":")
+    if not colon:
+        scheme, rest = "file", location
+    return f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{rest.strip('/')}"
 
 
 def remove_file(table: Table, location: str) -> None:

@@ -14,6 +14,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
+from tidegate.adapters.iceberg.table.data_files import find_tables_inside
 from tidegate.adapters.iceberg.table.lineage import Lineage
 from tidegate.adapters.iceberg.table.state import read_summary
 from tidegate.model import resource_names
@@ -48,7 +49,8 @@ class FileTotals:
 def measure_files(table: Table, exact: bool = False) -> TableFiles:
     """Count what the list of manifests tells, and small files in the newest manifests, one after the other.
 
-    `exact` opens all manifests, which costs what the table has, and not what changed.
+    `exact` opens all manifests, which costs what the table has, and not what changed; and asks whose files lie among
+    the table's.
     """
     current, lineage = table.current_snapshot(), Lineage(table.metadata)
     manifests = current.manifests(table.io) if current else []
@@ -75,6 +77,7 @@ def measure_files(table: Table, exact: bool = False) -> TableFiles:
         tagged_ms=tagged.oldest_ms,
         branch_age_ms=tagged.branch_age_ms,
         is_local=table.location().startswith(LOCAL_SCHEMES),
+        inside=find_tables_inside(table) if exact else (),
     )
 
 

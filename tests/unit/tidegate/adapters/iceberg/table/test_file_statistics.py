@@ -1,4 +1,4 @@
-"""What expiry must keep is measured on each branch that leads to a pipeline's last publish."""
+"""What expiry must keep is measured on each branch that leads to a last publish; and whose files orphans may be."""
 
 from pathlib import Path
 
@@ -8,7 +8,9 @@ from contract_words import FIRST, TABLE
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import SetSnapshotRefUpdate
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
+from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.commit import commit
+from tidegate.adapters.iceberg.table.data_files import _normalize_location
 
 AGE_MS = 7 * 86_400_000
 
@@ -40,3 +42,36 @@ def test_branch_that_leads_to_no_publish_asks_nothing_of_expiry(kit: Kit) -> Non
     kit.append("main", [{"id": "x", "n": 0}], {})
     found = kit.port.tables.read_files(TABLE)
     assert (found.since_tagged, found.tagged_ms, found.branch_age_ms) == (0, None, None)
+
+
+def test_tables_whose_files_lie_among_the_tables_own_are_found(kit: Kit) -> None:
+    kit.create()
+    catalogs, lake = kit.port.tables.catalogs, kit.port.tables.catalogs.catalog("lake")
+    for name in ("shop.orders_2", "shop.ordersx2", "shop.other"):
+        lake.create_table(name, kit.load(TABLE).schema())
+    assert kit.port.tables.read_files(TABLE, exact=True).inside == ()
+    lake.rename_table("shop.orders", "shop.orders_2025")  # it keeps its place, and the next one gets the same
+    kit.create()
+    lake.create_namespace("shop.orders")
+    lake.create_table("shop.orders.lines", kit.load(TABLE).schema(), f"{kit.load(TABLE).location()}/lines")
+    second = Catalogs({"copy": {**catalogs._properties["lake"]}}).catalog("copy")
+    second.create_namespace("shop")
+    second.create_table("shop.orders", kit.load(TABLE).schema())
+    found = kit.port.tables.read_files(TABLE, exact=True)
+    assert found.inside == ("copy.shop.orders", "lake.shop.orders.lines", "lake.shop.orders_2025")
+    assert kit.port.tables.read_files("lake.shop.orders_2", exact=True).inside == ()
+    assert kit.port.tables.read_files(TABLE).inside == (), "a look behind a flush removes nothing, and asks nobody"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("file:///w/shop/orders", "file:/w/shop/orders/"),
+        ("/w/shop/orders", "file:///w/shop/orders"),
+        ("s3://lake/shop/orders", "s3a://lake/shop/orders/"),
+    ],
+)
+def test_one_place_is_known_by_each_of_its_spellings(one: str, other: str) -> None:
+    assert _normalize_location(one) == _normalize_location(other)
+    assert _normalize_location(one) != _normalize_location(f"{other.rstrip('/')}x")
+    assert _normalize_location("gs://lake/shop/orders") != _normalize_location(one)
