@@ -194,8 +194,9 @@ class SharedBroker:
         return self._broker.read_leader_epochs(ranges, isolation)
 
     def find_log_cuts(self, offsets: Offsets, epochs: Offsets) -> Offsets:
-        """See the port. Where a log was cut stays true: it is asked once for as long as the position stays."""
-        question = str((offsets, epochs))
+        """See the port. It is asked once for as long as position and leaders stay: a later leader may cut too."""
+        leaders = [log.epochs.get(topic) for log in list(self._logs.values()) for topic in sorted(epochs)]
+        question = str((offsets, epochs, leaders))
         if question not in self._cuts:
             if len(self._cuts) > MAX_CACHED_CUTS:
                 self._cuts.clear()

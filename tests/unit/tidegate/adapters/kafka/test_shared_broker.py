@@ -1,6 +1,7 @@
 """Brokers that go away between two readings: told at once and by name, not after half a minute of knocking."""
 
 import socket
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -153,3 +154,24 @@ def test_where_a_log_was_cut_is_asked_once_for_a_position(monkeypatch: pytest.Mo
     for offset in (5, 5, 7, 5):
         assert shared.find_log_cuts({"orders": {0: offset}}, {"orders": {0: 1}}) == {"orders": {0: 2}}
     assert [offsets["orders"][0] for offsets, _ in asked] == [5, 7]
+
+
+def test_cut_by_a_leader_after_the_one_that_was_asked_is_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    leaders, position = {"orders": {0: 2, 1: 1}}, {"orders": {0: 5, 1: 4}}
+    shared = SharedBroker({"bootstrap.servers": "b:1"})
+
+    def find_log_cuts(*_: Any) -> Any:
+        return {"orders": {0: 3}} if leaders["orders"][0] == 3 else {}
+
+    def read_log(_: KafkaBroker, topics: tuple[str, ...], isolation: str) -> Log:
+        return replace(whole_log(*topics), epochs={topic: dict(leaders[topic]) for topic in topics})
+
+    monkeypatch.setattr(KafkaBroker, "find_log_cuts", find_log_cuts)
+    monkeypatch.setattr(KafkaBroker, "read_log", read_log)
+    monkeypatch.setattr(SharedBroker, "_list_all_topics", lambda _: ("orders",))
+    monkeypatch.setattr("tidegate.adapters.kafka.shared_broker.require_server", lambda _: None)
+    for epoch, cuts in ((2, {}), (2, {}), (3, {"orders": {0: 3}})):
+        leaders["orders"][0] = epoch
+        shared.forget()
+        shared.read_log(("orders",), "read_committed")
+        assert shared.find_log_cuts(position, {"orders": {0: 1}}) == cuts
