@@ -62,7 +62,7 @@ class TableFiles:
     of main down to the farthest one that a pipeline has tagged as its last, and `tagged_ms` is the oldest time of those
     that lead from any branch to such a tag. `branch_age_ms`: the shortest age at which such a branch lets its own
     snapshots expire. `is_local` tells files from an object store. `inside` are other tables that have their files below
-    the table's location.
+    the table's location. `keeps_files`: its properties say that none of its files may be deleted.
     """
 
     data_files: int = 0
@@ -80,6 +80,7 @@ class TableFiles:
     branch_age_ms: int | None = None
     is_local: bool = True
     inside: tuple[str, ...] = ()
+    keeps_files: bool = False
 
 
 @dataclass(frozen=True)

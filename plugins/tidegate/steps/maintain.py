@@ -163,6 +163,8 @@ def _render_maintenance(ports: Ports, table: str, files: TableFiles) -> dict[str
 
 def _may_expire(ports: Ports, table: str, files: TableFiles) -> bool:
     """Whether a branch's own retention, which goes before what expiry is asked for, keeps the tagged snapshots."""
+    if files.keeps_files:
+        return False
     if files.tagged_ms is None or files.branch_age_ms is None:
         return True
     if files.tagged_ms - CLOCK_SKEW_MS > ports.now_ms() - files.branch_age_ms + MAX_EXPIRY_AGE_MS:
@@ -177,6 +179,13 @@ def _may_expire(ports: Ports, table: str, files: TableFiles) -> bool:
 
 def _may_remove_orphans(ports: Ports, table: str, files: TableFiles) -> bool:
     """Whether nobody else's files lie below the table's location: nothing of this table refers to them."""
+    if files.keeps_files:
+        log.warning(
+            "no snapshot expires, orphans stay: pipeline=%s table=%s: its property gc.enabled says that other tables "
+            "may use its files; set it to true if none does",
+            ports.pipeline.name, table,
+        )  # fmt: skip
+        return False
     if not files.inside:
         return True
     log.warning(

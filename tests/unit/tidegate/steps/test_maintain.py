@@ -83,6 +83,18 @@ def test_files_of_other_tables_below_its_location_are_taken_for_no_orphans(
     assert maintain(world.ports(PIPELINE), table).orphans_removed == 0
 
 
+@pytest.mark.parametrize(("table", "left"), [(NAME, ["compact"]), (INTERMEDIATE, [])])
+def test_nothing_is_removed_from_a_table_whose_files_others_may_use(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, table: str, left: list[str]
+) -> None:
+    read_files = world.destination.read_files
+    monkeypatch.setattr(
+        world.destination, "read_files", lambda name, exact=False: replace(read_files(name, exact), keeps_files=True)
+    )
+    assert list(statements(world, table)) == left
+    assert f"table={table}: its property gc.enabled says that other tables may use its files" in caplog.text
+
+
 def test_limits_are_counted_back_from_now(world: World) -> None:
     world.clock.ms = 10 * 86_400_000
     publish_one_more(world)

@@ -28,6 +28,7 @@ FULL_SHARE = 0.5  # from this part of the target on, rewriting a manifest saves 
 # The snapshots are two looks' own, by the default of `compact_every`.
 MAX_MANIFESTS, MAX_OLD_FILES, NEWEST_SNAPSHOTS = 200, 20_000, 20
 TAG_TYPE = SnapshotRefType.TAG
+GC_PROPERTY = "gc.enabled"  # false where other tables use the same files, as those that Spark's `snapshot` makes
 LOCAL_SCHEMES = ("file:", "hdfs:", "/")
 
 
@@ -78,6 +79,7 @@ def measure_files(table: Table, exact: bool = False) -> TableFiles:
         branch_age_ms=tagged.branch_age_ms,
         is_local=table.location().startswith(LOCAL_SCHEMES),
         inside=find_tables_inside(table) if exact else (),
+        keeps_files=table.metadata.properties.get(GC_PROPERTY, "true").lower() != "true",
     )
 
 

@@ -75,3 +75,11 @@ def test_one_place_is_known_by_each_of_its_spellings(one: str, other: str) -> No
     assert _normalize_location(one) == _normalize_location(other)
     assert _normalize_location(one) != _normalize_location(f"{other.rstrip('/')}x")
     assert _normalize_location("gs://lake/shop/orders") != _normalize_location(one)
+
+
+@pytest.mark.parametrize(("value", "keeps"), [(None, False), ("true", False), ("TRUE", False), ("false", True)])
+def test_table_whose_files_may_not_be_deleted_says_so(kit: Kit, value: str | None, keeps: bool) -> None:
+    kit.create()
+    with kit.load(TABLE).transaction() as change:
+        change.set_properties({"gc.enabled": value} if value else {})
+    assert kit.port.tables.read_files(TABLE, exact=True).keeps_files is keeps
