@@ -87,7 +87,10 @@ def _is_outside(file: DataFile, key_range: KeyRange, field: NestedField) -> bool
 
 
 def _decode_bound(data_type: Any, raw: bytes | None) -> Any:
-    """A bound as it compares with a range's ends; None where there is none, or where it is of an older, other type."""
+    """A bound as it compares with a range's ends; None where there is none, or where it is of an older, other type.
+
+    So it is where it is no text: some writers cut bounds at a byte.
+    """
     if raw is None:
         return None
     if isinstance(data_type, IntegerType | LongType):  # widened columns keep the bounds of narrow files
@@ -95,4 +98,7 @@ def _decode_bound(data_type: Any, raw: bytes | None) -> Any:
     if type(data_type) in BOUND_BYTES and len(raw) != BOUND_BYTES[type(data_type)]:
         return None
     is_decodable = isinstance(data_type, StringType | DecimalType) or type(data_type) in BOUND_BYTES
-    return from_bytes(data_type, raw) if is_decodable and isinstance(data_type, PrimitiveType) else None
+    try:
+        return from_bytes(data_type, raw) if is_decodable and isinstance(data_type, PrimitiveType) else None
+    except UnicodeDecodeError:
+        return None

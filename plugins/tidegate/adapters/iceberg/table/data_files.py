@@ -21,7 +21,7 @@ def find_referenced_file(delete: DataFile, data_paths: Collection[str]) -> str |
     lower = (delete.lower_bounds or {}).get(FILE_PATH_FIELD_ID)
     upper = (delete.upper_bounds or {}).get(FILE_PATH_FIELD_ID)
     # equal bounds name one file, unless a writer cut them short
-    name = lower.decode() if lower is not None and lower == upper else None
+    name = lower.decode(errors="replace") if lower is not None and lower == upper else None
     return name if name in data_paths else None
 
 

@@ -70,6 +70,13 @@ def test_rows_of_all_files_that_are_left_are_counted(table: Table) -> None:
     assert found(table) == Overlap(2, 50)
 
 
+@pytest.mark.parametrize("ends", [(b"a", "bä".encode()[:-1]), ("ä".encode()[:-1], b"b"), (b"\xff", b"\xff")])
+def test_file_whose_bounds_were_cut_within_a_letter_may_hold_the_keys(table: Table, ends: tuple[bytes, bytes]) -> None:
+    add(table, 10, line=ends)
+    add(table, 20, line=(b"a", b"b"))
+    assert found(table, KeyRange(("line",), StringType(), "c", "d", nulls=False)) == Overlap(1, 10)
+
+
 def test_file_without_statistics_may_hold_the_keys(table: Table) -> None:
     add(table)
     assert found(table) == Overlap(1, 10)
