@@ -48,13 +48,11 @@ def _read_file(include: Path) -> tuple[dict[str, Catalog], Problems]:
     if not isinstance(document.data, dict):
         findings.add((), "no catalog declared; write e.g. lake: {type: iceberg, properties: {type: sql, ...}}")
         return {}, findings
-    expanded = _expand_variables(
-        document.data, (), {"TIDEGATE_HOME": str(find_home_folder())} | dict(os.environ), findings
-    )
+    variables = {"TIDEGATE_HOME": str(find_home_folder())} | dict(os.environ)
     catalogs = {}
-    for name, entry in expanded.items():
+    for name, written in document.data.items():
         before = len(findings.entries)
-        catalog = _to_catalog(name, entry, findings)
+        catalog = _to_catalog(name, _expand_variables(written, (name,), variables, findings), findings)
         if catalog is not None and len(findings.entries) == before and not _has_problem(document, name):
             catalogs[catalog.name] = catalog
     return catalogs, findings
@@ -62,7 +60,7 @@ def _read_file(include: Path) -> tuple[dict[str, Catalog], Problems]:
 
 def _has_problem(document: Document, name: object) -> bool:
     below = [line for path, line in document.lines.items() if path[:1] == (name,)]
-    return any(min(below) <= line <= max(below) for line, _ in document.problems)
+    return any(not below or min(below) <= line <= max(below) for line, _ in document.problems)
 
 
 def _expand_variables(value: Any, path: KeyPath, variables: Mapping[str, str], findings: Problems) -> Any:

@@ -75,6 +75,25 @@ def test_refused_with_value_and_way_out(tmp_path: Path, text: str, expected: str
     assert "heim" not in str(caught.value)
 
 
+def test_catalog_with_an_unset_name_is_not_used_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOWHERE", raising=False)
+    text = (
+        "good: {type: bigquery, project: p}\n"
+        "a: {type: iceberg, properties: {type: rest, uri: 'http://h', warehouse: '${NOWHERE}/lake'}}\n"
+        "b: {type: bigquery, project: '${NOWHERE}'}\n"
+    )
+    catalogs = read_catalogs(write(tmp_path, text))
+    assert isinstance(catalogs["good"], Catalog)
+    for name, line in (("a", 2), ("b", 3)):
+        assert f"catalogs.yaml:{line}: {name}." in str(catalogs[name])
+        assert "${NOWHERE} is not set in the environment" in str(catalogs[name])
+
+
+def test_catalog_of_a_merge_key_is_read_beside_one_that_yaml_cannot_read(tmp_path: Path) -> None:
+    text = "x: &x {type: bigquery, project: 2026-13-45}\n<<: {lake: {type: bigquery, project: p}}\n"
+    assert "put it in quotes" in str(read_catalogs(write(tmp_path, text))["lake"])
+
+
 def test_a_broken_catalog_leaves_the_others_usable(tmp_path: Path) -> None:
     text = "good: {type: bigquery, project: p}\nbad: {type: iceberg, properties: {type: sql}}\n"
     catalogs = read_catalogs(write(tmp_path, text))
