@@ -38,6 +38,11 @@ def find_include_folder(environ: Mapping[str, str] | None = None) -> Path:
     return Path(chosen).expanduser().resolve() if chosen else find_home_folder() / "include"
 
 
+def find_folder_around(file: Path) -> Path:
+    """The include folder that a pipeline's or publication's file lies in, one folder above its own."""
+    return file.resolve().parent.parent
+
+
 def find_jars_folder() -> Path:
     """The folder of Spark's additional jars, as ``make setup`` and ``tidegate jars`` fill it."""
     return find_home_folder() / ".cache" / "jars" / "spark"

@@ -25,7 +25,7 @@ from tidegate.config.parsing.yaml_document import read_document
 from tidegate.config.pipeline_spec import to_pipeline
 from tidegate.errors import ConfigurationError
 from tidegate.model.ownership import Ownership, TableKind, list_product_tables
-from tidegate.settings import format_path
+from tidegate.settings import find_folder_around, format_path
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.pipeline import Pipeline
 
@@ -44,7 +44,7 @@ def load_pipeline(
     """One pipeline file, checked against catalogs and defaults beside its folder. ConfigurationError: every problem."""
     document = read_document(path)
     if defaults is None:
-        defaults = read_defaults(path.resolve().parents[1])
+        defaults = read_defaults(find_folder_around(path))
     findings = Problems(document)
     if path.suffix != ".yaml" or not PIPELINE_NAME_PATTERN.fullmatch(path.stem):
         findings.add((), f"name={path.name}: a pipeline's file is [a-z][a-z0-9_-]*.yaml, at most 60 letters; rename it")
@@ -64,7 +64,7 @@ def load_pipeline(
 
 def _read_catalogs_beside(path: Path, findings: Problems) -> Mapping[str, Catalog | str]:
     try:
-        return read_catalogs(path.resolve().parents[1])
+        return read_catalogs(find_folder_around(path))
     except ConfigurationError as fault:
         findings.entries += [(0, problem) for problem in fault.problems]
         return {}

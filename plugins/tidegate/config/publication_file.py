@@ -23,9 +23,10 @@ from tidegate.config.pipeline_spec import to_spark_target
 from tidegate.errors import ConfigurationError
 from tidegate.formats.record_format import SchemaKind
 from tidegate.formats.registry import FORMATS, get_format
-from tidegate.settings import format_path
+from tidegate.settings import find_folder_around, format_path
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.publication import EVERYTHING, Begin, CreateTopics, KeyOut, MetadataOut, Publication, ValueOut
+from tidegate.spec.table_template import is_template
 
 OPTION_KEYS = {described.options for described in FORMATS.values() if described.options is not None}
 REGISTRY_MODELS: dict[SchemaKind, type[StrictModel]] = {
@@ -45,7 +46,8 @@ def load_publication(path: Path, catalogs: Mapping[str, Catalog | str] | None = 
         findings.add((), "no publication in it; start with table:, topic: and key:, see docs/publications.md")
         findings.raise_if_any()
     model = read_model(PublicationModel, document.data, findings)
-    _check_model(model, read_catalogs(path.resolve().parents[1]) if catalogs is None else catalogs, findings)
+    _check_model(model, read_catalogs(find_folder_around(path)) if catalogs is None else catalogs, findings)
+    _check_side_topics(path.stem, model, findings)
     findings.raise_if_any()
     return _to_publication(path.stem, model)
 
@@ -65,6 +67,13 @@ def load_publications(include: Path) -> list[tuple[str, Publication | Configurat
     return answer
 
 
+def check_topics_of_others(include: Path, name: str) -> None:
+    """ConfigurationError where a publication before it has one of its topics."""
+    publication = dict(load_publications(include)).get(name)
+    if isinstance(publication, ConfigurationError):
+        raise publication
+
+
 def _refuse_shared_topics(publication: Publication, file: Path, owners: dict[str, str]) -> None:
     """Two publications of one topic would write over each other's keys: the later name is refused."""
     for topic in (*publication.topics, publication.state_topic):
@@ -75,6 +84,8 @@ def _refuse_shared_topics(publication: Publication, file: Path, owners: dict[str
 
 def _check_model(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
     check_table_name(model.table, ("table",), catalogs, findings)
+    if is_template(model.table):
+        findings.add(("table",), "one table is published; name it without {field}")
     _check_destination(model.table, catalogs, findings)
     check_kafka(model.kafka, ("kafka",), findings)
     check_spark(model.spark, findings)
@@ -97,6 +108,9 @@ def _check_model(model: PublicationModel, catalogs: Mapping[str, Catalog | str],
     _check_joined(model, catalogs, findings)
     if model.interval == 0:
         findings.add(("interval",), "out of range; must be at least 1s, or -1 to disable")
+    for word in ("partitions", "replication_factor"):
+        if getattr(model.create, word) == 0:
+            findings.add(("create", word), "out of range; must be at least 1, or -1 for the brokers' default")
 
 
 def _check_joined(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
@@ -134,6 +148,22 @@ def _check_topics(model: PublicationModel, findings: Problems) -> None:
     for path, name in (*named, (("state_topic",), model.state_topic)):
         if name is not None and not TOPIC_PATTERN.fullmatch(name):
             findings.add(path, "not a topic name; letters, digits, dot, dash and underscore, at most 249")
+    for index, name in enumerate(model.topics):
+        if name in model.topics[:index]:
+            findings.add(("topics", index), "listed twice; keep one")
+
+
+def _check_side_topics(name: str, model: PublicationModel, findings: Problems) -> None:
+    """Readers of the topic see the table's rows alone: what the product keeps or tells goes elsewhere."""
+    topics, state_topic = {model.topic, *model.topics}, _get_state_topic(name, model)
+    if state_topic in topics:
+        findings.add(("state_topic",), f"its records go to {state_topic}; its progress needs a topic of its own")
+    if model.heartbeat.produce and model.heartbeat.topic in topics | {state_topic}:
+        findings.add(("heartbeat", "topic"), "the publication has this topic; heartbeats need another one")
+
+
+def _get_state_topic(name: str, model: PublicationModel) -> str:
+    return model.state_topic or f"tidegate-publication-{name}"
 
 
 def _check_format(what: str, part: KeyOutModel | ValueOutModel, findings: Problems) -> None:
@@ -166,7 +196,7 @@ def _to_publication(name: str, model: PublicationModel) -> Publication:
         on_expired=model.on_expired,
         parallelism=model.parallelism,
         transaction_records=model.transaction_records,
-        state_topic=model.state_topic or f"tidegate-publication-{name}",
+        state_topic=_get_state_topic(name, model),
         create=CreateTopics(
             model.create.enabled,
             model.create.partitions,

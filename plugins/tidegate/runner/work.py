@@ -25,7 +25,7 @@ from tidegate.steps.maintain import MaintenanceReport, list_maintained_tables, m
 from tidegate.tables.lookup import has_table
 from tidegate.tables.templated_tables import expand_template
 from tidegate.wiring.pipeline import assemble_pipeline, find_file
-from tidegate.wiring.publication import assemble_publication
+from tidegate.wiring.publication import assemble_checked_publication
 
 
 @dataclass(frozen=True)
@@ -157,9 +157,9 @@ class Publish:
 
     def run(self, at_least: int) -> RunOutcome:
         """See the protocol."""
-        return RunOutcome(
-            publication=publish(assemble_publication(self._place.include, self._publication, self._place.resolve))
-        )
+        place = self._place
+        ports = assemble_checked_publication(place.include, self._publication, place.resolve)
+        return RunOutcome(publication=publish(ports))
 
     def digest_inputs(self) -> str:
         """See the protocol."""

@@ -14,7 +14,7 @@ from tidegate.adapters.spark.remote_address import describe_spark_place, resolve
 from tidegate.adapters.spark.submit import SubmitEngine
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.destinations.registry import get_destination
-from tidegate.config.publication_file import load_publication
+from tidegate.config.publication_file import check_topics_of_others, load_publication
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import get_format
@@ -44,6 +44,13 @@ def assemble_publication(include: Path, name: str, resolve: Resolve, engine: Eng
         now_ms=lambda: int(time.time() * 1000),
         new_run=lambda: uuid.uuid4().hex,
     )
+
+
+def assemble_checked_publication(include: Path, name: str, resolve: Resolve) -> PublicationPorts:
+    """The same for a run: first every other publication's file is read, for topics that two of them name."""
+    ports = assemble_publication(include, name, resolve)
+    check_topics_of_others(include, name)
+    return ports
 
 
 def _open_snapshots(catalog: Catalog, resolve: Resolve) -> Snapshots:

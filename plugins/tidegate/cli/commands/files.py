@@ -6,9 +6,9 @@ import json
 from tidegate.config.catalogs_file import list_catalog_problems
 from tidegate.config.models.publication import build_publication_schema
 from tidegate.config.pipeline_file import build_json_schema, check_tables_of_others, load_all_pipelines, load_pipeline
-from tidegate.config.publication_file import load_publication, load_publications
+from tidegate.config.publication_file import check_topics_of_others, load_publication, load_publications
 from tidegate.errors import ConfigurationError
-from tidegate.settings import find_include_folder
+from tidegate.settings import find_folder_around, find_include_folder
 from tidegate.spec.pipeline import Pipeline
 
 
@@ -17,8 +17,8 @@ def run_validate(words: argparse.Namespace) -> int:
     if words.file is not None:
         is_out = words.file.resolve().parent.name == "publications"
         loaded = load_publication(words.file) if is_out else load_pipeline(words.file)
-        if not is_out:
-            check_tables_of_others(words.file.resolve().parents[1], words.file.stem)
+        check_others = check_topics_of_others if is_out else check_tables_of_others
+        check_others(find_folder_around(words.file), words.file.stem)
         print(_describe_result(str(words.file), loaded))
         return 0
     include = find_include_folder()

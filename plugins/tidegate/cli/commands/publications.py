@@ -5,22 +5,23 @@ import argparse
 from tidegate.cli import output
 from tidegate.config.publication_file import load_publications
 from tidegate.connections import read_connection_from_env
-from tidegate.errors import TidegateError
+from tidegate.errors import ConfigurationError, TidegateError
 from tidegate.monitoring.status import format_time_ms
-from tidegate.ports.publication_ports import PublicationPorts
 from tidegate.publications.plan import plan_run
 from tidegate.publications.publish import publish
 from tidegate.publications.republish import RepublishRequest, plan_republish
 from tidegate.publications.status import COUNT_NAMES, PublicationReading, PublicationStatus, read_publication_status
 from tidegate.settings import find_include_folder
-from tidegate.wiring.publication import assemble_publication
+from tidegate.spec.publication import Publication
+from tidegate.wiring.publication import assemble_checked_publication, assemble_publication
 
 
 def run_publish(words: argparse.Namespace) -> int:
     """One run; NothingToDo where the topic is current."""
     if not words.again and (words.begin or words.end):
         words.usage_error("--from and --to need --again")
-    ports, again = _assemble_ports(words.publication), RepublishRequest(words.begin, words.end) if words.again else None
+    ports = assemble_checked_publication(find_include_folder(), words.publication, read_connection_from_env)
+    again = RepublishRequest(words.begin, words.end) if words.again else None
     if words.dry_run:
         planned = (plan_republish(ports, again) if again else plan_run(ports, words.resynchronise)).to_dict()
         output.print_result(words, output.format_pairs(planned), {"publication": words.publication, **planned})
@@ -37,13 +38,16 @@ def is_publication(name: str) -> bool:
 
 def read_statuses(name: str | None) -> list[PublicationReading]:
     """Where one publication stands, or all of them; one that cannot tell says why."""
-    names = [name] if name else [publication_name for publication_name, _ in load_publications(find_include_folder())]
-    return [_read_status(one) for one in names]
+    loaded = load_publications(find_include_folder())
+    return [_read_status(one, found) for one, found in loaded if name in (None, one)]
 
 
-def _read_status(name: str) -> PublicationReading:
+def _read_status(name: str, loaded: Publication | ConfigurationError) -> PublicationReading:
     try:
-        return PublicationReading(publication=name, status=read_publication_status(_assemble_ports(name)))
+        if isinstance(loaded, ConfigurationError):
+            raise loaded
+        ports = assemble_publication(find_include_folder(), name, read_connection_from_env)
+        return PublicationReading(publication=name, status=read_publication_status(ports))
     except TidegateError as problem:
         return PublicationReading(publication=name, error=str(problem))
 
@@ -69,7 +73,3 @@ def _format_status(status: PublicationStatus) -> str:
         counts = " ".join(f"{name}={getattr(last, name)}" for name in COUNT_NAMES)
         lines.append(f"    last run: {format_time_ms(last.at_ms)} compared_with={last.compared_with} {counts}")
     return "\n".join([*lines, *([f"    {status.problem}"] if status.problem else [])])
-
-
-def _assemble_ports(name: str) -> PublicationPorts:
-    return assemble_publication(find_include_folder(), name, read_connection_from_env)

@@ -5,10 +5,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tidegate.cli.main import main
 from tidegate.config.models.publication import build_publication_schema
 from tidegate.config.parsing.publication_sql import parse_publication_sql
 from tidegate.config.publication_file import load_publication, load_publications
+from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
+from tidegate.runner.pipeline_files import PipelineFiles
+from tidegate.runner.work import Place, Publish
 from tidegate.spec.publication import Begin, Publication
 
 LAKE = {"type": "iceberg", "properties": {"type": "sql", "uri": "sqlite:////tmp/x.db", "warehouse": "file:///tmp/x"}}
@@ -106,6 +110,14 @@ def test_every_problem_is_told_with_its_line(include: Path) -> None:
         ({"interval": 0}, "at least 1s"),
         ({"spark": {"conf": {"x": "y"}}}, "not a Spark setting"),
         ({"spark": {"conf": {"spark.wap.branch": "y"}}}, "write outside of the branch"),
+        ({"topic": None, "topics": ["a", "b", "a"], "metadata": {"topic": "t"}}, "topics[2]=a: listed twice"),
+        ({"state_topic": "orders.out"}, "its progress needs a topic of its own"),
+        ({"topic": "tidegate-publication-out"}, "its progress needs a topic of its own"),
+        ({"heartbeat": {"produce": True, "topic": "orders.out"}}, "heartbeats need another one"),
+        ({"heartbeat": {"produce": True, "topic": "s"}, "state_topic": "s"}, "heartbeats need another one"),
+        ({"table": "lake.shop.{type}"}, "one table is published"),
+        ({"create": {"partitions": 0}}, "create.partitions=0: out of range; must be at least 1, or -1"),
+        ({"create": {"replication_factor": 0}}, "create.replication_factor=0: out of range"),
         ({"table": "lak.shop.orders"}, "is not in catalogs.yaml; did you mean lake?"),
     ],
 )
@@ -190,6 +202,23 @@ def test_two_publications_of_one_topic_are_refused_by_the_later_name(include: Pa
     (_, first), (_, second) = load_publications(include)
     assert isinstance(first, Publication)
     assert "publication a has topic=orders.out too" in str(second)
+
+
+def test_second_publication_of_a_topic_is_validated_and_run_by_no_command(
+    include: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TIDEGATE_INCLUDE", str(include))
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", '{"extra": {"bootstrap.servers": "127.0.0.1:1"}}')
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1")
+    load(include, "a")
+    load(include, "b")
+    for command in (["validate", str(include / "publications" / "b.yaml")], ["publish", "b"]):
+        assert main(command) == 1
+        assert "publication a has topic=orders.out too; choose another" in capsys.readouterr().err
+    place = Place(include, read_connection_from_env, PipelineFiles(include))
+    with pytest.raises(ConfigurationError, match="publication a has topic=orders"):
+        Publish(place, "b").run(1)
+    assert main(["validate", str(include / "publications" / "a.yaml")]) == 0
 
 
 def test_digest_changes_with_what_the_records_look_like_and_with_nothing_else(include: Path) -> None:
