@@ -50,6 +50,8 @@ def parse_schema(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text.strip()
+    except RecursionError:
+        raise ConfigurationError("an Avro schema nests too deeply to be read; write it flatter") from None
 
 
 def to_columns(schema: Any) -> tuple[Column, ...]:
@@ -72,6 +74,8 @@ def to_spark_type(node: Any, names: Names, inside: tuple[str, ...] = ()) -> str:
         return _format_union(
             [to_spark_type(b, names, inside) for b in branch], [resolve_name(b, names) for b in branch]
         )
+    if not branch:
+        raise ConfigurationError("an Avro schema has a union of nothing, or of null alone; give it a type")
     node = resolve_name(branch[0], names)
     word = get_type_name(node)
     if word == "array":
@@ -127,7 +131,11 @@ def get_type_name(node: Any) -> str:
     if isinstance(node, list):
         return "union"
     inner = node["type"] if isinstance(node, dict) else node
-    return inner if isinstance(inner, str) else get_type_name(inner)
+    if isinstance(inner, str):
+        return inner
+    if not isinstance(inner, dict | list):
+        raise ConfigurationError(f"an Avro schema has {json.dumps(inner)} where a type stands; correct the schema")
+    return get_type_name(inner)
 
 
 def is_record(schema: Any) -> bool:

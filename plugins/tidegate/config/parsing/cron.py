@@ -19,8 +19,8 @@ def parse_interval_or_cron(value: object) -> int | str:
         raise ValueError("not a cron expression; write minute hour day month weekday, e.g. '0 * * * *'")
     try:
         find_longest_pause(expression)
-    except CroniterBadDateError as error:
-        raise ValueError("never comes: its month has no such day; write e.g. '0 * * * *'") from error
+    except CroniterBadDateError:
+        raise ValueError("a time that never comes, as a day of another month; correct day and month") from None
     return expression
 
 

@@ -19,6 +19,7 @@ KNOWN_TYPES = (
     "TIMESTAMP, TIMESTAMP_NTZ, ARRAY<>, MAP<,>, STRUCT<:>"
 )
 COLUMNS_EXAMPLE = "write e.g. id BIGINT NOT NULL, name STRING"
+TOO_DEEP = "brackets or functions nest too deeply to be read; write it flatter"
 AUDIT_EXAMPLE = "e.g. SELECT count(*) > 0 FROM {table}"
 
 
@@ -139,6 +140,8 @@ def parse_one(sql: str, example: str) -> Any:
         errors = getattr(fault, "errors", None)
         near = f" near {errors[0]['highlight']!r}" if errors and errors[0].get("highlight") else ""
         raise ValueError(f"not SQL that Spark reads{near}; {example}") from fault
+    except RecursionError:
+        raise ValueError(f"{TOO_DEEP}; {example}") from None
     if len(statements) != 1 or statements[0] is None:
         raise ValueError(f"one expression expected, {len(statements)} statements found; {example}")
     return statements[0]

@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from tidegate.config.parsing.ddl import TOO_DEEP
 from tidegate.config.parsing.publication_functions import (
     ORDER_DEPENDENT_FUNCTIONS,
     find_functions,
@@ -80,6 +81,8 @@ def parse_tree(sql: str) -> Any:
         statements = sqlglot.parse(WINDOW_PATTERN.sub(f"{WINDOW_STAND_IN}(", _replace_placeholders(sql)), read="spark")
     except SqlglotError as fault:
         raise ValueError(f"not SQL that Spark reads; {SELECT_EXAMPLE}") from fault
+    except RecursionError:
+        raise ValueError(f"{TOO_DEEP}; {SELECT_EXAMPLE}") from None
     tree = statements[0] if len(statements) == 1 else None
     if not isinstance(tree, exp.Select):
         raise ValueError(f"not one SELECT; {SELECT_EXAMPLE}")

@@ -12,6 +12,9 @@ from tidegate.settings import format_path
 KeyPath = tuple[str | int, ...]
 # Aliases can blow a few lines up to millions of values; no honest file comes near this.
 MAX_VALUES = 100_000
+MAX_DEPTH = 50  # what reads the data goes down into it by calls
+# What PyYAML raises for text that is not of its tag: it looks into a table, or at a match or a letter that is not there.
+UNREADABLE = (ValueError, LookupError, AttributeError, yaml.constructor.ConstructorError)
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -44,6 +47,8 @@ def read_document(path: Path) -> Document:
         return _NodeWalker(file).read_document(text)
     except yaml.YAMLError as fault:
         raise ConfigurationError(_format_syntax_problem(file, text, fault)) from fault
+    except RecursionError:
+        raise ConfigurationError(f"{file}: brackets or blocks nest too deeply to be read; write it flatter") from None
 
 
 def _format_syntax_problem(file: str, text: str, fault: yaml.YAMLError) -> str:
@@ -79,6 +84,8 @@ class _NodeWalker:
         self.lines.setdefault(path, node.start_mark.line + 1)
         if id(node) in self.open or len(self.lines) > MAX_VALUES:
             raise yaml.MarkedYAMLError(problem="aliases nest without end", problem_mark=node.start_mark)
+        if len(path) > MAX_DEPTH:
+            raise yaml.MarkedYAMLError(problem="values nest too deeply", problem_mark=node.start_mark)
         self.open.add(id(node))
         if isinstance(node, yaml.MappingNode):
             self.visit_mapping(node, path)
@@ -110,7 +117,7 @@ class _NodeWalker:
     def visit_scalar(self, node: yaml.Node, path: KeyPath) -> Any:
         try:
             return self.loader.construct_object(node, deep=True)
-        except (ValueError, yaml.constructor.ConstructorError):
+        except UNREADABLE:
             self.loader.recursive_objects.pop(node, None)
             line = node.start_mark.line + 1
             where = ".".join(str(part) for part in path)

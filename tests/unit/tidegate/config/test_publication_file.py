@@ -129,6 +129,7 @@ def test_what_cannot_be_is_refused(include: Path, words: dict, told: str) -> Non
     ("sql", "told"),
     [
         ("SELECT * FROM orders", "must stand in it once"),
+        (f"SELECT id FROM {{table}} WHERE {'(' * 90}true{')' * 90}", "nest too deeply to be read"),
         ("SELECT {table}.id FROM {table}", "must stand in it once"),
         (
             "SELECT * FROM {table} t JOIN lake.shop.customers c ON t.id = c.id",

@@ -20,6 +20,10 @@ def keyed(more: str, column: str = "n INT") -> str:
     return source(f"{key}, value: {{schema: '{schema}'}}", tables=f"[{{name: lake.a.b, {more}}}]")
 
 
+def avro(schema: str) -> str:
+    return source(f"value: {{format: avro, avro: {{schema: '{schema}'}}}}")
+
+
 def test_five_different_mistakes_are_all_named_with_their_lines(include: Path) -> None:
     text = """\
 source:
@@ -44,7 +48,29 @@ merge:
     ]
 
 
+DEEP = "(" * 90 + "true" + ")" * 90
 REFUSED = {
+    "a time that never comes": (source() + "merge: {interval: '0 0 31 2 *'}", "merge.interval=0 0 31 2 *: a time that"),
+    "a condition that nests": (table(f"when: '{DEEP}'"), "nest too deeply to be read; write it flatter"),
+    "a select that nests": (table(f"select: 'SELECT {DEEP} AS a FROM record'"), "nest too deeply"),
+    "an audit that nests": (table(f"audits: ['{DEEP}']"), "nest too deeply"),
+    "columns that nest": (source(f"value: {{schema: 'a {'ARRAY<' * 400}INT{'>' * 400}'}}"), "nest too deeply"),
+    "values that nest": (source() + f"description: {'[' * 900}{']' * 900}", ":3: not YAML: values nest too deeply"),
+    "brackets without end": (source() + "description: " + "[" * 9000 + "]" * 9000, "nest too deeply"),
+    "a tag of another value": (source() + "description: !!timestamp soon", "not a value that YAML knows (timestamp)"),
+    "a tag of no switch": (source() + "on_rollback: !!bool often", "not a value that YAML knows (bool)"),
+    "a tag of an empty number": (source() + "merge: {max_records: !!int ''}", "not a value that YAML knows (int)"),
+    "an Avro schema that is a number": (avro("1e3"), "source.value.avro.schema=1e3: not an Avro schema"),
+    "an Avro schema of nothing": (avro("[]"), "a union of nothing"),
+    "an Avro field whose type is a number": (
+        avro('{"type":"record","name":"a","fields":[{"name":"id","type":7}]}'),
+        "has 7 where a type stands",
+    ),
+    "an Avro field that is null alone": (
+        avro('{"type":"record","name":"a","fields":[{"name":"id","type":["null"]}]}'),
+        "a union of nothing, or of null alone",
+    ),
+    "an Avro schema that nests": (avro("[" * 9000 + "]" * 9000), "nests too deeply"),
     "a word where a number belongs": (
         source() + "merge: {max_records: many}",
         "merge.max_records=many: must be a whole",
