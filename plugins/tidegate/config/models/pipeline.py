@@ -36,7 +36,7 @@ def _parse_partition(value: object) -> object:
 
 
 Moment = Annotated[datetime, BeforeValidator(_parse_moment)]
-Partition = Annotated[int, BeforeValidator(_parse_partition), Field(ge=0)]
+Partition = Annotated[int, BeforeValidator(_parse_partition), Field(ge=0, le=2**31 - 1)]
 
 
 def _tag_start(value: object) -> str | None:

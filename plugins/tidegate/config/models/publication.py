@@ -63,8 +63,10 @@ class CreateTopicsModel(StrictModel):
     """How missing topics are made."""
 
     enabled: bool = Field(default=True, description="Create topics that are missing, compacted.")
-    partitions: int = Field(default=-1, ge=-1, description="-1: the brokers' default. Never changed later.")
-    replication_factor: int = Field(default=-1, ge=-1, description="-1: the brokers' default.")
+    partitions: int = Field(
+        default=-1, ge=-1, le=2**31 - 1, description="-1: the brokers' default. Never changed later."
+    )
+    replication_factor: int = Field(default=-1, ge=-1, le=2**15 - 1, description="-1: the brokers' default.")
     properties: dict[str, PropertyText] = Field(default={}, description="Settings of the topic beside the policy.")
 
 

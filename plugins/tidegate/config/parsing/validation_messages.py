@@ -23,6 +23,11 @@ REMEDIES = {
     "invalid_key": "a key must be text; put it in quotes",
     "string_too_short": "must not be empty",
 }
+BOUNDS = {
+    "greater_than_equal": ("at least", "ge"),
+    "greater_than": ("more than", "gt"),
+    "less_than_equal": ("at most", "le"),
+}
 # What stands in for a required value that is broken; every check of it is silent, since its path is.
 STAND_INS: dict[Any, Any] = {"source": {}, "tables": []}  # any other: empty text
 MAX_ROUNDS = 5
@@ -51,9 +56,9 @@ def _format_message(error: Any, model: type[BaseModel], path: KeyPath) -> str:
     if kind == "literal_error":
         words = [word.strip(" '") for word in context["expected"].replace(" or ", ",").split(",")]
         return f"not a known word; {suggest_closest(error['input'], words)}"
-    if kind in {"greater_than_equal", "greater_than"}:
-        bound = context.get("ge", context.get("gt"))
-        return f"out of range; must be {'at least' if 'ge' in context else 'more than'} {bound}"
+    if kind in BOUNDS:
+        word, name = BOUNDS[kind]
+        return f"out of range; must be {word} {context[name]}"
     if kind == "string_pattern_mismatch":
         return f"must match {context['pattern']}"
     if kind == "value_error":

@@ -1,5 +1,6 @@
 """Reads the YAML that describes a record's journey and remembers on which line every key stands."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,12 @@ KeyPath = tuple[str | int, ...]
 # Aliases can blow a few lines up to millions of values; no honest file comes near this.
 MAX_VALUES = 100_000
 MAX_DEPTH = 50  # what reads the data goes down into it by calls
-# What PyYAML raises for text that is not of its tag: it looks into a table, or at a match or a letter that is not there.
+# What PyYAML raises for text that is not of its tag: it misses an entry, a match or a letter.
 UNREADABLE = (ValueError, LookupError, AttributeError, yaml.constructor.ConstructorError)
+NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+# 1:30 counts sixties and 0100 eights, which is what nobody means who writes a duration, a version or an offset
+ODD_NUMBER_PATTERN = re.compile(r"[-+]?(0[0-9_]+$|[0-9][0-9_]*:)")
+MAX_NUMBER = 2**63 - 1  # of Kafka, Iceberg, BigQuery and Spark
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -116,13 +121,19 @@ class _NodeWalker:
 
     def visit_scalar(self, node: yaml.Node, path: KeyPath) -> Any:
         try:
-            return self.loader.construct_object(node, deep=True)
+            value = self.loader.construct_object(node, deep=True)
         except UNREADABLE:
             self.loader.recursive_objects.pop(node, None)
-            line = node.start_mark.line + 1
-            where = ".".join(str(part) for part in path)
-            self.problems.append(
-                (line, f"{where}: not a value that YAML knows ({node.tag.rsplit(':', 1)[-1]}); put it in quotes")
-            )
-            node.tag = "tag:yaml.org,2002:str"  # so that the rest of the file can still be checked
-            return node.value
+            return self.take_as_text(node, path, f"not a value that YAML knows ({node.tag.rsplit(':', 1)[-1]})")
+        if node.tag in NUMBER_TAGS and ODD_NUMBER_PATTERN.match(node.value):
+            return self.take_as_text(node, path, f"{node.value} would be read as the number {value}")
+        if isinstance(value, int) and abs(value) > MAX_NUMBER:
+            return self.take_as_text(node, path, "a number of more than 64 bits")
+        return value
+
+    def take_as_text(self, node: yaml.Node, path: KeyPath, problem: str) -> Any:
+        """Note what is wrong with a value, and go on with its text, so that the rest can still be checked."""
+        where = ".".join(str(part) for part in path)
+        self.problems.append((node.start_mark.line + 1, f"{where}: {problem}; put it in quotes"))
+        node.tag = "tag:yaml.org,2002:str"
+        return node.value

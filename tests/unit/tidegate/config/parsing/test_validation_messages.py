@@ -51,6 +51,25 @@ merge:
 DEEP = "(" * 90 + "true" + ")" * 90
 REFUSED = {
     "a time that never comes": (source() + "merge: {interval: '0 0 31 2 *'}", "merge.interval=0 0 31 2 *: a time that"),
+    "a number that counts sixties": (
+        source() + "merge: {interval: 1:30}",
+        "merge.interval: 1:30 would be read as the number 90; put it in quotes",
+    ),
+    "a number that counts eights": (
+        source("start: {offsets: {shop.orders: {0: 0100}}}"),
+        "source.start.offsets.shop.orders.0: 0100 would be read as the number 64",
+    ),
+    "a version that counts sixties": (table("create: {properties: {v: 1:30.5}}"), "1:30.5 would be read as the number"),
+    "a number of more than 64 bits": (
+        source("start: {offsets: {shop.orders: {0: 9223372036854775808}}}"),
+        "source.start.offsets.shop.orders.0: a number of more than 64 bits",
+    ),
+    "a partition of more than 32 bits": (
+        source("start: {offsets: {shop.orders: {2147483648: 1}}}"),
+        "out of range; must be at most 2147483647",
+    ),
+    "an interval that no clock reaches": (source() + "merge: {interval: 40000d}", "longer than 100 years"),
+    "a pause that no clock reaches": (source() + "heartbeat: {interval: 3153600001}", "longer than 100 years"),
     "a condition that nests": (table(f"when: '{DEEP}'"), "nest too deeply to be read; write it flatter"),
     "a select that nests": (table(f"select: 'SELECT {DEEP} AS a FROM record'"), "nest too deeply"),
     "an audit that nests": (table(f"audits: ['{DEEP}']"), "nest too deeply"),
