@@ -1,9 +1,8 @@
 """Where a bounded read ends: the log as it stands now, another group's progress, a time, or offsets."""
 
-import json
-
 from tidegate.errors import ConfigurationError
 from tidegate.model.offsets import Offsets, merge_offsets
+from tidegate.planning.written_offsets import parse_offsets
 from tidegate.ports.context import Ports
 from tidegate.progress.topic_log import read_known_log
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
@@ -44,9 +43,9 @@ def cap_at(end: Offsets, bounds: Offsets, reached: Offsets) -> Offsets:
 
 def _parse_stop_offsets(text: str) -> Offsets:
     try:
-        return {topic: {int(p): int(o) for p, o in parts.items()} for topic, parts in json.loads(text).items()}
-    except (ValueError, AttributeError, TypeError) as error:
-        raise ConfigurationError(f"until={text}: {STOP_SYNTAX_HELP}") from error
+        return parse_offsets(text)
+    except ValueError as error:
+        raise ConfigurationError(f"until={text}: not offsets: {error}; {STOP_SYNTAX_HELP}") from error
 
 
 def _keep_known_partitions(offsets: Offsets, there: Offsets) -> Offsets:

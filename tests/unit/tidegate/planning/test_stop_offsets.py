@@ -69,7 +69,10 @@ def test_what_comes_after_the_end_was_asked_for_is_not_chased(world: World) -> N
     assert "late" not in ids(world)
 
 
-@pytest.mark.parametrize("wrong", ["soon", "{", '{"orders": 5}', "2026-01-01T00:00:00", "latest-offset"])
+NO_OFFSETS = ('{"orders": {"0": 1.9}}', '{"orders": {"0": 1e999}}', '{"orders": {"0": 1, "0": 2}}')
+
+
+@pytest.mark.parametrize("wrong", ["soon", "{", '{"orders": 5}', *NO_OFFSETS, "2026-01-01T00:00:00", "latest-offset"])
 def test_other_words_are_refused_with_those_that_may_stand_there(world: World, wrong: str) -> None:
     with pytest.raises(ConfigurationError, match="until="):
         resolve_stop_offsets(world.ports(a_pipeline()), wrong)

@@ -256,6 +256,13 @@ def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
         ("2026-01-01", "without a zone; write e.g. 2026-01-01T00:00:00Z"),
         ('{"orders": {"0": 99}}', "outside the log"),
         ('{"orders": 3}', "not offsets"),
+        ('{"orders": {"0": 1.9}}', "offset 1.9 is no whole number"),
+        ('{"orders": {"0": 1e999}}', "offset Infinity is no whole number"),
+        ('{"orders": {"0": true}}', "offset true is no whole number"),
+        ('{"orders": {"0": "1"}}', 'offset "1" is no whole number'),
+        ('{"orders": {"0": 1, "0": 2}}', "0 is named twice"),
+        ('{"orders": {"0": 1, "00": 2}}', "partition 0 is named twice"),
+        ('{"orders": {"-1": 1}}', "partition -1 is no whole number"),
     ],
 )
 def test_a_wrong_target_is_refused_with_the_way_out(world: World, to: str, said: str) -> None:

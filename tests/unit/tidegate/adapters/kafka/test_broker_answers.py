@@ -34,6 +34,7 @@ class Client:
 
     def __init__(self, offsets: dict[type, list[dict]], clusters: Any = ("c1",), topics: Any = (TOPICS,)) -> None:
         self.offsets, self.clusters, self.topics = offsets, list(clusters), list(topics)
+        self.asked: list[Any] = []
 
     def poll(self, timeout: float) -> int:
         return 0
@@ -55,6 +56,7 @@ class Client:
         return SimpleNamespace(topics=topics, brokers={})
 
     def list_offsets(self, asked: dict[TopicPartition, Any], **_: Any) -> dict[TopicPartition, "Future[Any]"]:
+        self.asked += asked.values()
         found = following(self.offsets[type(next(iter(asked.values())))])
         return {tp: answered(SimpleNamespace(offset=found[tp.topic, tp.partition], leader_epoch=7)) for tp in asked}
 
@@ -136,6 +138,14 @@ def test_offset_of_a_time_that_nobody_knows_now_is_not_the_end_of_the_log(broker
     asked = broker(patient=False, offsets={AT_TIME: [at | {("orders", 0): UNKNOWN}]})
     with pytest.raises(RetryLater, match="topic=orders partition=0"):
         asked.find_offsets_at(BOTH, 1_700_000_000_000)
+
+
+@pytest.mark.parametrize("milliseconds", [-1, -2, -3, -62_135_596_800_000])
+def test_time_before_1970_is_no_word_for_the_end_of_the_log(broker: Any, milliseconds: int) -> None:
+    asked = broker()
+    asked.find_offsets_at(BOTH, milliseconds)
+    specs = [spec for spec in asked._client.asked if isinstance(spec, AT_TIME)]
+    assert {spec._value for spec in specs} == {0}
 
 
 def test_end_that_a_time_falls_back_to_must_be_known_too(broker: Any) -> None:

@@ -1,0 +1,55 @@
+"""Offsets as a person writes them, on a command line or into a form: whole numbers, each place once."""
+
+import json
+from typing import Any
+
+NAMED_TWICE = "is named twice; keep one"
+
+
+def parse_offsets(words: Any) -> dict[str, dict[int, int]]:
+    """``{"topic": {"0": 42}}`` as JSON text or as the object; ValueError for anything else."""
+    return {topic: {p: _check_offset(o) for p, o in parts.items()} for topic, parts in _parse_places(words).items()}
+
+
+def parse_ranges(words: Any) -> dict[str, dict[int, tuple[int, int]]]:
+    """``{"topic": {"0": [100, 900]}}`` in the same way."""
+    return {topic: {p: _parse_range(r) for p, r in parts.items()} for topic, parts in _parse_places(words).items()}
+
+
+def _parse_places(words: Any) -> dict[str, dict[int, Any]]:
+    data = json.loads(words, object_pairs_hook=_build_object) if isinstance(words, str) else words
+    if not isinstance(data, dict) or not all(isinstance(parts, dict) for parts in data.values()):
+        raise ValueError("a topic holds partitions, and a partition what is asked for")
+    return {topic: _parse_partitions(parts) for topic, parts in data.items()}
+
+
+def _parse_partitions(parts: dict[Any, Any]) -> dict[int, Any]:
+    parsed = dict[int, Any]()
+    for name, value in parts.items():
+        if isinstance(name, bool) or not str(name).isdecimal():
+            raise ValueError(f"partition {name} is no whole number")
+        if int(name) in parsed:
+            raise ValueError(f"partition {int(name)} {NAMED_TWICE}")
+        parsed[int(name)] = value
+    return parsed
+
+
+def _parse_range(value: Any) -> tuple[int, int]:
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise ValueError(f"{json.dumps(value)} is no range of two offsets")
+    return _check_offset(value[0]), _check_offset(value[1])
+
+
+def _check_offset(value: Any) -> int:
+    """JSON's 42.9 and "42" are other values than 42, and true is none."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"offset {json.dumps(value)} is no whole number")
+    return value
+
+
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    twice = [name for index, name in enumerate(names) if name in names[:index]]
+    if twice:
+        raise ValueError(f"{twice[0]} {NAMED_TWICE}")
+    return dict(pairs)
