@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.config.catalogs_file import read_catalogs
-from tidegate.config.checks.formats import check_avro
+from tidegate.config.checks.formats import check_avro, check_registries
 from tidegate.config.checks.schedule import check_spark
 from tidegate.config.checks.source import TOPIC_PATTERN, check_kafka
 from tidegate.config.checks.tables import check_table_name
@@ -170,6 +170,7 @@ def _check_format(what: str, part: KeyOutModel | ValueOutModel, findings: Proble
     for word in sorted(OPTION_KEYS & part.model_fields_set):
         if getattr(part, word) is not None and get_format(part.format).options != word:
             findings.add((what, word), f"options of another format than {part.format}; leave them out")
+    check_registries(part, (what,), findings)
     if part.avro is not None and part.avro.schema_ is not None:
         check_avro(part.avro, (what, "avro"), findings)
     if part.protobuf is not None and part.protobuf.descriptor is not None:

@@ -3,8 +3,10 @@
 import re
 from collections.abc import Collection
 
+from pydantic import BaseModel
+
 from tidegate.config.models.formats import AvroModel, KeyModel, ValueModel, WrittenModel, get_options
-from tidegate.config.parsing.problems import Problems
+from tidegate.config.parsing.problems import Problems, refuse_secrets
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import FORMATS, get_format
@@ -47,6 +49,7 @@ def check_format(  # noqa: PLR0913, PLR0917 (a part, what is known of it, and wh
             findings.add((*path, "schema"), f"{problem}; use STRING, or format json")
     if part.avro is not None and part.avro.schema_ is not None:
         check_avro(part.avro, (*path, "avro"), findings)
+    check_registries(part, path, findings)
     _check_protobuf(part, path, findings)
     _check_written(part, path, findings)
     if isinstance(part, ValueModel):
@@ -59,6 +62,14 @@ def check_format(  # noqa: PLR0913, PLR0917 (a part, what is known of it, and wh
     if described.is_positional and what == "value" and part.schema_ is None:
         problem = f"columns of {part.format} are known by their place; give value.schema in their order"
         findings.add((*path, "format"), problem)
+
+
+def check_registries(part: BaseModel, path: KeyPath, findings: Problems) -> None:
+    """Note a registry's address that has a login in it."""
+    for word in ("avro", "protobuf", "json_"):
+        registry = getattr(getattr(part, word, None), "registry", None)
+        where = (*path, word.rstrip("_"), "registry")
+        refuse_secrets(registry, where, findings, "an Airflow connection, and write its id here")
 
 
 def _check_options(part: KeyModel | ValueModel, path: KeyPath, findings: Problems) -> None:

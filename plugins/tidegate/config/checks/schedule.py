@@ -2,7 +2,7 @@
 
 from tidegate.config.models.pipeline import PipelineModel
 from tidegate.config.models.runtime import SparkModel
-from tidegate.config.parsing.problems import Problems
+from tidegate.config.parsing.problems import Problems, refuse_secrets
 from tidegate.redaction import has_secret, is_secret_name
 from tidegate.spec.table_template import is_template
 
@@ -50,6 +50,7 @@ def _check_place(spark: SparkModel, findings: Problems) -> None:
     fields_set = spark.model_fields_set
     if spark.remote is not None and spark.master is not None:
         findings.add(("spark", "master"), "remote is given too; keep remote for Connect or master for spark-submit")
+    refuse_secrets(spark.master, ("spark", "master"), findings, "the Spark connection")
     if spark.remote is not None and has_secret(spark.remote):
         findings.add(("spark", "remote"), SECRET_PROBLEM)
     elif spark.remote is not None and not spark.remote.startswith("sc://"):
@@ -63,7 +64,4 @@ def _check_place(spark: SparkModel, findings: Problems) -> None:
 def _check_notifiers(model: PipelineModel, findings: Problems) -> None:
     for key, entries in (("on_failure", model.on_failure), ("on_recovery", model.on_recovery)):
         for index, entry in enumerate(entries):
-            for name, value in entry.kwargs.items():
-                if is_secret_name(name) or has_secret(value):
-                    place = (key, index, "kwargs", name)
-                    findings.add(place, "a secret in a file; put it into an Airflow connection")
+            refuse_secrets(entry.kwargs, (key, index, "kwargs"), findings, "an Airflow connection")

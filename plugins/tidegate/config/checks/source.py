@@ -7,10 +7,10 @@ from tidegate.config.checks.formats import check_format
 from tidegate.config.models.formats import KeyModel, ValueModel
 from tidegate.config.models.pipeline import PipelineModel, StartOffsets
 from tidegate.config.parsing.ddl import parse_columns
-from tidegate.config.parsing.problems import Problems
+from tidegate.config.parsing.problems import Problems, refuse_secrets
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.formats.registry import get_format
-from tidegate.redaction import is_secret_name
+from tidegate.redaction import has_secret, is_secret_name
 from tidegate.schema.column import Column
 from tidegate.spec.record_metadata import list_known_words
 
@@ -95,11 +95,12 @@ def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Problems) 
     if isinstance(kafka, str):
         if not kafka.strip():
             findings.add(path, "empty; name an Airflow connection such as kafka_default")
+        refuse_secrets(kafka, path, findings, "an Airflow connection, and write its id here")
         return
     if "bootstrap.servers" not in kafka and "metadata.broker.list" not in kafka:
         findings.add(path, "bootstrap.servers is missing; write e.g. {bootstrap.servers: 'localhost:9092'}")
     for name in kafka:
-        if is_secret_name(name) and name not in JAVA_SETTINGS:
+        if (is_secret_name(name) or has_secret(kafka[name])) and name not in JAVA_SETTINGS:
             findings.add(
                 (*path, name),
                 f"a secret in a file; put it into an Airflow connection and name that in {'.'.join(map(str, path))}",

@@ -10,7 +10,7 @@ from tidegate.config.destinations.registry import DESTINATIONS
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.models.sequence_groups import needs_no_offsets
 from tidegate.config.parsing.ddl import check_audit, check_condition
-from tidegate.config.parsing.problems import Problems, suggest_closest
+from tidegate.config.parsing.problems import Problems, refuse_secrets, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.model.resource_names import get_branch_suffix
 from tidegate.spec.catalog import Catalog
@@ -28,6 +28,8 @@ def check_tables(
     for index, table in enumerate(model.tables):
         path: KeyPath = ("tables", index)
         check_table_name(table.name, (*path, "name"), catalogs, findings)
+        properties = (*path, "create", "properties")
+        refuse_secrets(table.create.properties, properties, findings, "the catalog's connection")
         _check_modes(table, model, path, findings)
         _check_branch(table, path, findings)
         _check_feeding_topics(table, model, path, findings)

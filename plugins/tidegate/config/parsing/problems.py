@@ -79,6 +79,15 @@ def format_value(path: KeyPath, value: Any) -> str:
     return "=" + (text if len(text) <= MAX_VALUE_CHARACTERS else text[: MAX_VALUE_CHARACTERS - 1] + "…")
 
 
+def refuse_secrets(value: Any, path: KeyPath, findings: Problems, place: str) -> None:
+    """Note each secret in what stands at `path`, however deep it lies, and the `place` where it belongs."""
+    if isinstance(value, dict | list):
+        for part, item in value.items() if isinstance(value, dict) else enumerate(value):
+            refuse_secrets(item, (*path, part), findings, place)
+    elif any(is_secret_name(part) for part in path) or has_secret(value):
+        findings.add(path, f"a secret in a file; put it into {place}")
+
+
 def suggest_closest(word: object, allowed: Iterable[str]) -> str:
     """``did you mean a or b?``, or all that is allowed when nothing comes near."""
     names = sorted(allowed)

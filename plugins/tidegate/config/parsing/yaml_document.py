@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from tidegate.errors import ConfigurationError
+from tidegate.redaction import is_secret_name
 from tidegate.settings import format_path
 
 KeyPath = tuple[str | int, ...]
@@ -126,7 +127,11 @@ class _NodeWalker:
             self.loader.recursive_objects.pop(node, None)
             return self.take_as_text(node, path, f"not a value that YAML knows ({node.tag.rsplit(':', 1)[-1]})")
         if node.tag in NUMBER_TAGS and ODD_NUMBER_PATTERN.match(node.value):
-            return self.take_as_text(node, path, f"{node.value} would be read as the number {value}")
+            is_secret = any(is_secret_name(part) for part in path)
+            shown = (
+                "would be read as another number" if is_secret else f"{node.value} would be read as the number {value}"
+            )
+            return self.take_as_text(node, path, shown)
         if isinstance(value, int) and abs(value) > MAX_NUMBER:
             return self.take_as_text(node, path, "a number of more than 64 bits")
         return value

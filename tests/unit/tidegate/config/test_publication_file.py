@@ -118,6 +118,8 @@ def test_every_problem_is_told_with_its_line(include: Path) -> None:
         ({"table": "lake.shop.{type}"}, "one table is published"),
         ({"create": {"partitions": 0}}, "create.partitions=0: out of range; must be at least 1, or -1"),
         ({"create": {"partitions": 2**31}}, "create.partitions=2147483648: out of range; must be at most 2147483647"),
+        ({"value": {"format": "avro", "avro": {"registry": "http://u:geheim@h"}}}, "value.avro.registry=***: a secret"),
+        ({"key": {"fields": ["id"], "protobuf": {"registry": "http://u:g@h"}}}, "key.protobuf.registry=***: a secret"),
         ({"parallelism": 257}, "parallelism=257: out of range; must be at most 256"),
         ({"create": {"replication_factor": 0}}, "create.replication_factor=0: out of range"),
         ({"table": "lak.shop.orders"}, "is not in catalogs.yaml; did you mean lake?"),

@@ -611,13 +611,31 @@ def test_what_this_version_cannot_do_is_one_clear_line_and_nothing_else(
         source() + "spark: {remote: 'sc://h:1/;token=geheim'}",
         source() + "spark: {conf: {spark.hadoop.fs.s3a.secret.key: geheim}}",
         source("kafka: {sasl.password: [geheim]}"),
+        source("kafka: {bootstrap.servers: b, https.proxy: 'http://u:geheim@h'}"),
+        source("kafka: 'kafka://u:geheim@h:9092'"),
+        source("value: {format: avro, avro: {registry: 'http://u:geheim@h'}}"),
+        source("value: {json: {registry: 'http://u:geheim@h'}}"),
+        source("key: {fields: [id], format: protobuf, protobuf: {registry: 'http://u:geheim@h'}}"),
+        table("create: {properties: {s3.secret-access-key: geheim}}"),
+        table("create: {properties: {write.data.path: 's3://k:geheim@b/p'}}"),
+        source() + "on_failure: [{notifier: a.b.N, kwargs: {auth: {password: geheim}}}]",
+        source() + "on_recovery: [{notifier: a.b.N, kwargs: {hooks: ['http://u:geheim@h']}}]",
+        source() + "spark: {master: 'k8s://u:geheim@h'}",
         source("kafka_password: geheim"),
         source(tables="[{name: secretive.a.b}]"),
     ],
 )
 def test_a_secret_in_a_file_is_refused_and_never_repeated(include: Path, text: str) -> None:
     found = problems(include, text)
+    assert found
     assert "geheim" not in "".join(found)
+
+
+def test_number_that_is_a_secret_is_not_repeated_either(include: Path) -> None:
+    told = "".join(problems(include, source("kafka: {bootstrap.servers: b, sasl.password: 0123}")))
+    assert "sasl.password: would be read as another number" in told
+    assert "0123" not in told
+    assert "83" not in told
 
 
 JUNK = st.recursive(
