@@ -23,19 +23,23 @@ def find_product_folder() -> Path:
 def find_home_folder() -> Path:
     """The folder of the user's files: `TIDEGATE_HOME`; else the checkout; of an installed package Airflow's home."""
     if home := os.environ.get("TIDEGATE_HOME"):
-        return Path(home).expanduser().resolve()
+        return _resolve_folder(home)
     return find_product_folder() if is_checkout() else find_airflow_home()
 
 
 def find_airflow_home() -> Path:
     """`AIRFLOW_HOME`, or Airflow's own default."""
-    return Path(os.environ.get("AIRFLOW_HOME") or "~/airflow").expanduser().resolve()
+    return _resolve_folder(os.environ.get("AIRFLOW_HOME") or "~/airflow")
 
 
 def find_include_folder(environ: Mapping[str, str] | None = None) -> Path:
     """The folder with ``pipelines/`` and ``catalogs.yaml``: `TIDEGATE_INCLUDE`, else ``include/`` of the home."""
     chosen = (os.environ if environ is None else environ).get("TIDEGATE_INCLUDE")
-    return Path(chosen).expanduser().resolve() if chosen else find_home_folder() / "include"
+    return _resolve_folder(chosen) if chosen else find_home_folder() / "include"
+
+
+def _resolve_folder(name: str) -> Path:
+    return Path(os.path.expanduser(name)).resolve()  # pathlib's own fails where there is no such user
 
 
 def find_folder_around(file: Path) -> Path:

@@ -1,10 +1,11 @@
 """``tidegate <command>``: words in, exit code out.
 
 0 done or nothing to do; 1 refused or failed; 2 wrong usage; 3 another run published first, nothing to repair;
-130 ended by Ctrl-C.
+130 ended by Ctrl-C or SIGTERM.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -47,6 +48,29 @@ def main(arguments: Sequence[str] | None = None, prepare: Callable[[], None] | N
     parser = build_parser()
     answer_shell(parser)
     words = parser.parse_args(arguments)
+    try:
+        code = _run_and_tell(words, prepare)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as fault:
+        if not _is_output_gone():
+            raise
+        print(f"{words.command}: its output cannot be written: {fault.strerror}; what is done stands", file=sys.stderr)
+        return 1
+    return code
+
+
+def _is_output_gone() -> bool:
+    """Whether standard output takes nothing more: its reader ended, or its disk is full. The rest is thrown away."""
+    try:
+        print(flush=True)  # where Python keeps nothing back, only what is written now tells
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
+
+
+def _run_and_tell(words: argparse.Namespace, prepare: Callable[[], None] | None) -> int:
     try:
         if prepare is not None:
             prepare()

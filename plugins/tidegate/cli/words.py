@@ -22,7 +22,7 @@ EPILOG = """exit codes:
   1  refused or failed; the reason is on standard error
   2  wrong usage
   3  another run published first; nothing to repair
-  130  ended by Ctrl-C; what is published stands
+  130  ended by Ctrl-C or SIGTERM; what is published stands
 
 environment:
   TIDEGATE_INCLUDE        folder with catalogs.yaml, pipelines/ and publications/;

@@ -18,6 +18,8 @@ def run_backfill(words: argparse.Namespace) -> int:
     """Exit code 0; everything else is an error."""
     if (words.from_time is None) != (words.to_time is None):
         words.usage_error("--from and --to belong together")
+    if words.abandon and (words.dry_run or words.table):
+        words.usage_error("--abandon gives the whole backfill up; --dry-run and --table say nothing of that")
     ports = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
     if words.abandon:
         dropped = abandon_backfill(ports, words.abandon)

@@ -1,6 +1,9 @@
 """The command line as a person meets it first: help, version, what there is, and names that there are not."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -95,6 +98,59 @@ def test_missing_folder_is_said_once(words, tmp_path, monkeypatch, capsys) -> No
     assert told.err.splitlines() == [
         f"include={tmp_path / 'nowhere'}: no such folder; set TIDEGATE_INCLUDE to one with catalogs.yaml and pipelines/"
     ]
+
+
+def test_home_of_nobody_is_a_missing_folder(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("TIDEGATE_INCLUDE", "~no-such-user/include")
+    assert main(["list"]) == 1
+    assert "no such folder; set TIDEGATE_INCLUDE" in capsys.readouterr().err
+
+
+def test_file_beside_no_folder_is_told_as_it_is(capsys) -> None:
+    assert main(["validate", "/no-such-file.yaml"]) == 1
+    assert "/no-such-file.yaml: cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [["--dry-run"], ["--table", "lake.shop.orders"]], ids=" ".join)
+@pytest.mark.usefixtures("include")
+def test_backfill_is_not_given_up_by_words_that_ask_for_less(more, capsys) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["backfill", "orders", "--abandon", "a1b2", *more])
+    assert end.value.code == 2
+    assert "--abandon gives the whole backfill up" in capsys.readouterr().err
+
+
+COMMAND = [sys.executable, "-m", "tidegate"]
+
+
+def environment(unbuffered: str = "") -> dict[str, str]:
+    return os.environ | {
+        "PYTHONUNBUFFERED": unbuffered,
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "plugins"), str(ROOT / "jobs")]),
+    }
+
+
+@pytest.mark.usefixtures("include")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", [["list", "--json"], ["schema"]], ids=" ".join)
+def test_output_that_nobody_takes_ends_a_command_with_one_line(words: list[str], unbuffered: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as gone, Path("/dev/full").open("w") as full:
+        for output, told in ((gone, "Broken pipe"), (full, "No space left on device")):
+            how = {"env": environment(unbuffered), "stdout": output, "stderr": subprocess.PIPE, "text": True}
+            ended = subprocess.run([*COMMAND, *words], check=False, **how)
+            line = f"{words[0]}: its output cannot be written: {told}; what is done stands\n"
+            assert (ended.returncode, ended.stderr) == (1, line)
+
+
+def test_terminated_command_ends_as_by_ctrl_c(include) -> None:
+    os.mkfifo(include / "defaults.yaml")  # reading it waits for a writer
+    run = subprocess.Popen([*COMMAND, "list"], env=environment(), stderr=subprocess.PIPE, text=True)
+    with run, (include / "defaults.yaml").open("w"):  # opened as soon as the command reads
+        run.send_signal(signal.SIGTERM)
+        _, errors = run.communicate(timeout=120)
+    assert (run.returncode, errors) == (130, "list: interrupted: nothing is half published; run the command again\n")
 
 
 @pytest.mark.parametrize("name", ["../catalogs", "nope", "*", ""])
