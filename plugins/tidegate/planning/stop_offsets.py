@@ -2,7 +2,7 @@
 
 from tidegate.errors import ConfigurationError
 from tidegate.model.offsets import Offsets, merge_offsets
-from tidegate.planning.written_offsets import parse_offsets
+from tidegate.planning.written_offsets import parse_written_offsets
 from tidegate.ports.context import Ports
 from tidegate.progress.topic_log import read_known_log
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
@@ -43,7 +43,7 @@ def cap_at(end: Offsets, bounds: Offsets, reached: Offsets) -> Offsets:
 
 def _parse_stop_offsets(text: str) -> Offsets:
     try:
-        return parse_offsets(text)
+        return parse_written_offsets(text)
     except ValueError as error:
         raise ConfigurationError(f"until={text}: not offsets: {error}; {STOP_SYNTAX_HELP}") from error
 

@@ -6,12 +6,12 @@ from typing import Any
 NAMED_TWICE = "is named twice; keep one"
 
 
-def parse_offsets(words: Any) -> dict[str, dict[int, int]]:
+def parse_written_offsets(words: Any) -> dict[str, dict[int, int]]:
     """``{"topic": {"0": 42}}`` as JSON text or as the object; ValueError for anything else."""
     return {topic: {p: _check_offset(o) for p, o in parts.items()} for topic, parts in _parse_places(words).items()}
 
 
-def parse_ranges(words: Any) -> dict[str, dict[int, tuple[int, int]]]:
+def parse_written_ranges(words: Any) -> dict[str, dict[int, tuple[int, int]]]:
     """``{"topic": {"0": [100, 900]}}`` in the same way."""
     return {topic: {p: _parse_range(r) for p, r in parts.items()} for topic, parts in _parse_places(words).items()}
 

@@ -10,7 +10,7 @@ from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.model.backfill import Backfill, TableBackfill, find_missing_ranges
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.position import Position
-from tidegate.planning.written_offsets import parse_ranges
+from tidegate.planning.written_offsets import parse_written_ranges
 from tidegate.ports.context import Log, Ports, TableState
 from tidegate.progress.position_checks import check_log, resolve_position
 from tidegate.progress.topic_log import filter_table_log, list_ignored_topics, read_log
@@ -290,7 +290,7 @@ def _resolve_times(ports: Ports, request: BackfillRequest, position: Position, l
 
 def _parse_ranges(words: Any) -> Ranges:
     try:
-        ranges = Ranges(parse_ranges(words))
+        ranges = Ranges(parse_written_ranges(words))
     except ValueError as error:
         raise ConfigurationError(
             f"ranges={words}: not half-open offset ranges: {error}; write e.g. {RANGES_EXAMPLE}"

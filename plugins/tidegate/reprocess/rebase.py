@@ -13,7 +13,7 @@ from tidegate.model import resource_names
 from tidegate.model.offsets import Offsets, find_lowest, get_offset, iterate_offsets, merge_offsets
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_dead_letter_table
-from tidegate.planning.written_offsets import parse_offsets
+from tidegate.planning.written_offsets import parse_written_offsets
 from tidegate.ports.context import Log, Ports, TableState
 from tidegate.progress.rolled_back_tables import select_tables
 from tidegate.progress.topic_log import filter_table_log, read_log
@@ -198,7 +198,7 @@ def _resolve_target(ports: Ports, before: Offsets, to: str, log: Log) -> Offsets
 
 def _parse_offsets(to: str) -> Offsets:
     try:
-        return parse_offsets(to)
+        return parse_written_offsets(to)
     except ValueError as error:
         raise ConfigurationError(f'--to={to}: not offsets: {error}; write e.g. {{"topic": {{"0": 42}}}}') from error
 
