@@ -14,7 +14,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.settings import find_home_folder
 from tidegate.spec.catalog import Catalog
 
-CATALOG_NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+CATALOG_NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")  # a tag and a pool of Airflow's have this name
 RESERVED_NAMES = ("spark_catalog", "system", "session")  # Spark's own
 VARIABLE_PATTERN = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 
@@ -83,7 +83,8 @@ def _to_catalog(name: Any, entry: Any, findings: Problems) -> Catalog | None:
     path = (name,)
     if not isinstance(name, str) or not CATALOG_NAME_PATTERN.fullmatch(name) or name in RESERVED_NAMES:
         findings.add(
-            path, "not a catalog name; a letter, then letters, digits, dash, underscore; not one of Spark's own"
+            path,
+            "not a catalog name; a letter, then letters, digits, dash, underscore (at most 100); not one of Spark's",
         )
         return None
     kind = entry.get("type") if isinstance(entry, dict) else None

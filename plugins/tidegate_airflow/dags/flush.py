@@ -30,11 +30,14 @@ from tidegate_airflow.dags.run_outcome import (
 from tidegate_airflow.dags.schedule import build_schedule, build_watched_backlog, describe_schedule
 from tidegate_airflow.operators.step import StepOperator
 
+MAX_TAG_LETTERS = 100  # Airflow refuses the DAG of a longer one, and with it the DAGs of every other file
+
 
 def build_flush_dag(pipeline: Pipeline) -> DAG:
     """The DAG ``tidegate_<pipeline>``. No connection is opened and nothing heavy is imported here."""
     settings = build_dag_settings(pipeline, "flush")
-    settings["tags"].append(describe_schedule(pipeline))
+    when = describe_schedule(pipeline)
+    settings["tags"].append(when if len(when) <= MAX_TAG_LETTERS else f"{when[: MAX_TAG_LETTERS - 1]}…")
     with DAG(
         dag_id=f"tidegate_{pipeline.name}",
         description=pipeline.description or f"Kafka into {', '.join(table.name for table in pipeline.entries)}",

@@ -1,5 +1,6 @@
 """Times of the day at which records are flushed, as cron writes them."""
 
+import re
 from datetime import UTC, datetime
 
 from croniter import CroniterBadDateError, croniter
@@ -7,6 +8,7 @@ from croniter import CroniterBadDateError, croniter
 from tidegate.spec.time_text import parse_duration_seconds
 
 FIELD_COUNT = 5
+RANDOM = re.compile(r"(?<![A-Z])R(?![A-Z])", re.IGNORECASE)  # croniter's: another time whenever it is read
 FIRST_DAY, MAX_DAYS, MAX_TIMES = datetime(2024, 1, 1, tzinfo=UTC), 366, 100
 
 
@@ -15,7 +17,7 @@ def parse_interval_or_cron(value: object) -> int | str:
     if not isinstance(value, str) or len(value.split()) == 1:
         return parse_duration_seconds(value)
     expression = " ".join(value.split())
-    if len(value.split()) != FIELD_COUNT or not croniter.is_valid(expression):
+    if len(value.split()) != FIELD_COUNT or RANDOM.search(expression) or not croniter.is_valid(expression):
         raise ValueError("not a cron expression; write minute hour day month weekday, e.g. '0 * * * *'")
     try:
         find_longest_pause(expression)

@@ -61,6 +61,7 @@ def test_environment_fills_in_and_an_unset_name_is_refused(tmp_path: Path, monke
         ("a: {type: iceberg, properties: {type: sql, uri: 'sqlite:////c.db'}}", "warehouse is missing"),
         ("a: {type: iceberg, properties: {type: glue, uri: x}}", "a.properties.type=glue"),
         ("a: {type: bigquery}", "a.project: missing"),
+        (f"{'a' * 101}: {{type: bigquery, project: p}}", "not a catalog name"),
         ("spark_catalog: {type: bigquery, project: p}", "not a catalog name"),
         ("a: {type: iceberg, properties: {type: rest, uri: x, token: geheim}}", "a.properties.token=***: a secret"),
         ("a: {type: iceberg, properties: {type: rest, uri: 'http://u:geheim@h'}}", "a.properties.uri=***: a secret"),

@@ -1,12 +1,15 @@
 """The DAGs as Airflow reads them: nothing is opened, everything is explained, and one file is one pipeline."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from dag_reading.process import read
+from fakes import a_pipeline
 from tidegate.actions.request import WORDS, ActionKind
+from tidegate_airflow.dags.flush import build_flush_dag
 
 PIPELINE = """
 source:
@@ -57,6 +60,14 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def seen(include: Path) -> dict[str, Any]:
     return read(include)
+
+
+def test_expression_that_is_longer_than_a_tag_is_cut_in_the_tag_alone() -> None:
+    times = f"{','.join(str(minute) for minute in range(0, 60, 2))} {','.join(map(str, range(24)))} * * *"
+    pipeline = a_pipeline()
+    dag = build_flush_dag(replace(pipeline, merge=replace(pipeline.merge, cron=times)))
+    assert f"cron {times}"[:99] + "…" in dag.tags
+    assert f"expression='{times}'" in repr(dag.timetable.timetable)
 
 
 def test_task_reads_the_file_of_its_own_pipeline_alone(include: Path, seen: dict[str, Any]) -> None:
