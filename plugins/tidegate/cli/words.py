@@ -80,6 +80,7 @@ def add_files(commands: Any) -> None:
     validate = commands.add_parser("validate", help="check every pipeline file; print all problems")
     file = validate.add_argument("file", nargs="?", type=Path, help="one file instead of all")
     file.completer = complete_file_names
+    add_json(validate)
     parser = commands.add_parser("list", help="the pipelines and publications that there are, from their files alone")
     add_json(parser)
 

@@ -2,6 +2,9 @@
 
 import argparse
 import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from tidegate.config.catalogs_file import list_catalog_problems
 from tidegate.config.models.publication import build_publication_schema
@@ -10,23 +13,61 @@ from tidegate.config.publication_file import check_topics_of_others, load_public
 from tidegate.errors import ConfigurationError
 from tidegate.settings import find_folder_around, find_include_folder
 from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.publication import Publication
 
 
 def run_validate(words: argparse.Namespace) -> int:
     """Print what each file is: right, or all of its problems; exit code 1 where one is wrong."""
     if words.file is not None:
-        is_out = words.file.resolve().parent.name == "publications"
-        loaded = load_publication(words.file) if is_out else load_pipeline(words.file)
-        check_others = check_topics_of_others if is_out else check_tables_of_others
-        check_others(find_folder_around(words.file), words.file.stem)
-        print(_describe_result(str(words.file), loaded))
-        return 0
+        checked = _check_file(words.file)
+        if isinstance(checked.result, ConfigurationError) and not words.json:
+            raise checked.result
+        return _tell_checked(words, [checked], ())
     include = find_include_folder()
-    results = [*load_all_pipelines(include), *load_publications(include)]
-    problems = list_catalog_problems(include)
-    lines = [*problems, *(_describe_result(name, result) for name, result in results)]
-    print("\n".join(lines) or f"no pipelines in {include}")
-    return 1 if problems or any(isinstance(result, ConfigurationError) for _, result in results) else 0
+    found = [_Checked("pipeline", name, result) for name, result in load_all_pipelines(include)]
+    found += [_Checked("publication", name, result) for name, result in load_publications(include)]
+    return _tell_checked(words, found, list_catalog_problems(include))
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """One file, by what people call it."""
+
+    kind: str
+    name: str
+    result: Pipeline | Publication | ConfigurationError
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `--json` shows it."""
+        problems = list(self.result.problems) if isinstance(self.result, ConfigurationError) else []
+        warnings = list(self.result.warnings) if isinstance(self.result, Pipeline) else []
+        return {self.kind: self.name, "problems": problems, "warnings": warnings}
+
+
+def _check_file(file: Path) -> _Checked:
+    kind = "publication" if file.resolve().parent.name == "publications" else "pipeline"
+    load, check_others = (
+        (load_publication, check_topics_of_others) if kind == "publication" else (load_pipeline, check_tables_of_others)
+    )
+    try:
+        loaded: Any = load(file)
+        check_others(find_folder_around(file), file.stem)
+    except ConfigurationError as fault:
+        return _Checked(kind, str(file), fault)
+    return _Checked(kind, str(file), loaded)
+
+
+def _tell_checked(words: argparse.Namespace, found: list[_Checked], catalog_problems: tuple[str, ...]) -> int:
+    is_wrong = bool(catalog_problems) or any(isinstance(one.result, ConfigurationError) for one in found)
+    if words.json:
+        parts = {
+            f"{kind}s": [one.to_dict() for one in found if one.kind == kind] for kind in ("pipeline", "publication")
+        }
+        print(json.dumps({"ok": not is_wrong, "catalogs": list(catalog_problems), **parts}))
+    else:
+        lines = [*catalog_problems, *(_describe_result(one.name, one.result) for one in found)]
+        print("\n".join(lines) or f"no pipelines in {find_include_folder()}")
+    return 1 if is_wrong else 0
 
 
 def _describe_result(name: str, result: object) -> str:

@@ -89,6 +89,40 @@ def test_list_shows_the_others_beside_a_file_that_is_wrong(include, capsys) -> N
     assert "broken.yaml" in listing["pipelines"][0]["error"]
 
 
+def validated(capsys, *words: str) -> tuple[int, dict[str, Any]]:
+    code = main(["validate", *words, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_validate_tells_programs_each_file_with_its_problems_and_warnings(include, capsys) -> None:
+    assert validated(capsys) == (
+        0,
+        {
+            "ok": True,
+            "catalogs": [],
+            "pipelines": [{"pipeline": "orders", "problems": [], "warnings": []}],
+            "publications": [],
+        },
+    )
+    (include / "publications").mkdir()
+    (include / "publications" / "out.yaml").write_text("table: lake.shop.orders\ntopic: a b\nkey: {fields: [id]}\n")
+    (include / "pipelines" / "broken.yaml").write_text(BROKEN)
+    (include / "pipelines" / "keyless.yaml").write_text(ORDERS.replace("fields: [order_id], ", ""))
+    (include / "catalogs.yaml").write_text(f"{CATALOGS}\ndwh: {{type: bigquery}}\n")
+    code, told = validated(capsys)
+    broken, keyless, orders = told["pipelines"]
+    assert (code, told["ok"], orders["problems"]) == (1, False, [])
+    assert "dwh.project: missing" in told["catalogs"][0]
+    assert "tables: missing" in broken["problems"][0]
+    assert "fields" in keyless["warnings"][0]
+    assert "topic=a b: not a topic name" in told["publications"][0]["problems"][0]
+    for kind, name in (("pipeline", "broken"), ("publication", "out")):
+        file = str(include / f"{kind}s" / f"{name}.yaml")
+        code, told = validated(capsys, file)
+        assert (code, told["ok"], told[f"{kind}s"][0][kind]) == (1, False, file)
+        assert told[f"{kind}s"][0]["problems"]
+
+
 @pytest.mark.parametrize("words", [["status"], ["list"], ["validate"], ["flush", "orders"]], ids="-".join)
 def test_missing_folder_is_said_once(words, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("TIDEGATE_INCLUDE", str(tmp_path / "nowhere"))
