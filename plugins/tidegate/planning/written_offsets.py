@@ -41,7 +41,9 @@ def _parse_range(value: Any) -> tuple[int, int]:
 
 
 def _check_offset(value: Any) -> int:
-    """JSON's 42.9 and "42" are other values than 42, and true is none."""
+    """42, or its digits in quotes; 42.9 is another value, and true is none."""
+    if isinstance(value, str) and value.isdecimal():
+        return int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"offset {json.dumps(value)} is no whole number")
     return value

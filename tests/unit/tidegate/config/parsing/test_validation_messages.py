@@ -70,8 +70,6 @@ REFUSED = {
     ),
     "an interval that no clock reaches": (source() + "merge: {interval: 40000d}", "longer than 100 years"),
     "a pause that no clock reaches": (source() + "heartbeat: {interval: 3153600001}", "longer than 100 years"),
-    "an interval that no clock reaches": (source() + "merge: {interval: 40000d}", "more than 36500d"),
-    "a pause that no clock reaches": (source() + "heartbeat: {interval: 3153600001}", "more than 36500d"),
     "a time that is another one each time": (source() + "merge: {interval: 'R 0 * * *'}", "not a cron expression"),
     "a condition that nests": (table(f"when: '{DEEP}'"), "nest too deeply to be read; write it flatter"),
     "a select that nests": (table(f"select: 'SELECT {DEEP} AS a FROM record'"), "nest too deeply"),
@@ -148,11 +146,7 @@ REFUSED = {
     "complete minutes": (source() + "complete: minute", "complete=minute: not a known word"),
     "threshold zero": (source() + "merge: {records_threshold: 0}", "merge.records_threshold=0: out of range"),
     "cron of six fields": (source() + "merge: {interval: '0 * * * * *'}", "merge.interval=0 * * * * *: not a cron"),
-    "cron of no day": (
-        source() + "merge: {interval: '0 0 31 2 *'}",
-        "merge.interval=0 0 31 2 *: never",
-    ),
-    "cron of two such days": (source() + "merge: {interval: '0 0 30,31 2 *'}", "merge.interval=0 0 30,31 2 *: never"),
+    "cron of two such days": (source() + "merge: {interval: '0 0 30,31 2 *'}", "a time that never comes"),
     "cron out of range": (source() + "merge: {interval: '61 * * * *'}", "merge.interval=61 * * * *: not a cron"),
     "catching up by less": (
         source() + "merge: {max_records: 10, catch_up_records: 9}",
