@@ -88,7 +88,7 @@ def propose_moves(ports: Ports, to: str, name: str | None = None) -> list[TableM
     partitions that are not named stay. The log and each table are read once.
     """
     log, ports = read_log(ports), expand_template(ports)
-    tables = ports.pipeline.tables if name is None else select_tables(ports, name)
+    tables = tuple(one for one in ports.pipeline.tables if name in (None, one.name)) or select_tables(ports, name)
     return [_propose_move(ports, table, to, log) for table in tables]
 
 

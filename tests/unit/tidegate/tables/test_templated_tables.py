@@ -1,5 +1,6 @@
 """Tables that records name: found in the catalog, each with a position of its own, never a name that surprises."""
 
+import re
 from contextlib import suppress
 from dataclasses import replace
 
@@ -165,6 +166,30 @@ def test_status_and_rebase_see_tables_that_records_named(world: World) -> None:
     reads = len(world.engine.stages)
     flush(world.ports(template()))
     assert (len(world.engine.stages), keys(world, "order"), keys(world, "line")) == (reads + 1, ["1"], ["2"])
+
+
+def test_each_table_can_be_moved_by_the_name_that_its_refusal_has_also_the_one_that_keeps_the_names(
+    world: World,
+) -> None:
+    for key, kind in [("1", "order"), ("2", "line")]:
+        produce(world, key, kind)
+    flush(world.ports(template()))
+    for key, kind in [("3", "order"), ("4", "line"), ("5", "order"), ("6", "return")]:
+        produce(world, key, kind)
+    world.broker.retain_from("orders", 3)
+    moved = set[str]()
+    with suppress(NothingToDo):
+        for _ in range(4):
+            try:
+                flush(world.ports(template()))
+            except GiveUp as refused:
+                table = re.search(r"rebase shop --table (\S+) --to earliest", str(refused))[1]
+                ports = world.ports(template())
+                rebase.rebase_positions(ports, rebase.propose_moves(ports, "earliest", table))
+                moved.add(table)
+    assert {"lake.shop.order", "lake.shop.line"} < moved
+    assert len(moved) == 3
+    assert (keys(world, "order"), keys(world, "line"), keys(world, "return")) == (["1", "5"], ["2", "4"], ["6"])
 
 
 def test_table_that_fails_holds_the_offsets_and_its_own_batches_and_no_others(world: World) -> None:
