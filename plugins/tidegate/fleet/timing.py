@@ -40,7 +40,8 @@ def is_member_due(pipeline: Pipeline, clock: Clock, last: float | None, now: flo
         return True
     if pipeline.merge.cron is None and last is None:
         return pipeline.timer_seconds > 0
-    due = build_flush_schedule(pipeline).find_due(last, now)
+    # of what is not remembered (a new member, a store that cannot be read) the tick before is taken
+    due = build_flush_schedule(pipeline).find_due(now - clock.seconds if last is None else last, now)
     slack = 0.0 if pipeline.merge.cron is not None else clock.seconds / 2
     return due is not None and due - slack <= now
 
