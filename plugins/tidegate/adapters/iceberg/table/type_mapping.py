@@ -93,15 +93,24 @@ def to_spark_text(iceberg: IcebergType) -> str:
 
 
 def refuse_unreadable(name: str, table: Table) -> None:
-    """GiveUp for a table of a newer format, or with a column that Spark has no type for: it opens no such table."""
+    """GiveUp for a table of a newer format, and for one that Spark opens not at all.
+
+    That is one with a column that Spark has no type for, or with two whose names differ in case alone.
+    """
     refuse_newer_format(name, table.metadata.format_version)
-    schema = table.schema()
-    unknown = sorted(column for column in schema.column_names if isinstance(schema.find_type(column), TimeType))
-    if unknown:
-        raise GiveUp(
-            f"table={name} column={', '.join(unknown)} type=time: Spark opens no table with a column of this type; "
-            "nothing was written; drop the column, or use another table"
-        )
+    schema, seen = table.schema(), dict[str, str]()
+    for column in schema.column_names:
+        other = seen.setdefault(column.casefold(), column)
+        if other != column:
+            raise GiveUp(
+                f"table={name} columns={other}, {column}: Spark tells no cases apart, and opens no table with both; "
+                "nothing was written; rename or drop one of the two, or use another table"
+            )
+        if isinstance(schema.find_type(column), TimeType):
+            raise GiveUp(
+                f"table={name} column={column} type=time: Spark opens no table with a column of this type; "
+                "nothing was written; drop the column, or use another table"
+            )
 
 
 def read_table_struct(table: Table) -> Struct:
