@@ -72,6 +72,8 @@ def _check_metadata_names(model: PipelineModel, table: str, record_names: set[st
         if column.casefold() in record_names:
             message = f"{table} has a column of this name already; choose another"
             findings.add(("source", "metadata", column), message)
+        if not column:
+            findings.add(("source", "metadata", column), "a column has a name; give one")
         if column.casefold() in metadata_names:
             findings.add(("source", "metadata", column), "differs from another one only in case; choose another name")
         metadata_names.add(column.casefold())

@@ -35,12 +35,24 @@ def _parse_partition(value: object) -> object:
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
+def _refuse_repeats(parts: object) -> object:
+    """`0` and `'0'` are two keys for YAML, and one partition."""
+    numbers = [str(partition) for partition in parts] if isinstance(parts, dict) else []
+    if len(set(numbers)) < len(numbers):
+        raise ValueError("a partition is given twice, with and without quotes; keep one")
+    return parts
+
+
 Moment = Annotated[datetime, BeforeValidator(_parse_moment)]
 Partition = Annotated[int, BeforeValidator(_parse_partition), Field(ge=0, le=2**31 - 1)]
+
+OffsetsByPartition = Annotated[dict[Partition, Annotated[int, Field(ge=0)]], BeforeValidator(_refuse_repeats)]
 
 
 def _tag_start(value: object) -> str | None:
     if isinstance(value, dict):
+        if {"timestamp", "offsets"} <= value.keys():
+            return None
         return "<timestamp>" if "timestamp" in value else "<offsets>"
     return "<word>" if isinstance(value, str) else None
 
@@ -54,7 +66,9 @@ class StartTimestamp(StrictModel):
 class StartOffsets(StrictModel):
     """Begin at given offsets."""
 
-    offsets: dict[str, dict[Partition, Annotated[int, Field(ge=0)]]] = Field(description="topic: {partition: offset}.")
+    offsets: dict[str, Annotated[dict[Partition, Annotated[int, Field(ge=0)]], BeforeValidator(_refuse_repeats)]] = (
+        Field(description="topic: {partition: offset}.")
+    )
 
 
 class SourceModel(StrictModel):
