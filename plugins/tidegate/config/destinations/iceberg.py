@@ -9,6 +9,7 @@ from tidegate.adapters.iceberg.table.format_version import NEWEST_SUPPORTED_VERS
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.opened_destination import OpenedDestination
 from tidegate.config.destinations.destination import DestinationType
+from tidegate.config.destinations.iceberg_partitions import check_partitions
 from tidegate.config.models.catalogs import CatalogModel
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.models.settings import PropertyText
@@ -64,7 +65,8 @@ def _check_catalog(properties: dict[str, Any], catalog: KeyPath, findings: Probl
         findings.add(path, "warehouse is missing; write e.g. file:///absolute/warehouse or s3://bucket/prefix")
 
 
-def _check_table(_: PipelineModel, table: TableModel, __: Catalog | None, path: KeyPath, findings: Problems) -> None:
+def _check_table(model: PipelineModel, table: TableModel, _: Catalog | None, path: KeyPath, findings: Problems) -> None:
+    check_partitions(model, table, path, findings)
     where = (*path, "create", "properties", "format-version")
     version = table.create.properties.get("format-version", str(NEWEST_SUPPORTED_VERSION))
     if not version.isdecimal():

@@ -71,6 +71,34 @@ REFUSED = {
     "an interval that no clock reaches": (source() + "merge: {interval: 40000d}", "longer than 100 years"),
     "a pause that no clock reaches": (source() + "heartbeat: {interval: 3153600001}", "longer than 100 years"),
     "a time that is another one each time": (source() + "merge: {interval: 'R 0 * * *'}", "not a cron expression"),
+    "a partition given twice": (
+        source("start: {offsets: {shop.orders: {'0': 1, 0: 2}}}"),
+        "a partition is given twice, with and without quotes",
+    ),
+    "two starts": (
+        source("start: {timestamp: 2026-01-01T00:00:00Z, offsets: {shop.orders: {0: 1}}}"),
+        "write earliest, latest, group, {timestamp: ...} or {offsets: ...}",
+    ),
+    "metadata of no name": (source("metadata: {'': offset}"), "a column has a name"),
+    "days of a number": (
+        keyed("create: {partition_by: ['days(lsn)']}"),
+        "tables[0].create.partition_by[0]=days(lsn): lsn is BIGINT, by which Iceberg cannot partition so",
+    ),
+    "hours of a day": (keyed("create: {partition_by: ['hours(n)']}", "n DATE"), "n is DATE, by which Iceberg cannot"),
+    "buckets of a fraction": (keyed("create: {partition_by: ['bucket(4, n)']}", "n DOUBLE"), "n is DOUBLE, by which"),
+    "a map as a partition": (keyed("create: {partition_by: [tags]}"), "tags is MAP, by which Iceberg cannot partition"),
+    "a partition twice": (
+        keyed("create: {partition_by: ['bucket(4, id)', 'bucket(8, ID)']}"),
+        "tables[0].create.partition_by[1]=bucket(8, ID): Iceberg partitions by id in this way once",
+    ),
+    "days and hours": (
+        keyed("create: {partition_by: ['days(n)', 'hours(n)']}", "n TIMESTAMP"),
+        "Iceberg partitions by n in this way once",
+    ),
+    "buckets without end": (
+        keyed("create: {partition_by: ['bucket(2147483648, id)']}"),
+        "out of range; must be at most 2147483647",
+    ),
     "a condition that nests": (table(f"when: '{DEEP}'"), "nest too deeply to be read; write it flatter"),
     "a select that nests": (table(f"select: 'SELECT {DEEP} AS a FROM record'"), "nest too deeply"),
     "an audit that nests": (table(f"audits: ['{DEEP}']"), "nest too deeply"),
