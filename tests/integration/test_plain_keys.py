@@ -24,11 +24,13 @@ PARSED = {
         '{"id": 5, "id": 6}', '{"id": 5}{"id": 6}', '{"id": 5}}', '{"id": 5', '{"id": }', '{"id":}', "{}", "{", "",
         '{"id": null}', "null", "true", '{"ID": 5}', '{"x": 1, "id": 5}', '{"id": 5, "x": 1}', "[5]", "5L", "٣",
         "9223372036854775808", '{"id": 9223372036854775808}', '{"payload": {"id": 5}}', '{"id": {"id": 5}}',
+        "5\n", '{"id": 5\n}', '{"id": 5}\n',
     ],
     "INT": ["2147483648", '{"id": 2147483648}', "5.0", '"5"'],
     "STRING": [
         r'"a\u0041"', r'{"id": "a\"b"}', '"a\tb"', "5", '{"id": 5}', "true", "abc", '"a', 'a"', '"', '"a","b"', "'a'",
         '{"id": "a", "b": "c"}', '{"id": ["a"]}', '{"id": {"id": "a"}}', '{"id": null}', '"a" "b"', '"\x7f"', '"é"',
+        '"a"\n', '"a"\r\n', '{"id": "a"\n}', '{"id":"a"\r}', '{"id": "a"}\n', '"a"\u2028', '"a"\x85',
     ],
 }  # fmt: skip
 SEED, MADE = 7, 2_000
@@ -71,8 +73,9 @@ def test_other_spelling_is_left_to_the_parser(spark, type: str, texts: list[str]
 
 @pytest.mark.parametrize("type", ["BIGINT", "INT", "STRING", "SMALLINT"])
 def test_whatever_the_text_the_key_is_what_the_parser_finds(spark, type: str) -> None:
-    bits = [b'{"id":', b'"id"', b"{", b"}", b'"', b":", b",", b" ", b"\t", b"\\", b"5", b"0", b"-", b".", b"e", b"null",
-            b"a", b"'", b"\xff", b"\xc3\xa9", b"\x00", b"2147483648", b'{"id": 5}', b'"a"', b"[", b"]"]  # fmt: skip
+    bits = [b'{"id":', b'"id"', b"{", b"}", b'"', b":", b",", b" ", b"\t", b"\n", b"\r", b"\\", b"5", b"0", b"-", b".",
+            b"e", b"null", b"a", b"'", b"\xff", b"\xc3\xa9", b"\x00", b"2147483648", b'{"id": 5}', b'"a"', b"[",
+            b"]"]  # fmt: skip
     chance = random.Random(SEED)
     pairs = [b"".join(pair) for pair in itertools.product(bits, repeat=2)]
     longer = [b"".join(chance.choices(bits, k=chance.randint(3, 6))) for _ in range(MADE)]

@@ -10,7 +10,8 @@ from tidegate.sql.spark import quote, render_literal
 
 PLAIN_KEY_COLUMN = "key_plain"
 INTEGER_TYPES = ("INT", "BIGINT")
-PRINTABLE_PATTERN = r'^"[ !#-\[\]-~]*"$'  # ASCII in quotes, without quotes and escapes inside
+# ASCII in quotes, without quotes and escapes inside; to the very end: a line break behind it is no part of it
+PRINTABLE_PATTERN = r'^"[ !#-\[\]-~]*"\z'
 
 
 def render_plain_key(columns: tuple[Column, ...], text: str) -> str | None:
