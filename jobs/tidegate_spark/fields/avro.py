@@ -10,7 +10,7 @@ from typing import Any
 from tidegate.schema.avro import (
     LOGICAL_TYPES,
     Names,
-    get_decimal,
+    get_cut_decimal,
     get_logical_type,
     get_type_name,
     list_branches,
@@ -100,7 +100,7 @@ def _render_leaf(expr: str, node: Any, truncates: bool) -> str | None:
     if meaning in NATIVE_LOGICAL_TYPES and _is_native(node):
         return None
     if meaning not in LOGICAL_TYPES:
-        return f"try_cast({expr} AS INT)" if word == "int" else None
+        return _render_narrowed(expr, node)
     if word not in ("int", "long"):
         return f"try_cast({expr} AS {LOGICAL_TYPES[meaning]})"
     if meaning == "date":
@@ -117,12 +117,20 @@ def _render_is_leaf_lossy(expr: str, node: Any, truncates: bool) -> str | None:
     if meaning in NATIVE_LOGICAL_TYPES and _is_native(node):
         kind = LOGICAL_TYPES[meaning]
         return f"({expr} IS NOT NULL AND NOT {expr} BETWEEN {kind}'0001-01-01' AND {kind}'{LAST_TIME}')"
-    made = None if get_decimal(node) else _render_leaf(expr, node, truncates)
+    made = _render_leaf(expr, node, truncates)
     if made is None:
         return None
     is_cut = word == "string" and not truncates
     beyond = f"{expr} RLIKE '[.][0-9]{{6}}[0-9]*[1-9]'" if is_cut else "false"
     return f"({expr} IS NOT NULL AND ({made} IS NULL OR {beyond}))"
+
+
+def _render_narrowed(expr: str, node: Any) -> str | None:
+    """A number of which Spark was told that it is a larger one, so that it cuts none; None for what it was not."""
+    decimal = get_cut_decimal(node)
+    if decimal:
+        return f"try_cast({expr} AS DECIMAL({decimal[0]},{decimal[1]}))"
+    return f"try_cast({expr} AS INT)" if get_type_name(node) == "int" else None
 
 
 def _is_native(node: Any) -> bool:

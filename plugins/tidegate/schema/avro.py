@@ -41,6 +41,8 @@ CONNECT_LOGICAL_TYPES = {
 END_FIELD, END_BYTES = "_tidegate_end", "b1f0c39a5e7d4862a90e6f1d3c5b7a28"
 BARE_FIELD = "_tidegate_value"
 MAX_PRECISION = 38  # of a table's DECIMAL
+LONG_PRECISION = 18  # up to here Spark makes a decimal of the lowest 64 bits of its bytes, whatever stands before them
+LONG_BYTES = 8
 VARIABLE_SCALE = "io.debezium.data.VariableScaleDecimal"  # a record of scale and unscaled bytes
 
 
@@ -164,6 +166,13 @@ def get_decimal(node: Any) -> tuple[int, int] | None:
 
 
 def is_variable_scale(node: Any, names: Names) -> bool:
+def get_cut_decimal(node: Any) -> tuple[int, int] | None:
+    """Precision and scale of a decimal of which Spark would read 64 bits alone, though its bytes may be more."""
+    decimal = get_decimal(node)
+    may_be_longer = decimal and (get_type_name(node) != "fixed" or int(node["size"]) > LONG_BYTES)
+    return decimal if decimal and may_be_longer and decimal[0] <= LONG_PRECISION else None
+
+
     """Whether a field holds Debezium's VariableScaleDecimal, or null."""
     branches = [resolve_name(branch, names) for branch in list_branches(resolve_name(node, names))]
     if len(branches) != 1 or not is_record(branches[0]):

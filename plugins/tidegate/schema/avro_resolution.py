@@ -10,8 +10,10 @@ from tidegate.schema.avro import (
     END_BYTES,
     END_FIELD,
     LOGICAL_TYPES,
+    LONG_PRECISION,
     TIME_TYPES,
     collect_named_types,
+    get_cut_decimal,
     get_decimal,
     get_logical_type,
     get_type_name,
@@ -72,7 +74,8 @@ def find_missing_key_field(writer: Any, reader: Any, names: Sequence[str]) -> st
 def simplify_types(node: Any) -> Any:
     """A schema as Spark reads it: without the logical types that the product converts itself, each int a long.
 
-    Both have the same bytes, and Avro would cut a number of more than 32 bits where it reads an int.
+    Both have the same bytes, and Avro would cut a number of more than 32 bits where it reads an int. So would Spark a
+    decimal of more than 64 bits whose precision is that of a long: it is told of one digit more, and reads all of them.
     """
     if isinstance(node, list):
         holds_both = {"int", "long"} <= {get_type_name(branch) for branch in node}
@@ -84,7 +87,7 @@ def simplify_types(node: Any) -> Any:
         del schema["logicalType"]
     decimal = get_decimal(schema)
     if decimal:
-        schema["precision"] = decimal[0]
+        schema["precision"] = LONG_PRECISION + 1 if get_cut_decimal(schema) else decimal[0]
     if "fields" in schema:
         schema["fields"] = [{**f, "type": simplify_types(f["type"])} for f in schema["fields"]]
     return schema

@@ -201,6 +201,21 @@ def test_decoder_reads_each_int_as_a_long_so_that_none_is_cut() -> None:
     ]  # fmt: skip
 
 
+def test_decoder_reads_all_bytes_of_a_decimal_that_may_be_longer_than_a_long() -> None:
+    def decimal(kind: str, **more: Any) -> dict[str, Any]:
+        return {"type": kind, "logicalType": "decimal", "scale": 2, **more}
+
+    small = decimal("fixed", precision=10, size=8, name="S")
+    given = record(
+        ("a", decimal("bytes", precision=10)), ("b", ["null", decimal("fixed", precision=18, size=9, name="F")]),
+        ("c", small), ("d", decimal("bytes", precision=19)), ("e", decimal("bytes", precision=64)),
+    )  # fmt: skip
+    assert [f["type"] for f in simplify_types(given)["fields"]] == [
+        decimal("bytes", precision=19), ["null", decimal("fixed", precision=19, size=9, name="F")],
+        small, decimal("bytes", precision=19), decimal("bytes", precision=38),
+    ]  # fmt: skip
+
+
 def test_schema_gets_one_field_more_at_its_end_and_a_bare_value_becomes_a_record() -> None:
     ended = append_end_field(record(("a", "int")))
     assert [f["name"] for f in ended["fields"]] == ["a", END_FIELD]
