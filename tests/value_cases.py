@@ -738,6 +738,7 @@ AVRO_TYPES: dict[str, Any] = {
 }  # fmt: skip
 AVRO_DEFAULTS = {"null or int": None, "int, default 5": 5}
 YEAR_10000 = 253402300800
+LAST_SECOND = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 # the bytes of a field in Avro, in hexadecimal; one that is missing is of a version without it
 AVRO = tuple(
     Case(edge, kind, text, value, option=option)
@@ -811,6 +812,11 @@ AVRO = tuple(
         ("time unit", "Debezium's Date", zigzag(1), date(1970, 1, 2), None),
         ("time zone", "Debezium's ZonedTimestamp", "32" + b"2026-02-28T11:00:00+01:00".hex(), AT, None),
         ("wrong kind", "Debezium's ZonedTimestamp", "08" + b"soon".hex(), BAD, None),
+        ("range", "Debezium's ZonedTimestamp", "3c" + b"+294247-01-10T04:00:25.200000Z".hex(), BAD, None),
+        ("range", "Debezium's ZonedTimestamp", "2a" + b"10000-01-01T00:00:00Z".hex(), BAD, None),
+        ("range", "Debezium's ZonedTimestamp", "28" + b"0000-12-31T23:59:59Z".hex(), BAD, None),
+        ("range", "Debezium's ZonedTimestamp", "28" + b"9999-12-31T23:59:59Z".hex(), LAST_SECOND, None),
+        ("part of a time", "Debezium's ZonedTimestamp", "0c" + b"12:30Z".hex(), BAD, None),
         ("as it is", "array of int", "040e1000", [7, 8], None),
         ("as it is", "array of int", "03040e1000", [7, 8], None),
         ("length", "array of int", "feffffff0f", BAD, None),

@@ -19,6 +19,8 @@ from tidegate.schema.avro import (
 )
 from tidegate.sql.spark import quote, render_literal
 
+from tidegate_spark.fields.zone_names import render_existing_time
+
 LAST_TIME = "9999-12-31 23:59:59.999999"
 NATIVE_LOGICAL_TYPES = (
     "timestamp-millis",
@@ -26,6 +28,7 @@ NATIVE_LOGICAL_TYPES = (
     "local-timestamp-millis",
     "local-timestamp-micros",
 )
+WHOLE_DATE_PATTERN = "^[+-]?[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}"
 UNITS_PER_SECOND = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}  # per second
 # The years 1 to 9999: what Spark promises to hold. Beyond them lies what PostgreSQL calls infinity.
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
@@ -102,7 +105,7 @@ def _render_leaf(expr: str, node: Any, truncates: bool) -> str | None:
     if meaning not in LOGICAL_TYPES:
         return _render_narrowed(expr, node)
     if word not in ("int", "long"):
-        return f"try_cast({expr} AS {LOGICAL_TYPES[meaning]})"
+        return _render_written_moment(expr, LOGICAL_TYPES[meaning])
     if meaning == "date":
         return render_date(expr)
     if meaning.startswith("time-"):
@@ -131,6 +134,16 @@ def _render_narrowed(expr: str, node: Any) -> str | None:
     if decimal:
         return f"try_cast({expr} AS DECIMAL({decimal[0]},{decimal[1]}))"
     return f"try_cast({expr} AS INT)" if get_type_name(node) == "int" else None
+
+
+def _render_written_moment(text: str, kind: str) -> str:
+    """A text as a moment; NULL outside of the years 1 to 9999, and where Spark would add the date of today."""
+    made = f"try_cast({text} AS {kind})"
+    if kind == "STRING":
+        return made
+    last = LAST_TIME.split(" ", maxsplit=1)[0] if kind == "DATE" else LAST_TIME
+    within = f"{text} RLIKE '{WHOLE_DATE_PATTERN}' AND {made} BETWEEN {kind}'0001-01-01' AND {kind}'{last}'"
+    return f"CASE WHEN {within} THEN {render_existing_time(made, text) if kind == 'TIMESTAMP' else made} END"
 
 
 def _is_native(node: Any) -> bool:
