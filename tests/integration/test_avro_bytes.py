@@ -274,3 +274,16 @@ def test_number_of_its_own_scale_is_a_decimal_or_its_text_where_that_is_declared
         ConfigurationError, match=r"value\.schema has a BIGINT, and the registered schema has it as STRUCT"
     ):
         RegistrySchemas(lambda _: None).describe_table(wrong)
+
+
+@pytest.mark.parametrize("is_checked_here", [False, True], ids=["server with limits", "server without limits"])
+def test_types_of_one_name_in_two_namespaces_are_told_apart(spark: Any, is_checked_here: bool) -> None:
+    own = {"type": "record", "name": "Item", "fields": [{"name": "n", "type": "int"}]}
+    other = {"type": "record", "name": "Item", "namespace": "b", "fields": [{"name": "s", "type": "string"}]}
+    schema = {**record(x=own, y=other, z="Item", w={"type": "array", "items": "b.Item"}), "namespace": "a"}
+    table = a_table(schema)
+    assert [c.type for c in table.value_columns][2:] == ["STRUCT<`n`: INT>", "ARRAY<STRUCT<`s`: STRING>>"]
+    table = add_length_check(table) if is_checked_here else table
+    row = {"x": {"n": 1}, "y": {"s": "a"}, "z": {"n": -2}, "w": [{"s": "b"}]}
+    ((reason, found),) = values(spark, table, [as_avro(schema, **row)])
+    assert (reason, found.asDict(recursive=True)) == (None, row)

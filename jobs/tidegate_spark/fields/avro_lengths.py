@@ -71,8 +71,9 @@ def _compile_named(schema: Any, named: dict[str, Skip]) -> Skip:
         skip = _skip_varint
     elif schema["type"] == "fixed":
         skip = _compile_fixed(int(schema["size"]))
-    short = str(schema["name"]).rsplit(".", 1)[-1]
-    named[short] = named[str(schema["name"])] = skip  # before its fields: they may name it
+    name, space = str(schema["name"]), schema.get("namespace")
+    named[f"{space}.{name}" if space and "." not in name else name] = skip  # before its fields: they may name it
+    named.setdefault(name.rsplit(".", 1)[-1], skip)
     parts += [compile_skip(field["type"], named) for field in schema.get("fields", ())]
     return skip
 

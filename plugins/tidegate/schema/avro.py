@@ -61,6 +61,7 @@ def to_columns(schema: Any) -> tuple[Column, ...]:
     if not is_record(schema):
         raise ConfigurationError(f"an Avro schema of type={get_type_name(schema)} is no record; give one with fields")
     names: Names = {}
+    schema = qualify_names(schema)
     _register_types(schema, names, "")
     return tuple(
         Column(field["name"], to_spark_type(field["type"], names, (get_full_name(schema),)))
@@ -165,7 +166,6 @@ def get_decimal(node: Any) -> tuple[int, int] | None:
     return min(precision, MAX_PRECISION), scale
 
 
-def is_variable_scale(node: Any, names: Names) -> bool:
 def get_cut_decimal(node: Any) -> tuple[int, int] | None:
     """Precision and scale of a decimal of which Spark would read 64 bits alone, though its bytes may be more."""
     decimal = get_decimal(node)
@@ -173,6 +173,7 @@ def get_cut_decimal(node: Any) -> tuple[int, int] | None:
     return decimal if decimal and may_be_longer and decimal[0] <= LONG_PRECISION else None
 
 
+def is_variable_scale(node: Any, names: Names) -> bool:
     """Whether a field holds Debezium's VariableScaleDecimal, or null."""
     branches = [resolve_name(branch, names) for branch in list_branches(resolve_name(node, names))]
     if len(branches) != 1 or not is_record(branches[0]):
@@ -205,14 +206,44 @@ def _register_types(node: Any, names: Names, space: str) -> None:
     if not isinstance(node, dict):
         return
     if node.get("type") in NAMED_TYPES:
-        own = str(node.get("namespace", space))
-        short = str(node["name"]).rsplit(".", 1)[-1]
-        names[str(node["name"])] = names[short] = names[f"{own}.{short}"] = node
+        own, short = _split_name(node, space)
+        names[f"{own}.{short}" if own else short] = node
+        names.setdefault(short, node)
         for field in node.get("fields", ()):
             _register_types(field["type"], names, own)
         return
     for part in ("type", "items", "values"):
         _register_types(node.get(part), names, space)
+
+
+def _split_name(node: Any, space: str) -> tuple[str, str]:
+    """The namespace of a named type, its own or the one around it, and its name without it."""
+    stated, _, short = str(node["name"]).rpartition(".")
+    return stated or str(node.get("namespace", space)), short
+
+
+def qualify_names(schema: Any) -> Any:
+    """A schema in which each type is named with its namespace where two of them have one name; else it is as given."""
+    full_names: set[tuple[str, str]] = set()
+    qualified = _qualify(schema, "", full_names)
+    return qualified if len({short for _, short in full_names}) < len(full_names) else schema
+
+
+def _qualify(node: Any, space: str, met: set[tuple[str, str]]) -> Any:
+    if isinstance(node, str):
+        return f"{space}.{node}" if (space, node) in met and space else node
+    if isinstance(node, list):
+        return [_qualify(branch, space, met) for branch in node]
+    if not isinstance(node, dict):
+        return node
+    if node.get("type") in NAMED_TYPES:
+        space, short = _split_name(node, space)
+        met.add((space, short))
+        node = {**node, "name": short, "namespace": space}
+    made = {k: _qualify(v, space, met) if k in ("type", "items", "values") else v for k, v in node.items()}
+    if "fields" in node:
+        made["fields"] = [{**field, "type": _qualify(field["type"], space, met)} for field in node["fields"]]
+    return made
 
 
 def collect_named_types(schema: Any) -> Names:

@@ -19,6 +19,7 @@ from tidegate.schema.avro import (
     get_type_name,
     is_record,
     list_branches,
+    qualify_names,
     resolve_name,
     to_spark_type,
 )
@@ -49,6 +50,7 @@ def plan_decoding(latest: Any, writers: dict[int, Any], key_fields: Sequence[str
     A writer that lacks one of the `key_fields` is refused: all of its records would have one key. ConfigurationError
     names a type that no table holds.
     """
+    latest, writers = qualify_names(latest), {number: qualify_names(writer) for number, writer in writers.items()}
     reader = restore_dropped_fields(latest, reversed(writers.values()))
     to_spark_type(reader, {})
     reasons = {

@@ -23,6 +23,7 @@ from tidegate.schema.avro import (
     is_variable_scale,
     list_branches,
     parse_schema,
+    qualify_names,
     resolve_name,
     to_columns,
     to_spark_type,
@@ -128,7 +129,7 @@ class RegistrySchemas:
         writers, newest = {}, {}
         for version in versions:
             named_types = {name: parse_schema(text) for name, text in version.references.items()}
-            writers[version.id] = inline_references(parse_schema(version.text), named_types)
+            writers[version.id] = qualify_names(inline_references(parse_schema(version.text), named_types))
             newest[version.subject] = writers[version.id]
         several = len(settings.get("records", ())) > 1
         latest = join_records(list(newest.values())) if several else writers[versions[-1].id]

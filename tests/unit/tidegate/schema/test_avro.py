@@ -216,6 +216,21 @@ def test_decoder_reads_all_bytes_of_a_decimal_that_may_be_longer_than_a_long() -
     ]  # fmt: skip
 
 
+def test_name_stands_for_the_type_of_its_namespace() -> None:
+    def item(kind: str, **more: str) -> dict[str, Any]:
+        return {"type": "record", "name": "Item", "fields": [{"name": "v", "type": kind}], **more}
+
+    fields = (("x", item("int")), ("y", item("string", namespace="b")), ("z", "Item"), ("w", "b.Item"))
+    kinds = ["INT", "STRING", "INT", "STRING"]
+    for schema in ({**record(*fields), "namespace": "a"}, record(*fields)):
+        made = plan_decoding(schema, {1: {**schema, "fields": schema["fields"][:3]}, 2: schema})
+        assert [c.type for c in to_columns(schema)] == [f"STRUCT<`v`: {kind}>" for kind in kinds]
+        assert to_columns(json.loads(made.reader)) == to_columns(schema)
+        assert made.refused == {}
+    plain = {**record(("x", item("int")), ("z", "Item")), "namespace": "a"}
+    assert json.loads(plan_decoding(plain, {}).reader) == plain
+
+
 def test_schema_gets_one_field_more_at_its_end_and_a_bare_value_becomes_a_record() -> None:
     ended = append_end_field(record(("a", "int")))
     assert [f["name"] for f in ended["fields"]] == ["a", END_FIELD]
