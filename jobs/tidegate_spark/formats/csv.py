@@ -90,7 +90,10 @@ def _render_without_ending(text: str) -> str:
 
 def _render_from_csv(text: str, columns: tuple[Column, ...], options: dict[str, str]) -> str:
     fields = ", ".join(f"{quote(column.name)} STRING" for column in columns)
-    words = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_COLUMN, **to_spark_options(options)}
+    spelling = to_spark_options(options)
+    words = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_COLUMN, **spelling}
+    if spelling["escape"] == spelling["quote"]:  # else Spark drops the character NUL out of what stands in quotes
+        words["charToEscapeQuoteEscaping"] = spelling["quote"]
     pairs = ", ".join(f"{render_literal(name)}, {render_literal(value)}" for name, value in words.items())
     return (
         f"from_csv({_render_without_ending(text)}, {render_literal(f'{fields}, {quote(CORRUPT_COLUMN)} STRING')}, "
