@@ -36,6 +36,19 @@ def list_texts() -> list[str]:
     return [*TEXTS, *("".join(chance.choices(SIGNS, k=chance.randint(1, 4))) for _ in range(MADE))]
 
 
+def test_csv_keeps_every_character_of_a_text_and_is_read_as_it_was(spark: Any) -> None:
+    texts = list_texts()
+    rows = spark.createDataFrame([(n, text, text) for n, text in enumerate(texts)], "n INT, a STRING, b STRING")
+    lines = written(spark, rows, "csv", {"null_literal": "NULL"})
+    told = [list(csv.reader(io.StringIO(line.decode(), newline=""), strict=True)) for line in lines]
+    assert told == [[[text, text]] for text in texts]
+    stage = decoding.a_stage(
+        ValueFormat("csv", options={"null_literal": "NULL"}), (Column("a", "STRING"), Column("b", "STRING"))
+    )
+    found = decoding.values(spark, stage, lines)
+    assert [(reason, tuple(row)) for reason, row in found] == [(None, (text, text)) for text in texts]
+
+
 @pytest.mark.parametrize("escape", [None, "\\"])
 def test_csv_that_others_quote_keeps_every_character(spark: Any, escape: str | None) -> None:
     texts = [text for text in list_texts() if escape is None or "\\" not in text]
@@ -43,3 +56,16 @@ def test_csv_that_others_quote_keeps_every_character(spark: Any, escape: str | N
     lines = [f'"{text.replace(chr(34), (escape or chr(34)) + chr(34))}",x'.encode() for text in texts]
     found = decoding.values(spark, decoding.a_stage(ValueFormat("csv", options=options), columns), lines)
     assert [(reason, tuple(row)) for reason, row in found] == [(None, (text, "x")) for text in texts]
+
+
+def test_csv_has_bytes_in_base64_as_a_pipeline_reads_them(spark: Any) -> None:
+    rows = spark.createDataFrame([(0, b"\xff\xe0\x00", "x"), (1, None, "y")], "n INT, a BINARY, b STRING")
+    assert written(spark, rows, "csv") == [b"/+AA,x", b",y"]
+
+
+@pytest.mark.parametrize("word", ["csv", "string", "raw"])
+@pytest.mark.parametrize("type", ["ARRAY<STRING>", "MAP<STRING, STRING>", "STRUCT<a: STRING>"])
+def test_column_of_parts_has_no_text_that_is_its_alone(spark: Any, word: str, type: str) -> None:
+    rows = spark.sql(f"SELECT CAST(NULL AS {type}) AS a")
+    with pytest.raises(ConfigurationError, match=rf"value.format={word}: column=a is .*; write to_json of it in sql"):
+        written(spark, rows, word)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call it)
+from tidegate.errors import ConfigurationError
 from tidegate.sql.spark import quote, render_literal
 
 
@@ -51,6 +52,16 @@ class RecordPart:
         """SQL of one struct with the record's fields."""
         fields = (f"{render_literal(column.name_in_record)}, {quote(column.name)}" for column in self.columns)
         return f"named_struct({', '.join(fields)})"
+
+
+def check_has_text(part: RecordPart) -> None:
+    """ConfigurationError for a column of parts: the text that Spark makes of it may be that of another one, too."""
+    for column in part.columns:
+        if isinstance(column.type, T.ArrayType | T.MapType | T.StructType):
+            raise ConfigurationError(
+                f"{part.part}.format={part.format}: column={column.name} is {column.type.simpleString()}, and has no "
+                "text of its own; write to_json of it in sql, or use json"
+            )
 
 
 def render_map(options: dict[str, str]) -> str:
