@@ -69,3 +69,29 @@ def test_column_of_parts_has_no_text_that_is_its_alone(spark: Any, word: str, ty
     rows = spark.sql(f"SELECT CAST(NULL AS {type}) AS a")
     with pytest.raises(ConfigurationError, match=rf"value.format={word}: column=a is .*; write to_json of it in sql"):
         written(spark, rows, word)
+
+
+def test_json_has_keys_of_maps_as_values_of_their_type_are_written(spark: Any) -> None:
+    maps = """map(DATE'0001-01-01', 1) AS d, map(TIMESTAMP'2026-01-02 03:04:05.000007', 1) AS t,
+        map(TIMESTAMP_NTZ'2026-01-02 03:04:05.000007', 1) AS l, map(X'FFE000', map(X'00', X'01')) AS b,
+        array(named_struct('m', map(DATE'2026-01-02', CAST(NULL AS INT))), NULL) AS s,
+        map(1.50BD, true) AS e, CAST(NULL AS MAP<DATE, INT>) AS x, map('a', DATE'2026-01-02') AS k"""
+    assert [json.loads(value) for value in written(spark, spark.sql(f"SELECT {maps}"), "json")] == [
+        {
+            "d": {"0001-01-01": 1},
+            "t": {"2026-01-02T03:04:05.000007Z": 1},
+            "l": {"2026-01-02T03:04:05.000007": 1},
+            "b": {"/+AA": {"AA==": "AQ=="}},
+            "s": [{"m": {"2026-01-02": None}}, None],
+            "e": {"1.50": True},
+            "x": None,
+            "k": {"a": "2026-01-02"},
+        }
+    ]
+
+
+@pytest.mark.parametrize("key", ["ARRAY<INT>", "STRUCT<a: INT>"])
+def test_json_has_no_keys_of_parts(spark: Any, key: str) -> None:
+    rows = spark.sql(f"SELECT named_struct('m', CAST(NULL AS MAP<{key}, INT>)) AS a")
+    with pytest.raises(ConfigurationError, match=r"column=a.m is map<.*; turn its keys into texts in sql"):
+        written(spark, rows, "json")
