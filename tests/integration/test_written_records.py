@@ -95,3 +95,14 @@ def test_json_has_no_keys_of_parts(spark: Any, key: str) -> None:
     rows = spark.sql(f"SELECT named_struct('m', CAST(NULL AS MAP<{key}, INT>)) AS a")
     with pytest.raises(ConfigurationError, match=r"column=a.m is map<.*; turn its keys into texts in sql"):
         written(spark, rows, "json")
+
+
+@pytest.mark.parametrize("type", ["TIMESTAMP", "DATE"])
+def test_time_of_1970_is_not_taken_for_now_by_the_client(spark: Any, type: str) -> None:
+    days = ["1970-01-01", "1970-01-02", "1969-12-31", None]
+    rows = spark.createDataFrame([(n, day) for n, day in enumerate(days)], "id INT, day STRING")
+    rows = rows.selectExpr("id", f"CAST(day AS {type}) AS at")
+    parts = {"key": KeyOut(("id",)), "value": ValueOut(), "metadata": MetadataOut(timestamp="at")}
+    job: Any = SimpleNamespace(publication="p", topics=("t",), **parts)  # what is read of it
+    told = {json.loads(bytes(row["key"]))["id"]: row["timestamp"] for row in encode_rows(spark, rows, job).collect()}
+    assert told == {0: 1, 1: 86_400_000, 2: -86_400_000, 3: None}

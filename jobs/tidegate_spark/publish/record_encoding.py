@@ -10,6 +10,7 @@ from tidegate.sql.spark import quote, render_literal
 from tidegate_spark.publish.encoders.record_part import RecordPart, WrittenColumn
 from tidegate_spark.publish.encoders.registry import encode_part
 
+FIRST_MILLISECOND = "1L"
 RecordFields = list[tuple[str, str]]  # a column of the result, and its name in the record
 
 
@@ -63,4 +64,8 @@ def _render_headers(rows: DataFrame, column: str | None) -> str:
 
 
 def _render_timestamp(column: str | None) -> str:
-    return f"unix_millis(CAST({quote(column)} AS TIMESTAMP))" if column else "CAST(NULL AS BIGINT)"
+    """Milliseconds since 1970. Kafka's client takes 0 for now: the first of them stands for it."""
+    if column is None:
+        return "CAST(NULL AS BIGINT)"
+    millis = f"unix_millis(CAST({quote(column)} AS TIMESTAMP))"
+    return f"CASE WHEN {millis} = 0 THEN {FIRST_MILLISECOND} ELSE {millis} END"
