@@ -669,6 +669,8 @@ MSGPACK = (
             ("wrong kind", "MAP<DATE, INT>", {"2026-02-30": 1}, BAD, None, None),
             ("null", "MAP<STRING, INT>", {None: 1}, BAD, None, None),
             ("duplicate key", "MAP<DECIMAL(5,2), INT>", {"1.50": 1, 1.5: 2}, BAD, None, None),
+            ("overflow", "MAP<DECIMAL(5,2), INT>", {"1e999999999": 1}, BAD, None, None),
+            ("wrong kind", "MAP<DECIMAL(5,2), INT>", {"1_0": 1}, BAD, None, None),
         )
     ),
     *(

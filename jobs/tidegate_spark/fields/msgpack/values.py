@@ -7,7 +7,7 @@ of maps they become what they are. The module travels to the workers by value, a
 import re
 import struct
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from math import isfinite, isnan
 from typing import Any
 
@@ -17,6 +17,8 @@ INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 AS_TEXT = ("TINYINT", "SMALLINT")  # as Spark's SQL expects them of a decoder
 WHOLE_NUMBER_PATTERN = re.compile(r"[+-]?[0-9]+\s*")
 DATE_PATTERN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# what Spark's SQL takes for a number: Python reads 1_000, too
+NUMBER_PATTERN = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*")
 
 
 def convert_leaf(value: Any, shape: Shape) -> Any:  # noqa: PLR0911 (one for each kind of column)
@@ -109,11 +111,13 @@ def _to_moment_key(value: Any, kind: str) -> date | datetime | None:
 
 def _to_decimal_key(value: Any, kind: str) -> Decimal | None:
     text, (precision, scale) = _format_decimal(value), split_decimal(kind)
+    if text is None or not NUMBER_PATTERN.fullmatch(text):
+        return None
     try:
-        number = Decimal(text or "")
+        number = Decimal(text)
         digits = number.scaleb(scale)
         is_kept = number.is_finite() and digits == digits.to_integral_value() and abs(digits) < 10**precision
-    except InvalidOperation:
+    except ArithmeticError:  # beyond all that Python computes with
         return None
     return number if is_kept else None
 
