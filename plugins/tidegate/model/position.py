@@ -55,6 +55,7 @@ class Position:
             prefix + "cluster-id": self.cluster_id,
             prefix + "topic-ids": _format_compact(self.topic_ids),
             prefix + "leader-epochs": _format_compact(self.epochs),
+            prefix + "leader-epochs-batch": str(self.batch),
             prefix + "outside-watermark": "true" if self.outside else "",
             prefix + "valid-through-ts": "" if valid_through is None else str(valid_through),
         }
@@ -65,14 +66,18 @@ class Position:
         prefix = f"tidegate.{pipeline}."
         if prefix + "position" not in properties:
             return None
+        batch = properties.get(prefix + "batch", "0")
+        # a version that knows no epochs leaves these behind its own batches: then they are not of this position
+        has_epochs = properties.get(prefix + "leader-epochs-batch", batch) == batch
+        epochs = properties.get(prefix + "leader-epochs", "{}") if has_epochs else "{}"
         return cls(
             offsets=parse_offsets(json.loads(properties[prefix + "position"])),
-            batch=int(properties.get(prefix + "batch", "0")),
+            batch=int(batch),
             staged_attempt=properties.get(prefix + "staged-attempt", ""),
             timestamps=parse_offsets(json.loads(properties.get(prefix + "timestamps", "{}"))),
             cluster_id=properties.get(prefix + "cluster-id", ""),
             topic_ids=json.loads(properties.get(prefix + "topic-ids", "{}")),
-            epochs=parse_offsets(json.loads(properties.get(prefix + "leader-epochs", "{}"))),
+            epochs=parse_offsets(json.loads(epochs)),
             outside=properties.get(prefix + "outside-watermark") == "true",
         )
 

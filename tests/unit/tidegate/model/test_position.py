@@ -57,3 +57,15 @@ def test_timestamp_of_a_partition_that_left_the_position_is_not_counted() -> Non
 
 def test_position_without_partitions_is_valid_through_nothing() -> None:
     assert Position({}).valid_through_ms is None
+
+
+def test_epochs_that_an_older_version_left_behind_a_later_batch_are_not_taken_for_its_own() -> None:
+    """It knows none, and leaves what it does not know: a newer leader would be asked for the wrong end."""
+    newer = Position({"t": {0: 5, 1: 9}}, batch=3, epochs={"t": {0: 1, 1: 2}})
+    assert Position.from_properties("p", newer.to_properties("p")) == newer
+    older = Position({"t": {0: 8, 1: 9}}, batch=4).to_properties("p")
+    known = {name: text for name, text in older.items() if "leader-epochs" not in name}
+    found = Position.from_properties("p", {**newer.to_properties("p"), **known})
+    assert found == Position({"t": {0: 8, 1: 9}}, batch=4)
+    before = {name: text for name, text in newer.to_properties("p").items() if not name.endswith("epochs-batch")}
+    assert Position.from_properties("p", before) == newer, "written before the batch was noted"
