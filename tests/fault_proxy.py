@@ -219,7 +219,7 @@ def _build_handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
             else:
                 self.close_connection = True
 
-        do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = serve  # noqa: N815 (names of http.server)
+        do_GET = do_PUT = do_POST = do_PATCH = do_HEAD = do_DELETE = serve  # noqa: N815 (names of http.server)
 
         def _read_body(self) -> bytes:
             if self.headers.get("Transfer-Encoding", "").lower() != "chunked":

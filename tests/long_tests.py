@@ -44,6 +44,7 @@ _WINDOWS = f"{_I}publication_aggregates.py::test_windows_and_a_global_aggregate_
 _ONE_BY_ONE = f"{_I}sequence.py::test_statements_leave_what_one_record_at_a_time_would_leave"
 _WIDTH = "tests/e2e/test_page_of_many.py::test_narrow_window_scrolls_nothing_sideways_and_no_date_is_broken"
 _EXECUTORS = "tests/e2e/executors/test_executors.py::test_"
+_VERSIONS = "tests/e2e/versions/test_new_version.py::test_"
 _TRIGGERS = "tests/e2e/test_triggers.py::test_"
 
 # the quick test -> the long ones that it stands for; a name without [...] stands for every parameter
@@ -92,6 +93,11 @@ _BEHIND: dict[str, list[str]] = {
         f"{_EXECUTORS}task_of_a_lost_worker_is_tried_again",
         f"{_EXECUTORS}tasks_of_a_lost_scheduler_are_taken_over",
         f"{_EXECUTORS}database_that_goes_away_under_running_flushes_loses_no_row",
+    ],
+    "tests/integration/test_upgrade.py::"
+    "test_pipeline_that_an_older_version_flushed_and_staged_goes_on_where_that_one_stopped": [
+        f"{_VERSIONS}new_version_goes_on_with_all_that_the_one_before_left_under_way",
+        f"{_VERSIONS}version_before_goes_on_where_no_run_is_under_way_and_so_does_the_new_one_behind_it",
     ],
     f"{_S}changed_tables.py::test_tables_that_change_before_any_step_lose_no_row_and_the_run_goes_on": [
         f"{_EXECUTORS}pipeline_whose_tables_change_under_a_running_flush_goes_on_with_those_of_its_file"

@@ -16,7 +16,7 @@ from local.airflow import settings, workers
 from local.airflow.database import Database, build_sqlite_uri
 from local.airflow.settings import Shape
 from local.errors import StackError
-from local.layout import PYTHON, ROOT, RunDir
+from local.layout import PYTHON, RunDir
 from local.ports import HOST, is_answering
 from local.server import Server, build_clean_environment, create_log
 
@@ -25,7 +25,7 @@ SERVICES = {
     "scheduler": ("scheduler", "scheduler", "AIRFLOW_PID"),
     "api-server": ("api-server", None, "AIRFLOW_API_PID"),
     "dag-processor": ("dag-processor", "dag_processor", "AIRFLOW_DAG_PROCESSOR_PID"),
-    "triggerer": ("triggerer", "triggerer", None),
+    "triggerer": ("triggerer", "triggerer", "AIRFLOW_TRIGGERER_PID"),
 }
 SECOND_SCHEDULER = {"scheduler-2": ("scheduler", "scheduler", "AIRFLOW_2_PID")}
 WITHOUT_SERVERS_OF_LOGS = ("scheduler", "triggerer")  # their fixed ports would collide
@@ -54,8 +54,8 @@ def build_servers(
     """The services that `parts` ask for, with the stack's connections in their environment, over one metadata database:
     a file in the run folder, or that of the addresses.
     """
-    home, queue = run.airflow_home, addresses.queue
-    folders = [ROOT / "plugins", ROOT / "jobs", *([workers.find_packages()] if queue else [])]
+    home, queue, product = run.airflow_home, addresses.queue, settings.find_product_folder()
+    folders = [product / "plugins", product / "jobs", *([workers.find_packages()] if queue else [])]
     env = {
         **build_clean_environment(),
         **connections,

@@ -18,6 +18,7 @@ STATSD_VARIABLE = (
 )
 
 DAGS_VARIABLE = "TIDEGATE_AIRFLOW_DAGS"  # a folder of DAGs beside the product's own; none without it
+PRODUCT_VARIABLE = "TIDEGATE_AIRFLOW_PRODUCT"  # whose dags/, plugins/ and jobs/ run; the checkout's without it
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,14 @@ class Shape:
 
     has_two_schedulers: bool = False
     queue: str | None = None
+
+
+def find_product_folder() -> Path:
+    """The folder whose `dags/`, `plugins/` and `jobs/` run: the checkout, or another version of it.
+
+    A link stays one: once it leads elsewhere, the next start of Airflow's services is an upgrade.
+    """
+    return Path(os.environ.get(PRODUCT_VARIABLE) or ROOT)
 
 
 def write_settings(home: Path, port: int, database: str, shape: Shape) -> None:
@@ -42,11 +51,11 @@ def write_settings(home: Path, port: int, database: str, shape: Shape) -> None:
 
 
 def _build_settings(home: Path, port: int, database: str, shape: Shape) -> dict[str, dict[str, str | int | float]]:
-    url = f"http://{HOST}:{port}"
+    url, product = f"http://{HOST}:{port}", find_product_folder()
     return {
         "core": {
-            "dags_folder": str(ROOT / "dags"),
-            "plugins_folder": str(ROOT / "plugins"),
+            "dags_folder": str(product / "dags"),
+            "plugins_folder": str(product / "plugins"),
             "executor": "CeleryExecutor" if shape.queue else "LocalExecutor",
             "parallelism": 8,  # each slot is a process of 100 MB and more
             "load_examples": "False",

@@ -38,6 +38,10 @@ class AirflowClient:
         url = f"{self.url}/api/v2/dags/{dag_id}"
         self._session.patch(url, json={"is_paused": paused}, timeout=60).raise_for_status()
 
+    def resize_pool(self, pool: str, slots: int) -> None:
+        whole = {"pool": pool, "slots": slots, "include_deferred": False}  # a part of it is refused
+        self._session.patch(f"{self.url}/api/v2/pools/{pool}", json=whole, timeout=60).raise_for_status()
+
     def parse_again(self, dag_id: str) -> None:
         """Let the DAG's file be read at once, and not when its turn comes."""
         token = self.get(f"dags/{dag_id}/details")["file_token"]

@@ -18,12 +18,12 @@ from tidegate.publications.publish import publish
 from tidegate.publications.status import read_publication_status
 from tidegate.wiring.publication import assemble_publication
 from upgrade.make import LEFT, OUT, PIPELINE, PUBLICATION, RIGHT, to_record
+from upgrade.older_tree import VERSION
 from upgrade.restore import read_kept, restore, to_offsets
 
 if TYPE_CHECKING:
     from conftest import Workbench
 
-VERSION = "55612a2"
 BEFORE = {
     "left": {1: "left 1 again", 3: "left 3", 4: "left 4"},
     "right": {1: "right 1", 2: "right 2", 3: "right 3 again"},

@@ -53,7 +53,9 @@ class _CheckpointedEngine:
         self._earlier_jobs = iter(tuple(checkpoint.jobs))
 
     def run(self, job: Job) -> None:
-        """Run a stage job unless it has been run; another one in its place means that the pipeline was changed."""
+        """Run a stage job unless it has been run; another in its place means that the pipeline was changed, or
+        that another version asks for it in other words.
+        """
         if not isinstance(job, StageJob):
             self._engine.run(job)
             return
@@ -63,8 +65,8 @@ class _CheckpointedEngine:
             self._checkpoint.jobs.append(digest)
         elif earlier != digest:
             raise RetryLater(
-                f"pipeline={job.pipeline} batch={job.batch}: the pipeline was changed while its rows were brought in; "
-                "they are staged again"
+                f"pipeline={job.pipeline} batch={job.batch}: the pipeline, or this version, was changed while its rows "
+                "were brought in; they are staged again"
             )
 
     def run_direct(self, job: DirectJob) -> DirectOutcome:

@@ -9,7 +9,7 @@ import pytest
 from local.airflow import environment, redis, services, settings, workers
 from local.airflow.settings import Shape
 from local.errors import StackError
-from local.layout import RunDir
+from local.layout import ROOT, RunDir
 from local.server import Server
 from local.setup import compute_digest
 
@@ -55,6 +55,22 @@ def test_tasks_of_a_lost_worker_wait_for_less_where_others_can_take_them(tmp_pat
     assert not alone.has_option("scheduler", "task_instance_heartbeat_timeout")
     assert both.getint("scheduler", "task_instance_heartbeat_timeout") == 60
     assert both.get("database", "sql_alchemy_conn") == METADATA
+
+
+def test_another_version_of_the_product_runs_where_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a link, which stays one: what it leads to is read when a service starts."""
+    link = tmp_path / "product"
+    link.symlink_to(tmp_path)
+    for named, folder in ((None, ROOT), (str(link), link)):
+        if named:
+            monkeypatch.setenv(settings.PRODUCT_VARIABLE, named)
+        written = read_settings(tmp_path / str(bool(named)), Shape())
+        assert written.get("core", "dags_folder") == str(folder / "dags")
+        assert written.get("core", "plugins_folder") == str(folder / "plugins")
+        paths = {server.env["PYTHONPATH"] for server in build(tmp_path / "run", [])}
+        assert paths == {f"{folder / 'plugins'}:{folder / 'jobs'}"}
 
 
 def test_queue_makes_the_executor_celerys_and_its_password_stands_in_files_alone(tmp_path: Path, celery: None) -> None:

@@ -66,7 +66,8 @@ def test_stage_whose_pipeline_was_changed_meanwhile_begins_anew(world: World) ->
         staged(world, pipeline, planned, memory, 1)
     changed = replace(pipeline, tables=(replace(pipeline.tables[0], when="name <> 'x'"),))
     with pytest.raises(
-        RetryLater, match="the pipeline was changed while its rows were brought in; they are staged again"
+        RetryLater,
+        match="the pipeline, or this version, was changed while its rows were brought in; they are staged again",
     ):
         staged(world, changed, planned, carried(memory))
     assert len(world.engine.stages) == 1

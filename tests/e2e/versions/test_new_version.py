@@ -1,0 +1,190 @@
+"""A new version takes the place of the one before in the middle of runs, with Airflow's metadata kept.
+
+Planned and not staged, staged and not merged, put aside for a job, failed, published, waiting for records: all of it
+goes on. At the end every table equals what was sent, no batch or offset stands twice in a history, and nothing is left.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from e2e.airflow_client import wait_until
+from e2e.executors import verdict
+from e2e.versions.land import LAKE_SLOTS, PATIENCE, Land, write_pipeline
+from e2e.versions.pipelines import FLEET, LOADED, PIPELINES, PUBLICATION, PUBLISHED, THRESHOLD, WAREHOUSE
+
+from local.layout import ROOT
+
+pytestmark = pytest.mark.real
+POOL = "tidegate_lake"
+OLD_TRIGGERS = {"tidegate_airflow.job_trigger.JobTrigger", "tidegate_airflow.backlog_trigger.BacklogTrigger"}
+NEW_BACKLOG = "tidegate_airflow.triggers.backlog.BacklogTrigger"
+RUNNING = "SELECT count(*) FROM dag_run WHERE dag_id = %s AND state IN ('queued', 'running')"
+
+
+def test_new_version_goes_on_with_all_that_the_one_before_left_under_way(land: Land) -> None:
+    begin_everything(land)
+    under_way = stop_in_the_middle(land)
+    assert land.list_triggers() == OLD_TRIGGERS
+
+    land.install(ROOT)
+    land.airflow.resize_pool(POOL, LAKE_SLOTS)
+    for name in ("orders", "pairs"):
+        expect_success(land, name, under_way[name])
+    wait_until(lambda: {f"tidegate_{name}_actions" for name in PIPELINES} <= land.airflow.dag_ids(), "the new DAGs")
+    for name, task in ((LOADED, "stage"), (PUBLISHED, "merge")):
+        assert land.read_states(find_dag(name), under_way[name], task) == ["deferred"]
+    land.held_jobs.clear()
+    for name in WAREHOUSE:
+        expect_success(land, name, under_way[name])
+    expect_rows(land, "what was under way, but for the pipeline that failed", but_for=("odd",))
+
+    mend_the_failed_one(land)
+    wait_until(lambda: land.list_triggers() == {NEW_BACKLOG}, "the new trigger alone", PATIENCE)
+    flush_changes(land, 3)
+    move_into_fleet(land)
+    verdict.wait_until_clean(land.find_leftovers, "a clean end", PATIENCE)
+    expect_publication(land)
+    assert land.airflow.import_errors() == []
+
+
+def test_version_before_goes_on_where_no_run_is_under_way_and_so_does_the_new_one_behind_it(land: Land) -> None:
+    """The way back, with files that both know."""
+    write_pipeline(land.folder, "tug")
+    for number, tree in enumerate((ROOT, land.folder / "older", ROOT), start=5):
+        land.install(tree)
+        unpause_everything(land)
+        flush_changes(land, number)
+        verdict.wait_until_clean(land.find_leftovers, "a clean end", PATIENCE)
+        expect_publication(land)
+        assert land.airflow.import_errors() == []
+
+
+def find_dag(pipeline: str) -> str:
+    return f"tidegate_{pipeline}"
+
+
+def change_rows(land: Land, number: int, names: Iterable[str] = PIPELINES) -> None:
+    """Rows that are new, others that change, and some that go; as many as a trigger waits for where one does."""
+    for name in names:
+        keys = range(THRESHOLD + 100) if name == "counted" else range(50 * number)
+        gone = {key for key in keys if key % 10 == number}
+        land.send(name, {key: None if key in gone else f"{name} {number} {key}" for key in keys})
+
+
+def begin_everything(land: Land) -> None:
+    """The older version flushes and publishes once: its tables, positions, state and history."""
+    change_rows(land, 1)
+    unpause_everything(land)
+    expect_rows(land, "the rows of the older version")
+    expect_publication(land)
+
+
+def unpause_everything(land: Land) -> None:
+    for name in (f"publish_{PUBLICATION}", *PIPELINES):  # who hears of tables first
+        wait_until(lambda name=name: find_dag(name) in land.airflow.dag_ids(), f"the DAG of {name}", PATIENCE)
+        land.airflow.unpause(find_dag(name))
+
+
+def flush_changes(land: Land, number: int) -> None:
+    """One run of each, but of the one that flushes by itself."""
+    change_rows(land, number)
+    runs = {name: land.airflow.trigger(find_dag(name)) for name in PIPELINES if name != "counted"}
+    for name, run in runs.items():
+        expect_success(land, name, run)
+    expect_rows(land, f"the rows of round {number}")
+
+
+def stop_in_the_middle(land: Land) -> dict[str, str]:
+    """The runs that are under way when the older version is stopped, by pipeline."""
+    land.send_bad_record("odd")
+    change_rows(land, 2, [name for name in PIPELINES if name != "tug"])
+    failed = land.airflow.trigger(find_dag("odd"))
+    assert land.airflow.finished(find_dag("odd"), failed, PATIENCE) == "failed"
+    runs = {"odd": failed}
+    for name, kind, task in ((PUBLISHED, "query", "merge"), (LOADED, "load", "stage")):
+        land.held_jobs.add(kind)
+        runs[name] = land.airflow.trigger(find_dag(name))
+        land.wait_for_state(find_dag(name), runs[name], task, "deferred")
+    with land.spark_frozen():
+        runs["pairs"] = land.airflow.trigger(find_dag("pairs"))
+        land.wait_for_state(find_dag("pairs"), runs["pairs"], "stage", "running")
+        land.airflow.resize_pool(POOL, 0)  # from now on nothing begins there
+    land.wait_for_state(find_dag("pairs"), runs["pairs"], "stage", "success")
+    runs["orders"] = land.airflow.trigger(find_dag("orders"))
+    land.wait_for_state(find_dag("orders"), runs["orders"], "plan", "success")
+    assert {*land.read_states(find_dag("orders"), runs["orders"], "stage")} <= {"None", "scheduled"}
+    assert {*land.read_states(find_dag("pairs"), runs["pairs"], "merge")} <= {"None", "scheduled"}
+    return runs
+
+
+def mend_the_failed_one(land: Land) -> None:
+    """It fails for the same reason, in one sentence, until its file says what becomes of bad records."""
+    again = land.airflow.trigger(find_dag("odd"))
+    assert land.airflow.finished(find_dag("odd"), again, PATIENCE) == "failed"
+    reason = land.airflow.result(find_dag("odd"), again, "stage", key="error")
+    assert reason["error"] == "BadRecord"
+    assert "topic=odd" in reason["message"]
+    write_pipeline(land.folder, "odd", tolerance="all")
+    expect_success(land, "odd", land.airflow.trigger(find_dag("odd")))
+
+
+def move_into_fleet(land: Land) -> None:
+    """A key of the new version: the pipeline's own DAG goes, and leaves no run behind."""
+    write_pipeline(land.folder, "tug", more=f"fleet: {FLEET}\n")
+    dag = f"tidegate_fleet_{FLEET}"
+    wait_until(lambda: dag in land.airflow.dag_ids(), "the fleet's DAG", PATIENCE)
+    wait_until(lambda: find_dag("tug") not in land.airflow.dag_ids(), "the end of the pipeline's own DAG", PATIENCE)
+    change_rows(land, 4, ["tug"])
+    land.airflow.unpause(dag)
+    expect_rows(land, "the rows that the fleet flushes")
+    wait_until(lambda: land.metadata.ask(RUNNING, find_dag("tug")) == [(0,)], "no run of the old DAG", PATIENCE)
+
+
+def expect_success(land: Land, name: str, run: str) -> None:
+    state = land.airflow.finished(find_dag(name), run, PATIENCE)
+    assert state == "success", (name, land.airflow.task_states(find_dag(name), run))
+
+
+def expect_rows(land: Land, what: str, but_for: tuple[str, ...] = ()) -> None:
+    def find() -> list[str]:
+        return [line for line in land.find_differences() if not line.startswith(but_for)]
+
+    verdict.wait_until_clean(find, what, PATIENCE)
+
+
+def expect_publication(land: Land) -> None:
+    """A reader of the topic has the table's rows, and has met each of them once."""
+    wanted = land.rows["orders"]
+
+    def find() -> list[str]:
+        present = dict(read_publication(land))  # the last of each key
+        differ = {key: name for key, name in present.items() if name is not None}.items() ^ wanted.items()
+        return [f"{len(differ)} keys of the topic differ"] if differ else []
+
+    verdict.wait_until_clean(find, "the publication", PATIENCE)
+    times = Counter(record for record in read_publication(land) if record[1] is not None)
+    assert max(times.values()) == 1, "a row was published twice"
+
+
+def read_publication(land: Land) -> list[tuple[int, str | None]]:
+    """Key and name of each record, in the order of each partition."""
+    settings = {"bootstrap.servers": land.stack.kafka_bootstrap, "group.id": "reader", "enable.partition.eof": True}
+    consumer = Consumer({**settings, "isolation.level": "read_committed", "auto.offset.reset": "earliest"})
+    try:
+        partitions = consumer.list_topics(PUBLICATION, timeout=60).topics[PUBLICATION].partitions
+        consumer.assign([TopicPartition(PUBLICATION, number, 0) for number in partitions])
+        found, ended = list[tuple[int, str | None]](), set[int]()
+        while len(ended) < len(partitions):
+            message = consumer.poll(60)
+            assert message is not None, "the end of the publication's topic"
+            if message.error():
+                ended.add(message.partition())
+                continue
+            value = message.value()
+            found.append((json.loads(message.key())["id"], None if value is None else json.loads(value)["name"]))
+        return found
+    finally:
+        consumer.close()
