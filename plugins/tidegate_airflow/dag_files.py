@@ -13,6 +13,19 @@ from tidegate_airflow.dag_ids import format_fleet_dag_id
 from tidegate_airflow.pipeline_files import find_needed_fleet, load_needed_pipelines
 
 Dags = dict[str, Any]
+MIN_AIRFLOW_VERSION = (3, 3)  # tasks use its stores of state and its metrics
+
+
+def check_airflow_version() -> None:
+    """AirflowException where Airflow is too old: each task would fail behind its work, with a word of Python's."""
+    import airflow
+
+    if tuple(int(part) for part in airflow.__version__.split(".")[:2]) < MIN_AIRFLOW_VERSION:
+        wanted = ".".join(map(str, MIN_AIRFLOW_VERSION))
+        raise AirflowException(
+            f"airflow={airflow.__version__}: Tidegate needs Airflow {wanted} or newer; upgrade it, run `airflow db "
+            "migrate`, and start its services again"
+        )
 
 
 def build_all_dags() -> Dags:
@@ -27,6 +40,7 @@ def build_all_dags() -> Dags:
 
 def build_pipeline_dags() -> Dags:
     """The DAGs of each pipeline file that is right, but maintenance, and those of fleets."""
+    check_airflow_version()
     needed = find_needed_fleet()
     if needed is not None:  # its task's process needs no file to find its DAG
         return build_fleet_dags({needed: []})
@@ -63,6 +77,7 @@ def build_fleet_dags(fleets: Mapping[str, Sequence[Pipeline]]) -> Dags:
 
 def build_maintenance_dags() -> Dags:
     """One maintenance DAG for each pipeline file that is right, and the janitor's for the files that are gone."""
+    check_airflow_version()
     from tidegate_airflow.dags.janitor import build_janitor_dag
     from tidegate_airflow.dags.maintenance import build_maintenance_dag
 
@@ -73,6 +88,7 @@ def build_maintenance_dags() -> Dags:
 
 def build_publication_dags() -> Dags:
     """A DAG for each publication file that is right."""
+    check_airflow_version()
     from tidegate.config.publication_file import load_publications
     from tidegate.spec.publication import Publication
 
