@@ -93,6 +93,7 @@ _BEHIND: dict[str, list[str]] = {
         f"{_EXECUTORS}task_of_a_lost_worker_is_tried_again",
         f"{_EXECUTORS}tasks_of_a_lost_scheduler_are_taken_over",
         f"{_EXECUTORS}database_that_goes_away_under_running_flushes_loses_no_row",
+        f"{_EXECUTORS}database_that_is_away_for_minutes_under_running_flushes_loses_no_row",
     ],
     "tests/integration/test_upgrade.py::"
     "test_pipeline_that_an_older_version_flushed_and_staged_goes_on_where_that_one_stopped": [

@@ -15,6 +15,8 @@ from e2e.executors.pipelines import DAGS, NAMESPACE, TABLES, describe_pipeline, 
 from e2e.executors.traffic import Traffic
 from pyiceberg.catalog import Catalog, load_catalog
 
+from local.lake import postgres
+from local.layout import RunDir
 from local.stack import Stack
 
 PATIENCE = 900.0
@@ -124,6 +126,21 @@ class Land:
         before = self.stack.variables["POSTGRES_PID"]
         os.kill(int(before), how)
         wait_until(lambda: self.stack.variables["POSTGRES_PID"] != before, "PostgreSQL's new process")
+        wait_until(self.metadata.answers, "PostgreSQL")
+
+    @contextmanager
+    def database_away(self) -> Iterator[None]:
+        """Cut off its clients, and let every start of it fail until the block ends."""
+        before = self.stack.variables["POSTGRES_PID"]
+        data = postgres.find_folder(RunDir(self.stack.run_dir)) / "data"
+        away = data.rename(data.with_name("away"))  # whoever keeps it starts it again at once, and finds nothing
+        try:
+            os.kill(int(before), signal.SIGINT)
+            wait_until(lambda: not self.metadata.answers(), "the end of PostgreSQL")
+            yield
+        finally:
+            away.rename(data)
+        wait_until(lambda: self.stack.variables["POSTGRES_PID"] != before, "PostgreSQL's new process", PATIENCE)
         wait_until(self.metadata.answers, "PostgreSQL")
 
     def change_tables(self, pipeline: str, tables: list[str]) -> None:

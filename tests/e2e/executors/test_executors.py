@@ -4,7 +4,10 @@ Records keep coming meanwhile. At the end of each test every table equals what w
 in a history, and no branch or staged batch is left.
 """
 
+import os
 import signal
+import time
+from contextlib import ExitStack
 
 import pytest
 from e2e.airflow_client import wait_until
@@ -12,6 +15,7 @@ from e2e.executors.land import PATIENCE, Land
 from e2e.executors.metadata import RunningTask
 
 pytestmark = pytest.mark.real
+OUTAGE_SECONDS = float(os.environ.get("OUTAGE_SECONDS", "60"))  # make test-long takes more
 
 
 def test_two_schedulers_and_their_workers_share_the_flushes(land: Land) -> None:
@@ -47,6 +51,18 @@ def test_database_that_goes_away_under_running_flushes_loses_no_row(land: Land, 
         with land.caught_in("orders", "merge") as task:
             land.restart_database(how)
         expect_success(land, task)
+        wait_until(lambda: land.metadata.count_schedulers() == 2, "both schedulers", PATIENCE)
+
+
+def test_database_that_is_away_for_minutes_under_running_flushes_loses_no_row(land: Land) -> None:
+    """Nobody starts anything again but what keeps the services: what the run does is the next one's to mend."""
+    with land.records_keep_coming():
+        with ExitStack() as outage:
+            with land.caught_in("orders", "merge") as task:
+                outage.enter_context(land.database_away())
+            back = time.monotonic() + OUTAGE_SECONDS
+            wait_until(lambda: time.monotonic() > back, "the end of the outage", OUTAGE_SECONDS + 60)
+        expect_end(land, task)
         wait_until(lambda: land.metadata.count_schedulers() == 2, "both schedulers", PATIENCE)
 
 
