@@ -778,6 +778,11 @@ _BEHIND: dict[str, list[str]] = {
     f"{_S}select.py::test_sequence_may_be_made_of_the_record_by_select": [
         f"{_I}expressions.py::test_column_that_select_makes_orders_the_records"
     ],
+    # each action alone, as three in a row; what maintenance lacks is named by the same words
+    f"{_I}store_rights.py::test_documented_policy_is_enough_and_a_flush_names_what_it_lacks": [
+        f"{_I}store_rights.py::test_each_action_alone_is_named_by_flush_and_maintenance_and_so_are_files_that_stayed",
+        f"{_I}store_rights.py::test_upload_that_failed_in_the_middle_is_given_up_and_a_refusal_of_that_is_named",
+    ],
     # end to end: each DAG has run once; what a person may say to it, and when it waits, is judged without a scheduler
     f"{_U}tidegate_airflow/failures/test_back_off.py::"
     "test_change_of_a_file_is_tried_at_once_and_that_of_another_pipeline_is_not": [

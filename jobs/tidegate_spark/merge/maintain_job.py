@@ -3,8 +3,11 @@
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tidegate.failpoints import hit_failpoint
-from tidegate.jobs.maintain_job import MaintainJob, MaintenanceOutcome, ProcedureOutcome
+from tidegate.jobs.maintain_job import ORPHANS, MaintainJob, MaintenanceOutcome, ProcedureOutcome
+from tidegate.jobs.refused_rights import summarize_failure
 from tidegate.sql.spark import quote_name, render_literal
+
+LONGEST_REASON = 300  # characters of a procedure's failure
 
 
 def run(spark: SparkSession, job: MaintainJob) -> None:
@@ -13,6 +16,8 @@ def run(spark: SparkSession, job: MaintainJob) -> None:
     One that fails, as when a flush was faster, does not stop those behind it: its reason stands in the outcome.
     """
     steps = {name: _run_procedure(spark, statement) for name, statement in job.statements.items()}
+    if steps.get(ORPHANS, ProcedureOutcome()).rows:
+        steps[ORPHANS] = _remove_what_stayed(spark, job.statements[ORPHANS], steps[ORPHANS])
     literal = render_literal(MaintenanceOutcome(job.attempt, steps).to_json())
     spark.sql(f"ALTER TABLE {quote_name(job.table)} SET TBLPROPERTIES ({render_literal(job.property)} = {literal})")
     hit_failpoint("job.maintained")
@@ -23,6 +28,18 @@ def _run_procedure(spark: SparkSession, statement: str) -> ProcedureOutcome:
     try:
         rows = [row.asDict() for row in spark.sql(statement).collect()]
     except PySparkException as error:
-        return ProcedureOutcome(failed=str(error).strip().splitlines()[0][:300])
+        told = getattr(error, "getStackTrace", lambda: "")() or ""
+        return ProcedureOutcome(failed=summarize_failure(f"{error}\n{told}", LONGEST_REASON))
     numbers = {k: v for k, v in (rows[0] if len(rows) == 1 else {}).items() if isinstance(v, int)}
     return ProcedureOutcome(len(rows), numbers)
+
+
+def _remove_what_stayed(spark: SparkSession, statement: str, first: ProcedureOutcome) -> ProcedureOutcome:
+    """Remove orphans once more: Iceberg lists also those that the store did not delete, which only its log tells."""
+    again = _run_procedure(spark, statement)
+    if not again.rows:
+        return first if again.failed is None else again
+    return ProcedureOutcome(
+        failed=f"{again.rows} of {first.rows} files that nothing refers to are still there, though they were deleted "
+        "twice; see that the user of the catalog's connection may delete below the table's location (s3:DeleteObject)"
+    )

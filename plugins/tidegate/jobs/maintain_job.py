@@ -7,6 +7,8 @@ from typing import Any
 
 from tidegate.jobs.left_behind import parse_left, read_count, read_text
 
+ORPHANS = "orphans"  # the name of the statement that removes files to which nothing refers
+
 
 @dataclass(frozen=True)
 class MaintainJob:

@@ -5,18 +5,54 @@ import re
 from tidegate.errors import ConfigurationError
 
 # PostgreSQL's words, behind a SQL catalog of Iceberg
-REFUSED_RIGHT_PATTERN = re.compile(r"permission denied for (?:table|schema|database|sequence) [^\s;]+")
+DATABASE_PATTERN = re.compile(r"permission denied for (?:table|schema|database|sequence) [^\s;]+")
+# those of Amazon's client: the store's own, then in brackets what it answered; to a HEAD it says nothing
+STORE_PATTERN = re.compile(r"(?P<words>[^:;\n()]*)\(Service: S3, Status Code: 403\b")
+NOT_AUTHORIZED = "is not authorized to perform"  # Amazon's, in a sentence with the user and the object
+ACTION_PATTERN = re.compile(r"\bs3:[A-Z]\w+")  # Amazon's store names what it refused, others do not
+CALL_PATTERN = re.compile(r"\bDefaultS3Client\.(\w+)\(")  # in a trace
+ACTIONS_BY_CALL = {
+    "headObject": "s3:GetObject",
+    "getObject": "s3:GetObject",
+    "putObject": "s3:PutObject",
+    "createMultipartUpload": "s3:PutObject",
+    "uploadPart": "s3:PutObject",
+    "completeMultipartUpload": "s3:PutObject",
+    "abortMultipartUpload": "s3:AbortMultipartUpload",
+    "deleteObject": "s3:DeleteObject",
+    "deleteObjects": "s3:DeleteObject",
+    "listObjectsV2": "s3:ListBucket",
+}
 
 
 def find_refused_right(text: str) -> str | None:
-    """The words that name the right's object; None where the failure is another."""
-    found = REFUSED_RIGHT_PATTERN.search(text)
-    return found[0] if found else None
+    """Who refused what, in one line; None where the failure is another. In that line it is found again."""
+    if found := DATABASE_PATTERN.search(text):
+        return f"the catalog's database: {found[0]}"
+    if found := STORE_PATTERN.search(text):
+        words = "not authorized" if NOT_AUTHORIZED in text else found["words"].strip() or "access denied"
+        return f"the object store: {_find_action(text)}: {words} (Service: S3, Status Code: 403)"
+    return None
+
+
+def summarize_failure(text: str, most: int) -> str:
+    """The first line of a failure's text, with the right that was refused wherever that stands in it."""
+    text = text.strip()
+    line, refusal = next(iter(text.splitlines()), "")[:most], find_refused_right(text)
+    more = f": {refusal}" if refusal and find_refused_right(line) != refusal else ""
+    return line[: most - len(more)] + more
 
 
 def build_refused_right_error(where: str, refusal: str) -> ConfigurationError:
-    """The error of a job, named by `where`, to which the catalog's database refused something."""
+    """The error of a job, named by `where`, to which the catalog's database or the store refused something."""
     return ConfigurationError(
-        f"{where}: Spark was refused a right by the catalog's database: {refusal}; nothing was published that is not "
+        f"{where}: Spark was refused a right by {refusal}; nothing was published that is not "
         "whole; give the user of the catalog's connection the rights that docs/security.md lists"
     )
+
+
+def _find_action(text: str) -> str:
+    if named := ACTION_PATTERN.search(text):
+        return named[0]
+    calls = CALL_PATTERN.findall(text)
+    return next((ACTIONS_BY_CALL[call] for call in calls if call in ACTIONS_BY_CALL), "an action")

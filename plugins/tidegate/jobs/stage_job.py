@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tidegate.errors import RetryLater, TidegateError, find_kind
-from tidegate.jobs.refused_rights import build_refused_right_error, find_refused_right
+from tidegate.jobs.refused_rights import build_refused_right_error, find_refused_right, summarize_failure
 from tidegate.model.leader_epochs import Epochs
 from tidegate.model.offsets import Ranges
 from tidegate.schema.column import Column
@@ -131,10 +131,7 @@ class JobFailure:
         """What is told of an error."""
         if isinstance(error, TidegateError):
             return cls(type(error).__name__, str(error))
-        text = str(error).strip()
-        line, refusal = next(iter(text.splitlines()), "")[:LONGEST_MESSAGE], find_refused_right(text) or ""
-        more = f": {refusal}" if refusal not in line else ""
-        return cls(type(error).__name__, line[: LONGEST_MESSAGE - len(more)] + more)
+        return cls(type(error).__name__, summarize_failure(str(error), LONGEST_MESSAGE))
 
     def to_error(self, where: str) -> TidegateError:
         """The error again, of its own kind; `RetryLater` for one that is not ours, unless it names a refused right.

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tidegate.errors import GiveUp, RetryLater, TidegateError, join_tables
-from tidegate.jobs.maintain_job import MaintainJob, MaintenanceOutcome, ProcedureOutcome
+from tidegate.jobs.maintain_job import ORPHANS, MaintainJob, MaintenanceOutcome, ProcedureOutcome
+from tidegate.jobs.refused_rights import build_refused_right_error, find_refused_right
 from tidegate.model import resource_names
 from tidegate.model.ownership import KIND_PROPERTY
 from tidegate.ports.context import Ports, TableFiles
@@ -142,7 +143,7 @@ def _render_maintenance(ports: Ports, table: str, files: TableFiles) -> dict[str
         return _format_timestamp(ms if at_most_ms is None else min(ms, at_most_ms))
 
     older_than = before(settings.orphans_older_than_seconds)
-    orphans = {"orphans": render("orphans", older_than=older_than, prefix_listing=not files.is_local)}
+    orphans = {ORPHANS: render(ORPHANS, older_than=older_than, prefix_listing=not files.is_local)}
     if not _may_remove_orphans(ports, table, files):
         orphans = {}
     if table in {
@@ -245,6 +246,9 @@ def has_many_manifests(files: TableFiles) -> bool:
 
 def _raise_failures(job: MaintainJob, steps: Mapping[str, ProcedureOutcome]) -> None:
     failed = {name: step.failed for name, step in steps.items() if step.failed is not None}
+    for name, reason in failed.items():
+        if refusal := find_refused_right(reason):
+            raise build_refused_right_error(f"pipeline={job.pipeline} table={job.table}: maintenance: {name}", refusal)
     if failed:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
         raise RetryLater(
@@ -260,7 +264,7 @@ def _build_report(
         compacted="compact" in steps,
         before=_count_files(before),
         after=_count_files(after),
-        orphans_removed=steps["orphans"].rows if "orphans" in steps else 0,
+        orphans_removed=steps[ORPHANS].rows if ORPHANS in steps else 0,
         steps=steps,
     )
 

@@ -9,8 +9,14 @@ from typing import Any
 from tidegate.adapters.port_errors import to_unexpected_error
 from tidegate.adapters.server_probe import Server, find_connection_failure, require_server
 from tidegate.adapters.spark.catalog_lock import require_free_catalogs
-from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_module, get_verb
-from tidegate.adapters.spark.rpc_status import LOGIN_ADVICE, find_status, format_spark_error, is_session_lost
+from tidegate.adapters.spark.entry_points import JOBS_FOLDER, format_table, get_module, get_verb
+from tidegate.adapters.spark.rpc_status import (
+    LOGIN_ADVICE,
+    find_status,
+    format_spark_error,
+    is_session_lost,
+    read_server_trace,
+)
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
@@ -101,8 +107,8 @@ class ConnectEngine:
                 f"{self._server} refuses the log-in: {status.details}; nothing was changed; {LOGIN_ADVICE}"
             )
         text = format_spark_error(error)
-        if refusal := find_refused_right(text):
-            return build_refused_right_error(f"{where} {get_verb(job)}", refusal)
+        if refusal := find_refused_right(f"{text}\n{read_server_trace(error)}"):
+            return build_refused_right_error(f"{where}{format_table(job)} {get_verb(job)}", refusal)
         if is_session_lost(text):
             return RetryLater(
                 f"{where}: {self._server} does not know the session of {get_verb(job)} any more: it was started again, "

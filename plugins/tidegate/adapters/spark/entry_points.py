@@ -28,6 +28,11 @@ def get_verb(job: Job | DirectJob) -> str:
     return VERBS[type(job)]
 
 
+def format_table(job: Job | DirectJob) -> str:
+    """The table of a job that is no batch's, for a message that tells where it failed; nothing for others."""
+    return f" table={job.table}" if isinstance(job, MaintainJob) else ""
+
+
 def get_module(job: Job | DirectJob) -> str:
     """The module of `tidegate_spark` whose `run` does the job."""
     return f"tidegate_spark.{MODULES[type(job)]}"

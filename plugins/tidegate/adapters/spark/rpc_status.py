@@ -47,11 +47,16 @@ def is_session_lost(text: str) -> bool:
     return any(name in text for name in LOST_SESSION_CLASSES)
 
 
+def read_server_trace(error: BaseException) -> str:
+    """The stack trace that the server told with an error of Spark's; nothing where it told none."""
+    read_trace = getattr(error, "getStackTrace", None)
+    return str(read_trace() or "") if read_trace else ""
+
+
 def _find_first_cause(error: BaseException) -> str | None:
     """The innermost error of the server's: what is raised around it may say nothing but that it failed."""
-    read_trace = getattr(error, "getStackTrace", None)
-    trace = str(read_trace() or "") if read_trace else ""
-    causes = [line.removeprefix(CAUSE_PREFIX) for line in trace.splitlines() if line.startswith(CAUSE_PREFIX)]
+    lines = read_server_trace(error).splitlines()
+    causes = [line.removeprefix(CAUSE_PREFIX) for line in lines if line.startswith(CAUSE_PREFIX)]
     _, _, text = causes[-1].partition(": ") if causes else ("", "", "")
     return text.strip() or None
 

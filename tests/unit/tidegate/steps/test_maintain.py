@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from fakes import World, a_pipeline
-from tidegate.errors import GiveUp, RetryLater
+from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.ports.context import TableFiles
 from tidegate.spec.runtime import Maintenance
@@ -193,6 +193,14 @@ class _Told(World):
     def run(self, job: MaintainJob) -> None:
         told = json.dumps({"attempt": job.attempt, **self.outcome})
         self.destination.tables[job.table].properties[job.property] = told
+
+
+def test_right_that_the_store_refused_to_a_procedure_is_for_a_person() -> None:
+    refused = "Job aborted: the object store: s3:PutObject: Access Denied (Service: S3, Status Code: 403)"
+    engine = _Told({"compact": {"failed": refused}, "expire": {"failed": "conflicting commit"}})
+    engine.destination.create(NAME, ())
+    with pytest.raises(ConfigurationError, match=r"maintenance: compact: Spark was refused a right by .* s3:PutObject"):
+        maintain(engine.ports(PIPELINE, engine=engine), NAME)
 
 
 @pytest.mark.parametrize(

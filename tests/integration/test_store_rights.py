@@ -1,0 +1,214 @@
+"""Keys to a store with exactly the policy of docs/security.md: it is enough, and an action that is missing is named."""
+
+import base64
+import json
+import logging
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from fault_proxy import FaultProxy, Request, fault_proxy, refuse
+from guarded_store import GuardedStore, guarded_store, list_documented_actions
+from integration.test_lake import EAGER, KEY, TABLES, VALUE, age_by_days
+from lake_servers import LakeBench
+
+LATEST, EVERY = "shop.latest", "shop.every"
+# what a flush says without the action, and who says it: PyIceberg names the call, Spark's sentence the action
+FLUSHES = {
+    "s3:GetObject": r"the log-in or its rights were refused during .*: AWS Error ACCESS_DENIED during HeadObject",
+    "s3:PutObject": r"pipeline=p batch=\d+ stage: Spark was refused a right by the object store: s3:PutObject: Access",
+    "s3:ListBucket": r"the log-in or its rights were refused during .*: AWS Error ACCESS_DENIED during ListObjectsV2",
+}
+MAINTENANCES = {
+    "s3:GetObject": r"the log-in or its rights were refused during .*: AWS Error ACCESS_DENIED during HeadObject",
+    "s3:PutObject": r"pipeline=p batch=0 table=lake\.shop\.\w+ maintain: Spark was refused .*: s3:PutObject: Access",
+    "s3:ListBucket": r"table=lake\.shop\.\w+: maintenance: orphans: Spark was refused .*: s3:ListBucket: Access",
+}
+UNDELETED = r"AWS Error ACCESS_DENIED during DeleteObject operation"
+SMALLEST_PART_BYTES, LETTERS, LETTER_BYTES = 5 * 2**20, 14, 600_000  # more than one and a half parts, in one file
+
+
+@dataclass
+class Lake:
+    """A pipeline `p` of two tables, whose user has the documented policy below one prefix and nothing else."""
+
+    bench: LakeBench
+    store: GuardedStore
+    proxy: FaultProxy
+    prefix: str
+    topic: str
+    model: dict[int, str]
+    records: list[str]
+
+    def allow(self, *without: str) -> None:
+        """Everything that is documented but these actions."""
+        self.store.allow(self.prefix, without)
+
+    def send(self, **names: str | None) -> None:
+        """Records of keys, over two partitions, and what the tables hold then."""
+        for key, name in names.items():
+            id = int(key[1:])
+            self.model.pop(id, None)
+            if name is not None:
+                self.model[id] = name
+                self.records.append(name)
+            self.bench.produce(self.topic, ({"id": id}, name and {"id": id, "name": name}))
+
+    def check(self) -> None:
+        """Both tables hold what was sent."""
+        with self.store.open():
+            rows = self.bench.rows(LATEST)
+            assert len(rows) == len(self.model)
+            assert {row["id"]: row["name"] for row in rows} == self.model
+            assert sorted(row["name"] for row in self.bench.rows(EVERY)) == sorted(self.records)
+
+    def run(self, *words: str) -> None:
+        """A command that succeeds."""
+        done = self.bench.cli(*words)
+        assert done.returncode == 0, done.stderr
+
+    def run_refused(self, *words: str) -> list[str]:
+        """The lines of a command that fails, without the one that counts the tables."""
+        done = self.bench.cli(*words)
+        assert done.returncode == 1, (words, done.stdout, done.stderr)
+        assert self.bench.properties["s3.secret-access-key"] not in done.stderr
+        return [line for line in done.stderr.splitlines() if not line.endswith("tables failed:")]
+
+    def refuse_flush(self, action: str) -> None:
+        """A flush without the action: each of its sentences names what was refused."""
+        self.allow(action)
+        lines = self.run_refused("flush", "p")
+        assert lines
+        assert [line for line in lines if not matches(FLUSHES[action], line)] == []
+
+    def doctor(self) -> list[str]:
+        """The checks of the doctor that find something."""
+        found = json.loads(self.bench.cli("doctor", "--json").stdout)["findings"]
+        return [one["check"] for one in found if one["severity"] != "ok"]
+
+    def put_orphan(self, name: str) -> None:
+        """A file of a killed merge in the table's place, which the store calls four days old."""
+        with self.store.open():
+            location = self.bench.iceberg(LATEST).location()
+        self.store.put_object(f"{location}/data/{name}", b"left by a killed merge")
+        self.proxy.rewrite = age_by_days(name, 4)
+
+    def list_files(self, table: str) -> list[str]:
+        """The names of the data files in a table's place."""
+        with self.store.open():
+            return [path.name for path in self.bench.data_files(table)]
+
+
+@pytest.fixture
+def lake(workbench: Any, tmp_path: Any) -> Iterator[Lake]:
+    with guarded_store(tmp_path / "store") as store, fault_proxy(store.address) as proxy:
+        bench = LakeBench(workbench, store.describe(tmp_path).through(store=proxy.address))
+        made = Lake(bench, store, proxy, tmp_path.name, bench.topic(), {}, [])
+        bench.pipeline("p", [made.topic], key=KEY, value=VALUE, tables=TABLES, maintenance=EAGER)
+        made.allow()
+        yield made
+
+
+def test_documented_policy_is_enough_and_a_flush_names_what_it_lacks(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake.send(k1="a", k2="b", k3="c", k4="d")
+    lake.run("flush", "p")
+    lake.send(k1="A", k2=None, k5="e")
+    lake.run("flush", "p")
+    lake.check()
+    lake.put_orphan("old.parquet")
+    lake.run("maintain", "p")
+    assert "old.parquet" not in lake.list_files(LATEST)
+    ends = lake.bench.ends(lake.topic)[lake.topic]
+    ranges = json.dumps({lake.topic: {str(partition): [0, end] for partition, end in ends.items()}})
+    lake.run("backfill", "p", "--range", ranges, "--table", "lake.shop.latest")
+    assert lake.doctor() == []
+    lake.check()
+    assert lake.store.list_refusals() == []
+    listed = lake.store.list_listed_prefixes()
+    assert listed
+    assert [prefix for prefix in listed if not prefix.startswith(f"{lake.prefix}/")] == []
+
+    lake.send(k1="refused", k10="refused")
+    for action in FLUSHES:
+        lake.refuse_flush(action)
+    lake.allow()
+    assert lake.bench.drain("p") == 1
+    lake.check()
+
+    lake.send(k1=None, k20="undeleted")
+    lake.allow("s3:DeleteObject")
+    with caplog.at_level(logging.WARNING):
+        lake.run("flush", "p")
+    lake.check()
+    assert [one for one in caplog.messages if one.startswith("not cleaned up") and matches(UNDELETED, one)]
+    assert lake.list_files("shop.latest_p_tmp") != []
+    lake.allow()
+    lake.send(k21="deleted")
+    lake.run("flush", "p")
+    lake.check()
+    assert lake.list_files("shop.latest_p_tmp") == []
+
+
+def test_each_action_alone_is_named_by_flush_and_maintenance_and_so_are_files_that_stayed(lake: Lake) -> None:
+    assert {*MAINTENANCES, "s3:DeleteObject", "s3:AbortMultipartUpload"} == set(list_documented_actions())
+    lake.send(k1="a", k2="b", k3="c", k4="d")
+    lake.run("flush", "p")
+    lake.send(k1="A", k2=None)
+    lake.run("flush", "p")
+    for id, (action, said) in enumerate(MAINTENANCES.items(), 10):
+        lake.send(k1=action, **{f"k{id}": action})
+        lake.refuse_flush(action)
+        lines = lake.run_refused("maintain", "p")
+        assert lines
+        assert [line for line in lines if not matches(said, line)] == []
+        assert [check for check in lake.doctor() if check.startswith("catalog.")] != [], action
+        lake.allow()
+        assert lake.bench.drain("p") == 1
+        lake.check()
+    lake.put_orphan("old.parquet")
+    lake.allow("s3:DeleteObject")
+    lines = lake.run_refused("maintain", "p")
+    assert [line for line in lines if "table=lake.shop.latest:" not in line] == []
+    assert matches(r"orphans: 1 of 1 files .* are still there, .* \(s3:DeleteObject\)", lines[0])
+    assert "old.parquet" in lake.list_files(LATEST)
+    assert lake.doctor() == ["catalog.store"]
+    lake.allow()
+    lake.run("maintain", "p")
+    assert "old.parquet" not in lake.list_files(LATEST)
+    lake.check()
+
+
+def test_upload_that_failed_in_the_middle_is_given_up_and_a_refusal_of_that_is_named(
+    workbench: Any, lake: Lake
+) -> None:
+    entry = lake.bench.catalog.entry
+    entry["properties"]["s3.multipart.part-size-bytes"] = str(SMALLEST_PART_BYTES)
+    (lake.bench.include / "catalogs.yaml").write_text(json.dumps({"lake": entry}))
+    lake.topic = lake.bench.topic(1)  # one task writes one file
+    lake.bench.pipeline("p", [lake.topic], key=KEY, value=VALUE, tables=TABLES)
+    refused = "Spark was refused a right by the object store: s3:AbortMultipartUpload: Access Denied"
+    for without, status, said in (((), 204, "Status Code: 400"), (("s3:AbortMultipartUpload",), 403, refused)):
+        lake.send(**{f"k{id}": base64.b64encode(os.urandom(LETTER_BYTES)).decode() for id in range(LETTERS)})
+        lake.allow(*without)
+        lake.proxy.on(is_part_of_staged_file, refuse(400))
+        lines = lake.run_refused("flush", "p")
+        assert len(lines) == 1
+        assert said in lines[0]
+        assert lake.store.list_aborts()[-1] == status
+        assert lake.bench.drain("p") == 1
+        lake.check()
+    assert len(lake.proxy.met) == 2
+
+
+def is_part_of_staged_file(request: Request) -> bool:
+    """Of a file with rows, as Spark writes it."""
+    return request.method == "PUT" and "_tmp/data/" in request.path and "partNumber=" in request.path
+
+
+def matches(pattern: str, text: str) -> bool:
+    return re.search(pattern, text) is not None
