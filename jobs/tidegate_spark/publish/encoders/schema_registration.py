@@ -13,6 +13,8 @@ from tidegate_spark.publish.encoders.protobuf_messages import serialize_descript
 from tidegate_spark.publish.encoders.record_part import RecordPart
 from tidegate_spark.session import read_private_conf
 
+ACCESS_STATUS_CODES = (401, 403)
+
 
 def read_registry_settings(spark: SparkSession, part: RecordPart) -> dict[str, Any]:
     """How the registry of the key or the value is reached, with its secrets: for the driver alone."""
@@ -31,7 +33,7 @@ def register_schema(settings: dict[str, Any], subjects: list[str], schema: str, 
             try:
                 ids.add(client.register_schema(subject, Schema(schema, kind)))
             except SchemaRegistryError as fault:
-                raise GiveUp(
+                raise _explain_refusal(subject, fault, "register a schema") or GiveUp(
                     f"subject={subject}: the registry refuses the schema: {fault.error_message}; "
                     "allow the change there, or publish to a new topic"
                 ) from fault
@@ -56,10 +58,23 @@ def read_newest_schema(settings: dict[str, Any], subject: str) -> tuple[int, byt
     except SchemaRegistryError as fault:
         if fault.http_status_code == 404:
             return None
-        raise GiveUp(f"subject={subject}: the registry gives no schema: {fault.error_message}; check rights") from fault
+        raise _explain_refusal(subject, fault, "read its newest schema") or GiveUp(
+            f"subject={subject}: the registry gives no schema: {fault.error_message}; see the registry's log"
+        ) from fault
     if version.schema.schema_type != "PROTOBUF":
         raise GiveUp(f"subject={subject} holds {version.schema.schema_type} schemas, no Protobuf; give another subject")
     return version.schema_id, _read_description(subject, version.schema.schema_str)
+
+
+def _explain_refusal(subject: str, fault: Any, right: str) -> GiveUp | None:
+    """The error of a log-in or a right that the registry refused; None where it refused something else."""
+    if fault.http_status_code not in ACCESS_STATUS_CODES:
+        return None
+    return GiveUp(
+        f"subject={subject}: access was refused by the registry: status={fault.http_status_code}: "
+        f"{fault.error_message}; nothing was produced; check the connection's login, and give its user the right to "
+        f"{right}, as docs/security.md lists"
+    )
 
 
 def _read_description(subject: str, text: str) -> bytes:

@@ -11,6 +11,7 @@ from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 TIMEOUT_SECONDS = 20  # seconds; the client would wait for ever
 MAX_RETRIES = 2
 NOT_FOUND_STATUS_CODES, ACCESS_STATUS_CODES = (404,), (401, 403)
+ACCESS_ADVICE = "check the connection's login, and give its user the right to read that docs/security.md lists"
 
 
 class Version(NamedTuple):
@@ -69,8 +70,11 @@ class Registry:
             with SchemaRegistryClient(self._settings) as client:
                 schema = client.get_schema(number)
         except SchemaRegistryError as fault:
-            told = f"registry={self._name} id={number}: {fault.error_message}; is it the right registry?"
-            raise GiveUp(told) from fault
+            if fault.http_status_code in ACCESS_STATUS_CODES:
+                told = f"access was refused: status={fault.http_status_code}; {ACCESS_ADVICE}"
+            else:
+                told = f"{fault.error_message}; is it the right registry?"
+            raise GiveUp(f"registry={self._name} id={number}: {told}") from fault
         except (httpx.HTTPError, OSError) as fault:
             raise RetryLater(f"registry={self._name} cannot be asked for id={number}: {fault}") from fault
         return schema.schema_type or "AVRO", str(schema.schema_str)
@@ -107,7 +111,9 @@ def explain_status(name: str, subject: str, *, status: int, message: str) -> Exc
     if status in NOT_FOUND_STATUS_CODES:
         return GiveUp(f"{where}: {message}; register a schema, or correct the subject")
     if status in ACCESS_STATUS_CODES:
-        return GiveUp(f"{where}: access was refused; check the connection's login and rights")
+        return GiveUp(
+            f"{where}: access was refused when its versions were read: status={status}: {message}; {ACCESS_ADVICE}"
+        )
     return RetryLater(f"{where}: status={status}: {message}")
 
 
