@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 
 import debian
+import fab_packages
 import googlesql
 import nginx
 import postgres
@@ -44,6 +45,7 @@ def main() -> int:
         bring_redis,
         bring_debezium,
         bring_s3mock,
+        bring_fab,
         compile_analyzer,
     )
     missing = [line for step in steps for line in step()]
@@ -120,6 +122,10 @@ def bring_debezium() -> list[str]:
 
 def bring_s3mock() -> list[str]:
     return failure_of(s3mock.bring)
+
+
+def bring_fab() -> list[str]:
+    return failure_of(fab_packages.bring)
 
 
 def compile_analyzer() -> list[str]:

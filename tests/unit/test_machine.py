@@ -54,6 +54,8 @@ def test_every_line_of_what_is_missing_is_told_and_the_run_ends(
         "bring_promtool",
         "bring_redis",
         "bring_debezium",
+        "bring_s3mock",
+        "bring_fab",
         "compile_analyzer",
     ):
         monkeypatch.setattr(machine, step, lambda: [])
