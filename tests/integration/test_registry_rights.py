@@ -85,6 +85,9 @@ def test_user_without_a_role_and_one_without_the_password_read_nothing(bench: Re
         found = json.loads(bench.cli("doctor", "--json").stdout)["findings"]
         told = [one for one in found if one["check"].startswith("registry.") and one["severity"] == "error"]
         assert told, found
+        asked = bench.cli("init", "--topic", topic, "--to", "lake.shop.proposed", "--yes")
+        assert asked.returncode == 1, asked.stdout
+        assert f"access was refused: status={status}" in asked.stderr
     assert not bench.exists("shop.orders")
     bench.user, bench.password = "reader", PASSWORD
     bench.flush("orders")
