@@ -28,12 +28,13 @@ PAGE_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("queue-full", r"its queue is full"),
         ("audit", r"\baudits? .*the batch stays staged|nothing was published and the batch stays staged"),
         ("schema", r"incompatible change|such a column keeps its name|widens no field inside a column"),
-        ("login-refused", r"log-in|access was refused"),
+        ("login-refused", r"log-in|access was refused|was refused a right"),
         ("nothing-published", r"is the scheduler running\?|, freshness_target="),
         ("server-down", r"no answer|did not answer|answered nothing|not answered|took no connection"),
         ("server-down", r"cannot be asked|has kept its lock"),
     )
 )
+REFUSAL_PATTERN = re.compile(r"refuses? the log-in|the log-in or its rights were refused|was refused a right")
 KIND_PAGES = {
     "BadRecord": "bad-record",
     "IncompatibleSchema": "schema",
@@ -50,6 +51,8 @@ KIND_PAGES = {
 def find_page(message: str, kind: str | None = None) -> str:
     """The name of the page in ``docs/runbook``; `kind` names the error's class where it is known."""
     known = KIND_PAGES.get(kind or "")
+    if kind == "ConfigurationError" and REFUSAL_PATTERN.search(message):  # no file is wrong
+        return "login-refused"
     if kind in ("BadRecord", "IncompatibleSchema", "AuditFailed", "ConfigurationError") and known:
         return known
     for page, pattern in PAGE_PATTERNS:

@@ -101,6 +101,19 @@ def test_every_class_of_error_has_a_page_also_where_its_words_say_nothing() -> N
     assert find_page("include/pipelines/x.yaml: source.topics does not exist", "ConfigurationError") == "pipeline-file"
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "catalog=lake connection=lake: the log-in or its rights were refused during read_state of table=lake.shop.t",
+        "pipeline=p batch=1 merge: Spark was refused a right by the object store: s3:PutObject: Access Denied",
+        "Spark connection=spark_default address=s:15002 refuses the log-in: Invalid authentication token",
+    ],
+)
+def test_login_or_right_that_a_server_refused_is_no_mistake_of_a_file(message: str) -> None:
+    """Though a retry is as useless as with one, and so the error is of the same class."""
+    assert find_page(message, "ConfigurationError") == "login-refused"
+
+
 def test_every_page_is_reached_and_every_page_that_is_named_is_there() -> None:
     states = {find_page_of_state(state, "") for state in Health} - {None}
     alerts = {Path(r["annotations"]["runbook"]).stem for group in ALERTS["groups"] for r in group["rules"]}
