@@ -152,8 +152,8 @@ GUARDS = [
     Guard(
         "files that hold copies of others' rows are not put onto a newer main",
         REPARENT,
-        " or content == DataFileContent.DATA:\n",
-        ":\n",
+        "ManifestEntryStatus.DELETED and content == DataFileContent.POSITION_DELETES:\n",
+        "ManifestEntryStatus.DELETED:\n",
         REPARENTS + "deletes_without_keys_and_rewritten_files_are_merged_again",
     ),
     Guard(
