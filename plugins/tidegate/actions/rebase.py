@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.actions.proposed_action import ProposedAction
 from tidegate.model.offsets import Offsets
 from tidegate.ports.context import Ports
-from tidegate.reprocess.rebase import PartitionMove, TableMove, propose_moves, rebase_positions
+from tidegate.reprocess.rebase import PartitionMove, TableMove, is_json, propose_moves, rebase_positions
 
 
 def propose_rebase(ports: Ports, to: str, table: str | None = None) -> ProposedAction:
@@ -19,14 +19,14 @@ def propose_rebase(ports: Ports, to: str, table: str | None = None) -> ProposedA
     """
     proposed = propose_moves(ports, to, table)
     moves = format_moves([move for one in proposed for move in one.moves])
-    old_topics = format_old_topics(ports.pipeline.name, proposed)
+    beside = (format_unpublished(proposed), format_old_topics(ports.pipeline.name, proposed))
     return ProposedAction(
-        preview="\n".join(text for text in (moves, old_topics) if text),
+        preview="\n".join(text for text in (moves, *beside) if text),
         data={"pipeline": ports.pipeline.name, "to": to, "tables": [_describe_move(one) for one in proposed]},
         question="Move the position?",
         done="the position was moved",
         perform=partial(rebase_positions, ports, proposed),
-        pins={"to": to if to.lstrip().startswith("{") else json.dumps(_join_targets(proposed))},
+        pins={"to": to if is_json(to) else json.dumps(_join_targets(proposed))},
     )
 
 
@@ -66,6 +66,16 @@ def format_moves(moves: list[PartitionMove]) -> str:
         before = "none" if move.before is None else move.before
         lines.append(f"{move.table}  {move.topic} {move.partition}: {before} -> {move.after}, {effect} offsets")
     return "\n".join(lines)
+
+
+def format_unpublished(proposed: list[TableMove]) -> str:
+    """What a rebase gives up of what is staged; empty where nothing waits."""
+    return "\n".join(
+        f"{one.table.name}  batch={one.unpublished} is staged and not published: nothing of it will be; flush first to "
+        "publish it"
+        for one in proposed
+        if one.unpublished
+    )
 
 
 def format_old_topics(pipeline: str, proposed: list[TableMove]) -> str:

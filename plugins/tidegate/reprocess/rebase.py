@@ -64,12 +64,16 @@ class OldTopic:
 
 @dataclass(frozen=True)
 class TableMove:
-    """One table's position as it stands, and as it will stand; what the move leaves behind of deleted topics."""
+    """One table's position as it stands, and as it will stand; what the move leaves behind of deleted topics.
+
+    `unpublished` is the highest batch that is staged and not published yet, which the move gives up; 0 for none.
+    """
 
     table: Table
     before: Position
     after: Position
     old_topics: tuple[OldTopic, ...] = ()
+    unpublished: int = 0
 
     @property
     def moves(self) -> list[PartitionMove]:
@@ -88,6 +92,8 @@ def propose_moves(ports: Ports, to: str, name: str | None = None) -> list[TableM
     partitions that are not named stay. The log and each table are read once.
     """
     log, ports = read_log(ports), expand_template(ports)
+    if is_json(to):
+        _check_topics(log, _parse_offsets(to))
     tables = tuple(one for one in ports.pipeline.tables if name in (None, one.name)) or select_tables(ports, name)
     return [_propose_move(ports, table, to, log) for table in tables]
 
@@ -101,7 +107,13 @@ def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
     staged = ports.staging.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, table))
     batch = max(state.highest_batch, staged)
     after = Position(target, batch, cluster_id=log.cluster_id, topic_ids=ids, epochs=part.epochs)
-    return TableMove(table, before, after, _find_old_topics(ports, table, before, ids))
+    return TableMove(
+        table=table,
+        before=before,
+        after=after,
+        old_topics=_find_old_topics(ports, table, before, ids),
+        unpublished=staged if staged > state.highest_batch else 0,
+    )
 
 
 def _find_old_topics(ports: Ports, table: Table, before: Position, ids: dict[str, str]) -> tuple[OldTopic, ...]:
@@ -187,13 +199,27 @@ def _resolve_target(ports: Ports, before: Offsets, to: str, log: Log) -> Offsets
         return _check_target(
             log, merge_offsets(log.begin, ports.broker.read_committed(ports.pipeline.source.group, topics))
         )
-    if to.lstrip().startswith("{"):
+    if is_json(to):
         return _check_target(log, merge_offsets(log.begin, before, _parse_offsets(to)))
     # a time may lie behind a transaction that is still open, whose records nobody may skip
     return find_lowest(
         log.end,
         merge_offsets(log.begin, ports.broker.find_offsets_at(topics, parse_timestamp_ms("--to", to, TARGET_FORMS))),
     )
+
+
+def is_json(to: str) -> bool:
+    """Whether a target is offsets, and no word or time."""
+    return to.lstrip().startswith("{")
+
+
+def _check_topics(log: Log, target: Offsets) -> None:
+    for topic in target:
+        if topic not in log.begin:
+            known = ", ".join(sorted(log.begin))
+            raise ConfigurationError(
+                f"topic={topic}: the pipeline reads no such topic; its topics are {known}; name one of them with --to"
+            )
 
 
 def _parse_offsets(to: str) -> Offsets:

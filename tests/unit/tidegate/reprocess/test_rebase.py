@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from fakes import BusyTable, PauseAt, World, a_pipeline, a_table
+from tidegate.actions.rebase import propose_rebase
 from tidegate.errors import ConfigurationError, NothingToDo, PositionLost, PublishedElsewhere, RetryLater
 from tidegate.model.position import Position
 from tidegate.monitoring.status import read_status
@@ -53,6 +54,16 @@ def test_preview_counts_what_is_skipped_or_read_again_and_changes_nothing(world:
     assert (forward.before, forward.after, forward.skipped, forward.read_again) == (3, 4, 1, 0)
     assert (back.before, back.after, back.skipped, back.read_again) == (3, 0, 0, 3)
     assert offsets(world) == {"orders": {0: 3, 1: 0}}
+
+
+def test_preview_says_what_is_staged_and_would_never_be_published(world: World) -> None:
+    ports = world.ports(PIPELINE)
+    produce(world, "d", "1")
+    stage(ports, plan(ports))
+    shown = propose_rebase(ports, "latest").preview
+    assert f"{NAME}  batch=2 is staged and not published: nothing of it will be; flush first to publish it" in shown
+    flush(ports)
+    assert "staged" not in propose_rebase(ports, "latest").preview
 
 
 def test_a_move_back_reads_the_records_again_and_the_table_stays_equal(world: World) -> None:
@@ -256,6 +267,7 @@ def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
         ("2026-01-01", "without a zone; write e.g. 2026-01-01T00:00:00Z"),
         ('{"orders": {"0": 99}}', "outside the log"),
         ('{"orders": 3}', "not offsets"),
+        ('{"order": {"0": 1}}', "topic=order: the pipeline reads no such topic; its topics are orders"),
         ('{"orders": {"0": 1.9}}', "offset 1.9 is no whole number"),
         ('{"orders": {"0": 1e999}}', "offset Infinity is no whole number"),
         ('{"orders": {"0": true}}', "offset true is no whole number"),
