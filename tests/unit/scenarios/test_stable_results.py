@@ -76,7 +76,8 @@ def test_commands_tell_where_publications_stand(
 ) -> None:
     names = [("left", None), ("right", None)]
     monkeypatch.setattr(publication_commands, "load_publications", lambda _: names)
-    monkeypatch.setattr(publication_commands, "_assemble_ports", lambda name: _get_ports(outside, name))
+    for assemble in ("assemble_publication", "assemble_checked_publication"):
+        monkeypatch.setattr(publication_commands, assemble, lambda _include, name, _resolve: _get_ports(outside, name))
     results.run("status", "left", "--json")
     results.run("status", "left")
     results.run("publish", "left", "--dry-run", "--json")
