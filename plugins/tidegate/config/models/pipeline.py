@@ -45,7 +45,6 @@ def _refuse_repeats(parts: object) -> object:
 
 Moment = Annotated[datetime, BeforeValidator(_parse_moment)]
 Partition = Annotated[int, BeforeValidator(_parse_partition), Field(ge=0, le=2**31 - 1)]
-
 OffsetsByPartition = Annotated[dict[Partition, Annotated[int, Field(ge=0)]], BeforeValidator(_refuse_repeats)]
 
 
@@ -66,9 +65,7 @@ class StartTimestamp(StrictModel):
 class StartOffsets(StrictModel):
     """Begin at given offsets."""
 
-    offsets: dict[str, Annotated[dict[Partition, Annotated[int, Field(ge=0)]], BeforeValidator(_refuse_repeats)]] = (
-        Field(description="topic: {partition: offset}.")
-    )
+    offsets: dict[str, OffsetsByPartition] = Field(description="topic: {partition: offset}.")
 
 
 class SourceModel(StrictModel):
