@@ -82,7 +82,7 @@ class Land:
         wait_until(lambda: self.open_catalog().table_exists(table), f"the first flush of {pipeline}", PATIENCE)
         while True:
             wait_until(lambda: self._is_in(pipeline, task_id), f"{task_id} of {pipeline}", PATIENCE, pause=0.05)
-            with self.spark_frozen():
+            with freeze_spark(self.stack):
                 task = self.metadata.find_running(dag, task_id)
                 if task is not None and (task_id != "merge" or self.has_branch(pipeline)):
                     yield task
@@ -92,15 +92,6 @@ class Land:
         if task_id == "merge":
             return self.has_branch(pipeline)
         return self.metadata.find_running(find_dag(pipeline), task_id) is not None
-
-    @contextmanager
-    def spark_frozen(self) -> Iterator[None]:
-        server = int(self.stack.variables["SPARK_PID"])
-        os.kill(server, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(server, signal.SIGCONT)
 
     def kill_worker(self, task: RunningTask, *, with_task: bool = True) -> None:
         """SIGKILL for the worker that runs the task, at once with all that it runs, as if its machine were gone.
@@ -164,6 +155,17 @@ def kill_all(processes: list[psutil.Process]) -> None:
 
 def write_pipeline(folder: Path, name: str, tables: list[str]) -> None:
     (folder / "include" / "pipelines" / f"{name}.yaml").write_text(describe_pipeline(name, tables))
+
+
+@contextmanager
+def freeze_spark(stack: Stack) -> Iterator[None]:
+    """Let the Spark server stand still meanwhile, so that a task stays in its middle."""
+    server = int(stack.variables["SPARK_PID"])
+    os.kill(server, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server, signal.SIGCONT)
 
 
 def build_lake(folder: Path) -> dict[str, str]:

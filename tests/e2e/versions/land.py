@@ -1,11 +1,7 @@
 """A running stack whose version of the product can be replaced, and the hands that hold its runs in their middle."""
 
 import json
-import os
 import re
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,15 +62,6 @@ class Land:
         assert producer.flush(60) == 0
 
     # what is held
-
-    @contextmanager
-    def spark_frozen(self) -> Iterator[None]:
-        server = int(self.stack.variables["SPARK_PID"])
-        os.kill(server, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(server, signal.SIGCONT)
 
     def _hold_jobs(self, content: bytes) -> bytes:
         """A job of the kinds that are held runs on, as far as BigQuery's clients are told."""

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from e2e.airflow_client import wait_until
 from e2e.executors import verdict
+from e2e.executors.land import freeze_spark
 from e2e.versions.land import LAKE_SLOTS, PATIENCE, Land, write_pipeline
 from e2e.versions.pipelines import FLEET, LOADED, PIPELINES, PUBLICATION, PUBLISHED, THRESHOLD, WAREHOUSE
 
@@ -108,7 +109,7 @@ def stop_in_the_middle(land: Land) -> dict[str, str]:
         land.held_jobs.add(kind)
         runs[name] = land.airflow.trigger(find_dag(name))
         land.wait_for_state(find_dag(name), runs[name], task, "deferred")
-    with land.spark_frozen():
+    with freeze_spark(land.stack):
         runs["pairs"] = land.airflow.trigger(find_dag("pairs"))
         land.wait_for_state(find_dag("pairs"), runs["pairs"], "stage", "running")
         land.airflow.resize_pool(POOL, 0)  # from now on nothing begins there
