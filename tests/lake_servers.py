@@ -25,6 +25,7 @@ from local.ports import HOST, choose_ports
 TABLES, FILES = ("sqlite", "postgres", "rest"), ("file", "s3")
 OTHER_STORE = "s3mock"  # no REST catalog is on it: that would be one more server
 PARTS = ("postgres", "s3", "rest")
+ANSWER_SECONDS = 60.0
 _numbers = itertools.count(1)
 
 
@@ -170,7 +171,7 @@ def _forget_files(properties: Mapping[str, str], location: str) -> None:
 
 
 def open_store(properties: Mapping[str, str]) -> Any:
-    """The object store, by PyArrow."""
+    """The object store, by PyArrow, which would give a store up that says nothing for three seconds."""
     from pyarrow.fs import S3FileSystem
 
     endpoint = urlsplit(properties["s3.endpoint"])
@@ -180,4 +181,5 @@ def open_store(properties: Mapping[str, str]) -> Any:
         endpoint_override=endpoint.netloc,
         scheme=endpoint.scheme,
         region=s3.REGION,
+        request_timeout=ANSWER_SECONDS,
     )
