@@ -8,6 +8,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv" / "bin" / "python"
 JARS = ROOT / ".cache" / "jars"
 REDIS = ROOT / ".cache" / "redis"
+RABBITMQ = ROOT / ".cache" / "rabbitmq"
 LOG4J = ROOT / "local" / "log4j2.properties"
 
 

@@ -29,7 +29,7 @@ from local.supervisor import Request
 
 PARTS = (
     *("kafka", "spark", "brokers", "secure", "postgres", "s3", "rest", "registry", "bigquery"),
-    *("airflow", "schedulers", "celery"),
+    *("airflow", "schedulers", "celery", "rabbitmq"),
 )
 NEEDED_BYTES = 1_000_000_000
 UP_TIMEOUT_SECONDS = 300.0
@@ -209,7 +209,7 @@ def _end_stack(run: RunDir) -> bool:
     processes.end_all_processes(state.mark, state.servers.values(), 2)
     run.env_file.unlink(missing_ok=True)
     run.state_file.unlink(missing_ok=True)
-    for data in ("kafka", "spark", "rest", "s3", "registry", "bigquery", "redis"):
+    for data in ("kafka", "spark", "rest", "s3", "registry", "bigquery", "redis", "rabbitmq"):
         shutil.rmtree(run.path / data, ignore_errors=True)
     postgres.remove_folder(run)
     return state.phase != FAILED

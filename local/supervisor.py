@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from local import ports, spark
-from local.airflow import services
-from local.airflow.workers import Queue
+from local.airflow import rabbitmq, services, workers
 from local.bigquery import server as bigquery
 from local.errors import StackError
 from local.kafka.cluster import name_ports, plan_kafka
@@ -32,7 +31,7 @@ from local.state import FAILED, UP, State, render_env_file, replace_file
 
 END_TIMEOUT_SECONDS = 8.0
 POLL_SECONDS = 0.1
-EXTRA_PORTS = {"bigquery": ("bigquery_grpc",)}
+EXTRA_PORTS = {"bigquery": ("bigquery_grpc",), "rabbitmq": rabbitmq.NODE_PORTS}
 SETTINGS = ("brokers", "secure", "schedulers")  # parts that are no servers of their own
 
 
@@ -91,7 +90,7 @@ def plan_stack(request: Request) -> Plan:
     if "airflow" in parts:
         made.addresses["AIRFLOW_URL"] = f"http://{ports.HOST}:{chosen['airflow']}"
         made.exported["AIRFLOW_HOME"] = str(run.airflow_home)
-        queue = Queue(chosen["celery"], secrets.token_urlsafe(15)) if "celery" in parts else None
+        queue = workers.choose_queue(parts, chosen, secrets.token_urlsafe(15))
         place = services.Addresses(chosen["airflow"], lake.metadata, queue)
         made.servers.extend(services.build_servers(run, parts, place, Path(request.include), connections))
     return made

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 LOCK = Path(tempfile.gettempdir()) / "tidegate-tests-apt.lock"  # tests run in several processes, apt-get in one
@@ -19,10 +20,15 @@ def install(*packages: str) -> None:
 
 def unpack(package: str, folder: Path) -> None:
     """Lay the files of a package into a folder, and install nothing; where that worked is for the caller to see."""
+    unpack_all([package], folder)
+
+
+def unpack_all(packages: Sequence[str], folder: Path) -> None:
+    """The same of packages that belong together."""
     if not _may_install():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    _run_together(["apt-get", "update", "-q"], ["apt-get", "download", "-q", package], folder=folder)
+    _run_together(["apt-get", "update", "-q"], ["apt-get", "download", "-q", *packages], folder=folder)
     for archive in folder.glob("*.deb"):
         _run_together(["dpkg-deb", "-x", str(archive), str(folder)])
         archive.unlink()

@@ -92,6 +92,8 @@ _BEHIND: dict[str, list[str]] = {
         "tests/soak/test_many_pipelines.py::test_every_table_equals_its_topic_after_faults_and_nothing_grows",
         f"{_EXECUTORS}task_of_a_lost_worker_is_tried_again",
         f"{_EXECUTORS}tasks_of_a_lost_scheduler_are_taken_over",
+        "tests/e2e/executors/test_queues.py::test_queue_that_is_killed_with_tasks_in_it_loses_no_row",
+        "tests/e2e/executors/test_queues.py::test_task_of_a_lost_worker_is_tried_again_whatever_the_queue_is",
         f"{_EXECUTORS}database_that_goes_away_under_running_flushes_loses_no_row",
         f"{_EXECUTORS}database_that_is_away_for_minutes_under_running_flushes_loses_no_row",
     ],

@@ -1,8 +1,8 @@
 """What the tests need of a machine besides `make setup`: looked for once, one line for each thing that is missing.
 
-``python -m machine`` (`make test-setup`) fetches what it may: PostgreSQL, Chromium, promtool, nginx and Redis from
-Debian as root, Chromium from Playwright otherwise, Debezium's jars by Maven, and it compiles GoogleSQL's analyzer. No
-test installs anything.
+``python -m machine`` (`make test-setup`) fetches what it may: PostgreSQL, Chromium, promtool, nginx, Redis and RabbitMQ
+from Debian as root, Chromium from Playwright otherwise, Debezium's jars by Maven, and it compiles GoogleSQL's analyzer.
+No test installs anything.
 """
 
 import fcntl
@@ -18,12 +18,13 @@ import googlesql
 import nginx
 import postgres
 import promtool
+import rabbitmq_server
 import redis_server
 import s3mock
 from e2e import browser
 
 from local import setup
-from local.airflow import redis
+from local.airflow import rabbitmq, redis
 from local.bigquery import environment
 
 TOOLS = {
@@ -43,6 +44,7 @@ def main() -> int:
         bring_promtool,
         bring_nginx,
         bring_redis,
+        bring_rabbitmq,
         bring_debezium,
         bring_s3mock,
         bring_fab,
@@ -110,6 +112,15 @@ def bring_redis() -> list[str]:
         tell("Redis")
         redis_server.fetch()
     return [] if redis_server.is_there() else [redis.MISSING]
+
+
+def bring_rabbitmq() -> list[str]:
+    if not rabbitmq_server.is_there():
+        tell("RabbitMQ")
+        rabbitmq_server.fetch()
+    if not rabbitmq_server.is_there():  # a long test alone asks for it, and Redis sees the same hazard
+        print(f"test-setup: NOT TESTED: {rabbitmq.MISSING}")
+    return []
 
 
 def bring_debezium() -> list[str]:

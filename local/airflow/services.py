@@ -28,6 +28,10 @@ SERVICES = {
     "triggerer": ("triggerer", "triggerer", "AIRFLOW_TRIGGERER_PID"),
 }
 SECOND_SCHEDULER = {"scheduler-2": ("scheduler", "scheduler", "AIRFLOW_2_PID")}
+NEEDED_PARTS = {
+    **dict.fromkeys(("schedulers", "celery"), ("airflow", "postgres")),
+    "rabbitmq": ("airflow", "postgres", "celery"),
+}
 WITHOUT_SERVERS_OF_LOGS = ("scheduler", "triggerer")  # their fixed ports would collide
 
 
@@ -42,10 +46,10 @@ class Addresses:
 
 def check_parts(parts: list[str]) -> None:
     """StackError where schedulers or workers are to share what they cannot: SQLite has one writer at a time."""
-    for part in ("schedulers", "celery"):
-        missing = [needed for needed in ("airflow", "postgres") if needed not in parts]
+    for part, needed in NEEDED_PARTS.items():
+        missing = [other for other in needed if other not in parts]
         if part in parts and missing:
-            raise StackError(f'{part} needs {" and ".join(missing)} beside it: WITH="airflow postgres {part}"')
+            raise StackError(f'{part} needs {" and ".join(missing)} beside it: WITH="{" ".join(needed)} {part}"')
 
 
 def build_servers(

@@ -1,10 +1,10 @@
 """Owns the two Celery workers of the local Airflow, and the queue through which schedulers send them tasks."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from local.airflow import environment, redis
+from local.airflow import environment, rabbitmq, redis
 from local.airflow.database import Database
 from local.errors import StackError
 from local.layout import PYTHON, RunDir
@@ -17,15 +17,27 @@ START, READY = "[tasks]", " ready."  # a start lists the tasks that the worker k
 
 @dataclass(frozen=True)
 class Queue:
-    """Where the queue is, and who may use it."""
+    """Where the queue is, and who may use it: Redis, or RabbitMQ where it has ports for its node."""
 
     port: int
     password: str
+    node_ports: tuple[int, int] | None = None
 
     @property
     def uri(self) -> str:
         """The address that Celery is given."""
-        return redis.build_uri(self.port, self.password)
+        build_uri = redis.build_uri if self.node_ports is None else rabbitmq.build_uri
+        return build_uri(self.port, self.password)
+
+
+def choose_queue(parts: Collection[str], chosen: Mapping[str, int], password: str) -> Queue | None:
+    """The queue that the parts ask for, on the ports that were chosen for them."""
+    if "celery" not in parts:
+        return None
+    if "rabbitmq" not in parts:
+        return Queue(chosen["celery"], password)
+    epmd, node = (chosen[name] for name in rabbitmq.NODE_PORTS)
+    return Queue(chosen["rabbitmq"], password, (epmd, node))
 
 
 def find_packages() -> Path:
@@ -37,7 +49,10 @@ def find_packages() -> Path:
 
 def build_servers(run: RunDir, queue: Queue, env: Mapping[str, str], database: Database) -> list[Server]:
     """The queue, and the workers, which wait for it."""
-    server = redis.build_server(run, queue.port, queue.password)
+    if queue.node_ports is None:
+        server = redis.build_server(run, queue.port, queue.password)
+    else:
+        server = rabbitmq.build_server(run, queue.port, queue.password, queue.node_ports)
     return [server, *(_build_worker(run, number, queue, env, database) for number in range(1, WORKERS + 1))]
 
 

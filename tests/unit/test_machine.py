@@ -53,6 +53,7 @@ def test_every_line_of_what_is_missing_is_told_and_the_run_ends(
         "bring_chromium",
         "bring_promtool",
         "bring_redis",
+        "bring_rabbitmq",
         "bring_debezium",
         "bring_s3mock",
         "bring_fab",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from local.airflow import environment, redis, services, settings, workers
+from local.airflow import environment, rabbitmq, redis, services, settings, workers
 from local.airflow.settings import Shape
 from local.errors import StackError
 from local.layout import ROOT, RunDir
@@ -47,6 +47,8 @@ def test_part_that_shares_the_metadata_asks_for_a_server_of_it(part: str) -> Non
     with pytest.raises(StackError, match=f"^{part} needs airflow and postgres"):
         services.check_parts(["kafka", part])
     services.check_parts(["kafka", "airflow", "postgres", part])
+    with pytest.raises(StackError, match=r"^rabbitmq needs celery beside it"):
+        services.check_parts(["airflow", "postgres", "rabbitmq"])
 
 
 def test_tasks_of_a_lost_worker_wait_for_less_where_others_can_take_them(tmp_path: Path) -> None:
@@ -84,6 +86,34 @@ def test_queue_makes_the_executor_celerys_and_its_password_stands_in_files_alone
     assert "requirepass qu3ue\n" in (tmp_path / "run" / "redis" / "redis.conf").read_text()
     assert stat.S_IMODE((tmp_path / "run" / "redis").stat().st_mode) == 0o700
     assert "bind 127.0.0.1\n" in (tmp_path / "run" / "redis" / "redis.conf").read_text()
+
+
+def test_rabbitmq_takes_the_place_of_redis_where_it_is_asked_for(
+    tmp_path: Path, celery: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "unpacked"
+    program = root / "usr/lib/rabbitmq/lib/rabbitmq_server-3.10.8/sbin/rabbitmq-server"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    erlang = root / "usr/lib/erlang"
+    (erlang / "erts-13" / "bin").mkdir(parents=True)
+    monkeypatch.setattr(rabbitmq, "find_program", lambda: program)
+    chosen = {"celery": 1, "rabbitmq": 2, "rabbitmq_epmd": 3, "rabbitmq_node": 4}
+    assert workers.choose_queue(["airflow"], chosen, "qu3ue") is None
+    plain, queue = (workers.choose_queue(["celery", *more], chosen, "qu3ue") for more in ((), ("rabbitmq",)))
+    assert plain == workers.Queue(1, "qu3ue")
+    assert queue is not None
+    assert queue.uri == "amqp://tidegate:qu3ue@127.0.0.1:2//"
+    servers = build(tmp_path / "run", ["celery"], queue)
+    assert "redis" not in {server.name for server in servers}
+    assert "qu3ue" not in str([(server.command, dict(server.env)) for server in servers])
+    (server,) = (server for server in servers if server.name == "rabbitmq")
+    server.prepare()
+    written = tmp_path / "run" / "rabbitmq" / "rabbitmq.conf"
+    assert "default_pass = qu3ue\n" in written.read_text()
+    assert stat.S_IMODE(written.stat().st_mode) == 0o600
+    assert f"ROOTDIR='{erlang}' BINDIR='{erlang}/erts-13/bin' " in (written.parent / "bin" / "erl").read_text()
+    assert (server.env["ERL_EPMD_PORT"], server.env["RABBITMQ_DIST_PORT"]) == ("3", "4")
 
 
 def test_each_service_is_a_server_of_its_own_with_a_name_for_its_process(tmp_path: Path, celery: None) -> None:

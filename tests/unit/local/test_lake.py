@@ -102,8 +102,8 @@ def test_part_that_was_not_fetched_is_one_line(tmp_path: Path, monkeypatch: pyte
 def test_unknown_part_is_refused_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["up", "--with", "rest minio"]) == 1
     assert capsys.readouterr().err == (
-        "up: WITH=minio is not known; use some of airflow, bigquery, brokers, celery, postgres, registry, rest, s3, "
-        "schedulers, secure, or leave it out\n"
+        "up: WITH=minio is not known; use some of airflow, bigquery, brokers, celery, postgres, rabbitmq, registry, "
+        "rest, s3, schedulers, secure, or leave it out\n"
     )
 
 
