@@ -2,8 +2,9 @@
 
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from local.server import Server
 
@@ -25,10 +26,15 @@ def stop_serving(server: socketserver.BaseServer, thread: threading.Thread) -> N
     server.server_close()
 
 
+def tie_to_test(command: Sequence[str]) -> list[str]:
+    """The command of a process that is killed when the thread that started it has gone, however that ended."""
+    return ["setpriv", "--pdeathsig", "KILL", *command]
+
+
 @contextmanager
 def hold_server(server: Server) -> Iterator[None]:
     """A program that answers within the block, and is killed behind it."""
-    process = server.start(server.name)
+    process = replace(server, command=tuple(tie_to_test(server.command))).start(server.name)
     try:
         server.wait_until_it_answers(process, lambda: False)
         yield

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+from background_server import tie_to_test
+
 from local.layout import JARS, LOG4J
 from local.ports import HOST, choose_ports
 
@@ -39,7 +41,7 @@ class ConnectWorker:
         standalone = ["org.apache.kafka.connect.cli.ConnectStandalone", *files]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *java, *standalone],
+                tie_to_test([*java, *standalone]),
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

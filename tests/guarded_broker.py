@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from background_server import tie_to_test
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -98,7 +99,9 @@ class BrokerProcess:
         )
         with (self._folder / "kafka.log").open("ab") as log:
             environment = build_clean_environment()
-            self._process = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log, env=environment)
+            self._process = subprocess.Popen(
+                tie_to_test(command), cwd=self._folder, stdout=log, stderr=log, env=environment
+            )
         wait_until(lambda: all(map(is_answering, self._doors)), "the guarded broker")
 
     def kill(self) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from background_server import tie_to_test
 
 CHECKOUT = Path(__file__).parents[2]
 NEEDED = ("unshare", "nsenter", "ip", "mount", "setpriv", "wget")
@@ -50,7 +51,7 @@ class Compose:
         environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{CHECKOUT / 'tests'}:{CHECKOUT}"}
         with (folder / "logs" / "engine.log").open("wb") as log:
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *NAMESPACES, sys.executable, "-m", "containers.engine", str(file)],
+                tie_to_test([*NAMESPACES, sys.executable, "-m", "containers.engine", str(file)]),
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

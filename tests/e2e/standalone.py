@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from background_server import tie_to_test
 from e2e.airflow_client import wait_until
 
 
@@ -50,7 +51,7 @@ def _start(folder: Path, name: str, main: str, *arguments: str) -> "subprocess.P
     env = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
     with (folder / f"{name}.log").open("wb") as log:
         command = [str(home / "bin" / "spark-class"), main, *arguments]
-        return subprocess.Popen(command, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        return subprocess.Popen(tie_to_test(command), env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
 
 def _free_port() -> int:

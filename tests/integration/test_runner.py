@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from background_server import tie_to_test
 from conftest import wait_until
 from round_trip import read
 
@@ -24,7 +25,10 @@ class Run:
         self._workbench, self.out, self.errors = workbench, workbench.folder / "out", workbench.folder / "errors"
         with self.out.open("w") as out, self.errors.open("w") as errors:
             self.process = subprocess.Popen(
-                workbench.command("run", "--json", *words), env=workbench.environment(), stdout=out, stderr=errors
+                tie_to_test(workbench.command("run", "--json", *words)),
+                env=workbench.environment(),
+                stdout=out,
+                stderr=errors,
             )
 
     def events(self, what: str, work: str) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import nginx
 import pytest
+from background_server import tie_to_test
 from conftest import Workbench, _running, wait_until
 
 from local.kafka.security import make_certificates
@@ -65,7 +66,7 @@ def bench(workbench: Workbench, guarded_spark: Any, tmp_path: Path) -> Iterator[
     (folder / "nginx.conf").write_text(text)
     program = [str(nginx.find()), "-c", str(folder / "nginx.conf"), "-p", str(folder), "-g", "daemon off;"]
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(program, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = subprocess.Popen(tie_to_test(program), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         wait_until(lambda: is_answering(port) or process.poll() is not None, "the proxy answers", 30)
         assert process.poll() is None, (folder / "log").read_text()

@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 import yaml
+from background_server import tie_to_test
 from confluent_kafka.admin import AdminClient, NewTopic
 from conftest import ROOT, wait_until
 from fault_proxy import FaultProxy, fault_proxy
@@ -34,7 +35,7 @@ OF_SPARK = "application_name = 'PostgreSQL JDBC Driver'"
 
 
 class Runner:
-    """`tidegate run` in a process of its own, started again by the test whenever it has been killed."""
+    """`tidegate run` in a process of its own, started again whenever it was killed, and ended with the test."""
 
     def __init__(self, world: "World", name: str, *pipelines: str) -> None:
         self._world, self._words = world, pipelines
@@ -45,7 +46,7 @@ class Runner:
         command = [str(ROOT / "bin" / "tidegate"), "run", "--json", "--flushes-at-once", str(FLUSHES_AT_ONCE)]
         with self.told.open("a") as told, self.errors.open("a") as errors:
             self.process = subprocess.Popen(
-                [*command, *self._words],
+                tie_to_test([*command, *self._words]),
                 env=self._world.environment,
                 stdout=told,
                 stderr=errors,
