@@ -43,8 +43,8 @@ demo: setup  ## a small shop's change events, live, until Ctrl-C; ARGS=--once st
 
 test test-long test-night test-soak test-setup contract integration servers live: WITH := bigquery celery registry rest s3
 
-test-setup: setup  ## what the tests need besides: PostgreSQL, Chromium, Debezium's jars, a JDK, openssl, Python 3.13; a line for each that is missing
-	@PYTHONPATH=.:tests:plugins $(VENV_PYTHON) -m machine
+test-setup: setup  ## what the tests need besides: PostgreSQL, Chromium, Debezium's jars, a JDK, openssl, Python 3.13; a line for each that is missing; TESTS=long for what only long tests need
+	@PYTHONPATH=.:tests:plugins $(VENV_PYTHON) -m machine "$(TESTS)"
 
 test: test-setup checks unit live  ## every hazard once, cheapest first; about 20 minutes on two cores
 
@@ -140,6 +140,8 @@ lock: setup  ## pin every package of requirements.in again, and every jar of loc
 		local/airflow/celery/requirements.in -o local/airflow/celery/requirements.txt
 	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-deps -c requirements.txt \
 		tests/fab/requirements.in -o tests/fab/requirements.txt
+	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-deps \
+		tests/upgrade/requirements.in -o tests/upgrade/requirements.txt
 	@for name in spark kafka rest s3 debezium; do bin/tidegate jars --from "local/jars/$$name" --write-lock; done
 
 clean: down  ## remove the environment, the jars and everything that runs left behind

@@ -1,8 +1,8 @@
 """What the tests need of a machine besides `make setup`: looked for once, one line for each thing that is missing.
 
-``python -m machine`` (`make test-setup`) fetches what it may: PostgreSQL, Chromium, promtool, nginx, Redis and RabbitMQ
-from Debian as root, Chromium from Playwright otherwise, Debezium's jars by Maven, and it compiles GoogleSQL's analyzer.
-No test installs anything.
+``python -m machine`` (`make test-setup`) fetches what it may: PostgreSQL, Chromium, promtool, nginx and Redis from
+Debian as root, Chromium from Playwright otherwise, Debezium's jars by Maven, and it compiles GoogleSQL's analyzer.
+``python -m machine long`` also fetches what only the tests of `make test-long` need. No test installs anything.
 """
 
 import fcntl
@@ -22,6 +22,7 @@ import rabbitmq_server
 import redis_server
 import s3mock
 from e2e import browser
+from upgrade import older_airflow
 
 from local import setup
 from local.airflow import rabbitmq, redis
@@ -30,13 +31,13 @@ from local.bigquery import environment
 TOOLS = {
     "javac": "a JDK, not only its runtime (openjdk-17-jdk-headless): a test compiles a line of Java",
     "openssl": "openssl: it makes the certificate of the broker with a log-in",
-    "setpriv": "setpriv (util-linux): it ends PostgreSQL and Kafka Connect with their test",
+    "setpriv": "setpriv (util-linux): it ends servers with their test",
 }
 
 
-def main() -> int:
-    """Fetch what is missing; 0 when every test can run, else 1 after a line for each that cannot."""
-    steps = (
+def main(tests: str = "not long") -> int:
+    """Fetch what is missing; 0 when every one of these tests can run, else 1 after a line for each that cannot."""
+    steps = [
         find_tools,
         find_python,
         bring_postgres,
@@ -44,12 +45,12 @@ def main() -> int:
         bring_promtool,
         bring_nginx,
         bring_redis,
-        bring_rabbitmq,
         bring_debezium,
         bring_s3mock,
         bring_fab,
         compile_analyzer,
-    )
+        *((bring_rabbitmq, bring_older_airflow) if tests.startswith("long") else ()),
+    ]
     missing = [line for step in steps for line in step()]
     for line in missing:
         print(f"test-setup: missing: {line}", file=sys.stderr)
@@ -118,7 +119,7 @@ def bring_rabbitmq() -> list[str]:
     if not rabbitmq_server.is_there():
         tell("RabbitMQ")
         rabbitmq_server.fetch()
-    if not rabbitmq_server.is_there():  # a long test alone asks for it, and Redis sees the same hazard
+    if not rabbitmq_server.is_there():  # it is left out then: Redis sees the same hazards
         print(f"test-setup: NOT TESTED: {rabbitmq.MISSING}")
     return []
 
@@ -137,6 +138,10 @@ def bring_s3mock() -> list[str]:
 
 def bring_fab() -> list[str]:
     return failure_of(fab_packages.bring)
+
+
+def bring_older_airflow() -> list[str]:
+    return failure_of(older_airflow.bring)
 
 
 def compile_analyzer() -> list[str]:
@@ -158,4 +163,4 @@ def tell(what: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

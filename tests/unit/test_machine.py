@@ -8,6 +8,8 @@ import pytest
 
 from local.bigquery import environment
 
+LONG_STEPS = (machine.bring_rabbitmq, machine.bring_older_airflow)
+
 
 def test_each_tool_that_is_missing_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -53,7 +55,6 @@ def test_every_line_of_what_is_missing_is_told_and_the_run_ends(
         "bring_chromium",
         "bring_promtool",
         "bring_redis",
-        "bring_rabbitmq",
         "bring_debezium",
         "bring_s3mock",
         "bring_fab",
@@ -65,3 +66,23 @@ def test_every_line_of_what_is_missing_is_told_and_the_run_ends(
     assert capsys.readouterr().err.splitlines() == ["test-setup: missing: this", "test-setup: missing: that"]
     monkeypatch.setattr(machine, "find_tools", lambda: [])
     assert machine.main() == 0
+
+
+def test_what_only_long_tests_need_is_fetched_for_these_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for step in [name for name in vars(machine) if name.startswith(("find_", "bring_", "compile_"))]:
+        monkeypatch.setattr(machine, step, lambda: [])
+    asked = list[str]()
+    monkeypatch.setattr(machine.rabbitmq_server, "is_there", lambda: False)
+    monkeypatch.setattr(machine.rabbitmq_server, "fetch", lambda: asked.append("rabbitmq"))
+    monkeypatch.setattr(machine.older_airflow, "bring", lambda: asked.append("airflow"))
+    for step in LONG_STEPS:
+        monkeypatch.setattr(machine, step.__name__, step)
+    for tests in ((), ("not long",)):
+        assert machine.main(*tests) == 0
+    assert asked == []
+    for number, tests in enumerate(("long", "long or not long"), 1):
+        assert machine.main(tests) == 0
+        assert asked == ["rabbitmq", "airflow"] * number
+        assert "NOT TESTED: rabbitmq: no RabbitMQ was found" in capsys.readouterr().out
