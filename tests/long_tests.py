@@ -92,14 +92,17 @@ _BEHIND: dict[str, list[str]] = {
         "tests/soak/test_many_pipelines.py::test_every_table_equals_its_topic_after_faults_and_nothing_grows",
         f"{_EXECUTORS}task_of_a_lost_worker_is_tried_again",
         f"{_EXECUTORS}tasks_of_a_lost_scheduler_are_taken_over",
-        "tests/e2e/executors/test_queues.py::test_queue_that_is_killed_with_tasks_in_it_loses_no_row",
+        "tests/e2e/executors/test_queues.py::test_queue_that_goes_away_in_the_middle_of_a_merge_loses_no_row",
         "tests/e2e/executors/test_queues.py::test_task_of_a_lost_worker_is_tried_again_whatever_the_queue_is",
+        "tests/e2e/executors/test_queues.py::test_tasks_that_lost_workers_took_and_did_not_begin_are_queued_again",
         f"{_EXECUTORS}database_that_goes_away_under_running_flushes_loses_no_row",
         f"{_EXECUTORS}database_that_is_away_for_minutes_under_running_flushes_loses_no_row",
     ],
     "tests/integration/test_upgrade.py::"
     "test_pipeline_that_an_older_version_flushed_and_staged_goes_on_where_that_one_stopped": [
         f"{_VERSIONS}new_version_goes_on_with_all_that_the_one_before_left_under_way",
+        "tests/e2e/versions/test_new_airflow.py::"
+        "test_newer_airflow_goes_on_with_all_that_the_one_before_left_under_way",
         f"{_VERSIONS}version_before_goes_on_where_no_run_is_under_way_and_so_does_the_new_one_behind_it",
     ],
     f"{_S}changed_tables.py::test_tables_that_change_before_any_step_lose_no_row_and_the_run_goes_on": [

@@ -4,16 +4,20 @@ import os
 import signal
 from collections.abc import Iterator
 
+import psutil
 import pytest
-from e2e.airflow_client import wait_until
-from e2e.executors.land import PATIENCE, Land
+from e2e.airflow_client import DONE, wait_until
+from e2e.executors.land import PATIENCE, Land, kill_all
 from e2e.executors.opening import open_land
+from e2e.executors.pipelines import NAMESPACE
 
 from local.airflow import rabbitmq, redis
 
 pytestmark = pytest.mark.real
 QUEUES = {"redis": ("celery",), "rabbitmq": ("celery", "rabbitmq")}
 FIND_PROGRAM = {"redis": redis.find_program, "rabbitmq": rabbitmq.find_program}
+WORKERS = ("AIRFLOW_WORKER_1_PID", "AIRFLOW_WORKER_2_PID")
+QUEUED = "SELECT DISTINCT dag_id, run_id FROM task_instance WHERE state = 'queued'"
 UNFINISHED = "SELECT count(*) FROM task_instance WHERE state = 'queued' AND queued_dttm < now() - interval '5 minutes'"
 
 
@@ -25,13 +29,14 @@ def land(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield land
 
 
-def test_queue_that_is_killed_with_tasks_in_it_loses_no_row(land: Land) -> None:
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["restarted", "killed"])
+def test_queue_that_goes_away_in_the_middle_of_a_merge_loses_no_row(land: Land, how: signal.Signals) -> None:
     """Records come on; it is there again at once, with what was sent to it, or the tasks are sent again."""
     name = next(name for name in ("RABBITMQ_PID", "REDIS_PID") if name in land.stack.variables)
     with land.records_keep_coming():
         with land.caught_in("orders", "merge") as task:
             before = land.stack.variables[name]
-            os.kill(int(before), signal.SIGKILL)
+            os.kill(int(before), how)
             wait_until(lambda: land.stack.variables[name] != before, "the queue's new process", PATIENCE)
         wait_until(lambda: land.metadata.read_state(task) in ("success", "failed"), f"the end of {task}", PATIENCE)
         assert land.metadata.read_state(task) == "success"
@@ -44,3 +49,23 @@ def test_task_of_a_lost_worker_is_tried_again_whatever_the_queue_is(land: Land) 
             land.kill_worker(task)
         wait_until(lambda: land.metadata.count_tries(task) > task.try_number, "the next try", PATIENCE)
         wait_until(lambda: land.metadata.read_state(task) == "success", f"the end of {task}", PATIENCE)
+
+
+def test_tasks_that_lost_workers_took_and_did_not_begin_are_queued_again(land: Land) -> None:
+    """They stand still when tasks reach them, and are killed then: nobody has begun these, and nobody has them."""
+    with land.records_keep_coming():
+        wait_until(lambda: land.open_catalog().table_exists(f"{NAMESPACE}.orders"), "the first flush", PATIENCE)
+        workers = [psutil.Process(int(land.stack.variables[name])) for name in WORKERS]
+        for worker in workers:
+            worker.suspend()
+        wait_until(lambda: len(land.metadata.ask(QUEUED)) > 1, "tasks that wait for a worker", PATIENCE)
+        taken = land.metadata.ask(QUEUED)
+        kill_all([one for worker in workers for one in (worker, *worker.children(recursive=True))])
+        for dag, run in taken:
+            wait_until(lambda run=(dag, run): read_state(land, *run) in DONE, f"the end of {dag} {run}", PATIENCE)
+            assert read_state(land, dag, run) == "success"
+    wait_until(lambda: land.metadata.ask(UNFINISHED) == [(0,)], "no task that nobody takes", PATIENCE)
+
+
+def read_state(land: Land, dag: str, run: str) -> str:
+    return str(land.metadata.ask("SELECT state FROM dag_run WHERE dag_id = %s AND run_id = %s", dag, run)[0][0])

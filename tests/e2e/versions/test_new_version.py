@@ -31,17 +31,7 @@ def test_new_version_goes_on_with_all_that_the_one_before_left_under_way(land: L
     assert land.list_triggers() == OLD_TRIGGERS
 
     land.install(ROOT)
-    land.airflow.resize_pool(POOL, LAKE_SLOTS)
-    for name in ("orders", "pairs"):
-        expect_success(land, name, under_way[name])
-    wait_until(lambda: {f"tidegate_{name}_actions" for name in PIPELINES} <= land.airflow.dag_ids(), "the new DAGs")
-    for name, task in ((LOADED, "stage"), (PUBLISHED, "merge")):
-        assert land.read_states(find_dag(name), under_way[name], task) == ["deferred"]
-    land.held_jobs.clear()
-    for name in WAREHOUSE:
-        expect_success(land, name, under_way[name])
-    expect_rows(land, "what was under way, but for the pipeline that failed", but_for=("odd",))
-
+    finish(land, under_way)
     mend_the_failed_one(land)
     wait_until(lambda: land.list_triggers() == {NEW_BACKLOG}, "the new trigger alone", PATIENCE)
     flush_changes(land, 3)
@@ -119,6 +109,20 @@ def stop_in_the_middle(land: Land) -> dict[str, str]:
     assert {*land.read_states(find_dag("orders"), runs["orders"], "stage")} <= {"None", "scheduled"}
     assert {*land.read_states(find_dag("pairs"), runs["pairs"], "merge")} <= {"None", "scheduled"}
     return runs
+
+
+def finish(land: Land, under_way: dict[str, str]) -> None:
+    """All that was under way goes on behind the start of another version, but for the run that had failed."""
+    land.airflow.resize_pool(POOL, LAKE_SLOTS)
+    for name in ("orders", "pairs"):
+        expect_success(land, name, under_way[name])
+    wait_until(lambda: {f"tidegate_{name}_actions" for name in PIPELINES} <= land.airflow.dag_ids(), "the new DAGs")
+    for name, task in ((LOADED, "stage"), (PUBLISHED, "merge")):
+        assert land.read_states(find_dag(name), under_way[name], task) == ["deferred"]
+    land.held_jobs.clear()
+    for name in WAREHOUSE:
+        expect_success(land, name, under_way[name])
+    expect_rows(land, "what was under way, but for the pipeline that failed", but_for=("odd",))
 
 
 def mend_the_failed_one(land: Land) -> None:
