@@ -31,7 +31,7 @@ help:  ## this list
 setup:  ## Python environment and jars; minutes the first time; PYTHON=python3.13 chooses and keeps it, WITH="bigquery celery registry rest s3" adds what those servers need
 	@bash local/setup.sh $(filter bigquery celery registry rest s3,$(WITH))
 
-up: setup  ## start Kafka and the Spark Connect server; WITH="airflow bigquery brokers celery postgres registry rest s3 schedulers secure" adds any of those
+up: setup  ## start Kafka and the Spark Connect server; WITH="airflow bigquery brokers celery postgres rabbitmq registry rest s3 schedulers secure" adds any of those
 	@$(VENV_PYTHON) -m local up --with "$(WITH)"
 
 down:  ## stop what `make up` started
