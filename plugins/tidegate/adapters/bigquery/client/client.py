@@ -16,13 +16,14 @@ from tidegate.adapters.bigquery.client.named_jobs import NamedJob, NoWatcher, Wa
 from tidegate.adapters.bigquery.client.staging_files import Folder, open_folder
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.connections import Resolve
-from tidegate.errors import ConfigurationError
+from tidegate.errors import ConfigurationError, OutcomeUnknown
 from tidegate.failpoints import hit_failpoint
 from tidegate.spec.catalog import Catalog
 
 CALL_TIMEOUT_SECONDS = 60  # one request; the client's own default is none at all
 SERVICE_URL = "https://bigquery.googleapis.com"
 RETRY_TIMEOUT_SECONDS = 120  # how long a request is repeated; the client's own default is ten minutes
+SENT_JOB_TIMEOUT_SECONDS = 60  # how long a job is asked for whose name is taken; the client itself does so for 200 s
 
 
 class Warehouse:
@@ -151,7 +152,7 @@ class Warehouse:
         while True:
             job_id = f"{name}_{number}"
             with translate_client_errors(where, sent=True):
-                job, is_new = self._submit_or_find(script(job_id), job_id, labels)
+                job, is_new = self._submit_or_find(where, script(job_id), job_id, labels)
                 hit_failpoint("bigquery.sent")
                 self.wait(job, is_named=True)
                 hit_failpoint("bigquery.answered")
@@ -187,13 +188,29 @@ class Warehouse:
             except NotFound:
                 return False
 
-    def _submit_or_find(self, sql: str, job_id: str, labels: Mapping[str, str]) -> tuple[Any, bool]:
+    def _submit_or_find(self, where: str, sql: str, job_id: str, labels: Mapping[str, str]) -> tuple[Any, bool]:
         from google.api_core.exceptions import Conflict
 
         try:
             return self._submit_query(sql, job_id, self._build_config(labels)), True
         except Conflict:
-            return self.client.get_job(job_id, **self._limits), False
+            return self.find_sent_job(where, job_id), False
+
+    def find_sent_job(self, where: str, job_id: str) -> Any:
+        """A job whose name is taken. BigQuery may say for a while that there is none; then `OutcomeUnknown`."""
+        from google.api_core.exceptions import NotFound
+
+        began = time.monotonic()
+        for pause in iterate_pauses():
+            with suppress(NotFound):
+                return self.client.get_job(job_id, **self._limits)
+            if time.monotonic() - began > SENT_JOB_TIMEOUT_SECONDS:
+                break
+            time.sleep(pause)
+        raise OutcomeUnknown(
+            f"{where}: job={job_id} was sent before, and BigQuery does not show it; it will be asked for again; name "
+            "the catalog's location in catalogs.yaml, unless it is US or EU: jobs are looked for there"
+        )
 
     def _build_config(self, labels: Mapping[str, str], **words: Any) -> Any:
         from google.cloud import bigquery

@@ -48,7 +48,7 @@ def _submit_or_find(warehouse: Warehouse, job_id: str, request: LoadRequest, sou
     try:
         return _submit_job(warehouse, job_id, request, source), True
     except Conflict:  # the answer to an earlier try was lost
-        return warehouse.read_job(job_id), False
+        return warehouse.find_sent_job(request.where, job_id), False
 
 
 def _submit_job(warehouse: Warehouse, job_id: str, request: LoadRequest, source: Path | str) -> Any:

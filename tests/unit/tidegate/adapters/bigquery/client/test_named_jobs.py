@@ -7,11 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tidegate.adapters.bigquery.client import client
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.client.errors import JobFailed
 from tidegate.adapters.bigquery.client.named_jobs import NamedJob
 from tidegate.adapters.bigquery.position_table import PositionRow
 from tidegate.adapters.bigquery.position_table import name_publish_job as name_of
+from tidegate.errors import OutcomeUnknown
 from tidegate.model.table_state import StagedSource, TableCommit
 from tidegate.spec.catalog import Catalog
 
@@ -58,7 +60,7 @@ class Project(Warehouse):
         self.labels: list[dict[str, str]] = []
         self.jobs: dict[str, Job] = {}
         self.ends: dict[str, str] | None = {}
-        self.asked = 0
+        self.asked, self.unseen = 0, 0
 
     @cached_property
     def client(self) -> Any:
@@ -75,8 +77,8 @@ class Project(Warehouse):
     def _get(self, job_id: str, **_: Any) -> Job:
         from google.api_core.exceptions import NotFound
 
-        self.asked += 1
-        if job_id not in self.jobs:
+        self.asked, self.unseen = self.asked + 1, self.unseen - 1
+        if job_id not in self.jobs or self.unseen >= 0:
             raise NotFound("there is none")
         return self.jobs[job_id]
 
@@ -97,6 +99,32 @@ def test_whoever_goes_away_while_a_job_runs_finds_it_again_and_sends_no_second()
     assert project.run(watcher) == "publish_0"
     assert list(project.jobs) == ["publish_0"]
     assert set(watcher.told) == {"p:EU.publish_0"}
+
+
+def test_a_job_whose_name_is_taken_and_that_is_not_shown_yet_is_asked_for_again() -> None:
+    """BigQuery says for a moment that there is none of a job that it has just refused to take twice."""
+    project = Project()
+    project.ends = None
+    with pytest.raises(Away):
+        project.run(Leaves())
+    project.ends, project.unseen = {}, 3
+    assert project.run() == "publish_0"
+    assert list(project.jobs) == ["publish_0"]
+
+
+def test_a_job_whose_name_is_taken_and_that_stays_unseen_has_an_unknown_outcome(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is asked for in the catalog's location: where that is not named, and is another one, it is never shown."""
+    monkeypatch.setattr(client, "SENT_JOB_TIMEOUT_SECONDS", 0.3)
+    project = Project()
+    project.ends = None
+    with pytest.raises(Away):
+        project.run(Leaves())
+    project.unseen = 1000
+    with pytest.raises(OutcomeUnknown, match=r"table=t: job=publish_0 was sent before, .* name the catalog's location"):
+        project.run()
+    assert list(project.jobs) == ["publish_0"]
 
 
 def test_every_query_carries_its_pipelines_label() -> None:

@@ -14,6 +14,7 @@ from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.client.staging_files import LocalFolder
 from tidegate.adapters.bigquery.stores import staging, staging_requests
 from tidegate.errors import GiveUp, RetryLater
+from tidegate.failpoints import install_visitor
 from tidegate.model.offsets import Ranges
 from tidegate.model.table_state import SignedAttempt
 from tidegate.spec.catalog import Catalog
@@ -27,7 +28,7 @@ class Loading(Warehouse):
 
     def __init__(self, folder: Path, *ends: int | dict[str, str]) -> None:
         super().__init__(Catalog("lake", "bigquery", {"project": "p"}), lambda _: None)
-        self.folder, self.ends, self.jobs = LocalFolder(folder), list(ends), dict[str, Any]()
+        self.folder, self.ends, self.jobs, self.unseen = LocalFolder(folder), list(ends), dict[str, Any](), 0
 
     @cached_property
     def client(self) -> Any:
@@ -51,7 +52,8 @@ class Loading(Warehouse):
     def _get(self, job_id: str, **_: Any) -> Any:
         from google.api_core.exceptions import NotFound
 
-        if job_id not in self.jobs:
+        self.unseen -= 1
+        if job_id not in self.jobs or self.unseen >= 0:
             raise NotFound("there is none")
         return self.jobs[job_id]
 
@@ -104,6 +106,23 @@ def test_load_that_met_a_quota_is_sent_again_over_the_same_files(tmp_path: Path)
     warehouse.land("a1")
     assert warehouse.batches == [(1, "a1")]
     assert len(warehouse.jobs) == 4
+
+
+def test_load_whose_name_is_taken_and_that_is_not_shown_yet_is_asked_for_again(tmp_path: Path) -> None:
+    """Its files are of a complete attempt: they are neither given up nor loaded twice."""
+    warehouse = Loading(tmp_path, 2, 3)
+    warehouse.leave("a1", rows=5, files=2)
+
+    def lose(point: str) -> None:
+        if point == "bigquery.load_sent" and len(warehouse.jobs) == 2:
+            raise ConnectionError("the connection was lost")
+
+    with install_visitor(lose), pytest.raises(RetryLater, match="no answer"):
+        warehouse.land("a1")
+    warehouse.unseen = 3
+    warehouse.land("a1")
+    assert warehouse.batches == [(1, "a1")]
+    assert len(warehouse.jobs) == 2
 
 
 def test_files_that_bigquery_refuses_are_not_kept(tmp_path: Path) -> None:
