@@ -72,5 +72,6 @@ def _build_config(warehouse: Warehouse, request: LoadRequest) -> Any:
         write_disposition="WRITE_APPEND",
         create_disposition="CREATE_NEVER",
         parquet_options=lists,
+        decimal_target_types=["NUMERIC", "BIGNUMERIC"],  # the smaller one that holds a file's decimals, as columns have
         labels=to_labels(request.labels),
     )

@@ -39,9 +39,10 @@ class Loading(Warehouse):
 
         return SimpleNamespace(schema=[SchemaField("n", "INT64")], created=datetime(2026, 1, 1, tzinfo=UTC), labels={})
 
-    def _load(self, file: Any, into: str, job_id: str, **_: Any) -> Any:
+    def _load(self, file: Any, into: str, job_id: str, job_config: Any, **_: Any) -> Any:
         from google.api_core.exceptions import Conflict
 
+        self.config = job_config.to_api_repr()["load"]
         if job_id in self.jobs:
             raise Conflict("there is one")
         end = self.ends.pop(0)
@@ -94,6 +95,14 @@ def test_attempt_whose_loads_bring_in_what_was_written_is_staged_once(tmp_path: 
     assert (batch.batch, batch.attempt, batch.snapshot_id) == (1, "a1", 1)
     assert staging.read_loaded_rows(warehouse, STAGED, "a1") == 5
     assert len(warehouse.jobs) == 2
+
+
+def test_load_says_how_decimals_of_the_files_are_read(tmp_path: Path) -> None:
+    """Left alone, BigQuery reads every decimal of a Parquet file as NUMERIC, which no column of BIGNUMERIC takes."""
+    warehouse = Loading(tmp_path, 5)
+    warehouse.leave("a1", rows=5)
+    warehouse.land("a1")
+    assert warehouse.config["decimalTargetTypes"] == ["NUMERIC", "BIGNUMERIC"]
 
 
 def test_load_that_met_a_quota_is_sent_again_over_the_same_files(tmp_path: Path) -> None:
