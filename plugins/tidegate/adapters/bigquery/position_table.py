@@ -22,6 +22,7 @@ from tidegate.adapters.bigquery.publish_script import (
 )
 from tidegate.adapters.bigquery.query_cost import estimate_scan_bytes, read_job_cost
 from tidegate.adapters.bigquery.stores import staging
+from tidegate.adapters.bigquery.stores.namespaces import drop_made_namespaces
 from tidegate.adapters.bigquery.stores.ownership import check_readable, claim
 from tidegate.adapters.bigquery.stores.table_marks import remove_expiration
 from tidegate.errors import AuditFailed, CommitRefused, RetryLater
@@ -150,7 +151,8 @@ def run_table_commit(warehouse: Warehouse, sql: Sql, table_commit: TableCommit, 
     """The same, where the commit's properties are all that the row is to tell."""
     where = f"pipeline={table_commit.pipeline} table={table_commit.table}"
     name = name or name_job("publish", table_commit.table, table_commit.uuid, table_commit.attempt)
-    statements = (*_render_staged_checks(warehouse, table_commit.source), *table_commit.statements)
+    checks = _render_staged_checks(warehouse, table_commit.source)
+    statements = (*checks, *drop_made_namespaces(warehouse, table_commit.statements))
 
     scanned = estimate_scan_bytes(warehouse, where, table_commit.statements) if table_commit.statements else None
     target = quote_name(warehouse.to_reference(table_commit.table))

@@ -92,6 +92,16 @@ class Warehouse:
             except NotFound:
                 return None
 
+    def has_dataset(self, reference: str) -> bool:
+        """Whether ``project.dataset`` is there; not known, and so False, where nobody lets us look."""
+        from google.api_core.exceptions import Forbidden, NotFound
+
+        with translate_client_errors(f"dataset={reference}"):
+            try:
+                return bool(self.client.get_dataset(reference, **self._limits))
+            except (Forbidden, NotFound):
+                return False
+
     def list_tables(self, namespace: str) -> list[str]:
         """Names of the tables in ``catalog.dataset``."""
         from google.api_core.exceptions import NotFound

@@ -3,6 +3,7 @@
 from typing import cast
 
 from tidegate.adapters.bigquery.client.client import Warehouse
+from tidegate.adapters.bigquery.stores.namespaces import drop_made_namespaces
 from tidegate.adapters.bigquery.stores.ownership import claim
 from tidegate.adapters.bigquery.stores.table_marks import remove_expiration
 from tidegate.failpoints import hit_failpoint
@@ -37,10 +38,9 @@ def append_row(warehouse: Warehouse, control: str, row: HistoryRow) -> None:
         marks = ", ".join(f"({render_literal(key)}, {render_literal(value)})" for key, value in own.labels.items())
         dataset = quote_name(warehouse.to_reference(control).rsplit(".", 1)[0])
         columns = ", ".join(f"{quote(column)} {kind}" for column, kind in COLUMN_TYPES.items())
-        warehouse.run_statement(f"CREATE SCHEMA IF NOT EXISTS {dataset}")
-        warehouse.run_statement(
-            f"CREATE TABLE IF NOT EXISTS {name} ({columns}) CLUSTER BY batch OPTIONS (labels = [{marks}])"
-        )
+        create_table = f"CREATE TABLE IF NOT EXISTS {name} ({columns}) CLUSTER BY batch OPTIONS (labels = [{marks}])"
+        for statement in drop_made_namespaces(warehouse, (f"CREATE SCHEMA IF NOT EXISTS {dataset}", create_table)):
+            warehouse.run_statement(statement)
         remove_expiration(warehouse, control)
     elif missing := set(COLUMN_TYPES) - {field.name for field in loaded_table.schema}:  # made by an earlier version
         added = (f"ADD COLUMN IF NOT EXISTS {quote(name)} {COLUMN_TYPES[name]}" for name in sorted(missing))

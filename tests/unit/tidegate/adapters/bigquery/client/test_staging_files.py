@@ -91,5 +91,6 @@ def test_an_attempt_in_a_bucket_is_one_load_job_over_all_its_files(folder: Folde
         "writeDisposition": "WRITE_APPEND",
         "createDisposition": "CREATE_NEVER",
         "parquetOptions": {"enableListInference": True},
+        "decimalTargetTypes": ["NUMERIC", "BIGNUMERIC"],
     }
     assert config["labels"] == {"tidegate_batch": "7"}

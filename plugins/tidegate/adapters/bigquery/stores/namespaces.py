@@ -1,0 +1,21 @@
+"""Datasets that are there: whoever writes into one of them needs no right to make one."""
+
+import re
+from collections.abc import Iterable
+
+from tidegate.adapters.bigquery.client.client import Warehouse
+
+_CREATE_NAMESPACE_PATTERN = re.compile(r"CREATE SCHEMA IF NOT EXISTS `([^`]+)`\.`([^`]+)`\s*")
+
+
+def drop_made_namespaces(warehouse: Warehouse, statements: Iterable[str]) -> list[str]:
+    """The statements without those that would make a dataset which is there.
+
+    BigQuery asks for `bigquery.datasets.create` in the project before it looks whether there is anything to make.
+    """
+    return [statement for statement in statements if not _is_made(warehouse, statement)]
+
+
+def _is_made(warehouse: Warehouse, statement: str) -> bool:
+    found = _CREATE_NAMESPACE_PATTERN.fullmatch(statement)
+    return found is not None and warehouse.has_dataset(f"{found[1]}.{found[2]}")
