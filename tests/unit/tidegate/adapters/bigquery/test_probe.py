@@ -1,0 +1,68 @@
+"""What the doctor says of a dataset that lies in another location than the catalog names."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tidegate.adapters.bigquery.client.client import Warehouse
+from tidegate.adapters.bigquery.probe import check_warehouse
+from tidegate.diagnosis.destinations import CatalogNeed, NamespaceNeed
+from tidegate.diagnosis.finding import Finding, Severity
+from tidegate.errors import GiveUp
+from tidegate.spec.catalog import Catalog
+
+NEED = CatalogNeed((NamespaceNeed("shop", may_create=True), NamespaceNeed("other", may_create=True)), scratch=None)
+
+
+class Located(Warehouse):
+    """A project with datasets; a job runs in the location of the catalog, and finds what lies there."""
+
+    def __init__(self, location: str | None, **datasets: str) -> None:
+        properties = {"project": "p"} if location is None else {"project": "p", "location": location}
+        super().__init__(Catalog("dwh", "bigquery", properties), lambda _: None)
+        self._location, self._datasets = location, datasets
+
+    @property
+    def client(self) -> Any:
+        return SimpleNamespace(get_dataset=self._get, location=self._location)
+
+    def _get(self, reference: str) -> Any:
+        return SimpleNamespace(location=self._datasets[reference.rpartition(".")[2]])
+
+    def estimate_read_bytes(self, sql: str) -> int:
+        for name, location in self._datasets.items():
+            if name in sql and (self._location or location).casefold() != location.casefold():
+                raise GiveUp(f"dry run: BigQuery refused it: NotFound: Dataset p:{name} was not found in this location")
+        return 0
+
+
+def find_faults(location: str | None, **datasets: str) -> list[Finding]:
+    found = check_warehouse(Located(location, **datasets), "dwh", NEED)
+    return [one for one in found if one.severity is not Severity.OK]
+
+
+def test_dataset_in_another_location_than_the_catalogs_is_told_with_the_way_out() -> None:
+    (found,) = find_faults("EU", shop="EU", other="US")
+    assert (found.check, found.severity) == ("catalog.namespace", Severity.ERROR)
+    assert "dataset=other" in found.cause
+    assert "lies in location=US, and the catalog's jobs run in location=EU" in found.cause
+    assert found.advice.startswith("set location: US in catalogs.yaml")
+
+
+def test_region_that_the_catalog_does_not_name_is_told_as_one_where_jobs_are_not_found_again() -> None:
+    (found,) = find_faults(None, shop="EU", other="europe-west3")
+    assert (found.check, found.severity) == ("catalog.namespace", Severity.WARNING)
+    assert found.advice.startswith("set location: europe-west3 in catalogs.yaml")
+
+
+@pytest.mark.parametrize(
+    ("location", "datasets"),
+    [
+        (None, {"shop": "US", "other": "EU"}),
+        ("eu", {"shop": "EU", "other": "EU"}),
+        ("europe-west3", {"shop": "europe-west3", "other": "europe-west3"}),
+    ],
+)
+def test_datasets_where_jobs_run_are_well(location: str | None, datasets: dict[str, str]) -> None:
+    found = check_warehouse(Located(location, **datasets), "dwh", NEED)
+    assert {one.severity for one in found if one.check == "catalog.namespace"} == {Severity.OK}
