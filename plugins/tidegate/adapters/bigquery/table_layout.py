@@ -1,5 +1,6 @@
 """How a BigQuery table is laid out: its partitions and its options, from the words of `create` in the pipeline file."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -84,8 +85,11 @@ def render_partition_clause(partition_by: Iterable[str], columns: Iterable[Colum
     return replace(partitioning, column=column.name).render_partition_start(column.type)
 
 
-def _render_number(text: str) -> str:
-    return str(float(text))
+def _render_days(text: str) -> str:
+    days = float(text)
+    if not 0 < days < math.inf:
+        raise ValueError(text)
+    return str(days)
 
 
 def _render_boolean(text: str) -> str:
@@ -95,7 +99,7 @@ def _render_boolean(text: str) -> str:
 
 
 OPTION_RENDERERS: dict[str, Callable[[str], str]] = {
-    "partition_expiration_days": _render_number,
+    "partition_expiration_days": _render_days,
     "require_partition_filter": _render_boolean,
     "description": render_literal,
     "friendly_name": render_literal,

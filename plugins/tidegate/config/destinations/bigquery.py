@@ -67,8 +67,12 @@ def _check_table(
     for index, name in enumerate(table.namespaces):
         if not DATASET_PATTERN.fullmatch(name):
             findings.add((*path, "namespaces", index), "not a dataset's name: letters, digits and underscores")
-    if "." in FIELD_PATTERN.sub("", namespace):
+    written = FIELD_PATTERN.sub("", namespace)
+    if "." in written:
         findings.add((*path, "name"), "BigQuery has one level of datasets; write <catalog>.<dataset>.<table>")
+    elif written and not DATASET_PATTERN.fullmatch(written):
+        problem = f"dataset={namespace}: BigQuery's datasets have letters, digits and underscores"
+        findings.add((*path, "name"), f"{problem}; name another one")
     _check_history(table, path, findings)
     check_limits(model, table, path, findings)
 

@@ -20,12 +20,13 @@ from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Primitive, Struct, parse_type
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, parse_type
 from tidegate.spec.projection import Field, resolve_projection
 from tidegate.spec.record_metadata import METADATA_TYPES
 from tidegate.sql.spark import unquote
 
 MAX_COLUMNS = 10_000
+MAX_STRUCT_LEVELS = 15
 MAX_LOADS_PER_DAY = 1_500  # load jobs into one table, failed ones included
 MIN_INTERVAL_SECONDS = -(-86_400 // MAX_LOADS_PER_DAY)
 MIN_THRESHOLD_RECORDS = 1_000  # below it an ordinary day of records is more than LOADS_A_DAY flushes
@@ -122,6 +123,21 @@ def _note_problem(check: Callable[[], Any], path: KeyPath, findings: Problems) -
 def _check_columns(columns: Iterable[Column], path: KeyPath, findings: Problems) -> None:
     for column in columns:
         _note_problem(partial(to_bigquery_schema, [column]), path, findings)
+        if _count_levels(parse_type(column.type)) >= MAX_STRUCT_LEVELS:
+            problem = f"BigQuery nests structs {MAX_STRUCT_LEVELS} deep, and the staged row is one of them"
+            findings.add(path, f"column={column.name}: {problem}; keep a part of it as JSON text")
+
+
+def _count_levels(data_type: DataType) -> int:
+    """How many structs lie in each other, entries of maps among them."""
+    match data_type:
+        case Struct(fields):
+            return 1 + max((_count_levels(inner) for _, inner in fields), default=0)
+        case Array(element):
+            return _count_levels(element)
+        case Map(key, value):
+            return 1 + max(_count_levels(key), _count_levels(value))
+    return 0
 
 
 def _check_ordered(names: Iterable[str], types: dict[str, str], path: KeyPath, findings: Problems) -> None:
@@ -169,6 +185,8 @@ def _check_layout(table: TableModel, columns: list[Column] | None, path: KeyPath
         where = (*path, "cluster_by", index)
         if index >= MAX_CLUSTERING_COLUMNS:
             findings.add(where, f"BigQuery clusters by {MAX_CLUSTERING_COLUMNS} columns at most")
+        elif unquote(name).casefold() in {unquote(other).casefold() for other in create.cluster_by[:index]}:
+            findings.add(where, "BigQuery clusters by a column once; keep one")
         kind = types.get(unquote(name).casefold())
         if kind is not None and not _can_cluster(parse_type(kind)):
             findings.add(where, f"{kind} is no type that BigQuery clusters by; choose another column")

@@ -68,6 +68,26 @@ REFUSED = {
         laid_out("properties: {partition_expiration_days: soon}"),
         "property partition_expiration_days=soon: not a value that BigQuery takes for it",
     ),
+    "partitions that expire at once": (
+        laid_out("partition_by: [day], properties: {partition_expiration_days: 0}"),
+        "property partition_expiration_days=0: not a value that BigQuery takes for it",
+    ),
+    "partitions that expire at no number": (
+        laid_out("partition_by: [day], properties: {partition_expiration_days: nan}"),
+        "property partition_expiration_days=nan: not a value that BigQuery takes for it",
+    ),
+    "a column twice among the clusters": (
+        laid_out("cluster_by: [id, at, ID]"),
+        "create.cluster_by[2]=ID: BigQuery clusters by a column once; keep one",
+    ),
+    "a dataset with a dash": (
+        asked("delete: true", name="dwh.web-shop.orders"),
+        "name=dwh.web-shop.orders: dataset=web-shop: BigQuery's datasets have letters, digits and underscores",
+    ),
+    "structs that lie too deep": (
+        asked("delete: true", f"value: {{schema: 'id BIGINT, deep {'STRUCT<a: ' * 15}INT{'>' * 15}'}}"),
+        "BigQuery nests structs 15 deep, and the staged row is one of them",
+    ),
     "another time of partitions": (
         laid_out("partition_by: [days(_PARTITIONTIME)], properties: {partition_time: event}"),
         "property partition_time=event: not a known word; use record or wall_clock",
@@ -154,6 +174,11 @@ def test_columns_beyond_the_limit_are_counted_with_their_fields(include: Path) -
         include, asked("delete: true", f"value: {{schema: 'id BIGINT, a STRUCT<{fields}>, b STRUCT<{fields}>'}}")
     )
     assert "BigQuery holds 10000 columns, fields of structs included" in line
+
+
+def test_structs_that_are_as_deep_as_they_may_be_are_taken(include: Path) -> None:
+    deep = f"value: {{schema: 'id BIGINT, deep {'STRUCT<a: ' * 13}MAP<STRING, INT>{'>' * 13}'}}"
+    assert load(include, asked("delete: true", deep)).tables[0].value.columns
 
 
 @pytest.mark.parametrize(
