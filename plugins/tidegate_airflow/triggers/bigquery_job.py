@@ -48,15 +48,15 @@ class JobTrigger(BigQueryInsertJobTrigger):
             yield event
 
     def _get_async_hook(self) -> BigQueryAsyncHook:
-        return CatalogHook(self.conn_id, Warehouse(Catalog(**self.catalog), resolve_connection))
+        return CatalogHook(self.conn_id, Warehouse(Catalog(**self.catalog), resolve_connection), self.location)
 
 
 class CatalogHook(BigQueryAsyncHook):
-    """Google's hook, which finds a job through a catalog's own client."""
+    """Google's hook, which finds a job through a catalog's own client, and at the location where it was sent."""
 
-    def __init__(self, connection: str, warehouse: Warehouse) -> None:
+    def __init__(self, connection: str, warehouse: Warehouse, location: str | None) -> None:
         super().__init__(gcp_conn_id=connection)
-        self._warehouse = warehouse
+        self._warehouse, self._location = warehouse, location
 
     async def _get_job(self, job_id: str | None, project_id: str = "", location: str | None = None) -> Any:
-        return await asyncio.to_thread(self._warehouse.read_job, job_id or "")
+        return await asyncio.to_thread(self._warehouse.read_job, job_id or "", self._location)

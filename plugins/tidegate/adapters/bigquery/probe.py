@@ -7,11 +7,10 @@ from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.client.errors import translate_client_errors
 from tidegate.adapters.port_errors import format_one_line
 from tidegate.diagnosis.destinations import CatalogNeed, NamespaceNeed
-from tidegate.diagnosis.finding import Finding, from_error, make_error, make_ok, make_warning
+from tidegate.diagnosis.finding import Finding, from_error, make_error, make_ok
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater, TidegateError
 
 CONTENT = b"tidegate doctor"
-MULTI_REGIONS = ("US", "EU")  # where BigQuery looks for a job without being told
 
 
 def check_warehouse(warehouse: Warehouse, name: str, need: CatalogNeed) -> Iterator[Finding]:
@@ -59,23 +58,16 @@ def _check_dataset(warehouse: Warehouse, place: str, catalog: str, namespace: Na
     jobs_location = warehouse.client.location
     if jobs_location and jobs_location.casefold() != location.casefold():
         cause = f"{where} lies in location={location}, and the catalog's jobs run in location={jobs_location}"
-        yield make_error("catalog.namespace", cause, _build_location_advice(location))
+        advice = f"set location: {location} in catalogs.yaml; datasets of another location need a catalog of their own"
+        yield make_error("catalog.namespace", cause, advice)
         return
-    if not jobs_location and location.upper() not in MULTI_REGIONS:
-        cause = f"{where} lies in location={location}, and the catalog names none: a job is not found there again"
-        yield make_warning("catalog.namespace", cause, _build_location_advice(location))
-    else:
-        yield make_ok("catalog.namespace", f"{where} exists")
+    yield make_ok("catalog.namespace", f"{where} exists")
     try:
         warehouse.estimate_read_bytes(f"CREATE TABLE `{reference}.tidegate_doctor` (id INT64)")
     except GiveUp as error:
         yield _refuse("catalog.commit", f"{where}: {error}", "give the identity the role BigQuery Data Editor on it")
     else:
         yield make_ok("catalog.commit", f"{where}: a dry run may create a table; nothing was made")
-
-
-def _build_location_advice(location: str) -> str:
-    return f"set location: {location} in catalogs.yaml; datasets of another location need a catalog of their own"
 
 
 def _check_staging(warehouse: Warehouse, place: str, scratch: str) -> Iterator[Finding]:

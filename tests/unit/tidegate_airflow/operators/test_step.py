@@ -221,9 +221,9 @@ def test_trigger_asks_for_the_job_as_the_worker_does_and_never_cancels_it(
     assert place == ("google_one", "p", "EU", JOB.job_id, bigquery_job.POLL_SECONDS)
     hook = trigger._get_async_hook()
     assert hook._warehouse._catalog == CATALOG
-    monkeypatch.setattr(hook._warehouse, "read_job", lambda job_id: asked.append(job_id) or "the job")
+    monkeypatch.setattr(hook._warehouse, "read_job", lambda *place: asked.append(place) or "the job")
     assert asyncio.run(hook._get_job(JOB.job_id, "elsewhere", "US")) == "the job"
-    assert asked == [JOB.job_id]
+    assert asked == [(JOB.job_id, "EU")]
     monkeypatch.setattr(trigger, "_get_async_hook", lambda: pytest.fail("a publish that has begun is never cancelled"))
     asyncio.run(trigger.on_kill())
 

@@ -4,15 +4,20 @@ import hashlib
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import count
 from typing import Any
 
 from tidegate.adapters.bigquery.client.credentials import build_credentials
 from tidegate.adapters.bigquery.client.errors import JobFailed, translate_client_errors, translate_job_error
-from tidegate.adapters.bigquery.client.named_jobs import NamedJob, NoWatcher, Watcher
+from tidegate.adapters.bigquery.client.named_jobs import (
+    NamedJob,
+    NoWatcher,
+    Watcher,
+    find_newest_number,
+    iterate_pauses,
+)
 from tidegate.adapters.bigquery.client.staging_files import Folder, open_folder
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.connections import Resolve
@@ -22,6 +27,7 @@ from tidegate.spec.catalog import Catalog
 
 CALL_TIMEOUT_SECONDS = 60  # one request; the client's own default is none at all
 SERVICE_URL = "https://bigquery.googleapis.com"
+MULTI_REGIONS = ("US", "EU")  # where BigQuery looks for a job without being told
 RETRY_TIMEOUT_SECONDS = 120  # how long a request is repeated; the client's own default is ten minutes
 SENT_JOB_TIMEOUT_SECONDS = 60  # how long a job is asked for whose name is taken; the client itself does so for 200 s
 
@@ -34,6 +40,7 @@ class Warehouse:
     ) -> None:
         self._catalog, self._resolve, self._watcher = catalog, resolve, watcher or NoWatcher()
         self._labels = {"tidegate_pipeline": pipeline} if pipeline else {}
+        self._regions = set[str]()  # where tables were seen to lie, if the catalog does not say where
 
     @property
     def project(self) -> str:
@@ -88,19 +95,20 @@ class Warehouse:
 
         with translate_client_errors(f"table={name}"):
             try:
-                return self.client.get_table(self.to_reference(name), **self._limits)
+                table = self.client.get_table(self.to_reference(name), **self._limits)
             except NotFound:
                 return None
+        if table.location not in (None, *MULTI_REGIONS) and "location" not in self._catalog.properties:
+            self._regions.add(table.location)
+        return table
 
     def has_dataset(self, reference: str) -> bool:
         """Whether ``project.dataset`` is there; not known, and so False, where nobody lets us look."""
         from google.api_core.exceptions import Forbidden, NotFound
 
-        with translate_client_errors(f"dataset={reference}"):
-            try:
-                return bool(self.client.get_dataset(reference, **self._limits))
-            except (Forbidden, NotFound):
-                return False
+        with translate_client_errors(f"dataset={reference}"), suppress(Forbidden, NotFound):
+            return bool(self.client.get_dataset(reference, **self._limits))
+        return False
 
     def list_tables(self, namespace: str) -> list[str]:
         """Names of the tables in ``catalog.dataset``."""
@@ -180,23 +188,24 @@ class Warehouse:
         return True
 
     def find_newest_number(self, name: str, known_number: int) -> int:
-        """The highest number that a job of this name has: they are given in order, so that few need to be looked at."""
-        low, step = known_number, 1
-        while self._has_job(f"{name}_{low + step}"):
-            low, step = low + step, step * 2
-        while step > 1:
-            step //= 2
-            low += step if self._has_job(f"{name}_{low + step}") else 0
-        return low
+        """The highest number that a job of this name has."""
+        return find_newest_number(lambda number: self._has_job(f"{name}_{number}"), known_number)
 
     def _has_job(self, job_id: str) -> bool:
         from google.api_core.exceptions import NotFound
 
-        with translate_client_errors(f"job={job_id}"):
-            try:
-                return bool(self.client.get_job(job_id, **self._limits))
-            except NotFound:
-                return False
+        with translate_client_errors(f"job={job_id}"), suppress(NotFound):
+            return bool(self._get_job(job_id))
+        return False
+
+    def _get_job(self, job_id: str, location: str | None = None) -> Any:
+        """A job at its location, or where tables were seen; unasked BigQuery looks at the catalog's, or in two."""
+        from google.api_core.exceptions import NotFound
+
+        for place in [location] if location else self._regions:
+            with suppress(NotFound):
+                return self.client.get_job(job_id, location=place, **self._limits)
+        return self.client.get_job(job_id, **self._limits)
 
     def _submit_or_find(self, where: str, sql: str, job_id: str, labels: Mapping[str, str]) -> tuple[Any, bool]:
         from google.api_core.exceptions import Conflict
@@ -213,7 +222,7 @@ class Warehouse:
         began = time.monotonic()
         for pause in iterate_pauses():
             with suppress(NotFound):
-                return self.client.get_job(job_id, **self._limits)
+                return self._get_job(job_id)
             if time.monotonic() - began > SENT_JOB_TIMEOUT_SECONDS:
                 break
             time.sleep(pause)
@@ -239,10 +248,10 @@ class Warehouse:
             job = self.client.query(sql, job_config=config, job_retry=None, **self._limits)
             return int(job.total_bytes_processed or 0)
 
-    def read_job(self, job_id: str) -> Any:
+    def read_job(self, job_id: str, location: str | None = None) -> Any:
         """A job as it stands."""
         with translate_client_errors(f"job={job_id}"):
-            return self.client.get_job(job_id, **self._limits)
+            return self._get_job(job_id, location)
 
     def count_changed_rows(self, job_id: str) -> list[dict[str, int]]:
         """Rows inserted, updated and deleted by each statement of a script that changes rows, in its order."""
@@ -278,11 +287,6 @@ class Warehouse:
             if named is not None:
                 self._watcher.report_running(named, time.monotonic() - began)
             time.sleep(pause)
-
-
-def iterate_pauses() -> Iterator[float]:
-    """Seconds between two questions: short at first, then longer, for statements that take minutes."""
-    return (min(2.0, 0.05 * 1.5**n) for n in count())
 
 
 def to_labels(values: Mapping[str, str]) -> dict[str, str]:

@@ -1,6 +1,8 @@
 """Jobs of BigQuery that carry a name of their own, as those see them who show them, or wait for them elsewhere."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Protocol
 
 from tidegate.spec.catalog import Catalog
@@ -57,3 +59,19 @@ class NoWatcher:
 
     def report_running(self, job: NamedJob, seconds: float) -> None:
         """See the protocol."""
+
+
+def find_newest_number(has_job: Callable[[int], bool], known_number: int) -> int:
+    """The highest number that a job has: they are given in order, so that few need to be looked at."""
+    low, step = known_number, 1
+    while has_job(low + step):
+        low, step = low + step, step * 2
+    while step > 1:
+        step //= 2
+        low += step if has_job(low + step) else 0
+    return low
+
+
+def iterate_pauses() -> Iterator[float]:
+    """Seconds between two questions: short at first, then longer, for statements that take minutes."""
+    return (min(2.0, 0.05 * 1.5**n) for n in count())

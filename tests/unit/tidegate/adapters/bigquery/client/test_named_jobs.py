@@ -13,7 +13,7 @@ from tidegate.adapters.bigquery.client.errors import JobFailed
 from tidegate.adapters.bigquery.client.named_jobs import NamedJob
 from tidegate.adapters.bigquery.position_table import PositionRow
 from tidegate.adapters.bigquery.position_table import name_publish_job as name_of
-from tidegate.errors import OutcomeUnknown
+from tidegate.errors import GiveUp, OutcomeUnknown
 from tidegate.model.table_state import StagedSource, TableCommit
 from tidegate.spec.catalog import Catalog
 
@@ -125,6 +125,44 @@ def test_a_job_whose_name_is_taken_and_that_stays_unseen_has_an_unknown_outcome(
     with pytest.raises(OutcomeUnknown, match=r"table=t: job=publish_0 was sent before, .* name the catalog's location"):
         project.run()
     assert list(project.jobs) == ["publish_0"]
+
+
+class Region(Project):
+    """A catalog that names no location, and whose tables lie in a single region: jobs are found there alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._catalog = Catalog("dwh", "bigquery", {"project": "p"})
+
+    @cached_property
+    def client(self) -> Any:
+        return SimpleNamespace(query=self._query, get_job=self._get, get_table=self._get_table)
+
+    def _get_table(self, *_: Any, **__: Any) -> Any:
+        return SimpleNamespace(location="europe-west3")
+
+    def _get(self, job_id: str, location: str | None = None, **_: Any) -> Job:
+        from google.api_core.exceptions import NotFound
+
+        if location != "europe-west3":
+            raise NotFound("there is none")
+        return super()._get(job_id)
+
+
+def test_jobs_are_found_in_the_region_of_the_tables_where_the_catalog_names_none() -> None:
+    project = Region()
+    project.find_table("dwh.shop.orders")
+    project.ends = None
+    with pytest.raises(Away):
+        project.run(Leaves())
+    project.ends = {"reason": "invalidQuery", "message": "no"}
+    with pytest.raises(JobFailed, match="job=publish_0"):
+        project.run(Leaves(awaited="publish_0"))
+    project.ends = {}
+    assert project.run() == "publish_1"
+    assert project.read_job("publish_1").job_id == "publish_1"
+    with pytest.raises(GiveUp, match="job=publish_2: BigQuery refused it: NotFound"):
+        project.read_job("publish_2")
 
 
 def test_every_query_carries_its_pipelines_label() -> None:
