@@ -1,6 +1,8 @@
 """The port `TableStore` over BigQuery."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from tidegate.adapters.bigquery import position_table, schema_evolution
 from tidegate.adapters.bigquery.client.errors import translate_bigquery_errors
@@ -12,7 +14,8 @@ from tidegate.adapters.bigquery.stores import (
     staging,
     table_marks,
 )
-from tidegate.adapters.bigquery.type_mapping import read_table_struct, to_columns
+from tidegate.adapters.bigquery.type_mapping import find_collated_texts, read_table_struct, to_columns
+from tidegate.errors import GiveUp
 from tidegate.model import resource_names
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.ownership import SHAPE_PROPERTY, Ownership, TableKind
@@ -82,7 +85,9 @@ class BigQueryTables(BigQueryPort):
         loaded_table = self._get_warehouse(table).find_table(table)
         if loaded_table is None:
             return UNBOUNDED
-        layout = TableLayout.from_api_repr(loaded_table.to_api_repr())
+        described = loaded_table.to_api_repr()
+        _check_collations(table, described["schema"]["fields"], values)
+        layout = TableLayout.from_api_repr(described)
         return compute_bounds(
             layout, self._get_warehouse(table).query_rows, self._sql, resource_names.name_positions_table(table), values
         )
@@ -126,3 +131,14 @@ class BigQueryTables(BigQueryPort):
     def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
         """See the port: each time is billed for the whole table."""
         return remembered_deletes.forget_deletes(self._get_warehouse(deletes), deletes, before_ms, every_ms)
+
+
+def _check_collations(table: str, schema: Iterable[Mapping[str, Any]], values: MergeInput) -> None:
+    leaves = {tuple(step.casefold() for step in leaf) for leaf in values.get("leaves", ())}
+    for path, collation in find_collated_texts(schema):
+        if tuple(step.casefold() for step in path) in leaves:
+            raise GiveUp(
+                f"table={table} column={'.'.join(path)}: BigQuery compares its text without case "
+                f"(collation={collation}), and records of two keys would be one row; nothing was merged; make the "
+                "column anew without a collation"
+            )

@@ -16,6 +16,7 @@ from tidegate.adapters.bigquery.client.client import Warehouse, name_job
 from tidegate.adapters.bigquery.client.errors import JobFailed
 from tidegate.adapters.bigquery.client.load_jobs import LoadRequest, run_load_job
 from tidegate.adapters.bigquery.stores.ownership import check_removable
+from tidegate.adapters.bigquery.type_mapping import find_collated_texts
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.stage_outcome import StageOutcome
@@ -62,6 +63,7 @@ def load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: s
     table = warehouse.find_table(intermediate)
     if table is None:
         raise RetryLater(f"intermediate={intermediate} batch={batch}: the table is gone; run the flush again")
+    _check_collations(intermediate, table)
     before = _list_landed(warehouse, intermediate)
     if any(one["table"] == get_uuid(table) and one["summary"]["tidegate.attempt"] == attempt for one in before):
         return
@@ -83,6 +85,17 @@ def load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: s
     hit_failpoint("bigquery.landed")
     if outcome.bad:  # each run stages such a batch anew, until somebody has corrected it
         warehouse.folder.delete(f"{place}/rows")
+
+
+def _check_collations(intermediate: str, table: Any) -> None:
+    """`GiveUp` where the dataset gives its tables a collation: keys that differ in case would be one."""
+    for path, collation in find_collated_texts(field.to_api_repr() for field in table.schema):
+        if path[0] == "key":
+            raise GiveUp(
+                f"intermediate={intermediate} column={'.'.join(path)}: BigQuery compares its text without case "
+                f"(collation={collation}), and records of two keys would be one row; nothing was loaded; take the "
+                "collation from the dataset (ALTER SCHEMA … SET DEFAULT COLLATE ''), and drop this table"
+            )
 
 
 def _load_and_check(

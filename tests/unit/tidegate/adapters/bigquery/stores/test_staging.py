@@ -29,6 +29,7 @@ class Loading(Warehouse):
     def __init__(self, folder: Path, *ends: int | dict[str, str]) -> None:
         super().__init__(Catalog("lake", "bigquery", {"project": "p"}), lambda _: None)
         self.folder, self.ends, self.jobs, self.unseen = LocalFolder(folder), list(ends), dict[str, Any](), 0
+        self.schema: list[dict[str, Any]] = [{"name": "n", "type": "INTEGER"}]
 
     @cached_property
     def client(self) -> Any:
@@ -37,7 +38,8 @@ class Loading(Warehouse):
     def find_table(self, name: str) -> Any:
         from google.cloud.bigquery import SchemaField
 
-        return SimpleNamespace(schema=[SchemaField("n", "INT64")], created=datetime(2026, 1, 1, tzinfo=UTC), labels={})
+        schema = [SchemaField.from_api_repr(field) for field in self.schema]
+        return SimpleNamespace(schema=schema, created=datetime(2026, 1, 1, tzinfo=UTC), labels={})
 
     def _load(self, file: Any, into: str, job_id: str, job_config: Any, **_: Any) -> Any:
         from google.api_core.exceptions import Conflict
@@ -95,6 +97,24 @@ def test_attempt_whose_loads_bring_in_what_was_written_is_staged_once(tmp_path: 
     assert (batch.batch, batch.attempt, batch.snapshot_id) == (1, "a1", 1)
     assert staging.read_loaded_rows(warehouse, STAGED, "a1") == 5
     assert len(warehouse.jobs) == 2
+
+
+def test_rows_whose_keys_would_be_compared_without_case_are_not_loaded(tmp_path: Path) -> None:
+    """A dataset can give each column that is made in it a collation: `a` and `A` would be one key."""
+    warehouse = Loading(tmp_path, 5)
+    text = {"name": "code", "type": "STRING", "collation": "und:ci"}
+    warehouse.schema = [
+        {"name": "key", "type": "RECORD", "fields": [{"name": "id", "type": "INTEGER"}, text]},
+        {"name": "op", "type": "STRING", "collation": "und:ci"},
+    ]
+    warehouse.leave("a1", rows=5)
+    told = r"column=key\.code: BigQuery compares its text without case \(collation=und:ci\).* SET DEFAULT COLLATE ''"
+    with pytest.raises(GiveUp, match=told):
+        warehouse.land("a1")
+    assert (warehouse.jobs, len(warehouse.folder.list_paths(staging.get_folder(STAGED)))) == ({}, 2)
+    warehouse.schema = [{**warehouse.schema[0], "fields": [{**text, "collation": ""}]}, warehouse.schema[1]]
+    warehouse.land("a1")
+    assert warehouse.batches == [(1, "a1")]
 
 
 def test_load_says_how_decimals_of_the_files_are_read(tmp_path: Path) -> None:

@@ -1,0 +1,36 @@
+"""What a table of BigQuery must be like before anything is merged into it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tidegate.adapters.bigquery.ports.tables import BigQueryTables
+from tidegate.adapters.sql_templates import SqlFiles
+from tidegate.errors import GiveUp
+from tidegate.sql.pruning import UNBOUNDED
+
+TABLE = "dwh.shop.orders"
+IGNORED_CASE = {"type": "STRING", "collation": "und:ci"}
+FIELDS = [
+    {"name": "Id", "type": "INTEGER"},
+    {"name": "Place", "type": "RECORD", "fields": [{"name": "Code", **IGNORED_CASE}]},
+    {"name": "name", **IGNORED_CASE},
+]
+
+
+def find_bounds(*leaves: tuple[str, ...]) -> Any:
+    table = SimpleNamespace(to_api_repr=lambda: {"schema": {"fields": FIELDS}})
+    warehouse: Any = SimpleNamespace(find_table=lambda _: table, query_rows=lambda _: pytest.fail("nothing is asked"))
+    values: Any = {"leaves": leaves, "staged_rows": 5} if leaves else {"staged_rows": 5}
+    return BigQueryTables({"dwh": warehouse}, SqlFiles("bigquery", {"dwh": "p"})).find_bounds(TABLE, values)
+
+
+def test_key_that_bigquery_compares_without_case_is_refused() -> None:
+    """Records of two keys, `a` and `A`, would be one row."""
+    with pytest.raises(GiveUp, match=r"table=dwh.shop.orders column=Place\.Code: .* \(collation=und:ci\).* make"):
+        find_bounds(("Id",), ("place", "code"))
+
+
+def test_text_that_is_no_key_may_be_compared_as_it_likes() -> None:
+    assert find_bounds(("Id",)) == UNBOUNDED
+    assert find_bounds() == UNBOUNDED
