@@ -108,8 +108,8 @@ test-soak: test-setup  ## 50 pipelines on two catalogs, S3 and three guarded bro
 test-night: test-setup  ## 22 failures in a stack with Airflow: what the page says, its way out, what is left; writes docs/failures.md; ARGS="kafka_dead" for some
 	@PYTHONPATH=.:tests:plugins:jobs $(VENV_PYTHON) -m night $(ARGS)
 
-verify-bigquery: setup  ## the BigQuery suites against the service itself: PROJECT=my-project
-	@PYTHONPATH=tests $(VENV_PYTHON) -m bigquery_service "$(PROJECT)" $(ARGS)
+verify-bigquery: setup  ## the BigQuery suites against the service itself: PROJECT=my-project LOCATION=EU
+	@PYTHONPATH=tests $(VENV_PYTHON) -m bigquery_service "$(PROJECT)" "$(LOCATION)" $(ARGS)
 
 test-pythons: setup  ## unit tests in an environment of each other Python that the README names
 	@PYTHONPATH=tests $(VENV_PYTHON) -m pythons

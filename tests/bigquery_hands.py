@@ -14,7 +14,7 @@ from tidegate.adapters.bigquery.destination import build_bigquery_destination
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.model.ownership import Ownership
 from tidegate.spec.catalog import Catalog
-from warehouse import PROJECT, client_of
+from warehouse import LOCATION, PROJECT, client_of
 
 
 def labels_of(own: Ownership) -> str:
@@ -29,7 +29,7 @@ class BigQueryHands:
         self.client.delete_dataset(f"{PROJECT}.shop", delete_contents=True, not_found_ok=True)
         self.client.create_dataset(f"{PROJECT}.shop")
         self.files = folder / "staging"
-        served = {"endpoint": endpoint} if endpoint else {}
+        served = {"endpoint": endpoint} if endpoint else {"location": LOCATION} if LOCATION else {}
         properties = {"project": PROJECT, "staging": f"file://{self.files}", **served}
         self.warehouse = Warehouse(Catalog("lake", "bigquery", properties), lambda _: None)
         self.googlesql = SqlFiles("bigquery", {"lake": PROJECT})

@@ -10,6 +10,7 @@ import yaml
 
 _numbers = itertools.count(1)
 PROJECT = os.environ.get("TIDEGATE_BIGQUERY_PROJECT", "test-proj")  # a real one: see tests/bigquery_service
+LOCATION = os.environ.get("TIDEGATE_BIGQUERY_LOCATION") or None
 
 
 def client_of(endpoint: str) -> Any:
@@ -17,7 +18,7 @@ def client_of(endpoint: str) -> Any:
     from google.cloud import bigquery
 
     if not endpoint:
-        return bigquery.Client(project=PROJECT)
+        return bigquery.Client(project=PROJECT, location=LOCATION)
     options = {"api_endpoint": endpoint}
     return bigquery.Client(project=PROJECT, credentials=AnonymousCredentials(), client_options=options)
 
