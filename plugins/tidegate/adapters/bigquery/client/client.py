@@ -150,7 +150,7 @@ class Warehouse:
         config = self._build_config({}, query_parameters=list(parameters))
         where = f"statement={' '.join(sql.split())[:60]}"
         with translate_client_errors(where):
-            job = self._submit_query(sql, f"tidegate_{uuid.uuid4().hex}", config)
+            job, _ = self._submit_or_find(where, sql, f"tidegate_{uuid.uuid4().hex}", config)
             return self._require_success(where, job)
 
     def query_rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
@@ -170,7 +170,7 @@ class Warehouse:
         while True:
             job_id = f"{name}_{number}"
             with translate_client_errors(where, sent=True):
-                job, is_new = self._submit_or_find(where, script(job_id), job_id, labels)
+                job, is_new = self._submit_or_find(where, script(job_id), job_id, self._build_config(labels))
                 hit_failpoint("bigquery.sent")
                 self.wait(job, is_named=True)
                 hit_failpoint("bigquery.answered")
@@ -207,11 +207,11 @@ class Warehouse:
                 return self.client.get_job(job_id, location=place, **self._limits)
         return self.client.get_job(job_id, **self._limits)
 
-    def _submit_or_find(self, where: str, sql: str, job_id: str, labels: Mapping[str, str]) -> tuple[Any, bool]:
+    def _submit_or_find(self, where: str, sql: str, job_id: str, config: Any) -> tuple[Any, bool]:
         from google.api_core.exceptions import Conflict
 
         try:
-            return self._submit_query(sql, job_id, self._build_config(labels)), True
+            return self._submit_query(sql, job_id, config), True
         except Conflict:
             return self.find_sent_job(where, job_id), False
 

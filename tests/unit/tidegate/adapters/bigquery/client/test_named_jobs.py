@@ -60,7 +60,7 @@ class Project(Warehouse):
         self.labels: list[dict[str, str]] = []
         self.jobs: dict[str, Job] = {}
         self.ends: dict[str, str] | None = {}
-        self.asked, self.unseen = 0, 0
+        self.asked, self.unseen, self.loses_answers = 0, 0, False
 
     @cached_property
     def client(self) -> Any:
@@ -72,7 +72,10 @@ class Project(Warehouse):
         self.labels.append(job_config.labels)
         if job_id in self.jobs:
             raise Conflict("there is one")
-        return self.jobs.setdefault(job_id, Job(job_id, lambda: self.ends))
+        job = self.jobs.setdefault(job_id, Job(job_id, lambda: self.ends))
+        if self.loses_answers:  # Google's client sends the same again, and meets what it has sent
+            raise Conflict("there is one")
+        return job
 
     def _get(self, job_id: str, **_: Any) -> Job:
         from google.api_core.exceptions import NotFound
@@ -125,6 +128,14 @@ def test_a_job_whose_name_is_taken_and_that_stays_unseen_has_an_unknown_outcome(
     with pytest.raises(OutcomeUnknown, match=r"table=t: job=publish_0 was sent before, .* name the catalog's location"):
         project.run()
     assert list(project.jobs) == ["publish_0"]
+
+
+def test_a_statement_whose_answer_was_lost_has_run_once_and_is_not_taken_for_refused() -> None:
+    """A row of history, for instance: it was told as lost, and was there."""
+    project = Project()
+    project.loses_answers = True
+    job = project.run_statement("INSERT INTO t (n) VALUES (1)")
+    assert (job.state, list(project.jobs)) == ("DONE", [job.job_id])
 
 
 class Region(Project):
