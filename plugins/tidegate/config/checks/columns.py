@@ -1,13 +1,14 @@
 """Checks that the columns a record turns into fit together, those of partitions included."""
 
 import re
+from collections.abc import Iterable
 
 from tidegate.config.checks.formats import check_times_of_key
 from tidegate.config.checks.keys import check_integrity, check_into, check_source_of_key
 from tidegate.config.checks.select import check_select
 from tidegate.config.checks.source import check_key_columns, check_value
 from tidegate.config.destinations.registry import DESTINATIONS
-from tidegate.config.models.formats import KeyModel
+from tidegate.config.models.formats import KeyModel, ValueModel
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
@@ -49,14 +50,13 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
         check_integrity(key, value, (key_path, value_path), findings)
     record_names = set(in_value) | _list_key_names(key)
     _check_metadata_names(model, table.name, record_names, findings)
+    beside = {name.casefold() for name in model.source.metadata}
+    staged = set(in_value) - _find_left_out(key, key_columns, value) | beside
+    if value_columns and not staged and table.select is None:
+        problem = "leaves no column of the value, and a staged row needs one; name another in value.schema, or use ALL"
+        findings.add((*value_path, "fields_include"), problem)
     if value_columns is not None and table.route is not None:
-        stated = [column.name for column in key_columns or ()]
-        of_key = (
-            find_key_names(key.fields, key.prefix, key.into, stated) if value.fields_include == "EXCEPT_KEY" else ()
-        )
-        left_out = {name.casefold() for name in of_key}
-        beside = {name.casefold() for name in model.source.metadata}
-        _check_route_field(table.route.field, set(in_value) - left_out | beside, path, findings)
+        _check_route_field(table.route.field, staged, path, findings)
     known_columns = record_names | {name.casefold() for name in model.source.metadata}
     columns = check_select(
         table, known_columns if value_columns is not None else None, _list_key_names(key), path, findings
@@ -64,6 +64,14 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
     if value_columns is not None:
         versions = set(table.history_columns.model_dump().values()) if table.history == "scd2" else set()
         _check_layout(table, (columns or known_columns) | {name.casefold() for name in versions}, path, findings)
+
+
+def _find_left_out(key: KeyModel, key_columns: Iterable[Column] | None, value: ValueModel) -> set[str]:
+    """The value's columns that are not staged, as the key's are."""
+    if value.fields_include != "EXCEPT_KEY":
+        return set()
+    stated = [column.name for column in key_columns or ()]
+    return {name.casefold() for name in find_key_names(key.fields, key.prefix, key.into, stated)}
 
 
 def _check_metadata_names(model: PipelineModel, table: str, record_names: set[str], findings: Problems) -> None:

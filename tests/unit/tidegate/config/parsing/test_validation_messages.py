@@ -344,6 +344,10 @@ REFUSED = {
         "source.value.csv: options of another format than json; leave them out",
     ),
     "nothing to except": (source("value: {fields_include: EXCEPT_KEY}"), "there is no key to leave out"),
+    "nothing beside the key": (
+        source("key: {fields: [id], schema: id INT}, value: {schema: id INT, fields_include: EXCEPT_KEY}"),
+        "source.value.fields_include=EXCEPT_KEY: leaves no column of the value, and a staged row needs one; name",
+    ),
     "one column with two types": (
         source("key: {fields: [id], schema: id INT}, value: {schema: id BIGINT}"),
         "source.key.schema=id INT: id is INT here and BIGINT in value.schema",
