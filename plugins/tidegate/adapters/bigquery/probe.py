@@ -55,6 +55,17 @@ def _check_dataset(warehouse: Warehouse, place: str, catalog: str, namespace: Na
             advice = "create it, or set create.enabled: true of its table"
             yield make_error("catalog.namespace", f"{where} does not exist, and create.enabled is false", advice)
         return
+    try:
+        warehouse.estimate_read_bytes(f"CREATE TABLE `{reference}.tidegate_doctor` (id INT64)")
+    except GiveUp as error:
+        yield from _explain_refusal(warehouse, where, location, error)
+    else:
+        yield make_ok("catalog.namespace", f"{where} exists")
+        yield make_ok("catalog.commit", f"{where}: a dry run may create a table; nothing was made")
+
+
+def _explain_refusal(warehouse: Warehouse, where: str, location: str, error: GiveUp) -> Iterator[Finding]:
+    """Why no table may be made in a dataset that is there: where it lies, else what we may."""
     jobs_location = warehouse.client.location
     if jobs_location and jobs_location.casefold() != location.casefold():
         cause = f"{where} lies in location={location}, and the catalog's jobs run in location={jobs_location}"
@@ -62,12 +73,7 @@ def _check_dataset(warehouse: Warehouse, place: str, catalog: str, namespace: Na
         yield make_error("catalog.namespace", cause, advice)
         return
     yield make_ok("catalog.namespace", f"{where} exists")
-    try:
-        warehouse.estimate_read_bytes(f"CREATE TABLE `{reference}.tidegate_doctor` (id INT64)")
-    except GiveUp as error:
-        yield _refuse("catalog.commit", f"{where}: {error}", "give the identity the role BigQuery Data Editor on it")
-    else:
-        yield make_ok("catalog.commit", f"{where}: a dry run may create a table; nothing was made")
+    yield _refuse("catalog.commit", f"{where}: {error}", "give the identity the role BigQuery Data Editor on it")
 
 
 def _check_staging(warehouse: Warehouse, place: str, scratch: str) -> Iterator[Finding]:

@@ -60,3 +60,10 @@ def test_dataset_in_another_location_than_the_catalogs_is_told_with_the_way_out(
 def test_datasets_where_jobs_run_are_well(location: str | None, datasets: dict[str, str]) -> None:
     found = check_warehouse(Located(location, **datasets), "dwh", NEED)
     assert {one.severity for one in found if one.check == "catalog.namespace"} == {Severity.OK}
+
+
+def test_server_of_ones_own_that_takes_jobs_from_everywhere_is_well() -> None:
+    """The local one says US of each dataset, whatever location it is asked for."""
+    warehouse = Located("EU", shop="US", other="US")
+    warehouse.estimate_read_bytes = lambda _: 0  # type: ignore[method-assign]
+    assert [one.severity for one in check_warehouse(warehouse, "dwh", NEED)] == [Severity.OK] * 5
