@@ -9,10 +9,12 @@ from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.validation_messages import read_model
 from tidegate.config.parsing.yaml_document import read_document
 
+DEFAULTS_FILE = "defaults.yaml"
+
 
 def read_defaults(include: Path) -> Mapping[str, Any]:
     """The keys as they are written; empty without the file. ConfigurationError with all that is wrong."""
-    path = include / "defaults.yaml"
+    path = include / DEFAULTS_FILE
     if not path.exists():
         return {}
     document = read_document(path)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tidegate.adapters.open_clients import OpenClients
+from tidegate.config.defaults_file import DEFAULTS_FILE
 from tidegate.config.publication_file import load_publication
 from tidegate.connections import Resolve
 from tidegate.model.batch import PublishedBatch
@@ -61,6 +62,11 @@ class Work(Protocol):
         """The file that describes it; a change of it makes the next run due at once."""
         ...
 
+    @property
+    def shared_files(self) -> tuple[Path, ...]:
+        """The other files that say when it is due; there or not."""
+        ...
+
     def read_schedule(self) -> Schedule:
         """ConfigurationError where the file is wrong."""
         ...
@@ -84,6 +90,7 @@ class Flush:
     def __init__(self, place: Place, pipeline: str) -> None:
         self.name, self._place, self._pipeline = f"pipeline={pipeline}", place, pipeline
         self.file = find_file(place.include, "pipeline", pipeline)
+        self.shared_files = (place.include / DEFAULTS_FILE,)
         self._clients = OpenClients()
         self._is_planned = False  # in the last run: what fails before costs no Spark job
         self.watched: tuple[str | dict[str, str], MonitoredPipeline] | None = None
@@ -127,6 +134,7 @@ class Maintain:
     def __init__(self, place: Place, pipeline: str) -> None:
         self.name, self._place, self._pipeline = f"pipeline={pipeline} maintenance", place, pipeline
         self.file = find_file(place.include, "pipeline", pipeline)
+        self.shared_files = (place.include / DEFAULTS_FILE,)
 
     def read_schedule(self) -> Schedule:
         """See the protocol."""
@@ -150,6 +158,7 @@ class Publish:
     def __init__(self, place: Place, publication: str) -> None:
         self.name, self._place, self._publication = f"publication={publication}", place, publication
         self.file = find_file(place.include, "publication", publication)
+        self.shared_files = tuple[Path, ...]()
 
     def read_schedule(self) -> Schedule:
         """See the protocol."""

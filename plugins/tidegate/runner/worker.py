@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from tidegate.errors import (
@@ -23,6 +24,7 @@ from tidegate.runner.work import RunOutcome, Work
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # seconds between two looks at the file, and at whether to stop
 REREAD_SECONDS = 10.0  # seconds after which a file that was wrong is read again: another file may be the reason
+UNREAD, MISSING = -2, -1  # in place of the time at which a file was changed
 
 
 class Reporter(Protocol):
@@ -58,7 +60,7 @@ class Worker:
         self.work, self._shared = work, shared
         self._wake, self._retired, self._called = threading.Event(), threading.Event(), threading.Event()
         self._schedule: Schedule | None = None
-        self._changed_at: int | None = None
+        self._changed_at, self._shared_at = UNREAD, tuple[int, ...]()
         self._read_at = self._last = 0.0
         self._began = shared.now()
         self._has_run, self._runs = False, 0
@@ -112,20 +114,23 @@ class Worker:
         return 0.0
 
     def _reread_schedule(self) -> None:
-        """Where the file has changed, or was wrong a while ago. What has changed is due at once."""
-        now = self._shared.now()
-        try:
-            changed_at = self.work.file.stat().st_mtime_ns
-        except FileNotFoundError:
-            changed_at = -1
-        is_old = self._schedule is None and not 0 <= now - self._read_at < REREAD_SECONDS
-        if changed_at == self._changed_at and not is_old:
+        """Where a file has changed, or was wrong a while ago.
+
+        Work whose own file has changed is due at once; where a file that others share has, its time counts from the
+        last run on.
+        """
+        now, changed_at = self._shared.now(), _read_mtime(self.work.file)
+        shared_at = tuple(map(_read_mtime, self.work.shared_files))
+        was_wrong = self._schedule is None
+        is_old = was_wrong and not 0 <= now - self._read_at < REREAD_SECONDS
+        is_own = changed_at != self._changed_at or was_wrong
+        if (changed_at, shared_at) == (self._changed_at, self._shared_at) and not is_old:
             return
-        self._read_at, self._changed_at = now, changed_at
+        self._read_at, self._changed_at, self._shared_at = now, changed_at, shared_at
         try:
             self._schedule = self.work.read_schedule()
             if self._schedule.cron is None:
-                self._has_run = self._has_run and self._schedule.delay_seconds > 0
+                self._has_run = self._has_run and (self._schedule.delay_seconds > 0 or not is_own)
             elif not self._has_run:  # its times count from here on: from each look, the next one would never come
                 self._last, self._has_run = now, True
         except TidegateError as problem:
@@ -187,3 +192,11 @@ class Worker:
         except Exception as fault:  # a file that cannot be read, a catalog that does not answer: it is tried again
             log.info("%s: what a person may change is not known: %s", self.work.name, type(fault).__name__)
             return ""
+
+
+def _read_mtime(file: Path) -> int:
+    """When the file was changed, in nanoseconds."""
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return MISSING

@@ -31,6 +31,7 @@ class Task:
 
     def __init__(self, file: Path, *ends: RunOutcome | Exception, schedule: Schedule | Exception | None = None) -> None:
         self.file, self.ends, self.schedule = file, list(ends), schedule or Schedule(60)
+        self.shared_files = (file.with_name("defaults.yaml"),)
         self.inputs = "as it was"
         self.runs: list[int] = []
 
@@ -135,6 +136,31 @@ def test_changed_file_is_due_at_once_with_its_new_interval(file: Path) -> None:
     assert hand.look(10) == [], "nobody has touched the file"
     os.utime(file, ns=(1, 1))
     assert hand.look(0, 5, 5) == [ANY, ANY, ANY]
+
+
+def test_changed_defaults_count_from_the_last_run_on(file: Path) -> None:
+    hand = Hand(Task(file, schedule=Schedule(600)))
+    assert hand.look() == [ANY]
+    hand.task.schedule = Schedule(5)
+    hand.task.shared_files[0].write_text("heartbeat: {interval: 5s}\n")
+    assert hand.look(1, 3) == [], "it is no work of this file's own that is due now"
+    assert hand.look(1, 5) == [ANY, ANY]
+    hand.task.schedule = Schedule(60)
+    hand.task.shared_files[0].unlink()
+    assert hand.look(5, 5, 49) == []
+    assert hand.look(1) == [ANY]
+
+
+def test_wrong_defaults_are_told_and_work_is_due_when_they_are_right_again(file: Path) -> None:
+    hand = Hand(Task(file))
+    assert hand.look() == [ANY]
+    hand.task.schedule = ConfigurationError("defaults.yaml:1: wrong")
+    hand.task.shared_files[0].write_text("heartbeat: []\n")
+    assert hand.look(1) == []
+    assert hand.ear.heard == [("failed", ("defaults.yaml:1: wrong", 1))]
+    hand.task.schedule = Schedule(60)
+    os.utime(hand.task.shared_files[0], ns=(1, 1))
+    assert hand.look(1) == [ANY]
 
 
 def test_changed_file_brings_nothing_forward_that_begins_with_a_delay(file: Path) -> None:
