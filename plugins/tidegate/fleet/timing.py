@@ -40,8 +40,10 @@ def is_member_due(pipeline: Pipeline, clock: Clock, last: float | None, now: flo
         return True
     if pipeline.merge.cron is None and last is None:
         return pipeline.timer_seconds > 0
-    # of what is not remembered (a new member, a store that cannot be read) the tick before is taken
-    due = build_flush_schedule(pipeline).find_due(now - clock.seconds if last is None else last, now)
+    # of what is not remembered (a new member, a store that cannot be read), or was noted before the clock was set back,
+    # the tick before is taken
+    is_known = last is not None and (last <= now or pipeline.merge.cron is None)
+    due = build_flush_schedule(pipeline).find_due(last if is_known else now - clock.seconds, now)
     slack = 0.0 if pipeline.merge.cron is not None else clock.seconds / 2
     return due is not None and due - slack <= now
 
@@ -56,5 +58,5 @@ def list_late_heartbeats(members: Mapping[str, Pipeline], beats: Mapping[str, fl
     return [
         name
         for name, pipeline in members.items()
-        if now - beats.get(name, 0.0) >= (pipeline.heartbeat.interval_seconds or DEFAULT_BEAT_SECONDS)
+        if not 0 <= now - beats.get(name, 0.0) < (pipeline.heartbeat.interval_seconds or DEFAULT_BEAT_SECONDS)
     ]

@@ -82,8 +82,11 @@ class FailureStreak:
         return self.runs == 1
 
     def must_wait(self, inputs: str, now: float) -> bool:
-        """Whether a run that nobody asked for leaves the work alone: nothing was changed, and it is too early."""
-        return bool(self.inputs) and inputs == self.inputs and now < self.retry_at
+        """Whether a run that nobody asked for leaves the work alone: nothing was changed, and it is too early.
+
+        A time that is further off than any pause was noted before the clock was set back.
+        """
+        return bool(self.inputs) and inputs == self.inputs and 0 < self.retry_at - now <= MAX_PAUSE_SECONDS
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for Airflow's store."""

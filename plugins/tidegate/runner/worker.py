@@ -101,6 +101,9 @@ class Worker:
         if self._schedule is None:
             return LOOK_SECONDS
         is_called, now = self._called.is_set(), self._shared.now()
+        self._began = min(self._began, now)  # the clock was set back
+        if self._schedule.cron is not None:
+            self._last = min(self._last, now)
         due = self._schedule.find_due(self._last if self._has_run else None, now, self._began)
         if not is_called and (due is None or due > now):
             return LOOK_SECONDS if due is None else min(LOOK_SECONDS, due - now)

@@ -67,7 +67,8 @@ def heartbeat(ports: Ports) -> HeartbeatResult:
 
 def _is_due(ports: Ports, before_ms: int | None) -> bool:
     interval_ms = ports.pipeline.heartbeat.interval_seconds * 1000
-    return interval_ms > 0 and (before_ms is None or ports.now_ms() - before_ms >= interval_ms)
+    # a time to come was noted before the clock was set back
+    return interval_ms > 0 and (before_ms is None or not 0 <= ports.now_ms() - before_ms < interval_ms)
 
 
 def _compute_offsets(ports: Ports, tables: Sequence[ObservedTable]) -> tuple[Offsets, GiveUp | None]:

@@ -53,6 +53,13 @@ def test_a_cron_expression_is_member_due_at_its_time_also_where_nothing_can_be_r
     assert is_member_due(hourly, Clock(cron="0 * * * *"), None, NOON)
 
 
+def test_a_member_that_was_looked_at_before_the_clock_was_set_back_is_due_at_its_next_time() -> None:
+    hourly = timed(3600, cron="0 * * * *")
+    hour = NOON - NOON % 3600
+    looks = [hour + second for second in range(-13, 40, 10)]
+    assert [at - hour for at in looks if is_member_due(hourly, Clock(10), hour + 1e8, at)] == [7]
+
+
 def test_a_member_without_an_interval_is_member_due_with_its_heartbeat_alone() -> None:
     assert is_member_due(timed(-1, threshold=10), Clock(600), None, NOON)
     assert not is_member_due(timed(-1, threshold=10, beat=0), Clock(60), None, NOON)
@@ -62,3 +69,4 @@ def test_heartbeats_are_late_when_their_interval_is_over_and_never_given_up() ->
     members = {"new": timed(), "fresh": timed(), "old": timed(), "off": timed(beat=0), "long": timed(beat=3600)}
     beats = {"fresh": NOON - 599, "old": NOON - 600, "off": NOON - 600, "long": NOON - 600}
     assert list_late_heartbeats(members, beats, NOON) == ["new", "old", "off"]
+    assert list_late_heartbeats({"set back": timed()}, {"set back": NOON + 1e8}, NOON) == ["set back"]

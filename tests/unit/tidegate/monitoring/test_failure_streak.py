@@ -117,6 +117,12 @@ def test_run_waits_until_its_time_unless_something_was_changed() -> None:
     assert not streak_of(3, inputs="").must_wait("", 0)
 
 
+def test_run_behind_a_clock_that_was_set_back_waits_no_longer_than_the_longest_pause() -> None:
+    streak = streak_of(3)
+    assert streak.must_wait("as they were", streak.retry_at - 1800)
+    assert not streak.must_wait("as they were", streak.retry_at - 1801)
+
+
 def test_streak_is_stored_as_plain_data_and_that_of_another_version_is_none() -> None:
     streak = streak_of(4)
     assert FailureStreak.from_dict(streak.to_dict()) == streak

@@ -120,6 +120,19 @@ def test_times_of_a_cron_expression_start_a_run_each_the_first_one_too(file: Pat
     assert hand.look(1) == [ANY]
 
 
+def test_times_of_a_cron_expression_come_also_behind_a_clock_that_was_set_back(file: Path) -> None:
+    hand = Hand(Task(file, schedule=Schedule(cron="*/5 * * * *")))
+    assert hand.look(0, 200, 300) == [ANY, ANY]
+    assert hand.look(-1e8, 99) == []  # it stands 100 seconds before such a time now
+    assert hand.look(1, 300) == [ANY, ANY]
+
+
+def test_delay_before_the_first_run_counts_from_a_clock_that_was_set_back(file: Path) -> None:
+    hand = Hand(Task(file, schedule=Schedule(600, delay_seconds=60)))
+    assert hand.look(0, -1e8, 59) == []
+    assert hand.look(1) == [ANY]
+
+
 def test_file_that_changes_at_a_time_of_its_cron_expression_takes_no_run_away_and_makes_none(file: Path) -> None:
     hand = Hand(Task(file, schedule=Schedule(cron="*/5 * * * *")))
     assert hand.look(0, 200, 100) == [ANY]

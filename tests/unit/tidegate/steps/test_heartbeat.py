@@ -77,6 +77,17 @@ def test_heartbeats_are_sent_once_per_interval(world: World) -> None:
         assert len(sent(world)) == records
 
 
+def test_clock_that_was_set_back_keeps_no_heartbeat_back(world: World) -> None:
+    flush(world.ports(beating()))
+    world.clock.tick(1000 * MINUTE)
+    beat(world)
+    world.clock.tick(-900 * MINUTE)
+    for minutes, records in ((1, 3), (9, 3), (1, 4)):
+        world.clock.tick(minutes * MINUTE)
+        beat(world)
+        assert len(sent(world)) == records
+
+
 def test_the_interval_begins_anew_whether_or_not_something_could_be_sent(world: World) -> None:
     class Deaf:
         def __getattr__(self, verb: str) -> Any:
