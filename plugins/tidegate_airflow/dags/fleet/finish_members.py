@@ -149,11 +149,13 @@ def _note_freshness(ending: _Ending, results: Mapping[str, Data]) -> None:
 
 
 def _call_next_run(fleet: str, context: Context, look: Data, outcomes: Mapping[str, MemberOutcome]) -> None:
-    """Let the next run begin at once for the members that this one left behind."""
+    """Let the next run begin at once for the members that this one left behind, first for those that it had no room
+    for.
+    """
     params = read_run_params(context)
     left = [name for name, one in outcomes.items() if one.left and not one.is_red] if params["until_current"] else []
     if left or look["later"]:
-        trigger_next_run(name_fleet(fleet), context, {**params, PICKED: [*left, *look["later"]]})
+        trigger_next_run(name_fleet(fleet), context, {**params, PICKED: [*look["later"], *left]})
 
 
 def _read_states(context: Context) -> dict[str, str]:

@@ -16,7 +16,8 @@ PICKED = "pipelines"
 
 @dataclass(frozen=True)
 class FleetRequest:
-    """What a run does. `names`: the members that it looks at; `by_time`: their own intervals have called for it.
+    """What a run does. `names`: the members that it looks at, in the order in which they get a place in the run;
+    `by_time`: their own intervals have called for it.
 
     `params` are those of the form; `own_time` are members whose time must be remembered, as they are not always due.
     """
@@ -65,14 +66,17 @@ def read_fleet_request(
         new = [name for name, one in members.items() if keeps_own_time(one, clock) and name not in planned_at]
         own_time = {*new, *(name for name in due if keeps_own_time(members[name], clock))}
         return FleetRequest(due, params, by_time=True, own_time=tuple(sorted(own_time)))
-    called = _list_called(context) if kind == "asset_triggered" else list(context["params"][PICKED])
-    unknown = sorted(set(called) - members.keys())
-    if unknown and kind != "asset_triggered":
+    if kind == "asset_triggered":
+        called = dict.fromkeys(_list_called(context))  # who waits for a place since the run before comes first
+        return FleetRequest(tuple(name for name in called or members if name in members), params)
+    picked = set(context["params"][PICKED])
+    unknown = sorted(picked - members.keys())
+    if unknown:
         raise ConfigurationError(
             f"pipelines={', '.join(unknown)}: not in this fleet, or their file is wrong; there are: "
             f"{', '.join(members) or 'none'}"
         )
-    return FleetRequest(tuple(name for name in members if name in called or not called), params)
+    return FleetRequest(tuple(name for name in members if name in picked or not picked), params)
 
 
 def _list_called(context: Context) -> list[str]:

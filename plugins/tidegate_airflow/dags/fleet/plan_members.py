@@ -142,8 +142,8 @@ def _note_planned(fleet: str, context: Context, request: FleetRequest, members: 
 
 def _build_entries(run: _Run, opened: "OpenedMembers", looks: "Sequence[MemberLook]") -> tuple[list[Data], FleetLook]:
     look, ports = FleetLook(looked=[one.name for one in looks]), {one.name: one.ports for one in opened.members}
-    entries = list[Data]()
-    for one in looks:
+    entries, order = list[Data](), {name: place for place, name in enumerate(run.request.names)}
+    for one in sorted(looks, key=lambda one: order[one.name]):
         if one.plan is None and one.error is None:
             (look.postponed if one.postponed else look.idle).append(one.name)
             continue

@@ -317,6 +317,23 @@ def test_records_that_a_batch_leaves_behind_call_for_a_run_of_these_members_alon
     assert len(fleet.run("asset_triggered", [{}]).left["plan", -1, "look"]["looked"]) == 4, "somebody else's event"
 
 
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_members_that_no_run_has_room_for_take_turns_with_those_that_always_have_work(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(plan_members, "conf", SimpleNamespace(getint=lambda *_: most))
+    fleet.world.broker.retain_from("users", 2, 1)
+    for number in range(40):
+        for topic in NAMES:
+            fleet.world.broker.produce(topic, {"id": f"k{number}"}, {"id": f"k{number}", "name": topic}, number % 2)
+    run = fleet.run("manual", max_records=2)
+    for _ in range(11):
+        run = fleet.run("asset_triggered", [{"asked": asked} for asked in run.asked])
+    counts = [fleet.stages.count(name) for name in NAMES]
+    assert sum(counts) == 12 * most
+    assert max(counts) - min(counts) <= 1, "all are behind all the time, so each has its turn"
+
+
 def test_dry_run_and_airflow_s_own_backfill_read_and_write_nothing(fleet: Fleet) -> None:
     run = fleet.run("manual", dry_run=True)
     assert run.states == {"plan": "skipped"}
