@@ -11,7 +11,7 @@ from typing import Any
 
 from tidegate.cli import output
 from tidegate.connections import read_connection_from_env
-from tidegate.monitoring.failure_streak import FailureStreak
+from tidegate.monitoring.failure_streak import FailureStreak, is_worth_telling
 from tidegate.runner.pipeline_files import PipelineFiles
 from tidegate.runner.slots import Slots
 from tidegate.runner.supervisor import Supervisor
@@ -68,8 +68,8 @@ class _Printer:
             self._tell(work, "maintained", output.format_maintenance(report), report.to_dict())
 
     def tell_failure(self, work: Work, streak: FailureStreak) -> None:
-        """The first of a reason, then the second, the fourth, the eighth …: a night of failures is a dozen lines."""
-        if streak.runs & (streak.runs - 1):
+        """Not each time: see `is_worth_telling`."""
+        if not is_worth_telling(streak.runs):
             return
         again = f" (failed {streak.runs} times)" if streak.runs > 1 else ""
         data = {"reason": streak.reason, "runs": streak.runs}

@@ -16,6 +16,9 @@ PROGRESS_TTL_SECONDS = (
     600.0  # seconds for which a pipeline's progress is believed while little waits: it may have been moved back
 )
 BUSY_PROGRESS_TTL_SECONDS = 2.0  # the same while much waits, so that a flush under way is not asked for in every look
+# seconds for which a pipeline whose progress cannot be read is left alone, or ten times what the try took: longer each
+# time, as a broker that does not answer holds up the look at all others
+FIRST_REST_SECONDS, MAX_REST_SECONDS, REST_FACTOR = 10.0, 300.0, 10.0
 REPEAT_CALL_SECONDS = 60.0  # seconds until a pipeline that has not come on is called again: it is paused, or it fails
 
 
@@ -62,12 +65,17 @@ class MonitoredPipeline:
 
 @dataclass
 class _PipelineProgress:
-    """What is remembered of one pipeline between two looks: its progress, and when it was last called."""
+    """What is remembered of one pipeline between two looks: its progress, and when it was last called.
+
+    `rested_until` is when it is asked for again that could not be read, `failed` times in a row.
+    """
 
     published: Offsets = field(default_factory=dict)
     asked_at: float | None = None
     called_at: float | None = None
     called_from: Offsets = field(default_factory=dict)
+    rested_until: float = float("-inf")
+    failed: int = 0
 
 
 class BacklogMonitor:
@@ -87,7 +95,8 @@ class BacklogMonitor:
         """The pipelines that are to flush now, with the offsets that wait.
 
         Each is called once: again when its progress has moved and enough waits still, or a minute later. One whose
-        progress cannot be read is left out, and `failures` says why.
+        progress cannot be read is left out, and asked for again after a while; `failures` says why, of those that this
+        look has asked for.
         """
         watched = tuple(watches)
         self._seen = {watch: self._seen.get(watch, _PipelineProgress()) for watch in watched}
@@ -118,12 +127,22 @@ class BacklogMonitor:
         age = None if progress.asked_at is None else self._now() - progress.asked_at
         is_large = _count_beyond(progress.published, ends) >= watch.threshold
         if age is None or age >= PROGRESS_TTL_SECONDS or (is_large and age >= BUSY_PROGRESS_TTL_SECONDS):
+            begun = self._now()
+            if begun < progress.rested_until:
+                return 0
             try:
                 self._refresh_progress(broker, watch, ends)
             except TidegateError as reason:
                 self.failures[watch.pipeline] = str(reason)
+                self._rest(progress, begun)
                 return 0
+            progress.failed = 0
         return _count_beyond(progress.published, ends)
+
+    def _rest(self, progress: _PipelineProgress, begun: float) -> None:
+        now, pause = self._now(), FIRST_REST_SECONDS * 2 ** min(progress.failed, 10)
+        pause = min(MAX_REST_SECONDS, max(pause, REST_FACTOR * (now - begun) if progress.failed else 0.0))
+        progress.rested_until, progress.failed = now + pause, progress.failed + 1
 
     def _refresh_progress(self, broker: Broker, watch: MonitoredPipeline, ends: Offsets) -> None:
         progress, topics = self._seen[watch], tuple(ends)

@@ -103,6 +103,11 @@ class FailureStreak:
             return None
 
 
+def is_worth_telling(tries: int) -> bool:
+    """Of tries that fail for one reason the first, the second, the fourth, the eighth …: a night is a dozen lines."""
+    return not tries & (tries - 1)
+
+
 def identify_reason(message: str, failed: Iterable[FailedTask]) -> str:
     """A digest that two failures share if they are the same for a person: errors, texts and places of records."""
     parts = sorted({part for one in failed for part in _list_parts(one)})

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from tidegate.connections import Resolve
 from tidegate.monitoring.backlog import BacklogMonitor, MonitoredPipeline
+from tidegate.monitoring.failure_streak import is_worth_telling
 from tidegate.ports.broker import Broker
 from tidegate.wiring.brokers import open_broker
 
@@ -35,14 +36,15 @@ class BacklogWatch:
         self._thread.start()
 
     def _loop(self) -> None:
-        pause = 0.0
+        pause, failed = 0.0, 0
         while not self._stop.wait(pause):
             try:
                 self._poll()
-                pause = POLL_SECONDS
+                pause, failed = POLL_SECONDS, 0
             except Exception as fault:  # it must outlive whatever happens to brokers and connections
-                log.warning("no backlog can be told, next try in %.0f s: %s", RETRY_SECONDS, fault)
-                self._broker, pause = None, RETRY_SECONDS
+                self._broker, pause, failed = None, RETRY_SECONDS, failed + 1
+                if is_worth_telling(failed):
+                    log.warning("no backlog can be told, next try in %.0f s: %s", RETRY_SECONDS, fault)
 
     def _poll(self) -> None:
         calls = self._list_calls()

@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from tidegate.monitoring.backlog import BacklogMonitor, MonitoredPipeline
+from tidegate.monitoring.failure_streak import is_worth_telling
 
 log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0  # seconds between two looks: one small request to the brokers, whatever the number of pipelines
@@ -46,6 +47,7 @@ class BacklogTrigger(BaseEventTrigger):
         """
         key, lookout = _format_broker_key(kwargs["kafka"]), BacklogMonitor(time.monotonic)
         broker: Any = None
+        failed = 0
         while True:
             pause = POLL_SECONDS
             try:
@@ -53,11 +55,13 @@ class BacklogTrigger(BaseEventTrigger):
                 calls = await asyncio.to_thread(lookout.poll, broker, tuple(_monitored_pipelines.get(key, {}).values()))
                 for pipeline, reason in lookout.failures.items():
                     log.warning("backlog unknown: pipeline=%s: %s", pipeline, reason)
+                failed = 0
                 if calls:
                     yield calls
             except Exception as fault:  # it must outlive whatever happens to brokers and connections
-                log.warning("no backlog can be told, next try in %.0f s: %s: %s", RETRY_SECONDS, key, fault)
-                broker, pause = None, RETRY_SECONDS
+                broker, pause, failed = None, RETRY_SECONDS, failed + 1
+                if is_worth_telling(failed):
+                    log.warning("no backlog can be told, next try in %.0f s: %s: %s", RETRY_SECONDS, key, fault)
             await asyncio.sleep(pause)
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:

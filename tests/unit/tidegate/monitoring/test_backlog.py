@@ -1,6 +1,7 @@
 """The backlog as the triggerer watches it: who is called to flush, when, and how seldom the brokers are asked."""
 
 from collections import Counter
+from itertools import pairwise
 
 from fakes import World, a_pipeline, a_table
 from tidegate.errors import RetryLater
@@ -125,6 +126,48 @@ def test_a_group_that_cannot_be_read_is_told_and_hides_no_other_pipeline() -> No
     )
     assert lookout.poll(Refuses(world), watches) == {"open": 3}
     assert lookout.failures == {"closed": "group=tidegate-closed: refused"}
+
+
+def test_a_group_that_cannot_be_read_is_asked_for_less_often_each_time_and_holds_up_nobody() -> None:
+    seconds, slow = Seconds(), 30.0
+
+    class Refuses(Counting):
+        refuses = True
+
+        def read_committed(self, group: str, topics: tuple[str, ...]):
+            if group == "tidegate-closed":
+                self.calls[group] += 1
+                if self.refuses:
+                    seconds.now += slow
+                    raise RetryLater("group=tidegate-closed: no answer")
+            return self.broker.read_committed(group, topics)
+
+    world = a_world("orders", "others")
+    closed, other = watched("closed"), watched("open", topic="others")
+    watches = [MonitoredPipeline.from_pipeline(closed), MonitoredPipeline.from_pipeline(other)]
+    lookout, broker, told = BacklogMonitor(seconds), Refuses(world), list[float]()
+    while seconds.now < 12 * 3600:
+        lookout.poll(broker, watches)
+        told += [seconds.now] * len(lookout.failures)
+        seconds.now += 1
+    assert len(told) == broker.calls["tidegate-closed"]
+    assert len(told) * slow < 0.1 * seconds.now, "others are looked at nine tenths of the time at least"
+    assert max(later - earlier for earlier, later in pairwise(told)) < 400
+    broker.refuses = False
+    produce(world, 3)
+    begun = seconds.now
+    while "closed" not in lookout.poll(broker, watches):
+        seconds.now += 1
+    assert seconds.now - begun < 400
+    broker.refuses = True
+    world.broker.commit("tidegate-closed", {"orders": {0: 2, 1: 1}})
+    seconds.now += PROGRESS_TTL_SECONDS
+    lookout.poll(broker, watches)
+    assert lookout.failures.keys() == {"closed"}
+    seconds.now += 30
+    broker.refuses = False
+    produce(world, 3)
+    assert lookout.poll(broker, watches).keys() == {"closed"}, "a first failure costs a moment"
 
 
 def test_ignored_topics_missing_topics_and_other_patterns_do_not_count() -> None:
