@@ -3,10 +3,10 @@
 import logging
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
-from tidegate.errors import CommitRefused, ConfigurationError, PositionLost, RetryLater
+from tidegate.errors import CommitRefused, ConfigurationError, GiveUp, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.compare_and_swap import Swap, publish_head, retry_commits, write_on_branch
 from tidegate.merge.dead_letters import add_topic_id_column
@@ -27,6 +27,7 @@ from tidegate.tables.compatibility import check_key_unchanged
 from tidegate.tables.templated_tables import refuse_template
 
 log = logging.getLogger(__name__)
+BEGUN = "begun "  # in the mark, ahead of an attempt: its replay has published nothing yet
 UNLIMITED_ERRORS = Errors("all", 2**31 - 1)  # what is still bad stays where it is, however much it is
 
 
@@ -60,7 +61,8 @@ class ReplayResult:
 def replay_dead_letters(ports: Ports, chosen: LetterFilter = ALL_LETTERS) -> list[ReplayResult]:
     """Replay the dead letters of each table that has some, or those `chosen`. One replay of a pipeline at a time.
 
-    1. Finish a replay that was published and killed before its dead letters were marked.
+    1. Finish a replay that was published and killed before its dead letters were marked. Of a table that is appended
+       to, note in a commit that this one begins: one that has begun before it publishes nothing any more.
     2. Stage the dead letters from their own bytes, and the keys of all later records up to the table's position.
     3. Merge those that can be read now, except keys with a later record; publish as a backfill does.
     4. Mark what was read; what is still bad stays, with today's reason.
@@ -82,25 +84,91 @@ def _replay_table(work: Replay) -> ReplayResult | None:
     state = ports.tables.read_state(table.name, ports.pipeline.name)
     if state is None:
         return None
-    if staging is not None and state.marks.get(work.mark) == staging.batches[0].attempt:
-        return _mark_replayed(work, staging.batches[0].attempt, None)
+    mark = state.marks.get(work.mark)
+    if staging is not None and mark == staging.batches[0].attempt:
+        return _finish(replace(work, held=mark, is_held=work.is_append), mark)
+    position = require_position(ports, table, state)
+    if work.is_append and group_letters(work, position):
+        _check_known(work, mark)
+        work = _begin(replace(work, held=mark, is_held=True))
     ports.tables.claim(work.intermediate, describe_intermediate(ports.pipeline, table))
+    _check_held(work, ports.tables.read_state(table.name, ports.pipeline.name))
     ports.staging.drop(work.intermediate)  # of a replay that was killed before its publish
-    groups = group_letters(work, require_position(ports, table, state))
-    possible = [group for group in groups if table.mode == TableMode.APPEND or not group.is_old]
-    results = [_replay_group(work, group) for group in possible]
+    groups = group_letters(work, position)
+    possible = [group for group in groups if work.is_append or not group.is_old]
     rest = sum(group.count for group in groups if group not in possible)
-    if not groups:
-        return None
-    return reduce(ReplayResult.plus, results, ReplayResult(table.name, 0, 0, 0, of_old_topics=rest))
+    result = ReplayResult(table.name, 0, 0, 0, of_old_topics=rest)
+    for group in possible:
+        part, work = _replay_group(work, group)
+        result = result.plus(part)
+    if work.is_held:
+        _forget_mark(work)
+    return result if groups else None
 
 
-def _replay_group(work: Replay, letters: LetterGroup) -> ReplayResult:
+def _finish(work: Replay, attempt: str) -> ReplayResult:
+    """Mark what an earlier replay has published."""
+    result, work = _mark_replayed(work, attempt, None)
+    if work.is_held:
+        _forget_mark(work)
+    return result
+
+
+def _check_known(work: Replay, mark: str | None) -> None:
+    """Refuse where a replay was published and nothing tells any more which dead letters it has brought in."""
+    if mark is None or mark.startswith(BEGUN) or work.chosen.places:
+        return
+    staging = work.read_staging()  # behind the mark
+    state = work.ports.tables.read_state(work.table.name, work.ports.pipeline.name)
+    if state is None or state.marks.get(work.mark) != mark or (staging and staging.batches[0].attempt == mark):
+        raise RetryLater(f"{work.where}: another replay ends at this moment; run it again")
+    raise GiveUp(
+        f"{work.where}: attempt={mark} has brought dead letters in, and nothing tells any more which; look for them in "
+        "the table's snapshot of this tidegate.attempt, then replay those that are not there by their places "
+        "(--offsets), and discard the others"
+    )
+
+
+def _begin(work: Replay) -> Replay:
+    """Note in a commit to the table that this replay goes on from here, and that no other one publishes any more."""
+    return retry_commits(work.ports, work.where, partial(_begin_once, work))
+
+
+def _begin_once(work: Replay) -> Replay:
+    ports, name, attempt = work.ports, work.ports.pipeline.name, work.ports.new_attempt()
+    state = ports.tables.read_state(work.table.name, name)
+    require_position(ports, work.table, state)
+    _check_held(work, state)
+    assert state is not None
+    swap = Swap(
+        ports=ports,
+        where=work.where,
+        table=work.table.name,
+        state=state,
+        branch=resource_names.name_backfill_branch(name, REPLAY_ID, number=1, attempt=attempt),
+        attempt=attempt,
+        properties={work.mark: BEGUN + attempt},
+        guard=partial(_check_held, work),
+        summary={"tidegate.pipeline": name, resource_names.BACKFILL_PROPERTY: REPLAY_ID},
+    )
+    publish_head(swap, write_on_branch(swap, 1))
+    return replace(work, held=BEGUN + attempt)
+
+
+def _check_held(work: Replay, state: TableState | None) -> None:
+    """Raise where another replay has begun, or ended, since this one has left its mark."""
+    if work.is_held and (state is None or state.marks.get(work.mark) != work.held):
+        raise RetryLater(f"{work.where}: another replay has begun meanwhile; let one run at a time, and run it again")
+
+
+def _replay_group(work: Replay, letters: LetterGroup) -> tuple[ReplayResult, Replay]:
     ports = work.ports
     _check_mode(work, work.table)
     ports.tables.claim(work.letters, describe_dead_letters(ports.pipeline))
     retry_commits(ports, work.where, partial(add_topic_id_column, ports, work.letters))
     attempt, head = retry_commits(ports, work.where, partial(_replay_round, work, letters))
+    if head is not None and work.is_held:
+        work = replace(work, held=attempt)
     return _mark_replayed(work, attempt, head)
 
 
@@ -120,6 +188,7 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
     ports, name = work.ports, work.ports.pipeline.name
     state = ports.tables.read_state(work.table.name, name)
     position = require_position(ports, work.table, state)
+    _check_held(work, state)
     table = resolve_columns(work.table, ports.pipeline.source.metadata, state)
     columns = list_destination_columns(table, ports.pipeline.source.metadata)
     if state is not None:
@@ -142,7 +211,7 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
         guard=partial(_check_undisturbed, work, staged.attempt, state),
         summary={"tidegate.pipeline": name, resource_names.BACKFILL_PROPERTY: REPLAY_ID},
         source=StagedSource(work.intermediate, staged.batch, staged.attempt),
-        must_add=staged.counts.staged if table.mode == TableMode.APPEND else 0,
+        must_add=staged.counts.staged if work.is_append else 0,
     )
     current = resolve_columns(work.table, ports.pipeline.source.metadata, state)
     head = write_on_branch(
@@ -154,12 +223,15 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
 
 
 def _check_undisturbed(work: Replay, attempt: str, before: TableState, state: TableState | None) -> None:
-    """Raise when the table is another one, or another replay has taken what was staged: it applies the same letters."""
+    """Raise when the table is another one, or another replay has begun, or has taken what was staged: it applies the
+    same letters.
+    """
     if state is None or state.uuid != before.uuid:
         raise PositionLost(
             f"{work.where}: the table was dropped, or replaced by another of the same name, during the replay; "
             "nothing was applied; flush, then replay again"
         )
+    _check_held(work, state)
     _read_own_staging(work, attempt)
 
 
@@ -174,7 +246,7 @@ def _read_own_staging(work: Replay, attempt: str) -> Staging:
     return staging
 
 
-def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> ReplayResult:
+def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[ReplayResult, Replay]:
     """Mark what this attempt has read, then drop what the replay kept."""
     ports, staging = work.ports, _read_own_staging(work, attempt)
     staged = staging.batches[0]
@@ -191,8 +263,15 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> ReplayResul
         ids={} if is_of_version_before else staged.topic_ids,
     )
     ports.engine.run(MergeJob(ports.pipeline.name, staged.batch, (statement,), table=work.letters))
+    if work.is_held:
+        work = _begin(work)  # ahead of the drop: a mark of an attempt without its letters is none that can be finished
     ports.staging.drop(work.intermediate)
-    with suppress(CommitRefused, RetryLater):  # a mark names one attempt, and branches go with the next replay
-        ports.history.forget_backfill(work.table.name, ports.pipeline.name, REPLAY_ID)
+    if not work.is_held:
+        _forget_mark(work)
     read, bad = staged.counts.read, staged.counts.dead_lettered
-    return ReplayResult(work.table.name, read, read - bad, bad, **vars(count_changes(head)))
+    return ReplayResult(work.table.name, read, read - bad, bad, **vars(count_changes(head))), work
+
+
+def _forget_mark(work: Replay) -> None:
+    with suppress(CommitRefused, RetryLater):  # it names one attempt, and branches go with the next replay
+        work.ports.history.forget_backfill(work.table.name, work.ports.pipeline.name, REPLAY_ID)

@@ -26,11 +26,17 @@ REPLAY_ID = "replay"  # stands where a backfill has its id
 
 @dataclass(frozen=True)
 class Replay:
-    """The replay of one table's dead letters."""
+    """The replay of one table's dead letters.
+
+    `held` is what it has found, or left, in the table's mark last: where that is another one, another replay has begun.
+    That is looked at where `is_held`; elsewhere what is applied twice changes nothing.
+    """
 
     ports: Ports
     table: Table
     chosen: LetterFilter = ALL_LETTERS
+    held: str | None = None
+    is_held: bool = False
 
     @property
     def where(self) -> str:
@@ -49,8 +55,13 @@ class Replay:
 
     @property
     def mark(self) -> str:
-        """The destination's property that tells which staged attempt is applied and not yet marked."""
+        """The destination's property: which staged attempt is applied and not yet marked, or who has begun a replay."""
         return resource_names.name_backfill_property(self.ports.pipeline.name, REPLAY_ID)
+
+    @property
+    def is_append(self) -> bool:
+        """Whether what is applied twice stands there twice."""
+        return self.table.mode == TableMode.APPEND
 
     def read_staging(self) -> Staging | None:
         """The intermediate table, if the dead letters are staged in it: they are its first batch."""
@@ -139,7 +150,7 @@ def _find_missing_pieces(
     """Batch 1 are the dead letters; those after it are the keys of the log from the first of them to the position."""
     there = {batch.batch: batch.ranges for batch in staging.batches} if staging else {}
     pieces = [] if staging else [(1, letters)]
-    if work.table.mode == TableMode.APPEND:
+    if work.is_append:
         return pieces
     after = {topic: {p: start + 1 for p, (start, _) in parts.items()} for topic, parts in letters.by_topic.items()}
     reach = find_reach([ranges for number, ranges in there.items() if number > 1], after)

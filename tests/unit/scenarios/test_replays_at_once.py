@@ -1,0 +1,133 @@
+"""Two replays of one table at once: whatever the order of their calls, each dead letter comes in once.
+
+They are told to run one at a time. Where they do not, one of them gives way, and the next one finds it all done.
+"""
+
+import threading
+
+import pytest
+from examples import choose_half
+from fakes import BAD, World, a_pipeline, a_table
+from tidegate.errors import GiveUp, RetryLater
+from tidegate.merge.letter_filter import LetterFilter
+from tidegate.reprocess.discard import discard_dead_letters, propose_discards
+from tidegate.reprocess.replay import replay_dead_letters
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.source import Errors
+from tidegate.steps.flush import flush
+
+TABLE, LETTERS = "lake.shop.orders", "lake.shop.tidegate_shop_dead_letters"
+PATIENCE = 300.0
+GIVES_WAY = (RetryLater, KeyError)  # the latter is the double's word for a table that was dropped meanwhile
+
+
+class Turns:
+    """Who of two runs when: each change of the turn comes behind so many calls of the one whose turn it is."""
+
+    def __init__(self, *counts: int) -> None:
+        self.counts, self.turn, self.ended = list(counts), 0, set[int]()
+        self.changed = threading.Condition()
+        self.calls = [0, 0]
+
+    def count(self, who: int) -> None:
+        """One call of `who`, which waits until it is its turn again where it is over."""
+        with self.changed:
+            self.calls[who] += 1
+            if self.counts and not self.ended:
+                self.counts[0] -= 1
+                if self.counts[0] <= 0:
+                    self.counts.pop(0)
+                    self.turn = 1 - who
+                    self.changed.notify_all()
+            self.wait(who)
+
+    def wait(self, who: int) -> None:
+        """Until it is the turn of `who`; the other one's end makes it so."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: self.turn == who or self.ended - {who}, PATIENCE)
+
+    def end(self, who: int) -> None:
+        with self.changed:
+            self.ended.add(who)
+            self.changed.notify_all()
+
+
+def tolerant(mode: str) -> Pipeline:
+    errors = Errors("all", 9)
+    return a_pipeline(a_table(mode=mode, errors=errors), source={"errors": errors})
+
+
+def a_world(pipeline: Pipeline) -> World:
+    """Two partitions: a dead letter in each that can be read now, one that cannot, and rows before and behind them."""
+    world = World()
+    world.broker.create("orders", 2)
+    for partition in (0, 1):
+        for key, value in ((f"a{partition}", {"name": "x"}), (f"b{partition}", BAD), (f"c{partition}", {"name": "x"})):
+            row = value if value is BAD else {"id": key, **value}
+            world.broker.produce("orders", {"id": key}, row, partition)
+    world.broker.produce("orders", {"id": "d"}, BAD, 1)
+    flush(world.ports(pipeline))
+    records = world.broker.partitions["orders"]
+    world.engine.mended[1] = {"id": records[0].records[1].key["id"], "name": "mended"}
+    return world
+
+
+def run_two(world: World, pipeline: Pipeline, turns: Turns) -> list[Exception | None]:
+    """Both replays, by turns; what each of them raised."""
+    ends: list[Exception | None] = [None, None]
+
+    def replay(who: int) -> None:
+        turns.wait(who)
+        try:
+            replay_dead_letters(world.ports(pipeline, lambda *_: turns.count(who)))
+        except Exception as problem:
+            ends[who] = problem
+        finally:
+            turns.end(who)
+
+    threads = [threading.Thread(target=replay, args=(who,), daemon=True) for who in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    return ends
+
+
+def count_calls(mode: str) -> int:
+    pipeline, turns = tolerant(mode), Turns()
+    run_two(a_world(pipeline), pipeline, turns)
+    return turns.calls[0]
+
+
+def answer_by_hand(world: World, pipeline: Pipeline, refusal: GiveUp) -> None:
+    """What the refusal says: look for the letters in the table, discard those that are there, replay the others."""
+    assert "nothing tells any more which" in str(refusal)
+    came_in = {("orders", partition, 1) for partition in (0, 1)}
+    others = LetterFilter(places=frozenset({("orders", 1, 3)}))
+    ports = world.ports(pipeline)
+    discard_dead_letters(ports, propose_discards(ports, LetterFilter(places=frozenset(came_in))), "came in", "ann")
+    assert [result.still_bad for result in replay_dead_letters(ports, others)] == [1]
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert_delete"])
+def test_each_dead_letter_comes_in_once_whatever_the_order_of_two_replays(mode: str) -> None:
+    pipeline, most, refusals = tolerant(mode), count_calls(mode), 0
+    pairs = [(first, second) for first in range(1, most, 5) for second in range(1, most, 5)]
+    for first, second in choose_half(pairs, mode):
+        world, at = a_world(pipeline), f"the first one's calls={first}, then calls={second} of the second one"
+        ends = run_two(world, pipeline, Turns(first, second))
+        assert all(end is None or isinstance(end, GIVES_WAY) for end in ends), (at, ends)
+        for _ in range(2):
+            try:
+                replay_dead_letters(world.ports(pipeline))
+            except GiveUp as refusal:
+                refusals += 1
+                answer_by_hand(world, pipeline, refusal)
+        names = [row["name"] for row in world.rows(TABLE)]
+        assert (names.count("mended"), names.count("x")) == (2, 4), (at, ends)
+        waiting = [row["offset"] for row in world.rows(LETTERS) if row["replayed_at"] is None]
+        assert waiting == [3], (at, ends)
+        assert not [name for name in world.destination.tables if "replay" in name], at
+    assert refusals * 50 < len(pairs), "it is seldom that a person must look"
+    assert mode == "append" or not refusals
