@@ -55,3 +55,13 @@ def push_failure_reason(reason: dict[str, Any]) -> None:
         get_current_context()["ti"].xcom_push(key=ERROR_KEY, value=reason)
     except Exception as failure:  # the reason itself must not be hidden by a failure to note it
         log.warning("the reason was not kept as a result of the task: %s", type(failure).__name__)
+
+
+def require_result(result: Any, task: str) -> None:
+    """AirflowFailException where the task before has left no result: a person has marked it as success."""
+    with raise_airflow_errors():
+        if result is None:
+            raise GiveUp(
+                f"task={task} has left no result, as one that was marked as success by hand; nothing was done here; "
+                f"clear task={task} with what follows it, or leave the work to the next run"
+            )

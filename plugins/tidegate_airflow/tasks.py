@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from tidegate_airflow import metrics
-from tidegate_airflow.errors import raise_airflow_errors
+from tidegate_airflow.errors import raise_airflow_errors, require_result
 
 Data = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -137,6 +137,7 @@ def run_compact(name: str, cleaned: Iterable[Data], engine: Any = None) -> list[
     from tidegate.steps.clean_up import list_tables_to_compact
     from tidegate.steps.compact import compact
 
+    require_result(cleaned, "clean_up")
     with raise_airflow_errors():
         reports = compact(assemble_ports(name, engine), list_tables_to_compact(cleaned))
         return [report.to_dict() for report in reports]

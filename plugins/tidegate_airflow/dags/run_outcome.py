@@ -17,7 +17,7 @@ from tidegate_airflow import tasks
 from tidegate_airflow.dag_ids import list_dag_ids
 from tidegate_airflow.dags.flush_params import read_run_params
 from tidegate_airflow.dags.schedule import compute_min_records, trigger_next_run
-from tidegate_airflow.errors import ERROR_KEY, MAX_MESSAGE_CHARACTERS
+from tidegate_airflow.errors import ERROR_KEY, MAX_MESSAGE_CHARACTERS, require_result
 from tidegate_airflow.failures.back_off import (
     FRESHNESS_KEY,
     note_postponed_work,
@@ -124,6 +124,7 @@ def check_freshness(heard: dict[str, Any], name: str, target: int) -> float:
 
     A task of its own, behind the heartbeat: it colours the run, and holds up nothing that catches up.
     """
+    require_result(heard, "heartbeat")
     context = get_current_context()
     behind: float | None = heard["measures"]["behind"]
     if behind is None or behind > target:

@@ -10,7 +10,7 @@ from tidegate.lineage.dataset import TaskLineage
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_asset_event
-from tidegate_airflow.errors import MAX_MESSAGE_CHARACTERS, push_failure_reason
+from tidegate_airflow.errors import MAX_MESSAGE_CHARACTERS, push_failure_reason, require_result
 from tidegate_airflow.operators import lineage
 from tidegate_airflow.operators.lineage import ReportsLineage
 from tidegate_airflow.operators.step import DeferringWatcher, JobLink, run_stage_step
@@ -27,6 +27,7 @@ def run_member_stage(context: Context, fleet: str, given: Data, memory: Mapping[
     An entry with a `failure` fails: the pipeline waits. One without a plan could not be planned together with the
     others: it is planned here, so that its failure and its retries are its own.
     """
+    require_result(given, "plan")
     if given["failure"]:
         push_failure_reason(given["failure"])
         raise AirflowFailException(given["failure"]["message"])
@@ -60,6 +61,7 @@ class MergeWatcher(DeferringWatcher):
 
 def run_member_merge(context: Context, fleet: str, given: Data, memory: Mapping[str, Any]) -> Data:
     """merge, of one pipeline: its tables one after the other. One that fails leaves the others to go on."""
+    require_result(given, "stage")
     merged: Data = memory.get(MERGED_KEY) or {"published": [], "failed": []}
     done = {one["table"] for one in (*merged["published"], *merged["failed"])}
     kept = {key: value for key, value in memory.items() if key != MERGED_KEY}
@@ -102,6 +104,7 @@ def _raise_failures(failed: list[Data]) -> None:
 
 def run_member_compact(context: Context, fleet: str, given: Data, memory: Mapping[str, Any]) -> list[Data]:
     """compact, of the tables of one pipeline that clean_up found due."""
+    require_result(given, "clean_up")
     return tasks.run_compact(given["pipeline"], given["tables"])
 
 

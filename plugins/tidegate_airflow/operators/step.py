@@ -19,6 +19,7 @@ from tidegate.lineage.dataset import TaskLineage
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_asset_event
+from tidegate_airflow.errors import require_result
 from tidegate_airflow.operators.job import trace_job
 from tidegate_airflow.operators.lineage import ReportsLineage
 
@@ -84,6 +85,7 @@ class DeferringWatcher:
 
 def run_stage_step(context: Context, pipeline: str, planned: Any, memory: Mapping[str, Any], engine: Any = None) -> Any:
     """Run the step stage, or go on with it; the tables that it refuses colour the run in the end."""
+    require_result(planned, "plan")
     staged, refused = tasks.run_stage(pipeline, planned, engine, DeferringWatcher(context, memory))
     context["ti"].xcom_push(key=REFUSED_TABLES_KEY, value=refused)
     return staged
@@ -93,6 +95,7 @@ def run_merge_step(context: Context, pipeline: str, queues: Any, memory: Mapping
     """Run the step merge over one table's queue, or go on with it: `memory` is empty, or what a deferred task kept. The
     asset event is sent after the publish; a repeat publishes nothing twice.
     """
+    require_result(queues, "stage")
     queue = tasks.unwrap_queue(queues)
     context["table"] = queue["table"]
     published = tasks.run_merge(pipeline, queue, engine, DeferringWatcher(context, memory))

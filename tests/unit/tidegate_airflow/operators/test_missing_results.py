@@ -1,0 +1,52 @@
+"""Tasks behind one that a person has marked as success in Airflow's UI: it has left no result."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from tidegate_airflow import errors, tasks
+from tidegate_airflow.dags import run_outcome
+from tidegate_airflow.operators.member import MEMBER_STEPS
+from tidegate_airflow.operators.step import StepOperator
+
+
+class Results:
+    """A task instance that keeps what is pushed."""
+
+    def __init__(self) -> None:
+        self.pushed: dict[str, Any] = {}
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.pushed[key] = value
+
+
+def run_step(verb: str) -> Callable[[Any], Any]:
+    return lambda context: StepOperator(task_id=verb, verb=verb, pipeline="shop", given=None).execute(context)
+
+
+def run_member(verb: str) -> Callable[[Any], Any]:
+    return lambda context: MEMBER_STEPS[verb](context, "fleet_shop", None, {})
+
+
+@pytest.mark.parametrize(
+    ("run", "before"),
+    [
+        (run_step("stage"), "plan"),
+        (run_step("merge"), "stage"),
+        (run_member("stage"), "plan"),
+        (run_member("merge"), "stage"),
+        (run_member("compact"), "clean_up"),
+        (lambda _: tasks.run_compact("shop", None), "clean_up"),
+        (lambda _: run_outcome.check_freshness(None, "shop", 60), "heartbeat"),
+    ],
+)
+def test_task_behind_one_that_was_marked_as_success_says_so_and_is_not_tried_again(
+    run: Callable[[Any], Any], before: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context: Any = {"ti": Results()}
+    monkeypatch.setattr(errors, "get_current_context", lambda: context)
+    with pytest.raises(AirflowFailException, match=f"task={before} .*clear task={before}"):
+        run(context)
+    assert context["ti"].pushed["error"]["error"] == "GiveUp"
+    assert f"task={before}" in context["ti"].pushed["error"]["message"]
