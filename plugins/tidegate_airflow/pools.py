@@ -1,13 +1,17 @@
-"""One pool per catalog, made when Airflow starts."""
+"""One pool per catalog, made when Airflow starts, and when a run starts behind a change of `catalogs.yaml`."""
 
 import logging
+import threading
 from contextlib import suppress
 from typing import Any
 
 from airflow.listeners import hookimpl
 
+from tidegate_airflow.dag_ids import DAG_ID_PREFIX
+
 log = logging.getLogger(__name__)
 POOL_SLOTS = 4  # merges into one catalog at a time; change it in the UI, it is never overwritten
+_made_for: list[object] = []  # how `catalogs.yaml` stood when this process last made the pools
 
 
 @hookimpl
@@ -17,19 +21,56 @@ def on_starting(component: Any) -> None:
     Called by the scheduler, the triggerer and the DAG processor, which cannot be told apart this early; whichever comes
     first makes them.
     """
-    if type(component).__name__ != "Job":
-        return
+    if type(component).__name__ == "Job":
+        make_pools()
+
+
+@hookimpl
+def on_dag_run_running(dag_run: Any) -> None:
+    """Make the pools of catalogs that came, or became right, since Airflow started.
+
+    In a thread of its own: the scheduler, which calls, has changed its database and not committed yet, and on SQLite
+    nobody else writes until then.
+    """
+    if dag_run.dag_id.startswith(DAG_ID_PREFIX) and _made_for != [_read_stamp()]:
+        threading.Thread(target=make_pools, daemon=True, name="tidegate-pools").start()
+
+
+def make_pools() -> None:
+    """Make the pools that are missing. Where that fails it is told, and tried again when the next run starts."""
+    from tidegate.config.catalogs_file import read_catalogs
+    from tidegate.errors import ConfigurationError
+    from tidegate.settings import find_include_folder
+
+    stamp = _read_stamp()
+    try:
+        for catalog in read_catalogs(find_include_folder()):
+            _make_pool(f"tidegate_{catalog}", catalog)
+        _made_for[:] = [stamp]
+    except ConfigurationError as problem:
+        log.warning("no pools are made: %s", problem)
+    except Exception:
+        log.exception("the pools of the catalogs are not made; the next run of a pipeline that starts tries again")
+
+
+def _make_pool(name: str, catalog: str) -> None:
     from airflow.models.pool import Pool
     from airflow.utils.session import create_session
     from sqlalchemy.exc import IntegrityError
-    from tidegate.config.catalogs_file import read_catalogs
+
+    # another service made it at the same moment; a session of its own: that of the thread is in use
+    with suppress(IntegrityError), create_session(scoped=False) as session:
+        if session.query(Pool).filter(Pool.pool == name).first() is None:
+            description = f"Flushes into {catalog}"
+            session.add(Pool(pool=name, slots=POOL_SLOTS, description=description, include_deferred=False))
+            log.info("pool created: pool=%s slots=%s", name, POOL_SLOTS)
+
+
+def _read_stamp() -> object:
     from tidegate.settings import find_include_folder
 
-    for catalog in read_catalogs(find_include_folder()):
-        name = f"tidegate_{catalog}"
-        with suppress(IntegrityError), create_session() as session:  # another service made it at the same moment
-            if session.query(Pool).filter(Pool.pool == name).first() is None:
-                session.add(
-                    Pool(pool=name, slots=POOL_SLOTS, description=f"Flushes into {catalog}", include_deferred=False)
-                )
-                log.info("pool created: pool=%s slots=%s", name, POOL_SLOTS)
+    try:
+        found = (find_include_folder() / "catalogs.yaml").stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

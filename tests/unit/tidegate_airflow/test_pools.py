@@ -1,0 +1,80 @@
+"""The pools of a real Airflow with its own database: made when it starts, and for what `catalogs.yaml` says later."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+CATALOG = "{name}: {{type: iceberg, properties: {{type: rest, uri: 'http://localhost:1'}}}}\n"
+# Airflow's own calls: of a service that starts, and of a run that the scheduler starts within a transaction of its own.
+SCRIPT = """
+import os, time
+from pathlib import Path
+
+from airflow.jobs.job import Job
+from airflow.models.dagrun import DagRun
+from airflow.models.pool import Pool
+from airflow.models.variable import Variable
+from airflow.utils.db import initdb
+from airflow.utils.session import create_session
+
+catalogs = Path(os.environ["TIDEGATE_INCLUDE"], "catalogs.yaml")
+
+def list_pools():
+    with create_session(scoped=False) as session:
+        return sorted(name for (name,) in session.query(Pool.pool) if name.startswith("tidegate_"))
+
+def start_run(dag_id):
+    with create_session() as session:
+        session.add(Variable(key=f"{dag_id}{time.time()}", val="the scheduler's own change, not committed yet"))
+        session.flush()
+        DagRun(dag_id=dag_id, run_id="r", run_type="manual", state="running").notify_dagrun_state_changed("started")
+
+def wait_for(*names):
+    deadline = time.monotonic() + 120
+    while list_pools() != sorted(names):
+        assert time.monotonic() < deadline, list_pools()
+        time.sleep(0.1)
+
+initdb()
+catalogs.write_text("lake: [\\n")
+Job()
+assert list_pools() == []
+catalogs.write_text(os.environ["LAKE"])
+start_run("tidegate_orders")
+wait_for("tidegate_lake")
+with create_session() as session:
+    session.query(Pool).filter(Pool.pool == "tidegate_lake").update({"slots": 9})
+catalogs.write_text(os.environ["LAKE"] + os.environ["POND"] + os.environ["SEA"])
+start_run("somebody_elses")
+assert list_pools() == ["tidegate_lake"]
+start_run("tidegate_fleet_shop")
+wait_for("tidegate_lake", "tidegate_pond", "tidegate_sea")
+Job()
+wait_for("tidegate_lake", "tidegate_pond", "tidegate_sea")
+with create_session() as session:
+    print({pool.pool: pool.slots for pool in session.query(Pool) if pool.pool.startswith("tidegate_")})
+"""
+
+
+def test_pools_are_made_for_catalogs_that_are_right_when_airflow_starts_and_for_those_that_come_later(
+    tmp_path: Path,
+) -> None:
+    include = tmp_path / "include"
+    include.mkdir()
+    settings = {
+        "AIRFLOW_HOME": str(tmp_path),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{tmp_path}/airflow.db",
+        "TIDEGATE_INCLUDE": str(include),
+        **{name.upper(): CATALOG.format(name=name) for name in ("lake", "pond", "sea")},
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env={**os.environ, **settings}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "{'tidegate_lake': 9, 'tidegate_pond': 4, 'tidegate_sea': 4}"
+    assert "error calling listener" not in done.stdout + done.stderr
+    assert (done.stdout + done.stderr).count("no pools are made: ") == 1
