@@ -1,8 +1,11 @@
 """What a run measures, sent the way of Airflow's own metrics: StatsD, Datadog or OpenTelemetry, as it is configured."""
 
+import re
 from collections.abc import Mapping
 
 METRIC_PREFIX = "tidegate"
+# Airflow takes letters of ASCII, digits, and these, 250 at most, and tells its log of any other name with a trace
+UNKNOWN_LETTER, MAX_PLACE_LETTERS = re.compile(r"[^A-Za-z0-9_/-]"), 180
 BACKEND_OPTIONS = ("statsd_on", "statsd_datadog_enabled", "otel_on")
 
 
@@ -17,7 +20,8 @@ def send_pipeline_metrics(pipeline: str, values: Mapping[str, float], table: str
     """One gauge for each value: ``tidegate.<name>`` with the pipeline, and the table, as tags.
 
     Plain StatsD knows no tags, and one pipeline's gauge would overwrite the other's: so the same stands under
-    ``tidegate.<name>.<pipeline>[.<table>]``, too, dots of the table's name as underscores.
+    ``tidegate.<name>.<pipeline>[.<table>]``, too; dots of the table's name are underscores, and so is what StatsD does
+    not take.
     """
     _send_gauges({"pipeline": pipeline} | ({} if table is None else {"table": table}), values)
 
@@ -30,7 +34,7 @@ def send_publication_metrics(publication: str, values: Mapping[str, float]) -> N
 def _send_gauges(tags: dict[str, str], values: Mapping[str, float]) -> None:
     from airflow.sdk.observability import stats
 
-    place = ".".join(tag.replace(".", "_") for tag in tags.values())
+    place = ".".join(UNKNOWN_LETTER.sub("_", tag) for tag in tags.values())[:MAX_PLACE_LETTERS]
     for name, value in values.items():
         stats.gauge(f"{METRIC_PREFIX}.{name}", value, tags=tags)
         stats.gauge(f"{METRIC_PREFIX}.{name}.{place}", value)
