@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
-from pyiceberg.table import Table, TableProperties
+from pyiceberg.table import Table, TableProperties, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.table.refs import SnapshotRefType
@@ -153,15 +153,22 @@ def return_to_tag(
 
 def append_empty(table: Table, branch: str, summary: dict[str, str]) -> None:
     """One snapshot without rows on `branch`."""
-    transaction = table.transaction()
-    transaction.append(table.schema().as_arrow().empty_table(), snapshot_properties=summary, branch=branch)
+    transaction = _add_empty_snapshot(table, branch, summary)
     commit(table, transaction._requirements, transaction._updates)
+
+
+def _add_empty_snapshot(table: Table, branch: str, summary: dict[str, str]) -> Transaction:
+    """Without Arrow, which has no table for each schema (a UUID in a list), and without merging manifests: those of an
+    older partition spec may be such that nobody can write them again.
+    """
+    transaction = table.transaction()
+    with transaction.update_snapshot(snapshot_properties=summary, branch=branch).fast_append():
+        return transaction
 
 
 def seed(table: Table, pipeline: str, properties: dict[str, str], target: str = MAIN) -> None:
     """The first snapshot of a table, empty, with the starting position and the tag; refused if there is one already."""
-    transaction = table.transaction()
-    transaction.append(table.schema().as_arrow().empty_table(), snapshot_properties=properties)
+    transaction = _add_empty_snapshot(table, MAIN, properties)
     first = transaction.table_metadata.current_snapshot_id
     if first is None:
         raise RetryLater(f"table={format_name(table)}: no first snapshot could be made; it will be tried again")

@@ -1,0 +1,53 @@
+"""Manifests of a partition spec over a column that was dropped: PyIceberg cannot write them again."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType
+from tidegate.adapters.iceberg.reparent import NewParent, WrittenFiles, _OntoNewest
+from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.table.commit import append_empty
+
+SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", StringType()))
+BY_PART = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Three files of two partitions, in a manifest each, under a spec over a column that is gone since."""
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/lake"}
+    catalog = Catalogs({"lake": properties}).catalog("lake")
+    catalog.create_namespace("shop")
+    merging = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
+    made = catalog.create_table("shop.old", SCHEMA, partition_spec=BY_PART, properties={"format-version": "2"})
+    for number in range(3):
+        rows = [{"id": number, "part": f"p{number % 2}"}]
+        made.append(pa.Table.from_pylist(rows, schema=SCHEMA.as_arrow()))
+    with made.update_spec() as update:
+        update.remove_field("part")
+    with made.update_schema() as update:
+        update.delete_column("part")
+    with made.transaction() as change:  # of a hundred they would be merged by default
+        change.set_properties(merging)
+    return catalog.load_table("shop.old")
+
+
+def test_snapshot_without_rows_leaves_them_as_they_are(table) -> None:
+    before = {manifest.manifest_path for manifest in table.current_snapshot().manifests(table.io)}
+    append_empty(table, "main", {"told": "yes"})
+    newest = table.refresh().current_snapshot()
+    assert newest.summary["told"] == "yes"
+    assert {manifest.manifest_path for manifest in newest.manifests(table.io)} == before
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [0, 1, 2]
+
+
+def test_rows_that_are_put_onto_a_newer_main_leave_them_as_they_are(table) -> None:
+    head = table.current_snapshot()
+    producer = _OntoNewest(table, head, NewParent(head.snapshot_id), WrittenFiles({}))
+    kept = [manifest.manifest_path for manifest in producer._manifests()]
+    assert sorted(kept) == sorted(manifest.manifest_path for manifest in head.manifests(table.io))
