@@ -1,7 +1,7 @@
 {%- from "_at_least.sql" import columns_at_least %}
   LEFT JOIN (
     SELECT
-      {%- for column, field in keys %} key{% if field is not none %}.{{ field | quoted }}{% endif %} AS {{ column | quoted }},{% endfor %}
+      {%- for column, field in keys %} {% include "_staged_key.sql" %} AS {{ column | quoted }},{% endfor %}
       {%- if sequence is defined %} sequence AS {{ "sequence" | ours }},{% endif %}
       {%- if by_offset is defined %} topic AS {{ "topic" | ours }}, `offset` AS {{ "offset" | ours }},{% endif %} TRUE AS {{ "is_later" | ours }}
     FROM {{ source | name }}

@@ -6,7 +6,7 @@
       ){% else %}{{ part.path | path }}{% endif %} AS {{ "part" | ours }} FROM (
 {% endif %}      SELECT
         {%- for column, field in keys %}
-        key{% if field is not none %}.{{ field | quoted }}{% endif %} AS {{ column | quoted }},
+        {% include "_staged_key.sql" %} AS {{ column | quoted }},
         {%- endfor %}
         {%- for column in values %}
         {{ (column | from_value(as_held)) if as_held is defined else "value." ~ (column | quoted) }} AS {{ column | quoted }},

@@ -1,8 +1,8 @@
       SELECT
         {%- for column, _ in keys %}
-        m.{{ column | quoted }},
+        {% include "_change_column.sql" %} AS {{ column | quoted }},
         {%- endfor %}
-        struct(true AS {{ "there" | ours }}{% for column in values %}, m.{{ column | quoted }}{% endfor %}) AS {{ "row" | ours }},
+        struct(true AS {{ "there" | ours }}{% for column in values %}, {% include "_change_column.sql" %} AS {{ column | quoted }}{% endfor %}) AS {{ "row" | ours }},
         m.{{ "valid_from" | ours }} AS {{ "from" | ours }}, m.{{ "kind" | ours }} AS {{ "kind" | ours }},
         struct(
           {{ "m." ~ ("sequence" | ours) if sequence else "true" }} AS sequence,

@@ -1,7 +1,7 @@
     AND NOT EXISTS (
       SELECT 1 FROM (
         SELECT
-        {%- for column, field in keys %} key.{{ field | quoted }} AS {{ column | quoted }}{{ "," if not loop.last or sequence is defined or by_offset is defined }}{% endfor %}
+        {%- for column, field in keys %} {% include "_staged_key.sql" %} AS {{ column | quoted }}{{ "," if not loop.last or sequence is defined or by_offset is defined }}{% endfor %}
         {%- if sequence is defined %} sequence{{ "," if by_offset is defined }}{% endif %}
         {%- if by_offset is defined %} topic, offset{% endif %}
         FROM {{ source | name }} VERSION AS OF {{ snapshot_id }}

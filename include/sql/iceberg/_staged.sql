@@ -1,6 +1,6 @@
     SELECT
       {%- for column, field in keys %}
-      key{% if field is not none %}.{{ field | quoted }}{% endif %} AS {{ column | quoted }},
+      {% include "_staged_key.sql" %} AS {{ column | quoted }},
       {%- endfor %}
       {%- for column in values %}
       {{ expressions[column] if expressions is defined and column in expressions else "value." ~ (column | quoted) }} AS {{ column | quoted }},

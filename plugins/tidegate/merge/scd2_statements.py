@@ -7,7 +7,8 @@ from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.ports.sql import Sql
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Map, Struct, format_type, parse_type
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type, parse_type
+from tidegate.schema.evolution import render_aligned, to_struct
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
 from tidegate.spec.table import Table
@@ -58,6 +59,7 @@ def render_history_statements(
         "changes": changes,
         "sequence": [c.name for c in ordered],
         **_list_compared_columns(table, metadata, values["values"]),
+        "change_expressions": _align_changes(table, metadata),
     }
     axis = ordered[0].type if ordered else "TIMESTAMP"
     # of what Kafka itself tells nothing is missing; a value, and what its format tells, is not in every delete
@@ -72,6 +74,19 @@ def render_history_statements(
 
 def _name_history_columns(history: History) -> dict[str, str]:
     return {"valid_from": history.valid_from, "valid_to": history.valid_to, "is_current": history.is_current}
+
+
+def _align_changes(table: Table, metadata: dict[str, str]) -> dict[str, str]:
+    """SQL for the remembered columns that have parts, in the table's order: rows of both are put together by places."""
+    target, expressions = table.target_schema, dict[str, str]()
+    if target is None:
+        return {}
+    types = dict(target.fields)
+    for name, kind in to_struct(list_destination_columns(table, metadata)).fields:
+        own, plain = target.named(name), f"m.{quote(name)}"
+        if own is not None and not isinstance(kind, Primitive):
+            expressions[own] = render_aligned(plain, kind, types[own])
+    return expressions
 
 
 def _list_compared_columns(table: Table, metadata: dict[str, str], columns: list[str]) -> dict[str, list[TypedColumn]]:

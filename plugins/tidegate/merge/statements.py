@@ -12,8 +12,8 @@ from tidegate.model.merge_input import MergeInput
 from tidegate.model.ownership import describe_memory
 from tidegate.ports.context import Ports
 from tidegate.ports.sql import Sql
-from tidegate.schema.data_types import Struct
-from tidegate.schema.evolution import render_aligned_field, to_struct
+from tidegate.schema.data_types import Primitive, Struct
+from tidegate.schema.evolution import find_own_path, render_aligned, render_aligned_field, to_struct
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import DeleteMode, Table, TableMode
 from tidegate.sql.pruning import UNBOUNDED, Bounds
@@ -88,7 +88,7 @@ def render_backfill_statements(
         )
     values = build_merge_input(ports.pipeline, table, staged, branch)
     values["source"] = source
-    values.setdefault("leaves", _list_key_paths(table))
+    _add_key_paths(table, values)
     if table.mode != TableMode.APPEND and not is_folded(table, staged):
         values["guarded"] = True
     name = _choose_statement(table) if table.upsert else f"backfill_{table.mode}"
@@ -191,7 +191,7 @@ def build_merge_input(pipeline: Pipeline, table: Table, staged: StagedBatch, bra
     if staged.truncated_at is not None:
         values["truncated_at"] = staged.truncated_at
     if table.mode != TableMode.APPEND:
-        values["leaves"] = _list_key_paths(table)
+        _add_key_paths(table, values)
     if table.deletes == DeleteMode.SOFT:
         values["flag"] = table.deleted_column
     if is_folded(table, staged):
@@ -202,24 +202,38 @@ def build_merge_input(pipeline: Pipeline, table: Table, staged: StagedBatch, bra
         values["soft"] = table.deletes == DeleteMode.SOFT
         values.setdefault("flag", None)
     if table.target_schema is not None:
+        _cast_key_to_destination(values, to_struct(list_key_columns(table)), table.target_schema)
         _cast_to_destination(values, to_struct(list_staged_columns(table, metadata)), table.target_schema)
     return values
 
 
 def _cast_to_destination(values: MergeInput, staged: Struct, target: Struct) -> None:
     """Name columns as the table does, with SQL for those that are staged under another name, or as another type."""
-    keys = [(target.named(column) or column, field) for column, field in values["keys"]]
+    keys = values["keys"]
     columns = dict.fromkeys(target.named(column) or column for column in values["values"])
     fields = {c: render_aligned_field("value", staged, target, c) for c in columns if c not in dict(keys)}
     expressions = {c: sql for c, sql in fields.items() if sql not in (None, f"value.{quote(c)}")}
-    values["keys"], values["values"], values["expressions"] = keys, list(fields), expressions
+    values["values"], values["expressions"] = list(fields), expressions
     values["as_held"] = (staged, target)
 
 
-def _list_key_paths(table: Table) -> list[tuple[str, ...]]:
-    """The paths that a key is compared by, under the table's own names."""
-    named = table.target_schema.named if table.target_schema else lambda _: None
-    return [(named(first) or first, *rest) for first, *rest in list_key_leaves(table)]
+def _cast_key_to_destination(values: MergeInput, staged: Struct, target: Struct) -> None:
+    """The same for the key, whose parts are fields of the staged key. A number is compared as it is."""
+    types, expressions = dict(target.fields), dict[str, str]()
+    for column, field in values["keys"]:
+        own, kind = target.named(column), dict(staged.fields)[column]
+        if own is not None and (isinstance(kind, Struct) or kind == Primitive("STRING")):
+            expr = "key" if field is None else f"key.{quote(field)}"
+            expressions |= {own: sql} if (sql := render_aligned(expr, kind, types[own])) != expr else {}
+    values["keys"] = [(target.named(column) or column, field) for column, field in values["keys"]]
+    values["key_expressions"], values["key_as_held"] = expressions, (staged, target)
+
+
+def _add_key_paths(table: Table, values: MergeInput) -> None:
+    """The paths that a key is compared by, under the table's own names; and where they are in what is staged."""
+    staged, target = list_key_leaves(table), table.target_schema
+    values["leaves"] = [find_own_path(target, path) if target else path for path in staged]
+    values["staged_leaves"] = [*staged]
 
 
 def _list_given_conditions(

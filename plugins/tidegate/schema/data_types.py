@@ -13,13 +13,15 @@ class Primitive:
     """A type without parts; `name` as Spark spells it, e.g. ``BIGINT`` or ``DECIMAL(12, 2)``.
 
     `lenient` numbers may be sent as text; `encoding` says how bytes are written, where not in base64; of `truncated`
-    times what is finer than a microsecond is cut off.
+    times what is finer than a microsecond is cut off. `form` is what a table holds where Spark has no type for it:
+    texts that are a UUID, or bytes of that number.
     """
 
     name: str
     lenient: bool = False
     encoding: str | None = None
     truncated: bool = False
+    form: str | int | None = None
 
     @property
     def decimal(self) -> tuple[int, int] | None:
@@ -68,6 +70,7 @@ class Struct:
 
 DataType = Primitive | Array | Map | Struct
 MOMENTS = ("TIMESTAMP", "TIMESTAMP_NTZ")
+UUID_FORM = "uuid"  # of a text
 BINARY_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")  # without DECIMAL, which is read from text
 
 
@@ -97,6 +100,11 @@ def replace_leaves(data_type: DataType, substitute: Callable[[Primitive], Primit
             return replace(data_type, fields=tuple((name, replace_leaves(inner, substitute)) for name, inner in fields))
         case Primitive():
             return substitute(data_type)
+
+
+def drop_forms(data_type: DataType) -> DataType:
+    """The type as Spark tells it."""
+    return replace_leaves(data_type, lambda leaf: replace(leaf, form=None))
 
 
 def has_leaf(data_type: DataType, holds: Callable[[Primitive], bool]) -> bool:

@@ -11,7 +11,17 @@ from enum import StrEnum
 
 from tidegate.errors import IncompatibleSchema
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type, parse_type
+from tidegate.schema.data_types import (
+    UUID_FORM,
+    Array,
+    DataType,
+    Map,
+    Primitive,
+    Struct,
+    format_type,
+    has_leaf,
+    parse_type,
+)
 from tidegate.sql.spark import quote, render_literal
 
 Path = tuple[str, ...]
@@ -184,10 +194,15 @@ def _is_same_type(one: DataType, other: DataType) -> bool:
 
 
 def render_aligned(expr: str, staged: DataType, target: DataType) -> str:
-    """SQL text: `expr`, staged as one type, as the other: by the table's names and order, what is missing as NULL."""
-    if _is_same_type(staged, target):
+    """SQL text: `expr`, staged as one type, as the other: by the table's names and order, what is missing as NULL.
+
+    A UUID is the text that the table shows it as.
+    """
+    if _is_same_type(staged, target) and not has_leaf(target, _is_uuid):
         return expr
     match staged, target:
+        case Primitive(), Primitive() if _is_uuid(target):
+            return f"lower({expr})"
         case Struct(), Struct():
             return _render_aligned_struct(expr, staged, target)
         case Array(), Array():
@@ -195,6 +210,10 @@ def render_aligned(expr: str, staged: DataType, target: DataType) -> str:
         case Map(), Map():
             return f"transform_values({expr}, (k, v) -> {render_aligned('v', staged.value, target.value)})"
     return f"CAST({expr} AS {format_type(target)})"
+
+
+def _is_uuid(leaf: Primitive) -> bool:
+    return leaf.form == UUID_FORM
 
 
 def _render_aligned_struct(expr: str, staged: Struct, target: Struct) -> str:
@@ -215,6 +234,15 @@ def render_aligned_field(expr: str, staged: Struct, target: Struct, name: str) -
     sources.sort(key=lambda source: source[0].casefold() != name.casefold())
     expressions = [render_aligned(f"{expr}.{quote(n)}", t, types[name]) for n, t in sources]
     return f"coalesce({', '.join(expressions)})" if len(expressions) > 1 else next(iter(expressions), None)
+
+
+def find_own_path(schema: Struct, path: Path) -> Path:
+    """The path to a field by the table's own names; what the table does not have stays as it is."""
+    if not path:
+        return ()
+    own, types = schema.named(path[0]), dict(schema.fields)
+    below = types.get(own or "")
+    return (own or path[0], *(find_own_path(below, path[1:]) if isinstance(below, Struct) else path[1:]))
 
 
 def add_old_names(schema: Struct) -> Struct:

@@ -8,7 +8,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import get_format
 from tidegate.ports.context import TableState
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Map, Struct, format_type, parse_type
+from tidegate.schema.data_types import Array, DataType, Map, Struct, drop_forms, format_type, parse_type
 from tidegate.schema.evolution import add_old_names
 from tidegate.spec.projection import (
     Field,
@@ -46,7 +46,7 @@ def resolve_columns(table: Table, metadata: dict[str, str], state: TableState | 
 
 
 def _adopt_found_type(column: Column | None, name: str, data_type: DataType) -> Column:
-    unchanged = column is not None and parse_type(column.type) == data_type
+    unchanged = column is not None and parse_type(column.type) == drop_forms(data_type)
     return column if column is not None and unchanged else Column(name, format_type(data_type))
 
 

@@ -35,7 +35,7 @@ USING (
         max(CASE WHEN `_tidegate_kind` = 'x' THEN `_tidegate_order`.at.offset END) AS `_tidegate_ended`
       FROM (
       SELECT
-        m.`id`,
+        m.`id` AS `id`,
         struct(true AS `_tidegate_there`) AS `_tidegate_row`,
         m.`_tidegate_valid_from` AS `_tidegate_from`, m.`_tidegate_kind` AS `_tidegate_kind`,
         struct(

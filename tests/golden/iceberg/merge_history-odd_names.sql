@@ -37,9 +37,9 @@ USING (
         max(CASE WHEN `_tidegate_kind` = 'x' THEN `_tidegate_order`.at.offset END) AS `_tidegate_ended`
       FROM (
       SELECT
-        m.`order id`,
-        m.`select`,
-        struct(true AS `_tidegate_there`, m.`a``b`, m.`c.d`, m.`größe`, m.`it's`, m.`名前`) AS `_tidegate_row`,
+        m.`order id` AS `order id`,
+        m.`select` AS `select`,
+        struct(true AS `_tidegate_there`, m.`a``b` AS `a``b`, m.`c.d` AS `c.d`, m.`größe` AS `größe`, m.`it's` AS `it's`, m.`名前` AS `名前`) AS `_tidegate_row`,
         m.`_tidegate_valid_from` AS `_tidegate_from`, m.`_tidegate_kind` AS `_tidegate_kind`,
         struct(
           m.`_tidegate_sequence` AS sequence,

@@ -37,8 +37,8 @@ USING (
         max(CASE WHEN `_tidegate_kind` = 'x' THEN `_tidegate_order`.at.offset END) AS `_tidegate_ended`
       FROM (
       SELECT
-        m.`id`,
-        struct(true AS `_tidegate_there`, m.`name`, m.`tags`, m.`at`, m.`lsn`) AS `_tidegate_row`,
+        m.`id` AS `id`,
+        struct(true AS `_tidegate_there`, m.`name` AS `name`, m.`tags` AS `tags`, m.`at` AS `at`, m.`lsn` AS `lsn`) AS `_tidegate_row`,
         m.`_tidegate_valid_from` AS `_tidegate_from`, m.`_tidegate_kind` AS `_tidegate_kind`,
         struct(
           m.`_tidegate_sequence` AS sequence,

@@ -40,7 +40,7 @@ USING (
       ) s
       LEFT JOIN (
         SELECT any_value(`order id`) AS `order id`, any_value(`select`) AS `select`, max(`_tidegate_reached`) AS `_tidegate_reached` FROM (
-          SELECT m.`order id`, m.`select`, m.`_tidegate_valid_from` AS `_tidegate_reached` FROM `lake`.`my shop`.`or``ders_changes` m LEFT SEMI JOIN (SELECT key.`order id` AS `order id`, key.`select` AS `select` FROM `lake`.`my shop`.`or``ders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad') s ON m.`order id` <=> s.`order id` AND m.`select` <=> s.`select`
+          SELECT m.`order id` AS `order id`, m.`select` AS `select`, m.`_tidegate_valid_from` AS `_tidegate_reached` FROM `lake`.`my shop`.`or``ders_changes` m LEFT SEMI JOIN (SELECT key.`order id` AS `order id`, key.`select` AS `select` FROM `lake`.`my shop`.`or``ders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad') s ON m.`order id` <=> s.`order id` AND m.`select` <=> s.`select`
           UNION ALL
           SELECT t.`order id`, t.`select`, greatest(t.`gültig ab`, t.`bis```) FROM `lake`.`my shop`.`or``ders`.`branch_tidegate_shop_7_0af3` t LEFT SEMI JOIN (SELECT key.`order id` AS `order id`, key.`select` AS `select` FROM `lake`.`my shop`.`or``ders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad') s ON t.`order id` <=> s.`order id` AND t.`select` <=> s.`select`
         ) GROUP BY `order id`, `select`

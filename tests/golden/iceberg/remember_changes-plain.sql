@@ -38,7 +38,7 @@ USING (
       ) s
       LEFT JOIN (
         SELECT any_value(`id`) AS `id`, max(`_tidegate_reached`) AS `_tidegate_reached` FROM (
-          SELECT m.`id`, m.`_tidegate_valid_from` AS `_tidegate_reached` FROM `lake`.`shop`.`orders_changes` m LEFT SEMI JOIN (SELECT key.`id` AS `id` FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad') s ON m.`id` <=> s.`id`
+          SELECT m.`id` AS `id`, m.`_tidegate_valid_from` AS `_tidegate_reached` FROM `lake`.`shop`.`orders_changes` m LEFT SEMI JOIN (SELECT key.`id` AS `id` FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad') s ON m.`id` <=> s.`id`
           UNION ALL
           SELECT t.`id`, greatest(t.`valid_from`, t.`valid_to`) FROM `lake`.`shop`.`orders`.`branch_tidegate_shop_7_0af3` t LEFT SEMI JOIN (SELECT key.`id` AS `id` FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123 WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad') s ON t.`id` <=> s.`id`
         ) GROUP BY `id`

@@ -4,7 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tidegate.adapters.bigquery.table_layout import get_partition_unit, render_partition_clause, render_table_options
-from tidegate.adapters.bigquery.type_mapping import render_comparable, render_from_value, to_bigquery_type
+from tidegate.adapters.bigquery.type_mapping import (
+    render_comparable,
+    render_from_key,
+    render_from_value,
+    to_bigquery_type,
+)
 from tidegate.sql import googlesql
 
 FILTERS: dict[str, Callable[..., Any]] = {
@@ -12,6 +17,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "name": googlesql.quote_name,
     "text": googlesql.render_literal,
     "type": to_bigquery_type,
+    "from_key": render_from_key,
     "from_value": render_from_value,
     "comparable": render_comparable,
     "partition": render_partition_clause,

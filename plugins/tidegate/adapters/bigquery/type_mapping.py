@@ -166,6 +166,14 @@ def render_from_value(column: str, schemas: tuple[Struct, Struct]) -> str:
     return _get_field("value", staged, destination_schema, column) or f"value.{quote(column)}"
 
 
+def render_from_key(column: str, field: str | None, schemas: tuple[Struct, Struct] | None) -> str:
+    """SQL text: a table's key column out of the staged `key`; `schemas` are of the pipeline's key and of the table."""
+    expr = "key" if field is None else f"key.{quote(field)}"
+    staged, target = schemas or (Struct(()), Struct(()))
+    kind = next((kind for name, kind in staged.fields if target.named(name) == column), None)
+    return _render_aligned(expr, kind, dict(target.fields)[column]) if isinstance(kind, Struct) else expr
+
+
 def _get_field(expr: str, staged: Struct, target: Struct, name: str, depth: int = 0) -> str | None:
     types = dict(target.fields)
     sources = [(n, t) for n, t in staged.fields if target.named(n) == name]

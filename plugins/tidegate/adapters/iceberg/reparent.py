@@ -217,7 +217,8 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
             (bins.setdefault(key, []) if is_small else kept).append(manifest)
         for key, small in bins.items():
             if len(small) >= max(least or 0, 2):
-                with suppress(ValueError, TypeError):  # an older spec, over a column that was dropped: nobody can write it again
+                # an older spec, over a column that was dropped: nobody can write it again
+                with suppress(ValueError, TypeError):
                     small = self._write_merged(*key, small, full or 0)  # noqa: PLW2901
             kept += small
         return kept

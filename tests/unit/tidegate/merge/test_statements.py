@@ -1,15 +1,37 @@
 """What merge templates are filled with follows the table as it stands, not as the pipeline file names its columns."""
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from fakes import World, a_pipeline, a_table
 from tidegate.adapters.sql_templates import SqlFiles
-from tidegate.merge.statements import render_backfill_statements
+from tidegate.merge.statements import build_merge_input, render_backfill_statements, render_merge_statements
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Ranges
-from tidegate.schema.data_types import Primitive, Struct
+from tidegate.schema.column import Column
+from tidegate.schema.data_types import UUID_FORM, Primitive, Struct
+from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.table import Table
 
 TEXT = Primitive("STRING")
+STAGED = StagedBatch(
+    "lake.shop.orders", 7, "0af3", 0, Ranges({"orders": {0: (0, 9)}}), Counts(span=9, read=9, staged=9)
+)
+INTO_ONE = KeyFormat(fields=("a", "b"), columns=(Column("a", "STRING"), Column("b", "STRING")), into="k")
+
+
+def render(table: Table, backfill: bool = False, dialect: str = "iceberg") -> str:
+    ports = replace(World().ports(a_pipeline(table)), sql=SqlFiles(dialect))
+    if backfill:
+        return render_backfill_statements(ports, table, STAGED, "b", "lake.shop.orders_shop_tmp_bf")[-1]
+    return render_merge_statements(ports, table, STAGED, "b")[-1]
+
+
+def a_keyed_table(key: KeyFormat, **held: Any) -> Table:
+    fields = (*held.items(), ("name", TEXT))
+    value = ValueFormat(columns=(Column("name", "STRING"),))
+    return replace(a_table(), key=key, value=value, target_schema=Struct(fields))
 
 
 def test_backfill_of_an_append_table_finds_rows_by_the_tables_own_name_of_a_renamed_key() -> None:
@@ -22,3 +44,31 @@ def test_backfill_of_an_append_table_finds_rows_by_the_tables_own_name_of_a_rena
     on = statement.rsplit("\nON ", 1)[1].split("\nWHEN")[0]
     assert "t.`number` <=> s.`number`" in on
     assert "`id`" not in on
+
+
+@pytest.mark.parametrize("dialect", ["iceberg", "bigquery"])
+@pytest.mark.parametrize("backfill", [False, True])
+def test_parts_of_a_key_in_one_column_are_written_in_the_tables_order(dialect: str, backfill: bool) -> None:
+    held = Struct((("b", TEXT), ("a", TEXT)))
+    statement = render(a_keyed_table(INTO_ONE, k=held), backfill, dialect)
+    made = {"iceberg": "named_struct('b', key.`b`, 'a', key.`a`)", "bigquery": "STRUCT(key.`b` AS `b`, key.`a` AS `a`)"}
+    assert statement.count(made[dialect]) == 1 + backfill
+    same = render(a_keyed_table(INTO_ONE, k=Struct((("a", TEXT), ("b", TEXT)))), backfill, dialect)
+    assert same.count("key AS `k`") == 1 + backfill
+
+
+def test_part_of_a_key_that_was_renamed_in_the_table_is_found_by_its_own_name() -> None:
+    held = Struct((("first", TEXT), ("b", TEXT)), aliases=(("a", "first"),))
+    table = a_keyed_table(INTO_ONE, k=held)
+    values = build_merge_input(a_pipeline(table), table, STAGED, "b")
+    assert (values["leaves"], values["staged_leaves"]) == ([("k", "first"), ("k", "b")], [("k", "a"), ("k", "b")])
+    statement = render(table)
+    assert "t.`k`.`first` <=> s.`k`.`first` AND t.`k`.`b` <=> s.`k`.`b`" in statement
+    assert "named_struct('first', key.`a`, 'b', key.`b`)" in statement
+
+
+def test_uuid_of_a_key_is_compared_as_the_table_shows_it() -> None:
+    key = KeyFormat(fields=("id", "part"), columns=(Column("id", "STRING"), Column("part", "STRING")))
+    statement = render(a_keyed_table(key, id=Primitive("STRING", form=UUID_FORM), part=TEXT))
+    assert "lower(key.`id`) AS `id`" in statement
+    assert "key.`part` AS `part`" in statement

@@ -78,7 +78,8 @@ def find_key_ranges(staged: Table, values: MergeInput) -> tuple[KeyRange, ...]:
 def find_path_in_key(values: MergeInput, leaf: tuple[str, ...]) -> list[str]:
     """Where a leaf of the table's key stands in the staged key."""
     part = dict(values["keys"])[leaf[0]]
-    return [*leaf[1:]] if part is None else [part, *leaf[1:]]
+    below = values["staged_leaves"][values["leaves"].index(leaf)][1:] if "staged_leaves" in values else leaf[1:]
+    return [*below] if part is None else [part, *below]
 
 
 def find_nested_field(field: NestedField, path: Sequence[str]) -> NestedField:

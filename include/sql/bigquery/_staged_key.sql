@@ -1,0 +1,1 @@
+{{ column | from_key(field, key_as_held | default(none)) }}
