@@ -1,4 +1,4 @@
-"""What a decoded record holds and BigQuery cannot: told as a reason, so that no load job fails for a whole batch."""
+"""What a decoded record holds and its destination cannot: told as a reason, so that none fails a whole batch."""
 
 from collections.abc import Iterable, Iterator
 
@@ -18,17 +18,17 @@ YEAR_RANGE_REASON = "outside of the years 1 to 9999, which BigQuery cannot hold"
 
 
 def add_limit_reasons(decoded: DataFrame, table: StageTable) -> DataFrame:
-    """Give records a `key_reason` or a `value_reason` that hold what BigQuery has no room for.
+    """Give records a `key_reason` or a `value_reason` that hold what the destination has no room for.
 
-    Only for rows that are left as files, and of these only for those that are wanted.
+    What BigQuery has none for only in rows that are left as files; and of all rows only in those that are wanted.
     """
-    is_finder = table.naming is not None and table.naming.name is None
-    if not table.folder or is_finder:
+    if table.naming is not None and table.naming.name is None:  # names are looked for, and nothing is staged
         return decoded
-    cases = {
-        "key_reason": _render_case(_list_struct_faults("key_struct", _list_keys(table))),
-        "value_reason": _render_case(_list_record_faults(table)),
-    }
+    keys, values = [*table.key_limits], [] if table.keys_only else [*table.value_limits]
+    if table.folder:
+        keys += _list_struct_faults("key_struct", _list_keys(table))
+        values += _list_record_faults(table)
+    cases = {"key_reason": _render_case(keys), "value_reason": _render_case(values)}
     columns = {name: F.expr(f"coalesce({name}, {case})") for name, case in cases.items() if case}
     return decoded.withColumns(columns) if columns else decoded
 

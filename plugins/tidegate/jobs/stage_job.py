@@ -40,7 +40,8 @@ class StageTable:
     one record of the ranges, and of each of its fields. With `skips`, topics, partitions and offsets, bad records are
     set aside there and nowhere else. With `tries_plain` records are first read by short expressions, where their format
     has such, and once more as a whole if some of them are spelled in an unusual way. `marks` are properties that are
-    left beside the counts.
+    left beside the counts. `key_limits` and `value_limits` are reasons for which the destination cannot hold a key or a
+    row, each with SQL that is true where it holds.
     """
 
     intermediate: str
@@ -77,6 +78,8 @@ class StageTable:
     skips: tuple[tuple[str, int, int], ...] | None = None
     tries_plain: bool = False
     marks: dict[str, str] = field(default_factory=dict)
+    key_limits: tuple[tuple[str, str], ...] = ()
+    value_limits: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,7 @@ def _parse_stage_table(data: dict[str, Any]) -> StageTable:
     }
     ready["select"] = None if data["select"] is None else parse_projection(data["select"])
     ready["skips"] = None if data["skips"] is None else tuple((t, p, o) for t, p, o in data["skips"])
+    ready |= {name: tuple((reason, sql) for reason, sql in data[name]) for name in ("key_limits", "value_limits")}
     naming = data["naming"]
     if naming is not None:
         ready["naming"] = TableTemplate(**{**naming, "namespaces": tuple(naming["namespaces"])})

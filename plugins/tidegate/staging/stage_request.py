@@ -15,6 +15,7 @@ from tidegate.planning.key_deduplication import can_keep_last_per_key
 from tidegate.ports.context import Ports, TableState
 from tidegate.schema.column import Column
 from tidegate.spec.table import Table
+from tidegate.staging.held_forms import list_key_limits, list_value_limits
 from tidegate.staging.skipped_records import find_skipped_places, make_room_for_letters
 from tidegate.tables.columns import (
     build_projection,
@@ -97,6 +98,7 @@ def _describe_records(ports: Ports, table: Table, planned: PlannedBatch, attempt
         partition_time=ports.pipeline.merge.partition_time,
         select=build_projection(table, metadata),
         verified=list_verified_fields(table) if ports.pipeline.source.verify_integrity else (),
+        key_limits=list_key_limits(table), value_limits=list_value_limits(table, metadata),
     )  # fmt: skip
 
 

@@ -58,9 +58,11 @@ class IcebergTables(IcebergPort):
     def find_bounds(self, table: str, values: MergeInput) -> Bounds:
         """See the port."""
         staged = self.catalogs.table(values["source"])
-        ranges = () if staged is None else key_ranges.find_key_ranges(staged, values)
+        found = () if staged is None else key_ranges.find_key_ranges(staged, values)
         at = values.get("at")
-        overlap = file_overlap.find_overlap(self._at(table, at), at, ranges) if ranges and at is not None else None
+        held = (self._table(table) if at is None else self._at(table, at)) if found else None
+        ranges = tuple(one for one in found if held and file_overlap.find_table_field(held, one) is not None)
+        overlap = file_overlap.find_overlap(held, at, ranges) if held and ranges and at is not None else None
         if staged is not None and key_values.are_keys_worth_naming(values.get("rows", 0), overlap):
             return Bounds(key_values.name_keys(staged, values, ranges), overlap=overlap)
         return Bounds(tuple(key_range.bound for key_range in ranges), overlap=overlap)

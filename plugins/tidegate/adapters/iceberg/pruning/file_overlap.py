@@ -53,16 +53,17 @@ def find_overlap(table: Table, snapshot_id: int, ranges: Sequence[KeyRange]) -> 
 
 def build_outside_test(table: Table, ranges: Sequence[KeyRange]) -> Callable[[DataFile], bool] | None:
     """What tells that a file holds no key within all of `ranges`; None where none of them can be compared."""
-    compared = [
-        (key_range, field) for key_range in ranges if (field := _find_table_field(table, key_range)) is not None
-    ]
+    compared = [(key_range, field) for key_range in ranges if (field := find_table_field(table, key_range)) is not None]
     if not compared:
         return None
     return lambda file: any(_is_outside(file, *one) for one in compared)
 
 
-def _find_table_field(table: Table, key_range: KeyRange) -> NestedField | None:
-    """The table's own field, if its values and the staged ones are compared as the merge compares them."""
+def find_table_field(table: Table, key_range: KeyRange) -> NestedField | None:
+    """The table's own field, if its values and the staged ones are compared as the merge compares them.
+
+    A UUID is a text to Spark, and Iceberg orders it in another way: what it leaves unread may hold the value.
+    """
     field: NestedField | None = None
     below: Any = table.schema().as_struct()
     for name in key_range.leaf:

@@ -13,6 +13,7 @@ from pyiceberg.types import (
     DateType,
     DecimalType,
     DoubleType,
+    FixedType,
     FloatType,
     IcebergType,
     IntegerType,
@@ -25,12 +26,13 @@ from pyiceberg.types import (
     TimestampType,
     TimestamptzType,
     TimeType,
+    UUIDType,
 )
 
 from tidegate.adapters.iceberg.table.format_version import refuse_newer_format
 from tidegate.errors import ConfigurationError, GiveUp
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, parse_type
+from tidegate.schema.data_types import UUID_FORM, Array, DataType, Map, Primitive, Struct, drop_forms, parse_type
 from tidegate.sql.spark import quote
 
 _SIMPLE: dict[str, IcebergType] = {
@@ -149,8 +151,15 @@ def _convert_to_spark(iceberg: IcebergType, schema: _SchemaNames) -> DataType:
         case ListType():
             return Array(_convert_to_spark(iceberg.element_type, schema), iceberg.element_required)
         case MapType():
-            key, value = _convert_to_spark(iceberg.key_type, schema), _convert_to_spark(iceberg.value_type, schema)
+            key, value = (
+                drop_forms(_convert_to_spark(iceberg.key_type, schema)),
+                _convert_to_spark(iceberg.value_type, schema),
+            )
             return Map(key, value, iceberg.value_required)
+        case UUIDType():
+            return Primitive("STRING", form=UUID_FORM)
+        case FixedType():
+            return Primitive("BINARY", form=len(iceberg))
     return parse_type(to_spark_text(iceberg))
 
 

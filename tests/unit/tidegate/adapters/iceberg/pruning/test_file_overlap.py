@@ -9,9 +9,9 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.typedef import Record
-from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType, UUIDType
 from tidegate.adapters.iceberg.pruning import file_overlap
-from tidegate.adapters.iceberg.pruning.file_overlap import find_overlap
+from tidegate.adapters.iceberg.pruning.file_overlap import find_overlap, find_table_field
 from tidegate.adapters.iceberg.pruning.key_ranges import KeyRange
 from tidegate.sql.pruning import Overlap
 
@@ -149,3 +149,18 @@ def test_table_of_too_many_files_is_not_read(table: Table, monkeypatch: pytest.M
     monkeypatch.undo()
     monkeypatch.setattr(file_overlap, "MAX_MANIFESTS", 2)
     assert found(table) is None
+
+
+def test_uuid_is_no_text_that_leaves_files_unread(table: Table) -> None:
+    """Iceberg orders UUIDs in another way than Spark their texts, and would leave files unread that hold the key."""
+    with table.update_schema() as update:
+        update.add_column("uuid", UUIDType())
+    at_hand = (RECENT, KeyRange(("line",), StringType(), "a", "b", nulls=False))
+    kept = [
+        one.leaf for one in (*at_hand, KeyRange(("uuid",), StringType(), "0", "f", nulls=False)) if compares(table, one)
+    ]
+    assert kept == [("id",), ("line",)]
+
+
+def compares(table: Table, key_range: KeyRange) -> bool:
+    return find_table_field(table, key_range) is not None

@@ -1,0 +1,68 @@
+"""What a table's columns hold and Spark has no type for: texts that are UUIDs, bytes of one length.
+
+A value of another form would fail the merge of its whole batch. It makes its record bad instead, with its column.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from tidegate.schema.data_types import UUID_FORM, Array, DataType, Map, Primitive, Struct, parse_type
+from tidegate.schema.evolution import to_struct
+from tidegate.spec.table import Table
+from tidegate.sql.spark import quote, render_literal
+from tidegate.tables.columns import find_key_field, list_key_columns, list_staged_columns
+
+UUID_PATTERN = r"\A[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\z"
+Limit = tuple[str, str]  # a reason that begins with the column's name, and SQL that is true where it holds
+
+
+def list_key_limits(table: Table) -> tuple[Limit, ...]:
+    """The limits of the staged `key_struct`. `table` has its columns resolved."""
+    target, found = table.target_schema, list[Limit]()
+    if target is None or not table.key.fields:
+        return ()
+    for column in list_key_columns(table):
+        field, own = find_key_field(table, column.name), target.named(column.name)
+        expr = "key_struct" if field is None else f"key_struct.{quote(field)}"
+        if own is not None:
+            found += _list_limits(expr, parse_type(column.type), dict(target.fields)[own], column.name)
+    return tuple(found)
+
+
+def list_value_limits(table: Table, metadata: dict[str, str]) -> tuple[Limit, ...]:
+    """The limits of the staged `value_struct`."""
+    if table.target_schema is None:
+        return ()
+    staged = to_struct(list_staged_columns(table, metadata))
+    return tuple(_list_field_limits("value_struct", staged, table.target_schema, ""))
+
+
+def _list_field_limits(expr: str, staged: Struct, target: Struct, above: str, depth: int = 0) -> Iterator[Limit]:
+    types = dict(target.fields)
+    for name, kind in staged.fields:
+        own = target.named(name)
+        if own is not None:
+            yield from _list_limits(f"{expr}.{quote(name)}", kind, types[own], f"{above}{name}", depth)
+
+
+def _list_limits(expr: str, staged: DataType, target: DataType, name: str, depth: int = 0) -> Iterator[Limit]:
+    each = f"e{depth}"
+    match staged, target:
+        case Struct(), Struct():
+            yield from _list_field_limits(expr, staged, target, f"{name}.", depth)
+        case Array(), Array():
+            yield from _list_each(expr, each, _list_limits(each, staged.element, target.element, name, depth + 1))
+        case Map(), Map():
+            inner = _list_limits(each, staged.value, target.value, name, depth + 1)
+            yield from _list_each(f"map_values({expr})", each, inner)
+        case Primitive("STRING"), Primitive() if target.form == UUID_FORM:
+            yield (
+                f"{name}: not a UUID, which the table's column holds",
+                f"NOT {expr} RLIKE {render_literal(UUID_PATTERN)}",
+            )
+        case Primitive("BINARY"), Primitive() if isinstance(target.form, int):
+            reason = f"{name}: not {target.form} bytes, which the table's column holds"
+            yield reason, f"octet_length({expr}) <> {target.form}"
+
+
+def _list_each(values: str, each: str, limits: Iterable[Limit]) -> Iterator[Limit]:
+    return ((reason, f"exists({values}, {each} -> coalesce({sql}, false))") for reason, sql in limits)

@@ -1,0 +1,58 @@
+"""What a table's column holds and Spark has no type for is said of each value, at whatever depth it stands."""
+
+from dataclasses import replace
+
+import pytest
+from fakes import a_table
+from tidegate.schema.column import Column
+from tidegate.schema.data_types import UUID_FORM, Array, Map, Primitive, Struct
+from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.table import Table
+from tidegate.staging.held_forms import UUID_PATTERN, list_key_limits, list_value_limits
+
+TEXT, UUID, FOUR_BYTES = Primitive("STRING"), Primitive("STRING", form=UUID_FORM), Primitive("BINARY", form=4)
+PARTS = "STRUCT<u: STRING, f: BINARY>"
+HELD = Struct((("u", UUID), ("f", FOUR_BYTES)))
+IS_NONE = rf"RLIKE '{UUID_PATTERN}'".replace("\\", "\\\\")
+EACH = f"e1 -> coalesce(NOT e1 {IS_NONE}, false)"
+
+
+def a_table_of(*columns: Column, key: KeyFormat | None = None, **held: object) -> Table:
+    target = Struct(tuple((name, kind) for name, kind in held.items()))
+    return replace(a_table(), key=key or KeyFormat(), value=ValueFormat(columns=columns), target_schema=target)
+
+
+@pytest.mark.parametrize(
+    ("column", "held", "limits"),
+    [
+        (Column("a", "STRING"), TEXT, []),
+        (Column("a", "STRING"), UUID, [("a: not a UUID", f"NOT value_struct.`a` {IS_NONE}")]),
+        (Column("A", "BINARY"), FOUR_BYTES, [("A: not 4 bytes", "octet_length(value_struct.`A`) <> 4")]),
+        (
+            Column("a", PARTS), HELD,
+            [("a.u: not a UUID", f"NOT value_struct.`a`.`u` {IS_NONE}"),
+             ("a.f: not 4 bytes", "octet_length(value_struct.`a`.`f`) <> 4")],
+        ),
+        (
+            Column("a", "ARRAY<MAP<STRING, STRING>>"), Array(Map(TEXT, UUID)),
+            [("a: not a UUID", f"exists(value_struct.`a`, e0 -> coalesce(exists(map_values(e0), {EACH}), false))")],
+        ),
+    ],
+)  # fmt: skip
+def test_limits_of_a_column(column: Column, held: object, limits: list[tuple[str, str]]) -> None:
+    table = a_table_of(column, a=held)
+    told = [
+        (reason.removesuffix(", which the table's column holds"), sql) for reason, sql in list_value_limits(table, {})
+    ]
+    assert told == limits
+
+
+def test_limits_of_a_key_whose_column_has_another_name_and_of_one_struct() -> None:
+    key = KeyFormat(fields=("u", "f"), columns=(Column("u", "STRING"), Column("f", "BINARY")), prefix="k_")
+    flat = a_table_of(key=key, k_u=UUID, k_f=FOUR_BYTES)
+    assert [sql for _, sql in list_key_limits(flat)] == [
+        f"NOT key_struct.`u` {IS_NONE}", "octet_length(key_struct.`f`) <> 4"
+    ]  # fmt: skip
+    one = a_table_of(key=replace(key, prefix="", into="k"), k=HELD)
+    assert [sql for _, sql in list_key_limits(one)] == [sql for _, sql in list_key_limits(flat)]
+    assert list_key_limits(a_table_of(Column("u", "STRING"), u=UUID)) == ()
