@@ -5,9 +5,10 @@ from contextlib import contextmanager
 
 from pyiceberg.table import Table
 
+from tidegate.adapters.iceberg.branch_writers import POSITION_PATTERN
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.errors import judge_error
-from tidegate.adapters.iceberg.table.state import read_summary
+from tidegate.adapters.iceberg.table.state import read_ref_head, read_summary
 from tidegate.adapters.port_errors import to_unexpected_error
 from tidegate.errors import GiveUp, TidegateError
 from tidegate.model import resource_names as names
@@ -36,7 +37,8 @@ def find_leftovers(
     """For each pipeline without a file: its tables, the destinations that it has marked, and what removes both.
 
     A table is a pipeline's own by its mark, or as version 0.1 made it: never by its name alone. A pipeline is known by
-    its control table; `configured_pipelines` have a file, right or broken. Nothing is changed.
+    its control table, and by the position that it has left in a destination: a tag there keeps its snapshot, and all
+    that came since, for ever. `configured_pipelines` have a file, right or broken. Nothing is changed.
     What cannot be read is added to `failures`, and left out.
     """
     tables = dict(_load_tables(catalogs, catalog, failures))
@@ -48,7 +50,8 @@ def find_leftovers(
             owners[name] = Ownership(
                 TableKind.INTERMEDIATE, _find_pipeline_in_name(name, tables, {*pipelines, *configured_pipelines})
             )
-    orphaned_pipelines = pipelines - set(configured_pipelines)
+    positions = {name for key, table in tables.items() if key not in owners for name in _list_publishers(table)}
+    orphaned_pipelines = (pipelines | positions) - set(configured_pipelines)
     return [_list_pipeline_commands(pipeline, tables, owners) for pipeline in sorted(orphaned_pipelines)]
 
 
@@ -104,6 +107,19 @@ def _list_stagers(table: Table) -> set[str]:
     return {pipeline for s in table.metadata.snapshots if (pipeline := read_summary(s).get(PIPELINE))}
 
 
+def _list_publishers(table: Table) -> set[str]:
+    """The pipelines whose position a table carries, or whose tag is on a snapshot that does."""
+    by_position = {match[1] for name in table.metadata.properties if (match := POSITION_PATTERN.fullmatch(name))}
+    tagged = {names.parse_tag_pipeline(ref) for ref in table.metadata.refs if names.is_ours(ref)}
+    return by_position | {pipeline for pipeline in tagged if _has_tag(table, pipeline)}
+
+
+def _has_tag(table: Table, pipeline: str) -> bool:
+    """Whether the pipeline's own tag is there, and no other that is called like it."""
+    head = read_ref_head(table, names.name_tag(pipeline))
+    return head is not None and names.name_pipeline_property(pipeline, "position") in head.summary
+
+
 def _find_pipeline_in_name(name: str, tables: Collection[str], pipelines: Collection[str]) -> str:
     """For an empty intermediate table of version 0.1: of pipelines that fit, the longer name has it."""
     fit = [p for p in pipelines for table in tables if name.startswith(f"{table}_{p}_")]
@@ -125,7 +141,7 @@ def _list_pipeline_commands(
     marks = {
         name: _list_pipeline_properties(table, pipeline) for name, table in sorted(tables.items()) if name not in own
     }
-    marked = {name: properties for name, properties in marks.items() if properties}
+    marked = {name: found for name, found in marks.items() if found or _has_tag(tables[name], pipeline)}
     return PipelineLeftovers(
         pipeline=pipeline,
         tables=own,
@@ -145,4 +161,5 @@ def _list_pipeline_properties(table: Table, pipeline: str) -> list[str]:
 def _render_unmark(name: str, marks: list[str], pipeline: str) -> Iterator[str]:
     properties = ", ".join(render_literal(mark) for mark in marks)
     yield f"ALTER TABLE {quote_name(name)} DROP TAG IF EXISTS {quote_name(names.name_tag(pipeline))}"
-    yield f"ALTER TABLE {quote_name(name)} UNSET TBLPROPERTIES ({properties})"
+    if marks:
+        yield f"ALTER TABLE {quote_name(name)} UNSET TBLPROPERTIES ({properties})"

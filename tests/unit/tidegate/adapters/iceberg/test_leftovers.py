@@ -95,6 +95,28 @@ def test_catalog_without_namespaces_in_others_is_read_all_the_same(
     assert (found.pipeline, len(found.tables), failures) == ("shop", 5, [])
 
 
+@pytest.mark.parametrize("properties", [True, False])
+def test_tag_that_keeps_snapshots_for_ever_is_told_when_nothing_else_of_its_pipeline_is_left(
+    catalogs: Catalogs, properties: bool
+) -> None:
+    lake = catalogs.catalog("lake")
+    table, position = lake.load_table("b.untouched"), {"tidegate.gone.position": "{}"}
+    table.append(SCHEMA.as_arrow().empty_table(), snapshot_properties=position)
+    table.manage_snapshots().create_tag(table.current_snapshot().snapshot_id, "tidegate_gone").commit()
+    table.append(SCHEMA.as_arrow().empty_table())
+    table.manage_snapshots().create_tag(table.current_snapshot().snapshot_id, "tidegate_of_a_user").commit()
+    if properties:
+        with table.transaction() as change:
+            change.set_properties(position)
+    [found] = find_leftovers(catalogs, "lake", {"shop", "shop_copy"}, [])
+    unset = ["ALTER TABLE `lake`.`b`.`untouched` UNSET TBLPROPERTIES ('tidegate.gone.position')"] if properties else []
+    assert (found.pipeline, found.tables, found.destinations) == ("gone", [], ["lake.b.untouched"])
+    assert found.remove == [
+        "ALTER TABLE `lake`.`b`.`untouched` DROP TAG IF EXISTS `tidegate_gone`", *unset,
+        "kafka-consumer-groups.sh --delete --group tidegate-gone",
+    ]  # fmt: skip
+
+
 def test_nothing_is_told_while_every_pipeline_has_its_file(catalogs: Catalogs) -> None:
     assert find_leftovers(catalogs, "lake", {"shop", "shop_copy"}, []) == []
 
