@@ -27,6 +27,7 @@ class TableState:
     (`tidegate.<pipeline>.`): what a publish left behind is found there. A table that has no maps holds their entries.
     `kind` is that of a table of the product's own, which is no destination. `total_records` are the rows in its data
     files, deleted ones included; None where that is not known. `rewrites_files`: a merge into it replaces whole files.
+    `lost_partition`: a partition that its files have, or had, by a column that was dropped.
     """
 
     uuid: str
@@ -46,6 +47,7 @@ class TableState:
     kind: str = ""
     total_records: int | None = None
     rewrites_files: bool = False
+    lost_partition: str = ""
 
     @property
     def struct(self) -> Struct:

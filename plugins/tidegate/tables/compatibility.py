@@ -1,14 +1,24 @@
 """Whether a batch may go into its destination as that stands: its columns, and its key."""
 
 import json
+from collections.abc import Iterator
 
-from tidegate.errors import IncompatibleSchema
+from tidegate.errors import GiveUp, IncompatibleSchema
 from tidegate.model import resource_names
 from tidegate.model.offsets import Ranges
 from tidegate.ports.context import TableState
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Struct, format_type
-from tidegate.schema.evolution import ChangeKind, EvolutionRules, find_schema_changes, replace_map_types, to_struct
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type
+from tidegate.schema.evolution import (
+    ELEMENT,
+    VALUE,
+    ChangeKind,
+    EvolutionRules,
+    Path,
+    find_schema_changes,
+    replace_map_types,
+    to_struct,
+)
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table, TableMode
 from tidegate.tables.columns import list_destination_columns, list_key_columns
@@ -23,6 +33,7 @@ def check_compatible(pipeline: Pipeline, table: Table, state: TableState | None,
     """
     if state is None:
         return
+    check_mergeable(pipeline, table, state)
     check_key_unchanged(pipeline, table, state)
     rules = EvolutionRules(table.add_columns, table.widen, table.relax)
     try:
@@ -30,6 +41,16 @@ def check_compatible(pipeline: Pipeline, table: Table, state: TableState | None,
         find_schema_changes(table.name, state.struct, columns if state.has_maps else replace_map_types(columns), rules)
     except IncompatibleSchema as error:
         raise IncompatibleSchema(f"pipeline={pipeline.name} {error}{_find_first_offset(ranges)}") from None
+
+
+def check_mergeable(pipeline: Pipeline, table: Table, state: TableState) -> None:
+    """Raise `GiveUp` where Iceberg itself fails in each merge: it knows no type for a partition without its column."""
+    if state.lost_partition and not state.rewrites_files and table.mode != TableMode.APPEND:
+        raise GiveUp(
+            f"pipeline={pipeline.name} table={table.name} partition={state.lost_partition}: the column of a partition "
+            "that the table has, or had, was dropped, and Iceberg cannot merge on read there any more; nothing was "
+            "written; set write.merge.mode of the table to copy-on-write, or write to another table"
+        )
 
 
 def _find_first_offset(ranges: Ranges) -> str:
@@ -54,21 +75,13 @@ def check_key_unchanged(pipeline: Pipeline, table: Table, state: TableState) -> 
     The columns of `sequence_by`, and then the key's too, keep their names: remembered deletes are found by them. With
     history all do.
     """
-    fixed_names = table.key_columns if table.remembers else ()
-    if table.history is not None:  # what remembers changes has the columns by the pipeline's names
-        fixed_names = tuple(column.name for column in list_destination_columns(table, pipeline.source.metadata))
-    for name in dict.fromkeys((*table.sequence_by, *fixed_names)):
-        own = state.struct.named(name) or name
-        if own.casefold() != name.casefold():
-            raise IncompatibleSchema(
-                f"pipeline={pipeline.name} table={table.name} column={own}: it was called {name}, and with "
-                "sequence_by or history such a column keeps its name; nothing was written; rename it back, or name "
-                "it so in the pipeline file and in the records"
-            )
+    _check_names_kept(pipeline, table, state)
     mark = state.marks.get(resource_names.name_pipeline_property(pipeline.name, KEY_PROPERTY))
     if mark is None or table.mode == TableMode.APPEND:
         return
     before, now = [Column(*column) for column in json.loads(mark)], _list_declared_key(table)
+    if state.snapshot_id is not None and state.total_records != 0:
+        _check_key_there(pipeline, table, before, state)
     previous_columns = {column.name.casefold(): column for column in before}
     for column in now:
         old = previous_columns.pop(column.name.casefold(), None)
@@ -81,6 +94,50 @@ def check_key_unchanged(pipeline: Pipeline, table: Table, state: TableState) -> 
     if previous_columns:
         dropped_names = ", ".join(column.name for column in previous_columns.values())
         raise _describe_key_change(pipeline, table, f"column={dropped_names} is no longer part of it")
+
+
+def _check_names_kept(pipeline: Pipeline, table: Table, state: TableState) -> None:
+    """What is remembered goes by the pipeline's names: `IncompatibleSchema` where the table's are others."""
+    declared = to_struct(list_destination_columns(table, pipeline.source.metadata)).fields
+    keys = {name.casefold() for name in table.key_columns} if table.remembers else set[str]()
+    kept = {name: kind for name, kind in declared if table.history is not None or name.casefold() in keys}
+    ordered = {name: Primitive("") for name in table.sequence_by if name not in kept}
+    for path, own in _list_own_paths(Struct(tuple((ordered | kept).items())), state.struct):
+        if own[-1].casefold() != path[-1].casefold():
+            raise IncompatibleSchema(
+                f"pipeline={pipeline.name} table={table.name} column={'.'.join(own)}: it was called {'.'.join(path)}, "
+                "and with sequence_by or history such a column keeps its name; nothing was written; rename it back, or "
+                "name it so in the pipeline file and in the records"
+            )
+
+
+def _list_own_paths(declared: DataType, own: DataType, above: Path = (), at: Path = ()) -> Iterator[tuple[Path, Path]]:
+    """The fields of a type at any depth, by the pipeline's names and by the table's, as far as it has them."""
+    match declared, own:
+        case Struct(), Struct():
+            types = dict(own.fields)
+            for name, inner in declared.fields:
+                found = own.named(name)
+                if found is not None:
+                    yield (*above, name), (*at, found)
+                    yield from _list_own_paths(inner, types[found], (*above, name), (*at, found))
+        case Array(), Array():
+            yield from _list_own_paths(declared.element, own.element, (*above, ELEMENT), (*at, ELEMENT))
+        case Map(), Map():
+            yield from _list_own_paths(declared.value, own.value, (*above, VALUE), (*at, VALUE))
+
+
+def _check_key_there(pipeline: Pipeline, table: Table, before: list[Column], state: TableState) -> None:
+    """Rows that are there have no key any more where somebody dropped a part of it, or renamed it beyond knowledge."""
+    key = to_struct(before)
+    there = {path for path, _ in _list_own_paths(key, state.struct)}
+    missing = [path for path, _ in _list_own_paths(key, key) if path not in there]
+    if missing:
+        raise IncompatibleSchema(
+            f"pipeline={pipeline.name} table={table.name} column={'.'.join(missing[0])}: its rows were written by this "
+            "part of the key, and the table has it no more: it was dropped, or renamed in a table without a name "
+            "mapping; nothing was written; rename it back, or add it and fill it, or write to another table"
+        )
 
 
 def check_same_fields(table: str, state: TableState, columns: tuple[Column, ...]) -> None:

@@ -4,13 +4,19 @@ from dataclasses import replace
 
 import pytest
 from fakes import World, a_pipeline, a_table
-from tidegate.errors import IncompatibleSchema, SomeTablesFailed
+from tidegate.errors import GiveUp, IncompatibleSchema, SomeTablesFailed
+from tidegate.model.offsets import Ranges
+from tidegate.ports.context import TableState
 from tidegate.schema.column import Column
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.scd2 import History
 from tidegate.steps.flush import flush
+from tidegate.tables.compatibility import build_key_property, check_compatible, check_key_unchanged
 
 TABLE = "lake.shop.orders"
+TEXT, TIME = Primitive("STRING"), Primitive("TIMESTAMP")
 
 
 @pytest.fixture
@@ -121,3 +127,80 @@ def test_renamed_sequence_column_is_refused_with_its_old_name(world: World) -> N
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"})
     with pytest.raises(IncompatibleSchema, match="column=version: it was called name, and with sequence_by"):
         flush(world.ports(a_pipeline(ordered)))
+
+
+GONE = [
+    (Struct((("name", TEXT),)), "column=id: its rows were written by this part of the key"),
+    (Struct((("order", TEXT), ("name", TEXT))), "column=id: its rows were written by this part of the key"),
+    (Struct((("id", TEXT), ("name", TEXT))), None),
+    (Struct((("order", TEXT), ("name", TEXT)), aliases=(("id", "order"),)), None),
+]
+
+
+@pytest.mark.parametrize(("held", "told"), GONE)
+def test_table_that_lost_its_key_is_refused_and_one_that_was_emptied_is_not(
+    world: World, held: Struct, told: str | None
+) -> None:
+    pipeline, state = a_pipeline(), _state_behind(world, a_pipeline(), held)
+    for rows in (1, None):
+        there = replace(state, total_records=rows)
+        if told is None:
+            check_key_unchanged(pipeline, pipeline.tables[0], there)
+            continue
+        with pytest.raises(IncompatibleSchema, match=told):
+            check_key_unchanged(pipeline, pipeline.tables[0], there)
+    check_key_unchanged(pipeline, pipeline.tables[0], replace(state, total_records=0))
+
+
+def test_part_of_a_key_in_one_column_that_is_gone_is_named(world: World) -> None:
+    columns = (Column("id", "STRING"), Column("line", "STRING"))
+    key, value = (
+        KeyFormat(fields=("id", "line"), columns=columns, into="k"),
+        ValueFormat(columns=(Column("name", "STRING"),)),
+    )
+    pipeline = a_pipeline(replace(a_table(), key=key, value=value))
+    state = _state_behind(world, pipeline, Struct((("k", Struct((("id", TEXT),))), ("name", TEXT))))
+    with pytest.raises(IncompatibleSchema, match=r"column=k\.line: its rows were written by this part of the key"):
+        check_key_unchanged(pipeline, pipeline.tables[0], state)
+
+
+RENAMED = Struct((("b", TEXT), ("first", TEXT)), aliases=(("a", "first"),))
+
+
+@pytest.mark.parametrize(
+    ("kind", "held", "at"),
+    [
+        ("STRUCT<a: STRING, b: STRING>", RENAMED, "s.first: it was called s.a"),
+        ("ARRAY<STRUCT<a: STRING, b: STRING>>", Array(RENAMED), "s.element.first: it was called s.element.a"),
+        ("MAP<STRING, STRUCT<a: STRING>>", Map(TEXT, RENAMED), "s.value.first: it was called s.value.a"),
+    ],
+)
+def test_history_keeps_the_names_of_parts_too(world: World, kind: str, held: DataType, at: str) -> None:
+    times = Struct((("valid_from", TIME), ("valid_to", TIME), ("is_current", Primitive("BOOLEAN"))))
+    target = Struct((("id", TEXT), ("s", held), *times.fields))
+    value = ValueFormat(columns=(Column("id", "STRING"), Column("s", kind)))
+    table = replace(a_table(), value=value, history=History("valid_from", "valid_to", "is_current"))
+    state = _state_behind(world, a_pipeline(), target)
+    with pytest.raises(IncompatibleSchema, match=f"column={at}, and with sequence_by or history"):
+        check_key_unchanged(a_pipeline(table), table, state)
+    check_key_unchanged(a_pipeline(), replace(table, history=None), state)
+
+
+def _state_behind(world: World, pipeline: Pipeline, held: Struct) -> TableState:
+    """The state of a table with a published batch, as if somebody had changed its columns since."""
+    flush(world.ports(a_pipeline()))
+    state = world.ports(a_pipeline()).tables.read_state(TABLE, pipeline.name)
+    assert state is not None
+    marks = {**state.marks, **build_key_property(pipeline, pipeline.tables[0])}
+    return replace(state, marks=marks, schema=held)
+
+
+def test_table_that_iceberg_cannot_merge_into_any_more_is_refused_before_anything_is_staged(world: World) -> None:
+    pipeline = a_pipeline()
+    lost = replace(_state_behind(world, pipeline, Struct((("id", TEXT), ("name", TEXT)))), lost_partition="day")
+    ranges = Ranges({"orders": {0: (1, 2)}})
+    with pytest.raises(GiveUp, match=r"partition=day: the column of a partition .* to copy-on-write"):
+        check_compatible(pipeline, pipeline.tables[0], lost, ranges)
+    check_compatible(pipeline, pipeline.tables[0], replace(lost, rewrites_files=True), ranges)
+    appended = replace(pipeline.tables[0], upsert=False, delete=False)
+    check_compatible(a_pipeline(appended), appended, lost, ranges)

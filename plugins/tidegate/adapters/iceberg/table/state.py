@@ -7,6 +7,7 @@ from itertools import chain
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import VoidTransform
 
 from tidegate.adapters.iceberg.table.catalogs import format_name
 from tidegate.adapters.iceberg.table.lineage import Lineage
@@ -55,8 +56,16 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
         untraceable=rolled_back and _is_cut_off(newer, tagged),
         kind=metadata.properties.get(KIND_PROPERTY, ""),
         total_records=_read_total_records(current),
+        lost_partition=_find_lost_partition(table),
         rewrites_files=metadata.format_version == 1 or metadata.properties.get(MERGE_MODE_PROPERTY) != MERGE_ON_READ,
     )
+
+
+def _find_lost_partition(table: Table) -> str:
+    """The first partition of any spec whose column the schema has no more; none for one that was only taken away."""
+    there = set(table.schema()._lazy_id_to_field)
+    fields = (field for spec in table.specs().values() for field in spec.fields)
+    return next((f.name for f in fields if f.source_id not in there and not isinstance(f.transform, VoidTransform)), "")
 
 
 def _read_total_records(snapshot: Snapshot | None) -> int | None:

@@ -12,6 +12,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from tidegate.adapters.iceberg.reparent import NewParent, WrittenFiles, _OntoNewest
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.commit import append_empty
+from tidegate.adapters.iceberg.table.state import build_state
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", StringType()))
 BY_PART = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "part"))
@@ -51,3 +52,12 @@ def test_rows_that_are_put_onto_a_newer_main_leave_them_as_they_are(table) -> No
     producer = _OntoNewest(table, head, NewParent(head.snapshot_id), WrittenFiles({}))
     kept = [manifest.manifest_path for manifest in producer._manifests()]
     assert sorted(kept) == sorted(manifest.manifest_path for manifest in head.manifests(table.io))
+
+
+def test_partition_whose_column_is_gone_is_told_and_one_that_was_taken_away_is_not(table) -> None:
+    assert build_state(table, "shop").lost_partition == "part"
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", StringType()))
+    other = table.catalog.create_table("shop.new", schema, partition_spec=BY_PART, properties={"format-version": "2"})
+    with other.update_spec() as update:
+        update.remove_field("part")
+    assert build_state(table.catalog.load_table("shop.new"), "shop").lost_partition == ""

@@ -1,0 +1,113 @@
+"""Keys and rows of tables that somebody else has made or changed, through real Kafka, Spark and Iceberg."""
+
+from typing import Any
+
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import FixedType, LongType, NestedField, StringType, UUIDType
+from tidegate.adapters.iceberg.pruning import key_values
+from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.errors import BadRecord, GiveUp
+
+ON_READ = "TBLPROPERTIES ('format-version' = '2', 'write.merge.mode' = 'merge-on-read')"
+UPPER, LOWER = "F0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", "10eebc99-9c0b-4ef8-bb6d-6bb9bd380a12"
+
+
+def make(workbench: Any, columns: str, name: str) -> None:
+    for statement in (
+        "CREATE NAMESPACE IF NOT EXISTS lake.shop",
+        f"CREATE TABLE lake.shop.{name} ({columns}) {ON_READ}",
+    ):
+        workbench.spark_sql(statement.replace(") TBL", ") USING iceberg TBL"))
+
+
+def test_key_in_one_column_is_found_whatever_the_order_and_the_names_of_its_parts_in_the_table(workbench) -> None:
+    topic = workbench.topic()
+    make(workbench, "k STRUCT<b: STRING, a: STRING>, name STRING", "parts")
+    key = {"fields": ["a", "b"], "schema": "a STRING, b STRING", "into": "k"}
+    workbench.pipeline("parts", [topic], key=key, value={"schema": "name STRING"})
+
+    def change(number: int, name: str | None) -> tuple[Any, Any]:
+        return {"a": f"a{number}", "b": f"b{number}"}, name and {"name": name}
+
+    workbench.produce(topic, *(change(number, "x") for number in range(4)))
+    workbench.flush("parts")
+    workbench.produce(topic, change(0, "y"), change(1, None))
+    workbench.flush("parts")
+    workbench.spark_sql("ALTER TABLE lake.shop.parts RENAME COLUMN k.a TO first")
+    workbench.produce(topic, change(0, "z"), change(2, None), change(7, "new"))
+    workbench.flush("parts")
+    assert workbench.rows("shop.parts") == [
+        {"k": {"b": f"b{number}", "first": f"a{number}"}, "name": name}
+        for number, name in ((0, "z"), (3, "x"), (7, "new"))
+    ]
+
+
+def test_uuid_and_bytes_of_one_length_are_keys_and_values_or_bad(workbench, monkeypatch) -> None:
+    monkeypatch.setattr(key_values, "MIN_TABLE_ROWS", 0)  # as of a large table
+    monkeypatch.setattr(key_values, "MIN_ROW_RATIO", 0)
+    catalog = Catalogs({"lake": workbench.properties}).catalog("lake")
+    catalog.create_namespace("shop")
+    columns = (NestedField(1, "n", LongType()), NestedField(2, "id", UUIDType()), NestedField(3, "f", FixedType(4)))
+    schema, on_read = Schema(*columns, NestedField(4, "name", StringType())), {"write.merge.mode": "merge-on-read"}
+    catalog.create_table("shop.held", schema, properties={"format-version": "2", **on_read})
+    topic = workbench.topic()
+    key, value = {"fields": ["n", "id"], "schema": "n BIGINT, id STRING"}, "n BIGINT, id STRING, f BINARY, name STRING"
+    workbench.pipeline("held", [topic], key=key, value={"schema": value})
+
+    def change(number: int, text: str, **row: Any) -> tuple[Any, Any]:
+        return {"n": number, "id": text}, {"n": number, "id": text, **row} if row else None
+
+    workbench.produce(
+        topic, change(1, UPPER, name="x", f="AAECAw=="), change(2, LOWER, name="x"), change(3, LOWER, name="x")
+    )
+    workbench.flush("held")
+    workbench.produce(topic, change(1, UPPER, name="y"), change(2, LOWER.upper(), name="y"), change(3, LOWER))
+    workbench.flush("held")
+    assert [(row["n"], str(row["id"]), row["name"]) for row in workbench.rows("shop.held")] == [
+        (1, UPPER.lower(), "y"), (2, LOWER, "y")
+    ]  # fmt: skip
+    for record, reason in (
+        (change(4, "1-1-1-1-1", name="z"), "id: not a UUID"),
+        (change(4, LOWER, f="AAEC"), "f: not 4 b"),
+    ):
+        workbench.produce(topic, record)
+        with pytest.raises(BadRecord, match=f"offset=.*{reason}"):
+            workbench.flush("held")
+        workbench.pipeline("held", [topic], key=key, value={"schema": value}, source={"errors": {"tolerance": "all"}})
+        workbench.flush("held")
+        workbench.pipeline("held", [topic], key=key, value={"schema": value})
+    assert len(workbench.rows("shop.held")) == 2
+
+
+def test_closed_version_keeps_its_values_where_its_parts_stand_in_another_order(workbench) -> None:
+    topic = workbench.topic()
+    times = "valid_from TIMESTAMP, valid_to TIMESTAMP, is_current BOOLEAN"
+    make(workbench, f"id BIGINT, s STRUCT<b: STRING, a: STRING>, {times}", "versions")
+    value = {"schema": "id BIGINT, s STRUCT<a: STRING, b: STRING>"}
+    key = {"fields": ["id"], "schema": "id BIGINT"}
+    workbench.pipeline("versions", [topic], key=key, value=value, table={"history": "scd2"})
+    for number in range(2):
+        workbench.produce(topic, *(({"id": i}, {"id": i, "s": {"a": f"a{number}", "b": f"b{number}"}}) for i in (1, 2)))
+        workbench.flush("versions")
+        workbench.spark_sql("DELETE FROM lake.shop.versions_changes")  # as when they are forgotten
+    found = [(row["id"], row["s"], row["is_current"]) for row in workbench.rows("shop.versions")]
+    parts = [{"b": f"b{number}", "a": f"a{number}"} for number in range(2)]
+    assert sorted(found, key=repr) == [(i, parts[number], number == 1) for i in (1, 2) for number in range(2)]
+
+
+def test_table_whose_partitions_column_was_dropped_is_merged_into_by_the_way_that_is_told(workbench) -> None:
+    topic, key = workbench.topic(), {"fields": ["id"], "schema": "id BIGINT"}
+    create = {"create": {"partition_by": ["part"]}}
+    workbench.pipeline("lost", [topic], key=key, value={"schema": "id BIGINT, part STRING"}, table=create)
+    workbench.produce(topic, *(({"id": i}, {"id": i, "part": f"p{i % 2}"}) for i in range(4)))
+    workbench.flush("lost")
+    for change in ("DROP PARTITION FIELD part", "DROP COLUMN part"):
+        workbench.spark_sql(f"ALTER TABLE lake.shop.lost {change}")
+    workbench.pipeline("lost", [topic], key=key, value={"schema": "id BIGINT, name STRING"})
+    workbench.produce(topic, ({"id": 0}, {"id": 0, "name": "x"}), ({"id": 1}, None))
+    with pytest.raises(GiveUp, match=r"partition=part: .*; set write.merge.mode of the table to copy-on-write"):
+        workbench.flush("lost")
+    workbench.spark_sql("ALTER TABLE lake.shop.lost SET TBLPROPERTIES ('write.merge.mode' = 'copy-on-write')")
+    workbench.flush("lost")
+    assert [tuple(row.values()) for row in workbench.rows("shop.lost")] == [(0, "x"), (2, None), (3, None)]
