@@ -91,6 +91,12 @@ JSON = (
     Case("text of an object", "STRUCT<a: STRING, b: DOUBLE>", '{"a": [NaN], "b": NaN}', ("[NaN]", float("nan"))),
     Case("wrong kind", "STRUCT<a: STRING, b: STRING>", '{"a": [NaN], "b": NaN}', BAD),
     Case("wrong kind", "ARRAY<STRING>", "[1.50, INF]", BAD),
+    # a text that is a word in quotes is what Spark makes of the bare word, too
+    Case("text in quotes", "STRING", r'"\"NaN\""', '"NaN"'),
+    Case("text in quotes", "ARRAY<STRING>", r'["\"-Infinity\"", "x"]', ['"-Infinity"', "x"]),
+    Case("text in quotes", "STRUCT<a: STRING, b: DOUBLE>", r'{"a": "\"INF\"", "b": NaN}', ('"INF"', float("nan"))),
+    # what stands before a number in the second reading
+    Case("control character", "MAP<STRING, STRING>", r'{"\u0016a": 1.50}', {"\x16a": "1.50"}),
     Case("range", "BIGINT", "-0", 0),
     Case("range", "DECIMAL(5,2)", "-0", Decimal("0.00")),
     Case("text of a number", "STRING", "1e400", "1e400"),

@@ -18,6 +18,8 @@ HIGH_SURROGATE, LOW_SURROGATE = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC
 LONE_SURROGATE_PATTERN = (
     rf"(?<!\\)(?:\\\\)*+(?:{HIGH_SURROGATE}(?!{LOW_SURROGATE})|(?<!{HIGH_SURROGATE}){LOW_SURROGATE})"
 )
+STRING_PATTERN = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"' + r"|'[^'\\]*+(?:\\.[^'\\]*+)*+'"
+BARE_WORD_PATTERN = r"[+-]?(?:NaN|Infinity|INF)\b"
 FIELD_NAME = re.compile(r"\.`((?:[^`]|``)*)`$")  # the last name in an expression; a name may hold what stands between
 NON_FINITE_WORDS = ("NaN", *(f"{sign}{word}" for sign in ("", "-", "+") for word in ("Infinity", "INF")))
 
@@ -48,9 +50,22 @@ def render_is_changed(expr: str, name: str, text: str) -> str:
     """A condition: the parser made something else of what stands in `text`."""
     if name == "STRING":
         words = ", ".join(render_literal(f'"{word}"') for word in NON_FINITE_WORDS)
-        return f"contains({expr}, '?') AND {text} RLIKE {render_literal(LONE_SURROGATE_PATTERN)} OR {expr} IN ({words})"
+        is_word = f"{expr} IN ({words}) AND {_render_has_bare_word(expr, text)}"
+        return f"contains({expr}, '?') AND {text} RLIKE {render_literal(LONE_SURROGATE_PATTERN)} OR {is_word}"
     # beside a number that may have been too large the text was read again: what is infinite then was written so
     return f"{render_is_infinite(expr)} AND NOT {text} RLIKE {render_literal(INFINITE_PATTERN)}"
+
+
+def _render_has_bare_word(expr: str, text: str) -> str:
+    """A condition: a word such as NaN stands in no quotes in the JSON `text`: the parser puts it into quotes.
+
+    Where the field at `expr` has a name, it is looked for in front of the word; else any such word will do.
+    """
+    name = _render_field_pattern(expr)
+    if name is not None:
+        return f"{text} RLIKE {render_literal(name + BARE_WORD_PATTERN)}"
+    bare = f"regexp_replace({text}, {render_literal(STRING_PATTERN)}, '\"\"')"
+    return f"{bare} RLIKE {render_literal(BARE_WORD_PATTERN)}"
 
 
 def render_is_infinite(expr: str) -> str:

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type, has_leaf, replace_leaves
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.json.as_written import render_is_infinite
-from tidegate_spark.fields.lossless import VariantDecimal, render_inner_values
+from tidegate_spark.fields.json.as_written import STRING_PATTERN, render_is_infinite
+from tidegate_spark.fields.lossless import VariantDecimal, render_has_key_twice, render_inner_values
 
 BINARY_FRACTIONS = ("FLOAT", "DOUBLE")
 MARKED_NUMBERS = (*BINARY_FRACTIONS, "INT", "BIGINT")  # what may be written so that it is marked: 1.5, or -0
 NUMBER_MARK = "\x16"
-STRING_PATTERN = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|' + r"'[^'\\]*+(?:\\.[^'\\]*+)*+'"
 # zero with a sign is printed without it, as other integers are not
 NEGATIVE_ZERO = r"-0(?![0-9.eE])"
 _INTEGER_PATTERN = rf"(?!{NEGATIVE_ZERO})-?[0-9]++(?![0-9.eE])|-(?![0-9I])"
@@ -165,7 +164,18 @@ def render_unmarked_value(expr: str, data_type: DataType) -> str:
     """`expr`, parsed as `to_marked_type`, as it would have been parsed from the text without marks."""
     if isinstance(data_type, Primitive):
         return _render_unmarked_leaf(expr, data_type.name)
-    return render_inner_values(expr, data_type, render_unmarked_value)
+    made = render_inner_values(expr, data_type, render_unmarked_value)
+    return _render_unmarked_keys(expr, made) if isinstance(data_type, Map) else made
+
+
+def _render_unmarked_keys(expr: str, made: str) -> str:
+    """The map `made` of that at `expr`, with its keys as they were: in them, too, the mark stands twice.
+
+    One in which a key stands twice is bad, and stays: Spark makes no such map.
+    """
+    keys = f"transform(map_keys({expr}), k -> replace(k, '{NUMBER_MARK}{NUMBER_MARK}', '{NUMBER_MARK}'))"
+    has_mark = f"exists(map_keys({expr}), k -> contains(k, '{NUMBER_MARK}')) AND NOT {render_has_key_twice(expr)}"
+    return f"CASE WHEN {has_mark} THEN map_from_arrays({keys}, map_values({made})) ELSE {made} END"
 
 
 def _render_unmarked_leaf(expr: str, name: str) -> str:

@@ -5,6 +5,7 @@ The parser reads nothing of a text that is beyond one of its limits, whichever f
 
 from tidegate.sql.spark import render_literal
 
+from tidegate_spark.fields.json.as_written import STRING_PATTERN
 from tidegate_spark.fields.json.objects import (
     CORRUPT_COLUMN,
     MAX_DEPTH,
@@ -12,7 +13,7 @@ from tidegate_spark.fields.json.objects import (
     render_is_not_object,
     render_object,
 )
-from tidegate_spark.fields.json.text import STRING_PATTERN, render_once
+from tidegate_spark.fields.json.text import render_once
 
 OVERFLOW_REASON = f"the value does not fit value.schema: {OVERFLOW_PROBLEM}, beside one that is infinite"
 MAX_DIGITS, MAX_NAME_CHARACTERS, MAX_TEXT_CHARACTERS = 1_000, 50_000, 20_000_000
