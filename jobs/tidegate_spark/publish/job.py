@@ -67,7 +67,9 @@ def _split_into_parts(spark: SparkSession, changes: DataFrame, job: PublishJob) 
 
 
 def _check_changes(changes: DataFrame, job: PublishJob) -> None:
-    """BadRecord where a key has several rows, or is none, or its row cannot be told from a delete, or has no topic."""
+    """BadRecord where a row makes no record, a key has several rows, or is none, or its row cannot be told from a
+    delete, or has no topic.
+    """
     # a job of its own, before the first record is sent
     wrong = {
         "copies > 1": "has several rows; correct key.fields, or the SQL",
@@ -77,9 +79,12 @@ def _check_changes(changes: DataFrame, job: PublishJob) -> None:
             "goes to a topic that is not listed in topics"
         ),
     }
-    aggregates = [f"min(CASE WHEN {condition} THEN hex(coalesce(key, x'')) END)" for condition in wrong]
-    answer = changes.selectExpr(*aggregates).collect()[0]
-    for problem, key in zip(wrong.values(), answer, strict=True):
+    shown = "hex(coalesce(key, x''))"
+    aggregates = [f"min(CASE WHEN {condition} THEN {shown} END)" for condition in wrong]
+    unwritable = f"min(CASE WHEN problem IS NOT NULL THEN struct({shown} AS key, problem) END)"
+    first, *answer = changes.selectExpr(unwritable, *aggregates).collect()[0]
+    found = [] if first is None else [(first.problem, first.key)]
+    for problem, key in (*found, *zip(wrong.values(), answer, strict=True)):
         if key is not None:
             key_text = bytes.fromhex(key).decode(errors="replace")
             raise BadRecord(f"publication={job.publication} snapshot={job.position.to} key={key_text}: it {problem}")

@@ -2,20 +2,23 @@
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
-from pyspark.sql.types import ArrayType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from tidegate.errors import ConfigurationError
 from tidegate.jobs.publish_job import PublishJob
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.publish.encoders.record_part import RecordPart, WrittenColumn
-from tidegate_spark.publish.encoders.registry import encode_part
+from tidegate_spark.publish.encoders.record_part import Problem, RecordPart, WrittenColumn, render_problem
+from tidegate_spark.publish.encoders.registry import encode_part, render_part_problem
 
 FIRST_MILLISECOND = "1L"
 RecordFields = list[tuple[str, str]]  # a column of the result, and its name in the record
 
 
 def encode_rows(spark: SparkSession, rows: DataFrame, job: PublishJob) -> DataFrame:
-    """Columns topic, key, value, headers and timestamp (milliseconds). ConfigurationError names a missing column."""
+    """Columns topic, key, value, headers, timestamp (milliseconds), and `problem`: why a row makes no record, or NULL.
+
+    ConfigurationError names a missing column.
+    """
     names = {name.casefold(): name for name in rows.schema.names}
     for name in (*job.key.fields, *job.metadata.columns):
         if name.casefold() not in names:
@@ -33,12 +36,14 @@ def encode_rows(spark: SparkSession, rows: DataFrame, job: PublishJob) -> DataFr
             f"publication={job.publication}: no column is left for the value; use fields_include: ALL"
         )
     topic = f"CAST({quote(job.metadata.topic)} AS STRING)" if job.metadata.topic else render_literal(job.topics[0])
+    parts = {name: _describe_part(rows, job, name, fields) for name, fields in (("key", key), ("value", value))}
+    problems = [*map(render_part_problem, parts.values()), _render_header_problem(rows, job.metadata.headers)]
     return rows.select(
         F.expr(topic).alias("topic"),
-        encode_part(spark, _describe_part(rows, job, "key", key)).alias("key"),
-        encode_part(spark, _describe_part(rows, job, "value", value)).alias("value"),
+        *(encode_part(spark, part).alias(name) for name, part in parts.items()),
         F.expr(_render_headers(rows, job.metadata.headers)).alias("headers"),
         F.expr(_render_timestamp(job.metadata.timestamp)).alias("timestamp"),
+        F.expr(f"coalesce({', '.join(problems)})").alias("problem"),
     )
 
 
@@ -54,13 +59,26 @@ def _render_headers(rows: DataFrame, column: str | None) -> str:
     nothing = "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>)"
     if column is None:
         return nothing
-    kind = rows.schema[column].dataType
+    kind = _get_type(rows, column)
     listed = f"array_sort(map_entries({quote(column)}))" if isinstance(kind, MapType) else quote(column)
     element = kind.elementType if isinstance(kind, ArrayType) else None
     if not isinstance(kind, MapType) and not (isinstance(element, StructType) and element.names == ["key", "value"]):
         raise ConfigurationError(f"metadata.headers={column}: it must be a MAP or an ARRAY<STRUCT<key, value>>")
     made = "named_struct('key', CAST(e.key AS STRING), 'value', CAST(e.value AS BINARY))"
     return f"coalesce(transform({listed}, e -> {made}), {nothing})"
+
+
+def _render_header_problem(rows: DataFrame, column: str | None) -> str:
+    """SQL text: what is wrong with the row's headers, NULL where nothing is."""
+    if column is None or not isinstance(_get_type(rows, column), ArrayType):
+        return render_problem(())
+    reason = f"has a header without a key in {column}; leave it out in sql"
+    return render_problem([Problem(f"exists({quote(column)}, e -> e.key IS NULL)", reason)])
+
+
+def _get_type(rows: DataFrame, column: str) -> DataType:
+    """The type of a column, whose name is in whatever letters."""
+    return next(field.dataType for field in rows.schema if field.name.casefold() == column.casefold())
 
 
 def _render_timestamp(column: str | None) -> str:

@@ -16,13 +16,14 @@ from tidegate_spark.publish.table_at_snapshot import render_table_as_of
 from tidegate_spark.stage.kafka_source import RECORDS_PER_TASK, build_client_options, build_offsets_options
 
 OLD, NEW = "old", "new"
-ROW_STRUCT = "struct(value, headers, timestamp)"
+ROW_FIELDS = ("value", "headers", "timestamp", "problem")
+ROW_STRUCT = f"struct({', '.join(ROW_FIELDS)})"
 ROWS_DIFFER = "((new IS NULL) <> (old IS NULL) OR NOT (new <=> old))"
 VALUES_DIFFER = "((new IS NULL) <> (old IS NULL) OR NOT (new.value <=> old.value))"
 
 
 def find_changed_rows(spark: SparkSession, job: PublishJob, persisted_frames: list[DataFrame]) -> DataFrame:
-    """Rows of topic, key, value, headers, timestamp, kind (inserted, updated, deleted) and copies.
+    """Rows of topic, key, value, headers, timestamp, problem, kind (inserted, updated, deleted) and copies.
 
     A key that moves to another topic is deleted in one and inserted in the other. Rows that are the same in both
     states are left out, so a snapshot that only rewrites files has no changes. DataFrames that stay in memory are in
@@ -46,9 +47,7 @@ def find_changed_rows(spark: SparkSession, job: PublishJob, persisted_frames: li
             f"copies > 1 OR {ROWS_DIFFER}"
         )
     kind = "CASE WHEN new IS NULL THEN 'deleted' WHEN old IS NULL THEN 'inserted' ELSE 'updated' END AS kind"
-    return differ.selectExpr(
-        "topic", "key", "new.value AS value", "new.headers AS headers", "new.timestamp AS timestamp", kind, "copies"
-    )
+    return differ.selectExpr("topic", "key", *(f"new.{name} AS {name}" for name in ROW_FIELDS), kind, "copies")
 
 
 def _persist_rows(rows: DataFrame, persisted_frames: list[DataFrame]) -> DataFrame:
@@ -78,7 +77,8 @@ def _read_old_state(spark: SparkSession, job: PublishJob, new: DataFrame) -> Dat
         if topic_state is None:
             return None
         empty = [f"CAST(NULL AS {new.schema[name].dataType.simpleString()}) AS {name}" for name in ("headers",)]
-        return topic_state.selectExpr("topic", "key", "value", *empty, "CAST(NULL AS BIGINT) AS timestamp")
+        empty += ["CAST(NULL AS BIGINT) AS timestamp", "CAST(NULL AS STRING) AS problem"]
+        return topic_state.selectExpr("topic", "key", "value", *empty)
     if job.position.origin is not None:
         files = job.touched.old if job.touched else None
         return _read_state(spark, job, _TableState(job.position.origin, job.position.joined_origin, files))

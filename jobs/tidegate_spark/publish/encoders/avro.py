@@ -11,7 +11,8 @@ from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call i
 from tidegate.errors import ConfigurationError
 from tidegate.sql.spark import render_literal
 
-from tidegate_spark.publish.encoders.record_part import RecordPart
+from tidegate_spark.publish.encoders import avro_schema_fit
+from tidegate_spark.publish.encoders.record_part import Problem, RecordPart, render_good
 from tidegate_spark.publish.encoders.schema_registration import read_registry_settings, register_schema
 
 SIMPLE_TYPES: dict[str, Any] = {
@@ -32,10 +33,16 @@ def encode(spark: SparkSession, part: RecordPart) -> Column:
     schema = configured_schema or json.dumps(build_record_schema(part.build_record_name(), part.typed_fields))
     plain = f"to_avro({part.render_struct()}, {render_literal(schema)})"
     if configured_schema:
-        return F.expr(plain)
+        return F.expr(render_good(list_problems(part), plain))
     number = register_schema(read_registry_settings(spark, part), part.subjects, schema)
     header = struct.pack(">bI", 0, number)
     return F.expr(f"concat(X'{header.hex()}', {plain})")
+
+
+def list_problems(part: RecordPart) -> list[Problem]:
+    """The rows that a given schema cannot hold. ConfigurationError names a column for which it has no room."""
+    configured_schema = part.options.get("schema")
+    return avro_schema_fit.list_problems(part, configured_schema) if configured_schema else []
 
 
 def build_record_schema(name: str, fields: list[tuple[str, T.DataType]]) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call it)
 from tidegate.errors import ConfigurationError
+from tidegate.sql.spark import quote
 
 from tidegate_spark.publish.encoders import protobuf_messages
-from tidegate_spark.publish.encoders.record_part import RecordPart
+from tidegate_spark.publish.encoders.record_part import Problem, RecordPart, put_inside, render_good
 from tidegate_spark.publish.encoders.schema_registration import (
     read_newest_schema,
     read_registry_settings,
@@ -27,6 +28,7 @@ SIMPLE_TYPES = {
 }  # fmt: skip
 NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 MAP_KEY_TYPES = ("int32", "int64", "bool", "string")
+FIRST_TIME, LAST_TIME = "TIMESTAMP'0001-01-01'", "TIMESTAMP'9999-12-31 23:59:59.999999'"
 TypedFields = list[tuple[str, T.DataType]]
 
 
@@ -55,8 +57,28 @@ def encode(spark: SparkSession, part: RecordPart) -> Column:
         register_schema(settings, others, text, "PROTOBUF")
     header = b"\x00" + number.to_bytes(4, "big") + (b"\x00" if index == 0 else b"\x02" + _encode_zigzag(index))
     return F.arrow_udf(protobuf_messages.build_encoder(file, message, header), T.BinaryType())(
-        F.expr(part.render_struct())
+        F.expr(render_good(list_problems(part), part.render_struct()))
     )
+
+
+def list_problems(part: RecordPart) -> list[Problem]:
+    """The rows with a NULL in a list or a map, or a time outside of the years 1 to 9999: no message holds those."""
+    return [one for c in part.columns for one in _list_problems(quote(c.name), c.type, c.name, 0)]
+
+
+def _list_problems(at: str, kind: T.DataType, path: str, depth: int) -> list[Problem]:
+    element, way_out = f"_tidegate_{depth}", "which no message holds; correct it, or leave it out in sql"
+    if isinstance(kind, T.ArrayType | T.MapType):
+        is_map = isinstance(kind, T.MapType)
+        inner, elements = (kind.valueType, f"map_values({at})") if is_map else (kind.elementType, at)
+        missing = Problem(f"{element} IS NULL", f"has NULL in the {'map' if is_map else 'list'} {path}, {way_out}")
+        return put_inside(elements, element, [missing, *_list_problems(element, inner, f"{path}[]", depth + 1)])
+    if isinstance(kind, T.StructType):
+        return [p for f in kind for p in _list_problems(f"{at}.{quote(f.name)}", f.dataType, f"{path}.{f.name}", depth)]
+    if isinstance(kind, T.TimestampType):
+        reason = f"has a time outside of the years 1 to 9999 in {path}, {way_out}"
+        return [Problem(f"NOT {at} BETWEEN {FIRST_TIME} AND {LAST_TIME}", reason)]
+    return []
 
 
 def _encode_zigzag(number: int) -> bytes:

@@ -124,7 +124,10 @@ def _can_hold(descriptor: Any, field: dict[str, Any]) -> bool:
 
 
 def build_encoder(file: bytes, message: str, header: bytes) -> Callable[[Any], Any]:
-    """A function of an Arrow array of structs: an array of `header` and the message in bytes, always the same ones."""
+    """A function of an Arrow array of structs: an array of `header` and the message in bytes, always the same ones.
+
+    NULL stays NULL.
+    """
     import pyarrow as pa
 
     made: list[Any] = []
@@ -132,7 +135,8 @@ def build_encoder(file: bytes, message: str, header: bytes) -> Callable[[Any], A
     def encode(rows: pa.Array) -> pa.Array:
         if not made:
             made.append(_build_class(file, message))
-        return pa.array([header + _encode_row(made[0](), row) for row in rows.to_pylist()], pa.binary())
+        messages = (None if row is None else header + _encode_row(made[0](), row) for row in rows.to_pylist())
+        return pa.array(messages, pa.binary())
 
     return encode
 

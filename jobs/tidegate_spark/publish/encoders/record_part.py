@@ -1,8 +1,9 @@
 """A key or a value that is to be written: its columns, and all that its format has to know of it."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call it)
 from tidegate.errors import ConfigurationError
@@ -52,6 +53,29 @@ class RecordPart:
         """SQL of one struct with the record's fields."""
         fields = (f"{render_literal(column.name_in_record)}, {quote(column.name)}" for column in self.columns)
         return f"named_struct({', '.join(fields)})"
+
+
+class Problem(NamedTuple):
+    """Rows that make no record: a condition in SQL, and what is wrong with them, as the end of a sentence."""
+
+    condition: str
+    reason: str
+
+
+def put_inside(elements: str, name: str, problems: Sequence[Problem]) -> list[Problem]:
+    """The problems of `name`, an element, as those of the list of `elements`."""
+    return [Problem(f"exists({elements}, {name} -> {one.condition})", one.reason) for one in problems]
+
+
+def render_problem(problems: Sequence[Problem]) -> str:
+    """SQL text: the first of the problems that a row has, NULL where it has none."""
+    cases = " ".join(f"WHEN {one.condition} THEN {render_literal(one.reason)}" for one in problems)
+    return f"CASE {cases} END" if cases else "CAST(NULL AS STRING)"
+
+
+def render_good(problems: Sequence[Problem], value: str) -> str:
+    """`value` of the rows that have none of the problems; it is not worked out for the others."""
+    return f"CASE WHEN ({render_problem(problems)}) IS NULL THEN {value} END" if problems else value
 
 
 def check_has_text(part: RecordPart) -> None:

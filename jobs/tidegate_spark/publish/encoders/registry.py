@@ -1,21 +1,31 @@
 """Which module writes which format: the one that the format's description names."""
 
 from importlib import import_module
+from typing import Any
 
 from pyspark.sql import Column, SparkSession
 from tidegate.formats.registry import get_format
 
-from tidegate_spark.publish.encoders.record_part import RecordPart
+from tidegate_spark.publish.encoders.record_part import RecordPart, render_problem
 
 ENCODERS_PACKAGE = "tidegate_spark.publish.encoders"
 
 
 def encode_part(spark: SparkSession, part: RecordPart) -> Column:
-    """The key or value in bytes, NULL for no row.
+    """The key or value in bytes, NULL for no row, and for one that `render_part_problem` names.
 
     A schema that a registry has to know is registered here, on the driver; a second call finds it there. Errors:
     ConfigurationError for columns that the format cannot hold, GiveUp where the registry refuses the schema.
     """
-    module = import_module(f"{ENCODERS_PACKAGE}.{get_format(part.format).encoder}")
-    encoded: Column = module.encode(spark, part)
+    encoded: Column = _import_encoder(part).encode(spark, part)
     return encoded
+
+
+def render_part_problem(part: RecordPart) -> str:
+    """SQL text: why the format cannot write the row, NULL where it can; a format without such rows says nothing."""
+    list_problems = getattr(_import_encoder(part), "list_problems", None)
+    return render_problem(list_problems(part) if list_problems is not None else ())
+
+
+def _import_encoder(part: RecordPart) -> Any:
+    return import_module(f"{ENCODERS_PACKAGE}.{get_format(part.format).encoder}")
