@@ -126,7 +126,7 @@ class _Producer:
         refusal = KafkaError(KafkaError._FENCED) if self._is_fenced else self._broker.refuses.get(key)
         if key in self._broker.too_large:
             raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
-        self._waiting.append((more["on_delivery"], refusal, _Sent(topic, key, value)))
+        self._waiting.append((more["on_delivery"], refusal, _Sent(topic, key, value, more.get("timestamp", 0))))
         if refusal is None:
             entry = Entry(key, value, is_open=self._name is not None)
             self._broker.logs[topic, partition].append(entry)
@@ -157,8 +157,9 @@ class _Producer:
 
 
 class _Sent:
-    def __init__(self, topic: str, key: bytes, value: bytes | None) -> None:
+    def __init__(self, topic: str, key: bytes, value: bytes | None, at_ms: int) -> None:
         self.topic, self.key, self.value = lambda: topic, lambda: key, lambda: value
+        self.timestamp = lambda: (1, at_ms)
 
 
 class _Message:

@@ -103,6 +103,12 @@ def raise_refusal(job: PublishJob, outcomes: list[str]) -> None:
             "for publications"
         )
     key = bytes.fromhex(said["key"] or "").decode(errors="replace")
+    if said["error"] == "INVALID_TIMESTAMP":
+        raise BadRecord(
+            f"{what} key={key}: the brokers refuse its time: {said['error']}; correct the column of "
+            "metadata.timestamp, or widen the topic's message.timestamp.before.max.ms and "
+            "message.timestamp.after.max.ms"
+        )
     raise BadRecord(
         f"{what} key={key}: the brokers refuse its record of bytes={said['bytes']}: {said['error']}; raise the topic's "
         "max.message.bytes and the connection's message.max.bytes, or make the record smaller and --resynchronise"

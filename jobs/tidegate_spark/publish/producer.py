@@ -33,6 +33,7 @@ DEFAULT_CONF = {"linger.ms": "20", "log_level": "3"}
 # What the brokers will refuse again however often it is sent; the others may pass.
 REFUSAL_CODES = (
     kafka.KafkaError.MSG_SIZE_TOO_LARGE, kafka.KafkaError.RECORD_LIST_TOO_LARGE, kafka.KafkaError.INVALID_RECORD,
+    kafka.KafkaError.INVALID_TIMESTAMP,
     kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED, kafka.KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     kafka.KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, kafka.KafkaError.GROUP_AUTHORIZATION_FAILED,
 )  # fmt: skip
@@ -127,9 +128,8 @@ class _PartProducer:
         self._is_transactional = plan["delivery"] == "exactly-once"
         self._failure: Any = None
         self._failed: tuple[str, bytes | None, int] = ("", None, 0)  # topic, key and size of the record that did
-        self._is_fenced = False
-        self._superseded = False
-        self._is_announced = True
+        self._failed_rank = -1.0
+        self._is_fenced, self._superseded, self._is_announced = False, False, True
         self._unsent = 0
         self._after: bytes | None = None
         self._last: bytes | None = None
@@ -225,10 +225,15 @@ class _PartProducer:
     def _handle_delivery(self, error: Any, message: Any) -> None:
         if error is None:
             return
-        size = 0 if message is None else len(message.key() or b"") + len(message.value() or b"")
-        if self._failure is None or size > self._failed[2]:  # of a batch that is too large the largest record
-            self._failed = (message.topic(), message.key(), size) if message is not None else self._failed
         self._failure = self._failure or error
+        if message is None:
+            return
+        size = len(message.key() or b"") + len(message.value() or b"")
+        # of a batch that is refused the largest record, or the one whose time is farthest from now
+        is_untimely = error.code() == kafka.KafkaError.INVALID_TIMESTAMP
+        rank = abs(message.timestamp()[1] - time.time() * 1000) if is_untimely else size
+        if rank > self._failed_rank:
+            self._failed, self._failed_rank = (message.topic(), message.key(), size), rank
 
     def _format_progress(self, key: bytes | None) -> str:
         return "" if key is None else KEY_MARK + key.hex()

@@ -424,6 +424,12 @@ def test_record_that_is_too_large_is_named_and_no_reason_to_try_again(delivery: 
     assert delivery == "at-least-once" or len(outside.topic.records) == 3, "what was not committed is gone"
 
 
+def test_time_that_the_brokers_refuse_is_told_as_such_and_no_reason_to_try_again(outside: Outside) -> None:
+    outside.topic.broker.refuses[b"a"] = KafkaError(KafkaError.INVALID_TIMESTAMP)
+    with pytest.raises(BadRecord, match=r"topic=out key=a: the brokers refuse its time: INVALID_TIMESTAMP; correct"):
+        publish(outside.ports())
+
+
 def test_right_that_is_missing_is_named_and_no_reason_to_try_again(outside: Outside) -> None:
     outside.topic.broker.refuses[b"a"] = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(GiveUp, match=r"topic=out: the brokers refuse it: TOPIC_AUTHORIZATION_FAILED; .*security\.md"):
