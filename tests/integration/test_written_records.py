@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import random
+import struct
 from types import SimpleNamespace
 from typing import Any
 
@@ -214,3 +215,33 @@ def test_header_without_a_key_makes_no_record_and_its_column_is_found_in_other_l
     job: Any = SimpleNamespace(publication="p", topics=("t",), **parts)  # what is read of it
     told = {json.loads(bytes(row["key"]))["id"]: row["problem"] for row in encode_rows(spark, rows, job).collect()}
     assert told == {1: None, 2: "has a header without a key in MORE; leave it out in sql", 3: None}
+
+
+NUMBERS = {
+    "BOOLEAN": ["true", "false"], "TINYINT": ["-128", "127"], "SMALLINT": ["-32768", "1"], "INT": ["-2147483648", "7"],
+    "BIGINT": ["-9223372036854775808", "12345678"], "FLOAT": ["-1.5", "'NaN'"],
+    "DOUBLE": ["1.7976931348623157E308", "-0.0D"],
+}  # fmt: skip
+
+
+FORMS = dict(zip(NUMBERS, (">?", ">b", ">h", ">i", ">q", ">f", ">d"), strict=True))
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_raw_number_is_what_kafkas_serializers_write_and_a_pipeline_reads_it(spark: Any, kind: str) -> None:
+    numbers = " UNION ALL ".join(
+        f"SELECT {n} AS n, CAST({text} AS {kind}) AS a" for n, text in enumerate([*NUMBERS[kind], "NULL"])
+    )
+    rows = spark.sql(numbers)
+    part = a_part(rows, "raw")
+    shown = rows.select("n", "a", encode_part(spark, part).alias("value")).collect()
+    *good, nothing = sorted(shown, key=lambda row: row["n"])
+    assert nothing["value"] is None
+    found = decoding.values(
+        spark, decoding.a_stage(ValueFormat("raw"), (Column("a", kind),)), [bytes(row["value"]) for row in good]
+    )
+    assert [(reason, str(row["a"])) for reason, row in found] == [(None, str(row["a"])) for row in good]
+    form = {"BOOLEAN": ">?", "TINYINT": ">b", "SMALLINT": ">h", "INT": ">i", "BIGINT": ">q", "FLOAT": ">f"}.get(
+        kind, ">d"
+    )
+    assert [bytes(row["value"]) for row in good] == [struct.pack(form, row["a"]) for row in good]

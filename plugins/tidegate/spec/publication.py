@@ -11,6 +11,7 @@ from tidegate.spec.runtime import SparkTarget
 
 PLACEHOLDER = "{table}"  # stands in the SQL for the table at one snapshot
 EVERYTHING = f"SELECT * FROM {PLACEHOLDER}"
+RAW_NUMBERS = "numbers in bytes"  # earlier versions wrote their text
 AT_LEAST_ONCE, EXACTLY_ONCE, NO_GUARANTEE = "at-least-once", "exactly-once", "none"
 
 
@@ -121,5 +122,14 @@ class Publication:
     @property
     def digest(self) -> str:
         """Changes with everything that decides what a row looks like in the topic."""
-        said = [self.table, self.topics, asdict(self.key), asdict(self.value), asdict(self.metadata), self.sql]
+        said: list[object] = [
+            self.table,
+            self.topics,
+            asdict(self.key),
+            asdict(self.value),
+            asdict(self.metadata),
+            self.sql,
+        ]
+        if "raw" in (self.key.format, self.value.format):
+            said.append(RAW_NUMBERS)
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]

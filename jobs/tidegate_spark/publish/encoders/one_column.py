@@ -1,4 +1,4 @@
-"""Formats whose key or value is one column: bytes as they are, anything else as its text."""
+"""Formats whose key or value is one column: as its text, or as bytes."""
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
@@ -6,15 +6,34 @@ from pyspark.sql.types import BinaryType
 from tidegate.errors import ConfigurationError
 from tidegate.sql.spark import quote
 
+from tidegate_spark.fields.json.text import render_once
+from tidegate_spark.formats.raw import FLOATING_TYPES, TYPE_BYTES
 from tidegate_spark.publish.encoders.record_part import RecordPart, check_has_text
 
 
 def encode(_: SparkSession, part: RecordPart) -> Column:
-    """The column's bytes, those of text in UTF-8; NULL stays NULL. ConfigurationError for several columns, or parts."""
+    """The column's bytes, those of text in UTF-8; NULL stays NULL.
+
+    A number is written in `string` as its text, in `raw` as Kafka's own serializers do, the highest byte first, and as
+    a pipeline reads it. ConfigurationError for several columns, or parts.
+    """
     if len(part.columns) != 1:
         raise ConfigurationError(
             f"{part.part}.format={part.format}: it takes one column, and there are {len(part.columns)}; use json"
         )
     check_has_text(part)
-    column, is_binary = quote(part.columns[0].name), isinstance(part.columns[0].type, BinaryType)
-    return F.expr(column if is_binary else f"CAST(CAST({column} AS STRING) AS BINARY)")
+    (column,) = part.columns
+    name, kind = quote(column.name), column.type.simpleString().upper()
+    if part.format == "raw" and kind in TYPE_BYTES:
+        return F.expr(_render_number_bytes(name, kind))
+    return F.expr(name if isinstance(column.type, BinaryType) else f"CAST(CAST({name} AS STRING) AS BINARY)")
+
+
+def _render_number_bytes(value: str, kind: str) -> str:
+    width = TYPE_BYTES[kind]
+    if kind == "BOOLEAN":
+        return f"CASE {value} WHEN true THEN X'01' WHEN false THEN X'00' END"
+    if kind in FLOATING_TYPES:  # Avro has the lowest byte first
+        turned = f"concat({', '.join(f'substring(b, {at}, 1)' for at in range(width, 0, -1))})"
+        return render_once(f"to_avro({value}, '\"{kind.lower()}\"')", turned)
+    return f"unhex(right(lpad(hex(CAST({value} AS BIGINT)), 16, '0'), {2 * width}))"
