@@ -111,7 +111,7 @@ def test_row_that_makes_no_record_is_refused_before_anything_is_produced(workben
     with pytest.raises(BadRecord, match="is NULL, which no compacted topic takes"):
         way.publish()
     way.publication(value={"format": "csv", "csv": {"null_literal": "b"}})
-    with pytest.raises(BadRecord, match="has csv.null_literal=b as a value of name, which readers take for NULL"):
+    with pytest.raises(BadRecord, match=r"has csv\.null_literal=b as a value of name, which readers take for NULL"):
         way.publish()
     way.publication(key={"fields": ["nr"]})
     with pytest.raises(ConfigurationError, match="column=nr is not in the result; there are: id, name"):

@@ -64,6 +64,20 @@ def test_csv_that_others_quote_keeps_every_character(spark: Any, escape: str | N
     assert [(reason, tuple(row)) for reason, row in found] == [(None, (text, "x")) for text in texts]
 
 
+def test_csv_tells_nothing_from_an_empty_text_and_is_read_so(spark: Any) -> None:
+    told = [("", b"", ""), (None, None, "x"), ("", None, None)]
+    rows = spark.createDataFrame([(n, *row) for n, row in enumerate(told)], "n INT, a STRING, b BINARY, c STRING")
+    lines = written(spark, rows, "csv")
+    assert lines == [b'"","",""', b",,x", b'"",,']
+    columns = (Column("a", "STRING"), Column("b", "BINARY"), Column("c", "STRING"))
+    found = decoding.values(spark, decoding.a_stage(ValueFormat("csv"), columns), lines)
+    assert [(reason, tuple(row)) for reason, row in found] == [(None, row) for row in told]
+    numbers = decoding.a_stage(ValueFormat("csv"), (Column("a", "INT"), Column("b", "DATE")))
+    assert [(reason, tuple(row)) for reason, row in decoding.values(spark, numbers, [b'"",""', b","])] == [
+        (None, (None, None)), (None, (None, None)),
+    ], "where there is no such text"  # fmt: skip
+
+
 def test_csv_has_bytes_in_base64_as_a_pipeline_reads_them(spark: Any) -> None:
     rows = spark.createDataFrame([(0, b"\xff\xe0\x00", "x"), (1, None, "y")], "n INT, a BINARY, b STRING")
     assert written(spark, rows, "csv") == [b"/+AA,x", b",y"]

@@ -17,6 +17,9 @@ from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
 CORRUPT_COLUMN = "_tidegate_corrupt"
 DEFAULT_DELIMITER, DEFAULT_QUOTE, LINE_ENDING_PATTERN = ",", '"', r"\r?\n\z"
+EMPTY_TYPES = ("STRING", "BINARY")
+# what the parser gives for a column of nothing, not even quotes; no text is that
+NO_TEXT = "tidegate-no-text-5d0f3c1e9b7a48d2a6c4e8b0f1937562"
 Cells = tuple[tuple[Column, str, str | None], ...]  # with the encoding of bytes
 
 
@@ -91,7 +94,7 @@ def _render_without_ending(text: str) -> str:
 def _render_from_csv(text: str, columns: tuple[Column, ...], options: dict[str, str]) -> str:
     fields = ", ".join(f"{quote(column.name)} STRING" for column in columns)
     spelling = to_spark_options(options)
-    words = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_COLUMN, **spelling}
+    words = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_COLUMN, "nullValue": NO_TEXT, **spelling}
     if spelling["escape"] == spelling["quote"]:  # else Spark drops the character NUL out of what stands in quotes
         words["charToEscapeQuoteEscaping"] = spelling["quote"]
     pairs = ", ".join(f"{render_literal(name)}, {render_literal(value)}" for name, value in words.items())
@@ -102,11 +105,19 @@ def _render_from_csv(text: str, columns: tuple[Column, ...], options: dict[str, 
 
 
 def _list_cells(parsed: str, columns: tuple[Column, ...], options: dict[str, Any]) -> Cells:
-    """Each column with its text, an empty one NULL unless another text is, and how its bytes are written."""
-    texts = (f"{parsed}.{quote(column.name)}" for column in columns)
-    null = options.get("null_literal")
-    made = texts if null is None else (f"nullif(coalesce({text}, ''), {render_literal(null)})" for text in texts)
-    return tuple((c, text, find_word(options.get("binary"), c)) for c, text in zip(columns, made, strict=True))
+    """Each column with its text, an empty one NULL unless another text is, and how its bytes are written.
+
+    An empty one in quotes is the empty text, in columns that have such a value.
+    """
+    null, cells = options.get("null_literal"), []
+    for column in columns:
+        text = f"{parsed}.{quote(column.name)}"
+        if null is not None:
+            text = f"nullif(coalesce({text}, ''), {render_literal(null)})"
+        elif column.type.upper() not in EMPTY_TYPES:
+            text = f"nullif({text}, '')"
+        cells.append((column, text, find_word(options.get("binary"), column)))
+    return tuple(cells)
 
 
 def _render_values(cells: Cells) -> list[str]:
