@@ -184,3 +184,28 @@ def test_key_is_not_taken_from_a_message_whose_version_lacks_its_field(spark, re
     lacks = VALUE_LACKS.format("message")
     found = decode_values(spark, describe(KeyFormat("json", ("id",)), value), values)
     assert found == [(lacks,), (lacks,), (("c", 3),)]
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("json", [b'{"id": 1, "gone": "true"}', b'{"id": 1, "name": null, "at": {"a": null}, "gone": "true"}']),
+        ("csv", [b"1,,,true"]),
+        ("msgpack", [b"\x82\xa2id\x01\xa4gone\xa4true"]),
+    ],
+)
+def test_row_that_a_condition_deletes_may_lack_what_a_row_must_have(spark: Any, word: str, told: list[bytes]) -> None:
+    """As Debezium's flattened deletes, and MongoDB's, which show no more than the key."""
+    kinds = {"id": "INT NOT NULL", "name": "STRING NOT NULL", "at": "STRUCT<a: INT NOT NULL>", "gone": "STRING"}
+    kinds |= {"at": "STRING"} if word == "csv" else {}
+    columns = tuple(
+        Column(name, kind.removesuffix(" NOT NULL"), nullable=not kind.endswith(" NOT NULL"))
+        for name, kind in kinds.items()
+    )
+    stage = decoding.a_stage(ValueFormat(word), columns)
+    records = [(None, value) for value in told]
+    for condition, ops in (("gone = 'true'", "d"), ("gone = 'no'", "u"), (None, "u")):
+        found = decoding.decoded(spark, replace(stage, delete_when=condition), records, "op", "reason IS NULL")
+        assert found == [(ops, ops == "d")] * len(told)
+    retracting = replace(stage, when="gone IS NULL", retracts=("false",))
+    assert decoding.decoded(spark, retracting, records, "op", "reason") == [("d", None)] * len(told)

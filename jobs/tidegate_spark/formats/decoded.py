@@ -20,6 +20,7 @@ from tidegate_spark.fields.lossless import render_lacking_part_case
 
 DELETE, UPSERT, TRUNCATE = "d", "u", "t"
 NO_CHANGE = "-"  # the record changes no row: it is ignored
+REQUIRED_PROBLEM = "is required and missing"  # how a reason ends that a column is NULL and must not be
 ROW = "row_struct"  # the value's columns and the metadata, worked out before `DecodedValue.reason` is
 NO_REASON = "CAST(NULL AS STRING)"
 
@@ -87,7 +88,7 @@ def render_required_cases(what: str, columns: Sequence[Column], places: Mapping[
     cases = []
     for c in columns:
         if not c.nullable:
-            reason = render_literal(f"{what} field {c.name} is required and missing")
+            reason = render_literal(f"{what} field {c.name} {REQUIRED_PROBLEM}")
             cases.append(f"WHEN {places[c.name]} IS NULL THEN {reason}")
         cases.append(render_lacking_part_case(what, c, places[c.name], parse_type(c.type)))
     return " ".join(case for case in cases if case)

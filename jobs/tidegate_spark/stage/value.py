@@ -7,7 +7,8 @@ from tidegate.spec.table import Route
 from tidegate.spec.table_template import TableTemplate
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.formats.decoded import DELETE, ROW, DecodedValue
+from tidegate_spark.fields.lossless import LACKING_PROBLEM
+from tidegate_spark.formats.decoded import DELETE, REQUIRED_PROBLEM, ROW, DecodedValue
 from tidegate_spark.formats.metadata import render_unkept_reason
 from tidegate_spark.stage.table_names import render_name_reason, render_table_name
 
@@ -94,7 +95,13 @@ def _apply_conditions(decoded: DataFrame, table: StageTable) -> DataFrame:
         "*",
         f"CASE WHEN is_delete THEN '{DELETE}' ELSE change END AS op",
         "CASE WHEN NOT is_delete THEN row_struct END AS value_struct",
-    ).withColumn("value_reason", F.expr("coalesce(value_reason, condition_reason)"))
+    ).withColumn("value_reason", F.expr(f"coalesce({_render_own_reason()}, condition_reason)"))
+
+
+def _render_own_reason() -> str:
+    """The value's reason; a delete shows no row, and may lack what a row must have."""
+    is_lack = f"endswith(value_reason, ' {REQUIRED_PROBLEM}') OR contains(value_reason, ' {LACKING_PROBLEM} in ')"
+    return f"CASE WHEN NOT (is_delete AND ({is_lack})) THEN value_reason END"
 
 
 def render_attempt(expression: str) -> str:
