@@ -2,11 +2,15 @@
 
 import json
 import random
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import decoding
 import pytest
 from conftest import debezium
+from tidegate.schema.column import Column
+from tidegate.spec.formats import ValueFormat
 
 HELD = "__debezium_unavailable_value"
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
@@ -167,3 +171,28 @@ def test_groups_end_as_the_model_wherever_batches_are_cut_and_after_a_second_rea
         done = workbench.cli("backfill", name, "--range", json.dumps(ranges))
         assert done.returncode == 0, done.stderr
         assert found() == grouped_model(changes, soft)
+
+
+MOVED = "the row has another key now, and the value of {} is not in the event, as it did not change: "
+
+
+def test_row_under_a_new_key_does_not_lose_what_its_event_leaves_out(spark: Any) -> None:
+    """Debezium tells a changed key as a delete, and an insert with a header that leaves unchanged values out, too."""
+    columns = (Column("id", "INT"), Column("a", "STRING"), Column("doc", "BINARY"))
+    told = {"key_columns": columns[:1], "unchanged": ("a", "doc"), "stages_kept": True}
+    stage = replace(decoding.a_stage(ValueFormat("debezium-json", unavailable=HELD), columns), **told)
+    old_key = [("__debezium.oldkey", b'{"id": 1}')]
+    rows = [("x", None, old_key), (HELD, "eA==", old_key), (None, BASE64[HELD], old_key), (HELD, None, [])]
+    records = [
+        (b'{"id": 2}', json.dumps({"op": "c", "after": {"id": 2, "a": a, "doc": doc}}).encode()) for a, doc, _ in rows
+    ]
+    found = decoding.decoded(spark, stage, records, "kept", "reason", headers=[headers for *_, headers in rows])
+    assert [(kept, reason and reason.split("the row of the new")[0]) for kept, reason in found] == [
+        ([], None), (["a"], MOVED.format("a")), (["doc"], MOVED.format("doc")), (["a"], None),
+    ]  # fmt: skip
+    keyless = replace(stage, key=replace(stage.key, from_value=True))
+    events = [
+        (None, json.dumps({"op": "u", "before": {"id": n}, "after": {"id": 2, "a": HELD}}).encode()) for n in (1, 2)
+    ]
+    reasons = [reason for (reason,) in decoding.decoded(spark, keyless, events, "reason")]
+    assert [reason and reason.split("the row of the new")[0] for reason in reasons] == [MOVED.format("a"), None]

@@ -11,6 +11,7 @@ from tidegate.model.offsets import Ranges
 from tidegate.schema.wire_format import in_headers
 from tidegate.sql.spark import quote_name, render_literal
 
+from tidegate_spark.formats.change_events.unavailable_values import reads_old_key_header
 from tidegate_spark.session import read_private_conf
 
 # One task reads at most this many offsets, so that a single large partition is read by all cores.
@@ -103,7 +104,8 @@ def _render_same_id(topic_id: str | None) -> str:
 def wants_headers(table: StageTable) -> bool:
     """Whether the table has use for a record's headers: the source gives them only where one is asked for."""
     are_read = any(in_headers(part.options) for part in (table.key, table.value))
-    return are_read or bool(HEADER_METADATA & set(table.metadata.values())) or table.set_aside is not None
+    are_told = are_read or bool(HEADER_METADATA & set(table.metadata.values()))
+    return are_told or table.set_aside is not None or reads_old_key_header(table)
 
 
 def _group_partitions(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

@@ -7,19 +7,27 @@ from uuid import UUID
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from tidegate.formats.registry import get_format
 from tidegate.jobs.stage_job import StageTable
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.formats.decoded import DecodedValue
 
 KEPT_COLUMN = "kept"
+# of the event that inserts the row of a new key where a key has changed, as Debezium sends it behind a delete
+OLD_KEY_HEADER = "__debezium.oldkey"
+
+
+def reads_old_key_header(table: StageTable) -> bool:
+    """Whether a header tells that an event's row is that of another key."""
+    return bool(table.unchanged) and get_format(table.value.format).unavailable_value is not None
 
 
 def mark_unavailable_values(decoded: DataFrame, decoded_value: DecodedValue, table: StageTable) -> DataFrame:
     """Add `kept`, the names of the columns whose place is held or that are left out, and put NULL in `value_struct`.
 
     Where `sequence_by` or a sequence group orders the records, or each is a version, such a record is bad: what the
-    column would keep may arrive later.
+    column would keep may arrive later. So is one whose row had another key: that row has what would be kept.
     """
     if not table.unchanged:
         return decoded
@@ -38,6 +46,12 @@ def mark_unavailable_values(decoded: DataFrame, decoded_value: DecodedValue, tab
         decoded = decoded.withColumn("value_reason", F.expr(f"coalesce(value_reason, CASE {cases} END)"))
     if is_ordered:
         return decoded
+    moved = _render_is_moved(decoded_value, table)
+    if moved:
+        cases = " ".join(
+            f"WHEN {moved} AND {sql} THEN {_render_moved_refusal(name)}" for name, sql in conditions.items()
+        )
+        decoded = decoded.withColumn("value_reason", F.expr(f"coalesce(value_reason, CASE {cases} END)"))
     names = [*(column.name for column in table.value_columns), *table.metadata]
     fields = ", ".join(f"{_render_available(name, conditions)} AS {quote(name)}" for name in names)
     elements = ", ".join(
@@ -54,6 +68,21 @@ def mark_unavailable_values(decoded: DataFrame, decoded_value: DecodedValue, tab
 def _render_available(name: str, conditions: dict[str, str]) -> str:
     value = f"value_struct.{quote(name)}"
     return f"CASE WHEN NOT coalesce({conditions[name]}, false) THEN {value} END" if name in conditions else value
+
+
+def _render_is_moved(decoded_value: DecodedValue, table: StageTable) -> str:
+    """A condition: the row had another key before; empty where no event tells that."""
+    header = f"exists(headers, h -> h.key = '{OLD_KEY_HEADER}')"
+    told = [f"coalesce({header}, false)"] if reads_old_key_header(table) else []
+    told += [f"({decoded_value.moved}) IS NOT NULL"] if decoded_value.moved else []
+    return f"({' OR '.join(told)})" if told else ""
+
+
+def _render_moved_refusal(name: str) -> str:
+    return render_literal(
+        f"the row has another key now, and the value of {name} is not in the event, as it did not change: the row of "
+        "the new key would lose it; have the source send all columns (PostgreSQL: REPLICA IDENTITY FULL)"
+    )
 
 
 def _render_refusal(name: str) -> str:
