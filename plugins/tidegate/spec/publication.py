@@ -7,6 +7,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 
+from tidegate.formats.registry import get_format
 from tidegate.spec.runtime import SparkTarget
 
 PLACEHOLDER = "{table}"  # stands in the SQL for the table at one snapshot
@@ -130,6 +131,6 @@ class Publication:
             asdict(self.metadata),
             self.sql,
         ]
-        if "raw" in (self.key.format, self.value.format):
+        if any(get_format(part.format).column_types for part in (self.key, self.value)):
             said.append(RAW_NUMBERS)
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]

@@ -4,6 +4,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from pyspark.sql.types import BinaryType
 from tidegate.errors import ConfigurationError
+from tidegate.formats.registry import get_format
 from tidegate.sql.spark import quote
 
 from tidegate_spark.fields.json.text import render_once
@@ -24,7 +25,7 @@ def encode(_: SparkSession, part: RecordPart) -> Column:
     check_has_text(part)
     (column,) = part.columns
     name, kind = quote(column.name), column.type.simpleString().upper()
-    if part.format == "raw" and kind in TYPE_BYTES:
+    if kind in TYPE_BYTES and kind in get_format(part.format).column_types:
         return F.expr(_render_number_bytes(name, kind))
     return F.expr(name if isinstance(column.type, BinaryType) else f"CAST(CAST({name} AS STRING) AS BINARY)")
 
