@@ -161,3 +161,45 @@ def test_messages_tell_their_database_table_and_times(workbench) -> None:
     assert types == {"id": -5, "name": 12}
     assert list(told.values()) == [1, "shop", "orders", ["id"], AT, AT.replace(second=4)]
     assert list(said.values()) == [1, "shop", "orders", ["id"], AT.replace(microsecond=0)]
+
+
+def ogg(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    return {"op_type": "U", "before": before, "after": after}
+
+
+NEW = {"id": 1, "part": 5, "name": "new"}
+KEPT, WAS_NULL, WAS_5 = {"name": "old"}, {"part": None, "name": "old"}, {"part": 5}
+BECAME_NULL = {**NEW, "part": None}
+# (key and op of each row that a message becomes), by what it shows of the row before
+MOVES = [
+    (KEPT, NEW, [(1, 5, "u")]),
+    (WAS_NULL, NEW, [(1, None, "d"), (1, 5, "u")]),
+    (WAS_5, BECAME_NULL, [(1, 5, "d"), (1, None, "u")]),
+    ({"part": None}, BECAME_NULL, [(1, None, "u")]),
+    ({"id": 2, "part": 6}, NEW, [(2, 6, "d"), (1, 5, "u")]),
+]
+
+
+@pytest.mark.parametrize("word", ["canal-json", "maxwell-json", "ogg-json"])
+def test_key_field_that_becomes_null_or_was_null_moves_the_row(spark: Any, word: str) -> None:
+    """NULL in the row before says something only where it is shown: a field that is left out did not change."""
+    keys = (Column("id", "BIGINT"), Column("part", "INT"))
+    table = decoding.a_stage(ValueFormat(word), (*keys, Column("name", "STRING")), keys)
+    messages = [
+        {
+            "canal-json": lambda old, new: canal("UPDATE", new, old=[old]),
+            "maxwell-json": lambda old, new: maxwell("update", new, old),
+            "ogg-json": ogg,
+        }[word](old, new)
+        for old, new, _ in MOVES
+    ]
+    several = [canal("UPDATE", *(new for _, new, _ in MOVES), old=[old for old, *_ in MOVES])]
+    messages += several if word == "canal-json" else []
+    records = [(None, json.dumps(message).encode()) for message in messages]
+    found = decoding.decoded(spark, table, records, "offset", "row_number", "key_struct", "op", "reason")
+    assert {reason for *_, reason in found} == {None}
+    rows: dict[int, list[Any]] = {}
+    for offset, _, key, op, _ in sorted(found, key=lambda one: one[:2]):
+        rows.setdefault(offset, []).append((key["id"], key["part"], op))
+    assert list(rows.values())[: len(MOVES)] == [wanted for *_, wanted in MOVES]
+    assert len(messages) == len(MOVES) or rows[len(MOVES)] == [one for *_, wanted in MOVES for one in wanted]

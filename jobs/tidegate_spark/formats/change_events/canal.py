@@ -21,6 +21,7 @@ from tidegate_spark.fields.json.text import NON_FINITE_PATTERN, render_part
 from tidegate_spark.fields.json.unreadable import render_unreadable_cases
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.formats.change_events.row_messages import (
+    MessageFields,
     decode_row_messages,
     list_all_columns,
     render_lacking_cases,
@@ -47,6 +48,7 @@ UNKEPT = {
     for word, name in (("ingestion-timestamp", "ts"), ("event-timestamp", "es"))
 }
 ROW_TEXT = render_part("value_text", "$.data[0]")  # all rows of a message have the same columns
+OLD_ROWS = render_part("value_text", "$.old")
 ROW_NAMES = (
     f"transform(from_json({render_part('value_text', '$.data')}, 'ARRAY<MAP<STRING, STRING>>'), "
     "d -> array_sort(map_keys(d)))"
@@ -147,4 +149,6 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"WHEN {ROWS_DIFFER} THEN concat('the rows of the message do not have the same columns: type=', e.type) "
         f"{render_lacking_cases(ROW_TEXT, 'get(datas, 0)', (fields, keys), ())} END AS own_reason",
     )
-    return replace(decode_row_messages(read, table, (fields, keys), METADATA, IS_TRUNCATE), unkept=UNKEPT)
+    return replace(
+        decode_row_messages(read, table, MessageFields(fields, keys, OLD_ROWS), METADATA, IS_TRUNCATE), unkept=UNKEPT
+    )

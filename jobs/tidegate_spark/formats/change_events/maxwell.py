@@ -10,6 +10,7 @@ from tidegate_spark.fields.json.objects import Fields, read_objects, render_obje
 from tidegate_spark.fields.json.text import render_part
 from tidegate_spark.fields.json.unreadable import render_unreadable_cases
 from tidegate_spark.formats.change_events.row_messages import (
+    MessageFields,
     decode_row_messages,
     list_all_columns,
     render_lacking_cases,
@@ -28,6 +29,7 @@ METADATA = {
     "ingestion-timestamp": render_timestamp("e.ts", "seconds", "TIMESTAMP"),
 }
 ROW_TEXT = render_part("value_text", "$.data")
+OLD_ROWS = f"concat('[', {render_part('value_text', '$.old')}, ']')"
 METADATA_FIELDS = {"primary-key-columns": "primary_key_columns: ARRAY<STRING>"}
 
 
@@ -61,4 +63,4 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"{render_lacking_cases(ROW_TEXT, 'e.data', (fields, keys), ('data',))} END AS own_reason",
     )
     unkept = {"ingestion-timestamp": render_is_unkept("e.ts", METADATA["ingestion-timestamp"])}
-    return replace(decode_row_messages(read, table, (fields, keys), METADATA), unkept=unkept)
+    return replace(decode_row_messages(read, table, MessageFields(fields, keys, OLD_ROWS), METADATA), unkept=unkept)

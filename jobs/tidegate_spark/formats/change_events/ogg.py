@@ -14,6 +14,7 @@ from tidegate_spark.fields.json.unreadable import render_unreadable_cases
 from tidegate_spark.fields.lossless import render_is_text_lossy, render_text_conversion
 from tidegate_spark.formats.change_events.row_messages import (
     UPDATE,
+    MessageFields,
     decode_row_messages,
     list_all_columns,
     render_keys_differ,
@@ -25,6 +26,7 @@ from tidegate_spark.formats.json import get_units, list_key_fields
 
 OPERATIONS, TRUNCATE = {"I": "c", "U": UPDATE, "D": DELETE}, "T"
 AFTER_TEXT, BEFORE_TEXT = (render_part("value_text", f"$.{row}") for row in ("after", "before"))
+OLD_ROWS, OLD_NAMES = f"concat('[', {BEFORE_TEXT}, ']')", f"json_object_keys({BEFORE_TEXT})"
 ROW_TEXT = f"CASE WHEN e.op_type = 'D' THEN {BEFORE_TEXT} ELSE {AFTER_TEXT} END"
 POSITION_TYPE = Primitive("DECIMAL(38,0)")
 POSITION = "try_cast(e.pos AS DECIMAL(38,0))"
@@ -82,7 +84,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"{render_lacking_cases(ROW_TEXT, 'data', (fields, keys), ('after', 'before'), others)} END AS own_reason",
     )
     absent = {c.name: _render_is_absent(c.name) for c in fields.columns}
-    decoded = decode_row_messages(read, table, (fields, keys), METADATA, f"coalesce(e.op_type = '{TRUNCATE}', false)")
+    is_truncate = f"coalesce(e.op_type = '{TRUNCATE}', false)"
+    decoded = decode_row_messages(read, table, MessageFields(fields, keys, OLD_ROWS), METADATA, is_truncate)
     return replace(decoded, absent=absent, unkept=_render_unkept(table))
 
 
@@ -144,4 +147,5 @@ def _render_partial_move_case(table: StageTable, keys: Fields) -> str:
         return ""
     lacks = " OR ".join(_render_is_absent(name) for name in table.unchanged)
     reason = render_literal("the update changes the key and leaves out columns; have the source send all columns")
-    return f"WHEN event_op = '{UPDATE}' AND ({render_keys_differ(keys, 'old', 'data')}) AND ({lacks}) THEN {reason}"
+    is_moved = render_keys_differ(keys, "old", "data", OLD_NAMES)
+    return f"WHEN event_op = '{UPDATE}' AND ({is_moved}) AND ({lacks}) THEN {reason}"

@@ -1,6 +1,7 @@
 """Messages that hold several rows, each with its own key: how canal-json and maxwell-json are taken apart."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 from tidegate.jobs.stage_job import StageTable
@@ -14,7 +15,17 @@ from tidegate_spark.formats.change_events.truncates import render_truncate_case
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, NO_REASON, DecodedValue
 from tidegate_spark.formats.json import list_key_fields
 
-UPDATE = "u"
+UPDATE, OLD_NAMES = "u", "z.old_names"
+# few updates have one: the others need not be taken apart once more
+MAY_SHOW_NULL = f"event_op = '{UPDATE}' AND contains(value_text, 'null')"
+
+
+class MessageFields(NamedTuple):
+    """How the rows of a message are read: all columns, the key's alone, and the JSON text of its rows before."""
+
+    rows: Fields
+    keys: Fields
+    old_rows: str
 
 
 def list_all_columns(table: StageTable) -> tuple[Column, ...]:
@@ -26,23 +37,23 @@ def list_all_columns(table: StageTable) -> tuple[Column, ...]:
 def decode_row_messages(
     records: DataFrame,
     table: StageTable,
-    fields: tuple[Fields, Fields],
+    fields: MessageFields,
     metadata: Mapping[str, str],
     is_truncate: str = "false",
 ) -> DecodedValue:
     """What is found once `event_op`, `datas`, `olds` and `own_reason` stand beside each record.
 
-    `datas` and `olds` are arrays of raw rows, read by the two `fields`: those of all columns and those of the key. An
-    update that moves a row to another key deletes the old one too. A record with one bad row is bad as a whole.
-    `is_truncate` is a condition for messages that say that the source table was emptied.
+    `datas` and `olds` are arrays of raw rows. An update that moves a row to another key deletes the old one too. A
+    record with one bad row is bad as a whole. `is_truncate` is a condition for messages that say that the source table
+    was emptied.
     """
-    rows, keys = fields
+    rows, keys, old_rows = fields
     reasons = (
         f"transform(changes, c -> coalesce({rows.render_reason('c.row', 'the value')}, "
         f"{_render_key_reason(keys, 'c.row')}))"
     )
     judged = (
-        _add_old_keys(records, keys)
+        _add_old_keys(records, keys, old_rows)
         .selectExpr("*", f"{_render_changes(rows, keys)} AS changes")
         .selectExpr("*", f"coalesce(own_reason, get(filter({reasons}, r -> r IS NOT NULL), 0)) AS located_reason")
         .selectExpr("*", "posexplode_outer(CASE WHEN located_reason IS NULL THEN changes END) AS (position, found)")
@@ -93,11 +104,18 @@ def _render_key_reason(keys: Fields, row: str) -> str:
     return f"CASE {cases} END" if cases else NO_REASON
 
 
-def _add_old_keys(records: DataFrame, keys: Fields) -> DataFrame:
-    """Add `moved_from`: `olds`, never NULL, so that it can be laid beside `datas`."""
+def _add_old_keys(records: DataFrame, keys: Fields, old_rows: str) -> DataFrame:
+    """Add `moved_from`: `olds`, never NULL, so that it can be laid beside `datas`; and the names that each one shows,
+    for messages with NULL in one.
+    """
     if not keys.columns:
         return records
-    return records.selectExpr("*", f"coalesce(olds, CAST(array() AS ARRAY<{keys.text_struct}>)) AS moved_from")
+    return records.selectExpr(
+        "*",
+        f"coalesce(olds, CAST(array() AS ARRAY<{keys.text_struct}>)) AS moved_from",
+        f"coalesce(CASE WHEN {MAY_SHOW_NULL} THEN transform(from_json({old_rows}, 'ARRAY<MAP<STRING, STRING>>'), "
+        "m -> map_keys(m)) END, CAST(array() AS ARRAY<ARRAY<STRING>>)) AS old_names",
+    )
 
 
 def _render_changes(rows: Fields, keys: Fields) -> str:
@@ -106,27 +124,35 @@ def _render_changes(rows: Fields, keys: Fields) -> str:
         each = f"transform(datas, d -> {_render_change('event_op', 'd')})"
         return f"CASE WHEN event_op IN ('c', '{UPDATE}', '{DELETE}') THEN {each} END"
     names = {column.name for column in keys.columns}
-    before = ", ".join(
-        f"{render_literal(c.name)}, {_render_before(quote(c.name), c.name in names)}" for c in rows.columns
-    )
+    before = ", ".join(f"{render_literal(c.name)}, {_render_before(c.name, c.name in names)}" for c in rows.columns)
     two = (
         f"array({_render_change(render_literal(DELETE), f'named_struct({before})')}, "
         f"{_render_change('event_op', 'z.datas')})"
     )
     one = f"array({_render_change('event_op', 'z.datas')})"
     each = (
-        f"CASE WHEN event_op = '{UPDATE}' AND ({render_keys_differ(keys, 'z.moved_from', 'z.datas')}) THEN "
+        f"CASE WHEN event_op = '{UPDATE}' AND ({render_keys_differ(keys, 'z.moved_from', 'z.datas', OLD_NAMES)}) THEN "
         f"{two} ELSE {one} END"
     )
-    changes = f"flatten(transform(arrays_zip(datas, moved_from), z -> {each}))"
+    changes = f"flatten(transform(arrays_zip(datas, moved_from, old_names), z -> {each}))"
     return f"CASE WHEN event_op IN ('c', '{UPDATE}', '{DELETE}') THEN {changes} END"
 
 
-def render_keys_differ(keys: Fields, old: str, new: str) -> str:
-    """A condition: the row at `old` shows another key than the one at `new`."""
+def render_keys_differ(keys: Fields, old: str, new: str, old_names: str) -> str:
+    """A condition: the row at `old` shows another key than the one at `new`.
+
+    NULL there says something only of a field that is among the `old_names`: what is left out did not change.
+    """
     pairs = zip(keys.columns, keys.render_values(old), keys.render_values(new), strict=True)
-    both = ((strip_alias(before, c.name), strip_alias(after, c.name)) for c, before, after in pairs)
-    return " OR ".join(f"coalesce({before} <> {after}, false)" for before, after in both)
+    both = ((c.name, strip_alias(before, c.name), strip_alias(after, c.name)) for c, before, after in pairs)
+    return " OR ".join(
+        f"NOT ({before} <=> {after}) AND ({before} IS NOT NULL OR {_render_is_shown(old_names, name)})"
+        for name, before, after in both
+    )
+
+
+def _render_is_shown(old_names: str, name: str) -> str:
+    return f"coalesce(array_contains({old_names}, {render_literal(name)}), false)"
 
 
 def _render_change(op: str, row: str) -> str:
@@ -134,4 +160,6 @@ def _render_change(op: str, row: str) -> str:
 
 
 def _render_before(name: str, is_key: bool) -> str:
-    return f"coalesce(z.moved_from.{name}, z.datas.{name})" if is_key else f"z.datas.{name}"
+    own, old = f"z.datas.{quote(name)}", f"z.moved_from.{quote(name)}"
+    is_left_out = f"{old} IS NULL AND NOT {_render_is_shown(OLD_NAMES, name)}"
+    return f"CASE WHEN {is_left_out} THEN {own} ELSE {old} END" if is_key else own
