@@ -15,6 +15,7 @@ from tidegate.schema.column import Column
 from tidegate.spec.record_metadata import list_known_words
 
 TOPIC_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,249}")
+ADDRESS_PATTERN = re.compile(r"\s*[^\s@/,:]+:\d+(\s*,\s*[^\s@/,:]+:\d+)*\s*")  # brokers, as bootstrap.servers has them
 PRODUCT_SETTINGS = (
     "group.id",
     "enable.auto.commit",
@@ -96,6 +97,10 @@ def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Problems) 
         if not kafka.strip():
             findings.add(path, "empty; name an Airflow connection such as kafka_default")
         refuse_secrets(kafka, path, findings, "an Airflow connection, and write its id here")
+        if ADDRESS_PATTERN.fullmatch(kafka):
+            findings.add(
+                path, f"an address, and not the id of a connection; write {{bootstrap.servers: '{kafka.strip()}'}}"
+            )
         return
     if "bootstrap.servers" not in kafka and "metadata.broker.list" not in kafka:
         findings.add(path, "bootstrap.servers is missing; write e.g. {bootstrap.servers: 'localhost:9092'}")

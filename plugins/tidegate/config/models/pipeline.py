@@ -83,7 +83,8 @@ class SourceModel(StrictModel):
         Discriminator(
             _tag_start,
             custom_error_type="start",
-            custom_error_message="write earliest, latest, group, {timestamp: ...} or {offsets: ...}",
+            custom_error_message="no place to start at; write earliest, latest, group, "
+            "{timestamp: 2026-01-01T00:00:00Z} or {offsets: {topic: {0: 42}}}",
         ),
     ] = Field(default="earliest", description="Where to begin while the table has no position.")
     isolation: Literal["read_committed", "read_uncommitted"] = Field(

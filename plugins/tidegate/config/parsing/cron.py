@@ -18,7 +18,9 @@ def parse_interval_or_cron(value: object) -> int | str:
         return parse_duration_seconds(value)
     expression = " ".join(value.split())
     if len(value.split()) != FIELD_COUNT or RANDOM.search(expression) or not croniter.is_valid(expression):
-        raise ValueError("not a cron expression; write minute hour day month weekday, e.g. '0 * * * *'")
+        raise ValueError(
+            "not a cron expression, nor a duration; write minute hour day month weekday, e.g. '0 * * * *', or e.g. 30s"
+        )
     try:
         find_longest_pause(expression)
     except CroniterBadDateError:

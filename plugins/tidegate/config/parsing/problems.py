@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from tidegate.config.parsing.yaml_document import Document, KeyPath
@@ -44,6 +45,10 @@ class Problems:
         self.add(path, message)
         self.broken.append(path)
 
+    def pass_over(self, path: KeyPath) -> None:
+        """Say nothing of `path`: what is wrong there follows from a problem that is noted elsewhere."""
+        self.broken.append(path)
+
     def raise_if_any(self) -> None:
         """ConfigurationError with all problems in the order of their lines."""
         if self.entries:
@@ -71,6 +76,8 @@ def format_value(path: KeyPath, value: Any) -> str:
         return ""
     if any(is_secret_name(part) for part in path) or has_secret(value):
         return f"={SECRET_MASK}"
+    if isinstance(value, datetime):
+        value = value.isoformat().replace("+00:00", "Z")
     if isinstance(value, bool) or value is None:
         return f"={'null' if value is None else str(value).lower()}"
     if isinstance(value, list) and any(isinstance(item, dict | list) or has_secret(item) for item in value):
@@ -88,8 +95,13 @@ def refuse_secrets(value: Any, path: KeyPath, findings: Problems, place: str) ->
         findings.add(path, f"a secret in a file; put it into {place}")
 
 
+def find_closest(word: object, allowed: Iterable[str]) -> list[str]:
+    """The one or two of `allowed` that may have been meant by `word`."""
+    return difflib.get_close_matches(str(word).lower(), sorted(allowed), n=2, cutoff=0.55)
+
+
 def suggest_closest(word: object, allowed: Iterable[str]) -> str:
     """``did you mean a or b?``, or all that is allowed when nothing comes near."""
     names = sorted(allowed)
-    near = difflib.get_close_matches(str(word).lower(), names, n=2, cutoff=0.55)
+    near = find_closest(word, names)
     return f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(names)}"

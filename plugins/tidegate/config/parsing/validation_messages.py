@@ -3,12 +3,13 @@
 What is left can still be checked as a whole, so that one wrong word does not hide the other mistakes.
 """
 
+from collections.abc import Iterable
 from copy import deepcopy
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from tidegate.config.parsing.problems import Problems, get_value, suggest_closest
+from tidegate.config.parsing.problems import Problems, find_closest, get_value, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 
 REMEDIES = {
@@ -17,6 +18,7 @@ REMEDIES = {
     "int_type": "must be a whole number",
     "bool_type": "must be true or false",
     "list_type": "must be a list, e.g. [a, b]",
+    "tables_type": "must be a list; begin each entry with a dash, e.g. - name: lake.shop.orders",
     "dict_type": "must be a mapping of key: value",
     "model_type": "must be a mapping of key: value",
     "model_attributes_type": "must be a mapping of key: value",
@@ -41,12 +43,27 @@ def read_model(model: type[M], data: dict[Any, Any], findings: Problems, root: K
         try:
             return model.model_validate(remaining_data)
         except ValidationError as fault:
-            for error in fault.errors(include_url=False):
+            errors = fault.errors(include_url=False)
+            _pass_over_misspelled_keys(errors, model, findings, root)
+            for error in errors:
                 path = tuple(part for part in error["loc"] if not str(part).startswith(("<", "[key]")))
                 findings.add_broken((*root, *path), _format_message(error, model, path))
                 _remove_value(remaining_data, path, missing=error["type"] == "missing")
     findings.raise_if_any()
     raise AssertionError(f"model={model.__name__}: its defaults do not fit it; fix the model")
+
+
+def _pass_over_misspelled_keys(
+    errors: Iterable[Any], model: type[BaseModel], findings: Problems, root: KeyPath
+) -> None:
+    """Beside an unknown key that looks like one that is not there, nothing is said of the missing one."""
+    for error in errors:
+        if error["type"] == "extra_forbidden":
+            *around, word = error["loc"]
+            for meant in find_closest(word, _list_allowed_keys(model, tuple(around))):
+                path = (*root, *around, meant)
+                if get_value(findings.document.data, path) is ...:
+                    findings.pass_over(path)
 
 
 def _format_message(error: Any, model: type[BaseModel], path: KeyPath) -> str:
@@ -63,6 +80,8 @@ def _format_message(error: Any, model: type[BaseModel], path: KeyPath) -> str:
         return f"must match {context['pattern']}"
     if kind == "value_error":
         return str(context["error"])
+    if kind == "list_type" and path == ("tables",):
+        kind = "tables_type"
     return REMEDIES.get(kind, str(error["msg"]))
 
 

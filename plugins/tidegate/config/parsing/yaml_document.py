@@ -21,6 +21,7 @@ NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 # 1:30 counts sixties and 0100 eights, which is what nobody means who writes a duration, a version or an offset
 ODD_NUMBER_PATTERN = re.compile(r"[-+]?(0[0-9_]+$|[0-9][0-9_]*:)")
 MAX_NUMBER = 2**63 - 1  # of Kafka, Iceberg, BigQuery and Spark
+TAB_PATTERN = re.compile(r" *\t\s*[^\s#]")  # YAML takes tabs as blanks, but not where the depth of a line is counted
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -61,6 +62,8 @@ def _format_syntax_problem(file: str, text: str, fault: yaml.YAMLError) -> str:
     mark = getattr(fault, "problem_mark", None) or getattr(fault, "context_mark", None)
     position = getattr(fault, "position", None)
     line = mark.line + 1 if mark else text[: position or 0].count("\n") + 1
+    if TAB_PATTERN.match(next(iter(text.split("\n")[line - 1 : line]), "")):  # the mark may stand behind the last line
+        return f"{file}:{line}: not YAML: a tab before the first word of a line; write blanks in its place"
     what = getattr(fault, "problem", None) or getattr(fault, "reason", None) or "cannot be read"
     return f"{file}:{line}: not YAML: {what}; check indentation, quotes and colons on this line and the one before"
 

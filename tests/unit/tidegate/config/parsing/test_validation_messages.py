@@ -77,7 +77,7 @@ REFUSED = {
     ),
     "two starts": (
         source("start: {timestamp: 2026-01-01T00:00:00Z, offsets: {shop.orders: {0: 1}}}"),
-        "write earliest, latest, group, {timestamp: ...} or {offsets: ...}",
+        "no place to start at; write earliest, latest, group, {timestamp: 2026-01-01T00:00:00Z} or {offsets: ",
     ),
     "metadata of no name": (source("metadata: {'': offset}"), "a column has a name"),
     "days of a number": (
@@ -542,7 +542,7 @@ REFUSED = {
     "the same key twice": (source() + "tables: []", "3: tables: given twice, first on line 2"),
     "aliases without end": ("a: &a [*a]", ":1: not YAML: aliases nest without end"),
     "an object of Python": ("source: !!python/object:os.system {}", ":1: not YAML: could not determine a constructor"),
-    "a tab": (source() + "\tx: 1", ":3: not YAML: found character that cannot start any token"),
+    "a tab": (source() + "\tx: 1", ":3: not YAML: a tab before the first word of a line"),
     "sequence without upsert": (
         source("value: {schema: lsn BIGINT}", tables="[{name: lake.a.b, sequence_by: [lsn]}]"),
         "tables[0].sequence_by=[lsn]: orders records that replace one another; set upsert: true",
