@@ -8,10 +8,17 @@ from tidegate.cli.completion import complete_names
 JSON_HELP = "stable output for programs"
 
 
+def add_command(commands: Any, name: str, summary: str, description: str | None = None) -> Any:
+    """The parser of a command. Its own help begins with its line in the list of all, unless there is more to say."""
+    text = description or f"{summary[0].upper()}{summary[1:]}."
+    return commands.add_parser(name, help=summary, description=text)
+
+
 def add_name(parser: argparse.ArgumentParser, *kinds: str, **options: Any) -> None:
     """A pipeline's or publication's name, which shells complete."""
     kinds = kinds or ("pipeline",)
-    action: Any = parser.add_argument(kinds[0], **options)
+    text = f"name of a {' or '.join(kinds)}; `tidegate list` shows them"
+    action: Any = parser.add_argument(kinds[0], help=options.pop("help", text), **options)
     action.completer = lambda **_: complete_names(*kinds)
 
 

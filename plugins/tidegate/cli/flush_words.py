@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tidegate.cli.arguments import add_json, add_name, parse_positive_int
+from tidegate.cli.arguments import add_command, add_json, add_name, parse_positive_int
 from tidegate.cli.completion import complete_names
 
 DEFAULT_PARALLEL_FLUSHES = 4
@@ -11,7 +11,7 @@ DEFAULT_PARALLEL_MERGES = 4  # what Airflow's pool of a catalog allows too: Spar
 
 def add_flush(commands: Any) -> None:
     """``flush``."""
-    parser = commands.add_parser("flush", help="one whole cycle: plan, stage, merge, commit, clean up, heartbeat")
+    parser = add_command(commands, "flush", "run one whole cycle: plan, stage, merge, commit, clean up, heartbeat")
     add_name(parser)
     bound = parser.add_mutually_exclusive_group()
     bound.add_argument("--until-current", action="store_true", help="flush until nothing is left")
@@ -30,7 +30,7 @@ def add_flush(commands: Any) -> None:
 def add_run(commands: Any) -> None:
     """``run``."""
     help_text = "flush pipelines on their intervals, and run publications, until it is stopped; needs no Airflow"
-    parser = commands.add_parser("run", help=help_text)
+    parser = add_command(commands, "run", help_text)
     name = parser.add_argument(
         "name", nargs="*", help="pipelines and publications; default: all, also those added later"
     )

@@ -3,15 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+from tidegate.cli.arguments import add_command
+
 KAFKA = "kafka_default"
 
 
 def add_import(commands: Any) -> None:
     """``import``."""
-    parser = commands.add_parser(
-        "import",
-        help="turn a Kafka Connect sink, Debezium Server or Flink SQL into a pipeline file; starts where it stopped",
-    )
+    text = "turn a Kafka Connect sink, Debezium Server or Flink SQL into a pipeline file; starts where it stopped"
+    parser = add_command(commands, "import", text)
     parser.add_argument(
         "config", metavar="CONFIG", help="properties, JSON or SQL file, or http://host:8083/connectors/NAME"
     )

@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tidegate.cli.arguments import add_confirmation, add_json, add_name, parse_positive_seconds
+from tidegate.cli.arguments import add_command, add_confirmation, add_json, add_name, parse_positive_seconds
 from tidegate.cli.completion import complete_file_names, complete_names
 from tidegate.cli.flush_words import add_flush, add_run
 from tidegate.cli.import_words import add_import
@@ -16,6 +16,7 @@ from tidegate.spec.time_text import EXAMPLE
 
 PROBE_SECONDS = 15.0  # of one server, for `doctor`; those that answer take a tenth of it
 AT_HELP = "the record's place: topic:partition:offset"
+KINDS = ("pipeline", "publication")
 ROLLED_BACK_HELP = "only this table; default: each that was rolled back"
 EPILOG = """exit codes:
   0  done, or nothing to do
@@ -77,24 +78,24 @@ def build_parser() -> argparse.ArgumentParser:
 
 def add_files(commands: Any) -> None:
     """``validate`` and ``list``."""
-    validate = commands.add_parser("validate", help="check every pipeline file; print all problems")
+    validate = add_command(commands, "validate", "check every pipeline file; print all problems")
     file = validate.add_argument("file", nargs="?", type=Path, help="one file instead of all")
     file.completer = complete_file_names
     add_json(validate)
-    parser = commands.add_parser("list", help="the pipelines and publications that there are, from their files alone")
+    parser = add_command(commands, "list", "list pipelines and publications, from their files alone")
     add_json(parser)
 
 
 def add_doctor(commands: Any) -> None:
     """``doctor``."""
     text = "check everything that a flush needs; what to fix first stands first"
-    parser = commands.add_parser("doctor", help=text)
+    parser = add_command(commands, "doctor", text)
     names: Any = parser.add_argument(
         "names", nargs="*", metavar="NAME", help="pipelines and publications; default: all"
     )
     names.completer = lambda **_: complete_names("pipeline", "publication")
     parser.add_argument("--read-only", action="store_true", help="make no scratch table and no file")
-    help_text = "wait so long for each server; default %(default).0f"
+    help_text = "how long to wait for each server; default %(default).0f"
     parser.add_argument(
         "--timeout", type=parse_positive_seconds, default=PROBE_SECONDS, metavar="SECONDS", help=help_text
     )
@@ -103,18 +104,20 @@ def add_doctor(commands: Any) -> None:
 
 def add_progress(commands: Any) -> None:
     """``plan`` and ``status``."""
-    plan = commands.add_parser("plan", help="what the next batch would be; changes nothing")
+    plan = add_command(commands, "plan", "show what the next batch would be; changes nothing")
     add_name(plan)
     add_json(plan)
-    status = commands.add_parser("status", help="position, lag and last batches")
-    add_name(status, "pipeline", "publication", nargs="?")
+    status = add_command(
+        commands, "status", "show position, lag, last batches and dead letters, and what needs a person"
+    )
+    add_name(status, "pipeline", "publication", nargs="?", help="name of a pipeline or publication; default: all")
     add_json(status)
 
 
 def add_rebase(commands: Any) -> None:
     """``rebase``."""
     text = "move a position by hand; shows what that skips or reads again, and asks"
-    parser = commands.add_parser("rebase", help=text)
+    parser = add_command(commands, "rebase", text)
     add_name(parser)
     parser.add_argument("--to", required=True, help='earliest, latest, group, a time, or {"topic": {"0": 42}}')
     parser.add_argument("--table", metavar="NAME", help="of this table only; default: of every table")
@@ -124,12 +127,12 @@ def add_rebase(commands: Any) -> None:
 def add_rollback(commands: Any) -> None:
     """``undo-rollback`` and ``answer-rollback``."""
     text = "make what was rolled back current again; shows it first, and asks"
-    undo = commands.add_parser("undo-rollback", help=text)
+    undo = add_command(commands, "undo-rollback", text)
     add_name(undo)
     undo.add_argument("--table", metavar="NAME", help=ROLLED_BACK_HELP)
     undo.add_argument("--discard-foreign", action="store_true", help="also lose what others wrote since the rollback")
     add_confirmation(undo)
-    answer = commands.add_parser("answer-rollback", help="go on from a rolled-back table; shows how first, and asks")
+    answer = add_command(commands, "answer-rollback", "go on from a rolled-back table; shows how first, and asks")
     add_name(answer)
     how = answer.add_mutually_exclusive_group(required=True)
     how.add_argument("--rewind", action="store_const", const="rewind", dest="answer", help="read its records again")
@@ -140,14 +143,14 @@ def add_rollback(commands: Any) -> None:
 
 def add_records(commands: Any) -> None:
     """``record`` and ``skip``."""
-    record = commands.add_parser(
-        "record", help="one record of the log: its bytes, and each field as the decoder reads it"
+    record = add_command(
+        commands, "record", "show one record of the log: its bytes, and each field as the decoder reads it"
     )
     add_name(record)
     record.add_argument("--at", required=True, metavar="PLACE", help=AT_HELP)
     record.add_argument("--table", metavar="NAME", help="for this table only; default: each that the topic feeds")
     add_json(record)
-    skip = commands.add_parser("skip", help="set one bad record aside as a dead letter; shows it first, and asks")
+    skip = add_command(commands, "skip", "set one bad record aside as a dead letter; shows it first, and asks")
     add_name(skip)
     skip.add_argument("--at", required=True, metavar="PLACE", help=AT_HELP)
     skip.add_argument("--table", metavar="NAME", help="for this table only; default: each for which it is bad")
@@ -156,7 +159,7 @@ def add_records(commands: Any) -> None:
 
 def add_backfill(commands: Any) -> None:
     """``backfill``."""
-    parser = commands.add_parser("backfill", help="apply a part of the log again; never overwrites what is newer")
+    parser = add_command(commands, "backfill", "apply a part of the log again; never overwrites what is newer")
     add_name(parser)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--range", metavar="JSON", help='half-open offsets: {"topic": {"0": [100, 900]}}')
@@ -171,14 +174,16 @@ def add_backfill(commands: Any) -> None:
 
 def add_maintain(commands: Any) -> None:
     """``maintain``."""
-    parser = commands.add_parser("maintain", help="compact, expire snapshots and remove orphans, table by table")
+    parser = add_command(commands, "maintain", "compact, expire snapshots and remove orphans, table by table")
     add_name(parser)
     add_json(parser)
 
 
 def add_dead_letters(commands: Any) -> None:
     """``dead-letters``."""
-    parser = commands.add_parser("dead-letters", help="records that could not be read and were set aside")
+    parser = add_command(
+        commands, "dead-letters", "show, replay, discard or export records that could not be read and were set aside"
+    )
     add_name(parser)
     chosen = parser.add_argument_group("which of those that wait; default: all")
     chosen.add_argument("--table", metavar="NAME", help="of this table")
@@ -198,7 +203,7 @@ def add_dead_letters(commands: Any) -> None:
 
 def add_publish(commands: Any) -> None:
     """``publish``."""
-    parser = commands.add_parser("publish", help="a table's changes to its topic: one run of a publication")
+    parser = add_command(commands, "publish", "produce a table's changes to its topic: one run of a publication")
     add_name(parser, "publication")
     parser.add_argument("--dry-run", action="store_true", help="say what the run would be; changes nothing")
     kind = parser.add_mutually_exclusive_group()
@@ -214,15 +219,15 @@ def add_publish(commands: Any) -> None:
 
 def add_schema(commands: Any) -> None:
     """``schema``."""
-    parser = commands.add_parser("schema", help="JSON Schema of the pipeline file, for editors")
-    parser.add_argument("of", nargs="?", choices=("pipeline", "publication"), default="pipeline")
+    parser = add_command(commands, "schema", "print the JSON Schema of the pipeline file, for editors")
+    parser.add_argument("of", nargs="?", choices=KINDS, default=KINDS[0], help=f"of which file; default {KINDS[0]}")
 
 
 def add_airflow(commands: Any) -> None:
     """``airflow install``."""
-    parser = commands.add_parser("airflow", help="set up the Airflow of this Python environment")
-    actions = parser.add_subparsers(dest="action", required=True)
-    install = actions.add_parser("install", help="write DAG files and an include folder; overwrites nothing")
+    parser = add_command(commands, "airflow", "set up the Airflow of this Python environment")
+    actions = parser.add_subparsers(dest="action", required=True, help="what to do")
+    install = add_command(actions, "install", "write DAG files and an include folder; overwrites nothing")
     install.add_argument("--dags-folder", type=Path, metavar="FOLDER", help="default: Airflow's own setting")
     text = "for pipelines/ and catalogs.yaml; default: include/ of AIRFLOW_HOME"
     install.add_argument("--include", type=Path, metavar="FOLDER", help=text)
@@ -232,7 +237,7 @@ def add_airflow(commands: Any) -> None:
 def add_jars(commands: Any) -> None:
     """``jars``."""
     text = "fetch the jars that a Spark server on this machine needs, and verify their checksums"
-    parser = commands.add_parser("jars", help=text)
+    parser = add_command(commands, "jars", text)
     parser.add_argument("--into", type=Path, metavar="FOLDER", help="default: .cache/jars/spark of the home folder")
     parser.add_argument("--from", dest="source", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)  # of other jars
     parser.add_argument("--write-lock", action="store_true", help=argparse.SUPPRESS)  # for `make lock`
@@ -241,5 +246,5 @@ def add_jars(commands: Any) -> None:
 
 def add_completion(commands: Any) -> None:
     """``completion``."""
-    parser = commands.add_parser("completion", help="what a shell runs to complete commands, options and names")
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+    parser = add_command(commands, "completion", "print what a shell runs to complete commands, options and names")
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="put its output into this shell's start file")

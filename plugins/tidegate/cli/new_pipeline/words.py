@@ -3,6 +3,7 @@
 import argparse
 from typing import Any
 
+from tidegate.cli.arguments import add_command
 from tidegate.sampling.samples import SampleLimits
 
 DESCRIPTION = """Samples a topic, recognises its format and writes a pipeline file that `validate` accepts. Nothing is
@@ -12,7 +13,7 @@ committed or changed on the broker. Asks for what is missing when run at a termi
 def add_init(commands: Any) -> None:
     """``init``."""
     text = "write a pipeline file for a topic: sample it, recognise its format, propose key and columns"
-    parser = commands.add_parser("init", help=text, description=DESCRIPTION)
+    parser = add_command(commands, "init", text, DESCRIPTION)
     parser.add_argument(
         "--kafka", metavar="PLACE", help="connection id, or host:port of brokers; default kafka_default"
     )

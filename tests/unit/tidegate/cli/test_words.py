@@ -73,6 +73,16 @@ def test_every_command_has_words_and_a_function() -> None:
         assert callable(getattr(import_module(f"tidegate.cli.{module}"), function))
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_says_what_the_command_does_and_what_each_of_its_words_means(command: str) -> None:
+    (commands,) = (action for action in build_parser()._actions if action.dest == "command")
+    (summary,) = (choice.help for choice in commands._choices_actions if choice.dest == command)
+    parser = commands.choices[command]
+    assert summary
+    assert parser.description.endswith(".")
+    assert [action.dest for action in parser._actions if not action.help] == []
+
+
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
