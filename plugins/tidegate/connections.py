@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tidegate.errors import ConfigurationError
 from tidegate.redaction import SECRET_MASK, mask_secrets
+from tidegate.settings import find_local_stack, format_path
 
 SCHEME_PATTERN = re.compile(r"^([A-Za-z][A-Za-z0-9+._-]*)://")
 PROTOCOL_PATTERN = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
@@ -77,10 +78,18 @@ def require_connection(conn_id: str, resolve: Resolve) -> Connection:
     """The connection of this id. ConfigurationError names the variable that would hold it."""
     connection = resolve(conn_id)
     if connection is None:
+        variable = name_variable(conn_id)
         raise ConfigurationError(
-            f"connection={conn_id}: not found; create it in Airflow, or set {name_variable(conn_id)} outside of Airflow"
+            f"connection={conn_id}: not found; create it in Airflow, or set {variable} outside of Airflow"
+            f"{point_to_local_stack(variable)}"
         )
     return connection
+
+
+def point_to_local_stack(variable: str) -> str:
+    """The end of a sentence about a missing variable, where a shell has not read the file of the stack that runs."""
+    file = find_local_stack(variable)
+    return "" if file is None else f"; the local stack has it: `source {format_path(file)}`"
 
 
 def normalize_type(conn_type: str) -> str:

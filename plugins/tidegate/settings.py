@@ -52,6 +52,16 @@ def find_jars_folder() -> Path:
     return find_home_folder() / ".cache" / "jars" / "spark"
 
 
+def find_local_stack(variable: str) -> Path | None:
+    """The file for shells in which a running `make up` has this variable; None where there is none."""
+    file = Path(os.environ.get("TIDEGATE_RUN") or find_home_folder() / ".run") / "env"
+    try:
+        lines = file.read_text().splitlines()
+    except OSError:
+        return None
+    return file if any(line.removeprefix("export ").startswith(f"{variable}=") for line in lines) else None
+
+
 def read_version() -> str:
     """The version: pyproject.toml says it, and a wheel carries it in its metadata."""
     if is_checkout():

@@ -5,7 +5,7 @@ import json
 import pytest
 from tidegate.adapters.kafka.settings import resolve_kafka_settings, to_java_settings
 from tidegate.adapters.spark.remote_address import resolve_spark_remote
-from tidegate.connections import Connection, read_connection_from_env
+from tidegate.connections import Connection, read_connection_from_env, require_connection
 from tidegate.errors import ConfigurationError
 from tidegate.spec.runtime import SparkTarget
 
@@ -143,6 +143,24 @@ def test_the_java_client_gets_the_same_in_its_own_words(librdkafka: dict[str, st
 def test_what_the_java_client_cannot_do_is_refused_not_dropped(librdkafka: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError):
         to_java_settings(librdkafka)
+
+
+def test_missing_connection_that_the_local_stack_has_is_told_with_the_file_to_read(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TIDEGATE_RUN", str(tmp_path))
+    known = "connection=kafka_default: not found; create it in Airflow, or set AIRFLOW_CONN_KAFKA_DEFAULT outside of "
+    known += "Airflow"
+    with pytest.raises(ConfigurationError) as caught:
+        require_connection("kafka_default", nothing)
+    assert str(caught.value) == known
+    (tmp_path / "env").write_text("export AIRFLOW_CONN_KAFKA_DEFAULT='{}'\nexport SPARK_REMOTE=sc://h:1\n")
+    with pytest.raises(ConfigurationError) as caught:
+        require_connection("kafka_default", nothing)
+    assert str(caught.value) == f"{known}; the local stack has it: `source {tmp_path}/env`"
+    with pytest.raises(ConfigurationError) as caught:
+        require_connection("kafka_other", nothing)
+    assert "source" not in str(caught.value)
+    with pytest.raises(ConfigurationError, match=f"the local stack has it: `source {tmp_path}/env`"):
+        resolve_spark_remote(SparkTarget(), nothing, {})
 
 
 def test_spark_remote_of_pipeline_then_connection_then_environment() -> None:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from tidegate.connections import Connection, Resolve, name_variable
+from tidegate.connections import Connection, Resolve, name_variable, point_to_local_stack
 from tidegate.errors import ConfigurationError
 from tidegate.spec.runtime import SparkTarget
 
@@ -21,6 +21,7 @@ def resolve_spark_remote(spark: SparkTarget, resolve: Resolve, environ: Mapping[
         raise ConfigurationError(
             f"connection={spark.connection}: not found and SPARK_REMOTE is not set; run `make up` for a local server, "
             f"or set {name_variable(spark.connection)}, SPARK_REMOTE or the pipeline's spark.remote to sc://host:port"
+            f"{point_to_local_stack('SPARK_REMOTE')}"
         )
     return remote
 

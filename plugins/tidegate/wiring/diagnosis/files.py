@@ -9,7 +9,7 @@ from pathlib import Path
 from tidegate.config.catalogs_file import list_catalog_problems, read_catalogs
 from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.config.publication_file import load_publications
-from tidegate.connections import name_variable
+from tidegate.connections import name_variable, point_to_local_stack
 from tidegate.diagnosis.finding import Finding, from_error, make_error, make_ok, make_warning
 from tidegate.errors import ConfigurationError
 from tidegate.redaction import has_secret
@@ -143,7 +143,8 @@ def check_connections(subjects: Subjects, has_airflow: bool) -> Iterator[Finding
             advice = f"set {name_variable(name)} for the doctor, e.g. from `airflow connections get {name}`"
             yield replace(make_warning("files.connections", cause, advice), used_by=users)
         else:
-            advice = f"create it in Airflow, or set {name_variable(name)} outside of Airflow"
+            variable = name_variable(name)
+            advice = f"create it in Airflow, or set {variable} outside of Airflow{point_to_local_stack(variable)}"
             yield replace(make_error("files.connections", f"connection={name}: not found", advice), used_by=users)
     if names and not missing:
         yield make_ok("files.connections", f"connections={len(names)}: each is defined")
