@@ -208,7 +208,7 @@ def add_publish(commands: Any) -> None:
     parser.add_argument("--dry-run", action="store_true", help="say what the run would be; changes nothing")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument(
-        "--resynchronise", action="store_true", help="compare the table with what the topic holds, and mend the topic"
+        "--resynchronise", action="store_true", help="compare the table with what the topic holds, and fix the topic"
     )
     kind.add_argument("--again", action="store_true", help="produce once more what is published")
     parser.add_argument("--from", dest="begin", metavar="WHEN", help="with --again: after this snapshot or time")

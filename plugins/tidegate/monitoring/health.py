@@ -96,7 +96,7 @@ def _find_blocker(row: PipelineRow) -> str | None:
         if table["open_batches"] >= table["max_pending"]:
             return (
                 f"table={table['table']}: its queue is full: open_batches={table['open_batches']} "
-                f"max_pending={table['max_pending']}; mend what its merge says, or take the table out of the file"
+                f"max_pending={table['max_pending']}; fix what its merge says, or take the table out of the file"
             )
     return None
 

@@ -123,5 +123,5 @@ function runs(found) {
 const commands = (me) => section("Commands", h("ul", {},
   command(`bin/tidegate publish ${me} --dry-run`, "from which snapshot to which; changes nothing"),
   command(`bin/tidegate publish ${me}`, "one run"),
-  command(`bin/tidegate publish ${me} --resynchronise`, "compare the whole table with what the topic holds, and mend the topic"),
+  command(`bin/tidegate publish ${me} --resynchronise`, "compare the whole table with what the topic holds, and fix the topic"),
   command(`bin/tidegate publish ${me} --again --from 2026-01-01T00:00:00Z --dry-run`, "what would be produced once more; never an older row")));
