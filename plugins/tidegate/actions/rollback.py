@@ -85,7 +85,7 @@ def _list_partitions(one: ProposedAnswer) -> list[dict[str, Any]]:
 
 
 def _format_answer(one: ProposedAnswer, answer: str) -> str:
-    effect = "are read again" if answer == "rewind" else "stay away"
+    effect = "are read again" if answer == "rewind" else "stay out of the table"
     name = one.move.table.name
     lines = [
         f"{name}  {part.topic} {part.partition}: offsets [{part.after}, {part.before}) {effect}: {part.read_again}"

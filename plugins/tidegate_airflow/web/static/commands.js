@@ -46,7 +46,7 @@ function afterRollback(me, tableName, act) {
   return [h("h3", {}, "The table was rolled back: choose one"), h("ol", {},
     command(`bin/tidegate undo-rollback ${table}`, "it was a mistake: shows which snapshots and rows come back, and asks", button("Undo the rollback", "What was rolled back becomes current again; nothing is read a second time.", "undo-rollback")),
     command(`bin/tidegate answer-rollback ${table} --rewind`, "its records shall be read again; shows which, and asks", button("Read again", "The records that the rollback took away are read again.", "rewind")),
-    command(`bin/tidegate answer-rollback ${table} --keep`, "they shall stay away: go on after the recorded position; asks", button("Leave away", "The records that the rollback took away stay away.", "keep")))];
+    command(`bin/tidegate answer-rollback ${table} --keep`, "they shall stay out of the table: go on after the recorded position; asks", button("Leave out", "The records that the rollback took away stay out of the table.", "keep")))];
 }
 
 // Behind a cut the message names the offsets that read on from it; in a pipeline of several tables only this one moves.
