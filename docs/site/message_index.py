@@ -31,7 +31,7 @@ SENTENCE_PATTERN = re.compile(r"[A-Za-z…)\]}'\"]; (?!charset)[a-z…]")
 # ValueErrors that reach people as their words: what they stand in names the file, the key or the record
 SPOKEN_VALUE_ERRORS = ("plugins/tidegate/config/", "plugins/tidegate/spec/", "plugins/tidegate/schema/data_types.py")
 REASON_PATTERN = re.compile(r"^(the |select: |… )[^^\\\\?*]*[a-z]+ [a-z]+")
-SQL_REASON_PATTERN = re.compile(r"THEN '(the [^']*[a-z] [^']+)'")
+SQL_REASON_PATTERN = re.compile(r"(?:THEN|ELSE) '(the [^']*[a-z] [^']+)'")
 # what only describes: parameters of commands and of models, and modules that hold nothing but such words
 DESCRIBED = {"Field", "Param", "add_argument", "add_parser"}
 NO_MESSAGES = (

@@ -73,6 +73,7 @@ TEXTS = [
     ('{"x": 1}, {"x": 2}', "not one JSON object"),
     ('{"x": 1}, "y": {"x": 2}', "not one JSON object"),
     ('{"x": 1}, "y": 2}', "not one JSON object"),
+    ('\ufeff{"x": 1}', "the value begins with a byte-order mark, which is no part of JSON"),
     ('{"x": 1}], "y": [{}', "not one JSON object"),
     ('{"x": 1}], "y": [{"x": 2}', "not one JSON object"),
     ('{"x": 1}]}, {"x": 2}', "not one JSON object"),
@@ -110,6 +111,14 @@ def test_key_that_is_not_one_json_value_is_bad(spark) -> None:
     stage = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), (Column("id", "BIGINT", nullable=False),))
     found = dict(zip(KEY_TEXTS, decoding.keys(spark, stage, [text.encode() for text in KEY_TEXTS]), strict=True))
     assert {text: key for text, (key, reason) in found.items() if reason is None} == {}
+
+
+def test_key_behind_a_byte_order_mark_is_bad_and_the_reason_says_so(spark) -> None:
+    stage = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), (Column("id", "BIGINT", nullable=False),))
+    found = decoding.keys(spark, stage, ['\ufeff{"id": 5}'.encode(), "\ufeff5".encode(), b"[5]", b"5"])
+    mark = "the key begins with a byte-order mark, which is no part of JSON"
+    misfit = "the key is not a JSON object that fits the key columns"
+    assert [reason for _, reason in found] == [mark, mark, misfit, None]
 
 
 def test_bare_key_with_many_escapes_is_read(spark) -> None:

@@ -33,7 +33,13 @@ from tidegate_spark.fields.json.presence import (
     render_respelled_case,
 )
 from tidegate_spark.fields.json.text import render_part
-from tidegate_spark.fields.json.unreadable import OVERFLOW_REASON, render_limit_reason, render_unreadable_cases
+from tidegate_spark.fields.json.unreadable import (
+    MARK_PROBLEM,
+    OVERFLOW_REASON,
+    render_is_marked,
+    render_limit_reason,
+    render_unreadable_cases,
+)
 from tidegate_spark.fields.lossless import DAYS_UNIT, MOMENTS
 from tidegate_spark.fields.plain_keys import PLAIN_KEY_COLUMN, render_key_struct, render_plain_key
 from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, DecodedValue
@@ -263,7 +269,8 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     reason = (
         f"CASE {render_header_cases('key', table.key.options)} "
         f"{f'WHEN {PLAIN_KEY_COLUMN} IS NOT NULL THEN NULL ' if is_plain else ''}"
-        f"WHEN {bad} THEN coalesce({render_limit_reason('key_text', 'the key')}, '{KEY_MISFIT_REASON}') "
+        f"WHEN {bad} THEN CASE WHEN {render_is_marked('key_text')} THEN 'the key {MARK_PROBLEM}' "
+        f"ELSE coalesce({render_limit_reason('key_text', 'the key')}, '{KEY_MISFIT_REASON}') END "
         f"{render_missing_cases(text, 'kf', fields, 'the key')} ELSE {inner} END"
     )
     return DecodedKey(chosen, fields.render_struct("kf"), reason)

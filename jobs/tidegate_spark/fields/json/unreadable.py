@@ -17,6 +17,8 @@ from tidegate_spark.fields.json.text import render_once
 
 OVERFLOW_REASON = f"the value does not fit value.schema: {OVERFLOW_PROBLEM}, beside one that is infinite"
 MAX_DIGITS, MAX_NAME_CHARACTERS, MAX_TEXT_CHARACTERS = 1_000, 50_000, 20_000_000
+BYTE_ORDER_MARK = "\ufeff"
+MARK_PROBLEM = "begins with a byte-order mark, which is no part of JSON"
 QUOTES = 2  # characters around a name or a text
 NOT_BRACKETS_PATTERN, NOT_DIGITS_PATTERN = r"[^\[\]{}]+", "[.eE+-]"
 
@@ -31,10 +33,17 @@ def render_unreadable_cases(parsed: str, misfits: str) -> str:
     )
     return (
         f"WHEN NOT is_valid_utf8(value_text) THEN 'the value is not valid UTF-8' "
-        f"WHEN {render_is_not_object('value_text')} THEN 'the value is not a JSON object' "
+        f"WHEN {render_is_not_object('value_text')} "
+        f"THEN CASE WHEN {render_is_marked('value_text')} THEN 'the value {MARK_PROBLEM}' "
+        f"ELSE 'the value is not a JSON object' END "
         f"WHEN {render_object(parsed)} IS NULL OR {problem} IS NOT NULL "
         f"THEN coalesce({render_limit_reason('value_text', 'the value')}, {unreadable})"
     )
+
+
+def render_is_marked(text: str) -> str:
+    """A condition: the text begins with a byte-order mark, which nobody sees who looks at it."""
+    return f"{text} LIKE {render_literal(f'{BYTE_ORDER_MARK}%')}"
 
 
 def render_limit_reason(text: str, what: str) -> str:
