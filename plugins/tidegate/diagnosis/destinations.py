@@ -1,14 +1,22 @@
 """What a diagnosis asks of a catalog: which namespaces are written, and whether something may be made there."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from tidegate.diagnosis.finding import Finding
 
 
 @dataclass(frozen=True)
 class NamespaceNeed:
-    """A namespace, or dataset, that tables lie in. `may_create` where a pipeline makes it if it is missing."""
+    """A namespace, or dataset, that these pipelines write. `may_create` where one makes it if it is missing."""
 
     name: str
     may_create: bool
+    used_by: tuple[str, ...]
+
+    def name_users(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """The same findings, told for the pipelines that write this namespace."""
+        return (replace(one, used_by=self.used_by) for one in findings)
 
 
 @dataclass(frozen=True)

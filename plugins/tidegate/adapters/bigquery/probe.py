@@ -29,7 +29,7 @@ def check_warehouse(warehouse: Warehouse, name: str, need: CatalogNeed) -> Itera
         return
     yield make_ok("catalog.login", f"{place}: it runs our jobs")
     for namespace in need.namespaces:
-        yield from _check_dataset(warehouse, place, name, namespace)
+        yield from namespace.name_users(_check_dataset(warehouse, place, name, namespace))
     if need.scratch is not None:
         yield from _check_staging(warehouse, place, need.scratch)
 

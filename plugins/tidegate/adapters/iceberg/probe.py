@@ -38,7 +38,8 @@ def check_catalog(catalogs: Catalogs, name: str, need: CatalogNeed) -> Iterator[
         return
     yield make_ok("catalog.login", f"{place}: it answers, and lets us in")
     for namespace in need.namespaces:
-        yield from _check_namespace(catalog, f"{place} namespace={namespace.name}", namespace, need.scratch)
+        found = _check_namespace(catalog, f"{place} namespace={namespace.name}", namespace, need.scratch)
+        yield from namespace.name_users(found)
 
 
 def _explain_failure(place: str, error: Exception) -> Finding:

@@ -283,6 +283,15 @@ def test_password_that_the_catalog_refuses_is_found(house: House) -> None:
     assert "an0ther-w0rd" not in str(found)
 
 
+def test_namespace_is_told_for_the_pipelines_that_write_it_and_no_others(house: House) -> None:
+    house.pipeline("three", "lake", table={"name": "lake.bank.three"})
+    house.pipeline("four", "lake", table={"name": "lake.bank.four"})
+    found = [one for one in house.doctor() if "catalog=lake" in one.cause and " namespace=" in one.cause]
+    users = {(one.cause.partition("namespace=")[2].partition(" ")[0].rstrip(":"), one.used_by) for one in found}
+    assert users == {("shop", ("one",)), ("bank", ("four", "three"))}
+    assert {one.check for one in found} == {"catalog.namespace", "catalog.commit", "catalog.store"}
+
+
 def test_namespace_that_nobody_creates_is_found(house: House) -> None:
     house.pipeline("one", table={"create": {"enabled": False}})
     found = house.doctor()
