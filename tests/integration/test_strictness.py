@@ -2,13 +2,19 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import decoding
+import pyarrow.parquet as pq
 import pytest
 from tidegate.errors import BadRecord
 from tidegate.schema.column import Column
 from tidegate.spec.formats import ValueFormat
+from tidegate_spark.session import close, configure, connect_session
+from tidegate_spark.stage.output_files import BIGQUERY_PARQUET_CONF, write_rows
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 
@@ -211,6 +217,21 @@ def test_schema_corrected_after_a_bad_record_loses_nothing(workbench) -> None:
     workbench.pipeline("mended", [topic], key=KEY, value={"schema": "id BIGINT, amount DECIMAL(10,5)"})
     workbench.flush("mended")
     assert [(r["id"], str(r["amount"])) for r in workbench.rows("shop.mended")] == [(1, "1.50000"), (2, "3.14159")]
+
+
+def test_files_for_bigquery_hold_what_was_read_on_a_server_that_writes_for_hive(stack: Any, tmp_path: Path) -> None:
+    """Such a server moves days before 1582 to another calendar, and leaves lists in another shape."""
+    hive = {"spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY", "spark.sql.parquet.writeLegacyFormat": "true"}
+    session = connect_session(stack.spark_remote, hive)
+    configure(session, BIGQUERY_PARQUET_CONF)
+    values = "DATE'0001-01-01' AS day, TIMESTAMP'1500-03-01 00:00:00' AS at, array(1, 2) AS n, 1.5BD AS amount"
+    stage = decoding.a_stage(ValueFormat("json"), (Column("day", "DATE"),), folder=f"file://{tmp_path}")
+    write_rows(session.sql(f"SELECT {values}"), stage)
+    close(session)
+    (file,) = tmp_path.glob("rows/*.parquet")
+    row = {"day": date(1, 1, 1), "at": datetime(1500, 3, 1, tzinfo=UTC), "n": [1, 2], "amount": Decimal("1.5")}
+    assert pq.read_table(file).to_pylist() == [row]
+    assert "n.list.element" in [column.path for column in pq.ParquetFile(file).schema]
 
 
 def test_record_whose_time_or_sequence_bigquery_has_no_room_for_is_bad_there(spark) -> None:

@@ -6,8 +6,13 @@ from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.stage_job import StageTable
 from tidegate.sql.spark import quote, quote_name, render_literal
 
-# Spark's own default for times is a type that others have left behind.
-BIGQUERY_PARQUET_CONF = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+# Spark's own default for times is a type that others have left behind. The others are Spark's defaults: a server that
+# still writes for Hive moves days before 1582 to another calendar, and lays lists out otherwise.
+BIGQUERY_PARQUET_CONF = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+}
 
 
 def write_rows(rows: DataFrame, table: StageTable) -> DataFrame:
