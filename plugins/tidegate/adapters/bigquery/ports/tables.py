@@ -86,7 +86,7 @@ class BigQueryTables(BigQueryPort):
         if loaded_table is None:
             return UNBOUNDED
         described = loaded_table.to_api_repr()
-        _check_collations(table, described["schema"]["fields"], values)
+        _check_collations(table, described.get("schema", {}).get("fields", ()), values)
         layout = TableLayout.from_api_repr(described)
         return compute_bounds(
             layout, self._get_warehouse(table).query_rows, self._sql, resource_names.name_positions_table(table), values
