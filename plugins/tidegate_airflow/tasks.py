@@ -239,14 +239,14 @@ def run_replay(name: str, run_params: Mapping[str, Any], engine: Any = None) -> 
 def run_publish(name: str, run_params: Mapping[str, Any], engine: Any = None) -> Data:
     """publish: a table's changes to its topic; skipped when there are none. `run_params` are those of the form."""
     from tidegate.publications.publish import publish
-    from tidegate.publications.republish import RepublishRequest
+    from tidegate.publications.republish import read_republish_request
     from tidegate.settings import find_include_folder
     from tidegate.wiring.publication import assemble_publication
 
     from tidegate_airflow.connections import resolve_connection
 
-    again = RepublishRequest(run_params["from"] or None, run_params["to"] or None) if run_params["again"] else None
     with raise_airflow_errors():
+        again = read_republish_request(run_params)
         used = assemble_publication(find_include_folder(), name, resolve_connection, engine)
         try:
             done = publish(used, run_params["resynchronise"], again).to_dict()

@@ -4,9 +4,11 @@ For readers that lost records, or a topic that somebody damaged. Never an older 
 range says which keys, the rows are those of the published snapshot. The position stays.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from tidegate.errors import GiveUp, NothingToDo
+from tidegate.errors import ConfigurationError, GiveUp, NothingToDo
 from tidegate.jobs.publish_job import TouchedFiles
 from tidegate.model.publication_progress import Progress, RunMode
 from tidegate.ports.publication_ports import PublicationPorts
@@ -26,6 +28,16 @@ class RepublishRequest:
 
     begin: str | None = None
     end: str | None = None
+
+
+def read_republish_request(words: Mapping[str, Any]) -> RepublishRequest | None:
+    """What a form asks for: None without `again`. ConfigurationError for words that go with it, or never beside it."""
+    begin, end = words["from"] or None, words["to"] or None
+    if not words["again"] and (begin or end):
+        raise ConfigurationError(f"from={begin} to={end}: they need again (Produce again); nothing was produced")
+    if words["again"] and words["resynchronise"]:
+        raise ConfigurationError("again and resynchronise are two kinds of a run; choose one; nothing was produced")
+    return RepublishRequest(begin, end) if words["again"] else None
 
 
 def plan_republish(ports: PublicationPorts, request: RepublishRequest) -> PlannedRun:
