@@ -48,7 +48,7 @@ def make_pools() -> None:
             _make_pool(f"tidegate_{catalog}", catalog)
         _made_for[:] = [stamp]
     except ConfigurationError as problem:
-        log.warning("no pools are made: %s", problem)
+        log.warning("no pools are made: %s; correct catalogs.yaml, and the next run that starts makes them", problem)
     except Exception:
         log.exception("the pools of the catalogs are not made; the next run of a pipeline that starts tries again")
 
