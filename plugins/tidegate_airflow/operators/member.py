@@ -18,6 +18,7 @@ from tidegate_airflow.operators.step import DeferringWatcher, JobLink, run_stage
 Data = dict[str, Any]
 PLANNED_KEY = "planned"  # the result of a stage that had to plan by itself
 LEFT_TO_OTHERS = {PublishedElsewhere.__name__, TableRemoved.__name__}  # no failures
+UNTOLD_KEY = "untold"  # of a merge that failed: what it published all the same; Airflow drops the events of such a task
 MERGED_KEY = "merged"  # of a merge that went to wait: the tables that are done
 
 
@@ -73,10 +74,13 @@ def run_member_merge(context: Context, fleet: str, given: Data, memory: Mapping[
             merged["published"].append(tasks.run_merge(given["pipeline"], queue, watcher=watcher))
         except AirflowException as problem:
             merged["failed"].append({"table": queue["table"], **_describe_problem(problem)})
+    result = {"pipeline": given["pipeline"], "tables": merged["published"]}
+    if merged["published"] and _list_own_failures(merged["failed"]):
+        context["ti"].xcom_push(key=UNTOLD_KEY, value=result)
+    _raise_failures(merged["failed"], has_published=bool(merged["published"]))
     for published in merged["published"]:
         emit_asset_event(context, published, fleet)
-    _raise_failures(merged["failed"])
-    return {"pipeline": given["pipeline"], "tables": merged["published"]}
+    return result
 
 
 def _describe_problem(problem: AirflowException) -> Data:
@@ -85,13 +89,17 @@ def _describe_problem(problem: AirflowException) -> Data:
     return {"message": str(problem), "kind": type(problem.__cause__ or problem).__name__, "passing": is_passing}
 
 
-def _raise_failures(failed: list[Data]) -> None:
+def _list_own_failures(failed: list[Data]) -> list[Data]:
+    return [one for one in failed if one["kind"] not in LEFT_TO_OTHERS]
+
+
+def _raise_failures(failed: list[Data], *, has_published: bool) -> None:
     """Red where a table failed for itself. One that another run published, or that the file names no more, skips the
-    task, where no other failed.
+    task, where no other failed and none was published.
     """
-    own = [one for one in failed if one["kind"] not in LEFT_TO_OTHERS]
+    own = _list_own_failures(failed)
     if not own:
-        if failed:
+        if failed and not has_published:
             raise AirflowSkipException(failed[0]["message"])
         return
     is_passing, kind = any(one["passing"] for one in own), own[0]["kind"]

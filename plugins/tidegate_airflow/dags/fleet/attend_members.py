@@ -11,9 +11,12 @@ from tidegate.ports.context import Ports
 from tidegate.settings import find_include_folder
 from tidegate.spec.pipeline import Pipeline
 
+from tidegate_airflow.assets import emit_asset_event
 from tidegate_airflow.connections import resolve_connection
+from tidegate_airflow.dag_ids import name_fleet
 from tidegate_airflow.dags.fleet.plan_members import LOOK_KEY
 from tidegate_airflow.errors import ERROR_KEY, MAX_MESSAGE_CHARACTERS
+from tidegate_airflow.operators.member import UNTOLD_KEY
 
 Data = dict[str, Any]
 FAILED_MEMBERS_KEY, CLEANED_KEY = "failed_members", "cleaned"  # results of a task beside its own
@@ -60,7 +63,10 @@ def commit_offsets_of_members(fleet: str) -> Data:
 
 
 def clean_up_members(fleet: str) -> list[Data]:
-    """clean_up, of each member that had work or whose heartbeat is due; returns those with tables to compact."""
+    """clean_up, of each member that had work or whose heartbeat is due; returns those with tables to compact.
+
+    It tells of tables that were published by a merge which failed for another table of its pipeline.
+    """
     from tidegate.steps.clean_up import clean_up, list_tables_to_compact
 
     context = get_current_context()
@@ -68,6 +74,9 @@ def clean_up_members(fleet: str) -> list[Data]:
     cleaned = {name: [report.to_dict() for report in reports] for name, reports in done.results.items()}
     context["ti"].xcom_push(key=CLEANED_KEY, value=cleaned)
     raise_member_failures(context, done.failures)
+    for merged in pull_mapped(context, "merge", UNTOLD_KEY):
+        for published in merged["tables"]:
+            emit_asset_event(context, published, name_fleet(fleet))
     return [
         {"pipeline": name, "tables": reports}
         for name, reports in cleaned.items()

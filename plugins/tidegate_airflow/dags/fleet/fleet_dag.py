@@ -96,6 +96,7 @@ def _build_tasks(fleet: str, pool: str, backlog: Asset) -> None:
         doc_md=fleet_docs.CLEAN_UP,
         multiple_outputs=False,
         trigger_rule=TriggerRule.ALL_DONE,  # also for what a run left that was killed after its publish
+        outlets=[build_asset_alias(name_fleet(fleet))],
         **long,
     )(clean_up_members)
     heartbeat = task(

@@ -129,6 +129,15 @@ def test_merge_whose_tables_another_run_published_or_the_file_names_no_more_is_s
         merge(context)
 
 
+def test_merge_of_which_another_run_published_a_part_succeeds_and_tells_of_the_rest(
+    context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "run_merge", Merges(second=PublishedElsewhere("batch=3")))
+    done = merge(context)
+    assert [one["table"] for one in done["tables"]] == [FIRST, THIRD]
+    assert events == [("fleet_night", FIRST), ("fleet_night", THIRD)]
+
+
 def test_stage_plans_alone_once_and_goes_on_with_that_plan_when_it_wakes(
     context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ class Run:
     left: dict[tuple[str, int, str], Any] = field(default_factory=dict)
     asked: list[Any] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
+    uncertain: list[str] = field(default_factory=list)
 
     def xcom_push(self, key: str, value: Any) -> None:
         self.left[self.task, self.map_index, key] = value
@@ -72,7 +73,7 @@ class Run:
 
 
 class Events:
-    """Airflow's outlet events: those of a published table's asset, and the call for the next run."""
+    """Outlet events, which Airflow keeps of a task that succeeds: of a published table, and the next run's call."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -84,7 +85,7 @@ class Events:
         if "asked" in extra:
             self._run.asked.append(extra["asked"])
         else:
-            self._run.events.append(asset.name)
+            self._run.uncertain.append(asset.name)
 
 
 class Fleet:
@@ -147,6 +148,7 @@ class Fleet:
 
     def _do(self, run: Run, task: str, number: int, work: Callable[[], Any]) -> Any:
         run.task, run.map_index = task, number
+        run.uncertain.clear()
         name = task if number < 0 else f"{task}_{number}"
         try:
             result = work()
@@ -157,6 +159,7 @@ class Fleet:
         else:
             run.states[name] = "success"
             run.left[task, number, "return_value"] = result
+            run.events += run.uncertain
             return result
         return None
 
@@ -299,7 +302,7 @@ def test_table_that_fails_leaves_the_other_tables_of_its_pipeline_to_go_on(
     assert run.states["merge_1"] == "failed"
     assert fleet.world.rows("lake.shop.orders") == []
     assert len(fleet.world.rows("lake.shop.orders_too")) == 2
-    assert "lake.shop.orders_too" in run.events
+    assert sorted(run.events) == ["lake.shop.carts", "lake.shop.carts_too", "lake.shop.orders_too"], "each once"
     error = run.left["merge", 1, "error"]
     assert (error["error"], error["tables"]) == ("AuditFailed", ["lake.shop.orders"])
     assert "pipeline=orders: merge failed: " in run.left["heartbeat", -1, "error"]["message"]
