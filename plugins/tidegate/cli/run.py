@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -52,10 +53,14 @@ def _build_handler(stop: threading.Event) -> Any:
 
 
 class _Printer:
-    """Implements `Reporter`: lines on standard output, failures on standard error; with --json all on the former."""
+    """Implements `Reporter`: lines on standard output, failures on standard error; with --json all on the former.
+
+    A line that nobody takes, because a disk is full or who read it has ended, is lost, and holds up no flush.
+    """
 
     def __init__(self, words: argparse.Namespace) -> None:
         self._words, self._lock = words, threading.Lock()
+        self._lost = set[Any]()  # where the last line was not taken
 
     def tell_done(self, work: Work, outcome: RunOutcome) -> None:
         """One line for each table."""
@@ -81,8 +86,15 @@ class _Printer:
         self._tell(work, "recovered", text, {"reason": streak.reason, "runs": streak.runs})
 
     def _tell(self, work: Work, event: str, text: str, data: dict[str, Any]) -> None:
+        place = sys.stderr if event == "failed" and not self._words.json else sys.stdout
+        line = json.dumps({"work": work.name, "event": event, **data}) if self._words.json else text
         with self._lock:
-            if self._words.json:
-                print(json.dumps({"work": work.name, "event": event, **data}), flush=True)
-            else:
-                print(text, flush=True, file=sys.stderr if event == "failed" else sys.stdout)
+            try:
+                print(line, flush=True, file=place)
+                self._lost.discard(place)
+            except OSError as fault:
+                if place not in self._lost:
+                    self._lost.add(place)
+                    with suppress(OSError):
+                        reason = fault.strerror or fault
+                        print(f"what is done cannot be written: {reason}; it goes on", file=sys.stderr, flush=True)

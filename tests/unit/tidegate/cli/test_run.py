@@ -1,0 +1,82 @@
+"""What `tidegate run` prints, and that nothing ends or begins anew where nobody takes it."""
+
+import argparse
+import io
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tidegate.cli.run import _Printer
+from tidegate.errors import RetryLater
+from tidegate.runner.schedule import Schedule
+from tidegate.runner.slots import Slots
+from tidegate.runner.work import RunOutcome
+from tidegate.runner.worker import Shared, Worker
+
+
+class Disk(io.StringIO):
+    """A log on a disk that is full for a while."""
+
+    is_full = False
+
+    def write(self, text: str) -> int:
+        if self.is_full:
+            raise OSError(28, "No space left on device")
+        return super().write(text)
+
+
+class Batch:
+    """A published batch, as far as it is told with --json."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"table": "lake.shop.orders"}
+
+
+class Flush:
+    """A flush that publishes, then fails, in turns."""
+
+    name, shared_files = "pipeline=orders", ()
+
+    def __init__(self, file: Path) -> None:
+        self.file, self.runs = file, 0
+
+    def read_schedule(self) -> Schedule:
+        return Schedule(60)
+
+    def run(self, at_least: int) -> RunOutcome:
+        self.runs += 1
+        if self.runs % 2 == 0:
+            raise RetryLater("no broker answers")
+        return RunOutcome((Batch(),))  # type: ignore[arg-type]
+
+    def digest_inputs(self) -> str:
+        return ""
+
+
+@pytest.mark.parametrize("json", [True, False])
+def test_log_on_a_full_disk_ends_no_worker_and_is_written_again_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, json: bool
+) -> None:
+    out, errors, now = Disk(), Disk(), [1e9]
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", errors)
+    monkeypatch.setattr("tidegate.cli.output.format_published", lambda batch: "lake.shop.orders: published")
+    printer = _Printer(argparse.Namespace(json=json))
+    worker = Worker(Flush(tmp_path), Shared(Slots(1), threading.Event(), printer, lambda: now[0]))
+
+    def look() -> int:
+        now[0] += 60
+        worker.step()
+        return worker.work.runs
+
+    assert look() == 1
+    out.is_full = True
+    assert [look() for _ in range(6)] == [2, 3, 4, 5, 6, 7]
+    errors.is_full = True
+    assert [look() for _ in range(4)] == [8, 9, 10, 11]
+    out.is_full = errors.is_full = False
+    assert [look() for _ in range(2)] == [12, 13]
+    assert out.getvalue().count("lake.shop.orders") == 2
+    assert errors.getvalue().count("cannot be written: No space left on device") == 1
