@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.config.catalogs_file import read_catalogs
+from tidegate.config.checks.fleet import find_pipeline_with_dag
 from tidegate.config.checks.formats import check_avro, check_registries
 from tidegate.config.checks.schedule import check_spark
 from tidegate.config.checks.source import TOPIC_PATTERN, check_kafka
@@ -42,6 +43,9 @@ def load_publication(path: Path, catalogs: Mapping[str, Catalog | str] | None = 
     findings = Problems(document)
     if path.suffix != ".yaml" or not PUBLICATION_NAME_PATTERN.fullmatch(path.stem):
         findings.add((), f"name={path.name}: a publication's file is [a-z][a-z0-9_-]*.yaml, at most 60 letters")
+    taken = find_pipeline_with_dag(path.parent.with_name("pipelines"), f"publish_{path.stem}")
+    if taken is not None:
+        findings.add((), f"pipeline={taken} has a DAG tidegate_publish_{path.stem}; rename one of the files")
     if not isinstance(document.data, dict):
         findings.add((), "no publication in it; start with table:, topic: and key:, see docs/publications.md")
         findings.raise_if_any()

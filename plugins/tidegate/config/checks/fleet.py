@@ -1,4 +1,4 @@
-"""Checks that a pipeline can flush in the fleet that its file names."""
+"""Checks that a pipeline can flush in the fleet that its file names, and which pipelines have a DAG of a name."""
 
 from pathlib import Path
 
@@ -25,12 +25,12 @@ def check_fleet(path: Path, model: PipelineModel, findings: Problems) -> None:
             f"fleet={fleet}: each hour is an event of a task of its own, which a fleet does not have; leave complete "
             "or fleet out",
         )
-    taken = next((name for name in _list_pipelines_with_dag(fleet) if path.with_name(f"{name}.yaml").exists()), None)
+    taken = find_pipeline_with_dag(path.parent, f"fleet_{fleet}")
     if taken is not None:
         findings.add(("fleet",), f"pipeline={taken} has a DAG tidegate_fleet_{fleet}; give the fleet another name")
 
 
-def _list_pipelines_with_dag(fleet: str) -> list[str]:
-    """The pipelines that would have a DAG of the same id as the fleet."""
-    name = f"fleet_{fleet}"
-    return [name, *(name.removesuffix(f"_{kind}") for kind in OTHER_DAGS if name.endswith(f"_{kind}"))]
+def find_pipeline_with_dag(pipelines: Path, name: str) -> str | None:
+    """The pipeline among the files of a folder that has a DAG ``tidegate_<name>``, None where none has."""
+    shorter = (name.removesuffix(f"_{kind}") for kind in OTHER_DAGS if name.endswith(f"_{kind}"))
+    return next((one for one in (name, *shorter) if (pipelines / f"{one}.yaml").exists()), None)

@@ -53,6 +53,20 @@ def test_three_words_are_enough_and_the_rest_has_defaults(include: Path) -> None
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "pipeline"),
+    [("orders", "publish_orders"), ("orders_replay", "publish_orders"), ("orders_replay", "publish_orders_replay")],
+)
+def test_publication_whose_dag_would_be_that_of_a_pipeline_is_refused(include: Path, name: str, pipeline: str) -> None:
+    (include / "pipelines").mkdir()
+    (include / "pipelines" / "orders.yaml").write_text("")
+    assert load(include, name).name == name
+    (include / "pipelines" / f"{pipeline}.yaml").write_text("")
+    assert load(include, "users").name == "users"
+    with pytest.raises(ConfigurationError, match=f"pipeline={pipeline} has a DAG tidegate_publish_{name}; rename"):
+        load(include, name)
+
+
 def test_all_words_are_taken(include: Path) -> None:
     found = load(
         include,
