@@ -2,6 +2,7 @@
 import { keepAddress, read } from "./airflow.js";
 import { h, quiet, show, table } from "./dom.js";
 import { ago, moment, number } from "./format.js";
+import { indentJson } from "./json_text.js";
 import { remedies } from "./remedy.js";
 import { replayButton, replayOneButton } from "./replay.js";
 
@@ -73,7 +74,7 @@ function readable(text, encoded) {
   }
   if (text === null || text === undefined) return ["null", "null"];
   try {
-    return ["JSON", JSON.stringify(JSON.parse(text), null, 2)];
+    return ["JSON", indentJson(text)];
   } catch (problem) {
     const at = Number(/position (\d+)/.exec(problem.message)?.[1] ?? Number.NaN);
     const near = Number.isNaN(at) || !/^\s*[[{]/.test(text) ? "" : `, not JSON near: ${text.slice(Math.max(0, at - NEAR), at + NEAR)}`;

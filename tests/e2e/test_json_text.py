@@ -1,0 +1,65 @@
+"""A dead letter's JSON on the page: each value as it is in the record, in a browser whose numbers have 53 bits."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from e2e.browser import browser
+from playwright.sync_api import Page, Route
+
+STATIC = Path(__file__).parents[2] / "plugins" / "tidegate_airflow" / "web" / "static"
+HOME = "http://page.test"
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    """A page of this name, whose files are those of the product; nobody is asked for anything."""
+
+    def answer(route: Route) -> None:
+        file = STATIC / route.request.url.removeprefix(f"{HOME}/")
+        if file.is_file():
+            route.fulfill(path=file)
+        else:
+            route.fulfill(body="<p>", content_type="text/html")
+
+    with browser() as running:
+        opened = running.new_page()
+        opened.route("**/*", answer)
+        opened.goto(f"{HOME}/")
+        yield opened
+
+
+def indent(page: Page, text: str) -> Any:
+    script = "(text) => import('/json_text.js').then((one) => one.indentJson(text)).catch((problem) => problem.name)"
+    return page.evaluate(script, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id": 9007199254740993, "amount": 0.10000000000000000555, "big": 1e400, "zero": -0, "one": 1.0}',
+        '{"id":1,"id":2}',
+        '[9223372036854775807,-9223372036854775808,{"a":[],"b":{},"c":[[1],[ ]],"d":null,"e":true}]',
+        '{"text": "a, b: {c} [d] \\\\ \\"e\\" \\u00e9 / é", "": ""}',
+        '"9007199254740993"',
+        "12345678901234567890",
+        " [ ] ",
+    ],
+)
+def test_json_is_indented_and_says_what_the_record_says(page: Page, text: str) -> None:
+    shown = indent(page, text)
+    words = {"parse_int": str, "parse_float": str, "object_pairs_hook": list}
+    assert json.loads(shown, **words) == json.loads(text, **words)
+    assert "".join(shown.split()) == "".join(text.split()), "nothing is written in another way"
+
+
+def test_json_is_laid_out_as_people_read_it(page: Page) -> None:
+    data = {"a": [1, {"b": None}, []], "c": {}, "d": "x"}
+    assert indent(page, json.dumps(data)) == json.dumps(data, indent=2)
+
+
+@pytest.mark.parametrize("text", ['{"a": 1', "", "a", '{"a": NaN}', '{"a": 1} x'])
+def test_text_that_is_no_json_is_told(page: Page, text: str) -> None:
+    assert indent(page, text) == "SyntaxError"
