@@ -58,10 +58,10 @@ def push_failure_reason(reason: dict[str, Any]) -> None:
 
 
 def require_result(result: Any, task: str) -> None:
-    """AirflowFailException where the task before has left no result: a person has marked it as success."""
+    """AirflowFailException where nothing is left of the task before: a person has marked it as success, or cleaned."""
     with raise_airflow_errors():
         if result is None:
             raise GiveUp(
-                f"task={task} has left no result, as one that was marked as success by hand; nothing was done here; "
-                f"clear task={task} with what follows it, or leave the work to the next run"
+                f"task={task} has left no result: it was marked as success by hand, or Airflow's database was cleaned; "
+                f"nothing was done here; clear task={task} with what follows it, or leave the work to the next run"
             )
