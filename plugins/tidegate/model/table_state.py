@@ -27,7 +27,8 @@ class TableState:
     (`tidegate.<pipeline>.`): what a publish left behind is found there. A table that has no maps holds their entries.
     `kind` is that of a table of the product's own, which is no destination. `total_records` are the rows in its data
     files, deleted ones included; None where that is not known. `rewrites_files`: a merge into it replaces whole files.
-    `lost_partition`: a partition that its files have, or had, by a column that was dropped.
+    `lost_partition`: a partition that its files have, or had, by a column that was dropped. `reserved_columns`: names
+    without case that no table has that is merged into.
     """
 
     uuid: str
@@ -48,6 +49,7 @@ class TableState:
     total_records: int | None = None
     rewrites_files: bool = False
     lost_partition: str = ""
+    reserved_columns: tuple[str, ...] = ()
 
     @property
     def struct(self) -> Struct:

@@ -44,8 +44,21 @@ def check_compatible(pipeline: Pipeline, table: Table, state: TableState | None,
 
 
 def check_mergeable(pipeline: Pipeline, table: Table, state: TableState) -> None:
-    """Raise `GiveUp` where Iceberg itself fails in each merge: it knows no type for a partition without its column."""
-    if state.lost_partition and not state.rewrites_files and table.mode != TableMode.APPEND:
+    """Raise `GiveUp` where Iceberg itself fails in each merge.
+
+    It has columns of its own in Spark, and knows no type for a partition without its column.
+    """
+    if table.mode == TableMode.APPEND:
+        return
+    columns = (*state.columns, *list_destination_columns(table, pipeline.source.metadata))
+    taken = next((column.name for column in columns if column.name.casefold() in state.reserved_columns), None)
+    if taken is not None:
+        raise GiveUp(
+            f"pipeline={pipeline.name} table={table.name} column={taken}: Iceberg keeps this name for a column of its "
+            "own in Spark, and cannot merge into a table that has it too; nothing was written; give the column another "
+            "name, by select, in metadata or as deleted_column, or rename it in the table"
+        )
+    if state.lost_partition and not state.rewrites_files:
         raise GiveUp(
             f"pipeline={pipeline.name} table={table.name} partition={state.lost_partition}: the column of a partition "
             "that the table has, or had, was dropped, and Iceberg cannot merge on read there any more; nothing was "

@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tidegate.adapters.iceberg.table.format_version import NEWEST_SUPPORTED_VERSION, UNSUPPORTED_REASON
+from tidegate.adapters.iceberg.table.format_version import MERGE_COLUMNS, NEWEST_SUPPORTED_VERSION, UNSUPPORTED_REASON
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.opened_destination import OpenedDestination
 from tidegate.config.destinations.destination import DestinationType
-from tidegate.config.destinations.iceberg_partitions import check_partitions
+from tidegate.config.destinations.iceberg_partitions import check_partitions, read_types
 from tidegate.config.models.catalogs import CatalogModel
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.models.settings import PropertyText
@@ -67,12 +67,21 @@ def _check_catalog(properties: dict[str, Any], catalog: KeyPath, findings: Probl
 
 def _check_table(model: PipelineModel, table: TableModel, _: Catalog | None, path: KeyPath, findings: Problems) -> None:
     check_partitions(model, table, path, findings)
+    _check_names(model, table, path, findings)
     where = (*path, "create", "properties", "format-version")
     version = table.create.properties.get("format-version", str(NEWEST_SUPPORTED_VERSION))
     if not version.isdecimal():
         findings.add(where, "not a number; write '2', or leave it out")
     elif int(version) > NEWEST_SUPPORTED_VERSION:
         findings.add(where, f"not supported: {UNSUPPORTED_REASON}")
+
+
+def _check_names(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
+    key = table.key or model.source.key
+    upsert, delete = (bool(key.fields) if chosen is None else chosen for chosen in (table.upsert, table.delete))
+    declared = {*read_types(model, table), *(name.casefold() for name in model.source.metadata)}
+    for name in sorted(declared & set(MERGE_COLUMNS)) if upsert or delete else ():
+        findings.add(path, f"Iceberg keeps {name} for a column of its own in Spark; name it otherwise, e.g. by select")
 
 
 def _check_pipeline(_: PipelineModel, __: Sequence[Catalog], ___: Problems) -> None:

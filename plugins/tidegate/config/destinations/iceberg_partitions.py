@@ -23,7 +23,7 @@ NESTED = {"STRUCT", "ARRAY", "MAP"}
 
 def check_partitions(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
     """Note partitions by columns of other types, by one column twice, and with a number beyond an INT."""
-    types = _read_types(model, table)
+    types = read_types(model, table)
     taken = set[tuple[str, str]]()
     for index, text in enumerate(table.create.partition_by):
         where = (*path, "create", "partition_by", index)
@@ -44,7 +44,7 @@ def check_partitions(model: PipelineModel, table: TableModel, path: KeyPath, fin
         taken.add((family, column))
 
 
-def _read_types(model: PipelineModel, table: TableModel) -> dict[str, str]:
+def read_types(model: PipelineModel, table: TableModel) -> dict[str, str]:
     """The words of the columns' types by names without case, as far as they are told: `select` may make others."""
     return {} if table.select is not None else dict(_list_types(model, table))
 

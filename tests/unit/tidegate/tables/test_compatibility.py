@@ -204,3 +204,19 @@ def test_table_that_iceberg_cannot_merge_into_any_more_is_refused_before_anythin
     check_compatible(pipeline, pipeline.tables[0], replace(lost, rewrites_files=True), ranges)
     appended = replace(pipeline.tables[0], upsert=False, delete=False)
     check_compatible(a_pipeline(appended), appended, lost, ranges)
+
+
+@pytest.mark.parametrize("column", ["_file", "_POS"])
+def test_table_with_a_column_that_iceberg_keeps_for_itself_is_refused(world: World, column: str) -> None:
+    pipeline, ranges = a_pipeline(), Ranges({"orders": {0: (1, 2)}})
+    state = _state_behind(world, pipeline, Struct((("id", TEXT), ("name", TEXT))))
+    state = replace(state, reserved_columns=("_file", "_pos"))
+    check_compatible(pipeline, pipeline.tables[0], state, ranges)
+    told = f"column={column}: Iceberg keeps this name"
+    with pytest.raises(GiveUp, match=told):
+        check_compatible(pipeline, pipeline.tables[0], replace(state, columns=(Column(column, "INT"),)), ranges)
+    ours = keyed(Column("id", "STRING"), values=(Column(column, "STRING"),))
+    with pytest.raises(GiveUp, match=told):
+        check_compatible(ours, ours.tables[0], state, ranges)
+    appended = replace(ours.tables[0], upsert=False, delete=False)
+    check_compatible(a_pipeline(appended), appended, state, ranges)

@@ -10,6 +10,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import VoidTransform
 
 from tidegate.adapters.iceberg.table.catalogs import format_name
+from tidegate.adapters.iceberg.table.format_version import MERGE_COLUMNS, READ_COLUMNS
 from tidegate.adapters.iceberg.table.lineage import Lineage
 from tidegate.adapters.iceberg.table.type_mapping import read_table_struct, to_columns
 from tidegate.errors import GiveUp
@@ -57,8 +58,14 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
         kind=metadata.properties.get(KIND_PROPERTY, ""),
         total_records=_read_total_records(current),
         lost_partition=_find_lost_partition(table),
-        rewrites_files=metadata.format_version == 1 or metadata.properties.get(MERGE_MODE_PROPERTY) != MERGE_ON_READ,
+        rewrites_files=_rewrites_files(table),
+        reserved_columns=(*MERGE_COLUMNS, *(READ_COLUMNS if _rewrites_files(table) else ())),
     )
+
+
+def _rewrites_files(table: Table) -> bool:
+    metadata = table.metadata
+    return metadata.format_version == 1 or metadata.properties.get(MERGE_MODE_PROPERTY) != MERGE_ON_READ
 
 
 def _find_lost_partition(table: Table) -> str:

@@ -61,3 +61,11 @@ def test_partition_whose_column_is_gone_is_told_and_one_that_was_taken_away_is_n
     with other.update_spec() as update:
         update.remove_field("part")
     assert build_state(table.catalog.load_table("shop.new"), "shop").lost_partition == ""
+
+
+@pytest.mark.parametrize(("mode", "kept"), [("merge-on-read", False), ("copy-on-write", True)])
+def test_names_that_iceberg_keeps_for_itself_are_told_by_how_it_merges(table, mode: str, kept: bool) -> None:
+    with table.transaction() as change:
+        change.set_properties({"write.merge.mode": mode})
+    names = build_state(table, "shop").reserved_columns
+    assert ("_pos" in names, "_deleted" in names) == (True, kept)
