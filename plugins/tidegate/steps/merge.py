@@ -29,7 +29,7 @@ from tidegate.schema.column import Column
 from tidegate.schema.data_types import format_type, parse_type
 from tidegate.spec.table import Table
 from tidegate.tables.columns import list_deletes_columns, list_destination_columns, resolve_columns
-from tidegate.tables.compatibility import build_key_property, check_key_unchanged, check_mergeable, check_same_fields
+from tidegate.tables.compatibility import build_key_property, check_mergeable, check_same_fields
 from tidegate.tables.lookup import find_table
 
 log = logging.getLogger(__name__)
@@ -109,7 +109,6 @@ def prepare_table(work: MergeContext) -> TableState:
         raise RetryLater(f"{work.where}: the table was created and is not there; it will be tried again")
     table = resolve_columns(table, work.ports.pipeline.source.metadata, state)
     check_mergeable(work.ports.pipeline, table, state)
-    check_key_unchanged(work.ports.pipeline, table, state)
     columns = list_destination_columns(table, work.ports.pipeline.source.metadata)
     if ports.tables.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
         state = _read_state(work) or state

@@ -34,7 +34,6 @@ def check_compatible(pipeline: Pipeline, table: Table, state: TableState | None,
     if state is None:
         return
     check_mergeable(pipeline, table, state)
-    check_key_unchanged(pipeline, table, state)
     rules = EvolutionRules(table.add_columns, table.widen, table.relax)
     try:
         columns = list_destination_columns(table, pipeline.source.metadata)
@@ -44,10 +43,11 @@ def check_compatible(pipeline: Pipeline, table: Table, state: TableState | None,
 
 
 def check_mergeable(pipeline: Pipeline, table: Table, state: TableState) -> None:
-    """Raise `GiveUp` where Iceberg itself fails in each merge.
+    """Raise `IncompatibleSchema` where the key finds no rows any more, and `GiveUp` where Iceberg fails in each merge.
 
     It has columns of its own in Spark, and knows no type for a partition without its column.
     """
+    check_key_unchanged(pipeline, table, state)
     if table.mode == TableMode.APPEND:
         return
     columns = (*state.columns, *list_destination_columns(table, pipeline.source.metadata))
