@@ -10,12 +10,14 @@ from typing import Any
 
 import decoding
 import pytest
+from protobuf_messages import a_file, field, message
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
 from tidegate.spec.formats import ValueFormat
 from tidegate.spec.publication import KeyOut, MetadataOut, ValueOut
 from tidegate_spark.publish.encoders import protobuf
+from tidegate_spark.publish.encoders.protobuf_presence import list_presence_problems
 from tidegate_spark.publish.encoders.record_part import RecordPart, WrittenColumn, render_problem
 from tidegate_spark.publish.encoders.registry import encode_part, render_part_problem
 from tidegate_spark.publish.record_encoding import encode_rows
@@ -165,7 +167,9 @@ def test_given_avro_schema_cuts_no_time_and_what_it_cannot_hold_is_told_by_its_c
     )
     rows = spark.sql(" UNION ALL ".join(selects))
     part = a_part(rows, "avro", a_schema(**GIVEN))
-    shown = rows.select("n", encode_part(spark, part).alias("value"), F.expr(render_part_problem(part)).alias("why"))
+    shown = rows.select(
+        "n", encode_part(spark, part).alias("value"), F.expr(render_part_problem(spark, part)).alias("why")
+    )
     found = {row["n"]: (row["why"], row["value"] is not None) for row in shown.collect()}
     wrong = [
         (n, found[n]) for n, (_, why) in enumerate(cases)
@@ -197,7 +201,9 @@ def test_csv_value_that_is_the_word_for_null_makes_no_record(spark: Any) -> None
     rows = spark.sql("SELECT 0 AS n, '-' AS a, 7 AS b UNION ALL SELECT 1, NULL, NULL UNION ALL SELECT 2, '7', 7")
     found = {}
     for word in ("-", "7", ""):
-        shown = rows.select("n", F.expr(render_part_problem(a_part(rows, "csv", {"null_literal": word}))).alias("why"))
+        shown = rows.select(
+            "n", F.expr(render_part_problem(spark, a_part(rows, "csv", {"null_literal": word}))).alias("why")
+        )
         found[word] = [row["why"] and row["why"].split(",")[0] for row in sorted(shown.collect(), key=lambda r: r["n"])]
     taken = "has csv.null_literal={} as a value of {}"
     assert found == {
@@ -213,11 +219,37 @@ def test_message_of_protobuf_has_no_null_in_a_list_and_no_time_that_its_reader_d
         "SELECT array('x', NULL), NULL UNION ALL SELECT NULL, map('k', NULL) UNION ALL "
         "SELECT NULL, map('k', named_struct('at', timestamp_micros(253402300800000000L)))"
     )
-    shown = rows.select(F.expr(render_problem(protobuf.list_problems(a_part(rows, "protobuf")))).alias("why")).collect()
+    shown = rows.select(
+        F.expr(render_problem(protobuf.list_value_problems(a_part(rows, "protobuf")))).alias("why")
+    ).collect()
     assert sorted(str(row["why"]).split(",")[0] for row in shown) == [
         "None", "has NULL in the list a", "has NULL in the map m",
         "has a time outside of the years 1 to 9999 in m[].at",
     ]  # fmt: skip
+
+
+def test_null_in_a_field_of_a_registered_message_without_presence_makes_no_record(spark: Any) -> None:
+    """Readers would take it for 0. What a publication adds itself is optional."""
+    line = message("Line", field("sku", 1, "string"), field("note", 2, "string", optional=True))
+    fields = (field("id", 1, "int64"), field("n", 2, "int32", optional=True), field("line", 3, ".shop.Line"))
+    lines = (field("lines", 4, ".shop.Line", repeated=True), field("tags", 5, "string", repeated=True))
+    file = a_file(line, message("Order", *fields, *lines)).SerializeToString()
+    good = {"id": "1L", "n": "CAST(NULL AS INT)", "line": "named_struct('sku', 's', 'note', CAST(NULL AS STRING))"}
+    good |= {"lines": "array(named_struct('sku', 's', 'note', 'x'))", "tags": "CAST(NULL AS ARRAY<STRING>)"}
+    null_sku = "named_struct('sku', CAST(NULL AS STRING), 'note', 'x')"
+    cases = [({}, None), ({"id": "CAST(NULL AS BIGINT)"}, "id"), ({"line": null_sku}, "line.sku")]
+    cases += [({"line": f"nullif({null_sku}, {null_sku})"}, None), ({"lines": f"array({null_sku})"}, "lines[].sku")]
+    selects = (
+        f"SELECT {n} AS n_, {', '.join(f'{sql} AS {name}' for name, sql in {**good, **changed}.items())}"
+        for n, (changed, _) in enumerate(cases)
+    )
+    rows = spark.sql(" UNION ALL ".join(selects))
+    part = a_part(rows.drop("n_"), "protobuf")
+    columns = [*part.columns[:1], WrittenColumn("n", rows.schema["n"].dataType, "n"), *part.columns[1:]]
+    problem = render_problem(list_presence_problems(file, "shop.Order", columns))
+    found = sorted((row["n_"], row["why"]) for row in rows.select("n_", F.expr(problem).alias("why")).collect())
+    told = "has NULL in {}, whose field in the registered message is not optional; make it optional there, or write a "
+    assert found == [(n, path and f"{told.format(path)}value in sql") for n, (_, path) in enumerate(cases)]
 
 
 def test_header_without_a_key_makes_no_record_and_its_column_is_found_in_other_letters(spark: Any) -> None:

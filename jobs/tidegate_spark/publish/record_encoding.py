@@ -37,7 +37,10 @@ def encode_rows(spark: SparkSession, rows: DataFrame, job: PublishJob) -> DataFr
         )
     topic = f"CAST({quote(job.metadata.topic)} AS STRING)" if job.metadata.topic else render_literal(job.topics[0])
     parts = {name: _describe_part(rows, job, name, fields) for name, fields in (("key", key), ("value", value))}
-    problems = [*map(render_part_problem, parts.values()), _render_header_problem(rows, job.metadata.headers)]
+    problems = [
+        *(render_part_problem(spark, part) for part in parts.values()),
+        _render_header_problem(rows, job.metadata.headers),
+    ]
     return rows.select(
         F.expr(topic).alias("topic"),
         *(encode_part(spark, part).alias(name) for name, part in parts.items()),

@@ -33,13 +33,13 @@ def encode(spark: SparkSession, part: RecordPart) -> Column:
     schema = configured_schema or json.dumps(build_record_schema(part.build_record_name(), part.typed_fields))
     plain = f"to_avro({part.render_struct()}, {render_literal(schema)})"
     if configured_schema:
-        return F.expr(render_good(list_problems(part), plain))
+        return F.expr(render_good(list_problems(spark, part), plain))
     number = register_schema(read_registry_settings(spark, part), part.subjects, schema)
     header = struct.pack(">bI", 0, number)
     return F.expr(f"concat(X'{header.hex()}', {plain})")
 
 
-def list_problems(part: RecordPart) -> list[Problem]:
+def list_problems(_: SparkSession, part: RecordPart) -> list[Problem]:
     """The rows that a given schema cannot hold. ConfigurationError names a column for which it has no room."""
     configured_schema = part.options.get("schema")
     return avro_schema_fit.list_problems(part, configured_schema) if configured_schema else []

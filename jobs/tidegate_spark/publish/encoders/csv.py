@@ -23,7 +23,7 @@ def encode(_: SparkSession, part: RecordPart) -> Column:
     return F.expr(f"CAST({_render_line(part, row)} AS BINARY)")
 
 
-def list_problems(part: RecordPart) -> list[Problem]:
+def list_problems(_: SparkSession, part: RecordPart) -> list[Problem]:
     """The rows with a value whose text is the word for NULL: readers would take it for NULL."""
     null = part.options.get("null_literal")
     if not null:  # an empty text stands in quotes

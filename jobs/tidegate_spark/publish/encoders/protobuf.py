@@ -2,6 +2,7 @@
 
 import base64
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark import cloudpickle
@@ -12,6 +13,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.sql.spark import quote
 
 from tidegate_spark.publish.encoders import protobuf_messages
+from tidegate_spark.publish.encoders.protobuf_presence import list_presence_problems
 from tidegate_spark.publish.encoders.record_part import Problem, RecordPart, put_inside, render_good
 from tidegate_spark.publish.encoders.schema_registration import (
     read_newest_schema,
@@ -32,36 +34,58 @@ FIRST_TIME, LAST_TIME = "TIMESTAMP'0001-01-01'", "TIMESTAMP'9999-12-31 23:59:59.
 TypedFields = list[tuple[str, T.DataType]]
 
 
+@dataclass(frozen=True)
+class _Message:
+    """The message that is written: its file, name and index there, and the id of the newest schema where it has it."""
+
+    file: bytes
+    name: str
+    index: int
+    known_id: int | None
+
+
 def encode(spark: SparkSession, part: RecordPart) -> Column:
     """Confluent's form: a zero byte, the schema's id in four, the message's index, then the message.
 
     The newest schema of the first subject is used where it has every column; else it is extended, and registered.
     ConfigurationError for a name or type that Protobuf lacks, or a column that the known message cannot hold.
     """
-    settings, (first, *others) = read_registry_settings(spark, part), part.subjects
-    newest_schema = read_newest_schema(settings, first)
+    settings, described = read_registry_settings(spark, part), _describe_message(spark, part)
+    text, number = base64.b64encode(described.file).decode(), described.known_id
+    missing = part.subjects if number is None else part.subjects[1:]
+    registered = register_schema(settings, missing, text, "PROTOBUF") if missing else None
+    number = registered if number is None else number
+    assert number is not None
+    index = described.index
+    header = b"\x00" + number.to_bytes(4, "big") + (b"\x00" if index == 0 else b"\x02" + _encode_zigzag(index))
+    rows = F.expr(render_good(_list_all_problems(part, described), part.render_struct()))
+    return F.arrow_udf(protobuf_messages.build_encoder(described.file, described.name, header), T.BinaryType())(rows)
+
+
+def _describe_message(spark: SparkSession, part: RecordPart) -> _Message:
+    subject = part.subjects[0]
+    newest_schema = read_newest_schema(read_registry_settings(spark, part), subject)
+    number, registered_file = newest_schema or (None, None)
+    fields, message = _describe_fields(part.typed_fields, ""), part.options.get("message")
     try:
-        file, message, index, is_known = protobuf_messages.build_descriptor(
-            part.build_record_name(),
-            _describe_fields(part.typed_fields, ""),
-            newest_schema and newest_schema[1],
-            part.options.get("message"),
+        file, name, index, is_known = protobuf_messages.build_descriptor(
+            part.build_record_name(), fields, registered_file, message
         )
     except protobuf_messages.IncompatibleColumn as reason:
-        raise ConfigurationError(f"subject={first}: {reason}; cast it in sql, or publish to a new topic") from reason
-    text = base64.b64encode(file).decode()
-    number = (
-        newest_schema[0] if is_known and newest_schema else register_schema(settings, part.subjects, text, "PROTOBUF")
-    )
-    if is_known and others:
-        register_schema(settings, others, text, "PROTOBUF")
-    header = b"\x00" + number.to_bytes(4, "big") + (b"\x00" if index == 0 else b"\x02" + _encode_zigzag(index))
-    return F.arrow_udf(protobuf_messages.build_encoder(file, message, header), T.BinaryType())(
-        F.expr(render_good(list_problems(part), part.render_struct()))
-    )
+        raise ConfigurationError(f"subject={subject}: {reason}; cast it in sql, or publish to a new topic") from reason
+    return _Message(file, name, index, number if is_known else None)
 
 
-def list_problems(part: RecordPart) -> list[Problem]:
+def list_problems(spark: SparkSession, part: RecordPart) -> list[Problem]:
+    """The rows that the message cannot hold: see `list_value_problems`, and NULL in a field that has no presence."""
+    return _list_all_problems(part, _describe_message(spark, part))
+
+
+def _list_all_problems(part: RecordPart, described: _Message) -> list[Problem]:
+    return [*list_value_problems(part), *list_presence_problems(described.file, described.name, part.columns)]
+
+
+def list_value_problems(part: RecordPart) -> list[Problem]:
     """The rows with a NULL in a list or a map, or a time outside of the years 1 to 9999: no message holds those."""
     return [one for c in part.columns for one in _list_problems(quote(c.name), c.type, c.name, 0)]
 

@@ -21,10 +21,10 @@ def encode_part(spark: SparkSession, part: RecordPart) -> Column:
     return encoded
 
 
-def render_part_problem(part: RecordPart) -> str:
+def render_part_problem(spark: SparkSession, part: RecordPart) -> str:
     """SQL text: why the format cannot write the row, NULL where it can; a format without such rows says nothing."""
     list_problems = getattr(_import_encoder(part), "list_problems", None)
-    return render_problem(list_problems(part) if list_problems is not None else ())
+    return render_problem(list_problems(spark, part) if list_problems is not None else ())
 
 
 def _import_encoder(part: RecordPart) -> Any:

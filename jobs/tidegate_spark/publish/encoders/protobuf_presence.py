@@ -1,0 +1,80 @@
+"""protobuf with a registered message: fields that cannot say that they are not set, so that NULL would be a value."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call it)
+from tidegate.sql.spark import quote
+
+from tidegate_spark.publish.encoders.record_part import Problem, WrittenColumn, put_inside
+
+WAY_OUT = "make it optional there, or write a value in sql"
+
+
+class _Value(NamedTuple):
+    """A value of a message's field `name`: where it is in SQL, and for people."""
+
+    name: str
+    kind: T.DataType
+    sql: str
+    path: str
+
+
+def list_presence_problems(file: bytes, message: str, columns: Sequence[WrittenColumn]) -> list[Problem]:
+    """The rows with NULL in a field of the `message` in `file` without presence, which readers take for 0 or nothing,
+    or in one that is required.
+    """
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    described = FileDescriptorProto.FromString(file)
+    package = f".{described.package}" if described.package else ""
+    messages = dict(_list_messages(described.message_type, package))
+    values = [_Value(c.name_in_record, c.type, quote(c.name), c.name) for c in columns]
+    return _list_problems(values, messages[f".{message}"], (messages, described.syntax == "proto3"), 0)
+
+
+def _list_messages(found: Sequence[Any], place: str) -> Iterator[tuple[str, Any]]:
+    for one in found:
+        yield f"{place}.{one.name}", one
+        yield from _list_messages(one.nested_type, f"{place}.{one.name}")
+
+
+def _list_problems(
+    values: Sequence[_Value], message: Any, known: tuple[dict[str, Any], bool], depth: int
+) -> list[Problem]:
+    messages, is_proto3 = known
+    fields, problems = {field.name: field for field in message.field}, []
+    for value in values:
+        field = fields[value.name]
+        if not _has_presence(field, is_proto3):
+            reason = f"has NULL in {value.path}, whose field in the registered message is not optional; {WAY_OUT}"
+            problems.append(Problem(f"{value.sql} IS NULL", reason))
+        below = messages.get(field.type_name)
+        if isinstance(value.kind, T.MapType) and below is not None:
+            below = messages.get(next(inner.type_name for inner in below.field if inner.name == "value"))
+        if below is not None:
+            problems += _list_inner_problems(value, below, known, depth)
+    return problems
+
+
+def _list_inner_problems(value: _Value, message: Any, known: tuple[dict[str, Any], bool], depth: int) -> list[Problem]:
+    element, kind = f"_tidegate_{depth}", value.kind
+    if isinstance(kind, T.ArrayType | T.MapType):
+        is_map = isinstance(kind, T.MapType)
+        inner, elements = (kind.valueType, f"map_values({value.sql})") if is_map else (kind.elementType, value.sql)
+        one = _Value(value.name, inner, element, f"{value.path}[]")
+        return put_inside(elements, element, _list_inner_problems(one, message, known, depth + 1))
+    if not isinstance(kind, T.StructType):
+        return []
+    parts = [_Value(f.name, f.dataType, f"{value.sql}.{quote(f.name)}", f"{value.path}.{f.name}") for f in kind]
+    problems = _list_problems(parts, message, known, depth)
+    return [Problem(f"{value.sql} IS NOT NULL AND {one.condition}", one.reason) for one in problems]
+
+
+def _has_presence(field: Any, is_proto3: bool) -> bool:
+    """Whether a reader can tell that the field is not set; lists and maps have no such value."""
+    if field.label == field.LABEL_REPEATED:
+        return True
+    if field.label == field.LABEL_REQUIRED:
+        return False
+    return not is_proto3 or field.type == field.TYPE_MESSAGE or field.proto3_optional or field.HasField("oneof_index")
