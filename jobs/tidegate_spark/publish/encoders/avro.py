@@ -45,33 +45,40 @@ def list_problems(_: SparkSession, part: RecordPart) -> list[Problem]:
     return avro_schema_fit.list_problems(part, configured_schema) if configured_schema else []
 
 
-def build_record_schema(name: str, fields: list[tuple[str, T.DataType]]) -> dict[str, Any]:
+def build_record_schema(
+    name: str, fields: list[tuple[str, T.DataType]], taken_names: set[str] | None = None
+) -> dict[str, Any]:
     """A record of nullable fields, whose default is null, so that a column may come and go (backward and forward).
 
+    A record inside is called by the way to it; where two ways read alike, the later one gets an underscore more.
     ConfigurationError for a name or a type that Avro does not have.
     """
+    taken_names = set() if taken_names is None else taken_names
+    while name in taken_names:
+        name += "_"
+    taken_names.add(name)
     for field, _ in fields:
         if not NAME_PATTERN.fullmatch(field):
             raise ConfigurationError(
                 f"column={field}: Avro's names are letters, digits and underscores; rename it in sql"
             )
     avro_fields = [
-        {"name": field, "type": ["null", _build_schema(kind, f"{name}_{field}")], "default": None}
+        {"name": field, "type": ["null", _build_schema(kind, f"{name}_{field}", taken_names)], "default": None}
         for field, kind in fields
     ]
     return {"type": "record", "name": name, "fields": avro_fields}
 
 
-def _build_schema(kind: T.DataType, name: str) -> Any:
+def _build_schema(kind: T.DataType, name: str, taken_names: set[str]) -> Any:
     """The schema of a value; `name` is what a record in it is called, by the way to it."""
     if isinstance(kind, T.StructType):
-        return build_record_schema(name, [(field.name, field.dataType) for field in kind])
+        return build_record_schema(name, [(field.name, field.dataType) for field in kind], taken_names)
     if isinstance(kind, T.ArrayType):
-        return {"type": "array", "items": ["null", _build_schema(kind.elementType, name)]}
+        return {"type": "array", "items": ["null", _build_schema(kind.elementType, name, taken_names)]}
     if isinstance(kind, T.MapType):
         if not isinstance(kind.keyType, T.StringType):
             raise ConfigurationError(f"column={name}: Avro's maps have text for keys; turn it into text, or use json")
-        return {"type": "map", "values": ["null", _build_schema(kind.valueType, name)]}
+        return {"type": "map", "values": ["null", _build_schema(kind.valueType, name, taken_names)]}
     if isinstance(kind, T.DecimalType):
         return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
     if kind.simpleString() not in SIMPLE_TYPES:

@@ -1,0 +1,154 @@
+"""Rows that make no record, on real Spark: told with their column before anything is produced."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from protobuf_messages import a_file, field, message
+from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
+from tidegate.errors import ConfigurationError
+from tidegate.spec.publication import KeyOut, MetadataOut, ValueOut
+from tidegate_spark.publish.encoders import protobuf
+from tidegate_spark.publish.encoders.protobuf_presence import list_presence_problems
+from tidegate_spark.publish.encoders.record_part import RecordPart, WrittenColumn, render_problem
+from tidegate_spark.publish.encoders.registry import encode_part, render_part_problem
+from tidegate_spark.publish.record_encoding import encode_rows
+
+
+def a_part(rows: Any, word: str, options: dict[str, Any] | None = None) -> RecordPart:
+    columns = tuple(WrittenColumn(f.name, f.dataType, f.name) for f in rows.schema if f.name != "n")
+    return RecordPart("value", word, options or {}, ("t",), columns)
+
+
+MILLIS, LOCAL_MILLIS = ({"type": "long", "logicalType": f"{word}timestamp-millis"} for word in ("", "local-"))
+GIVEN = {
+    "at": ["null", MILLIS],
+    "seen": LOCAL_MILLIS,
+    "bare": ["null", "long"],
+    "kind": {"type": "enum", "name": "kind", "symbols": ["A", "B"]},
+    "code": ["null", {"type": "fixed", "name": "code", "size": 2}],
+    "more": {"type": "array", "items": {"type": "record", "name": "one", "fields": [{"name": "t", "type": MILLIS}]}},
+}
+
+
+def a_schema(**fields: Any) -> dict[str, str]:
+    described = [{"name": name, "type": kind} for name, kind in fields.items()]
+    return {"schema": json.dumps({"type": "record", "name": "r", "fields": described})}
+
+
+def test_given_avro_schema_cuts_no_time_and_what_it_cannot_hold_is_told_by_its_column(spark: Any) -> None:
+    good = {"at": "TIMESTAMP'1969-12-31 23:59:59.999'", "seen": "TIMESTAMP_NTZ'2026-01-01 00:00:00.001'"}
+    good |= {"bare": "CAST(NULL AS TIMESTAMP)", "kind": "'A'", "code": "X'0001'"}
+    good |= {"more": "array(named_struct('t', TIMESTAMP'2026-01-01 00:00:00.5'))"}
+    cases = [
+        ({}, None),
+        ({"at": "TIMESTAMP'1969-12-31 23:59:59.999999'"}, "has parts of a millisecond in at, which value.avro.schema"),
+        ({"seen": "TIMESTAMP_NTZ'2026-01-01 00:00:00.000001'"}, "use local-timestamp-micros there, or cut them in sql"),
+        ({"bare": "TIMESTAMP'2026-01-01 00:00:00.123456'"}, "parts of a millisecond in bare"),
+        ({"seen": "CAST(NULL AS TIMESTAMP_NTZ)"}, "has NULL in seen, where value.avro.schema has no null"),
+        ({"kind": "'C'"}, "has in kind what is no symbol of the enum"),
+        ({"code": "X'000102'"}, "has not 2 bytes in code"),
+        ({"more": "array(named_struct('t', TIMESTAMP'2026-01-01 00:00:00.0001'))"}, "a millisecond in more[].t"),
+        ({"more": "array(NULL, named_struct('t', TIMESTAMP'2026-01-01'))"}, "has NULL in more[]"),
+    ]
+    selects = (
+        f"SELECT {n} AS n, {', '.join(f'{sql} AS {name}' for name, sql in {**good, **changed}.items())}"
+        for n, (changed, _) in enumerate(cases)
+    )
+    rows = spark.sql(" UNION ALL ".join(selects))
+    part = a_part(rows, "avro", a_schema(**GIVEN))
+    shown = rows.select(
+        "n", encode_part(spark, part).alias("value"), F.expr(render_part_problem(spark, part)).alias("why")
+    )
+    found = {row["n"]: (row["why"], row["value"] is not None) for row in shown.collect()}
+    wrong = [
+        (n, found[n]) for n, (_, why) in enumerate(cases)
+        if found[n][1] != (why is None) or (why or "") not in (found[n][0] or "")
+    ]  # fmt: skip
+    assert (wrong, found[0]) == ([], (None, True))
+
+
+@pytest.mark.parametrize(
+    ("column", "field", "told"),
+    [
+        ("1 AS a", {"a": "long"}, 'column=a is int, and its field is "long"'),
+        ("1.25BD AS a", {"a": {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 3}}, "decimal.3,2"),
+        ("TIMESTAMP'2026-01-01' AS a", {"a": LOCAL_MILLIS}, "a is timestamp, and"),
+        ("map('x', array(1L)) AS a", {"a": {"type": "map", "values": {"type": "array", "items": "int"}}}, r"a\[\]\[\]"),
+        ("1 AS a, 2 AS b", {"a": "int"}, "value.avro.schema has no field b; add it"),
+        ("1 AS a", {"a": "int", "b": "int"}, "no column fills its field b"),
+        ("named_struct('x', 1) AS a", {"a": {"type": "record", "name": "i", "fields": []}}, "has no field a.x"),
+    ],
+)  # fmt: skip
+def test_given_avro_schema_without_room_for_a_column_is_told_before_a_row_is_written(
+    spark: Any, column: str, field: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        encode_part(spark, a_part(spark.sql(f"SELECT {column}"), "avro", a_schema(**field)))
+
+
+def test_csv_value_that_is_the_word_for_null_makes_no_record(spark: Any) -> None:
+    rows = spark.sql("SELECT 0 AS n, '-' AS a, 7 AS b UNION ALL SELECT 1, NULL, NULL UNION ALL SELECT 2, '7', 7")
+    found = {}
+    for word in ("-", "7", ""):
+        shown = rows.select(
+            "n", F.expr(render_part_problem(spark, a_part(rows, "csv", {"null_literal": word}))).alias("why")
+        )
+        found[word] = [row["why"] and row["why"].split(",")[0] for row in sorted(shown.collect(), key=lambda r: r["n"])]
+    taken = "has csv.null_literal={} as a value of {}"
+    assert found == {
+        "-": [taken.format("-", "a"), None, None],
+        "7": [taken.format("7", "b"), None, taken.format("7", "a")],
+        "": [None, None, None],
+    }
+
+
+def test_message_of_protobuf_has_no_null_in_a_list_and_no_time_that_its_reader_does_not_know(spark: Any) -> None:
+    rows = spark.sql(
+        "SELECT array('x') AS a, map('k', named_struct('at', TIMESTAMP'9999-12-31 23:59:59')) AS m UNION ALL "
+        "SELECT array('x', NULL), NULL UNION ALL SELECT NULL, map('k', NULL) UNION ALL "
+        "SELECT NULL, map('k', named_struct('at', timestamp_micros(253402300800000000L)))"
+    )
+    shown = rows.select(
+        F.expr(render_problem(protobuf.list_value_problems(a_part(rows, "protobuf")))).alias("why")
+    ).collect()
+    assert sorted(str(row["why"]).split(",")[0] for row in shown) == [
+        "None", "has NULL in the list a", "has NULL in the map m",
+        "has a time outside of the years 1 to 9999 in m[].at",
+    ]  # fmt: skip
+
+
+def test_null_in_a_field_of_a_registered_message_without_presence_makes_no_record(spark: Any) -> None:
+    """Readers would take it for 0. What a publication adds itself is optional."""
+    line = message("Line", field("sku", 1, "string"), field("note", 2, "string", optional=True))
+    fields = (field("id", 1, "int64"), field("n", 2, "int32", optional=True), field("line", 3, ".shop.Line"))
+    lines = (field("lines", 4, ".shop.Line", repeated=True), field("tags", 5, "string", repeated=True))
+    file = a_file(line, message("Order", *fields, *lines)).SerializeToString()
+    good = {"id": "1L", "n": "CAST(NULL AS INT)", "line": "named_struct('sku', 's', 'note', CAST(NULL AS STRING))"}
+    good |= {"lines": "array(named_struct('sku', 's', 'note', 'x'))", "tags": "CAST(NULL AS ARRAY<STRING>)"}
+    null_sku = "named_struct('sku', CAST(NULL AS STRING), 'note', 'x')"
+    cases = [({}, None), ({"id": "CAST(NULL AS BIGINT)"}, "id"), ({"line": null_sku}, "line.sku")]
+    cases += [({"line": f"nullif({null_sku}, {null_sku})"}, None), ({"lines": f"array({null_sku})"}, "lines[].sku")]
+    selects = (
+        f"SELECT {n} AS n_, {', '.join(f'{sql} AS {name}' for name, sql in {**good, **changed}.items())}"
+        for n, (changed, _) in enumerate(cases)
+    )
+    rows = spark.sql(" UNION ALL ".join(selects))
+    part = a_part(rows.drop("n_"), "protobuf")
+    columns = [*part.columns[:1], WrittenColumn("n", rows.schema["n"].dataType, "n"), *part.columns[1:]]
+    problem = render_problem(list_presence_problems(file, "shop.Order", columns))
+    found = sorted((row["n_"], row["why"]) for row in rows.select("n_", F.expr(problem).alias("why")).collect())
+    told = "has NULL in {}, whose field in the registered message is not optional; make it optional there, or write a "
+    assert found == [(n, path and f"{told.format(path)}value in sql") for n, (_, path) in enumerate(cases)]
+
+
+def test_header_without_a_key_makes_no_record_and_its_column_is_found_in_other_letters(spark: Any) -> None:
+    rows = spark.sql(
+        "SELECT 1 AS id, array(named_struct('key', 'k', 'value', 'v')) AS more UNION ALL "
+        "SELECT 2, array(named_struct('key', CAST(NULL AS STRING), 'value', 'v')) UNION ALL SELECT 3, NULL"
+    )
+    parts = {"key": KeyOut(("id",)), "value": ValueOut(), "metadata": MetadataOut(headers="MORE")}
+    job: Any = SimpleNamespace(publication="p", topics=("t",), **parts)  # what is read of it
+    told = {json.loads(bytes(row["key"]))["id"]: row["problem"] for row in encode_rows(spark, rows, job).collect()}
+    assert told == {1: None, 2: "has a header without a key in MORE; leave it out in sql", 3: None}
