@@ -96,6 +96,7 @@ JSON = (
     Case("text in quotes", "ARRAY<STRING>", r'["\"-Infinity\"", "x"]', ['"-Infinity"', "x"]),
     Case("text in quotes", "STRUCT<a: STRING, b: DOUBLE>", r'{"a": "\"INF\"", "b": NaN}', ('"INF"', float("nan"))),
     # what stands before a number in the second reading
+    Case("control character", "STRUCT<a: STRING, b: STRING>", r'{"a": "{\u0016", "b": 1.50}', ("{\x16", "1.50")),
     Case("control character", "MAP<STRING, STRING>", r'{"\u0016a": 1.50}', {"\x16a": "1.50"}),
     Case("range", "BIGINT", "-0", 0),
     Case("range", "DECIMAL(5,2)", "-0", Decimal("0.00")),

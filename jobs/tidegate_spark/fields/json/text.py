@@ -208,10 +208,12 @@ def _render_number(expr: str, name: str) -> str:
 def _render_unmarked_string(expr: str) -> str:
     """A text without marks; inside of an object or a list, the numbers without their quotes.
 
-    A word for a number stands in quotes, as in the first reading: it is no text.
+    A word for a number stands in quotes, as in the first reading: it is no text. What begins as an object does may be a
+    text: in that the mark itself stands twice, and in an object that was printed it is written with an escape.
     """
+    inside = f"replace({render_unmarked_text(expr)}, '{NUMBER_MARK}{NUMBER_MARK}', '{NUMBER_MARK}')"
     return (
-        f"CASE WHEN {expr} LIKE '{{%' OR {expr} LIKE '[%' THEN {render_unmarked_text(expr)} "
+        f"CASE WHEN {expr} LIKE '{{%' OR {expr} LIKE '[%' THEN {inside} "
         f"WHEN {expr} RLIKE {render_literal(MARKED_WORD_PATTERN)} THEN concat('\"', substring({expr}, 2), '\"') "
         f"ELSE regexp_replace({expr}, '{NUMBER_MARK}({NUMBER_MARK}?)', '$1') END"
     )
