@@ -209,3 +209,6 @@ def test_row_that_a_condition_deletes_may_lack_what_a_row_must_have(spark: Any, 
         assert found == [(ops, ops == "d")] * len(told)
     retracting = replace(stage, when="gone IS NULL", retracts=("false",))
     assert decoding.decoded(spark, retracting, records, "op", "reason") == [("d", None)] * len(told)
+    ordered = replace(stage, delete_when="gone = 'true'", sequence=("name",))
+    found = decoding.decoded(spark, ordered, records, "op", "reason IS NULL")
+    assert found == [("d", False)] * len(told), "what orders the delete must be there"

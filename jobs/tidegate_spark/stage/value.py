@@ -95,13 +95,16 @@ def _apply_conditions(decoded: DataFrame, table: StageTable) -> DataFrame:
         "*",
         f"CASE WHEN is_delete THEN '{DELETE}' ELSE change END AS op",
         "CASE WHEN NOT is_delete THEN row_struct END AS value_struct",
-    ).withColumn("value_reason", F.expr(f"coalesce({_render_own_reason()}, condition_reason)"))
+    ).withColumn("value_reason", F.expr(f"coalesce({_render_own_reason(table)}, condition_reason)"))
 
 
-def _render_own_reason() -> str:
-    """The value's reason; a delete shows no row, and may lack what a row must have."""
+def _render_own_reason(table: StageTable) -> str:
+    """The value's reason; a delete shows no row, and may lack what a row must have, but for what orders it."""
+    ordering = {name.casefold() for name in table.sequence}
+    required = (c.name for c in table.value_columns if not c.nullable and c.name.casefold() in ordering)
+    is_unordered = " OR ".join(f"{ROW}.{quote(name)} IS NULL" for name in required) or "false"
     is_lack = f"endswith(value_reason, ' {REQUIRED_PROBLEM}') OR contains(value_reason, ' {LACKING_PROBLEM} in ')"
-    return f"CASE WHEN NOT (is_delete AND ({is_lack})) THEN value_reason END"
+    return f"CASE WHEN NOT (is_delete AND ({is_lack}) AND NOT ({is_unordered})) THEN value_reason END"
 
 
 def render_attempt(expression: str) -> str:
