@@ -190,6 +190,10 @@ def test_row_under_a_new_key_does_not_lose_what_its_event_leaves_out(spark: Any)
     assert [(kept, reason and reason.split("the row of the new")[0]) for kept, reason in found] == [
         ([], None), (["a"], MOVED.format("a")), (["doc"], MOVED.format("doc")), (["a"], None),
     ]  # fmt: skip
+    flat = replace(stage, value=ValueFormat("json", unavailable=HELD))  # as ExtractNewRecordState leaves it
+    row = (b'{"id": 2}', json.dumps({"id": 2, "a": HELD}).encode())
+    (alone,) = decoding.decoded(spark, flat, [row], "reason", headers=[old_key])
+    assert alone[0].startswith(MOVED.format("a"))
     keyless = replace(stage, key=replace(stage.key, from_value=True))
     events = [
         (None, json.dumps({"op": "u", "before": {"id": n}, "after": {"id": 2, "a": HELD}}).encode()) for n in (1, 2)

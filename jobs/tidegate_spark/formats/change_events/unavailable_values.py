@@ -7,7 +7,6 @@ from uuid import UUID
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
-from tidegate.formats.registry import get_format
 from tidegate.jobs.stage_job import StageTable
 from tidegate.sql.spark import quote, render_literal
 
@@ -19,8 +18,8 @@ OLD_KEY_HEADER = "__debezium.oldkey"
 
 
 def reads_old_key_header(table: StageTable) -> bool:
-    """Whether a header tells that an event's row is that of another key."""
-    return bool(table.unchanged) and get_format(table.value.format).unavailable_value is not None
+    """Whether a header may tell that a row is that of another key: of flattened events, too."""
+    return bool(table.unchanged) and bool(table.value.unavailable)
 
 
 def mark_unavailable_values(decoded: DataFrame, decoded_value: DecodedValue, table: StageTable) -> DataFrame:
