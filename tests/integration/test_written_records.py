@@ -80,6 +80,17 @@ def test_csv_tells_nothing_from_an_empty_text_and_is_read_so(spark: Any) -> None
     ], "where there is no such text"  # fmt: skip
 
 
+@pytest.mark.parametrize("delimiter", ["\\", "\0", " ", "\t", "\ufeff"])
+def test_csv_has_any_delimiter_that_a_file_may_name(spark: Any, delimiter: str) -> None:
+    """A backslash begins the name of another character in Spark's options."""
+    texts = [(f"a{delimiter}b", "x"), ('"', "\\t"), ("", delimiter)]
+    rows = spark.createDataFrame([(n, *row) for n, row in enumerate(texts)], "n INT, a STRING, b STRING")
+    options = {"delimiter": delimiter}
+    stage = decoding.a_stage(ValueFormat("csv", options=options), (Column("a", "STRING"), Column("b", "STRING")))
+    found = decoding.values(spark, stage, written(spark, rows, "csv", options))
+    assert [(reason, tuple(row)) for reason, row in found] == [(None, row) for row in texts]
+
+
 def test_csv_has_bytes_in_base64_as_a_pipeline_reads_them(spark: Any) -> None:
     rows = spark.createDataFrame([(0, b"\xff\xe0\x00", "x"), (1, None, "y")], "n INT, a BINARY, b STRING")
     assert written(spark, rows, "csv") == [b"/+AA,x", b",y"]

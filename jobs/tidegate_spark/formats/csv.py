@@ -17,6 +17,7 @@ from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
 CORRUPT_COLUMN = "_tidegate_corrupt"
 DEFAULT_DELIMITER, DEFAULT_QUOTE, LINE_ENDING_PATTERN = ",", '"', r"\r?\n\z"
+BACKSLASH = "\\"
 EMPTY_TYPES = ("STRING", "BINARY")
 # what the parser gives for a column of nothing, not even quotes; no text is that
 NO_TEXT = "tidegate-no-text-5d0f3c1e9b7a48d2a6c4e8b0f1937562"
@@ -37,7 +38,7 @@ class _LineShape:
         nothing at all is a value that may be NULL, or an empty text where another one is NULL; it is no key of NULL.
         """
         words = to_spark_options(self.options)
-        sep, quote, escape = (rf"\x{{{ord(words[name]):x}}}" for name in ("sep", "quote", "escape"))
+        sep, quote, escape = (rf"\x{{{ord(words[name][0]):x}}}" for name in ("sep", "quote", "escape"))
         escape_pattern = quote * 2 if escape == quote else rf"{escape}."
         cell = rf"(?:{quote}(?:[^{quote}{escape}]++|{escape_pattern})*+{quote}|(?!{quote})[^{sep}\r\n]*+)"
         whole, suspect, line = rf"(?s)\A{cell}(?:{sep}{cell})*+\z", rf"[{quote}\r\n]", _render_without_ending(text)
@@ -80,7 +81,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 def to_spark_options(options: Mapping[str, str | None]) -> dict[str, str]:
     """Spark's options for lines that are spelled by the format's, to read and to write them."""
     delimiter, quote = options.get("delimiter") or DEFAULT_DELIMITER, options.get("quote") or DEFAULT_QUOTE
-    return {"sep": delimiter, "quote": quote, "escape": options.get("escape") or quote}
+    sep = BACKSLASH * 2 if delimiter == BACKSLASH else delimiter  # alone it begins the name of another character
+    return {"sep": sep, "quote": quote, "escape": options.get("escape") or quote}
 
 
 def _render_without_ending(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.checks.fleet import find_pipeline_with_dag
-from tidegate.config.checks.formats import check_avro, check_registries
+from tidegate.config.checks.formats import check_avro, check_csv, check_registries
 from tidegate.config.checks.schedule import check_spark
 from tidegate.config.checks.source import TOPIC_PATTERN, check_kafka
 from tidegate.config.checks.tables import check_table_name
@@ -175,6 +175,7 @@ def _check_format(what: str, part: KeyOutModel | ValueOutModel, findings: Proble
         if getattr(part, word) is not None and get_format(part.format).options != word:
             findings.add((what, word), f"options of another format than {part.format}; leave them out")
     check_registries(part, (what,), findings)
+    check_csv(part, (what,), findings)
     if part.avro is not None and part.avro.schema_ is not None:
         check_avro(part.avro, (what, "avro"), findings)
     if part.protobuf is not None and part.protobuf.descriptor is not None:

@@ -19,6 +19,7 @@ BINARY = re.compile(r"\bBINARY\b")
 NUMBERS = re.compile(r"\b(TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DECIMAL)\b")
 WRITTEN = ("subject_name_strategy", "records", "ignored_records", "wire_format", "use_id")
 RECORDS = "[shop.Order]"
+LAST_CHARACTER = 0xFFFF  # that is one of Java's
 Columns = tuple[Column, ...] | None
 
 
@@ -50,6 +51,7 @@ def check_format(  # noqa: PLR0913, PLR0917 (a part, what is known of it, and wh
     if part.avro is not None and part.avro.schema_ is not None:
         check_avro(part.avro, (*path, "avro"), findings)
     check_registries(part, path, findings)
+    check_csv(part, path, findings)
     _check_protobuf(part, path, findings)
     _check_written(part, path, findings)
     if isinstance(part, ValueModel):
@@ -70,6 +72,18 @@ def check_registries(part: BaseModel, path: KeyPath, findings: Problems) -> None
         registry = getattr(getattr(part, word, None), "registry", None)
         where = (*path, word.rstrip("_"), "registry")
         refuse_secrets(registry, where, findings, "an Airflow connection, and write its id here")
+
+
+def check_csv(part: BaseModel, path: KeyPath, findings: Problems) -> None:
+    """Note characters with which no line can be told apart, or that Spark does not take."""
+    options = getattr(part, "csv", None)
+    given = {word: getattr(options, word, None) for word in ("delimiter", "quote", "escape")}
+    for word, character in given.items():
+        if character is not None and (character in "\r\n" or ord(character) > LAST_CHARACTER):
+            problem = "a line break, or a character beyond U+FFFF, of which Java makes two; choose another"
+            findings.add((*path, "csv", word), problem)
+        if word != "delimiter" and character is not None and character == given["delimiter"]:
+            findings.add((*path, "csv", word), "the same as delimiter, so that no column could be told; choose another")
 
 
 def _check_options(part: KeyModel | ValueModel, path: KeyPath, findings: Problems) -> None:

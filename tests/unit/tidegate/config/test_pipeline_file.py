@@ -158,6 +158,15 @@ def test_bytes_and_nanoseconds_are_read_as_the_file_says_and_strictly_without_it
     assert load(include, source(by_column)).source.value.options["binary"] == {"A": "base64-url-safe"}
 
 
+def test_characters_of_csv_with_which_no_line_can_be_told_apart_are_refused(include: Path) -> None:
+    said = "the same as delimiter, so that no column could be told; choose another"
+    for options in ('{delimiter: ";", escape: ";"}', "{delimiter: '\"'}"):
+        with pytest.raises(ConfigurationError, match=said):
+            load(include, source(f"value: {{format: csv, schema: 'a STRING', csv: {options}}}"))
+    plain = "value: {format: csv, schema: 'a STRING', csv: {delimiter: '\\', escape: '\"'}}"
+    assert load(include, source(plain)).source.value.options["delimiter"] == "\\"
+
+
 def test_properties_are_text_for_everyone_downstream(include: Path) -> None:
     text = table("create: {properties: {a: 1, b: true, c: x}}") + "spark: {conf: {spark.x: 2}}"
     pipeline = load(include, text)
