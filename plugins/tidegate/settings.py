@@ -62,6 +62,11 @@ def find_local_stack(variable: str) -> Path | None:
     return file if any(line.removeprefix("export ").startswith(f"{variable}=") for line in lines) else None
 
 
+def read_command_name() -> str:
+    """What a person types for the command line: `bin/tidegate` of a checkout says how it was called."""
+    return os.environ.get("TIDEGATE_COMMAND") or "tidegate"
+
+
 def read_version() -> str:
     """The version: pyproject.toml says it, and a wheel carries it in its metadata."""
     if is_checkout():

@@ -7,23 +7,41 @@ from typing import Any
 
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.model.batch import Plan, PublishedBatch
-from tidegate.monitoring.reports import ActionReport, BackfillStatus, BatchReport, PipelineStatus, UnknownStatus
+from tidegate.monitoring.reports import (
+    ActionReport,
+    BackfillStatus,
+    BatchReport,
+    PipelineStatus,
+    TableStatus,
+    UnknownStatus,
+)
 from tidegate.monitoring.runbook import DEFAULT_PAGE, find_page
+from tidegate.settings import read_command_name
 from tidegate.steps.maintain import MaintenanceReport
 
 SHOWN_BATCHES = 5
 SHOWN_ACTIONS = 5
+COMMAND_PATTERN = re.compile(
+    r"(?<![\w./=-])tidegate(?= (?:answer-rollback|backfill|dead-letters|doctor|flush|jars|maintain|plan|publish|rebase"
+    r"|record|skip|status|undo-rollback)(?:[ ;,)`]|$))"
+)
 RETRY_PROMISE = re.compile(r"it will be (tried|staged|merged) again")
 
 
 def print_result(words: argparse.Namespace, text: str, data: dict[str, Any]) -> None:
     """One result: a line for people, or a line of JSON."""
-    print(json.dumps(data) if getattr(words, "json", False) else text, flush=True)
+    print(json.dumps(data) if getattr(words, "json", False) else name_command(text), flush=True)
+
+
+def name_command(text: str) -> str:
+    """`text` with each command of ours as it can be typed: `bin/tidegate` in a checkout whose `bin` is on no path."""
+    return COMMAND_PATTERN.sub(read_command_name(), text)
 
 
 def format_problem(problem: TidegateError) -> str:
     """What ended a command. A command tries nothing again by itself: what a task's message promises, a person does."""
-    return RETRY_PROMISE.sub("run the command again", str(problem)) if isinstance(problem, RetryLater) else str(problem)
+    text = name_command(str(problem))
+    return RETRY_PROMISE.sub("run the command again", text) if isinstance(problem, RetryLater) else text
 
 
 def format_runbook_page(problem: TidegateError) -> str | None:
@@ -67,7 +85,13 @@ def format_plan(plan: Plan) -> str:
 
 def format_pairs(data: dict[str, Any]) -> str:
     """What a run of a publication did, or would do."""
-    return " ".join(f"{name}={', '.join(v) if isinstance(v, list) else v}" for name, v in data.items())
+    return " ".join(f"{name}={_format_value(value)}" for name, value in data.items())
+
+
+def _format_value(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(value)
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def format_maintenance(done: MaintenanceReport) -> str:
@@ -103,12 +127,19 @@ def format_open_backfill(one: BackfillStatus) -> str:
     return f"open backfill={one['backfill']}: applied {applied}"
 
 
+def _format_table(table: TableStatus) -> str:
+    if table["exists"] is False:
+        return f"{table['table']}: does not exist yet, lag={table['lag']}"
+    batch, rows = ("-" if number is None else number for number in (table["batch"], table["rows"]))
+    return f"{table['table']}: batch={batch} rows={rows} lag={table['lag']}"
+
+
 def format_status(status: PipelineStatus | UnknownStatus) -> str:
     """One pipeline."""
     if "error" in status:
         return f"{status['pipeline']}: {status['error']}"
     lines = [f"{status['pipeline']}: lag={status['lag']} freshness={status['freshness'] or 'unknown'}"]
-    lines += [f"  {t['table']}: batch={t['batch']} rows={t['rows']} lag={t['lag']}" for t in status["tables"]]
+    lines += [f"  {_format_table(table)}" for table in status["tables"]]
     for problem, page in ((t["problem"], t["runbook"]) for t in status["tables"] if t["problem"]):
         lines += [f"    {problem}", f"    see docs/runbook/{page}.md"]
     lines += [format_action(t["table"], one) for t in status["tables"] for one in t["actions"][:SHOWN_ACTIONS]]

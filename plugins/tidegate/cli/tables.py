@@ -16,6 +16,7 @@ from tidegate.cli.output import (
     format_action,
     format_newest_dead_letter,
     format_open_backfill,
+    name_command,
 )
 from tidegate.model.batch import Plan
 from tidegate.monitoring.reports import PipelineStatus, UnknownStatus
@@ -78,7 +79,7 @@ def print_status(status: PipelineStatus | UnknownStatus) -> None:
 def _print_notes(console: Console, status: PipelineStatus) -> None:
     for table in status["tables"]:
         if table["problem"]:
-            console.print(f"{table['table']}: {table['problem']}", style=BAD)
+            console.print(name_command(f"{table['table']}: {table['problem']}"), style=BAD)
             console.print(f"see docs/runbook/{table['runbook']}.md")
     for warning in status["warnings"]:
         console.print(f"warning: {warning}", style=WARNING)

@@ -112,8 +112,17 @@ def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
         before=before,
         after=after,
         old_topics=_find_old_topics(ports, table, before, ids),
-        unpublished=staged if staged > state.highest_batch else 0,
+        unpublished=_find_unpublished(ports, table, state, before),
     )
+
+
+def _find_unpublished(ports: Ports, table: Table, state: TableState, before: Position) -> int:
+    """The last staged batch that leads on from the position; not what another run has published first."""
+    end, last = before.offsets, 0
+    for staged in ports.staging.list_staged(resource_names.name_intermediate_table(ports.pipeline, table), table.name):
+        if staged.batch > state.highest_batch and staged.ranges.continues(end):
+            end, last = staged.ranges.end, staged.batch
+    return last
 
 
 def _find_old_topics(ports: Ports, table: Table, before: Position, ids: dict[str, str]) -> tuple[OldTopic, ...]:

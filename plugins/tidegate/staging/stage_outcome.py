@@ -43,7 +43,7 @@ def _describe_bad_records(pipeline: str, bad: int, first: FirstBadRecord, stage_
         f"partition={first.partition} offset={first.offset} "
         f"reason={first.reason}; nothing was merged; "
         f"look at it with: tidegate record {pipeline} --at {at}; "
-        "then correct the schema in the pipeline file, or the producer"
+        "then correct format or schema in the pipeline file, or the producer"
         f"{skip}"
     )
 

@@ -69,7 +69,7 @@ def _build_form(pipeline: Pipeline) -> dict[str, Param]:
             enum=[kind.value for kind in ActionKind],
             values_display={kind.value: title for kind, title in KIND_TITLES.items()},
             title="Action",
-            description="What shall be done. Each takes the words that name it below, and no other.",
+            description="What shall be done. Each action uses the fields below that name it, and no others.",
         ),
         "preview": Param(
             True,

@@ -92,9 +92,8 @@ def leave_out(planned: Data, streak: FailureStreak) -> Data:
 
 def _describe_wait(streak: FailureStreak, reason: str) -> str:
     return (
-        f"the same failure in {streak.runs} runs since {_format_time(streak.since)}; it is tried again at "
-        f"{_format_time(streak.retry_at)}, or at once when include/ or the table changes or when you trigger the DAG: "
-        f"{reason}"
+        f"{reason}; the same failure in {streak.runs} runs since {_format_time(streak.since)}; it is tried again at "
+        f"{_format_time(streak.retry_at)}, or at once when include/ or the table changes or when you trigger the DAG"
     )
 
 

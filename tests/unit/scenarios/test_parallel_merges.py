@@ -115,6 +115,20 @@ def test_healthy_tables_are_flushed_until_current_while_one_fails(world: World, 
     }
 
 
+@pytest.mark.parametrize("bound", [("--until-current",), ("--until", "latest")])
+def test_bounded_flush_without_work_says_so_to_people_and_prints_no_line_for_programs(
+    world: World, command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bound: tuple[str, ...]
+) -> None:
+    assert command(FOUR, *bound)[0] == 0
+    assert command(FOUR, *bound) == (0, [], "")
+    assert main(["flush", "shop", *bound]) == 0
+    assert capsys.readouterr().out.startswith("pipeline=shop: every table stands at the end ")
+    produce(world, "a", "1")
+    assert main(["flush", "shop", *bound]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in told] == list(TABLES)
+
+
 def test_failure_that_the_next_flush_mends_is_none_in_the_end(world: World, command) -> None:
     pipeline = a_pipeline(*(a_table(name) for name in TABLES[:2]), max_records=1)
     produce(world, "a", "1")

@@ -29,7 +29,7 @@ def run_backfill(words: argparse.Namespace) -> int:
         return 0
     proposal = propose_backfill(ports, parse_request(words.range, words.from_time, words.to_time, tuple(words.table)))
     if words.dry_run or not words.json:
-        output.print_result(words, format_proposal(proposal), proposal.to_dict())
+        output.print_result(words, format_proposal(proposal, words.dry_run), proposal.to_dict())
     if not words.dry_run:
         with show_progress(words, f"backfill {words.pipeline}") as bar:
             slices = sum(len(proposal.backfill.slices(table.table)) for table in proposal.backfill.tables)
@@ -44,9 +44,10 @@ def _report_slice(words: argparse.Namespace, bar: ProgressBar, result: AppliedSl
         output.print_result(words, format_applied_slice(result), result.to_dict())
 
 
-def format_proposal(proposal: ProposedBackfill) -> str:
+def format_proposal(proposal: ProposedBackfill, is_dry: bool) -> str:
     """Table by table: batches, records at most, later offsets to read, and each partition's range."""
-    begin = "goes on with" if proposal.resumed else "applies"
+    real, dry = ("goes on with", "would go on with") if proposal.resumed else ("applies", "would apply")
+    begin = dry if is_dry else real
     lines = [f"backfill={proposal.backfill.id} {begin}:"]
     for table in proposal.to_dict()["tables"]:
         counts = f"records<={table['records']} batches={table['batches']} later offsets to read={table['later']}"
@@ -54,6 +55,7 @@ def format_proposal(proposal: ProposedBackfill) -> str:
         lines += [
             f"  {p.topic} {p.partition}: [{p.start}, {p.end})" for p in proposal.parts if p.table == table["table"]
         ]
+    lines += ["nothing was written"] if is_dry else []
     return "\n".join(lines)
 
 

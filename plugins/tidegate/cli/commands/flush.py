@@ -27,7 +27,7 @@ def run_flush(words: argparse.Namespace) -> int:
 
 
 def _run_flushes(words: argparse.Namespace, ports: Ports, until: Offsets | None, bar: ProgressBar) -> int:
-    goes_on = words.until_current or until is not None
+    goes_on, is_told = words.until_current or until is not None, words.json  # programs count lines of batches
     while True:
         failed: SomeTables | None = None
         try:
@@ -35,13 +35,16 @@ def _run_flushes(words: argparse.Namespace, ports: Ports, until: Offsets | None,
             published: Sequence[PublishedBatch] = flush(ports, words.merges_at_once, until, tell).published
         except SomeTables as error:
             failed, published = error, error.published
-        except NothingToDo:
+        except NothingToDo as reason:
             if not goes_on:
                 raise
+            if not is_told:
+                print(output.name_command(str(reason)))
             return 0
         with bar.make_room():
             for batch in published:
                 output.print_result(words, output.format_published(batch), batch.to_dict())
+                is_told = True
         if not goes_on or all(batch.snapshot_id is None for batch in published):
             if failed is not None:
                 raise failed

@@ -59,10 +59,10 @@ def _print_statuses(statuses: list[PipelineStatus | UnknownStatus], published: l
     """Tables in a terminal, else plain lines."""
     if not tables.is_terminal():
         texts = [output.format_status(one) for one in statuses] + [format_publication_reading(one) for one in published]
-        print("\n\n".join(texts))
+        print(output.name_command("\n\n".join(texts)))
         return
     for number, one in enumerate(statuses):
         print("\n" if number else "", end="", flush=True)
         tables.print_status(one)
     for publication in published:
-        print(f"\n{format_publication_reading(publication)}", flush=True)
+        print(f"\n{output.name_command(format_publication_reading(publication))}", flush=True)

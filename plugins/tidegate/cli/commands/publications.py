@@ -24,7 +24,8 @@ def run_publish(words: argparse.Namespace) -> int:
     again = RepublishRequest(words.begin, words.end) if words.again else None
     if words.dry_run:
         planned = (plan_republish(ports, again) if again else plan_run(ports, words.resynchronise)).to_dict()
-        output.print_result(words, output.format_pairs(planned), {"publication": words.publication, **planned})
+        text = f"publication={words.publication} would produce: {output.format_pairs(planned)}\nnothing was produced"
+        output.print_result(words, text, {"publication": words.publication, **planned})
         return 0
     done = publish(ports, words.resynchronise, again).to_dict()
     output.print_result(words, output.format_pairs(done), done)

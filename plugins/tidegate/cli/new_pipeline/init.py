@@ -16,7 +16,7 @@ from tidegate.sampling.layout import Proposal
 from tidegate.sampling.pipeline_text import ProposedPipeline, render_pipeline
 from tidegate.sampling.proposal import ProposedTable, propose_table
 from tidegate.sampling.samples import SampleLimits, count
-from tidegate.settings import find_include_folder, format_path
+from tidegate.settings import find_include_folder, format_path, read_command_name
 from tidegate.wiring.sampling import RegistryLookup, sample_topic
 
 MAX_ROW_CHARACTERS = 500
@@ -43,7 +43,7 @@ def run_init(words: argparse.Namespace) -> int:
     if words.json:
         print(json.dumps({**data, "done": True}))
     else:
-        print(f"{format_path(answers.path)} was written\nnext: tidegate flush {answers.name}")
+        print(f"{format_path(answers.path)} was written\nnext: {read_command_name()} flush {answers.name}")
     return 0
 
 

@@ -37,7 +37,7 @@ function aboutRecord(name, row, errors, act) {
     skip ? command(`bin/tidegate ${skip[1]}`, "set exactly this record aside as a dead letter; shows it first, and asks",
       act("Skip this record", "It is shown with each field as the decoder reads it. The next batch sets exactly this record aside as a dead letter.", { action: "skip", at: skip[2] })) : null,
     command("errors: {tolerance: all}", `below source: in include/pipelines/${name}.yaml sets every bad record aside from now on, up to errors.max_per_batch`),
-    h("li", {}, "Or correct the schema in the pipeline file, or the producer; the batch is read again."))];
+    h("li", {}, "Or correct format or schema in the pipeline file, or the producer; the batch is read again."))];
 }
 
 function afterRollback(me, tableName, act) {

@@ -45,7 +45,7 @@ const warnings = (found) => (Array.isArray(found) && found.length ? h("ul", { cl
 function facts({ pipeline: row, airflow, group_retention: expiry }) {
   const flush = row.last_flush;
   const list = [
-    ["Lag", [number(row.lag), row.lag === 1 ? " record" : " records", asOf(row.read_at)]],
+    ["Lag", [number(row.lag), row.lag === 1 ? " offset" : " offsets", asOf(row.read_at)]],
     ["Behind", "lag" in row ? span(row.lag_seconds) : "–"],
     ["Complete to", [moment(row.freshness), h("div", { class: "quiet" }, ago(row.freshness))]],
     ["Last flush", flush ? [ago(flush.published_at), h("div", { class: "quiet" }, `batch ${flush.batch} in ${span(flush.seconds)}: ${number(flush.inserted)} inserted, ${number(flush.updated)} updated, ${number(flush.deleted)} deleted, ${bytes(flush.bytes_written)} written`)] : "none yet"],
@@ -59,7 +59,7 @@ function facts({ pipeline: row, airflow, group_retention: expiry }) {
 function actions({ pipeline: row, airflow, may }, again) {
   const dags = airflow?.dags ?? {};
   if (!Object.values(may).some(Boolean)) return quiet("Your role in Airflow may look, but start nothing.");
-  const flush = h("button", { type: "button", "data-key": "flush", disabled: !may.flush || dags.flush?.paused, title: dags.flush?.paused ? "The DAG is paused: unpause it first" : null,
+  const flush = h("button", { type: "button", "data-key": "flush", disabled: !may.flush || dags.flush?.paused, title: dags.flush?.paused ? "The DAG is paused: resume it first" : null,
     click: async () => {
       try {
         say(...await startNow(dags.flush.dag_id, "Flush", row.fleet ? row.pipeline : null));

@@ -7,7 +7,7 @@ const TEXT = "Every record that waits is decoded again with the schema that the 
 
 /** The button, or a line that says why there is none. */
 export function replayButton(name, waiting, dag, may, after) {
-  if (!dag) return h("span", { class: "quiet" }, "No replay DAG: the pipeline sets no records aside (errors.tolerance).");
+  if (!dag) return h("span", { class: "quiet" }, "The button is there with errors.tolerance: all. Without it: ", h("code", {}, `bin/tidegate dead-letters ${name} --replay`));
   if (!may) return h("span", { class: "quiet" }, "Your role in Airflow may look, but not replay.");
   const button = h("button", { type: "button", class: "primary", "data-key": "replay", disabled: !waiting, click: () => replay(name, waiting, dag, button, after) }, "Replay all …");
   return button;

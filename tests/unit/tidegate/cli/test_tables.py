@@ -6,7 +6,7 @@ from contextlib import redirect_stdout
 from typing import Any
 
 import pytest
-from tidegate.cli import tables
+from tidegate.cli import output, tables
 from tidegate.model.batch import Plan, PlannedBatch, Refusal
 from tidegate.model.offsets import Ranges
 
@@ -116,3 +116,13 @@ def test_no_color_takes_the_colours_away(terminal, monkeypatch) -> None:
     with redirect_stdout(terminal):
         tables.print_status(status())
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", terminal.getvalue())
+
+
+def test_table_without_a_batch_yet_is_told_in_words_also_where_nobody_looks_at_a_terminal() -> None:
+    fresh = status()
+    fresh["tables"][0] |= {"exists": False, "batch": None, "rows": None, "lag": 3}
+    fresh |= {"batches": [], "newest_dead_letter": None}
+    told = output.format_status(fresh).splitlines()
+    assert told[1] == "  lake.shop.orders: does not exist yet, lag=3"
+    fresh["tables"][0] |= {"exists": True}
+    assert output.format_status(fresh).splitlines()[1] == "  lake.shop.orders: batch=- rows=- lag=3"

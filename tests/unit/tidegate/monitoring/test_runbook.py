@@ -79,7 +79,7 @@ def test_every_message_about_a_lost_position_has_a_page_of_its_own() -> None:
         ("5 records wait, and nothing was published meanwhile: is the scheduler running?", "nothing-published"),
         ("publication=p: table=t was rolled back behind what is published", "publication-refused"),
         ("topics=a do not exist: create them, or correct source.topics", "topic-missing"),
-        ("the same failure in 3 runs since t; it is tried again at u: 2 records cannot be decoded", "bad-record"),
+        ("2 records cannot be decoded; the same failure in 3 runs since t; it is tried again at u", "bad-record"),
         ("/opt/include/pipelines/p.yaml:5: colour=red: unknown key; allowed: source", "pipeline-file"),
         ("plan failed: include/pipelines/p.yaml: source.topics is missing", "pipeline-file"),
         ("connection=kafka_default: not found; create it in Airflow", "pipeline-file"),

@@ -9,6 +9,7 @@ from fakes import BusyTable, PauseAt, World, a_pipeline, a_table
 from tidegate.actions.rebase import propose_rebase
 from tidegate.errors import ConfigurationError, NothingToDo, PositionLost, PublishedElsewhere, RetryLater
 from tidegate.model.position import Position
+from tidegate.model.resource_names import name_intermediate_table
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Ports, TableState
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
@@ -64,6 +65,21 @@ def test_preview_says_what_is_staged_and_would_never_be_published(world: World) 
     assert f"{NAME}  batch=2 is staged and not published: nothing of it will be; flush first to publish it" in shown
     flush(ports)
     assert "staged" not in propose_rebase(ports, "latest").preview
+
+
+def test_preview_is_silent_of_a_batch_that_another_run_has_published_first(world: World) -> None:
+    ports = world.ports(PIPELINE)
+    produce(world, "d", "1")
+    planned = plan(ports)
+    flush(world.ports(PIPELINE))
+    late = replace(planned, tables=tuple(replace(one, batch=3) for one in planned.tables))  # numbered behind the other
+    stage(ports, late)
+    intermediate = name_intermediate_table(ports.pipeline, ports.pipeline.tables[0])
+    assert [one.batch for one in ports.staging.list_staged(intermediate, NAME)] == [3]
+    assert "staged" not in propose_rebase(ports, "latest").preview
+    produce(world, "e", "1")
+    stage(ports, plan(ports))
+    assert f"{NAME}  batch=4 is staged and not published" in propose_rebase(ports, "latest").preview
 
 
 def test_a_move_back_reads_the_records_again_and_the_table_stays_equal(world: World) -> None:

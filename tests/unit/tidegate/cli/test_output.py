@@ -1,0 +1,63 @@
+"""Lines for people: commands that can be typed as they stand, and a dry run that nobody takes for a real one."""
+
+import argparse
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from tidegate.cli import output
+from tidegate.cli.commands.backfill import format_proposal
+from tidegate.errors import BadRecord, ConfigurationError
+from tidegate.model.backfill import Backfill, TableBackfill
+from tidegate.model.offsets import Ranges
+from tidegate.reprocess.backfill_plan import ProposedBackfill
+
+ROOT = Path(__file__).parents[4]
+TOLD = "look at it with: tidegate record mid --at shop.mid:0:1; or: tidegate skip mid --at shop.mid:0:1"
+
+
+def test_commands_in_a_message_are_those_that_can_be_typed(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.setenv("TIDEGATE_COMMAND", "bin/tidegate")
+    typed = "look at it with: bin/tidegate record mid --at shop.mid:0:1; or: bin/tidegate skip mid --at shop.mid:0:1"
+    assert output.format_problem(BadRecord(TOLD)) == typed
+    output.print_result(argparse.Namespace(json=False), TOLD, {"told": TOLD})
+    assert capsys.readouterr().out == f"{typed}\n"
+    output.print_result(argparse.Namespace(json=True), TOLD, {"told": TOLD})
+    assert TOLD in capsys.readouterr().out
+    others = "table=lake.tidegate.record made by bin/tidegate flush; see tidegate status-page and group=tidegate skip"
+    assert output.name_command(others) == others
+
+
+def test_commands_in_a_message_stay_where_the_shell_knows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TIDEGATE_COMMAND", raising=False)
+    assert output.format_problem(ConfigurationError(TOLD)) == TOLD
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_checkout_names_its_own_command_unless_the_shell_has_one(known: bool, tmp_path: Path) -> None:
+    for name in ("bin", "plugins/tidegate", ".venv/bin"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "bin" / "tidegate").write_text((ROOT / "bin" / "tidegate").read_text())
+    shown = tmp_path / ".venv" / "bin" / "python"
+    shown.write_text('#!/bin/sh\necho "$TIDEGATE_COMMAND"\n')
+    for file in (shown, tmp_path / "bin" / "tidegate"):
+        file.chmod(0o755)
+    path = os.pathsep.join([*([str(tmp_path / "bin")] if known else []), "/usr/bin", "/bin"])
+    run = subprocess.run(["bin/tidegate"], cwd=tmp_path, env={"PATH": path}, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == ("" if known else "bin/tidegate")
+
+
+@pytest.mark.parametrize(("is_dry", "begin"), [(True, "would apply:"), (False, "applies:")])
+def test_dry_run_of_a_backfill_says_that_nothing_is_written(is_dry: bool, begin: str) -> None:
+    ranges = Ranges({"t": {0: (0, 4), 1: (0, 3)}})
+    backfill = Backfill("b", "asked", 10, (TableBackfill("lake.a.b", ranges),), "c", {})
+    shown = format_proposal(ProposedBackfill(backfill, (), False), is_dry)
+    assert shown.splitlines()[0] == f"backfill=b {begin}"
+    assert shown.endswith("nothing was written") == is_dry
+
+
+def test_pairs_are_told_in_words_and_not_in_those_of_python() -> None:
+    assert output.format_pairs({"from": None, "resumed": False, "topics": ["a", "b"]}) == (
+        "from=none resumed=false topics=a, b"
+    )
