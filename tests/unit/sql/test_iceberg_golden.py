@@ -208,6 +208,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "remember_deletes-odd_names": ("remember_deletes", {**ODD_SEQUENCED, "asks_rows": True}),
     "merge_upsert_delete-guarded": ("merge_upsert_delete", {**MERGE, **SHAPES["nested_key"], "guarded": True}),
     "merge_upsert-guarded": ("merge_upsert", {**MERGE, **SHAPES["odd_names"], "guarded": True}),
+    "merge_upsert_delete-guarded_one_struct": (
+        "merge_upsert_delete",
+        {**MERGE, **SHAPES["one_struct"], "guarded": True},
+    ),
     "merge_soft_delete-guarded": ("merge_soft_delete", {**MERGE, "flag": "_deleted", "guarded": True}),
     "merge_sequenced-guarded": ("merge_sequenced", {**SEQUENCED, "flag": None, "guarded": True}),
     "remember_deletes-guarded": ("remember_deletes", {**SEQUENCED, "asks_rows": True, "guarded": True}),

@@ -1,0 +1,35 @@
+-- The last record of each key decides: a delete removes the row, anything else writes it.
+MERGE INTO `lake`.`shop`.`orders`.`branch_tidegate_shop_7_0af3` t
+USING (
+  SELECT * FROM (
+    SELECT *, row_number() OVER (
+      PARTITION BY `k`.`id`, `k`.`line`
+      ORDER BY `_tidegate_offset` DESC, `_tidegate_i` DESC
+    ) AS `_tidegate_rank`
+    FROM (
+    SELECT
+      key AS `k`,
+      value.`id` AS `id`,
+      value.`name` AS `name`,
+      op AS `_tidegate_op`, topic AS `_tidegate_topic`, offset AS `_tidegate_offset`, i AS `_tidegate_i`
+    FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
+    WHERE batch_number = 7 AND attempt = '0af3' AND op <> 'bad'
+    )
+  ) s
+  WHERE `_tidegate_rank` = 1
+    AND NOT EXISTS (
+      SELECT 1 FROM (
+        SELECT key AS `k`
+        FROM `lake`.`shop`.`orders_shop_tmp` VERSION AS OF 8154213786245100123
+        WHERE batch_number > 7 AND op <> 'bad'
+      ) t
+      WHERE t.`k`.`id` <=> s.`k`.`id` AND t.`k`.`line` <=> s.`k`.`line`
+    )
+) s
+ON t.`k`.`id` <=> s.`k`.`id` AND t.`k`.`line` <=> s.`k`.`line`
+WHEN MATCHED AND s.`_tidegate_op` = 'd' THEN DELETE
+WHEN MATCHED THEN UPDATE SET
+  t.`id` = s.`id`,
+  t.`name` = s.`name`
+WHEN NOT MATCHED AND s.`_tidegate_op` <> 'd' THEN INSERT (`k`, `id`, `name`)
+VALUES (s.`k`, s.`id`, s.`name`)
