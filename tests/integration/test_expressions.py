@@ -1,5 +1,6 @@
 """Expressions of the pipeline file that fail for a record, and `when` that deletes, on real Spark's decoding."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Route, Table
+from tidegate.spec.table_template import TableTemplate
 from tidegate.tables.columns import build_projection
 
 ID = (Column("id", "INT"),)
@@ -100,6 +102,62 @@ def test_delete_by_when_carries_its_sequence_and_route_decides_first(spark) -> N
 def test_table_without_deletes_ignores_them(spark) -> None:
     stage = a_stage(when="n > 0", retracts=("false", "null"), ignore_deletes=True)
     assert decoding.decoded(spark, stage, records('{"n": 1}', '{"n": 0}'), "fate") == [("staged",), ("ignored",)]
+
+
+def change(word: str, kind: str, table: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> bytes:
+    """One change of a row in a table of the source; `kind` is a letter of Debezium's."""
+    row = after or before
+    old = [{k: v for k, v in before.items() if after[k] != v}] if before and after else None
+    words = {"c": "insert", "u": "update", "d": "delete"}
+    told = {
+        "debezium-json": {"op": kind, "before": before, "after": after, "source": {"table": table}},
+        "maxwell-json": {"type": words[kind], "table": table, "data": row, **({"old": old[0]} if old else {})},
+        "canal-json": {"type": words[kind].upper(), "table": table, "isDdl": False, "data": [row], "old": old},
+        "ogg-json": {"op_type": kind.upper().replace("C", "I"), "table": table, "before": before, "after": after},
+    }
+    return json.dumps(told[word]).encode()
+
+
+SHOWN = {"debezium-json": "value.source.table"}  # elsewhere value.table
+CHOOSE = {
+    "when": {"when": "src = 'orders'"},
+    "when of the row too": {"when": "src = 'orders' AND v IS NOT NULL"},
+    "route": {"route": Route("src", "orders")},
+    "name": {"naming": TableTemplate("shop.{src}", ("shop",), "tidegate_.*", "shop.orders")},
+}
+
+
+@pytest.mark.parametrize("choice", CHOOSE.values(), ids=CHOOSE)
+@pytest.mark.parametrize("word", ["debezium-json", "maxwell-json", "canal-json", "ogg-json"])
+def test_change_event_of_another_source_table_deletes_no_row_of_the_same_key(
+    spark, word: str, choice: dict[str, Any]
+) -> None:
+    """One topic holds the changes of two tables, whose keys are counted apart."""
+    columns = (Column("id", "STRING"), Column("v", "STRING"))
+    stage = decoding.a_stage(ValueFormat(word, columns), columns, columns[:1])
+    key = KeyFormat(fields=("id",), from_value=True)
+    stage = replace(stage, key=key, metadata={"src": SHOWN.get(word, "value.table")}, **choice)
+    five, six = {"id": "5", "v": "a"}, {"id": "6", "v": "a"}
+    events = [("c", None, five), ("u", five, six), ("d", six, None)]
+    values = [change(word, kind, table, *rows) for table in ("orders", "customers") for kind, *rows in events]
+    found = decoding.decoded(spark, stage, [(None, value) for value in values], "key_struct.id", "op", "fate")
+    assert sorted((id, op) for id, op, fate in found if fate == "staged") == [
+        ("5", "c"), ("5", "d"), ("6", "d"), ("6", "u"),
+    ]  # fmt: skip
+    assert {fate for _, _, fate in found} == {"staged", "filtered"}
+
+
+@pytest.mark.parametrize("condition", ["v IS NOT NULL", "coalesce(v, '') = 'open'", "n > 0 AND v <=> 'open' AND true"])
+def test_delete_passes_a_condition_on_its_row_that_no_row_of_nulls_meets(spark, condition: str) -> None:
+    found = decoding.decoded(spark, a_stage(when=condition), records('{"n": 1, "v": "open"}', "{}", None), "op", "fate")
+    assert found == [("u", "staged"), ("u", "filtered"), ("d", "staged")]
+
+
+def test_condition_on_kafkas_metadata_is_asked_of_a_tombstone_and_one_on_its_row_is_not(spark) -> None:
+    stage = a_stage(when="kind['k'] = X'61' AND n > 0", metadata={"kind": "headers"})
+    headers: list[list[tuple[str, bytes]]] = [[("k", b"a")], [("k", b"b")], []]
+    found = decoding.decoded(spark, stage, records(None, None, None), "op", "fate", headers=headers)
+    assert found == [("d", "staged"), ("d", "filtered"), ("d", "staged")]
 
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}

@@ -5,10 +5,11 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark 
 from tidegate.jobs.stage_job import StageTable
 from tidegate.spec.table import Route
 from tidegate.spec.table_template import TableTemplate
+from tidegate.sql.conditions import render_without
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.lossless import LACKING_PROBLEM
-from tidegate_spark.formats.decoded import DELETE, REQUIRED_PROBLEM, ROW, DecodedValue
+from tidegate_spark.formats.decoded import DELETE, REQUIRED_PROBLEM, ROW, DecodedValue, render_cast_type
 from tidegate_spark.formats.metadata import render_unkept_reason
 from tidegate_spark.stage.table_names import render_name_reason, render_table_name
 
@@ -62,22 +63,27 @@ def add_value(records: DataFrame, decoded_value: DecodedValue, table: StageTable
         "*",
         f"CASE WHEN change <> '{DELETE}' AND located_reason IS NULL THEN {reason} ELSE {located} END AS value_reason",
     )
-    return _apply_conditions(decoded, table)
+    if decoded_value.moved:
+        decoded = _judge_old_keys(decoded, table, metadata)
+    return _apply_conditions(decoded, table, metadata)
 
 
-def _apply_conditions(decoded: DataFrame, table: StageTable) -> DataFrame:
+def _apply_conditions(decoded: DataFrame, table: StageTable, metadata: dict[str, str]) -> DataFrame:
     """Apply `delete_when`, `when` and `route`; they see the row, and the record's topic, partition and offset."""
     if (table.when, table.route, table.naming, table.delete_when) == (None,) * 4:
         return decoded.selectExpr("*", "change AS op", "true AS is_wanted", "row_struct AS value_struct")
-    names = {c.name.lower() for c in table.value_columns} | {name.lower() for name in table.metadata}
-    beside = [name for name in ("topic", "partition", "offset") if name not in names]
-    rows = decoded.selectExpr("struct(*) AS _tidegate", "row_struct.*", *beside)
-    # a delete shows no value: a condition that is NULL for it lets it pass, as a delete of a missing row does nothing
+    row = [f"row_struct.{quote(c.name)} AS {quote(c.name)}" for c in table.value_columns]
+    rows = decoded.selectExpr("struct(*) AS _tidegate", *row, *_list_beside(table, metadata))
+    # a delete shows no value: what asks about it lets it pass, as a delete of a missing row does nothing; what its
+    # record tells beside the value counts, as the row of this key may be that of another source table
     settings = {"delete_when": table.delete_when, "when": table.when, "route": _render_route(table.route)}
     conditions = {word: condition for word, condition in settings.items() if condition}
-    answers = rows.selectExpr(
-        "*", *(f"{render_attempt(condition)} AS _tidegate_{word}" for word, condition in conditions.items())
-    )
+    asked = {word: render_attempt(condition) for word, condition in conditions.items()}
+    if table.when is not None:
+        shown = _render_shown_condition(table)
+        of_delete = render_attempt(shown) if shown else "'null'"
+        asked["when"] = f"CASE WHEN _tidegate.change = '{DELETE}' THEN {of_delete} ELSE {asked['when']} END"
+    answers = rows.selectExpr("*", *(f"{sql} AS _tidegate_{word}" for word, sql in asked.items()))
     judged = answers.selectExpr(
         "_tidegate.*",
         f"{_render_answer('delete_when', conditions)} OR {_render_is_retracted(table)} AS is_delete",
@@ -105,6 +111,32 @@ def _render_own_reason(table: StageTable) -> str:
     is_unordered = " OR ".join(f"{ROW}.{quote(name)} IS NULL" for name in required) or "false"
     is_lack = f"endswith(value_reason, ' {REQUIRED_PROBLEM}') OR contains(value_reason, ' {LACKING_PROBLEM} in ')"
     return f"CASE WHEN NOT (is_delete AND ({is_lack}) AND NOT ({is_unordered})) THEN value_reason END"
+
+
+def _list_beside(table: StageTable, metadata: dict[str, str]) -> list[str]:
+    """The columns that conditions see beside the value's: those of a delete's record are not in its row."""
+    told = [
+        f"CASE WHEN change = '{DELETE}' THEN {metadata[key]} ELSE row_struct.{quote(name)} END AS {quote(name)}"
+        for name, key in table.metadata.items()
+    ]
+    names = {c.name.lower() for c in table.value_columns} | {name.lower() for name in table.metadata}
+    return told + [name for name in ("topic", "partition", "offset") if name not in names]
+
+
+def _render_shown_condition(table: StageTable) -> str | None:
+    """What `when` asks beside the value, of which a delete shows nothing."""
+    return render_without(table.when, [c.name for c in table.value_columns]) if table.when is not None else None
+
+
+def _judge_old_keys(decoded: DataFrame, table: StageTable, metadata: dict[str, str]) -> DataFrame:
+    """Add `is_old_key_wanted`: whether a delete by this record, of which no value is shown, would be for this table."""
+    conditions = (None if table.retracts else _render_shown_condition(table), _render_route(table.route))
+    told = [f"coalesce({render_attempt(sql)} <> 'false', true)" for sql in conditions if sql]
+    if table.naming is not None and table.naming.name is not None:
+        told.append(f"coalesce({render_table_name(table.naming)} = {render_literal(table.naming.name)}, true)")
+    hidden = [f"CAST(NULL AS {render_cast_type(c)}) AS {quote(c.name)}" for c in table.value_columns]
+    rows = decoded.selectExpr("struct(*) AS _tidegate", *hidden, *_list_beside(table, metadata))
+    return rows.selectExpr("_tidegate.*", f"{' AND '.join(told) or 'true'} AS is_old_key_wanted")
 
 
 def render_attempt(expression: str) -> str:

@@ -11,13 +11,14 @@ from tidegate_spark.formats.decoded import DELETE, DecodedValue
 def add_old_key_deletes(fated: DataFrame, decoded_value: DecodedValue, table: StageTable) -> DataFrame:
     """Add the deletes of old keys, each with its record's place and sequence, as the record's second row.
 
-    They pass every condition, as deletes of missing rows do nothing; a record whose new row is filtered counts as
-    staged by them. Tables that take no deletes keep the old row.
+    They pass every condition that looks at the row, as deletes of missing rows do nothing; a record whose new row is
+    filtered counts as staged by them. Tables that take no deletes keep the old row.
     """
     if table.ignore_deletes:
         return fated
     rows = "CASE WHEN moved_from_key IS NOT NULL AND fate IN ('staged', 'filtered') THEN array(false, true) END"
-    both = fated.selectExpr("*", f"{decoded_value.moved} AS moved_from_key").selectExpr(
+    moved = f"CASE WHEN is_old_key_wanted THEN {decoded_value.moved} END"
+    both = fated.selectExpr("*", f"{moved} AS moved_from_key").selectExpr(
         "*", f"explode(coalesce({rows}, array(false))) AS is_old_key"
     )
     # what belongs to the old key is set last: it is read from the columns that it replaces
