@@ -1,6 +1,7 @@
 """canal-json and maxwell-json: rows of a message, their own keys, changes of schema, on real components."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -9,7 +10,9 @@ import decoding
 import pytest
 from tidegate.errors import BadRecord
 from tidegate.schema.column import Column
-from tidegate.spec.formats import ValueFormat
+from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.table import Route
+from tidegate.spec.table_template import TableTemplate
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
@@ -105,6 +108,40 @@ def test_canal_message_with_anything_wrong_in_it_is_bad_as_a_whole(workbench) ->
     assert [letter["offset"] for letter in letters] == list(range(1, 1 + len(WRONG)))
     told = zip(letters, WRONG, strict=True)
     assert [letter["message"] for letter, (_, part) in told if part not in letter["message"]] == []
+
+
+SPOILT: dict[str, tuple[dict[str, Any], str]] = {
+    "when": ({"when": "10 / n > 1"}, "when fails for this record"),
+    "route": ({"route": Route("name", ".*"), "delete_when": "10 / n < 1"}, "delete_when fails for this record"),
+    "name": ({"naming": TableTemplate("shop.{name}", ("shop",), "tidegate_.*")}, "its values make no table name"),
+    "sequence": ({"sequence": ("at",), "has_history": True}, "at is NULL, and with history"),
+}
+
+
+@pytest.mark.parametrize(("more", "reason"), SPOILT.values(), ids=SPOILT)
+@pytest.mark.parametrize("set_aside", [None, 9])
+def test_row_that_is_bad_for_its_table_makes_its_message_bad_as_a_whole(
+    spark, more: dict[str, Any], reason: str, set_aside: int | None
+) -> None:
+    """The bad row comes first, last or alone; of each message one row tells of it, and none is written."""
+    columns = tuple(Column(*c.split(" ", 1)) for c in ("id BIGINT", "name STRING", "n INT", "at TIMESTAMP_NTZ"))
+    stage = decoding.a_stage(ValueFormat("canal-json", columns), columns, columns[:1], set_aside=set_aside)
+    stage = replace(stage, key=KeyFormat(fields=("id",), from_value=True), **more)
+
+    def one(id: int, *, good: bool) -> dict[str, Any]:
+        return {"id": id, "name": "a" if good else "?", "n": int(good), "at": "2026-01-01 00:00:00" if good else None}
+
+    good, bad = one(1, good=True), one(2, good=False)
+    values = [[good, good], [good, bad, good], [bad, good], [bad, bad], [bad]]
+    texts = [json.dumps(canal("INSERT", *rows)).encode() for rows in values]
+    found = decoding.decoded(spark, stage, [(None, text) for text in texts], "offset", "fate", "record_fate", "reason")
+    word = "bad" if set_aside is None else "dead_lettered"
+    assert [found.count((0, "staged", "staged", None)), len(found)] == [2, sum(map(len, values))]
+    for offset, rows in enumerate(values[1:], start=1):
+        told = sorted(row[1:] for row in found if row[0] == offset)
+        ((fate, whole, why),) = [row for row in told if row[2] is not None]
+        assert (fate, whole, why.startswith(reason)) == (word, word, True)
+        assert [row for row in told if row[2] is None] == [("ignored", word, None)] * (len(rows) - 1)
 
 
 @pytest.mark.parametrize(

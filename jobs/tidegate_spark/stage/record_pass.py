@@ -48,6 +48,7 @@ from tidegate_spark.stage.value import add_value
 # Beyond this many partitions no valid-through time is kept: each costs an aggregate in the pass over the records.
 MAX_OBSERVED_PARTITIONS = 512
 PARTITION_TIMES = {"record": None, "wall-clock": "current_timestamp()"}
+RECORD_PLACE = "topic, partition, offset"
 WRITTEN_CONDITION = f"fate IN ('staged', '{DEAD_LETTER_DISPOSITION}')"
 
 
@@ -123,6 +124,8 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
         f"CASE WHEN change = '{NO_CHANGE}' THEN 'ignored' WHEN reason IS NOT NULL THEN {render_bad_disposition(table)} "
         f"WHEN NOT is_wanted THEN 'filtered' WHEN {ignored} THEN 'ignored' ELSE 'staged' END AS fate",
     )
+    if decoded_value.several:
+        judged = _spoil_whole_records(judged)
     fated = judged.selectExpr("*", f"{_render_record_disposition(decoded_value)} AS record_fate")
     if is_truncate:
         fated = fated.withColumns(
@@ -134,12 +137,23 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
     return add_old_key_deletes(fated, decoded_value, table) if decoded_value.moved else fated
 
 
+def _spoil_whole_records(judged: DataFrame) -> DataFrame:
+    """One bad row makes its record bad as a whole: the first one tells why, and the record's other rows are nothing."""
+    is_bad = f"fate IN ('bad', '{DEAD_LETTER_DISPOSITION}')"
+    spoilt = f"min(CASE WHEN {is_bad} THEN row_number END) OVER (PARTITION BY {RECORD_PLACE}) AS spoilt_by"
+    columns = {
+        "fate": F.expr("CASE WHEN spoilt_by <> row_number THEN 'ignored' ELSE fate END"),
+        "reason": F.expr("CASE WHEN spoilt_by = row_number THEN reason END"),
+    }
+    return judged.selectExpr("*", spoilt).withColumns(columns)
+
+
 def _render_record_disposition(decoded_value: DecodedValue) -> str:
-    """What is counted: a record of several rows is staged when any of them is."""
+    """What is counted: a record of several rows is bad when any of them is, else staged when any of them is."""
     if not decoded_value.several:
         return "fate"
-    rank = "CASE fate WHEN 'staged' THEN 3 WHEN 'filtered' THEN 2 WHEN 'ignored' THEN 1 ELSE 0 END"
-    return f"max_by(fate, {rank}) OVER (PARTITION BY topic, partition, offset)"
+    rank = "CASE fate WHEN 'staged' THEN 2 WHEN 'filtered' THEN 1 WHEN 'ignored' THEN 0 ELSE 3 END"
+    return f"max_by(fate, {rank}) OVER (PARTITION BY {RECORD_PLACE})"
 
 
 def list_row_columns(table: StageTable) -> list[str]:
