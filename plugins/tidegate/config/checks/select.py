@@ -41,6 +41,12 @@ def check_select(
         findings.add(where, f"makes two columns of one name: {', '.join(twice)}; rename one with AS")
     if table.deletes == "soft" and table.deleted_column.casefold() in made:
         findings.add(where, f"makes the column {table.deleted_column}, which soft deletes set; name another with AS")
+    versions = list(table.history_columns.model_dump().values()) if table.history == "scd2" else []
+    for name in versions:
+        if name.casefold() in made:
+            findings.add(
+                where, f"makes the column {name}, which history adds; name another with AS, or in history_columns"
+            )
     return set(made)
 
 

@@ -38,6 +38,8 @@ class _CheckedTable:
 
     @property
     def key_names(self) -> list[str]:
+        if self.key.into is not None:
+            return [self.key.into.casefold()]
         return [(self.key.prefix + field).casefold() for field in self.key.fields]
 
 
@@ -164,8 +166,9 @@ def _check_sequence_by(checked: _CheckedTable, findings: Problems) -> None:
     remembers = checked.delete and checked.table.history == "none"
     for index, name in enumerate(checked.key_names if remembers else ()):
         if name in DELETES_TABLE_COLUMNS:
+            own = ("fields", index) if checked.key.into is None else ("into",)
             message = f"{checked.table.name}_deletes has a column {name} of its own; use key.prefix, or another name"
-            findings.add((*checked.key_path, "fields", index), message)
+            findings.add((*checked.key_path, *own), message)
 
 
 def _find_column_problem(checked: _CheckedTable, name: str) -> str | None:

@@ -566,6 +566,24 @@ REFUSED = {
         ),
         "source.key.fields[0]=offset: lake.a.b_deletes has a column offset of its own; use key.prefix",
     ),
+    "struct of the key that is a column of the deletes' table": (
+        source(
+            "key: {fields: [id], schema: id BIGINT, into: Sequence}, value: {schema: lsn BIGINT}",
+            tables="[{name: lake.a.b, sequence_by: [lsn]}]",
+        ),
+        "source.key.into=Sequence: lake.a.b_deletes has a column sequence of its own",
+    ),
+    "struct of the key that is the column of soft deletes": (
+        source(
+            "key: {fields: [id], schema: id BIGINT, into: gone}, value: {schema: lsn BIGINT}",
+            tables="[{name: lake.a.b, deletes: soft, deleted_column: gone}]",
+        ),
+        "tables[0].deletes=soft: adds the column gone, and the record has one too",
+    ),
+    "select that makes a column of history": (
+        keyed("history: scd2, select: 'SELECT *, CAST(lsn AS BIGINT) AS Valid_To FROM record'"),
+        "makes the column valid_to, which history adds; name another with AS, or in history_columns",
+    ),
     "soft deletes without deletes": (keyed("deletes: soft, delete: false"), "tables[0].deletes=soft: keeps rows"),
     "soft deletes of a table that only appends": (table("deletes: soft"), "tables[0].deletes=soft: keeps rows"),
     "soft deletes beside a column of their name": (
@@ -596,6 +614,13 @@ def test_refused_with_value_and_way_out(include: Path, hazard: str) -> None:
     found = problems(include, text)
     assert any(expected in line for line in found), found
     assert all(re.match(r"pipelines/orders\.yaml:\d+: ", line) for line in found), found
+
+
+def test_key_in_one_struct_leaves_the_names_of_its_fields_to_the_value(include: Path) -> None:
+    key = "key: {fields: [offset, lsn], schema: 'offset BIGINT, lsn BIGINT', into: k}"
+    more = "[{name: lake.a.b, sequence_by: [lsn], deletes: soft, deleted_column: offset}]"
+    (loaded,) = load(include, source(f"{key}, value: {{schema: lsn BIGINT}}", tables=more)).tables
+    assert (loaded.key_columns, loaded.sequence_by) == (("k",), ("lsn",))
 
 
 def named(name: str, more: str = "", of_source: str = "") -> str:
