@@ -17,6 +17,7 @@ from tidegate.ports.context import Log, Ports, Staging
 from tidegate.progress.topic_log import read_log
 from tidegate.reprocess.backfill_plan import check_log_holds, needs_later_records
 from tidegate.spec.table import Table
+from tidegate.staging.skipped_records import list_skipped_records, make_room_for_letters
 from tidegate.staging.stage_outcome import read_staged_batch
 from tidegate.staging.stage_request import build_stage_table
 from tidegate.staging.takeover import run_or_take_over
@@ -70,14 +71,20 @@ class Slice:
     @property
     def shape(self) -> str:
         """The shape of the rows as the pipeline file asks for them now, over the destination as it is now."""
+        return self._compute_shape(self.table)
+
+    def _compute_shape(self, table: Table) -> str:
         pipeline = self.ports.pipeline
-        state = self.ports.tables.read_state(self.table.name, pipeline.name)
-        return compute_shape(resolve_columns(self.table, pipeline.source.metadata, state), pipeline.source.metadata)
+        state = self.ports.tables.read_state(table.name, pipeline.name)
+        return compute_shape(resolve_columns(table, pipeline.source.metadata, state), pipeline.source.metadata)
 
     @property
     def is_applied(self) -> bool:
         """Whether the backfill's own table says so; it is wrong only in saying no, and a slice may be applied twice."""
-        return self.number in self.ports.history.list_applied_slices(self.intermediate, self.shape)
+        name = self.ports.pipeline.name
+        has_skips = list_skipped_records(name, self.ports.tables.read_state(self.table.name, name))
+        shape = self._compute_shape(make_room_for_letters(self.table)) if has_skips else self.shape
+        return self.number in self.ports.history.list_applied_slices(self.intermediate, shape)
 
     def read_staging(self) -> Staging | None:
         """The intermediate table as it stands, None where there is none."""

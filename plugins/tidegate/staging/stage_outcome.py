@@ -4,7 +4,9 @@ from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.jobs.stage_job import StageTable
 from tidegate.jobs.stage_outcome import FirstBadRecord, require_first_bad
 from tidegate.model.batch import PlannedBatch, StagedBatch
+from tidegate.model.resource_names import name_intermediate_table
 from tidegate.ports.context import Ports
+from tidegate.tables.lookup import find_table
 
 
 def read_staged_batch(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -> StagedBatch:
@@ -22,21 +24,26 @@ def read_staged_batch(ports: Ports, planned: PlannedBatch, stage_table: StageTab
         raise RetryLater(f"{where}: the stage job ended without a result: attempt={stage_table.attempt}; stage again")
     if outcome.bad:
         first = require_first_bad(outcome, where)
-        raise BadRecord(f"{where}: {_describe_bad_records(ports.pipeline.name, outcome.bad, first, stage_table)}")
+        is_flush = stage_table.intermediate == name_intermediate_table(ports.pipeline, find_table(ports, planned.table))
+        told = _describe_bad_records(ports.pipeline.name, outcome.bad, first, stage_table, can_skip=is_flush)
+        raise BadRecord(f"{where}: {told}")
     problem = outcome.count_records(planned.ranges.span).unexplained()
     if problem:
         raise GiveUp(f"{where}: {problem}")
     return find_staged(ports, stage_table.intermediate, planned, stage_table.attempt)
 
 
-def _describe_bad_records(pipeline: str, bad: int, first: FirstBadRecord, stage_table: StageTable) -> str:
+def _describe_bad_records(
+    pipeline: str, bad: int, first: FirstBadRecord, stage_table: StageTable, *, can_skip: bool
+) -> str:
+    """`can_skip` says that the records lie ahead of the table: what it has passed is not set aside any more."""
     at = f"{first.topic}:{first.partition}:{first.offset}"
-    skip = (
-        ""
-        if stage_table.set_aside is not None and stage_table.skips is None
-        else (f"; or set exactly this record aside with: tidegate skip {pipeline} --at {at}")
-    )
     is_limited = stage_table.set_aside is not None and stage_table.skips is None
+    skip = (
+        f"; or set exactly this record aside with: tidegate skip {pipeline} --at {at}"
+        if can_skip and not is_limited
+        else ""
+    )
     limit = f", more than errors.max_per_batch={stage_table.set_aside}" if is_limited else ""
     return (
         f"{bad} records cannot be decoded{limit}; the first: topic={first.topic} "

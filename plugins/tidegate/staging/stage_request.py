@@ -54,7 +54,10 @@ def build_stage_table(
     into = intermediate or names.name_intermediate_table(ports.pipeline, table)
     if len(ports.pipeline.tables) == 1:  # of several, only the merge into this one fails, and the others go on
         check_compatible(ports.pipeline, table, state, planned.ranges)
-    skips = None if intermediate or table.errors.set_aside is not None else _find_skips(ports, plan, planned, state)
+    is_flush_or_backfill = not intermediate or bool(note)  # dead letters, and a record that is looked at, are asked for
+    skips = (
+        _find_skips(ports, plan, planned, state) if is_flush_or_backfill and table.errors.set_aside is None else None
+    )
     attempt, staged_table = ports.new_attempt(), table if skips is None else make_room_for_letters(table)
     note_property = {names.BACKFILL_PROPERTY: note} if note else {}
     create, current_properties = _render_table_creation(ports, staged_table, planned.batch, into, note_property)

@@ -1,14 +1,19 @@
 """One bad record is set aside by a person's word: counted, kept with its bytes, and no other bad record with it."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import BAD, World, a_pipeline, a_table
+from fakes import BAD, Crash, World, a_pipeline, a_table
 from tidegate.errors import BadRecord, GiveUp, NothingToDo
+from tidegate.model.backfill import AppliedSlice
+from tidegate.model.publish_cost import PublishOutcome
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Ports, TableState
 from tidegate.reprocess.answer_rollback import answer_rollbacks, propose_answers
+from tidegate.reprocess.backfill import apply_backfill
+from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.replay import replay_dead_letters
@@ -211,3 +216,46 @@ def test_list_makes_room_by_what_was_passed_and_is_never_longer() -> None:
     of_new_topic = replace(new, offset=1, topic_id="id of the topic that was created again")
     assert add_skipped_record(known, of_new_topic, {"t": {0: 0}}) == [*known[1:], of_new_topic]
     assert add_skipped_record(known[:2], replace(new, offset=1), {}) == [known[0], replace(new, offset=1)]
+
+
+def backfill(ports: Ports, ranges: dict[str, list[int]]) -> list[int]:
+    """The slices that were applied now, in their order."""
+    done: list[AppliedSlice] = []
+    request = parse_request(json.dumps({"orders": ranges}), None, None)
+    apply_backfill(ports, propose_backfill(ports, request).backfill, done.append)
+    return [one.slice for one in done if one.outcome != PublishOutcome.ALREADY_APPLIED]
+
+
+@pytest.mark.parametrize("ranges", [{"0": [0, 1], "1": [0, 3]}, {"0": [0, 1], "1": [0, 1]}], ids=["over", "before"])
+def test_backfill_over_or_before_a_skipped_record_leaves_it_out_and_goes_on_where_it_was_killed(
+    world: World, ranges: dict[str, list[int]]
+) -> None:
+    skip(world.ports(PIPELINE), "orders:1:1")
+    flush(world.ports(PIPELINE))
+    world.destination.add_snapshot(ORDERS, "main", (), {"operation": "overwrite"})
+    small, published, flushed = a_pipeline(a_table(ORDERS), max_records=1), list[str](), len(world.engine.stages)
+
+    def die_at_the_second_slice(call: str, when: str) -> None:
+        published.extend([call] if (call, when) == ("commits.publish", "before") else [])
+        if len(published) > 1:
+            raise Crash(call)
+
+    with pytest.raises(Crash):
+        backfill(world.ports(small, die_at_the_second_slice), ranges)
+    assert len(ids(world)) == 1
+    slices = backfill(world.ports(small), ranges)
+    assert max(slices) < sum(end - start for start, end in ranges.values())
+    staged = [str(job.ranges.to_dict()) for job in world.engine.stages[flushed:]]
+    assert len(staged) == len(set(staged))
+    assert ids(world) == (["a", "b", "d"] if ranges["1"][1] == 3 else ["a", "b"])
+
+
+def test_backfill_that_finds_another_bad_record_does_not_name_a_skip_that_would_be_refused(world: World) -> None:
+    skip(world.ports(PIPELINE), "orders:1:1")
+    produce(world, "e", 0, value={"id": "other", "name": "e"})
+    flush(world.ports(PIPELINE))
+    strict = replace(PIPELINE, source=replace(PIPELINE.source, verify_integrity=True))
+    with pytest.raises(BadRecord) as failed:
+        backfill(world.ports(strict), {"0": [0, 2]})
+    assert "partition=0 offset=1 reason=the key and the value differ" in str(failed.value)
+    assert "tidegate skip" not in str(failed.value)
