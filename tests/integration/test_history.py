@@ -4,8 +4,11 @@ import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from conftest import debezium
 from fakes.versions import expected
+from tidegate.merge.scd2_statements import render_spark_comparable
+from tidegate.schema.data_types import parse_type
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 KEYS, BATCHES, BASE = 150, 2, datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,6 +49,38 @@ def landed(workbench, table: str) -> list[tuple[Any, ...]]:
 def model(changes: list[Change]) -> list[tuple[Any, ...]]:
     rows = ((key, value, moment(a), moment(99 if b is None else b)) for key, value, a, b in expected(changes))
     return sorted(rows)
+
+
+MICRO, NEXT = "timestamp'2026-01-01 00:00:00.000001'", "timestamp'2026-01-01 00:00:00.000002'"
+DEEP = "ARRAY<MAP<STRING, ARRAY<MAP<INT, STRING>>>>"
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "other", "is_same"),
+    [
+        ("MAP<STRING, TIMESTAMP>", f"map('a', {MICRO})", f"map('a', {NEXT})", False),
+        ("MAP<STRING, INT>", "map('a', 1, 'b', NULL)", "map('b', NULL, 'a', 1)", True),
+        ("MAP<STRING, INT>", "map('a', 1, 'b', NULL)", "map('b', 2, 'a', 1)", False),
+        ("MAP<STRING, INT>", "NULL", "map()", False),
+        ("MAP<STRING, INT>", "NULL", "NULL", True),
+        ("MAP<STRING, DOUBLE>", "map('a', double('NaN'))", "map('a', double('NaN'))", True),
+        ("STRUCT<m: MAP<STRING, INT>, at: TIMESTAMP>", f"struct(map('a', 1), {MICRO})", f"struct(map('a', 1), {NEXT})",
+         False),
+        ("STRUCT<m: MAP<STRING, INT>, at: TIMESTAMP>", "struct(NULL, NULL)", "NULL", False),
+        (DEEP, "array(map('x', array(map(1, 'a', 2, 'b'))), NULL)", "array(map('x', array(map(2, 'b', 1, 'a'))), NULL)",
+         True),
+        (DEEP, "array(map('x', array(map(1, 'a', 2, 'b'))))", "array(map('x', array(map(2, 'b', 1, 'c'))))", False),
+    ],
+)  # fmt: skip
+def test_values_with_maps_are_the_same_where_all_that_their_type_holds_is(
+    spark, kind: str, one: str, other: str, is_same: bool
+) -> None:
+    """Spark compares no maps, and its JSON has no microseconds, and the entries as they come."""
+    column = ("it's", parse_type(kind))
+    sides = (f"(SELECT CAST({value} AS {kind}) AS `it's`) {name}" for name, value in (("x", one), ("y", other)))
+    asked = f"{render_spark_comparable(column, 'x')} <=> {render_spark_comparable(column, 'y')}"
+    ((answer,),) = spark.sql(f"SELECT {asked} FROM {' CROSS JOIN '.join(sides)}").collect()
+    assert answer is is_same
 
 
 def test_rows_are_those_of_the_model_wherever_batches_are_cut(workbench) -> None:

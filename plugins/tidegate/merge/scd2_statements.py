@@ -103,10 +103,30 @@ def _list_compared_columns(table: Table, metadata: dict[str, str], columns: list
 
 
 def render_spark_comparable(column: TypedColumn, of: str) -> str:
-    """Spark's SQL for a column of `of` by which it is compared. Spark compares no maps: those are compared as text."""
+    """Spark's SQL for a column of `of` by which it is compared.
+
+    Spark compares no maps: those are, at any depth, their entries in the order of their keys, with all that they hold.
+    """
     name, data_type = column
     text = f"{of}.{quote(name)}"
-    return f"to_json(struct({text}))" if data_type is None or _has_map(data_type) else text
+    return f"to_json(struct({text}))" if data_type is None else _render_entries(text, data_type)
+
+
+def _render_entries(value: str, data_type: DataType, depth: int = 0) -> str:
+    if not _has_map(data_type):
+        return value
+    each = f"{RESERVED_PREFIX}{depth}"
+    match data_type:
+        case Map(key, item):
+            parts = (("key", key), ("value", item))
+            entry = ", ".join(f"{_render_entries(f'{each}.{part}', kind, depth + 1)} AS {part}" for part, kind in parts)
+            return f"sort_array(transform(map_entries({value}), {each} -> struct({entry})))"
+        case Array(element):
+            return f"transform({value}, {each} -> {_render_entries(each, element, depth + 1)})"
+        case Struct(fields):
+            inner = ((name, _render_entries(f"{value}.{quote(name)}", kind, depth + 1)) for name, kind in fields)
+            return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(f'{v} AS {quote(n)}' for n, v in inner)}) END"
+    return value
 
 
 def _has_map(data_type: DataType) -> bool:

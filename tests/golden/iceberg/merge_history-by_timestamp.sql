@@ -16,7 +16,7 @@ USING (
         lag(`_tidegate_row`) OVER (PARTITION BY `id` ORDER BY `_tidegate_from`) IS NOT NULL
         AND NOT lag(`_tidegate_ends`) OVER (PARTITION BY `id` ORDER BY `_tidegate_from`)
         AND _tidegate_row.`name` <=> lag(_tidegate_row.`name`) OVER (PARTITION BY `id` ORDER BY `_tidegate_from`)
-        AND to_json(struct(_tidegate_row.`tags`)) <=> lag(to_json(struct(_tidegate_row.`tags`))) OVER (PARTITION BY `id` ORDER BY `_tidegate_from`)
+        AND sort_array(transform(map_entries(_tidegate_row.`tags`), _tidegate_0 -> struct(_tidegate_0.key AS key, _tidegate_0.value AS value))) <=> lag(sort_array(transform(map_entries(_tidegate_row.`tags`), _tidegate_0 -> struct(_tidegate_0.key AS key, _tidegate_0.value AS value)))) OVER (PARTITION BY `id` ORDER BY `_tidegate_from`)
       , false) AS `_tidegate_opens`
     FROM (
     SELECT *,
@@ -70,7 +70,7 @@ WHEN MATCHED AND NOT s.`_tidegate_opens` THEN DELETE
 WHEN MATCHED AND NOT (
   t.`valid_to` <=> s.`_tidegate_to`
   AND t.`name` <=> s.`name`
-  AND to_json(struct(t.`tags`)) <=> to_json(struct(s.`tags`))
+  AND sort_array(transform(map_entries(t.`tags`), _tidegate_0 -> struct(_tidegate_0.key AS key, _tidegate_0.value AS value))) <=> sort_array(transform(map_entries(s.`tags`), _tidegate_0 -> struct(_tidegate_0.key AS key, _tidegate_0.value AS value)))
   AND t.`at` <=> s.`at`
   AND t.`lsn` <=> s.`lsn`
 ) THEN UPDATE SET
