@@ -11,7 +11,7 @@ from tidegate.diagnosis.finding import Finding, Severity
 from tidegate.errors import GiveUp
 from tidegate.spec.catalog import Catalog
 
-NEED = CatalogNeed((NamespaceNeed("shop", may_create=True), NamespaceNeed("other", may_create=True)), scratch=None)
+NEED = CatalogNeed((NamespaceNeed("shop", True, ("p",)), NamespaceNeed("other", True, ("p",))), scratch=None)
 
 
 class Located(Warehouse):
