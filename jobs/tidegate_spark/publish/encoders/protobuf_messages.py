@@ -66,6 +66,21 @@ def serialize_description(description: dict[str, Any]) -> bytes:
     return bytes(ParseDict(description, FileDescriptorProto()).SerializeToString())
 
 
+def describe_messages(file: bytes) -> tuple[dict[str, Any], bool]:
+    """The messages of a file by their full names with a dot ahead, inner ones too; and whether its syntax is proto3."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    described = FileDescriptorProto.FromString(file)
+    place = f".{described.package}" if described.package else ""
+    waiting, found = [(place, message) for message in described.message_type], {}
+    while waiting:
+        place, message = waiting.pop()
+        name = f"{place}.{message.name}"
+        found[name] = message
+        waiting += [(name, inner) for inner in message.nested_type]
+    return found, described.syntax == "proto3"
+
+
 def _list_messages(file: Any) -> list[bytes]:
     return [message.SerializeToString(deterministic=True) for message in file.message_type]
 

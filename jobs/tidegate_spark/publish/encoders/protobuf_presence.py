@@ -1,11 +1,12 @@
 """protobuf with a registered message: fields that cannot say that they are not set, so that NULL would be a value."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call it)
 from tidegate.sql.spark import quote
 
+from tidegate_spark.publish.encoders.protobuf_messages import describe_messages
 from tidegate_spark.publish.encoders.record_part import Problem, WrittenColumn, put_inside
 
 WAY_OUT = "make it optional there, or write a value in sql"
@@ -24,19 +25,9 @@ def list_presence_problems(file: bytes, message: str, columns: Sequence[WrittenC
     """The rows with NULL in a field of the `message` in `file` without presence, which readers take for 0 or nothing,
     or in one that is required.
     """
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
-
-    described = FileDescriptorProto.FromString(file)
-    package = f".{described.package}" if described.package else ""
-    messages = dict(_list_messages(described.message_type, package))
+    messages, is_proto3 = describe_messages(file)
     values = [_Value(c.name_in_record, c.type, quote(c.name), c.name) for c in columns]
-    return _list_problems(values, messages[f".{message}"], (messages, described.syntax == "proto3"), 0)
-
-
-def _list_messages(found: Sequence[Any], place: str) -> Iterator[tuple[str, Any]]:
-    for one in found:
-        yield f"{place}.{one.name}", one
-        yield from _list_messages(one.nested_type, f"{place}.{one.name}")
+    return _list_problems(values, messages[f".{message}"], (messages, is_proto3), 0)
 
 
 def _list_problems(

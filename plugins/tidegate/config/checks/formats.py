@@ -51,7 +51,6 @@ def check_format(  # noqa: PLR0913, PLR0917 (a part, what is known of it, and wh
     if part.avro is not None and part.avro.schema_ is not None:
         check_avro(part.avro, (*path, "avro"), findings)
     check_registries(part, path, findings)
-    check_csv(part, path, findings)
     _check_protobuf(part, path, findings)
     _check_written(part, path, findings)
     if isinstance(part, ValueModel):
@@ -95,6 +94,7 @@ def _check_options(part: KeyModel | ValueModel, path: KeyPath, findings: Problem
         known = given.model_fields_set if described.option_names is None else described.option_names
         if word != described.options or given.model_fields_set - set(known):
             findings.add((*path, word), f"options of another format than {part.format}; leave them out")
+    check_csv(part, path, findings)
     if isinstance(part, ValueModel) and part.truncate != "refuse" and not described.knows_truncate:
         findings.add((*path, "truncate"), f"format {part.format} knows no truncate; leave it out")
 
