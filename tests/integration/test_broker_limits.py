@@ -114,7 +114,8 @@ def test_records_as_large_as_their_topic_takes_are_staged_and_merged_with_defaul
 def test_time_that_the_topic_refuses_is_told_with_its_row_and_published_once_it_is_taken(workbench) -> None:
     """Since Kafka 4 a topic takes no time that is more than an hour ahead."""
     sql = "SELECT *, IF(name = 'far', TIMESTAMP'2999-01-01', at) AS time FROM {table}"
-    way = Way(workbench, "ahead", sql=sql, metadata={"timestamp": "time"}, create={"partitions": 1}, parallelism=1)
+    given = {"metadata": {"timestamp": "time"}, "delivery": "exactly-once", "create": {"partitions": 1}}
+    way = Way(workbench, "ahead", sql=sql, parallelism=1, **given)
     way.flush(k1="a", k2="far", k3="c")
     for _ in range(2):
         with pytest.raises(BadRecord, match=r'key=\{"id":2\}: the brokers refuse its time: INVALID_TIMESTAMP; correct'):
