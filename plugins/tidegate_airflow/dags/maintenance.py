@@ -3,12 +3,12 @@
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, get_current_context, task
+from airflow.sdk import DAG, task
 from tidegate.spec.pipeline import Pipeline
 
-from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import SHORT_TIMEOUT, build_dag_settings, build_job_task_settings, is_submitted
+from tidegate_airflow.operators.maintain import list_table_groups, maintain_tables
 
 
 def build_maintenance_dag(pipeline: Pipeline) -> DAG:
@@ -21,7 +21,7 @@ def build_maintenance_dag(pipeline: Pipeline) -> DAG:
         schedule=timedelta(seconds=seconds) if seconds > 0 else None,
         **build_dag_settings(pipeline, "maintenance"),
     ) as dag:
-        tables = task(task_id="tables", execution_timeout=SHORT_TIMEOUT)(tasks.run_tables)
+        tables = task(task_id="tables", execution_timeout=SHORT_TIMEOUT)(list_table_groups)
         _build_maintain_task(pipeline, tables(pipeline.name))
     return dag
 
@@ -40,8 +40,7 @@ def _build_maintain_task(pipeline: Pipeline, tables: Any) -> None:
         return
 
     @task(**settings)
-    def maintain(name: str) -> dict[str, Any]:
-        get_current_context()["table"] = name
-        return tasks.run_maintain(pipeline.name, name)
+    def maintain(name: Any) -> Any:
+        return maintain_tables(pipeline.name, name)
 
     maintain.expand(name=tables)

@@ -16,6 +16,7 @@ from tidegate_airflow import tasks
 from tidegate_airflow.operators.action import FORM_STEPS
 from tidegate_airflow.operators.job import trace_job
 from tidegate_airflow.operators.lineage import ReportsLineage
+from tidegate_airflow.operators.maintain import maintain_tables
 from tidegate_airflow.operators.step import STEPS, JobLink
 
 
@@ -52,8 +53,7 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
         if self.verb == "compact":
             return tasks.run_compact(self.pipeline, self.given, self)
         if self.verb == "maintain":
-            context["table"] = self.given
-            return tasks.run_maintain(self.pipeline, self.given, self)
+            return maintain_tables(self.pipeline, self.given, self)
         if self.verb in FORM_STEPS:
             return FORM_STEPS[self.verb](context, self.pipeline, self)
         if self.verb == "backfill":

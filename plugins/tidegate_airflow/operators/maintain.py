@@ -1,0 +1,52 @@
+"""The mapped tasks of a maintenance run: one for each table, or for some of them where there are very many."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.configuration import conf
+from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from tidegate.errors import SomeTablesDelayed, SomeTablesFailed
+
+from tidegate_airflow import tasks
+from tidegate_airflow.errors import MAX_MESSAGE_CHARACTERS, push_failure_reason
+
+Data = dict[str, Any]
+
+
+def list_table_groups(name: str) -> list[Any]:
+    """What the tasks are mapped over: names of tables; lists of them where Airflow takes no entry for each."""
+    return group_tables(tasks.run_tables(name), conf.getint("core", "max_map_length"))
+
+
+def group_tables(names: Sequence[str], most: int) -> list[Any]:
+    """At most so many entries: the names, or lists of them as short as that permits."""
+    size = -(-len(names) // most)
+    return list(names) if size <= 1 else [list(names[at : at + size]) for at in range(0, len(names), size)]
+
+
+def maintain_tables(pipeline: str, given: str | list[str], engine: Any = None) -> Data | list[Data]:
+    """What changed in the table, or in each; one that fails keeps none of the others from it."""
+    names = [given] if isinstance(given, str) else given
+    get_current_context()["table"] = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+    if len(names) == 1:
+        return tasks.run_maintain(pipeline, names[0], engine)
+    done, failures = list[Data](), list[AirflowException]()
+    for name in names:
+        try:
+            done.append(tasks.run_maintain(pipeline, name, engine))
+        except AirflowSkipException:
+            continue
+        except AirflowException as problem:
+            failures.append(problem)
+    if failures:
+        _raise_joined(failures)
+    return done
+
+
+def _raise_joined(failures: Sequence[AirflowException]) -> None:
+    message = "\n".join(map(str, failures))
+    is_passing = not all(isinstance(problem, AirflowFailException) for problem in failures)
+    kind = SomeTablesDelayed if is_passing else SomeTablesFailed
+    push_failure_reason({"error": kind.__name__, "message": message[:MAX_MESSAGE_CHARACTERS]})
+    raise (AirflowException if is_passing else AirflowFailException)(message)
