@@ -11,6 +11,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
+from airflow.configuration import conf
 from airflow.sdk import BaseOperator, BaseOperatorLink, Context
 from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import TaskDeferred
@@ -91,6 +92,23 @@ def run_stage_step(context: Context, pipeline: str, planned: Any, memory: Mappin
     return staged
 
 
+def run_mapped_stage_step(
+    context: Context, pipeline: str, planned: Any, memory: Mapping[str, Any], engine: Any = None
+) -> Any:
+    """The same, of no more queues than Airflow maps merges over: the others wait, staged, for the next run."""
+    return limit_queues(
+        run_stage_step(context, pipeline, planned, memory, engine), conf.getint("core", "max_map_length")
+    )
+
+
+def limit_queues(queues: list[Any], most: int) -> list[Any]:
+    """At most so many queues: those whose first batch has waited longest."""
+    if len(queues) <= most:
+        return queues
+    log.warning("tables=%s have a batch; [core] max_map_length=%s of them are merged in this run", len(queues), most)
+    return sorted(queues, key=lambda queue: queue["batches"][0]["batch"])[:most]
+
+
 def run_merge_step(context: Context, pipeline: str, queues: Any, memory: Mapping[str, Any], engine: Any = None) -> Any:
     """Run the step merge over one table's queue, or go on with it: `memory` is empty, or what a deferred task kept. The
     asset event is sent after the publish; a repeat publishes nothing twice.
@@ -103,7 +121,7 @@ def run_merge_step(context: Context, pipeline: str, queues: Any, memory: Mapping
     return published
 
 
-STEPS = {"stage": run_stage_step, "merge": run_merge_step}
+STEPS = {"stage": run_mapped_stage_step, "merge": run_merge_step}
 
 
 class StepOperator(ReportsLineage, BaseOperator):
