@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from airflow.configuration import conf
 from airflow.sdk import Context, get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from tidegate.errors import GiveUp, TidegateError
@@ -77,11 +78,12 @@ def clean_up_members(fleet: str) -> list[Data]:
     for merged in pull_mapped(context, "merge", UNTOLD_KEY):
         for published in merged["tables"]:
             emit_asset_event(context, published, name_fleet(fleet))
-    return [
+    due = [
         {"pipeline": name, "tables": reports}
         for name, reports in cleaned.items()
         if members[name].maintenance.follows_flushes and list_tables_to_compact(reports)
     ]
+    return due[: conf.getint("core", "max_map_length")]  # the others are due in the next run, too
 
 
 def raise_member_failures(context: Context, failures: Mapping[str, Exception]) -> None:

@@ -337,6 +337,18 @@ def test_members_that_no_run_has_room_for_take_turns_with_those_that_always_have
     assert max(counts) - min(counts) <= 1, "all are behind all the time, so each has its turn"
 
 
+def test_compaction_of_more_members_than_airflow_maps_is_left_to_later_runs(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidegate.steps import clean_up as clean_up_module
+
+    monkeypatch.setattr(clean_up_module, "list_tables_to_compact", lambda _: ["a table"])
+    monkeypatch.setattr(attend_members, "conf", SimpleNamespace(getint=lambda *_: 3), raising=False)
+    run = fleet.run()
+    due = run.left["clean_up", -1, "return_value"]
+    assert [one["pipeline"] for one in due] == ["carts", "orders", "users"], "of four"
+
+
 def test_dry_run_and_airflow_s_own_backfill_read_and_write_nothing(fleet: Fleet) -> None:
     run = fleet.run("manual", dry_run=True)
     assert run.states == {"plan": "skipped"}
