@@ -83,7 +83,7 @@ def clean_up_members(fleet: str) -> list[Data]:
         for name, reports in cleaned.items()
         if members[name].maintenance.follows_flushes and list_tables_to_compact(reports)
     ]
-    return due[: conf.getint("core", "max_map_length")]  # the others are due in the next run, too
+    return due[: conf.getint("core", "max_map_length")]  # the others wait for ten batches more, or for maintenance
 
 
 def raise_member_failures(context: Context, failures: Mapping[str, Exception]) -> None:
