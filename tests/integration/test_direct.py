@@ -140,6 +140,26 @@ def test_bad_record_ends_a_direct_batch_before_anything_is_published(workbench) 
     assert len(table.metadata.snapshots) >= snapshots
 
 
+def test_record_that_is_set_aside_fails_no_direct_batch_of_a_table_that_takes_no_null(workbench) -> None:
+    topic = workbench.topic()
+    value = {"schema": "id BIGINT, name STRING NOT NULL, n INT NOT NULL"}
+    aside = {"errors": {"tolerance": "all"}}
+    workbench.pipeline("aside", [topic], key=KEY, value=value, source=aside, merge=DIRECT)
+    for name in ("x", "y"):
+        workbench.produce(topic, *(({"id": i}, {"id": i, "name": name, "n": i}) for i in range(4)))
+        workbench.flush("aside")
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "name": None, "n": 3}), ({"id": 2}, {"id": 2, "name": "z", "n": 2}))
+    workbench.flush("aside")
+    assert [(row["id"], row["name"]) for row in workbench.rows("shop.aside")] == [
+        (0, "y"),
+        (1, "y"),
+        (2, "z"),
+        (3, "y"),
+    ]
+    (letter,) = workbench.rows("shop.tidegate_aside_dead_letters")
+    assert (letter["stage"], letter["key"]) == ("value", b'{"id": 1}')
+
+
 def test_table_whose_merges_rewrite_files_is_merged_from_staged_rows(workbench) -> None:
     topic = workbench.topic()
     copies = {"create": {"properties": {"write.merge.mode": "copy-on-write"}}}

@@ -24,7 +24,8 @@ def run(spark: SparkSession, job: DirectJob) -> DirectOutcome:
     """Read the ranges, decode their records, and run the statement on the rows; return what was counted meanwhile.
 
     What the statement wrote is right only if nothing was bad or unusual, which the caller decides by the counts. The
-    rows go into the statement as a part of it: Connect tells the counts of what one request holds.
+    rows go into the statement as a part of it: Connect tells the counts of what one request holds. A record that would
+    be set aside is no row: it has NULLs where the table may take none, and what is counted has the batch staged.
     """
     stage = guard_lengths(spark, job.stage)
     (table,) = stage.tables
@@ -32,7 +33,8 @@ def run(spark: SparkSession, job: DirectJob) -> DirectOutcome:
     is_plain = table.tries_plain and can_read_plainly(table)
     counts, written = build_pass(stage.ranges, table, read_records(spark, stage), is_plain=is_plain)
     hit_failpoint("job.decoded")
-    merged = spark.sql(_name_rows(job.statement), rows=written.selectExpr(*list_row_columns(table)))
+    rows = written.where("fate = 'staged'").selectExpr(*list_row_columns(table))
+    merged = spark.sql(_name_rows(job.statement), rows=rows)
     hit_failpoint("job.statement")
     observed = counts.read(merged)
     if not observed:
