@@ -27,7 +27,11 @@ PAGE_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("partitions-grown", r"has a new partition="),
         ("queue-full", r"its queue is full"),
         ("audit", r"\baudits? .*the batch stays staged|nothing was published and the batch stays staged"),
-        ("schema", r"incompatible change|such a column keeps its name|widens no field inside a column"),
+        (
+            "schema",
+            r"incompatible change|such a column keeps its name|widens no field inside a column|"
+            r"the table has it no more|cannot merge on read there|keeps this name for a column of its own",
+        ),
         ("login-refused", r"log-in|access was refused|was refused a right"),
         ("nothing-published", r"is the scheduler running\?|, freshness_target="),
         ("server-down", r"no answer|did not answer|answered nothing|not answered|took no connection"),

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from tidegate.errors import GiveUp, IncompatibleSchema
+from tidegate.errors import IncompatibleSchema
 from tidegate.model import resource_names
 from tidegate.model.offsets import Ranges
 from tidegate.ports.context import TableState
@@ -43,7 +43,7 @@ def check_compatible(pipeline: Pipeline, table: Table, state: TableState | None,
 
 
 def check_mergeable(pipeline: Pipeline, table: Table, state: TableState) -> None:
-    """Raise `IncompatibleSchema` where the key finds no rows any more, and `GiveUp` where Iceberg fails in each merge.
+    """Raise `IncompatibleSchema` where the key finds no rows any more, and where Iceberg fails in each merge.
 
     It has columns of its own in Spark, and knows no type for a partition without its column.
     """
@@ -53,13 +53,13 @@ def check_mergeable(pipeline: Pipeline, table: Table, state: TableState) -> None
     columns = (*state.columns, *list_destination_columns(table, pipeline.source.metadata))
     taken = next((column.name for column in columns if column.name.casefold() in state.reserved_columns), None)
     if taken is not None:
-        raise GiveUp(
+        raise IncompatibleSchema(
             f"pipeline={pipeline.name} table={table.name} column={taken}: Iceberg keeps this name for a column of its "
             "own in Spark, and cannot merge into a table that has it too; nothing was written; give the column another "
             "name, by select, in metadata or as deleted_column, or rename it in the table"
         )
     if state.lost_partition and not state.rewrites_files:
-        raise GiveUp(
+        raise IncompatibleSchema(
             f"pipeline={pipeline.name} table={table.name} partition={state.lost_partition}: the column of a partition "
             "that the table has, or had, was dropped, and Iceberg cannot merge on read there any more; nothing was "
             "written; set write.merge.mode of the table to copy-on-write, or write to another table"
