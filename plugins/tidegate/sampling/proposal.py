@@ -99,7 +99,8 @@ def propose_table(sample: TopicSample, name: str, lookup: Lookup, key_fields: Se
 
 
 def _propose_value(sample: TopicSample, recognised: Recognition, lookup: Lookup) -> ProposedValue:
-    look, told = recognised.look, f"{len(recognised.looks)} of {count(len(sample.records), 'record')}: "
+    values = sum(record.value is not None for record in sample.records)
+    look, told = recognised.look, f"{len(recognised.looks)} of {count(values, 'value')}: "
     if look.encoding is Encoding.SCHEMA:
         found = lookup(sample, "value", recognised)
         said = (*recognised.checks, *(PlacedCheck("value", one) for one in found.checks))

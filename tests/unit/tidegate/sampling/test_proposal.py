@@ -224,6 +224,11 @@ def test_several_topics_have_a_table_each(include) -> None:
     ]  # fmt: skip
 
 
+def test_tombstones_are_no_values_of_another_format() -> None:
+    table = proposed(("1", '{"id": 1}'), ("2", '{"id": 2}'), ("2", None), ("3", "text"))
+    assert (table.value.remark, table.tombstones) == ("2 of 3 values: a JSON object", 1)
+
+
 def test_nothing_but_tombstones_gives_up_with_a_way_out() -> None:
     with pytest.raises(GiveUp, match=r"topic=t: all of 2 records of 2 partitions are tombstones, which show no format"):
         proposed(("a", None), ("b", None))
