@@ -85,7 +85,8 @@ POINTS = {
         "broker.read_log", "commits.append_empty", "commits.start_branch", "commits.has_branches",
         "commits.read_head",
         "commits.publish",
-        "staging.find_highest_batch", "tables.read_state",
+        "staging.find_highest_batch",
+        "staging.list_staged", "tables.read_state",
     ],
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from tidegate.errors import ConfigurationError, RetryLater
+from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 from tidegate.merge.compare_and_swap import Swap, publish_head, retry_commits, write_on_branch
 from tidegate.merge.dead_letters import find_known_topic_ids
 from tidegate.model import resource_names
@@ -104,8 +104,8 @@ def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
     ids = {topic: part.topic_ids[topic] for topic in part.begin}
     target = _resolve_target(ports, before.offsets, to, part)
     # no batch that was staged before the move is resumed after it: its number is not above the position's
-    staged = ports.staging.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, table))
-    batch = max(state.highest_batch, staged)
+    intermediate = resource_names.name_intermediate_table(ports.pipeline, table)
+    batch = max(state.highest_batch, ports.staging.find_highest_batch(intermediate))
     after = Position(target, batch, cluster_id=log.cluster_id, topic_ids=ids, epochs=part.epochs)
     return TableMove(
         table=table,
@@ -117,9 +117,16 @@ def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
 
 
 def _find_unpublished(ports: Ports, table: Table, state: TableState, before: Position) -> int:
-    """The last staged batch that leads on from the position; not what another run has published first."""
+    """The last staged batch that leads on from the position; not what another run has published first.
+
+    What cannot be read is published by no flush either, and must not keep anybody from moving on.
+    """
+    try:
+        batches = ports.staging.list_staged(resource_names.name_intermediate_table(ports.pipeline, table), table.name)
+    except GiveUp:
+        return 0
     end, last = before.offsets, 0
-    for staged in ports.staging.list_staged(resource_names.name_intermediate_table(ports.pipeline, table), table.name):
+    for staged in batches:
         if staged.batch > state.highest_batch and staged.ranges.continues(end):
             end, last = staged.ranges.end, staged.batch
     return last

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from fakes import BusyTable, PauseAt, World, a_pipeline, a_table
 from tidegate.actions.rebase import propose_rebase
-from tidegate.errors import ConfigurationError, NothingToDo, PositionLost, PublishedElsewhere, RetryLater
+from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost, PublishedElsewhere, RetryLater
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_intermediate_table
 from tidegate.monitoring.status import read_status
@@ -80,6 +80,18 @@ def test_preview_is_silent_of_a_batch_that_another_run_has_published_first(world
     produce(world, "e", "1")
     stage(ports, plan(ports))
     assert f"{NAME}  batch=4 is staged and not published" in propose_rebase(ports, "latest").preview
+
+
+def test_batch_that_nobody_can_read_keeps_nobody_from_moving_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    ports = world.ports(PIPELINE)
+    produce(world, "d", "1")
+    stage(ports, plan(ports))
+
+    def refuse(*_: object) -> None:
+        raise GiveUp("attempt=x: ranges is missing; drop the intermediate table")
+
+    monkeypatch.setattr(type(ports.staging), "list_staged", refuse)
+    assert "staged" not in propose_rebase(ports, "latest").preview
 
 
 def test_a_move_back_reads_the_records_again_and_the_table_stays_equal(world: World) -> None:
