@@ -743,6 +743,14 @@ WITHOUT_ORDER = {
 }
 
 
+def test_truncate_is_refused_beside_a_partition_filter_in_whatever_letters_bigquery_is_told_of_it(
+    include: Path,
+) -> None:
+    more = "create: {properties: {require_partition_filter: 'TRUE'}}"
+    told = problems(include, source(APPLIED, tables=f"[{{name: lake.a.b, {more}}}]"))
+    assert any("not with require_partition_filter" in problem for problem in told)
+
+
 @pytest.mark.parametrize("word", WITHOUT_ORDER)
 def test_truncate_is_applied_only_where_one_order_of_all_records_fills_the_table(include: Path, word: str) -> None:
     told = problems(include, source(APPLIED, tables=f"[{{name: lake.a.b, {WITHOUT_ORDER[word]}}}]"))
