@@ -94,7 +94,7 @@ _BEHIND: dict[str, list[str]] = {
         f"{_EXECUTORS}tasks_of_a_lost_scheduler_are_taken_over",
         "tests/e2e/executors/test_queues.py::test_queue_that_goes_away_in_the_middle_of_a_merge_loses_no_row",
         "tests/e2e/executors/test_queues.py::test_task_of_a_lost_worker_is_tried_again_whatever_the_queue_is",
-        "tests/e2e/executors/test_queues.py::test_tasks_that_lost_workers_took_and_did_not_begin_are_queued_again",
+        "tests/e2e/executors/test_queues.py::test_tasks_that_wait_for_lost_workers_are_begun_by_those_that_follow",
         f"{_EXECUTORS}database_that_goes_away_under_running_flushes_loses_no_row",
         f"{_EXECUTORS}database_that_is_away_for_minutes_under_running_flushes_loses_no_row",
     ],

@@ -51,8 +51,8 @@ def test_task_of_a_lost_worker_is_tried_again_whatever_the_queue_is(land: Land) 
         wait_until(lambda: land.metadata.read_state(task) == "success", f"the end of {task}", PATIENCE)
 
 
-def test_tasks_that_lost_workers_took_and_did_not_begin_are_queued_again(land: Land) -> None:
-    """They stand still when tasks reach them, and are killed then: nobody has begun these, and nobody has them."""
+def test_tasks_that_wait_for_lost_workers_are_begun_by_those_that_follow(land: Land) -> None:
+    """The workers stand still when the tasks are sent, and are killed then: nobody has begun these."""
     with land.records_keep_coming():
         wait_until(lambda: land.open_catalog().table_exists(f"{NAMESPACE}.orders"), "the first flush", PATIENCE)
         workers = [psutil.Process(int(land.stack.variables[name])) for name in WORKERS]
