@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, amount DECIMAL(5,2), at TIMESTAMP, flag BOOLEAN, n INT"}
 GOOD = {"amount": 1.25, "at": "2026-01-02T03:04:05.123456Z", "flag": True, "n": 7}
 PER_KIND, EVERY = 2, 100
+PATIENCE = 600.0
 # what is wrong with a record, the stage that says so, and a part of its message
 KINDS: list[tuple[Any, str, str]] = [
     (b'{"id": 1, "amount"', "value", "not a JSON object"),
@@ -220,3 +222,28 @@ def test_dead_letters_of_a_topic_that_was_created_again_stay_through_rebase_flus
     workbench.pipeline("recreated", [topic], key=KEY, value={"schema": "id BIGINT, n INT"}, source=errors)
     workbench.flush("recreated")
     assert read_letters() == sorted(old + new, key=str), "read again from the same topic they wait once"
+
+
+def test_two_replays_at_once_bring_each_dead_letter_of_a_table_without_a_key_in_once(workbench) -> None:
+    """Two partitions. A replay that gives way asks for one at a time, and the same command finds the rest done."""
+    topic, errors = workbench.topic(2), {"errors": {"tolerance": "all"}}
+    workbench.pipeline("twice", [topic], key={"format": "raw"}, value={"schema": "id BIGINT, n INT"}, source=errors)
+    for partition in (0, 1):
+        values = [{"id": 10 * partition + number, "n": 2**31 if number % 2 else number} for number in range(6)]
+        workbench.produce(topic, *((None, value, {"partition": partition}) for value in values))
+    workbench.flush("twice")
+    workbench.pipeline("twice", [topic], key={"format": "raw"}, value={"schema": "id BIGINT, n BIGINT"}, source=errors)
+    words, pipes = workbench.command("dead-letters", "twice", "--replay", "--json"), {"stdout": PIPE, "stderr": PIPE}
+    both = [Popen(words, env=workbench.environment(), text=True, **pipes) for _ in range(2)]
+    told = [one.communicate(timeout=PATIENCE)[1] for one in both]
+    assert all("Traceback" not in text for text in told), told
+    assert any(one.returncode == 0 for one in both) or all("replay" in text for text in told), told
+    again = workbench.cli("dead-letters", "twice", "--replay", "--json")
+    assert again.returncode == 0, again.stderr
+    expected = [{"id": 10 * p + n, "n": 2**31 if n % 2 else n} for p in (0, 1) for n in range(6)]
+    assert sorted(workbench.rows("shop.twice"), key=lambda row: row["id"]) == expected
+    assert json.loads(workbench.cli("dead-letters", "twice", "--json").stdout)["waiting"] == 0
+    assert not workbench.exists("shop.twice_twice_backfill_replay_tmp")
+    workbench.produce(topic, (None, {"id": 99, "n": 9}, {"partition": 1}))
+    workbench.flush("twice")
+    assert len(workbench.rows("shop.twice")) == len(expected) + 1
