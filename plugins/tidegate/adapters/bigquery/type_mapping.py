@@ -1,7 +1,7 @@
 """Spark's type texts and BigQuery's types, each from the other, and a staged value as the type that a table holds."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tidegate.errors import ConfigurationError
@@ -140,15 +140,6 @@ def _convert_to_spark(field: Mapping[str, Any]) -> DataType:
     else:
         inner = Primitive(_SPARK_TYPES.get(kind, kind))
     return Array(inner) if str(field.get("mode", "")).upper() == "REPEATED" else inner
-
-
-def find_collated_texts(schema: Iterable[Mapping[str, Any]], *above: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Paths of the texts that BigQuery compares by a collation, as without case, from the fields of the REST API."""
-    for field in schema:
-        path = (*above, str(field["name"]))
-        if field.get("collation"):
-            yield path, str(field["collation"])
-        yield from find_collated_texts(field.get("fields", ()), *path)
 
 
 def render_comparable(column: tuple[str, DataType | None], of: str) -> str:

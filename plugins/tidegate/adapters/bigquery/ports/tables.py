@@ -14,7 +14,8 @@ from tidegate.adapters.bigquery.stores import (
     staging,
     table_marks,
 )
-from tidegate.adapters.bigquery.type_mapping import find_collated_texts, read_table_struct, to_columns
+from tidegate.adapters.bigquery.stores.collations import find_collated_texts
+from tidegate.adapters.bigquery.type_mapping import read_table_struct, to_columns
 from tidegate.errors import GiveUp
 from tidegate.model import resource_names
 from tidegate.model.merge_input import MergeInput

@@ -15,8 +15,8 @@ from typing import Any
 from tidegate.adapters.bigquery.client.client import Warehouse, name_job
 from tidegate.adapters.bigquery.client.errors import JobFailed
 from tidegate.adapters.bigquery.client.load_jobs import LoadRequest, run_load_job
+from tidegate.adapters.bigquery.stores.collations import find_collated_texts
 from tidegate.adapters.bigquery.stores.ownership import check_removable
-from tidegate.adapters.bigquery.type_mapping import find_collated_texts
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.stage_outcome import StageOutcome
