@@ -105,9 +105,9 @@ def raise_refusal(job: PublishJob, outcomes: list[str]) -> None:
     key = bytes.fromhex(said["key"] or "").decode(errors="replace")
     if said["error"] == "INVALID_TIMESTAMP":
         raise BadRecord(
-            f"{what} key={key}: the brokers refuse its time: {said['error']}; correct the column of "
-            "metadata.timestamp, or widen the topic's message.timestamp.before.max.ms and "
-            "message.timestamp.after.max.ms"
+            f"{what} key={key}: the brokers refuse its time: {said['error']}; widen the topic's "
+            "message.timestamp.before.max.ms and message.timestamp.after.max.ms, or correct the column of "
+            "metadata.timestamp and --resynchronise"
         )
     raise BadRecord(
         f"{what} key={key}: the brokers refuse its record of bytes={said['bytes']}: {said['error']}; raise the topic's "

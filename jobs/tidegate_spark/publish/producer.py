@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import confluent_kafka as kafka  # as a module: its classes cannot travel by value
@@ -211,9 +212,10 @@ class _PartProducer:
         self._hand_over(row["topic"], key=row["key"], value=row["value"], **options)
 
     def _hand_over(self, topic: str, **record: Any) -> None:
+        report = partial(self._handle_delivery, record.get("timestamp"))  # a failed message does not tell its time
         while True:
             try:
-                self._producer.produce(topic, on_delivery=self._handle_delivery, **record)
+                self._producer.produce(topic, on_delivery=report, **record)
                 self._producer.poll(0)
                 return
             except BufferError:
@@ -222,16 +224,14 @@ class _PartProducer:
                 self._failed = (topic, record["key"], len(record["key"]) + len(record["value"] or b""))
                 raise self._to_error(error) from error
 
-    def _handle_delivery(self, error: Any, message: Any) -> None:
-        if error is None:
-            return
+    def _handle_delivery(self, at_ms: int | None, error: Any, message: Any) -> None:
         self._failure = self._failure or error
-        if message is None:
+        if error is None or message is None:
             return
         size = len(message.key() or b"") + len(message.value() or b"")
         # of a batch that is refused the largest record, or the one whose time is farthest from now
         is_untimely = error.code() == kafka.KafkaError.INVALID_TIMESTAMP
-        rank = abs(message.timestamp()[1] - time.time() * 1000) if is_untimely else size
+        rank = abs((at_ms or 0) - time.time() * 1000) if is_untimely else size
         if rank > self._failed_rank:
             self._failed, self._failed_rank = (message.topic(), message.key(), size), rank
 

@@ -426,7 +426,7 @@ def test_record_that_is_too_large_is_named_and_no_reason_to_try_again(delivery: 
 
 def test_time_that_the_brokers_refuse_is_told_as_such_and_no_reason_to_try_again(outside: Outside) -> None:
     outside.topic.broker.refuses[b"a"] = KafkaError(KafkaError.INVALID_TIMESTAMP)
-    with pytest.raises(BadRecord, match=r"topic=out key=a: the brokers refuse its time: INVALID_TIMESTAMP; correct"):
+    with pytest.raises(BadRecord, match=r"topic=out key=a: the brokers refuse its time: INVALID_TIMESTAMP; widen"):
         publish(outside.ports())
 
 
