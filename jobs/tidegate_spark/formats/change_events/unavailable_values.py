@@ -39,18 +39,12 @@ def mark_unavailable_values(decoded: DataFrame, decoded_value: DecodedValue, tab
         for name in table.unchanged
     }
     is_ordered = bool(table.sequence) or table.has_history
-    refused = {name: sql for name, sql in conditions.items() if is_ordered or name.casefold() in table.grouped}
-    if refused:
-        cases = " ".join(f"WHEN {condition} THEN {_render_refusal(name)}" for name, condition in refused.items())
+    refusals = _list_refusals(conditions, decoded_value, table, is_ordered=is_ordered)
+    if refusals:
+        cases = " ".join(f"WHEN {condition} THEN {reason}" for condition, reason in refusals)
         decoded = decoded.withColumn("value_reason", F.expr(f"coalesce(value_reason, CASE {cases} END)"))
     if is_ordered:
         return decoded
-    moved = _render_is_moved(decoded_value, table)
-    if moved:
-        cases = " ".join(
-            f"WHEN {moved} AND {sql} THEN {_render_moved_refusal(name)}" for name, sql in conditions.items()
-        )
-        decoded = decoded.withColumn("value_reason", F.expr(f"coalesce(value_reason, CASE {cases} END)"))
     names = [*(column.name for column in table.value_columns), *table.metadata]
     fields = ", ".join(f"{_render_available(name, conditions)} AS {quote(name)}" for name in names)
     elements = ", ".join(
@@ -62,6 +56,21 @@ def mark_unavailable_values(decoded: DataFrame, decoded_value: DecodedValue, tab
             "value_struct": F.expr(f"CASE WHEN value_struct IS NOT NULL THEN struct({fields}) END"),
         }
     )
+
+
+def _list_refusals(
+    conditions: dict[str, str], decoded_value: DecodedValue, table: StageTable, *, is_ordered: bool
+) -> list[tuple[str, str]]:
+    """What makes a record bad whose columns by `conditions` hold no value: a condition, and the reason as SQL."""
+    refusals = [
+        (sql, _render_refusal(name))
+        for name, sql in conditions.items()
+        if is_ordered or name.casefold() in table.grouped
+    ]
+    moved = "" if is_ordered else _render_is_moved(decoded_value, table)
+    if moved:
+        refusals += [(f"{moved} AND {sql}", _render_moved_refusal(name)) for name, sql in conditions.items()]
+    return refusals
 
 
 def _render_available(name: str, conditions: dict[str, str]) -> str:
