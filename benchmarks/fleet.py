@@ -26,6 +26,7 @@ MEASURED_RUNS, IDLE_MINUTES = 3, 3
 RUN_SECONDS = 900.0
 RUN_GOAL, LOOK_GOAL = 60.0, 0.02
 LATENCY_GOALS = {"median": 4.0, "p95": 8.0}
+WAYS = {"staged": "never", "direct": "auto"}  # how the batches of one record are written, and `merge.direct` for it
 
 
 def measure(bench: Bench) -> Result:
@@ -40,12 +41,17 @@ def measure(bench: Bench) -> Result:
         looked = _ask(bench, stack, include, {"action": "look", "fleet": FLEET})
     finally:
         stop_stack(bench.folder / "stack")
-    bench.say("one record at a time through a fleet, interval 5 s ...")
+    return _tell(minutes, looked, {how: _measure_delays(bench, how, direct) for how, direct in WAYS.items()})
+
+
+def _measure_delays(bench: Bench, how: str, direct: str) -> dict[str, Any]:
+    """Seconds from record to row through a fleet, and what they are made of."""
+    bench.say(f"one record at a time through a fleet, {how}, interval 5 s ...")
+    folder = bench.folder / f"latency-{how}"
     try:
-        delays = measure_latency(bench.folder / "latency", bench.sizes.latency, FLEET)
+        return measure_latency(folder, bench.sizes.latency, FLEET, direct)
     finally:
-        stop_stack(bench.folder / "latency" / "stack")
-    return _tell(minutes, looked, delays)
+        stop_stack(folder / "stack")
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ class Minutes:
     minutes_per_run: float
 
 
-def _tell(minutes: Minutes, looked: dict[str, Any], delays: dict[str, Any]) -> Result:
+def _tell(minutes: Minutes, looked: dict[str, Any], delays: dict[str, dict[str, Any]]) -> Result:
     busy, idle, count = minutes.busy, minutes.idle, looked["looked"]
     spent = looked["spent"]
     each = spent["all"] / looked["looked"]
@@ -70,7 +76,7 @@ def _tell(minutes: Minutes, looked: dict[str, Any], delays: dict[str, Any]) -> R
         f"{count} pipelines, {WITH_WORK} with work, CPU s a run": round(busy["all"], 1),
         f"{count} pipelines, none with work, CPU s a minute": round(idle["all"], 1),
         "look at an idle pipeline, CPU s": round(each, 4),
-        **{f"record to row, {name} s": delays[name] for name in LATENCY_GOALS},
+        **{f"record to row, {how}, {name} s": delays[how][name] for how in WAYS for name in LATENCY_GOALS},
     }
     return Result(
         tables=[
@@ -79,15 +85,15 @@ def _tell(minutes: Minutes, looked: dict[str, Any], delays: dict[str, Any]) -> R
             Table("l. One look", ("pipelines", "idle", "CPU s", "of it files", "each", "wall s"),
                   [(str(looked["looked"]), str(looked["idle"]), number(spent["all"], 2), number(spent["files"], 2),
                     number(each, 4), number(spent["wall"], 2))]),
-            Table("l. Record to row through a fleet, interval 5 s", ("median s", "p95 s", "most s"),
-                  [tuple(number(delays[name], 2) for name in ("median", "p95", "most"))]),
+            Table("l. Record to row through a fleet, interval 5 s", ("batches", "median s", "p95 s", "most s"),
+                  [(how, *(number(delays[how][name], 2) for name in ("median", "p95", "most"))) for how in WAYS]),
         ],
         figures=figures,
         goals=[
             Goal(f"{count} pipelines in a fleet, {WITH_WORK} with work, CPU s a run", busy["all"], RUN_GOAL),
             Goal("look at an idle pipeline, CPU s", round(each, 4), LOOK_GOAL),
-            *(Goal(f"record to row in a fleet, {name}, seconds", delays[name], goal)
-              for name, goal in LATENCY_GOALS.items()),
+            *(Goal(f"record to row in a fleet, {how}, {name}, seconds", delays[how][name], goal)
+              for how in WAYS for name, goal in LATENCY_GOALS.items()),
         ],
         right=not looked["failed"] and minutes.merges > 0,
         details={"latency": delays, "look": looked, "minutes": vars(minutes)},
