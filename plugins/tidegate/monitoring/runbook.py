@@ -23,7 +23,11 @@ PAGE_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             "log-changed",
             r"are another cluster|deleted and created again|no such partition|, before the position|the log was cut",
         ),
-        ("records-gone", r"are gone before they were read|offsets of a compacted topic|are gone that|needed are gone"),
+        (
+            "records-gone",
+            r"are gone before they were read|offsets of a compacted topic|are gone that|needed are gone|"
+            r"the log ends at offset=[^,;]+: ",
+        ),
         ("partitions-grown", r"has a new partition="),
         ("queue-full", r"its queue is full"),
         ("audit", r"\baudits? .*the batch stays staged|nothing was published and the batch stays staged"),

@@ -10,6 +10,7 @@ from tidegate.model.resource_names import name_positions_table
 from tidegate.model.table_state import NO_TOPIC_ID
 from tidegate.ports.context import Log, Ports, TableState
 from tidegate.spec.pipeline import Pipeline, RiskPolicy, RollbackPolicy
+from tidegate.spec.source import StartKind
 from tidegate.spec.table import Table
 
 
@@ -192,16 +193,29 @@ def _find_older_epochs(position: Position, log: Log) -> Offsets:
     return epochs
 
 
-def check_start(pipeline: Pipeline, table: Table, configured_start: Offsets, log: Log) -> None:
-    """PositionLost where a first batch cannot start where it is asked to: the log has lost those records already."""
+def check_start(pipeline: Pipeline, table: Table, configured_start: Offsets, log: Log, ends: Offsets) -> None:
+    """PositionLost where a first batch cannot start where it is asked to: the log has lost those records already, or
+    ends before them. `ends` are those of the log, behind open transactions.
+    """
     for topic, partition, offset in iterate_offsets(configured_start):
-        begin = get_offset(log.begin, topic, partition)
+        begin, end = get_offset(log.begin, topic, partition), get_offset(ends, topic, partition)
+        asked = (
+            f"pipeline={pipeline.name} table={table.name}: source.start={pipeline.source.start.kind} asks for "
+            f"offset={offset} of topic={topic} partition={partition}, and"
+        )
         if begin is not None and offset < begin:
             raise PositionLost(
-                f"pipeline={pipeline.name} table={table.name}: source.start={pipeline.source.start.kind} asks for "
-                f"offset={offset} of topic={topic} partition={partition}, and the log starts at offset={begin}, so "
+                f"{asked} the log starts at offset={begin}, so "
                 f"{begin - offset} offsets are gone before they were read; set source.start to what the log still "
                 "holds, e.g. earliest, or on_incomplete_start: accept if the table may lack them"
+            )
+        if begin is None and pipeline.source.start.kind == StartKind.OFFSETS:
+            raise PositionLost(f"{asked} the topic has no such partition; name one that it has in source.start")
+        if end is not None and offset > end:
+            raise PositionLost(
+                f"{asked} the log ends at offset={end}: the offset is mistyped, or of another log than this one, whose "
+                "records before it would be left out; set source.start to what the log holds, e.g. earliest, or "
+                "on_incomplete_start: accept to begin at its end"
             )
 
 

@@ -1,6 +1,6 @@
 """Where a table without a position begins to read: the start that the pipeline file names, held to the log."""
 
-from tidegate.model.offsets import Offsets, iterate_offsets, merge_offsets
+from tidegate.model.offsets import Offsets, get_offset, iterate_offsets, merge_offsets
 from tidegate.ports.context import Log, Ports
 from tidegate.progress.position_checks import check_complete, check_start, resolve_next_start
 from tidegate.progress.table_progress import TableWithLog
@@ -24,7 +24,7 @@ def resolve_complete_start(ports: Ports, table: Table, log: Log, *, exists: bool
     configured_start = _read_configured_start(ports, log)
     start = _clamp_to_log(configured_start, log)
     if ports.pipeline.on_incomplete_start == RiskPolicy.FAIL:
-        check_start(ports.pipeline, table, configured_start, log)
+        check_start(ports.pipeline, table, configured_start, log, _find_last_ends(ports, configured_start, log))
     if table.upsert and ports.pipeline.on_incomplete_start == RiskPolicy.FAIL:
         behind = tuple(sorted({t for t, p, offset in iterate_offsets(start) if offset > log.begin[t][p]}))
         compacted = ports.broker.filter_compacted(behind) if behind else ()
@@ -37,6 +37,16 @@ def _holds_rows_of_others(ports: Ports, table: Table) -> bool:
     """Whether another writer has filled the table, and the pipeline goes on from the offsets that this one reached."""
     is_continued = ports.pipeline.source.start.kind in (StartKind.OFFSETS, StartKind.GROUP)
     return is_continued and ports.tables.count_rows(table.name) != 0
+
+
+def _find_last_ends(ports: Ports, configured_start: Offsets, log: Log) -> Offsets:
+    """The ends of the log; where a start lies behind them those that count records of open transactions too, as the
+    brokers have them by now.
+    """
+    behind = {t for t, p, offset in iterate_offsets(configured_start) if offset > (get_offset(log.end, t, p) or 0)}
+    if not behind:
+        return log.end
+    return merge_offsets(log.end, ports.broker.read_end_offsets(tuple(sorted(behind)), "read_uncommitted"))
 
 
 def resolve_first_start(ports: Ports, log: Log) -> Offsets:

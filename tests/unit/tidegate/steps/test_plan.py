@@ -209,6 +209,40 @@ def test_table_does_not_start_behind_records_that_were_asked_for_and_are_gone(
     assert planned(world, earliest).ranges == accepted.ranges
 
 
+@pytest.mark.parametrize("mode", ["upsert_delete", "append"])
+@pytest.mark.parametrize(
+    "start", [Start("latest"), Start("group"), Start("offsets", offsets={"orders": {0: 99, 1: 0}})]
+)
+def test_table_does_not_start_behind_the_end_of_the_log_and_leave_out_what_is_there(
+    world: World, start: Start, mode: str
+) -> None:
+    """The offset is one of another log: what this one has before it would never be read."""
+    world.broker.commit(PIPELINE.source.group, {"orders": {0: 99, 1: 0}})
+    table = a_table(mode=mode, keys=("id",) if mode != "append" else (), columns=PIPELINE.tables[0].value.columns)
+    pipeline = replace(PIPELINE, source=replace(PIPELINE.source, start=start), tables=(table,))
+    with pytest.raises(PositionLost, match=r"offset=99 of topic=orders partition=0, and the log ends at offset=3"):
+        plan(world.ports(pipeline))
+    earliest = replace(pipeline, source=replace(pipeline.source, start=Start("earliest")))
+    assert planned(world, earliest).ranges == Ranges({"orders": {0: (0, 3), 1: (0, 3)}})
+    accepted = planned(world, replace(pipeline, on_incomplete_start="accept"))
+    assert accepted.ranges == Ranges({"orders": {0: (3, 3), 1: (0, 3)}})
+
+
+def test_table_does_not_start_at_a_partition_that_the_topic_has_not(world: World) -> None:
+    pipeline = a_pipeline(**start("offsets", offsets={"orders": {1: 2, 2: 0}}))
+    with pytest.raises(PositionLost, match=r"offset=0 of topic=orders partition=2, .* has no such partition; name"):
+        plan(world.ports(pipeline))
+    assert planned(world, replace(pipeline, on_incomplete_start="accept")).ranges.by_topic["orders"][1] == (2, 3)
+
+
+def test_group_that_has_read_into_an_open_transaction_is_followed_from_there(world: World) -> None:
+    """Its offset lies behind the last stable one, and within the log."""
+    world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "x"})], ending="open")
+    world.broker.commit(PIPELINE.source.group, {"orders": {0: 4, 1: 3}})
+    with pytest.raises(NothingToDo):
+        plan(world.ports(a_pipeline(**start("group"))))
+
+
 def test_recreated_topic_fails_the_plan(world: World) -> None:
     flush(world.ports(PIPELINE))
     world.broker.create("orders", 2)
