@@ -49,6 +49,17 @@ def _find_last_ends(ports: Ports, configured_start: Offsets, log: Log) -> Offset
     return merge_offsets(log.end, ports.broker.read_end_offsets(tuple(sorted(behind)), "read_uncommitted"))
 
 
+def resolve_held_start(ports: Ports, log: Log) -> Offsets:
+    """What the heartbeat holds `start: latest` at while no table has a position.
+
+    What is committed outside of the log stays as it is: moved into it, the refusal of such a start would be gone, and
+    so would the records between the two.
+    """
+    if ports.pipeline.on_incomplete_start == RiskPolicy.FAIL:
+        return _read_configured_start(ports, log)
+    return resolve_first_start(ports, log)
+
+
 def resolve_first_start(ports: Ports, log: Log) -> Offsets:
     """Where a table without a position begins, by `source.start`; a start outside the log is moved into it.
 

@@ -13,7 +13,7 @@ from tidegate.progress.low_watermark import commit_to_group, compute_low_waterma
 from tidegate.progress.offset_hook import apply_offset_hook
 from tidegate.progress.pipeline_progress import measure_progress
 from tidegate.progress.risks import find_risks
-from tidegate.progress.start_offsets import resolve_first_start
+from tidegate.progress.start_offsets import resolve_held_start
 from tidegate.progress.table_progress import ObservedTable, observe_tables
 from tidegate.progress.topic_log import list_ignored_topics, list_row_topics, read_known_log
 from tidegate.spec.source import StartKind
@@ -88,7 +88,7 @@ def _find_empty_start(ports: Ports, own: Offsets) -> Offsets:
         return {}
     log = read_known_log(ports)[0]
     if ports.pipeline.source.start.kind == StartKind.LATEST and not own:
-        return resolve_first_start(ports, log)
+        return resolve_held_start(ports, log)
     empty = tuple(topic for topic in log.begin if topic not in own and log.begin[topic] == log.end[topic])
     committed = ports.broker.read_committed(ports.pipeline.source.group, empty) if empty else {}
     return merge_offsets({topic: log.end[topic] for topic in empty}, committed)

@@ -166,6 +166,27 @@ def test_what_is_committed_for_an_empty_topic_stays_so_that_a_start_at_the_group
         assert world.broker.groups[GROUP] == {"orders": {0: 0, 1: 3}}
 
 
+@pytest.mark.parametrize("committed", [1, 99])
+def test_what_is_committed_outside_of_the_log_stays_so_that_a_start_at_latest_sees_it(committed: int) -> None:
+    """Moved into the log by the heartbeat of the refused run, it would let the next run skip what is between."""
+    world = World()
+    world.broker.create("orders", 2)
+    for n in range(12):
+        world.broker.produce("orders", {"id": f"k{n}"}, {"id": f"k{n}", "name": "x"}, partition=n % 2)
+    world.broker.retain_from("orders", 5)
+    world.broker.commit(GROUP, {"orders": {0: committed}})
+    pipeline = a_pipeline(source={"start": Start("latest")})
+    for _ in range(2):
+        with pytest.raises(GiveUp, match=f"asks for offset={committed} of topic=orders partition=0"):
+            flush(world.ports(pipeline))
+        heartbeat(world.ports(pipeline))
+        assert world.broker.groups[GROUP] == {"orders": {0: committed, 1: 6}}
+    accepting = a_pipeline(source={"start": Start("latest")}, on_incomplete_start="accept")
+    world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"}, partition=1)
+    flush(world.ports(accepting))
+    assert world.broker.groups[GROUP] == {"orders": {0: 6, 1: 7}}
+
+
 def test_the_topic_of_heartbeats_is_never_read_as_rows(world: World) -> None:
     flush(world.ports(beating()))
     everything = beating()
