@@ -256,7 +256,8 @@ class MemoryEngine:
         prefix = table.key.prefix
         key = {c.name: source.get(c.name.removeprefix(prefix)) for c in table.key_columns}
         value = None if record.value is None else {c.name: record.value.get(c.name) for c in table.value_columns}
-        shown = {**at, **(value or {})}
+        given = {name: part for name, part in (value or {}).items() if part is not None or name not in key}
+        shown = {**at, **dict.fromkeys(value or ()), **key, **given}
         retracted = value is not None and self._is_retracted(table, shown)
         deleted = value is None or (table.delete_when is not None and self.conditions[table.delete_when](shown))
         deleted = deleted or retracted

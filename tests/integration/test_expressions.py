@@ -160,6 +160,62 @@ def test_condition_on_kafkas_metadata_is_asked_of_a_tombstone_and_one_on_its_row
     assert found == [("d", "staged"), ("d", "filtered"), ("d", "staged")]
 
 
+NAMES = {"flat": ("", None, "id"), "prefix": ("k_", None, "k_id"), "struct": ("", "the key", "`the key`.id")}
+
+
+@pytest.mark.parametrize(("prefix", "into", "name"), NAMES.values(), ids=NAMES)
+def test_conditions_see_a_column_that_stands_in_the_key_alone_and_of_a_delete_too(
+    spark, prefix: str, into: str | None, name: str
+) -> None:
+    stage = a_stage(columns=COLUMNS[1:])
+    columns = tuple(replace(column, name=prefix + column.name) for column in ID)
+    stage = replace(stage, key=KeyFormat(fields=("id",), prefix=prefix, into=into), key_columns=columns)
+    sent = records('{"v": "a"}', '{"v": "b"}', '{"v": "c"}', None)
+    found = decoding.decoded(spark, replace(stage, when=f"{name} > 1 AND v <> 'x'"), sent, "op", "fate")
+    assert found == [("u", "filtered"), ("u", "filtered"), ("u", "staged"), ("d", "staged")]
+    found = decoding.decoded(spark, replace(stage, when=f"{name} < 2"), sent, "op", "fate")
+    assert found == [("u", "staged"), ("u", "staged"), ("u", "filtered"), ("d", "filtered")]
+    found = decoding.decoded(spark, replace(stage, delete_when=f"{name} = 1"), sent, "op", "fate")
+    assert found == [("u", "staged"), ("d", "staged"), ("u", "staged"), ("d", "staged")]
+    bad = decoding.decoded(spark, replace(stage, when=f"{name} > 1"), [(b"x", b'{"v": "a"}')], "fate", "reason")
+    assert bad == [("bad", "the key is not a JSON object that fits the key columns")]
+
+
+def test_condition_sees_the_keys_column_where_the_value_leaves_it_out(spark) -> None:
+    """The row has the key's value there."""
+    sent = records('{"v": "a"}', '{"id": 1, "v": "b"}', '{"v": "c"}', None)
+    for more in ({"when": "id >= 1"}, {"route": Route("id", "[1-9]")}):
+        found = decoding.decoded(spark, a_stage(**more), sent, "op", "fate")
+        assert found == [("u", "filtered"), ("u", "staged"), ("u", "staged"), ("d", "staged")], more
+
+
+def test_old_row_of_an_event_that_changes_the_key_is_deleted_whatever_is_asked_of_the_key(spark) -> None:
+    columns = (Column("v", "STRING"),)
+    stage = decoding.a_stage(ValueFormat("debezium-json", columns), columns, (Column("id", "STRING"),))
+    stage = replace(stage, key=KeyFormat(fields=("id",), from_value=True), when="id <> '5' AND v IS NOT NULL")
+    event = change("debezium-json", "u", "orders", {"id": "6", "v": "a"}, {"id": "5", "v": "a"})
+    found = decoding.decoded(spark, stage, [(None, event)], "key_struct.id", "op", "fate")
+    assert sorted(found) == [("5", "u", "filtered"), ("6", "d", "staged")]
+
+
+def test_rows_are_chosen_by_a_column_of_the_key_that_the_value_does_not_repeat(workbench) -> None:
+    topic = workbench.topic()
+    tables = [
+        {"name": "lake.shop.large", "when": "id > 2"},
+        {"name": "lake.shop.gone", "delete_when": "id = 3", "upsert": True},
+        {"name": "lake.shop.retracted", "when": "id > 2 AND name <> 'off'", "when_false": "delete"},
+    ]
+    value = {"schema": "id BIGINT, name STRING", "fields_include": "EXCEPT_KEY"}
+    workbench.pipeline("chosen", [topic], key=KEY, value=value, tables=tables)
+    workbench.produce(topic, *(({"id": n}, {"name": f"n{n}"}) for n in range(1, 6)))
+    workbench.flush("chosen")
+    workbench.produce(topic, ({"id": 4}, None), ({"id": 1}, None), ({"id": 5}, {"name": "off"}))
+    workbench.flush("chosen")
+    names = ("large", "gone", "retracted")
+    found = {name: [(row["id"], row["name"]) for row in workbench.rows(f"shop.{name}")] for name in names}
+    assert found == {"large": [(3, "n3"), (5, "off")], "gone": [(2, "n2"), (5, "off")], "retracted": [(3, "n3")]}
+
+
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 
 

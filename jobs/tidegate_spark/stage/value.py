@@ -69,10 +69,10 @@ def add_value(records: DataFrame, decoded_value: DecodedValue, table: StageTable
 
 
 def _apply_conditions(decoded: DataFrame, table: StageTable, metadata: dict[str, str]) -> DataFrame:
-    """Apply `delete_when`, `when` and `route`; they see the row, and the record's topic, partition and offset."""
+    """Apply `delete_when`, `when` and `route`; they see row and key, and the record's topic, partition and offset."""
     if (table.when, table.route, table.naming, table.delete_when) == (None,) * 4:
         return decoded.selectExpr("*", "change AS op", "true AS is_wanted", "row_struct AS value_struct")
-    row = [f"row_struct.{quote(c.name)} AS {quote(c.name)}" for c in table.value_columns]
+    row = _list_row_columns(table)
     rows = decoded.selectExpr("struct(*) AS _tidegate", *row, *_list_beside(table, metadata))
     # a delete shows no value: what asks about it lets it pass, as a delete of a missing row does nothing; what its
     # record tells beside the value counts, as the row of this key may be that of another source table
@@ -80,7 +80,7 @@ def _apply_conditions(decoded: DataFrame, table: StageTable, metadata: dict[str,
     conditions = {word: condition for word, condition in settings.items() if condition}
     asked = {word: render_attempt(condition) for word, condition in conditions.items()}
     if table.when is not None:
-        shown = _render_shown_condition(table)
+        shown = render_without(table.when, [c.name for c in table.value_columns])
         of_delete = render_attempt(shown) if shown else "'null'"
         asked["when"] = f"CASE WHEN _tidegate.change = '{DELETE}' THEN {of_delete} ELSE {asked['when']} END"
     answers = rows.selectExpr("*", *(f"{sql} AS _tidegate_{word}" for word, sql in asked.items()))
@@ -113,6 +113,26 @@ def _render_own_reason(table: StageTable) -> str:
     return f"CASE WHEN NOT (is_delete AND ({is_lack}) AND NOT ({is_unordered})) THEN value_reason END"
 
 
+def _list_row_columns(table: StageTable) -> list[str]:
+    """The columns of key and value that conditions see: what the value leaves out of the key's is that of the key, as
+    in the row that is written. A delete shows the columns of its key that are none of the value's.
+    """
+    keys, names = _list_key_columns(table), {c.name.casefold() for c in table.value_columns}
+    columns = [f"{sql} AS {quote(name)}" for name, sql in keys.items() if name.casefold() not in names]
+    for name in (c.name for c in table.value_columns):
+        own = f"row_struct.{quote(name)}"
+        shown = f"CASE WHEN change <> '{DELETE}' THEN coalesce({own}, {keys[name]}) END" if name in keys else own
+        columns.append(f"{shown} AS {quote(name)}")
+    return columns
+
+
+def _list_key_columns(table: StageTable) -> dict[str, str]:
+    """SQL of each key column by its name in the destination."""
+    if table.key.into is not None and table.key_columns:
+        return {table.key.into: "key_struct"}
+    return {c.name: f"key_struct.{quote(c.name.removeprefix(table.key.prefix))}" for c in table.key_columns}
+
+
 def _list_beside(table: StageTable, metadata: dict[str, str]) -> list[str]:
     """The columns that conditions see beside the value's: those of a delete's record are not in its row."""
     told = [
@@ -123,19 +143,16 @@ def _list_beside(table: StageTable, metadata: dict[str, str]) -> list[str]:
     return told + [name for name in ("topic", "partition", "offset") if name not in names]
 
 
-def _render_shown_condition(table: StageTable) -> str | None:
-    """What `when` asks beside the value, of which a delete shows nothing."""
-    return render_without(table.when, [c.name for c in table.value_columns]) if table.when is not None else None
-
-
 def _judge_old_keys(decoded: DataFrame, table: StageTable, metadata: dict[str, str]) -> DataFrame:
     """Add `is_old_key_wanted`: whether a delete by this record, of which no value is shown, would be for this table."""
-    conditions = (None if table.retracts else _render_shown_condition(table), _render_route(table.route))
+    hidden = [*_list_key_columns(table), *(c.name for c in table.value_columns)]
+    shown = None if table.retracts or table.when is None else render_without(table.when, hidden)
+    conditions = (shown, _render_route(table.route))
     told = [f"coalesce({render_attempt(sql)} <> 'false', true)" for sql in conditions if sql]
     if table.naming is not None and table.naming.name is not None:
         told.append(f"coalesce({render_table_name(table.naming)} = {render_literal(table.naming.name)}, true)")
-    hidden = [f"CAST(NULL AS {render_cast_type(c)}) AS {quote(c.name)}" for c in table.value_columns]
-    rows = decoded.selectExpr("struct(*) AS _tidegate", *hidden, *_list_beside(table, metadata))
+    nulls = [f"CAST(NULL AS {render_cast_type(c)}) AS {quote(c.name)}" for c in table.value_columns]
+    rows = decoded.selectExpr("struct(*) AS _tidegate", *nulls, *_list_beside(table, metadata))
     return rows.selectExpr("_tidegate.*", f"{' AND '.join(told) or 'true'} AS is_old_key_wanted")
 
 
