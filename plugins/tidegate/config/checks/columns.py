@@ -10,6 +10,7 @@ from tidegate.config.checks.source import check_key_columns, check_value
 from tidegate.config.destinations.registry import DESTINATIONS
 from tidegate.config.models.formats import KeyModel, ValueModel
 from tidegate.config.models.pipeline import PipelineModel, TableModel
+from tidegate.config.parsing.ddl import find_condition_columns
 from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.formats.registry import get_format
@@ -58,6 +59,8 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
     if value_columns is not None and table.route is not None:
         _check_route_field(table.route.field, staged, path, findings)
     known_columns = record_names | {name.casefold() for name in model.source.metadata}
+    if value_columns is not None:
+        _check_conditions(table, known_columns, path, findings)
     columns = check_select(
         table, known_columns if value_columns is not None else None, _list_key_names(key), path, findings
     )
@@ -140,6 +143,15 @@ def _check_route_field(field: str, columns: set[str], path: KeyPath, findings: P
     known_columns = columns | {"topic", "partition", "offset"}
     if field.casefold() not in known_columns:
         findings.add((*path, "route", "field"), f"not a column of the value; {suggest_closest(field, known_columns)}")
+
+
+def _check_conditions(table: TableModel, columns: set[str], path: KeyPath, findings: Problems) -> None:
+    known_columns = columns | {"topic", "partition", "offset"}
+    for word, condition in (("when", table.when), ("delete_when", table.delete_when)):
+        for name in find_condition_columns(condition) if condition is not None else ():
+            if name.casefold() not in known_columns:
+                problem = f"{name} is not a column of the record; {suggest_closest(name, known_columns)}"
+                findings.add((*path, word), problem)
 
 
 def _check_known(name: str, columns: set[str], path: KeyPath, findings: Problems) -> None:

@@ -19,6 +19,11 @@ KNOWN_TYPES = (
     "TIMESTAMP, TIMESTAMP_NTZ, ARRAY<>, MAP<,>, STRUCT<:>"
 )
 COLUMNS_EXAMPLE = "write e.g. id BIGINT NOT NULL, name STRING"
+# functions that Spark calls without brackets, as far as sqlglot takes them for columns
+CALLED_BY_NAME = {
+    *("current_catalog", "current_database", "current_date", "current_schema", "current_time", "current_timestamp"),
+    *("current_user", "localtimestamp", "session_user", "user"),
+}
 TOO_DEEP = "brackets or functions nest too deeply to be read; write it flatter"
 AUDIT_EXAMPLE = "e.g. SELECT count(*) > 0 FROM {table}"
 
@@ -108,6 +113,23 @@ def check_condition(sql: str) -> None:
         raise ValueError(f"not a condition on the record; {example}")
     if tree.find(exp.AggFunc, exp.Window):
         raise ValueError(f"a condition sees one record, so aggregates and windows have no meaning; {example}")
+
+
+@lru_cache(maxsize=1024)
+def find_condition_columns(sql: str) -> tuple[str, ...]:
+    """The columns that a condition looks at, in its order; nothing of one that cannot be read."""
+    from sqlglot import exp
+
+    try:
+        tree = parse_one(sql, "a condition")
+    except ValueError:
+        return ()
+    columns = (column for column in tree.find_all(exp.Column, bfs=False) if isinstance(column.this, exp.Identifier))
+    return tuple(dict.fromkeys(column.parts[0].name for column in columns if not _is_call(column)))
+
+
+def _is_call(column: Any) -> bool:
+    return len(column.parts) == 1 and not column.this.quoted and column.name.casefold() in CALLED_BY_NAME
 
 
 @lru_cache(maxsize=1024)

@@ -112,6 +112,25 @@ def test_topics_that_share_keys_need_an_order(include: Path) -> None:
     assert "several topics feed it" in problems(include, pattern)[0]
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "id > 1 AND NAME <> 'x' AND src = topic AND partition >= 0 AND offset > 0",
+        "exists(lines, l -> exists(l.tags, t -> t = l.sku AND t = name))",
+        "at > current_date AND at < localtimestamp AND name <> current_user AND name <> user",
+        "timestampdiff(HOUR, at, now()) > 1 AND extract(YEAR FROM at) > 2000 AND at > now() - INTERVAL 1 DAY",
+        "place.`a.b` = 1 AND place.c['k'][0].d IS NULL AND `we``ird` = \"text\" AND true",
+    ],
+)
+def test_condition_may_look_at_whatever_the_record_has(include: Path, condition: str) -> None:
+    schema = "name STRING, at TIMESTAMP, lines ARRAY<STRUCT<sku: STRING, tags: ARRAY<STRING>>>, `we``ird` STRING, "
+    schema += "place STRUCT<`a.b`: INT, c: MAP<STRING, ARRAY<STRUCT<d: INT>>>>"
+    read = {"topics": ["t"], "key": {"fields": ["id"], "schema": "id BIGINT"}, "value": {"schema": schema}}
+    table = {"name": "lake.shop.orders", "when": condition, "delete_when": condition}
+    file = {"source": {**read, "metadata": {"src": "topic"}}, "tables": [table]}
+    assert load(include, yaml.safe_dump(file)).tables[0].when == condition
+
+
 def test_a_table_has_its_own_key_and_value(include: Path) -> None:
     pipeline = load(
         include,

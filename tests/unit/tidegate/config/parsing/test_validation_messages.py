@@ -508,6 +508,18 @@ REFUSED = {
         table("route: {field: topic, pattern: '('}"),
         "tables[0].route.pattern=(: not a regular expression",
     ),
+    "when by a column that is not there": (
+        source("value: {schema: 'id BIGINT, kind STRING'}", tables="[{name: lake.a.b, when: knd = 'x'}]"),
+        "tables[0].when=knd = 'x': knd is not a column of the record; did you mean kind?",
+    ),
+    "delete_when by a column that is not there": (
+        source(
+            "key: {fields: [num], schema: num BIGINT, prefix: k_}, metadata: {src: topic}, value: {schema: id BIGINT}",
+            tables="[{name: lake.a.b, delete_when: k_num > 1 AND src <> topic AND num = 5 AND ID > 1}]",
+        ),
+        "tables[0].delete_when=k_num > 1 AND src <> topic AND num = 5 AND ID > 1: num is not a column of the record; "
+        "did you mean k_num?",
+    ),
     "route by a column that is not there": (
         source("value: {schema: 'id BIGINT, kind STRING'}", tables="[{name: lake.a.b, route: {field: knd}}]"),
         "tables[0].route.field=knd: not a column of the value; did you mean kind?",
