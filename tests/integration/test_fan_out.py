@@ -144,3 +144,21 @@ def test_table_that_was_rolled_back_holds_up_no_other_and_catches_up_when_it_is_
         workbench.flush("back")
     assert ids(workbench, "back.bad") == ids(workbench, "back.good") == [1, 2, 3, 4]
     assert workbench.ports("back").broker.read_committed("tidegate-back", (topic,)) == {topic: {0: 4}}
+
+
+@pytest.mark.parametrize("more", [{"into": "k"}, {"prefix": "k_"}], ids=["into", "prefix"])
+def test_records_name_tables_whose_key_is_one_column_or_has_a_prefix(workbench, more: dict[str, str]) -> None:
+    topic = workbench.topic()
+    key = {"fields": ["id"], "schema": "id BIGINT NOT NULL", **more}
+    table = {"name": "lake.shop.of_{type}"}
+    workbench.pipeline("keyed", [topic], key=key, value={"schema": "type STRING, name STRING"}, table=table)
+    workbench.produce(topic, *(({"id": n}, {"type": "ab"[n % 2], "name": f"n{n}"}) for n in range(4)))
+    workbench.flush("keyed")
+    workbench.produce(topic, ({"id": 0}, None), ({"id": 1}, {"type": "b", "name": "new"}))
+    workbench.flush("keyed")
+    found = [
+        (row["k"]["id"] if "into" in more else row["k_id"], row["name"])
+        for name in ("of_a", "of_b")
+        for row in workbench.rows(f"shop.{name}")
+    ]
+    assert found == [(2, "n2"), (1, "new"), (3, "n3")]

@@ -16,7 +16,7 @@ from tidegate.ports.context import Ports, TableState
 from tidegate.progress.position_checks import check_not_overtaken
 from tidegate.schema.column import Column
 from tidegate.spec.table import Table
-from tidegate.tables.columns import list_key_columns, list_value_columns
+from tidegate.tables.columns import list_record_key_columns, list_value_columns
 from tidegate.tables.partial_updates import find_retracting_answers
 from tidegate.tables.templated_tables import make_concrete_table
 
@@ -39,7 +39,7 @@ def build_name_finder(ports: Ports, table: Table, planned: PlannedBatch) -> Stag
         intermediate=table.name,
         attempt=attempt,
         key=replace(table.key, columns=None),
-        key_columns=list_key_columns(table),
+        key_columns=list_record_key_columns(table),
         value=replace(table.value, columns=None),
         value_columns=list_value_columns(table),
         metadata=pipeline.source.metadata,
