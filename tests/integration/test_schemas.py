@@ -142,6 +142,22 @@ def test_required_columns_are_relaxed_and_a_forced_table_has_none(workbench) -> 
     ]
 
 
+def test_null_for_a_column_that_stays_required_is_told_in_one_sentence_and_the_next_flush_goes_on(workbench) -> None:
+    topic = workbench.topic()
+    kept = {"evolve": {"relax": False}}
+    workbench.pipeline("kept", [topic], key=KEY, value={"schema": "id BIGINT, name STRING NOT NULL"})
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "x"}))
+    workbench.flush("kept")
+    workbench.pipeline("kept", [topic], key=KEY, value={"schema": "id BIGINT, name STRING"}, table=kept)
+    workbench.produce(topic, ({"id": 2}, {"id": 2, "name": "y"}), ({"id": 1}, {"id": 1}))
+    with pytest.raises(IncompatibleSchema, match="a record has NULL in a column that the table requires; nothing was"):
+        workbench.flush("kept")
+    assert workbench.rows("shop.kept") == [{"id": 1, "name": "x"}]
+    workbench.pipeline("kept", [topic], key=KEY, value={"schema": "id BIGINT, name STRING"})
+    workbench.flush("kept")
+    assert workbench.rows("shop.kept") == [{"id": 1, "name": None}, {"id": 2, "name": "y"}]
+
+
 def test_table_with_identifier_fields_is_written_and_evolved_and_keeps_them(workbench) -> None:
     """As Flink makes a table with a PRIMARY KEY."""
     topic = workbench.topic()

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tidegate.errors import RetryLater, TidegateError, find_kind
+from tidegate.jobs.lasting_failures import find_lasting_failure
 from tidegate.jobs.refused_rights import build_refused_right_error, find_refused_right, summarize_failure
 from tidegate.model.leader_epochs import Epochs
 from tidegate.model.offsets import Ranges
@@ -136,15 +137,18 @@ class JobFailure:
             return cls(type(error).__name__, str(error))
         return cls(type(error).__name__, summarize_failure(str(error), LONGEST_MESSAGE))
 
-    def to_error(self, where: str) -> TidegateError:
-        """The error again, of its own kind; `RetryLater` for one that is not ours, unless it names a refused right.
+    def to_error(self, where: str, verb: str = "") -> TidegateError:
+        """The error again, of its own kind; `RetryLater` for one that is not ours, unless no retry changes it.
 
-        `where` names the job.
+        `where` names the job, `verb` what it does.
         """
         error_type, refusal = find_kind(self.kind), find_refused_right(self.message)
-        if refusal and error_type is None:
+        if error_type is not None:
+            return error_type(self.message)
+        if refusal:
             return build_refused_right_error(where, refusal)
-        return error_type(self.message) if error_type else RetryLater(f"{where} failed: {self.kind}: {self.message}")
+        lasting = find_lasting_failure(where, (verb,), self.message)
+        return lasting or RetryLater(f"{where} failed: {self.kind}: {self.message}")
 
     def to_json(self) -> str:
         """One line of JSON."""

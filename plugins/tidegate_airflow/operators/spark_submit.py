@@ -66,6 +66,7 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
 
     def run(self, job: Job) -> None:
         """The port `Engine`: submit one job and wait for it; the error that ended it keeps its kind."""
+        from tidegate.adapters.spark.entry_points import get_verb
         from tidegate.adapters.spark.submit import (
             CONNECT_VARIABLES,
             build_arguments,
@@ -91,7 +92,7 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
             except AirflowException as failure:
                 where = f"pipeline={job.pipeline} batch={job.batch}: spark-submit of {self.verb}"
                 # Airflow's own text is the whole command line; what happened stands in the log above it
-                raise files.read_failure(where) or RetryLater(f"{where} failed: see above") from failure
+                raise files.read_failure(where, get_verb(job)) or RetryLater(f"{where} failed: see above") from failure
 
     def trace_lineage(self) -> TaskLineage:
         """See the mixin."""

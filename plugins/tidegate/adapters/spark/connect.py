@@ -20,6 +20,7 @@ from tidegate.adapters.spark.rpc_status import (
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
+from tidegate.jobs.lasting_failures import find_lasting_failure
 from tidegate.jobs.refused_rights import build_refused_right_error, find_refused_right
 
 # PySpark's packages import each other in circles: a second thread that imports them meanwhile sees half of them
@@ -55,7 +56,7 @@ class ConnectEngine:
     def run(self, job: Job) -> None:
         """Run the job; `RetryLater` when Spark fails, with Spark's own first line, when no server is there, when it
         answers nothing any more, or when a catalog cannot be written; `ConfigurationError` when the server refuses the
-        log-in, or the catalog's database a right.
+        log-in, or the catalog's database a right; `GiveUp` for what no retry changes.
         """
         self._run(job)
 
@@ -114,4 +115,6 @@ class ConnectEngine:
                 f"{where}: {self._server} does not know the session of {get_verb(job)} any more: it was started again, "
                 "or ended the session; nothing was published that is not whole; it will be tried again"
             )
-        return RetryLater(f"{where}: Spark failed in {get_verb(job)}: {text[:500]}")
+        verbs = ("stage", "merge") if isinstance(job, DirectJob) else (get_verb(job),)
+        lasting = find_lasting_failure(where, verbs, text)
+        return lasting or RetryLater(f"{where}: Spark failed in {get_verb(job)}: {text[:500]}")

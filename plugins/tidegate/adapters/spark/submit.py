@@ -61,7 +61,7 @@ class SubmitEngine:
             if done.returncode:
                 reason = _find_last_error(done.stdout + done.stderr)
                 where = f"pipeline={job.pipeline} batch={job.batch}: {get_verb(job)}"
-                raise files.read_failure(where) or RetryLater(f"{where} failed: {reason}")
+                raise files.read_failure(where, get_verb(job)) or RetryLater(f"{where} failed: {reason}")
 
     def run_direct(self, job: DirectJob) -> DirectOutcome:
         """Refuse: a batch is planned as a direct one for Connect only, which tells what the job counted."""
@@ -92,10 +92,10 @@ class PackedFiles:
     libraries: str
     failure: str
 
-    def read_failure(self, where: str) -> TidegateError | None:
+    def read_failure(self, where: str, verb: str) -> TidegateError | None:
         """The error that ended the job; None for one that left none, because it never began or was killed."""
         path = Path(self.failure)
-        return JobFailure.from_json(path.read_text()).to_error(where) if path.exists() else None
+        return JobFailure.from_json(path.read_text()).to_error(where, verb) if path.exists() else None
 
 
 @contextmanager

@@ -38,9 +38,9 @@ def kinds(root: type[TidegateError] = TidegateError) -> set[type[TidegateError]]
 def test_error_of_a_submitted_job_keeps_its_kind_and_its_text() -> None:
     for kind in kinds():
         with pack_files({}) as files:
-            assert files.read_failure("job") is None
+            assert files.read_failure("job", "stage") is None
             Path(files.failure).write_text(JobFailure.of(kind("key=1: it has several rows\nin lines")).to_json())
-            found = files.read_failure("job")
+            found = files.read_failure("job", "stage")
         assert (type(found), str(found)) == (kind, "key=1: it has several rows\nin lines")
 
 

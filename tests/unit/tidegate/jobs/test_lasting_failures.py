@@ -1,0 +1,48 @@
+"""What no retry changes ends the flush for a person, whichever way the job was sent."""
+
+import socket
+
+import pytest
+from pyspark.errors import AnalysisException
+from tidegate.adapters.spark.connect import ConnectEngine
+from tidegate.errors import ConfigurationError, IncompatibleSchema, RetryLater
+from tidegate.jobs.job import Job
+from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.stage_job import JobFailure, StageJob
+from tidegate.model.offsets import Ranges
+
+# as Spark 4.1 says it
+NULL = "[NOT_NULL_ASSERT_VIOLATION] NULL value appeared in non-nullable field:\n- field"
+COLUMN = (
+    "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name `nme` cannot be resolved. "
+    "Did you mean one of the following? [`name`, `topic`]. SQLSTATE: 42703; line 1 pos 0;\n'Project ['key_struct]"
+)
+ROUTINE = "[UNRESOLVED_ROUTINE] Cannot resolve routine `uper` on search path [`system`.`builtin`]. SQLSTATE: 42883"
+TYPES = '[DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES] Cannot resolve "(id = array(1))" due to data type mismatch'
+JOBS: dict[str, Job] = {
+    "merge": MergeJob(pipeline="p", batch=7, statements=()),
+    "stage": StageJob("p", 7, Ranges({}), "read_committed", ()),
+}
+LASTING = {
+    "null": ("merge", NULL, IncompatibleSchema, "a record has NULL in a column that the table requires; "),
+    "column": ("stage", COLUMN, ConfigurationError, "with name `nme` cannot be resolved"),
+    "routine": ("stage", ROUTINE, ConfigurationError, "Cannot resolve routine `uper`"),
+    "types": ("stage", TYPES, ConfigurationError, 'Cannot resolve "(id = array(1))" due to data type mismatch; '),
+}
+
+
+@pytest.mark.parametrize(("verb", "text", "kind", "part"), LASTING.values(), ids=LASTING)
+def test_failure_that_lasts_is_for_a_person(verb: str, text: str, kind: type, part: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:  # it is there: the failure is not that it went away
+        engine = ConnectEngine(f"sc://127.0.0.1:{server.getsockname()[1]}", {}, "spark_default")
+        of_server = engine._translate_error(JOBS[verb], AnalysisException(text))
+    failure = JobFailure.from_json(JobFailure.of(AnalysisException(text)).to_json())
+    of_submitted = failure.to_error(f"pipeline=p batch=7: {verb}", verb)
+    for error in (of_server, of_submitted):
+        assert (type(error), part in str(error), str(error).startswith("pipeline=p batch=7")) == (kind, True, True)
+
+
+@pytest.mark.parametrize(("verb", "text"), [("merge", COLUMN), ("merge", "no space left"), ("stage", "no space left")])
+def test_failure_that_may_pass_is_tried_again(verb: str, text: str) -> None:
+    """A merge reads a table whose columns somebody may have changed meanwhile."""
+    assert type(JobFailure.of(AnalysisException(text)).to_error(f"p: {verb}", verb)) is RetryLater
