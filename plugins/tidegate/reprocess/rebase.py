@@ -250,7 +250,12 @@ def _check_target(part: Log, target: Offsets) -> Offsets:
     mine = {topic: parts for topic, parts in target.items() if topic in part.begin}
     for topic, partition, offset in iterate_offsets(mine):
         begin, end = get_offset(part.begin, topic, partition), get_offset(part.end, topic, partition)
-        if begin is None or end is None or not begin <= offset <= end:
+        if begin is None or end is None:
+            raise ConfigurationError(
+                f"topic={topic} partition={partition}: the topic has no such partition; it has "
+                f"{sorted(part.begin[topic])}; name one of these with --to"
+            )
+        if not begin <= offset <= end:
             raise ConfigurationError(
                 f"topic={topic} partition={partition} offset={offset}: outside the log [{begin}, {end}]; "
                 "name an offset inside it with --to"

@@ -294,6 +294,7 @@ def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
         ("2026-01-01T00:00:00", "without a zone"),
         ("2026-01-01", "without a zone; write e.g. 2026-01-01T00:00:00Z"),
         ('{"orders": {"0": 99}}', "outside the log"),
+        ('{"orders": {"0": 1, "7": 0}}', r"topic=orders partition=7: the topic has no such partition; it has \[0, 1\]"),
         ('{"orders": 3}', "not offsets"),
         ('{"order": {"0": 1}}', "topic=order: the pipeline reads no such topic; its topics are orders"),
         ('{"orders": {"0": 1.9}}', "offset 1.9 is no whole number"),
