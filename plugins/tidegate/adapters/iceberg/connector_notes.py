@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 
 from pyiceberg.table import Table
 
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
+from tidegate.adapters.iceberg.table.format_version import UnknownMetadata
 from tidegate.adapters.iceberg.table.lineage import Lineage
 from tidegate.adapters.iceberg.table.state import read_summary
 from tidegate.adapters.iceberg.table.type_mapping import to_spark_text
@@ -46,11 +48,12 @@ class ConnectorNotes:
         for namespace in self._iterate_namespaces(catalog):
             for identifier in opened.list_tables(namespace):
                 name = ".".join(identifier)
-                table = self.catalogs.table(f"{catalog}.{name}")
-                if table is not None and any(
-                    _find_note(table, name, control, branch) for branch in ("main", *table.metadata.refs)
-                ):
-                    found.append(name)
+                with suppress(UnknownMetadata):  # no sink's table
+                    table = self.catalogs.table(f"{catalog}.{name}")
+                    if table is not None and any(
+                        _find_note(table, name, control, branch) for branch in ("main", *table.metadata.refs)
+                    ):
+                        found.append(name)
         return tuple(sorted(found))
 
     def _iterate_namespaces(self, catalog: str, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

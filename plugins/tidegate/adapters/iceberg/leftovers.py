@@ -1,5 +1,6 @@
 """What pipelines leave behind in a catalog when their file is deleted: tables of their own, and marks in others."""
 
+import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -8,6 +9,7 @@ from pyiceberg.table import Table
 from tidegate.adapters.iceberg.branch_writers import POSITION_PATTERN
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.errors import judge_error
+from tidegate.adapters.iceberg.table.format_version import UnknownMetadata
 from tidegate.adapters.iceberg.table.state import read_ref_head, read_summary
 from tidegate.adapters.port_errors import to_unexpected_error
 from tidegate.errors import GiveUp, TidegateError
@@ -25,6 +27,7 @@ from tidegate.model.ownership import (
 )
 from tidegate.sql.spark import quote_name, render_literal
 
+log = logging.getLogger(__name__)
 KINDS_BY_SUFFIX = {
     "_batches": (TableKind.BATCHES, BATCH_COLUMNS),
     "_dead_letters": (TableKind.DEAD_LETTERS, DEAD_LETTER_COLUMNS),
@@ -39,7 +42,7 @@ def find_leftovers(
     A table is a pipeline's own by its mark, or as version 0.1 made it: never by its name alone. A pipeline is known by
     its control table, and by the position that it has left in a destination: a tag there keeps its snapshot, and all
     that came since, for ever. `configured_pipelines` have a file, right or broken. Nothing is changed.
-    What cannot be read is added to `failures`, and left out.
+    What cannot be read is added to `failures`, and left out; so is a table that no pipeline can have written.
     """
     tables = dict(_load_tables(catalogs, catalog, failures))
     owners = {name: owner for name, table in tables.items() if (owner := _find_owner(name, table)) is not None}
@@ -78,6 +81,8 @@ def _load_tables(catalogs: Catalogs, catalog: str, failures: list[TidegateError]
 def _keep_apart(catalogs: Catalogs, table: str, failures: list[TidegateError]) -> Iterator[None]:
     try:
         yield
+    except UnknownMetadata as error:
+        log.warning("table=%s: PyIceberg cannot read it: %s; no pipeline writes it; it was passed over", table, error)
     except TidegateError as error:
         failures.append(error)
     except Exception as error:

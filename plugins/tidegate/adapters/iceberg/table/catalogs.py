@@ -7,14 +7,16 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import pydantic
 from pyiceberg.catalog import Catalog as IcebergCatalog
 from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import BadRequestError, NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.exceptions import BadRequestError, NoSuchNamespaceError, NoSuchTableError, ValidationError
 from pyiceberg.io import load_file_io
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
+from tidegate.adapters.iceberg.table.format_version import find_unknown_metadata
 from tidegate.adapters.iceberg.table.sqlite_catalog import prepare_database
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.server_probe import Patience, Server, require_server
@@ -84,6 +86,8 @@ class Catalogs:
             return self.catalog(catalog).load_table(identifier)
         except NoSuchTableError:
             return None
+        except (ValidationError, pydantic.ValidationError) as error:
+            raise find_unknown_metadata(error) or error from error
 
     def names_in(self, namespace: str) -> list[str]:
         """Names of the tables in ``catalog.namespace``."""

@@ -18,8 +18,9 @@ from pyiceberg.exceptions import (
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.table.format_version import UnknownMetadata
 from tidegate.adapters.port_errors import format_one_line, translate_errors
-from tidegate.errors import ConfigurationError, OutcomeUnknown, RetryLater, TidegateError
+from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown, RetryLater, TidegateError
 
 # OSError is also what every HTTP client and PyArrow's file systems raise
 RETRYABLE_ERRORS = (OSError, OperationalError, ServerError, ServiceUnavailableError, TooManyRequestsError)
@@ -50,6 +51,11 @@ def judge_error(catalogs: Catalogs, verb: str, table: str, error: Exception) -> 
         return ConfigurationError(
             f"{login}: the log-in or its rights were refused during {verb} of table={table}: {format_one_line(error)}; "
             "correct the login, the password or the rights there"
+        )
+    if isinstance(error, UnknownMetadata):
+        return GiveUp(
+            f"table={table}: PyIceberg knows not all of its metadata: {error}; formats after 2 and their types are not "
+            "supported yet; use a table of format 2"
         )
     if isinstance(error, CommitStateUnknownException):
         return OutcomeUnknown(

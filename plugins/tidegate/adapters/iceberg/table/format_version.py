@@ -1,5 +1,8 @@
 """Which version of Iceberg's table format can be written, and which columns not: what cannot is refused in words."""
 
+import pydantic
+
+from tidegate.adapters.port_errors import format_one_line
 from tidegate.errors import GiveUp
 
 NEWEST_SUPPORTED_VERSION = 2
@@ -12,9 +15,25 @@ UNSUPPORTED_REASON = (
 # Spark reads no whole row, and so rewrites no file.
 MERGE_COLUMNS = ("_file", "_partition", "_pos", "_row_id", "_spec_id")
 READ_COLUMNS = ("_deleted", "_last_updated_sequence_number")
+DAMAGED = ("json_invalid", "missing")  # of an answer that is no table's metadata: it may be another one next time
+
+
+class UnknownMetadata(Exception):
+    """What PyIceberg does not know in a table's metadata: no pipeline writes the table as it is."""
 
 
 def refuse_newer_format(table: str, version: int) -> None:
     """GiveUp for an existing table whose format is newer than what is supported."""
     if version > NEWEST_SUPPORTED_VERSION:
         raise GiveUp(f"table={table} format-version={version}: {UNSUPPORTED_REASON}")
+
+
+def find_unknown_metadata(error: Exception) -> UnknownMetadata | None:
+    """Why PyIceberg cannot read a table with a type, or of a format, that it does not know; None for others."""
+    found = error.args[0] if error.args and isinstance(error.args[0], pydantic.ValidationError) else error
+    if not isinstance(found, pydantic.ValidationError):
+        return UnknownMetadata(format_one_line(error))
+    first = found.errors()[0]
+    if first["type"] in DAMAGED:
+        return None
+    return UnknownMetadata(f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}")

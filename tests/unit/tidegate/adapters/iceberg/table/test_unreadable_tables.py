@@ -1,14 +1,21 @@
 """Tables that Spark cannot open are refused before any job, by flushes and publications, with the way out."""
 
+import json
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import ListType, LongType, NestedField, StringType, StructType, TimeType
+from tidegate.adapters.iceberg.connector_notes import ConnectorNotes
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
+from tidegate.adapters.iceberg.leftovers import find_leftovers
 from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
-from tidegate.errors import GiveUp
+from tidegate.errors import GiveUp, RetryLater, TidegateError
+from tidegate.sinks.world import ControlTopic
 
 OPENS = ListType(4, StructType(NestedField(5, "at", TimeType())), element_required=False)
 ALIKE = StructType(NestedField(4, "city", StringType()), NestedField(5, "City", StringType()))
@@ -41,3 +48,81 @@ def test_table_that_spark_does_not_open_is_refused_until_the_column_is_dropped(t
     assert state is not None
     assert now is not None
     assert ([c.name for c in state.columns], now.snapshot_id) == (["id"], None)
+
+
+def _of_format_3(metadata: dict[str, Any], kind: str) -> None:
+    metadata |= {"format-version": 3, "next-row-id": 0}
+    metadata["schemas"][0]["fields"][1]["type"] = kind
+
+
+def _in_a_list(metadata: dict[str, Any]) -> None:
+    inner = {"type": "list", "element-id": 3, "element": "variant", "element-required": False}
+    metadata["schemas"][0]["fields"][1]["type"] = inner
+
+
+UNKNOWN: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
+    "variant": ("variant", lambda metadata: _of_format_3(metadata, "variant")),
+    "variant in a list": ("variant", _in_a_list),
+    "geometry": ("geometry(OGC:CRS84)", lambda metadata: _of_format_3(metadata, "geometry(OGC:CRS84)")),
+    "format 4": ("'4'", lambda metadata: metadata.update({"format-version": 4})),
+}
+
+
+def _write_metadata(catalogs: Catalogs, table: str, change: Callable[[dict[str, Any]], Any]) -> Path:
+    """The table as another engine, which knows more, has left it in the catalog."""
+    lake = catalogs.catalog("lake")
+    path = Path(lake.load_table(table).metadata_location.removeprefix("file://"))
+    metadata = json.loads(path.read_text())
+    change(metadata)
+    changed = path.with_name("00009-changed.metadata.json")
+    changed.write_text(json.dumps(metadata))
+    with suppress(Exception):  # PyIceberg reads what it has registered
+        lake.register_table(f"{table}_changed", f"file://{changed}")
+    return changed
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Catalogs:
+    """A table of two columns, and one that carries a pipeline's mark."""
+    place = {"uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/w"}
+    catalogs = Catalogs({"lake": {"type": "sql", **place}})
+    lake = catalogs.catalog("lake")
+    lake.create_namespace("shop")
+    lake.create_table("shop.hours", Schema(NestedField(1, "id", LongType()), NestedField(2, "at", StringType())))
+    marked = {"tidegate.gone.position": "{}"}
+    lake.create_table("shop.lines", Schema(NestedField(1, "id", LongType())), properties=marked)
+    return catalogs
+
+
+@pytest.mark.parametrize("what", UNKNOWN)
+def test_table_with_what_pyiceberg_does_not_know_is_refused_once_and_for_all(shop: Catalogs, what: str) -> None:
+    word, change = UNKNOWN[what]
+    _write_metadata(shop, "shop.hours", change)
+    tables, snapshots = build_iceberg_destination(shop).tables, IcebergSnapshots(shop)
+    name = "lake.shop.hours_changed"
+    for look in (lambda: tables.read_state(name, "p"), lambda: snapshots.table(name)):
+        with pytest.raises(GiveUp) as raised:
+            look()
+        assert str(raised.value).startswith(f"table={name}: PyIceberg knows not all of its metadata: ")
+        assert word in str(raised.value)
+        assert str(raised.value).endswith("; use a table of format 2")
+        assert "\n" not in str(raised.value)
+        assert "pydantic" not in str(raised.value)
+
+
+def test_metadata_that_is_cut_short_may_be_whole_the_next_time(shop: Catalogs) -> None:
+    changed = _write_metadata(shop, "shop.hours", lambda metadata: metadata.update({"format-version": 4}))
+    changed.write_text(changed.read_text()[:200])
+    with pytest.raises(RetryLater, match=r"table=lake\.shop\.hours_changed: .* tried again"):
+        build_iceberg_destination(shop).tables.read_state("lake.shop.hours_changed", "p")
+
+
+def test_janitor_and_import_pass_over_a_table_that_no_pipeline_can_have_written(
+    shop: Catalogs, caplog: pytest.LogCaptureFixture
+) -> None:
+    _write_metadata(shop, "shop.hours", UNKNOWN["variant"][1])
+    failures: list[TidegateError] = []
+    [left] = find_leftovers(shop, "lake", set(), failures)
+    assert (left.pipeline, left.destinations, failures) == ("gone", ["lake.shop.lines"], [])
+    assert "table=lake.shop.hours_changed: PyIceberg cannot read it" in caplog.text
+    assert ConnectorNotes(shop).list_noted("lake", ControlTopic("control", "group", "offsets", "")) == ()
