@@ -20,8 +20,8 @@ COUNTED_FORMATS = (FileFormat.PARQUET, FileFormat.ORC)
 def count_rows(table: Table, branch: str) -> int | None:
     """Rows of a branch, or of main where the branch is still to be made; None where only reading all of them tells.
 
-    No data file is read. Of deletes by position only the files are read that reach into several data files; what
-    deletes by equality take is not known without the rows.
+    No data file is read. Of deletes by position only the files are read that reach into several data files, or beside
+    others into one; what deletes by equality take is not known without the rows.
     """
     ref = table.metadata.refs.get(branch)
     snapshot = table.metadata.snapshot_by_id(ref.snapshot_id) if ref else table.current_snapshot()
@@ -55,15 +55,27 @@ def _read_manifests(io: FileIO, manifests: Sequence[ManifestFile]) -> list[DataF
 
 
 def _count_deleted_rows(io: FileIO, deletes: Sequence[DataFile], live: Collection[str]) -> int:
-    """How many rows of live files the deletes take: a compaction may leave deletes of files that are gone."""
-    rows = 0
+    """How many rows of live files the deletes take: a compaction may leave deletes of files that are gone.
+
+    Two writers may have deleted one row, each in a file of its own. So only a data file that a single file of deletes
+    reaches is told by that file's count; of the others the positions are read.
+    """
+    lone: dict[str, list[DataFile]] = defaultdict(list)
     positions: dict[str, list[pa.ChunkedArray[Any]]] = defaultdict(list)
+
+    def read(file: DataFile) -> None:
+        for path, array in _read_deletes(io, file).items():
+            positions[path].append(array)
+
     for file in deletes:
-        if find_referenced_file(file, live):
-            rows += file.record_count
+        if path := find_referenced_file(file, live):
+            lone[path].append(file)
         elif file.record_count:
-            for path, array in _read_deletes(io, file).items():
-                positions[path].append(array)
+            read(file)
+    told = {path for path, files in lone.items() if len(files) == 1 and path not in positions}
+    for file in (file for path, files in lone.items() if path not in told for file in files):
+        read(file)
+    rows = sum(lone[path][0].record_count for path in told)
     return rows + sum(_count_distinct(array) for path, array in positions.items() if path in live)
 
 

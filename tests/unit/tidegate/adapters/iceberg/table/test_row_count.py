@@ -90,3 +90,15 @@ def test_rows_that_only_reading_would_tell_are_not_told(table: Table) -> None:
     delete_positions(table, (files(table)[3], 0))
     delete_equal(table, 2)
     assert count_rows(table, "main") is None
+
+
+def test_row_that_two_writers_have_deleted_is_one_row(table: Table) -> None:
+    three, five, seven = (files(table)[rows] for rows in (3, 5, 7))
+    delete_positions(table, (three, 0))
+    delete_positions(table, (three, 0), (three, 1))  # each in a file of its own
+    delete_positions(table, (five, 2))
+    delete_positions(table, (five, 2), (seven, 3))  # one of them in a file across files
+    delete_positions(table, (seven, 6))
+    assert table.scan().count() == 10
+    take_away(table, "0*")
+    assert count_rows(table, "main") == 10
