@@ -13,14 +13,14 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import BadRequestError, NoSuchNamespaceError, NoSuchTableError, ValidationError
 from pyiceberg.io import load_file_io
 from pyiceberg.serializers import FromInputFile
-from pyiceberg.table import Table
+from pyiceberg.table import StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata
 
 from tidegate.adapters.iceberg.table.format_version import find_unknown_metadata
 from tidegate.adapters.iceberg.table.sqlite_catalog import prepare_database
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.server_probe import Patience, Server, require_server
-from tidegate.errors import ConfigurationError
+from tidegate.errors import ConfigurationError, RetryLater
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
@@ -29,6 +29,7 @@ SQLITE_PREFIX = "sqlite:///"
 POSTGRES_PREFIX = "postgresql://"
 # A flush loads its table, the intermediate table and the history again and again. That of many snapshots is large.
 MAX_KEPT_METADATA = 4
+MAX_CLOCK_SKEW_MS = 60_000  # Iceberg's Java library opens no table whose times go back by more
 # How long a writer waits for another one's commit in a SQLite catalog. It takes milliseconds, or seconds on a machine
 # with too much to do; a lock that a program keeps is told before, by `adapters.spark.catalog_lock`.
 LOCK_SECONDS = 30
@@ -147,6 +148,7 @@ def _open_catalog(name: str, properties: dict[str, Any]) -> IcebergCatalog:
     opened = load_catalog(name, **{key: str(value) for key, value in properties.items()})
     if properties.get("type") == "sql":
         _keep_metadata(cast("SqlCatalog", opened))
+        _keep_order_of_time(cast("SqlCatalog", opened))
     return opened
 
 
@@ -181,3 +183,30 @@ def _keep_metadata(catalog: "SqlCatalog") -> None:
         )
 
     catalog._convert_orm_to_iceberg = build_table  # type: ignore[method-assign, assignment]
+
+
+def _keep_order_of_time(catalog: "SqlCatalog") -> None:
+    """`RetryLater` in place of a commit that would close the table to Spark: PyIceberg writes it by any clock.
+
+    The times of a table's log must not go back. A REST server commits by its own clock, and looks at that itself.
+    """
+    stage = catalog._update_and_stage_table
+
+    def stage_in_order(current: Table | None, *given: Any) -> StagedTable:
+        staged = stage(current, *given)
+        behind_ms = _find_newest_ms(current.metadata) - staged.metadata.last_updated_ms if current else 0
+        if current is not None and behind_ms > MAX_CLOCK_SKEW_MS:
+            raise RetryLater(
+                f"table={format_name(current)}: its last change is ahead of this machine's clock by "
+                f"seconds={behind_ms // 1000}, and Spark opens no table whose times go back by more than "
+                f"{MAX_CLOCK_SKEW_MS // 1000}: nothing was changed; set the clocks of this machine, of Spark and of "
+                "whoever else writes the table by NTP; it will be tried again"
+            )
+        return staged
+
+    catalog._update_and_stage_table = stage_in_order  # type: ignore[method-assign, assignment]
+
+
+def _find_newest_ms(metadata: TableMetadata) -> int:
+    """The latest time that a table tells."""
+    return max(metadata.last_updated_ms, *(entry.timestamp_ms for entry in metadata.snapshot_log[-1:]), 0)
