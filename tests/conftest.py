@@ -255,7 +255,7 @@ class Workbench:
     def __init__(
         self, stack: Any, admin: Any, producer: Any, folder: Path, client: dict[str, str] | None = None
     ) -> None:
-        from tidegate.adapters.iceberg.table.sqlite_catalog import prepare_database
+        from tidegate.adapters.iceberg.table.sql_catalog import prepare_database
 
         self.stack, self.admin, self._producer, self.folder = stack, admin, producer, folder
         self._client = client  # None: as the stack is reached, which may be started later than this is made

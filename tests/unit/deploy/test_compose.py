@@ -23,7 +23,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf, resolve_catalog_properties
-from tidegate.adapters.iceberg.table import sqlite_catalog
+from tidegate.adapters.iceberg.table import sql_catalog
 from tidegate.adapters.spark.remote_address import resolve_spark_remote
 from tidegate.config.catalogs_file import load_catalogs
 from tidegate.connections import read_connection_from_env
@@ -373,7 +373,7 @@ def test_the_object_stores_user_is_the_one_of_the_catalogs_connection() -> None:
 
 def test_the_catalog_database_is_made_as_sqlites_is() -> None:
     made = " ".join((DEPLOY / "postgres" / "init.sh").read_text().split())
-    for statement in sqlite_catalog.CREATE_TABLES_SQL.strip().split(";"):
+    for statement in sql_catalog.CREATE_TABLES_SQL.strip().split(";"):
         assert " ".join(statement.split()) in made
 
 

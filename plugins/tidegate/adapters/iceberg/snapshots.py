@@ -48,6 +48,7 @@ class IcebergSnapshots:
         """See the port."""
         table = self.catalogs.table(name)
         if table is None:
+            self.catalogs.refuse_view(name)
             return None
         refuse_unreadable(name, table)
         current = table.current_snapshot()

@@ -26,6 +26,8 @@ from tidegate.schema.column import Column
 from tidegate.schema.evolution import EvolutionRules
 from tidegate.sql.pruning import UNBOUNDED, Bounds
 
+TABLE_TYPE = "TABLE"
+
 
 class BigQueryTables(BigQueryPort):
     """Implements the port `TableStore`."""
@@ -41,6 +43,7 @@ class BigQueryTables(BigQueryPort):
         loaded_table = self._get_warehouse(table).find_table(table)
         if loaded_table is None:
             return None
+        _refuse_view(table, loaded_table)
         fields = [field.to_api_repr() for field in loaded_table.schema]
         columns = to_columns(fields)
         state = TableState(
@@ -132,6 +135,16 @@ class BigQueryTables(BigQueryPort):
     def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
         """See the port: each time is billed for the whole table."""
         return remembered_deletes.forget_deletes(self._get_warehouse(deletes), deletes, before_ms, every_ms)
+
+
+def _refuse_view(table: str, loaded_table: Any) -> None:
+    """`GiveUp` for what has a table's name and takes no rows: a view of either kind, a snapshot, an external table."""
+    kind = loaded_table.table_type or TABLE_TYPE
+    if kind != TABLE_TYPE:
+        raise GiveUp(
+            f"table={table} is no table that rows can be merged into: type={kind}; nothing was changed; rename it, or "
+            "name a table in the file"
+        )
 
 
 def _check_collations(table: str, schema: Iterable[Mapping[str, Any]], values: MergeInput) -> None:

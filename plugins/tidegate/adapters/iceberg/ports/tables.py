@@ -41,6 +41,7 @@ class IcebergTables(IcebergPort):
         """See the port."""
         loaded_table = self.catalogs.table(table)
         if loaded_table is None:
+            self.catalogs.refuse_view(table)
             return None
         refuse_unreadable(table, loaded_table)
         self._states.pop(table, None)

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,25 +11,19 @@ import pydantic
 from pyiceberg.catalog import Catalog as IcebergCatalog
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import BadRequestError, NoSuchNamespaceError, NoSuchTableError, ValidationError
-from pyiceberg.io import load_file_io
-from pyiceberg.serializers import FromInputFile
-from pyiceberg.table import StagedTable, Table
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table import Table
 
 from tidegate.adapters.iceberg.table.format_version import find_unknown_metadata
-from tidegate.adapters.iceberg.table.sqlite_catalog import prepare_database
+from tidegate.adapters.iceberg.table.sql_catalog import has_view, keep_metadata, keep_order_of_time, prepare_database
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.server_probe import Patience, Server, require_server
-from tidegate.errors import ConfigurationError, RetryLater
+from tidegate.errors import ConfigurationError, GiveUp
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+    from pyiceberg.catalog.sql import SqlCatalog
 
 SQLITE_PREFIX = "sqlite:///"
 POSTGRES_PREFIX = "postgresql://"
-# A flush loads its table, the intermediate table and the history again and again. That of many snapshots is large.
-MAX_KEPT_METADATA = 4
-MAX_CLOCK_SKEW_MS = 60_000  # Iceberg's Java library opens no table whose times go back by more
 # How long a writer waits for another one's commit in a SQLite catalog. It takes milliseconds, or seconds on a machine
 # with too much to do; a lock that a program keeps is told before, by `adapters.spark.catalog_lock`.
 LOCK_SECONDS = 30
@@ -90,6 +84,24 @@ class Catalogs:
         except (ValidationError, pydantic.ValidationError) as error:
             raise find_unknown_metadata(error) or error from error
 
+    def refuse_view(self, name: str) -> None:
+        """`GiveUp` where a view has the name of a table that is not there: Spark would say that it has made the table.
+
+        What a server does not tell of its views is found by nobody.
+        """
+        catalog, identifier = name.split(".", 1)
+        opened, is_view = self.catalog(catalog), False
+        if is_sql(opened):
+            is_view = has_view(cast("SqlCatalog", opened), identifier)
+        else:
+            with suppress(Exception):
+                is_view = opened.view_exists(identifier)
+        if is_view:
+            raise GiveUp(
+                f"table={name} is a view: it has no rows of its own, and no snapshots; nothing was changed; rename the "
+                "view, or name a table in the file"
+            )
+
     def names_in(self, namespace: str) -> list[str]:
         """Names of the tables in ``catalog.namespace``."""
         catalog, identifier = namespace.split(".", 1)
@@ -121,6 +133,12 @@ def format_name(table: Table) -> str:
     return ".".join((table.catalog.name, *table.name()))
 
 
+def is_sql(catalog: IcebergCatalog) -> bool:
+    """Whether it is a SQL catalog."""
+    module = sys.modules.get("pyiceberg.catalog.sql")
+    return module is not None and isinstance(catalog, module.SqlCatalog)
+
+
 def is_rest(catalog: IcebergCatalog) -> bool:
     """Whether it is a REST catalog. Their module is a tenth of a process's start, and is loaded only where one is."""
     module = sys.modules.get("pyiceberg.catalog.rest")
@@ -147,8 +165,8 @@ def _open_catalog(name: str, properties: dict[str, Any]) -> IcebergCatalog:
         properties.setdefault("pool_pre_ping", "true")
     opened = load_catalog(name, **{key: str(value) for key, value in properties.items()})
     if properties.get("type") == "sql":
-        _keep_metadata(cast("SqlCatalog", opened))
-        _keep_order_of_time(cast("SqlCatalog", opened))
+        keep_metadata(cast("SqlCatalog", opened))
+        keep_order_of_time(cast("SqlCatalog", opened))
     return opened
 
 
@@ -159,54 +177,3 @@ def _open_rest(name: str, properties: dict[str, Any]) -> IcebergCatalog:
     # its server deletes old metadata; PyIceberg would warn that it is gone
     opened._delete_old_metadata = lambda *_: None  # type: ignore[method-assign]
     return opened
-
-
-def _keep_metadata(catalog: "SqlCatalog") -> None:
-    """Read a metadata file once: at each load the database names the file, which is never written again."""
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    @lru_cache(MAX_KEPT_METADATA)
-    def read_metadata(location: str) -> TableMetadata:
-        return FromInputFile.table_metadata(load_file_io(catalog.properties, location).new_input(location))
-
-    def build_table(row: "IcebergTables") -> Table:
-        location = row.metadata_location
-        if not location or not row.table_namespace or not row.table_name:
-            return SqlCatalog._convert_orm_to_iceberg(catalog, row)  # which says what is missing
-        metadata = read_metadata(location)
-        return Table(
-            identifier=(*catalog.identifier_to_tuple(row.table_namespace), row.table_name),
-            metadata=metadata,
-            metadata_location=location,
-            io=catalog._load_file_io(metadata.properties, location),
-            catalog=catalog,
-        )
-
-    catalog._convert_orm_to_iceberg = build_table  # type: ignore[method-assign, assignment]
-
-
-def _keep_order_of_time(catalog: "SqlCatalog") -> None:
-    """`RetryLater` in place of a commit that would close the table to Spark: PyIceberg writes it by any clock.
-
-    The times of a table's log must not go back. A REST server commits by its own clock, and looks at that itself.
-    """
-    stage = catalog._update_and_stage_table
-
-    def stage_in_order(current: Table | None, *given: Any) -> StagedTable:
-        staged = stage(current, *given)
-        behind_ms = _find_newest_ms(current.metadata) - staged.metadata.last_updated_ms if current else 0
-        if current is not None and behind_ms > MAX_CLOCK_SKEW_MS:
-            raise RetryLater(
-                f"table={format_name(current)}: its last change is ahead of this machine's clock by "
-                f"seconds={behind_ms // 1000}, and Spark opens no table whose times go back by more than "
-                f"{MAX_CLOCK_SKEW_MS // 1000}: nothing was changed; set the clocks of this machine, of Spark and of "
-                "whoever else writes the table by NTP; it will be tried again"
-            )
-        return staged
-
-    catalog._update_and_stage_table = stage_in_order  # type: ignore[method-assign, assignment]
-
-
-def _find_newest_ms(metadata: TableMetadata) -> int:
-    """The latest time that a table tells."""
-    return max(metadata.last_updated_ms, *(entry.timestamp_ms for entry in metadata.snapshot_log[-1:]), 0)

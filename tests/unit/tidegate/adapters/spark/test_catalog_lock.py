@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tidegate.adapters.iceberg.table.sqlite_catalog import prepare_database
+from tidegate.adapters.iceberg.table.sql_catalog import prepare_database
 from tidegate.adapters.spark import catalog_lock
 from tidegate.adapters.spark.catalog_lock import require_free_catalogs
 from tidegate.adapters.spark.connect import ConnectEngine

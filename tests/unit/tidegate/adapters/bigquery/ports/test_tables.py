@@ -34,3 +34,11 @@ def test_key_that_bigquery_compares_without_case_is_refused() -> None:
 def test_text_that_is_no_key_may_be_compared_as_it_likes() -> None:
     assert find_bounds(("Id",)) == UNBOUNDED
     assert find_bounds() == UNBOUNDED
+
+
+@pytest.mark.parametrize("kind", ["VIEW", "MATERIALIZED_VIEW", "EXTERNAL", "SNAPSHOT"])
+def test_what_has_a_tables_name_and_takes_no_rows_is_refused(kind: str) -> None:
+    warehouse: Any = SimpleNamespace(find_table=lambda _: SimpleNamespace(table_type=kind))
+    tables = BigQueryTables({"dwh": warehouse}, SqlFiles("bigquery", {"dwh": "p"}))
+    with pytest.raises(GiveUp, match=rf"table=dwh\.shop\.orders .* type={kind}; nothing was changed; rename it"):
+        tables.read_state(TABLE, "shop")

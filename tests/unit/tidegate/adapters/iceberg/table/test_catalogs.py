@@ -6,7 +6,8 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.types import LongType, NestedField
-from tidegate.adapters.iceberg.table.catalogs import MAX_KEPT_METADATA, Catalogs
+from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.table.sql_catalog import MAX_KEPT_METADATA
 
 NAMES = ("lake.shop.orders", "lake.shop.lines")
 

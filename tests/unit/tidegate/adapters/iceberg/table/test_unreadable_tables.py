@@ -1,8 +1,9 @@
 """Tables that Spark cannot open are refused before any job, by flushes and publications, with the way out."""
 
 import json
+import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +127,17 @@ def test_janitor_and_import_pass_over_a_table_that_no_pipeline_can_have_written(
     assert (left.pipeline, left.destinations, failures) == ("gone", ["lake.shop.lines"], [])
     assert "table=lake.shop.hours_changed: PyIceberg cannot read it" in caplog.text
     assert ConnectorNotes(shop).list_noted("lake", ControlTopic("control", "group", "offsets", "")) == ()
+
+
+def test_view_of_a_tables_name_is_refused_and_no_table_that_is_still_to_be_made(shop: Catalogs) -> None:
+    view = "INSERT INTO iceberg_tables VALUES ('lake', 'shop', 'late', 'file:/v.metadata.json', NULL, 'VIEW')"
+    place = shop.catalog("lake").properties["uri"].removeprefix("sqlite:///").partition("?")[0]
+    with closing(sqlite3.connect(place)) as database:
+        database.execute(view)  # as Spark makes it
+        database.commit()
+    tables, snapshots = build_iceberg_destination(shop).tables, IcebergSnapshots(shop)
+    for look in (lambda: tables.read_state("lake.shop.late", "p"), lambda: snapshots.table("lake.shop.late")):
+        with pytest.raises(GiveUp, match=r"table=lake\.shop\.late is a view: .*; rename the view, or name a table"):
+            look()
+    assert tables.read_state("lake.shop.later", "p") is None
+    assert snapshots.table("lake.shop.later") is None
