@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from tidegate.errors import CommitRefused, OutcomeUnknown, RetryLater
+from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater, TidegateError
 from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.merge_job import MergeJob
@@ -81,6 +81,9 @@ class BusyTable(_Delegating):
 class UnreadableTable(_Delegating):
     """A catalog that does not answer for some names: a destination, or all that is called like it."""
 
+    error: type[TidegateError] = RetryLater
+    reason = "catalog or files did not answer"
+
     def __init__(self, port: Any, *prefixes: str) -> None:
         super().__init__(port)
         self.prefixes = prefixes
@@ -90,10 +93,16 @@ class UnreadableTable(_Delegating):
 
         def call(first: str, *rest: Any, **named: Any) -> Any:
             if str(first).startswith(self.prefixes):
-                raise RetryLater(f"table={first}: catalog or files did not answer during {name}")
+                raise self.error(f"table={first}: {self.reason} during {name}")
             return verb(first, *rest, **named)
 
         return call if callable(verb) else verb
+
+
+class RefusedTable(UnreadableTable):
+    """Names of tables that no pipeline can use as they are, as a view, or one of a newer format."""
+
+    error, reason = GiveUp, "nobody can use it as it is"
 
 
 class CannotCleanUp(_Delegating):

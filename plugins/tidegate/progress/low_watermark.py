@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate.errors import PositionLost, RetryLater
+from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.model.offsets import Offsets, find_lowest, merge_offsets
 from tidegate.model.position import WatermarkSide
 from tidegate.ports.context import Ports
@@ -22,14 +22,15 @@ def compute_low_watermark(ports: Ports, tables: Sequence[ObservedTable]) -> Offs
     """Per partition the smallest offset that all tables have come to.
 
     From the tables themselves, so that a stale caller cannot report too much. A table that begins where the group
-    stands, and has not begun, keeps the group there; so does one that cannot be read now. `RetryLater` where none can.
+    stands, and has not begun, keeps the group there; so does one that cannot be read, for now or as it is. The first
+    one's error where none can.
     """
-    marks, absent, failures = list[Offsets](), list[Table](), list[RetryLater]()
+    marks, absent, failures = list[Offsets](), list[Table](), list[RetryLater | GiveUp]()
     by_group = ports.pipeline.source.start.kind in (StartKind.GROUP, StartKind.LATEST)
     for seen in tables:
         try:
             mark = _compute_table_watermark(ports, seen)
-        except RetryLater as failure:
+        except (RetryLater, GiveUp) as failure:
             log.warning("pipeline=%s: the group stays where it is for a table: %s", ports.pipeline.name, failure)
             failures.append(failure)
             absent.append(seen.table)

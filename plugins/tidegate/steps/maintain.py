@@ -60,7 +60,7 @@ class MaintenanceReport:
 def list_maintained_tables(ports: Ports) -> list[str]:
     """The tables of a pipeline that exist: destinations, and those beside them that carry a mark of ours.
 
-    One that cannot be read now is among them: its own maintenance says why, and hides no other.
+    One that cannot be read is among them: its own maintenance says why, and hides no other.
     """
     pipeline = expand_template(ports).pipeline
     destinations = [table.name for table in pipeline.tables]
@@ -76,10 +76,10 @@ def list_maintained_tables(ports: Ports) -> list[str]:
 
 
 def _finds_table(ports: Ports, look: Callable[..., object], *arguments: str) -> bool:
-    """Whether a look at a table finds something; where it cannot be read now, that is not known, and so true."""
+    """Whether a look at a table finds something; where it cannot be read, that is not known, and so true."""
     try:
         return look(*arguments) is not None
-    except RetryLater as failure:
+    except (RetryLater, GiveUp) as failure:
         log.warning("pipeline=%s: %s", ports.pipeline.name, failure)
         return True
 

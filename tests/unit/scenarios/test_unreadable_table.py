@@ -1,10 +1,11 @@
 """A table that cannot be read now, or whose catalog does not answer, takes no other table of a command with it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from fakes import World, a_pipeline, a_table
-from fakes.faults import UnreadableTable
+from fakes.faults import RefusedTable, UnreadableTable
 from tidegate.errors import GiveUp, RetryLater, SomeTablesDelayed, SomeTablesFailed
 from tidegate.monitoring import details
 from tidegate.monitoring.overview import read_recent
@@ -143,3 +144,30 @@ def made(*names: str) -> World:
             world.broker.produce("orders", {"id": key}, {"id": key, "name": value}, partition)
         flush(world.ports(pipeline))
     return world
+
+
+def test_table_that_cannot_be_used_as_it_is_holds_up_no_other(world: World) -> None:
+    """As a view of its name, or a table of a newer format: each look at it is refused."""
+    world.broker.create("lines", 1)
+    world.broker.produce("lines", {"id": "l"}, {"id": "l", "name": "x"})
+    pipeline = a_pipeline(replace(a_table(ORDERS), topics=("orders",)), replace(a_table(COPY), topics=("lines",)))
+    flush(ports_of(world, pipeline=pipeline))
+    later(world)
+    world.broker.produce("lines", {"id": "m"}, {"id": "m", "name": "x"})
+    ports = world.ports(pipeline, destination=RefusedTable(world.destination, COPY))
+    with pytest.raises(SomeTablesFailed, match=rf"tables={COPY} cannot go on.*\n.*table={COPY}: nobody can") as told:
+        flush(ports)
+    assert [(batch.table, batch.inserted) for batch in told.value.published] == [(ORDERS, 1)]
+    group = {"orders": {0: 1, 1: 2}, "lines": {0: 1}}
+    assert world.broker.groups["tidegate-shop"] == group, "what the refused table has published is not known"
+    for step in (commit_offsets, heartbeat):
+        world.broker.groups["tidegate-shop"] = {"orders": {0: 0, 1: 0}, "lines": {0: 1}}
+        step(ports)
+        assert world.broker.groups["tidegate-shop"] == group
+    tables = list_maintained_tables(ports)
+    assert {ORDERS, COPY} <= {*tables}
+    stored = {row["table"]: row for row in details.read_storage(ports)}
+    assert (stored[ORDERS]["rows"], "nobody can use it" in stored[COPY]["error"]) == (3, True)
+    one, other = clean_up(ports)
+    assert (one.failed, "nobody can use it" in str(other.failed)) == (None, True)
+    assert [table["problem"] is None for table in read_status(ports)["tables"]] == [True, False]
