@@ -202,6 +202,8 @@ def build_merge_input(pipeline: Pipeline, table: Table, staged: StagedBatch, bra
         values["soft"] = table.deletes == DeleteMode.SOFT
         values.setdefault("flag", None)
     if table.target_schema is not None:
+        if values.get("flag"):
+            values["flag"] = table.target_schema.named(table.deleted_column) or table.deleted_column
         _cast_key_to_destination(values, to_struct(list_key_columns(table)), table.target_schema)
         _cast_to_destination(values, to_struct(list_staged_columns(table, metadata)), table.target_schema)
     return values

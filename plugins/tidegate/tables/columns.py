@@ -38,8 +38,8 @@ def resolve_columns(table: Table, metadata: dict[str, str], state: TableState | 
         return replace(table, target_schema=state.struct)
     ours = {*metadata, table.key.into, *([table.deleted_column] if table.deletes == DeleteMode.SOFT else [])}
     ours |= set(table.history.columns) if table.history else set()
-    own = {c.name: c for c in state.columns}
-    # a column that was renamed may come under its old names too
+    ours |= {state.struct.named(name) for name in ours if name is not None}
+    own = {c.name: c for c in state.columns}  # one that was renamed may come under its old names too
     fields = [(name, inner) for name, inner in add_old_names(state.struct).fields if name not in ours]
     columns = tuple(_adopt_found_type(own.get(name), name, inner) for name, inner in fields)
     return replace(table, value=replace(table.value, columns=columns), target_schema=state.struct)

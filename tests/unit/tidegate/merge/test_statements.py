@@ -12,7 +12,8 @@ from tidegate.model.offsets import Ranges
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import UUID_FORM, Primitive, Struct
 from tidegate.spec.formats import KeyFormat, ValueFormat
-from tidegate.spec.table import Table
+from tidegate.spec.table import DeleteMode, Table
+from tidegate.tables.columns import resolve_columns
 
 TEXT = Primitive("STRING")
 STAGED = StagedBatch(
@@ -72,3 +73,29 @@ def test_uuid_of_a_key_is_compared_as_the_table_shows_it() -> None:
     statement = render(a_keyed_table(key, id=Primitive("STRING", form=UUID_FORM), part=TEXT))
     assert "lower(key.`id`) AS `id`" in statement
     assert "key.`part` AS `part`" in statement
+
+
+HELD = Struct(
+    (("id", TEXT), ("name", TEXT), ("is_deleted", Primitive("BOOLEAN"))), aliases=(("_deleted", "is_deleted"),)
+)
+
+
+@pytest.mark.parametrize("more", [{}, {"sequence_by": ("name",)}, {"partial_updates": True}], ids=str)
+def test_flag_of_deleted_rows_that_was_renamed_in_the_table_is_found_by_its_own_name(more: dict[str, Any]) -> None:
+    table = replace(a_table(), deletes=DeleteMode.SOFT, target_schema=HELD, **more)
+    statement = render(table)
+    assert "t.`is_deleted` = true" in statement
+    assert "`_deleted`" not in statement
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_flag_that_was_renamed_is_no_column_of_the_value(declared: bool) -> None:
+    world = World()
+    world.destination.create("lake.shop.orders", (Column("id", "STRING"), Column("_deleted", "BOOLEAN")))
+    world.destination.rename_column("lake.shop.orders", "_deleted", "is_deleted")
+    value = ValueFormat(columns=(Column("id", "STRING"),) if declared else None)
+    table = replace(a_table(), deletes=DeleteMode.SOFT, value=value)
+    state = world.ports(a_pipeline(table)).tables.read_state(table.name, "shop")
+    resolved = resolve_columns(table, {}, state)
+    values = build_merge_input(a_pipeline(table), resolved, STAGED, "b")
+    assert (values["values"], values["flag"]) == ([], "is_deleted")
