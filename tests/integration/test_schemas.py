@@ -4,7 +4,7 @@ import datetime
 from typing import Any
 
 import pytest
-from tidegate.errors import IncompatibleSchema
+from tidegate.errors import IncompatibleSchema, SomeTablesFailed
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
@@ -192,3 +192,36 @@ def test_incompatible_change_is_refused_before_anything_is_written(workbench) ->
     assert types(workbench, "shop.bent").keys() == {"id", "s"}
     assert workbench.iceberg("shop.bent").metadata.last_updated_ms == before
     assert workbench.iceberg("shop.bent_bent_tmp").metadata.last_updated_ms == staged
+
+
+def test_flag_of_deleted_rows_is_renamed_and_goes_on_and_is_refused_once_it_is_dropped(workbench) -> None:
+    topic = workbench.topic(2)
+    value = {"schema": "id BIGINT, version INT"}
+    ordered = {"deletes": "soft", "sequence_by": ["version"]}
+    tables = [{"name": "lake.shop.flagged", "deletes": "soft"}, {"name": "lake.shop.ordered", **ordered}]
+    workbench.pipeline("flagged", [topic], key=KEY, value=value, tables=tables)
+    row = {n: ({"id": n}, {"id": n, "version": 5}) for n in range(1, 7)}
+    workbench.produce(topic, *row.values())
+    workbench.flush("flagged")
+    for name in ("flagged", "ordered"):
+        with workbench.iceberg(f"shop.{name}").update_schema() as update:
+            update.rename_column("_deleted", "is_gone")
+    workbench.produce(topic, ({"id": 1}, None), ({"id": 2}, None), ({"id": 7}, {"id": 7, "version": 1}))
+    workbench.flush("flagged")
+    gone = {n: n in (1, 2) for n in range(1, 8)}
+    for name in ("flagged", "ordered"):
+        assert {r["id"]: r["is_gone"] for r in workbench.rows(f"shop.{name}")} == gone, name
+    before = {name: workbench.rows(f"shop.{name}") for name in ("flagged", "ordered")}
+
+    with workbench.iceberg("shop.flagged").update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("is_gone")
+    with workbench.iceberg("shop.ordered").update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("version")
+    workbench.produce(topic, ({"id": 3}, {"id": 3, "version": 1}))  # older than the row that is there
+    for _ in range(2):
+        with pytest.raises(SomeTablesFailed) as told:
+            workbench.flush("flagged")
+        for column in ("table=lake.shop.flagged column=_deleted", "table=lake.shop.ordered column=version"):
+            assert f"{column}: rows that are there were written with it" in str(told.value)
+    assert [r["id"] for r in workbench.rows("shop.ordered")] == [r["id"] for r in before["ordered"]]
+    assert "version" not in types(workbench, "shop.ordered")

@@ -29,7 +29,7 @@ from tidegate.schema.column import Column
 from tidegate.schema.data_types import format_type, parse_type
 from tidegate.spec.table import Table
 from tidegate.tables.columns import list_deletes_columns, list_destination_columns, resolve_columns
-from tidegate.tables.compatibility import build_key_property, check_mergeable, check_same_fields
+from tidegate.tables.compatibility import build_row_properties, check_mergeable, check_same_fields
 from tidegate.tables.lookup import find_table
 
 log = logging.getLogger(__name__)
@@ -234,7 +234,7 @@ def _cut_merge_publish(work: MergeContext, state: TableState) -> PublishedBatch:
         state=state,
         branch=branch,
         attempt=attempt,
-        properties={**properties, **build_key_property(ports.pipeline, table), **work.marks},
+        properties={**properties, **build_row_properties(ports.pipeline, table), **work.marks},
         guard=partial(check_fits, work),
         summary={**properties, "tidegate.pipeline": name, **write_mode.describe_write(work.staged, way)},
         tag=resource_names.name_tag(name),

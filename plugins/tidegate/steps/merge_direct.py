@@ -42,7 +42,7 @@ from tidegate.steps.merge import (
 )
 from tidegate.steps.stage import stage
 from tidegate.tables.columns import resolve_columns
-from tidegate.tables.compatibility import build_key_property
+from tidegate.tables.compatibility import build_row_properties
 from tidegate.tables.lookup import find_table
 
 log = logging.getLogger(__name__)
@@ -214,7 +214,7 @@ def _describe_swap(work: MergeContext, cut: _Cut) -> Swap:
         state=state,
         branch=cut.branch,
         attempt=cut.attempt,
-        properties={**properties, **build_key_property(ports.pipeline, cut.table)},
+        properties={**properties, **build_row_properties(ports.pipeline, cut.table)},
         guard=partial(check_fits, work),
         summary={**properties, "tidegate.pipeline": name, **write_mode.describe_write(work.staged, cut.way)},
         tag=resource_names.name_tag(name),

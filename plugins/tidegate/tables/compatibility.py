@@ -20,10 +20,10 @@ from tidegate.schema.evolution import (
     to_struct,
 )
 from tidegate.spec.pipeline import Pipeline
-from tidegate.spec.table import Table, TableMode
+from tidegate.spec.table import DeleteMode, Table, TableMode
 from tidegate.tables.columns import list_destination_columns, list_key_columns
 
-KEY_PROPERTY = "key"
+KEY_PROPERTY, DECIDED_BY_PROPERTY = "key", "decided-by"
 
 
 def check_compatible(pipeline: Pipeline, table: Table, state: TableState | None, ranges: Ranges) -> None:
@@ -73,18 +73,27 @@ def _find_first_offset(ranges: Ranges) -> str:
     return ""
 
 
-def build_key_property(pipeline: Pipeline, table: Table) -> dict[str, str]:
-    """The property that keeps what the key was when a batch was published; nothing for a table without one."""
+def build_row_properties(pipeline: Pipeline, table: Table) -> dict[str, str]:
+    """The properties that keep by which columns rows were found, and decided, when a batch was published."""
     if not table.key.fields:
         return {}
     columns = [[c.name, c.type, c.nullable] for c in _list_declared_key(table)]
-    return {resource_names.name_pipeline_property(pipeline.name, KEY_PROPERTY): json.dumps(columns)}
+    kept = {KEY_PROPERTY: columns} | ({DECIDED_BY_PROPERTY: names} if (names := _list_deciding(table)) else {})
+    return {resource_names.name_pipeline_property(pipeline.name, name): json.dumps(of) for name, of in kept.items()}
+
+
+def _list_deciding(table: Table) -> list[str]:
+    """The columns that say of a row whether a record may change it, or whether it counts."""
+    flag = (table.deleted_column,) if table.deletes == DeleteMode.SOFT else ()
+    history = table.history.columns if table.history else ()
+    return [*table.sequence_by, *(sequence for sequence, _ in table.sequence_groups), *flag, *history]
 
 
 def check_key_unchanged(pipeline: Pipeline, table: Table, state: TableState) -> None:
     """Raise `IncompatibleSchema` where rows that are there could no longer be found by the key.
 
-    A key may gain nullable columns, relax required ones and widen; rows of before have NULL in a new column.
+    A key may gain nullable columns, relax required ones and widen; rows of before have NULL in a new column. Columns
+    that rows are decided by stay in the table.
     The columns of `sequence_by`, and then the key's too, keep their names: remembered deletes are found by them. With
     history all do.
     """
@@ -95,6 +104,7 @@ def check_key_unchanged(pipeline: Pipeline, table: Table, state: TableState) -> 
     before, now = [Column(*column) for column in json.loads(mark)], _list_declared_key(table)
     if state.snapshot_id is not None and state.total_records != 0:
         _check_key_there(pipeline, table, before, state)
+        _check_deciding_there(pipeline, table, state)
     previous_columns = {column.name.casefold(): column for column in before}
     for column in now:
         old = previous_columns.pop(column.name.casefold(), None)
@@ -151,6 +161,19 @@ def _check_key_there(pipeline: Pipeline, table: Table, before: list[Column], sta
             "part of the key, and the table has it no more: it was dropped, or renamed in a table without a name "
             "mapping; nothing was written; rename it back, or add it and fill it, or write to another table"
         )
+
+
+def _check_deciding_there(pipeline: Pipeline, table: Table, state: TableState) -> None:
+    """So do rows that lack what they are decided by: it would be added as NULL, to which any record is newer."""
+    mark = state.marks.get(resource_names.name_pipeline_property(pipeline.name, DECIDED_BY_PROPERTY), "[]")
+    written_with = {name.casefold() for name in json.loads(mark)}
+    for name in _list_deciding(table):
+        if name.casefold() in written_with and state.struct.named(name) is None:
+            raise IncompatibleSchema(
+                f"pipeline={pipeline.name} table={table.name} column={name}: rows that are there were written with it, "
+                "and the table has it no more: NULL in its place would let older records overwrite them, or deleted "
+                "rows come back; nothing was written; add it and fill it, or write to another table"
+            )
 
 
 def check_same_fields(table: str, state: TableState, columns: tuple[Column, ...]) -> None:

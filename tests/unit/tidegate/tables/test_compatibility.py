@@ -1,6 +1,7 @@
 """A batch that its destination cannot take is refused before it is staged; a key may only become wider."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from fakes import World, a_pipeline, a_table
@@ -12,8 +13,10 @@ from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
+from tidegate.spec.table import DeleteMode
 from tidegate.steps.flush import flush
-from tidegate.tables.compatibility import build_key_property, check_compatible, check_key_unchanged
+from tidegate.tables.columns import list_destination_columns
+from tidegate.tables.compatibility import build_row_properties, check_compatible, check_key_unchanged
 
 TABLE = "lake.shop.orders"
 TEXT, TIME = Primitive("STRING"), Primitive("TIMESTAMP")
@@ -191,7 +194,7 @@ def _state_behind(world: World, pipeline: Pipeline, held: Struct) -> TableState:
     flush(world.ports(a_pipeline()))
     state = world.ports(a_pipeline()).tables.read_state(TABLE, pipeline.name)
     assert state is not None
-    marks = {**state.marks, **build_key_property(pipeline, pipeline.tables[0])}
+    marks = {**state.marks, **build_row_properties(pipeline, pipeline.tables[0])}
     return replace(state, marks=marks, schema=held)
 
 
@@ -220,3 +223,38 @@ def test_table_with_a_column_that_iceberg_keeps_for_itself_is_refused(world: Wor
         check_compatible(ours, ours.tables[0], state, ranges)
     appended = replace(ours.tables[0], upsert=False, delete=False)
     check_compatible(a_pipeline(appended), appended, state, ranges)
+
+
+DECIDING = [
+    ({"sequence_by": ("version",)}, "version"),
+    ({"deletes": DeleteMode.SOFT}, "_deleted"),
+    ({"partial_updates": True, "sequence_groups": (("version", ("name",)),)}, "version"),
+    ({"history": History("valid_from", "valid_to", "is_current")}, "is_current"),
+]
+
+
+@pytest.mark.parametrize(("more", "lost"), DECIDING, ids=[lost for _, lost in DECIDING])
+def test_table_that_lost_a_column_by_which_rows_are_decided_is_refused(
+    world: World, more: dict[str, Any], lost: str
+) -> None:
+    value = ValueFormat(columns=tuple(Column(name, "STRING") for name in ("id", "name", "version")))
+    table = replace(a_table(), value=value, **more)
+    pipeline = a_pipeline(table)
+    names = [column.name for column in list_destination_columns(table, {})]
+    whole = Struct(tuple((name, TEXT) for name in names))
+    state = _state_behind(world, pipeline, whole)
+    check_key_unchanged(pipeline, table, state)
+    without = replace(state, schema=Struct(tuple((name, TEXT) for name in names if name != lost)))
+    with pytest.raises(IncompatibleSchema, match=f"column={lost}: rows that are there were written with it"):
+        check_key_unchanged(pipeline, table, without)
+    check_key_unchanged(pipeline, table, replace(without, total_records=0))
+    plain = replace(a_table(), value=value)  # nothing is decided by it any more
+    check_key_unchanged(a_pipeline(plain), plain, without)
+
+
+def test_column_that_rows_were_never_decided_by_is_added(world: World) -> None:
+    value = ValueFormat(columns=(Column("id", "STRING"), Column("name", "STRING")))
+    state = _state_behind(world, a_pipeline(), Struct((("id", TEXT), ("name", TEXT))))
+    columns = (*value.columns, Column("version", "STRING"))
+    ordered = replace(a_table(), value=ValueFormat(columns=columns), sequence_by=("version",), deletes=DeleteMode.SOFT)
+    check_key_unchanged(a_pipeline(ordered), ordered, state)
