@@ -103,8 +103,16 @@ def test_key_is_the_value_in_its_text(spark, fields: tuple[str], envelope: bool)
     assert keys("STRUCT<a: INT, b: STRING>", '{"a" : 1, "b" : "x"}') == [((1, "x"), None)]
 
 
+MONGODB = {"connector": "mongodb", "collection": "orders"}
+NO_DOCUMENT = "has no after: op=u (MongoDB's connector sent no document: set capture.mode=change_streams_update_full"
 WITHOUT_ROW = [
-    (debezium("u", None, None, updateDescription={"updatedFields": '{"n": 1}'}), "has no after: op=u"),
+    (debezium("u", None, None, updateDescription={"updatedFields": '{"n": 1}'}), NO_DOCUMENT),
+    (debezium("u", None, None, source=MONGODB), NO_DOCUMENT),
+    (debezium("u", None, None, source=MONGODB, envelope=True), NO_DOCUMENT),
+    (debezium("u", '{"n": 1}', None, source=MONGODB), NO_DOCUMENT),
+    (debezium("u", None, None, source=MONGODB, filter='{"n": 1}', patch='{"$set": {"n": 1}}'), NO_DOCUMENT),
+    ({"updateDescription": {"updatedFields": '{"n": 1}'}}, "the change event has no op"),
+    (debezium("u", None, "null", source=MONGODB), "before or after is a text, and not one JSON object"),
     (debezium("u", None, '{"n": 1'), "before or after is a text, and not one JSON object"),
     (debezium("u", None, '{"n": 1}, "op": "d"'), "before or after is a text, and not one JSON object"),
     (debezium("u", None, "[]"), "before or after is a text, and not one JSON object"),
@@ -117,6 +125,8 @@ def test_event_without_its_row_is_bad(spark) -> None:
     found = decoding.reasons(spark, stage, [json.dumps(event).encode() for event, _ in WITHOUT_ROW])
     told = zip(WITHOUT_ROW, found, strict=True)
     assert [(part, reason) for (_, part), reason in told if part not in str(reason)] == []
+    (plain,) = decoding.reasons(spark, stage, [json.dumps(debezium("u", None, None)).encode()])
+    assert plain == "the change event has no after: op=u", "of a source that is another"
 
 
 def document(oid: str, n: int, **more: Any) -> str:
@@ -157,5 +167,6 @@ def test_documents_are_inserted_replaced_and_deleted_without_a_row_before(workbe
     workbench.flush("documents")
     assert workbench.rows("shop.documents") == [landed(OID, 2**60)]
     workbench.produce(topic, change(OID, "u"))
-    with pytest.raises(BadRecord, match="has no after: op=u"):
+    with pytest.raises(BadRecord, match=r"has no after: op=u \(.*set capture\.mode=change_streams_update_full"):
         workbench.flush("documents")
+    assert workbench.rows("shop.documents") == [landed(OID, 2**60)], "neither deleted nor emptied"

@@ -30,6 +30,11 @@ from tidegate_spark.formats.json import (
 )
 from tidegate_spark.formats.metadata import render_is_unkept
 
+# MongoDB's connector tells only what has changed, but in one mode; and then nothing of what was deleted meanwhile
+NO_DOCUMENT_ADVICE = (
+    " (MongoDB's connector sent no document: set capture.mode=change_streams_update_full there; of one that was "
+    "deleted before it was looked up the delete follows, and this record may be skipped)"
+)
 NO_DOCUMENT_REASON = "before or after is a text, and not one JSON object"
 ROW_SCHEMA = "get(filter(e.schema.fields, f -> f.field = 'after'), 0).fields"
 SOURCE_COLUMN = Column("source", "MAP<STRING, STRING>")
@@ -62,7 +67,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"ELSE {render_change(table)} END AS change",
         f"CASE WHEN value IS NULL OR {render_is_null_payload('e', 'j')} THEN NULL "
         f"WHEN j.{CORRUPT_COLUMN} IS NOT NULL AND {render_has_text_row()} THEN '{NO_DOCUMENT_REASON}' "
-        f"{render_unreadable_cases('j', misfits)} {render_unknown_event_cases('row', table)} "
+        f"{render_unreadable_cases('j', misfits)} {render_unknown_event_cases('row', table, is_json=True)} "
         f"{render_no_column_case(AFTER_TEXT, 'row', fields, list_known_fields(table))} "
         f"{render_respelled_case(AFTER_TEXT, 'row', fields)} "
         f"ELSE {render_inner_reason('row', fields, 'the value', AFTER_PLACES)} END AS located_reason",
@@ -166,15 +171,28 @@ def get_tombstone_change(table: StageTable) -> str:
     return NO_CHANGE if table.key.from_value else DELETE
 
 
-def render_unknown_event_cases(row: str, table: StageTable) -> str:
-    """`WHEN … THEN …` for an event whose `event_op` is missing or unknown, or that has no row."""
+def render_unknown_event_cases(row: str, table: StageTable, *, is_json: bool = False) -> str:
+    """`WHEN … THEN …` for an event whose `event_op` is missing or unknown, or that has no row. Where `is_json`
+    MongoDB's say what to do."""
+    advice = _render_no_document_advice() if is_json else "''"
     operations = ", ".join(f"'{op}'" for op in (*UPSERT_OPERATIONS, DELETE, TRUNCATE))
     return (
         "WHEN event_op IS NULL THEN 'the change event has no op' "
         f"WHEN event_op NOT IN ({operations}) THEN concat('the change event has an unknown op=', event_op) "
         f"WHEN {IS_TRUNCATE} THEN {render_truncate_reason(table, ' (op=t)')} "
-        f"WHEN event_op <> '{DELETE}' AND {row} IS NULL THEN concat('the change event has no after: op=', event_op)"
+        f"WHEN event_op <> '{DELETE}' AND {row} IS NULL "
+        f"THEN concat('the change event has no after: op=', event_op, {advice})"
     )
+
+
+def _render_no_document_advice() -> str:
+    """SQL: what to do about an event of MongoDB without a document, known by its connector or by how it tells a change;
+    nothing for other sources."""
+    paths = ("$", "$.payload")
+    connectors = (f"get_json_object(value_text, '{path}.source.connector') = 'mongodb'" for path in paths)
+    changes = (f"get_json_object(value_text, '{path}.updateDescription') IS NOT NULL" for path in paths)
+    is_mongodb = " OR ".join(f"coalesce({one}, false)" for one in (*connectors, *changes))
+    return f"CASE WHEN {is_mongodb} THEN {render_literal(NO_DOCUMENT_ADVICE)} ELSE '' END"
 
 
 def _add_key_of_value(records: DataFrame, keys: Fields, table: StageTable) -> DataFrame:
