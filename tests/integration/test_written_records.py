@@ -6,6 +6,7 @@ import json
 import random
 import re
 import struct
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark 
 from tidegate.errors import ConfigurationError
 from tidegate.schema.avro_resolution import plan_decoding
 from tidegate.schema.column import Column
-from tidegate.spec.formats import ValueFormat
+from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.publication import KeyOut, MetadataOut, ValueOut
 from tidegate_spark.publish.encoders.avro import build_record_schema
 from tidegate_spark.publish.encoders.record_part import RecordPart, WrittenColumn
@@ -94,6 +95,74 @@ def test_csv_has_any_delimiter_that_a_file_may_name(spark: Any, delimiter: str) 
 def test_csv_has_bytes_in_base64_as_a_pipeline_reads_them(spark: Any) -> None:
     rows = spark.createDataFrame([(0, b"\xff\xe0\x00", "x"), (1, None, "y")], "n INT, a BINARY, b STRING")
     assert written(spark, rows, "csv") == [b"/+AA,x", b",y"]
+
+
+def test_bytes_in_string_are_refused_where_a_pipeline_would_read_others(spark: Any) -> None:
+    """`cafe` is the text of four bytes, and base64 of three others."""
+    rows = spark.createDataFrame([(0, b"cafe"), (1, b"\x00\xff")], "n INT, a BINARY")
+    with pytest.raises(ConfigurationError, match=r"value.format=string: column=a is binary.*use raw .*base64\(`a`\)"):
+        written(spark, rows, "string")
+    stage = decoding.a_stage(ValueFormat("string"), (Column("a", "BINARY"),))
+    texts = rows.selectExpr("n", "base64(a) AS a")
+    ways = ((ValueFormat("raw"), rows), (ValueFormat("string"), texts))
+    for value, shown in ways:
+        found = decoding.values(spark, replace(stage, value=value), written(spark, shown, value.format))
+        assert [(reason, bytes(row["a"])) for reason, row in found] == [(None, b"cafe"), (None, b"\x00\xff")]
+
+
+@pytest.mark.parametrize("word", ["json", "csv"])
+def test_row_of_every_type_is_read_back_as_it_was_written(spark: Any, word: str) -> None:
+    """As a value and as a key: the earliest and the last of each type, nothing, and NULL."""
+    kinds = SIMPLE if word == "csv" else {**SIMPLE, **PARTS}
+    names = {kind: f"c{number}" for number, kind in enumerate(kinds)}
+    height = 1 + max(map(len, kinds.values()))
+    lines = [
+        ", ".join(
+            f"CAST({[*texts, *['NULL'] * height][n]} AS {kind}) AS {names[kind]}" for kind, texts in kinds.items()
+        )
+        for n in range(height)
+    ]
+    rows = spark.sql(" UNION ALL ".join(f"SELECT {n} AS n, {line}" for n, line in enumerate(lines)))
+    shown = [f"CAST(struct({{}}.{name}) AS STRING)" for name in names.values()]
+    asked = [tuple(row) for row in rows.orderBy("n").selectExpr(*(one.replace("{}.", "") for one in shown)).collect()]
+    columns, data = tuple(Column(name, kind) for kind, name in names.items()), written(spark, rows, word)
+    stage = decoding.a_stage(ValueFormat(word), columns)
+    of_value = [one.replace("{}", "value_struct") for one in shown]
+    found = decoding.decoded(spark, stage, [(None, one) for one in data], "reason", *of_value)
+    assert found == [(None, *row) for row in asked]
+    key = KeyFormat(word, fields=tuple(names.values()))
+    keyed = replace(decoding.a_stage(ValueFormat("json"), (Column("q", "INT"),), columns), key=key)
+    of_key = [one.replace("{}", "key_struct") for one in shown]
+    found = decoding.decoded(spark, keyed, [(one, b'{"q": 1}') for one in data], "reason", *of_key)
+    assert found == [(None, *row) for row in asked]
+
+
+SIMPLE = {
+    "BOOLEAN": ["true"], "BIGINT": ["-9223372036854775808L", "0"],
+    "FLOAT": ["CAST('1.4E-45' AS FLOAT)", "'NaN'", "'-Infinity'", "CAST('-0.0' AS FLOAT)"],
+    "DOUBLE": ["4.9E-324D", "1.7976931348623157E308D", "9007199254740993D", "0.1D"],
+    "DECIMAL(38,10)": ["1234567890123456789012345678.0123456789BD", "-0.0000000001BD"],
+    "DECIMAL(38,38)": ["0.00000000000000000000000000000000000001BD"],
+    "DATE": ["DATE'0001-01-01'", "DATE'1582-10-04'", "DATE'9999-12-31'"],
+    "TIMESTAMP": ["TIMESTAMP'0001-01-01 00:00:00Z'", "TIMESTAMP'9999-12-31 23:59:59.999999Z'",
+                  "TIMESTAMP'1969-12-31 23:59:59.999999Z'"],
+    "TIMESTAMP_NTZ": ["TIMESTAMP_NTZ'0001-01-01 00:00:00'", "TIMESTAMP_NTZ'2026-03-29 02:30:00.000007'"],
+    "STRING": ["''", "'null'", "' a,\"b'", "'12'", "'é😀'"],
+    "BINARY": ["X''", "X'00ff'", "CAST('cafe' AS BINARY)"],
+}  # fmt: skip
+PARTS = {
+    "STRUCT<a: BINARY, b: STRUCT<c: DECIMAL(12,2), d: TIMESTAMP>>": [
+        "named_struct('a', X'00ff', 'b', named_struct('c', 1.50BD, 'd', TIMESTAMP'2026-01-02 03:04:05.000007Z'))",
+        "named_struct('a', X'', 'b', NULL)",
+    ],
+    "ARRAY<BINARY>": ["array(X'00', NULL, X'')", "array()"],
+    "ARRAY<STRUCT<x: TIMESTAMP_NTZ, y: DATE>>": [
+        "array(named_struct('x', TIMESTAMP_NTZ'2026-01-02 03:04:05.000007', 'y', DATE'0001-01-01'), NULL)",
+    ],
+    "ARRAY<DOUBLE>": ["array(0.1D, CAST('Infinity' AS DOUBLE))"],
+    "MAP<STRING, DECIMAL(12,2)>": ["map('a', 1.50BD, '', NULL)", "map()"],
+    "MAP<STRING, BINARY>": ["map('a', X'00')"],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("word", ["csv", "string", "raw"])

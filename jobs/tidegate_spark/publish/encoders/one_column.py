@@ -16,7 +16,8 @@ def encode(_: SparkSession, part: RecordPart) -> Column:
     """The column's bytes, those of text in UTF-8; NULL stays NULL.
 
     A number is written in `string` as its text, in `raw` as Kafka's own serializers do, the highest byte first, and as
-    a pipeline reads it. ConfigurationError for several columns, or parts.
+    a pipeline reads it. ConfigurationError for several columns, for parts, and for bytes in `string`: a pipeline takes
+    its text for base64, and would read other bytes.
     """
     if len(part.columns) != 1:
         raise ConfigurationError(
@@ -27,7 +28,13 @@ def encode(_: SparkSession, part: RecordPart) -> Column:
     name, kind = quote(column.name), column.type.simpleString().upper()
     if kind in TYPE_BYTES and kind in get_format(part.format).column_types:
         return F.expr(_render_number_bytes(name, kind))
-    return F.expr(name if isinstance(column.type, BinaryType) else f"CAST(CAST({name} AS STRING) AS BINARY)")
+    is_binary = isinstance(column.type, BinaryType)
+    if is_binary and get_format(part.format).only_column != "BINARY":
+        raise ConfigurationError(
+            f"{part.part}.format={part.format}: column={column.name} is binary, and has no text of its own, which a "
+            f"pipeline reads as base64; use raw for the bytes as they are, or write base64({name}) in sql"
+        )
+    return F.expr(name if is_binary else f"CAST(CAST({name} AS STRING) AS BINARY)")
 
 
 def _render_number_bytes(value: str, kind: str) -> str:
