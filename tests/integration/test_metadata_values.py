@@ -140,3 +140,19 @@ def test_delete_needs_only_the_metadata_that_order_it(spark) -> None:
     assert decoding.reasons(spark, ordered, [event]) == [
         "the metadata value.event-timestamp is not a TIMESTAMP without loss"
     ]
+
+
+def test_binlog_with_a_number_that_text_does_not_order_is_bad_where_it_orders(spark) -> None:
+    """As text `mysql-bin.1000000` comes before `mysql-bin.999999`: its changes would be taken for late ones."""
+    rows = ['"op": "u", "before": {"id": 1}, "after": {"id": 1}', '"op": "d", "before": {"id": 1}, "after": null']
+    files = ["mysql-bin.000009", "mysql-bin.000010", "mysql-bin.999999", "mysql-bin.1000000", "a.b.12345678", ""]
+    events = [f'{{{row}, "source": {{"file": "{file}", "pos": 99}}}}'.encode() for row in rows for file in files]
+    metadata = {"f": "value.source.file", "p": "value.source.pos"}
+    stage = replace(decoding.a_stage(ValueFormat("debezium-json"), (ID,), (ID,)), metadata=metadata)
+    keyed = [(b'{"id": 1}', event) for event in events]
+    assert decoding.decoded(spark, stage, keyed, "reason") == [(None,)] * 12, "it is only told"
+    ordered = decoding.decoded(spark, replace(stage, sequence=("f", "p")), keyed, "reason", "sequence.p")
+    assert [reason and reason.partition(",")[0] for reason, _ in ordered] == [
+        *[None] * 3, *["the number in the metadata value.source.file has more than six digits"] * 2, None,
+    ] * 2  # fmt: skip
+    assert {place for reason, place in ordered if reason is None} == {99}

@@ -10,6 +10,10 @@ from tidegate.sql.spark import render_literal
 from tidegate_spark.fields.lossless import render_is_text_lossy
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, DecodedValue
 
+# MySQL fills the number of a binlog with zeros up to six digits: as texts, files of more come before mysql-bin.999999
+LONG_FILE_NUMBER_PATTERN = "[.][0-9]{7,}$"
+BINLOG_FILE = "value.source.file"
+
 
 def render_is_unkept(shown: str, made: str, kind: str = "") -> str:
     """A condition: something is `shown`, and what is `made` of it is nothing; of a decimal, or not the same."""
@@ -30,6 +34,14 @@ def render_unkept_reason(decoded_value: DecodedValue, table: StageTable) -> str:
 
 def _list_cases(decoded_value: DecodedValue, table: StageTable) -> Iterable[str]:
     for name, word in table.metadata.items():
+        if word == BINLOG_FILE and name in table.sequence:
+            file = decoded_value.metadata[BINLOG_FILE.removeprefix("value.")]
+            text = (
+                f"the number in the metadata {word} has more than six digits, and as text it comes before 999999; "
+                f"order by a number that select makes of it: CAST(substring_index({name}, '.', -1) AS BIGINT)"
+            )
+            is_long = f"{file} RLIKE {render_literal(LONG_FILE_NUMBER_PATTERN)}"
+            yield f"WHEN change <> '{NO_CHANGE}' AND {is_long} THEN {render_literal(text)}"
         condition = decoded_value.unkept.get(word.removeprefix("value."))
         if condition is not None:
             ordered = "" if name in table.sequence else f"'{DELETE}', "

@@ -14,19 +14,32 @@ from tidegate.spec.projection import Select, find_made
 from tidegate.spec.record_metadata import METADATA_TYPES
 from tidegate.spec.table_template import is_template
 
+# words of metadata whose texts have another order than what they tell
+UNORDERED_METADATA = {
+    "value.source.txId": "is text, by which transaction 100 comes before 99; order by another column, or by a number "
+    "that select makes of it",
+    "value.source.snapshot": "says how a record was read and not when, and a snapshot would stay ahead of later "
+    "changes; leave it out",
+}
 DELETES_TABLE_COLUMNS = ("sequence", "topic", "partition", "offset", "timestamp")
 
 
 @dataclass(frozen=True)
 class _CheckedTable:
-    """One table with the key and the columns that feed it; `types` are by names without case, None without a schema."""
+    """One table with the key and the columns that feed it; `types` are by names without case, None without a schema;
+    `words` are those of the metadata columns, by theirs."""
 
     table: TableModel
     path: KeyPath
     key: KeyModel
     key_path: KeyPath
     types: dict[str, str] | None
-    metadata: dict[str, str]
+    words: dict[str, str]
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Types of the metadata columns, by their names."""
+        return {name: METADATA_TYPES.get(word, "STRING") for name, word in self.words.items()}
 
     @property
     def upsert(self) -> bool:
@@ -45,12 +58,12 @@ class _CheckedTable:
 
 def check_sequences(model: PipelineModel, findings: Problems) -> None:
     """Note what is wrong with `sequence_by`, `deletes: soft` and the key columns of each table."""
-    metadata = {name.casefold(): METADATA_TYPES.get(word, "STRING") for name, word in model.source.metadata.items()}
+    words = {name.casefold(): word for name, word in model.source.metadata.items()}
     for index, table in enumerate(model.tables):
         path: KeyPath = ("tables", index)
         key, key_path = (table.key, (*path, "key")) if table.key else (model.source.key, ("source", "key"))
         types = _try_parse_types((table.value or model.source.value).schema_)
-        checked = _CheckedTable(table=table, path=path, key=key, key_path=key_path, types=types, metadata=metadata)
+        checked = _CheckedTable(table=table, path=path, key=key, key_path=key_path, types=types, words=words)
         _check_key_types(checked, findings)
         _check_soft(checked, findings)
         _check_partial(checked, findings)
@@ -182,6 +195,8 @@ def _find_column_problem(checked: _CheckedTable, name: str) -> str | None:
             return "made of a joined table, of which a delete shows nothing; make it of the record alone"
         known_for_sure = checked.types is not None
         return f"not a column of the value or of metadata; {suggest_closest(name, types)}" if known_for_sure else None
+    if name not in made and (told := UNORDERED_METADATA.get(checked.words.get(name, ""))):
+        return told
     return "holds a map, which has no order; choose another column" if _has_type(parse_type(types[name]), Map) else None
 
 

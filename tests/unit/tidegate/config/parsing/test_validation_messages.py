@@ -571,6 +571,22 @@ REFUSED = {
     "sequence of a key column": (keyed("sequence_by: [id]"), "tables[0].sequence_by[0]=id: a key column"),
     "sequence named twice": (keyed("sequence_by: [lsn, LSN]"), "tables[0].sequence_by[1]=LSN: listed twice"),
     "sequence without an order": (keyed("sequence_by: [tags]"), "tables[0].sequence_by[0]=tags: holds a map"),
+    "sequence of a transaction's id": (
+        source(
+            "key: {fields: [id], schema: id BIGINT}, value: {format: debezium-json, schema: n INT}, "
+            "metadata: {tx: value.source.txId}",
+            tables="[{name: lake.a.b, sequence_by: [TX]}]",
+        ),
+        "tables[0].sequence_by[0]=TX: is text, by which transaction 100 comes before 99",
+    ),
+    "sequence of a snapshot's mark": (
+        source(
+            "key: {fields: [id], schema: id BIGINT}, value: {format: debezium-json, schema: n INT}, "
+            "metadata: {first: value.source.snapshot, lsn: value.source.lsn}",
+            tables="[{name: lake.a.b, sequence_by: [lsn, first]}]",
+        ),
+        "tables[0].sequence_by[1]=first: says how a record was read and not when",
+    ),
     "key column of the deletes' table": (
         source(
             "key: {fields: [offset], schema: offset BIGINT}, value: {schema: lsn BIGINT}",
