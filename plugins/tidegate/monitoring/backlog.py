@@ -147,8 +147,9 @@ class BacklogMonitor:
     def _refresh_progress(self, broker: Broker, watch: MonitoredPipeline, ends: Offsets) -> None:
         progress, topics = self._seen[watch], tuple(ends)
         committed = broker.read_committed(watch.group, topics)
-        first = ends if watch.from_end and progress.asked_at is None else progress.published
-        if not watch.from_end and any(get_offset(committed, t, p) is None for t, p, _ in iterate_offsets(ends)):
+        at_end = watch.from_end and not committed  # what was added behind the group's first look is read from its begin
+        first = ends if at_end and progress.asked_at is None else progress.published
+        if not at_end and any(get_offset(committed, t, p) is None for t, p, _ in iterate_offsets(ends)):
             first = broker.read_log(topics, watch.isolation).begin
         progress.published, progress.asked_at = merge_offsets(first, committed), self._now()
 

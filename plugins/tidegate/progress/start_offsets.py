@@ -50,7 +50,7 @@ def _find_last_ends(ports: Ports, configured_start: Offsets, log: Log) -> Offset
 
 
 def resolve_held_start(ports: Ports, log: Log) -> Offsets:
-    """What the heartbeat holds `start: latest` at while no table has a position.
+    """What the heartbeat holds `start: latest` at, of topics that no table has read from.
 
     What is committed outside of the log stays as it is: moved into it, the refusal of such a start would be gone, and
     so would the records between the two.
@@ -63,8 +63,9 @@ def resolve_held_start(ports: Ports, log: Log) -> Offsets:
 def resolve_first_start(ports: Ports, log: Log) -> Offsets:
     """Where a table without a position begins, by `source.start`; a start outside the log is moved into it.
 
-    `latest` means what it means to Kafka's consumers: the end, unless the group has committed something. The heartbeat
-    commits the first end that was seen, or the start would move on with every record and nothing would ever be read.
+    `latest` is the end, or what the group has committed. The heartbeat commits the first end that was seen, or the
+    start would move on with every record and nothing would ever be read. A partition or a topic that came behind that
+    look is read from its begin: Kafka's own consumers lose its first records.
     """
     return _clamp_to_log(_read_configured_start(ports, log), log)
 
@@ -75,7 +76,7 @@ def _read_configured_start(ports: Ports, log: Log) -> Offsets:
     configured_start: Offsets = {}
     match source.start.kind:
         case StartKind.LATEST:
-            configured_start = merge_offsets(log.end, ports.broker.read_committed(source.group, topics))
+            configured_start = ports.broker.read_committed(source.group, topics) or log.end
         case StartKind.GROUP:
             configured_start = ports.broker.read_committed(source.group, topics)
         case StartKind.TIMESTAMP:

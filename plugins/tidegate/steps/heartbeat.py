@@ -45,8 +45,8 @@ def heartbeat(ports: Ports) -> HeartbeatResult:
     2. Commit what is published, and the ends of ignored topics, with the hook's say. Brokers forget a committed offset
        some days after its own last commit (`offsets.retention.minutes`), so quiet partitions need this too. Never
        beyond what is published: a partition's offset is the low watermark or, for topics that carry no rows, the end
-       of the log. While no table has a position, `start: latest` is held here. A topic that is empty everywhere, from
-       which no table has read, gets its end, unless something is committed for it.
+       of the log. Of a topic from which no table has read, `start: latest` and `group` are held here. One that is empty
+       everywhere gets its end, unless something is committed for it.
     3. If the interval is over, it begins anew, whatever comes of the rest.
     4. Look for dangers, and send heartbeat records, if asked. A failure here is a warning: everything is published.
 
@@ -83,14 +83,19 @@ def _compute_offsets(ports: Ports, tables: Sequence[ObservedTable]) -> tuple[Off
 
 
 def _find_empty_start(ports: Ports, own: Offsets) -> Offsets:
-    """Of topics that no table has read from: where `start: latest` begins, and where those stand that are empty."""
+    """Of topics that no table has read from: where `start: latest` or `group` begins, and where those stand that are
+    empty. The brokers would forget the group's offsets, and the table begin elsewhere.
+    """
     if all(topic in own for topic in list_row_topics(ports)):
         return {}
-    log = read_known_log(ports)[0]
-    if ports.pipeline.source.start.kind == StartKind.LATEST and not own:
-        return resolve_held_start(ports, log)
-    empty = tuple(topic for topic in log.begin if topic not in own and log.begin[topic] == log.end[topic])
-    committed = ports.broker.read_committed(ports.pipeline.source.group, empty) if empty else {}
+    log, kind = read_known_log(ports)[0], ports.pipeline.source.start.kind
+    unread = tuple(topic for topic in log.begin if topic not in own)
+    if kind == StartKind.LATEST:
+        start = resolve_held_start(ports, log)
+        return {topic: start[topic] for topic in unread}
+    empty = tuple(topic for topic in unread if log.begin[topic] == log.end[topic])
+    held = unread if kind == StartKind.GROUP else empty
+    committed = ports.broker.read_committed(ports.pipeline.source.group, held) if held else {}
     return merge_offsets({topic: log.end[topic] for topic in empty}, committed)
 
 

@@ -189,6 +189,16 @@ def test_a_pipeline_that_starts_at_the_latest_record_counts_from_the_first_look_
     assert lookout.poll(world.broker, [watch]) == {"shop": 3}
 
 
+def test_partition_that_was_added_behind_the_groups_first_look_counts_from_its_begin_also_after_a_restart() -> None:
+    world, seconds = a_world(), Seconds()
+    watch = MonitoredPipeline.from_pipeline(watched(threshold=1, start=Start("latest")))
+    produce(world, 5)
+    world.broker.commit(watch.group, world.broker.read_log(("orders",), watch.isolation).end)
+    world.broker.grow("orders", 3)
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 2)
+    assert BacklogMonitor(seconds).poll(world.broker, [watch]) == {"shop": 1}
+
+
 def test_records_that_retention_took_do_not_wait() -> None:
     world = a_world()
     produce(world, 6)

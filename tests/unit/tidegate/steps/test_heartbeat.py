@@ -153,6 +153,29 @@ def test_a_topic_that_is_empty_everywhere_is_committed_and_read_from_there(kind:
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 0}, "quiet": {0: 0, 1: 8}}
 
 
+@pytest.mark.parametrize("kind", ["group", "latest"])
+def test_start_of_a_table_that_has_not_begun_is_committed_again_beside_one_that_has(kind: str) -> None:
+    """The brokers forget offsets that nobody commits: the table would begin elsewhere."""
+    world = World()
+    for topic in ("orders", "quiet"):
+        world.broker.create(topic, 2)
+        world.broker.produce(topic, {"id": "before"}, {"id": "before", "name": "x"}, 1)
+    asked = {"orders": {0: 0, 1: 1}, "quiet": {0: 0, 1: 1}}
+    if kind == "group":
+        world.broker.commit(GROUP, asked)
+    tables = (a_table(topics=("orders",)), a_table("lake.shop.quiet", topics=("quiet",)))
+    pipeline = a_pipeline(*tables, source={"start": Start(kind)})
+    with pytest.raises(NothingToDo):
+        flush(world.ports(pipeline))
+    assert heartbeat(world.ports(pipeline)).committed == asked
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 0)
+    flush(world.ports(pipeline))
+    assert heartbeat(world.ports(pipeline)).committed == {"orders": {0: 1, 1: 1}, "quiet": {0: 0, 1: 1}}
+    world.broker.produce("quiet", {"id": "q"}, {"id": "q", "name": "x"}, 1)
+    flush(world.ports(pipeline))
+    assert world.rows("lake.shop.quiet") == [{"id": "q", "name": "x"}]
+
+
 def test_what_is_committed_for_an_empty_topic_stays_so_that_a_start_at_the_group_sees_what_is_lost() -> None:
     world = World()
     world.broker.create("orders", 2)

@@ -11,6 +11,7 @@ from tidegate.model.offsets import Ranges
 from tidegate.spec.pipeline import Merge
 from tidegate.spec.source import Start
 from tidegate.steps.flush import flush
+from tidegate.steps.heartbeat import heartbeat
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
@@ -294,6 +295,28 @@ def test_start_latest_is_the_end_that_the_first_flush_saw(world: World) -> None:
             flush(world.ports(pipeline))
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"})
     assert planned(world, pipeline).ranges == Ranges({"orders": {0: (3, 4), 1: (3, 3)}})
+
+
+@pytest.mark.parametrize("beats", [False, True])
+def test_start_latest_reads_what_is_added_behind_the_first_look_from_its_begin(world: World, beats: bool) -> None:
+    """A partition, and a topic of the pattern: their first records come before the next plan, or the next heartbeat."""
+    own = {"topics": (), "topic_pattern": "orders.*", "start": Start("latest")}
+    pipeline = a_pipeline(a_table(topics=()), source=own)
+    with pytest.raises(NothingToDo):
+        flush(world.ports(pipeline))
+    world.broker.grow("orders", 3)
+    world.broker.create("orders_new", 2)
+    for topic, partition in (("orders", 2), ("orders_new", 0)):
+        world.broker.produce(topic, {"id": topic}, {"id": topic, "name": "x"}, partition)
+    begin = {"orders": {0: 3, 1: 3, 2: 0}, "orders_new": {0: 0, 1: 0}}
+    if beats:
+        heartbeat(world.ports(pipeline))
+        assert world.broker.groups[pipeline.source.group] == begin
+    world.broker.produce("orders", {"id": "old"}, {"id": "old", "name": "x"}, 0)
+    chosen = planned(world, pipeline).ranges
+    assert (chosen.start, chosen.span) == (begin, 3)
+    flush(world.ports(pipeline))
+    assert [row["id"] for row in world.rows("lake.shop.orders")] == ["old", "orders", "orders_new"]
 
 
 def test_start_at_offsets_leaves_other_partitions_at_their_begin(world: World) -> None:
