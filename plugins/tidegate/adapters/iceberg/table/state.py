@@ -32,7 +32,7 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
     """
     metadata, tagged = table.metadata, _find_tagged_snapshot(table, pipeline)
     current, lineage = _find_head(table, branch), Lineage(metadata)
-    recorded = Position.from_properties(pipeline, metadata.properties)
+    recorded = _read_recorded_position(table, pipeline)
     recorded = recorded or _find_carried_position(
         chain([tagged] if tagged else [], lineage.ancestors(current)), pipeline
     )
@@ -61,6 +61,17 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
         rewrites_files=_rewrites_files(table),
         reserved_columns=(*MERGE_COLUMNS, *(READ_COLUMNS if _rewrites_files(table) else ())),
     )
+
+
+def _read_recorded_position(table: Table, pipeline: str) -> Position | None:
+    try:
+        return Position.from_properties(pipeline, table.metadata.properties)
+    except (ValueError, TypeError, AttributeError) as error:
+        prefix = resource_names.name_pipeline_property(pipeline, "")
+        raise GiveUp(
+            f"table={format_name(table)}: its properties {prefix}* tell no position any more, so somebody wrote over "
+            f"them: {error}; remove {prefix}position from the table: its last published snapshot tells all of them too"
+        ) from error
 
 
 def _rewrites_files(table: Table) -> bool:

@@ -17,7 +17,7 @@ from sqlalchemy.exc import OperationalError
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.adapters.iceberg.table import commit as iceberg_commit
 from tidegate.adapters.iceberg.table.commit import commit, drop_staged, start_branch
-from tidegate.errors import CommitRefused, ConfigurationError, OutcomeUnknown
+from tidegate.errors import CommitRefused, ConfigurationError, GiveUp, OutcomeUnknown
 
 FEW_VERSIONS = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
 DAY_MS = 86_400_000
@@ -198,3 +198,27 @@ def test_publish_keeps_the_retention_of_a_named_branch_and_its_tag_lives_for_eve
     kept = {"max_ref_age_ms": 90 * DAY_MS, "max_snapshot_age_ms": None, "min_snapshots_to_keep": 3}
     assert (kit.state().position, retention(kit, "staging")) == (SECOND, kept)
     assert retention(kit, f"tidegate_{PIPELINE}")["max_ref_age_ms"] == iceberg_commit.FOREVER_MS
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("position", "nonsense"),
+        ("position", "[1]"),
+        ("position", '{"orders":{"0":"x"}}'),
+        ("batch", "one"),
+        ("topic-ids", ""),
+    ],
+)
+def test_property_that_somebody_wrote_over_is_told_and_found_again_once_it_is_removed(
+    kit: Kit, name: str, text: str
+) -> None:
+    kit.seeded()
+    before, changed = kit.state(), f"tidegate.{PIPELINE}.{name}"
+    with kit.load(TABLE).transaction() as change:
+        change.set_properties({changed: text})
+    with pytest.raises(GiveUp, match=rf"properties tidegate\.{PIPELINE}\.\* .* remove tidegate\.{PIPELINE}\.position"):
+        kit.state()
+    with kit.load(TABLE).transaction() as change:
+        change.remove_properties(f"tidegate.{PIPELINE}.position")
+    assert (kit.state().position, kit.state().rolled_back) == (before.position, False)
