@@ -84,20 +84,38 @@ def merge_queue(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeChe
     if queue[0].direct:
         return _merge_direct(ports, queue[0])
     checkpoint = checkpoint or MergeCheckpoint()
-    published, awaited = checkpoint.published, checkpoint.awaited
     table, first = queue[0].table, queue[0].batch
     try:
-        for group in merge_groups(_find_remaining(ports, queue, awaited)):
-            done = _claim_deferred(merge(ports, combine(group)), awaited)
-            if done.batch in [one.batch for one in published]:
-                continue  # before the task was deferred
-            published.append(done)
-            for staged in group:
-                record_batch(ports, staged, done)
+        _drain(ports, queue, checkpoint)
     except TidegateError as error:
         log.info("not merged: pipeline=%s table=%s queue from batch=%s", ports.pipeline.name, table, first)
-        return QueueResult(table, tuple(published), _explain_failure(ports, queue, error))
-    return QueueResult(table, tuple(published))
+        return QueueResult(table, tuple(checkpoint.published), _explain_failure(ports, queue, error))
+    return QueueResult(table, tuple(checkpoint.published))
+
+
+def _drain(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
+    """Publish what remains of the queue; of a task that was sent twice, the one that is behind looks again."""
+    for _ in queue:
+        try:
+            return _merge_remaining(ports, _find_remaining(ports, queue, checkpoint.awaited), checkpoint)
+        except PublishedElsewhere:
+            if len(_find_remaining(ports, queue, checkpoint.awaited)) == len(queue):
+                raise  # the table stands at none of these batches
+    raise PublishedElsewhere(
+        f"pipeline={ports.pipeline.name} table={queue[0].table}: another run publishes these batches; nothing needs "
+        "repair"
+    )
+
+
+def _merge_remaining(ports: Ports, remaining: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
+    published = checkpoint.published
+    for group in merge_groups(remaining):
+        done = _claim_deferred(merge(ports, combine(group)), checkpoint.awaited)
+        if done.batch in [one.batch for one in published]:
+            continue  # before the task was deferred
+        published.append(done)
+        for staged in group:
+            record_batch(ports, staged, done)
 
 
 def _merge_direct(ports: Ports, direct: StagedBatch) -> QueueResult:

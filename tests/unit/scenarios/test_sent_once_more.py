@@ -1,0 +1,114 @@
+"""A merge that is sent once more while it runs, as Celery does behind its visibility timeout: the same batches twice.
+
+Whichever of the two publishes, the other one says that it is done, and nothing is told or left twice.
+"""
+
+from collections.abc import Callable
+
+import pytest
+from crash.memory import drain, first_batch, later_batch, leftovers, outcome, pipeline_of, produce, queued, situated
+from crash.points import Journey, Point
+from examples import choose_half
+from fakes import World
+from tidegate.errors import PublishedElsewhere
+from tidegate.model.publish_cost import PublishOutcome
+from tidegate.ports.context import Ports
+from tidegate.spec.pipeline import Pipeline
+from tidegate.steps.clean_up import clean_up
+from tidegate.steps.commit_offsets import commit_offsets
+from tidegate.steps.merge_queue import QueueResult, group_by_table, merge_queue
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
+
+OUTCOMES = (PublishOutcome.PUBLISHED, PublishOutcome.ALREADY_PUBLISHED)
+SHAPES = [("upsert_delete", 1), ("append", 2), ("direct", 1)]
+Then = Callable[[Ports], object]
+CONTROL = "lake.shop.tidegate_shop_batches"
+
+
+class SentTwice:
+    """One task with a table's batches that stands still at one point while the same task runs from begin to end."""
+
+    def __init__(self, situation: Callable[[World, Pipeline], None], pipeline: Pipeline) -> None:
+        self.world, self.pipeline, self.second = situated(situation, pipeline), pipeline, list[QueueResult]()
+        ports = self.world.ports(pipeline)
+        *others, self.queue = group_by_table(stage(ports, plan(ports)))
+        for queue in others:
+            merge_queue(ports, queue)
+
+    def run(
+        self, at: Point | None, then: Callable[[Ports], object] = lambda _: None
+    ) -> tuple[list[Point], QueueResult]:
+        def meet(point: Point) -> None:
+            if point == at and not self.second:
+                ports = self.world.ports(self.pipeline)
+                self.second.append(merge_queue(ports, self.queue))
+                then(ports)
+
+        with Journey(meet).inside() as journey:
+            first = merge_queue(journey.ports(self.world.ports(self.pipeline)), self.queue)
+        return journey.passed, first
+
+
+def go_on(ports: Ports) -> None:
+    """The rest of the run whose second task it was."""
+    commit_offsets(ports)
+    clean_up(ports)
+
+
+@pytest.mark.parametrize("then", [lambda _: None, go_on], ids=["alone", "with the rest of its run"])
+@pytest.mark.parametrize(
+    ("situation", "mode", "tables"),
+    [
+        *((situation, *shape) for situation in (first_batch, later_batch) for shape in SHAPES),
+        *((queued, mode, tables) for mode, tables in SHAPES if mode != "direct"),  # one of these stands in no queue
+    ],
+)
+def test_merge_that_is_sent_once_more_is_done_once_and_both_say_so(
+    situation, mode: str, tables: int, then, record_property
+) -> None:
+    pipeline = pipeline_of(mode, tables)
+    alone = SentTwice(situation, pipeline)
+    passed, whole = alone.run(None)
+    go_on(alone.world.ports(pipeline))
+    points = choose_half(passed, situation.__name__, mode)
+    for at in points:
+        twice = SentTwice(situation, pipeline)
+        _, first = twice.run(at, then)
+        (second,) = twice.second
+        for told in (first, second):
+            assert told.failure is None, f"at {at}: {told.failure}"
+            assert told.total.outcome in OUTCOMES, at
+        results = [(one.batch, one.outcome) for told in (first, second) for one in told.published]
+        assert len([batch for batch, told in results if told == PublishOutcome.PUBLISHED]) == len(whole.published), at
+        rows = twice.world.destination.control[CONTROL]
+        seen = [(row["table"], row["batch"]) for row in rows]
+        assert len(seen) == len(set(seen)), f"at {at}: history tells a batch twice"
+        assert len(seen) == len(alone.world.destination.control[CONTROL]), at
+        go_on(twice.world.ports(pipeline))
+        assert outcome(twice.world, pipeline) == outcome(alone.world, pipeline), at
+        assert leftovers(twice.world, pipeline) == leftovers(alone.world, pipeline), at
+    record_property("counted", {"points where a merge was sent once more": len(points)})
+
+
+@pytest.mark.parametrize("mode", ["upsert_delete", "append", "direct"])
+def test_merge_that_is_sent_once_more_and_wakes_behind_a_newer_batch_gives_way_with_one_sentence(mode: str) -> None:
+    pipeline = pipeline_of(mode, 1)
+    passed, _ = SentTwice(later_batch, pipeline).run(None)
+    for at in choose_half(passed, mode):
+        twice = SentTwice(later_batch, pipeline)
+
+        def newer(_: Ports, world: World = twice.world) -> None:
+            produce(world, ("a", "newer"), ("d", "newer"))
+            drain(world, pipeline)
+
+        _, first = twice.run(at, newer)
+        if first.failure is not None:
+            assert isinstance(first.failure, PublishedElsewhere), f"at {at}: {first.failure}"
+            assert str(first.failure).splitlines()[0].endswith("nothing was changed and nothing needs repair"), at
+        before = outcome(twice.world, pipeline)
+        drain(twice.world, pipeline)
+        assert outcome(twice.world, pipeline) == before, at
+        seen = [(row["table"], row["batch"]) for row in twice.world.destination.control[CONTROL]]
+        assert len(seen) == len(set(seen)), f"at {at}: history tells a batch twice"
+        assert leftovers(twice.world, pipeline) == [], at
