@@ -39,6 +39,40 @@ def test_batch_that_breaks_an_audit_waits_until_the_audit_or_the_data_is_correct
     assert not [p for p in workbench.iceberg("shop.audited_audited_tmp").properties if p.startswith("tidegate.audit")]
 
 
+WITHOUT_ANSWER = {
+    "SELECT CAST(NULL AS BOOLEAN) FROM {table}": "does not hold: it gives NULL",
+    "SELECT count(*) FROM {table}": "does not hold: it gives neither true nor false",
+    "SELECT 'true' FROM {table}": "does not hold: it gives neither true nor false",
+    "SELECT id > 0 FROM {table} UNION ALL SELECT true": "does not hold: it gives no row, or several",
+    "SELECT true FROM {table} WHERE id < 0": "does not hold: it gives no row, or several",
+    "SELECT 1 / (count(*) - 1) > 0 FROM {table}": "it has no answer: [DIVIDE_BY_ZERO]",
+    "SELECT count(*) > 0 FROM {table} WHERE nowhere > 0": "it has no answer: [UNRESOLVED_COLUMN",
+    "amount + 1": "it has no answer: [DATATYPE_MISMATCH",
+}
+
+
+def test_audit_that_gives_no_true_or_false_is_one_error_that_is_not_tried_again(workbench) -> None:
+    topic = workbench.topic()
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "amount": 1}))
+    workbench.pipeline("odd", [topic], key=KEY, value=VALUE, table={"audits": ["id > 0"]})
+    workbench.flush("odd")
+    assert [row["id"] for row in workbench.rows("shop.odd")] == [1]
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "amount": 2}))
+    told = {}
+    for audit in WITHOUT_ANSWER:
+        workbench.pipeline("odd", [topic], key=KEY, value=VALUE, table={"audits": [audit]})
+        with pytest.raises(AuditFailed) as failed:
+            workbench.flush("odd")
+        told[audit] = str(failed.value)
+        assert "nothing was published and the batch stays staged; correct the audit" in told[audit], audit
+    wrong = [(audit, told[audit]) for audit, words in WITHOUT_ANSWER.items() if f"audit={audit}" not in told[audit]
+             or words not in told[audit]]  # fmt: skip
+    assert wrong == []
+    workbench.pipeline("odd", [topic], key=KEY, value=VALUE, table={"audits": ["SELECT count(*) = 1 FROM {table}"]})
+    workbench.flush("odd")
+    assert [int(row["amount"]) for row in workbench.rows("shop.odd")] == [2]
+
+
 @pytest.mark.parametrize(("mode", "rows"), [("delete", 1), ("append", 2)])
 def test_condition_is_asked_of_the_rows_that_are_appended(workbench, mode: str, rows: int) -> None:
     topic = workbench.topic()

@@ -1,4 +1,11 @@
--- 0 when the query gives exactly one row with one column, and that is true.
-SELECT CASE WHEN count(1) = 1 AND bool_and(coalesce({{ "holds" | ours }}, false)) THEN 0L ELSE 1L END FROM (
+-- 0 when the query gives exactly one row with one column, and that is true; 1 for false. Anything else says what it gives:
+-- 2 no row or several, 3 NULL, 4 another type. Nothing is taken for a boolean that is none, as ANSI takes a text.
+SELECT CASE
+  WHEN count(1) <> 1 THEN 2L
+  WHEN max(CAST({{ "holds" | ours }} AS STRING)) IS NULL THEN 3L
+  WHEN any_value(typeof({{ "holds" | ours }})) <> 'boolean' THEN 4L
+  WHEN max(CAST({{ "holds" | ours }} AS STRING)) = 'true' THEN 0L
+  ELSE 1L
+END FROM (
 {{ query | replace("{table}", (target | name) ~ "." ~ (branch | quoted)) }}
 ) AS {{ "answer" | ours }}({{ "holds" | ours }})

@@ -1,12 +1,20 @@
 """The merge job: the statements that the worker rendered, one after the other, in a session of their own."""
 
+from typing import Any
+
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from tidegate.errors import AuditFailed
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.merge_job import AuditAnswers, Audits, MergeJob
 from tidegate.sql.spark import quote_name, render_literal
 
 from tidegate_spark.session import configure
 from tidegate_spark.table_creation import execute
+
+# of the statement itself, and of the data that it computes with; a right may be given meanwhile
+LASTING_SQL_STATES, ACCESS_SQL_STATE = ("42", "22"), "42501"
+MAX_SHOWN_CHARACTERS = 300
 
 
 def run(spark: SparkSession, job: MergeJob) -> None:
@@ -16,14 +24,30 @@ def run(spark: SparkSession, job: MergeJob) -> None:
         execute(spark, statement)
         hit_failpoint("job.statement")
     if job.audits is not None:
-        _run_audits(spark, job.audits)
+        _run_audits(spark, job.audits, f"pipeline={job.pipeline} table={job.table} batch={job.batch}")
 
 
-def _run_audits(spark: SparkSession, audits: Audits) -> None:
-    broken = tuple(spark.sql(question).collect()[0][0] for question in audits.questions)
+def _run_audits(spark: SparkSession, audits: Audits, where: str) -> None:
+    pairs = zip(audits.questions, audits.texts, strict=True)
+    broken = tuple(_ask(spark, question, f"{where}: audit={text}") for question, text in pairs)
     answers = AuditAnswers(audits.attempt, broken).to_json()
     spark.sql(
         f"ALTER TABLE {quote_name(audits.table)} "
         f"SET TBLPROPERTIES ({render_literal(audits.property)} = {render_literal(answers)})"
     )
     hit_failpoint("job.audited")
+
+
+def _ask(spark: SparkSession, question: str, where: str) -> Any:
+    """The question's number; `AuditFailed` where Spark says that it has no answer, whenever it is asked."""
+    try:
+        return spark.sql(question).collect()[0][0]
+    except PySparkException as error:
+        state = error.getSqlState() or ""
+        if not state.startswith(LASTING_SQL_STATES) or state == ACCESS_SQL_STATE:
+            raise
+        reason = str(error).partition("\n")[0][:MAX_SHOWN_CHARACTERS].rstrip(";")
+        raise AuditFailed(
+            f"{where}: it has no answer: {reason}; nothing was published and the batch stays staged; correct the audit "
+            "in the pipeline file, or what it looks at; the next flush tries again"
+        ) from error

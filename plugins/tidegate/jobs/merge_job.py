@@ -12,13 +12,15 @@ from tidegate.jobs.left_behind import parse_left, read_list, read_text
 class Audits:
     """What to ask once the statements have run: each question is answered with a number, 0 where the audit holds.
 
-    The answers are left in the `property` of `table`, with the merge's `attempt`.
+    The answers are left in the `property` of `table`, with the merge's `attempt`. `texts` are the user's words for the
+    questions, in their order.
     """
 
     questions: tuple[str, ...]
     table: str
     property: str
     attempt: str
+    texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,5 +67,6 @@ class MergeJob:
         """Inverse of `to_json`."""
         data = json.loads(text)
         audit_data = data["audits"]
-        audits = None if audit_data is None else Audits(**{**audit_data, "questions": tuple(audit_data["questions"])})
+        lists = {name: tuple(audit_data[name]) for name in ("questions", "texts")} if audit_data else {}
+        audits = None if audit_data is None else Audits(**{**audit_data, **lists})
         return cls(**{**data, "statements": tuple(data["statements"]), "audits": audits})

@@ -15,6 +15,12 @@ from tidegate.ports.staging_store import StagingStore
 from tidegate.spec.table import DeleteMode, Table
 
 PLACEHOLDER = "{table}"
+# what a query gives that is neither true nor false, by the numbers of the statement audit_query
+QUERY_PROBLEMS = {
+    2: ": it gives no row, or several, and must give one",
+    3: ": it gives NULL, and must give true or false",
+    4: ": it gives neither true nor false, but a value of another type",
+}
 MAX_SHOWN_CHARACTERS = 200  # letters of an audit in a message
 
 
@@ -39,7 +45,9 @@ def prepare_audits(ports: Ports, table: Table, staged: StagedBatch, branch: str,
         _render_audit(ports.sql_for(table.name), audit, _select_audited_rows(table, staged), values)
         for audit in table.audits
     )
-    audits = Audits(questions, values["source"], resource_names.name_audit_property(staged.attempt), attempt)
+    kept = resource_names.name_audit_property(staged.attempt)
+    texts = tuple(map(_shorten, table.audits))
+    audits = Audits(questions, table=values["source"], property=kept, attempt=attempt, texts=texts)
     return BatchAudits(table.audits, audits, staged.attempt)
 
 
@@ -83,6 +91,10 @@ def _render_audit(sql: Sql, audit: str, rows: str, values: MergeInput) -> str:
 
 
 def _describe_violation(audit: str, rows: int) -> str:
+    told = QUERY_PROBLEMS.get(rows, "") if is_query(audit) else f": rows={rows}"
+    return f"audit={_shorten(audit)} does not hold{told}"
+
+
+def _shorten(audit: str) -> str:
     text = " ".join(audit.split())
-    short_text = text if len(text) <= MAX_SHOWN_CHARACTERS else text[: MAX_SHOWN_CHARACTERS - 1] + "…"
-    return f"audit={short_text} does not hold" + ("" if is_query(audit) else f": rows={rows}")
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else text[: MAX_SHOWN_CHARACTERS - 1] + "…"

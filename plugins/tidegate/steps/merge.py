@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater
+from tidegate.errors import AuditFailed, CommitRefused, GiveUp, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge import write_mode
 from tidegate.merge.audits import prepare_audits
@@ -76,7 +76,7 @@ def _run_round(work: MergeContext) -> PublishedBatch:
         return build_result(work, None, None, PublishOutcome.NO_ROWS)
     try:
         return _cut_merge_publish(work, state)
-    except RetryLater:
+    except (RetryLater, AuditFailed):
         # the winner of a race removes the loser's branch, and Spark's words for that are not the reason
         if (now := _read_state(work)) and (done := find_published(work, now)):  # by this very task, sent twice
             return done

@@ -1,9 +1,16 @@
 """Audits: a batch that breaks one is not published, stays staged, and is tried again."""
 
+from typing import Any
+
 import pytest
 from fakes import World, a_pipeline, a_table
 from tidegate.errors import AuditFailed, RetryLater
+from tidegate.model.batch import StagedBatch
+from tidegate.model.publish_cost import PublishOutcome
 from tidegate.steps.flush import flush
+from tidegate.steps.merge import merge
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
 
 NAME, INTERMEDIATE = "lake.shop.orders", "lake.shop.orders_shop_tmp"
 NAMED, ENOUGH = "name <> ''", "SELECT count(*) < 3 FROM {table}"
@@ -100,6 +107,29 @@ def test_answers_of_another_attempt_are_not_taken_for_ours(world: World) -> None
     with pytest.raises(RetryLater, match="the audits have no answer"):
         flush(world.ports(audited_by(NAMED), elsewhere))
     assert not world.rows(NAME)
+
+
+def test_audit_that_fails_because_this_very_batch_was_published_meanwhile_is_no_failure(world: World) -> None:
+    """The other task's publish removes this one's branch: what Spark says of that is not the reason."""
+    produce(world, "a", "x")
+    ports = world.ports(audited_by(NAMED))
+    (staged,) = stage(ports, plan(ports))
+    engine = GoneBranch(world, staged)
+    done = merge(world.ports(audited_by(NAMED), engine=engine), staged)
+    assert (done.outcome, world.rows(NAME)) == (PublishOutcome.ALREADY_PUBLISHED, [{"id": "a", "name": "x"}])
+
+
+class GoneBranch:
+    """A Spark in whose merge another task publishes the same batch, so that the branch is gone when it is asked."""
+
+    def __init__(self, world: World, staged: StagedBatch) -> None:
+        self.world, self.staged = world, staged
+
+    def run(self, job: Any) -> None:
+        self.world.engine.run(job)
+        if getattr(job, "audits", None) is not None:
+            merge(self.world.ports(audited_by(NAMED)), self.staged)
+            raise AuditFailed("it has no answer: [TABLE_OR_VIEW_NOT_FOUND]")
 
 
 def test_answers_leave_with_their_batch(world: World) -> None:
