@@ -43,10 +43,12 @@ def check_compatible(pipeline: Pipeline, table: Table, state: TableState | None,
 
 
 def check_mergeable(pipeline: Pipeline, table: Table, state: TableState) -> None:
-    """Raise `IncompatibleSchema` where the key finds no rows any more, and where Iceberg fails in each merge.
+    """Raise `IncompatibleSchema` where a name may be that of another column, where the key finds no rows any more, and
+    where Iceberg fails in each merge.
 
     It has columns of its own in Spark, and knows no type for a partition without its column.
     """
+    _check_spelled_alike(pipeline, table, state)
     check_key_unchanged(pipeline, table, state)
     if table.mode == TableMode.APPEND:
         return
@@ -64,6 +66,19 @@ def check_mergeable(pipeline: Pipeline, table: Table, state: TableState) -> None
             "that the table has, or had, was dropped, and Iceberg cannot merge on read there any more; nothing was "
             "written; set write.merge.mode of the table to copy-on-write, or write to another table"
         )
+
+
+def _check_spelled_alike(pipeline: Pipeline, table: Table, state: TableState) -> None:
+    """A name that we take for the table's, and Spark for another one: it compares `lower()`, where ß is not ss."""
+    declared = to_struct(list_destination_columns(table, pipeline.source.metadata))
+    for path, own in _list_own_paths(declared, state.struct):
+        ours, theirs = path[-1], own[-1]
+        if ours.casefold() == theirs.casefold() and ours.lower() != theirs.lower():
+            raise IncompatibleSchema(
+                f"pipeline={pipeline.name} table={table.name} column={'.'.join(path)}: the table has {'.'.join(own)}, "
+                "which differs in more than case, and nobody can tell whether one column is meant; nothing was "
+                "written; write the name alike in the pipeline file, or rename one of the two"
+            )
 
 
 def _find_first_offset(ranges: Ranges) -> str:

@@ -258,3 +258,21 @@ def test_column_that_rows_were_never_decided_by_is_added(world: World) -> None:
     columns = (*value.columns, Column("version", "STRING"))
     ordered = replace(a_table(), value=ValueFormat(columns=columns), sequence_by=("version",), deletes=DeleteMode.SOFT)
     check_key_unchanged(a_pipeline(ordered), ordered, state)
+
+
+@pytest.mark.parametrize(
+    ("held", "path"),
+    [
+        (Struct((("id", TEXT), ("strasse", TEXT), ("ort", Struct((("n", TEXT),))))), "straße"),
+        (Struct((("id", TEXT), ("straße", TEXT), ("ort", Struct((("\u017f", TEXT),))))), "ort.s"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["upsert_delete", "append"])
+def test_name_that_is_another_one_to_spark_is_not_written_into_that_column(held: Struct, path: str, mode: str) -> None:
+    columns = (Column("id", "STRING"), Column("straße", "STRING"), Column("ort", "STRUCT<s: STRING>"))
+    pipeline = a_pipeline(a_table(TABLE, mode, columns=columns))
+    state = TableState("u", 1, 0, None, 1, (), schema=held)
+    with pytest.raises(IncompatibleSchema, match=f"column={path}: .*nothing was written; write the name alike"):
+        check_compatible(pipeline, pipeline.tables[0], state, Ranges({}))
+    alike = Struct((("ID", TEXT), ("STRAßE", TEXT), ("Ort", Struct((("S", TEXT),)))))
+    check_compatible(pipeline, pipeline.tables[0], replace(state, schema=alike), Ranges({}))
