@@ -7,6 +7,7 @@ from typing import Any
 
 from tidegate.errors import TidegateError
 from tidegate.model.offsets import Offsets, get_offset, iterate_offsets, merge_offsets
+from tidegate.monitoring.failure_streak import is_worth_telling
 from tidegate.ports.broker import Broker
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import StartKind
@@ -19,6 +20,8 @@ BUSY_PROGRESS_TTL_SECONDS = 2.0  # the same while much waits, so that a flush un
 # seconds for which a pipeline whose progress cannot be read is left alone, or ten times what the try took: longer each
 # time, as a broker that does not answer holds up the look at all others
 FIRST_REST_SECONDS, MAX_REST_SECONDS, REST_FACTOR = 10.0, 300.0, 10.0
+# the same of a topic of which the brokers tell no end: to look for a new one they are asked for all that they have
+MAX_ABSENCE_SECONDS = 60.0
 REPEAT_CALL_SECONDS = 60.0  # seconds until a pipeline that has not come on is called again: it is paused, or it fails
 
 
@@ -78,6 +81,14 @@ class _PipelineProgress:
     failed: int = 0
 
 
+@dataclass
+class _Absence:
+    """A topic that is not there: when it is asked for again, and how many looks have missed it."""
+
+    until: float = float("-inf")
+    missed: int = 0
+
+
 class BacklogMonitor:
     """Looks at the backlog of any number of pipelines of one Kafka cluster; one look costs one request for all.
 
@@ -89,6 +100,7 @@ class BacklogMonitor:
         self._now = now
         self._seen: dict[MonitoredPipeline, _PipelineProgress] = {}
         self._matching: dict[str, tuple[float, tuple[str, ...]]] = {}
+        self._absent: dict[str, _Absence] = {}
         self.failures: dict[str, str] = {}
 
     def poll(self, broker: Broker, watches: Iterable[MonitoredPipeline]) -> dict[str, int]:
@@ -96,13 +108,14 @@ class BacklogMonitor:
 
         Each is called once: again when its progress has moved and enough waits still, or a minute later. One whose
         progress cannot be read is left out, and asked for again after a while; `failures` says why, of those that this
-        look has asked for.
+        look has asked for. So it is with a topic that is not there.
         """
         watched = tuple(watches)
         self._seen = {watch: self._seen.get(watch, _PipelineProgress()) for watch in watched}
         self.failures = {}
-        topics = {watch: self._list_topics(broker, watch) for watch in watched}
+        topics = {watch: self._leave_out_absent(self._list_topics(broker, watch)) for watch in watched}
         ends = _read_end_offsets(broker, topics)
+        self._note_absent(topics, ends)
         calls: dict[str, int] = {}
         for watch in watched:
             own = {topic: ends[watch.isolation][topic] for topic in topics[watch] if topic in ends[watch.isolation]}
@@ -110,6 +123,29 @@ class BacklogMonitor:
             if waiting >= watch.threshold and self._claim_call(watch):
                 calls[watch.pipeline] = waiting
         return calls
+
+    def _leave_out_absent(self, topics: tuple[str, ...]) -> tuple[str, ...]:
+        now = self._now()
+        return tuple(topic for topic in topics if topic not in self._absent or self._absent[topic].until <= now)
+
+    def _note_absent(self, topics: dict[MonitoredPipeline, tuple[str, ...]], ends: dict[str, Offsets]) -> None:
+        """Let topics rest that are not there, longer each time, and tell of those that a pipeline file names."""
+        told = set[str]()
+        for watch, names in topics.items():
+            for topic in names:
+                if topic in ends[watch.isolation]:
+                    self._absent.pop(topic, None)
+                    continue
+                absence = self._absent.setdefault(topic, _Absence())
+                if topic not in told:
+                    told.add(topic)
+                    pause = min(MAX_ABSENCE_SECONDS, FIRST_REST_SECONDS * 2 ** min(absence.missed, 10))
+                    absence.until, absence.missed = self._now() + pause, absence.missed + 1
+                if watch.pattern is None and is_worth_telling(absence.missed):
+                    self.failures[watch.pipeline] = (
+                        f"topic={topic}: the brokers have no such topic, or none of its partitions has a leader; "
+                        "create it, or correct source.topics; it is looked for again"
+                    )
 
     def _list_topics(self, broker: Broker, watch: MonitoredPipeline) -> tuple[str, ...]:
         topics = watch.topics if watch.pattern is None else self._match_topics(broker, watch.pattern)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import pairwise
+from typing import Any
 
 from fakes import World, a_pipeline, a_table
 from tidegate.errors import RetryLater
@@ -177,6 +178,47 @@ def test_ignored_topics_missing_topics_and_other_patterns_do_not_count() -> None
     pattern = MonitoredPipeline.from_pipeline(watched(topics=(), topic_pattern=r"a\..*|__debezium.*"))
     missing = MonitoredPipeline("gone", "g", 1, topics=("nowhere",))
     assert BacklogMonitor(Seconds()).poll(world.broker, [pattern, missing]) == {"shop": 4}
+
+
+def test_topic_that_is_not_there_is_told_seldom_and_not_asked_for_in_each_look() -> None:
+    """The brokers are asked for all topics where one is missing; the others are looked at each second."""
+    world, seconds = a_world(), Seconds()
+    asked: list[tuple[str, ...]] = []
+    broker = AskedForEnds(world.broker, asked)
+    watches = [
+        MonitoredPipeline.from_pipeline(watched()),
+        MonitoredPipeline("gone", "g", 1, topics=("nowhere", "orders"), isolation="read_uncommitted"),
+        MonitoredPipeline("gone too", "h", 1, topics=("nowhere",), isolation="read_uncommitted"),
+    ]
+    lookout, told = BacklogMonitor(seconds), list[dict[str, str]]()
+    for _ in range(3600):
+        lookout.poll(broker, watches)
+        told.append(lookout.failures)
+        seconds.now += 1
+    assert sum("nowhere" in topics for topics in asked) < 70
+    assert sum("orders" in topics for topics in asked) == 7200
+    lines = [failures for failures in told if failures]
+    assert 1 < len(lines) < 15
+    assert all(one.keys() == {"gone", "gone too"} for one in lines)
+    assert lines[0]["gone"].startswith("topic=nowhere: the brokers have no such topic, or none")
+    world.broker.create("nowhere", 2)
+    world.broker.produce("nowhere", {"id": "a"}, {"id": "a", "name": "x"})
+    seconds.now += 60
+    assert lookout.poll(broker, watches).keys() == {"gone", "gone too"}
+
+
+class AskedForEnds:
+    """The broker of a world, with the topics whose ends were asked for."""
+
+    def __init__(self, broker: Any, asked: list[tuple[str, ...]]) -> None:
+        self._broker, self._asked = broker, asked
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._broker, name)
+
+    def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Any:
+        self._asked.append(topics)
+        return self._broker.read_end_offsets(topics, isolation)
 
 
 def test_a_pipeline_that_starts_at_the_latest_record_counts_from_the_first_look_on() -> None:
