@@ -1,7 +1,9 @@
 """Published tables as Airflow assets, so that other DAGs can be scheduled on them."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from airflow.sdk import Asset, AssetAlias, AssetWatcher, Context
 from tidegate.spec.time_text import to_utc_datetime
@@ -24,13 +26,23 @@ def build_backlog_alias(pipeline: str) -> AssetAlias:
     return AssetAlias(_format_backlog_name(pipeline))
 
 
+def build_table_asset(name: str) -> Asset:
+    """The asset of a table, or of what is told of one. Where Airflow's metadata lie in MySQL its names must be ASCII:
+    other letters are percent-encoded there, and a task would fail behind its publish, and DAGs would not be read.
+    """
+    try:
+        return Asset(name)
+    except ValueError:
+        return Asset(re.sub(r"[^\x00-\x7f]+", lambda letters: quote(letters[0]), name))
+
+
 def build_complete_asset(table: str, period: str, branch: str = MAIN) -> Asset:
     """The asset whose events are the complete hours or days of a table, each with its partition key.
 
     Not the table's own: a DAG that is scheduled on partitions would note every event without one as a mistake. A named
     branch has its own, too: what is complete there says nothing of main.
     """
-    return Asset(f"{table}/{period}" if branch == MAIN else f"{table}/{branch}/{period}")
+    return build_table_asset(f"{table}/{period}" if branch == MAIN else f"{table}/{branch}/{period}")
 
 
 def _format_backlog_name(pipeline: str) -> str:
@@ -44,4 +56,4 @@ def emit_asset_event(context: Context, published: Mapping[str, Any], pipeline: s
     valid = published["valid_through_ms"]
     extra = {key: published[key] for key in ("batch", "snapshot_id", "inserted", "updated", "deleted")}
     extra["valid_through"] = None if valid is None else to_utc_datetime(valid).isoformat()
-    context["outlet_events"][build_asset_alias(pipeline)].add(Asset(published["table"]), extra=extra)
+    context["outlet_events"][build_asset_alias(pipeline)].add(build_table_asset(published["table"]), extra=extra)

@@ -3,10 +3,11 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Asset, AssetAny, Param
+from airflow.sdk import DAG, AssetAny, Param
 from tidegate.spec.publication import Publication
 from tidegate.spec.runtime import SparkMode
 
+from tidegate_airflow.assets import build_table_asset
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import LONG_TIMEOUT, RETRY_ARGS
 from tidegate_airflow.operators.job import PublishOperator
@@ -63,7 +64,7 @@ def _build_schedule(publication: Publication) -> Any:
         return timedelta(seconds=publication.interval_seconds)
     if not publication.on_table_change:
         return None
-    assets = [Asset(name) for name in (publication.table, *publication.joined)]
+    assets = [build_table_asset(name) for name in (publication.table, *publication.joined)]
     return AssetAny(*assets) if publication.joined else assets
 
 
