@@ -154,8 +154,10 @@ def test_row_that_is_bad_for_its_table_makes_its_message_bad_as_a_whole(
 def test_null_in_a_key_that_is_not_null_is_bad(spark, word: str, message: Any) -> None:
     key = Column("id", "BIGINT", nullable=False)
     stage = decoding.a_stage(ValueFormat(word), (Column("id", "BIGINT"), Column("name", "STRING")), (key,))
-    found = decoding.reasons(spark, stage, [json.dumps(message).encode()])
-    assert set(found) == {"the key field id is required and missing"}
+    for deletes in (None, "topic = 't'"):  # a delete of no key would do nothing, and nobody would know of the record
+        deleting = replace(stage, delete_when=deletes)
+        found = decoding.reasons(spark, deleting, [json.dumps(message).encode()])
+        assert set(found) == {"the key field id is required and missing"}, deletes
 
 
 def test_maxwell_messages_upsert_delete_and_move_keys_and_schema_changes_are_ignored(workbench) -> None:

@@ -38,7 +38,6 @@ ZONE_PATTERN = r"(?:Z|[A-Za-z]+[A-Za-z0-9/_+:-]*|[+-][0-9:]+)?"
 UTC_PATTERN = "(?:Z|UTC|[+-]00(?::?00)?)?"
 NANOS_PATTERN = "[.][0-9]{6}[0-9]*[1-9]"
 SECONDS_TEXT_LENGTH = 20  # a text with more digits than that is longer
-LACKING_PROBLEM = "lacks a part that is NOT NULL"
 FAR_POINT = "[eE][+-]?[0-9]{4,}"
 FIRST_DATE, LAST_DATES = "0001-01-01", {"DATE": "9999-12-31"}
 LAST_TIMESTAMP = "9999-12-31 23:59:59.999999"
@@ -187,10 +186,16 @@ def render_lacks_required(expr: str, data_type: DataType) -> str | None:
             return None
 
 
+def render_first_reason(*cases: str) -> str:
+    """SQL text: the reason of the first `WHEN … THEN …` that holds, NULL where none does; empty cases are left out."""
+    given_cases = [case for case in cases if case]
+    return f"CASE {' '.join(given_cases)} END" if given_cases else "CAST(NULL AS STRING)"
+
+
 def render_lacking_part_case(what: str, column: Column, expr: str, data_type: DataType) -> str:
     """`WHEN … THEN …` for a value with NULL in a part that is NOT NULL; empty where it has no such part."""
     condition = render_lacks_required(expr, data_type)
-    reason = render_literal(f"{what} field {column.name} {LACKING_PROBLEM} in {column.type}")
+    reason = render_literal(f"{what} field {column.name} lacks a part that is NOT NULL in {column.type}")
     return f"WHEN {condition} THEN {reason}" if condition else ""
 
 

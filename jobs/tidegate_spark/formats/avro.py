@@ -26,6 +26,7 @@ from tidegate_spark.fields import avro_lengths
 from tidegate_spark.fields.avro import render_conversion, render_is_lossy
 from tidegate_spark.fields.avro_limits import LENGTH_CHECK_OPTION
 from tidegate_spark.fields.decimals import render_decimal
+from tidegate_spark.fields.lossless import render_first_reason
 from tidegate_spark.formats.decoded import (
     DELETE,
     NO_REASON,
@@ -109,7 +110,8 @@ def decode_fields(records: DataFrame, table: StageTable, places: tuple[str, str]
     return DecodedValue(
         records=records,
         columns=tuple(values),
-        reason=f"CASE {_render_lossy_cases('value', conditions)} {required} WHEN false THEN '' END",
+        reason=render_first_reason(_render_lossy_cases("value", conditions)),
+        lack_reason=render_first_reason(required),
         key=f"struct({', '.join(key_values) if there else render_null_fields(keys)})",
         key_reason=f"CASE {_render_lossy_cases('key', key_conditions)} {key_required} END" if there else NO_REASON,
         key_there=f"{key_at} IS NOT NULL" if there else "false",

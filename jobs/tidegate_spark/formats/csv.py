@@ -10,6 +10,7 @@ from tidegate.schema.column import Column
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.objects import find_word
+from tidegate_spark.fields.lossless import render_first_reason
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.fields.zone_names import render_misfit_reason
 from tidegate_spark.formats.decoded import DELETE, UPSERT, DecodedKey, DecodedValue, render_null_fields
@@ -71,7 +72,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     return DecodedValue(
         records=parsed,
         columns=tuple(_render_values(cells)),
-        reason=_render_reason("value", "c", cells, line, list_truncated_names(table)),
+        reason=_render_loss_reason("value", "c", cells, line, list_truncated_names(table)),
+        lack_reason=_render_lack_reason("value", cells),
         key=f"struct({', '.join(_render_values(key_cells)) if there else render_null_fields(keys)})",
         key_reason=_render_reason("value", "c", key_cells, line) if there else "CAST(NULL AS STRING)",
         key_there="c IS NOT NULL" if there else "false",
@@ -126,22 +128,31 @@ def _render_values(cells: Cells) -> list[str]:
     return [f"{render_conversion(text, c.type, encoding)} AS {quote(c.name)}" for c, text, encoding in cells]
 
 
-def _render_reason(
+def _render_reason(what: str, parsed: str, cells: Cells, line: _LineShape) -> str:
+    """Why a line does not hold a key."""
+    loss = _render_loss_reason(what, parsed, cells, line)
+    return f"coalesce({loss}, {_render_lack_reason(what, cells)})"
+
+
+def _render_loss_reason(
     what: str, parsed: str, cells: Cells, line: _LineShape, truncated: frozenset[str] = frozenset()
 ) -> str:
+    """Why the bytes are no line, or hold what their columns cannot."""
     is_no_line = line.render_is_no_line(f"{what}_text", what)
     cases = [
         f"WHEN NOT is_valid_utf8({what}_text) THEN 'the {what} is not valid UTF-8'",
         f"WHEN {parsed} IS NULL OR {parsed}.{CORRUPT_COLUMN} IS NOT NULL OR {is_no_line} "
         f"THEN 'the {what} is not one line of {line.columns} columns'",
     ]
-    for column, name, encoding in cells:
-        is_lossy = render_is_lossy(name, column.type, encoding, column.name.casefold() in truncated)
+    for column, text, encoding in cells:
+        is_lossy = render_is_lossy(text, column.type, encoding, column.name.casefold() in truncated)
         misfit = f"the {what} column {column.name} is not a {column.type} without loss"
-        reason = render_misfit_reason(misfit, name, column.type)
-        cases.append(f"WHEN {is_lossy} THEN {reason}")
-        if not column.nullable:
-            cases.append(
-                f"WHEN {name} IS NULL THEN {render_literal(f'the {what} column {column.name} is required and missing')}"
-            )
-    return f"CASE {' '.join(cases)} END"
+        cases.append(f"WHEN {is_lossy} THEN {render_misfit_reason(misfit, text, column.type)}")
+    return render_first_reason(*cases)
+
+
+def _render_lack_reason(what: str, cells: Cells) -> str:
+    """Why a line lacks what must be there."""
+    required = ((column.name, text) for column, text, _ in cells if not column.nullable)
+    reasons = ((text, render_literal(f"the {what} column {name} is required and missing")) for name, text in required)
+    return render_first_reason(*(f"WHEN {text} IS NULL THEN {reason}" for text, reason in reasons))

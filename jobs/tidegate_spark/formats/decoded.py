@@ -20,7 +20,6 @@ from tidegate_spark.fields.lossless import render_lacking_part_case
 
 DELETE, UPSERT, TRUNCATE = "d", "u", "t"
 NO_CHANGE = "-"  # the record changes no row: it is ignored
-REQUIRED_PROBLEM = "is required and missing"  # how a reason ends that a column is NULL and must not be
 ROW = "row_struct"  # the value's columns and the metadata, worked out before `DecodedValue.reason` is
 NO_REASON = "CAST(NULL AS STRING)"
 
@@ -40,6 +39,8 @@ class DecodedValue:
 
     `records` gained `change` (c, r, u, d, or nothing) and `located_reason`. `columns` are SQL texts, each value
     column under its name; `reason` says why a row that was found does not fit them, and may look at them in `ROW`.
+    `lack_reason` says which column, or part of one, is NULL in that row and must not be: of a row that a condition of
+    the pipeline file makes a delete, that is no fault.
     `key` and `key_reason` give the key's columns for records whose key has no bytes; `key_there` is true where the
     value holds them. `metadata` gives the format's own metadata. `number` numbers the rows of one record. `before`
     gives columns of the row that a delete shows. `several` says that one record may hold more than one row, each
@@ -57,6 +58,7 @@ class DecodedValue:
     key: str
     key_reason: str
     key_there: str
+    lack_reason: str = NO_REASON
     metadata: Mapping[str, str] = field(default_factory=dict)
     number: str = "0L"
     before: Mapping[str, str] = field(default_factory=dict)
@@ -88,7 +90,7 @@ def render_required_cases(what: str, columns: Sequence[Column], places: Mapping[
     cases = []
     for c in columns:
         if not c.nullable:
-            reason = render_literal(f"{what} field {c.name} {REQUIRED_PROBLEM}")
+            reason = render_literal(f"{what} field {c.name} is required and missing")
             cases.append(f"WHEN {places[c.name]} IS NULL THEN {reason}")
         cases.append(render_lacking_part_case(what, c, places[c.name], parse_type(c.type)))
     return " ".join(case for case in cases if case)

@@ -126,7 +126,8 @@ def _build_decoded_value(changes: DataFrame, fields: Fields, keys: Fields, key_r
     return DecodedValue(
         records=changes,
         columns=tuple(fields.render_values("row")),
-        reason=fields.render_reason("row", "the value", ROW),
+        reason=fields.render_loss_reason("row", "the value", ROW),
+        lack_reason=fields.render_lack_reason("row", "the value"),
         key=keys.render_struct("kv"),
         key_reason=key_reason,
         key_there="kv IS NOT NULL",

@@ -12,6 +12,7 @@ from tidegate.schema.protobuf import Shape, make_truncated_shape
 from tidegate.sql.spark import quote
 
 from tidegate_spark.fields import arrow_decoder
+from tidegate_spark.fields.lossless import render_first_reason
 from tidegate_spark.fields.protobuf import decoder, wire
 from tidegate_spark.formats.decoded import (
     DELETE,
@@ -56,7 +57,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     return DecodedValue(
         records=changes,
         columns=tuple(_render_fields("p.row", table.value_columns)),
-        reason=_render_required_reason("value", "p.row", table.value_columns),
+        reason=NO_REASON,
+        lack_reason=_render_required_reason("value", "p.row", table.value_columns),
         key=f"struct({', '.join(_render_fields('p.row', keys)) if there else render_null_fields(keys)})",
         key_reason=_render_required_reason("key", "p.row", keys, keyless) if there else NO_REASON,
         key_there="p.row IS NOT NULL" if there else "false",
@@ -80,8 +82,7 @@ def _decode_part(
 
 
 def _render_required_reason(what: str, at: str, columns: tuple[Column, ...], more: str = "") -> str:
-    cases = f"{more} {render_required_cases(f'the {what}', columns, locate_columns(at, columns))}".strip()
-    return f"CASE {cases} END" if cases else NO_REASON
+    return render_first_reason(more, render_required_cases(f"the {what}", columns, locate_columns(at, columns)))
 
 
 def _render_fields(at: str, columns: tuple[Column, ...]) -> list[str]:

@@ -8,8 +8,7 @@ from tidegate.spec.table_template import TableTemplate
 from tidegate.sql.conditions import render_without
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.lossless import LACKING_PROBLEM
-from tidegate_spark.formats.decoded import DELETE, REQUIRED_PROBLEM, ROW, DecodedValue, render_cast_type
+from tidegate_spark.formats.decoded import DELETE, ROW, DecodedValue, render_cast_type
 from tidegate_spark.formats.metadata import render_unkept_reason
 from tidegate_spark.stage.table_names import render_name_reason, render_table_name
 
@@ -62,6 +61,8 @@ def add_value(records: DataFrame, decoded_value: DecodedValue, table: StageTable
     ).selectExpr(
         "*",
         f"CASE WHEN change <> '{DELETE}' AND located_reason IS NULL THEN {reason} ELSE {located} END AS value_reason",
+        f"CASE WHEN change <> '{DELETE}' AND located_reason IS NULL THEN {decoded_value.lack_reason} END "
+        "AS lack_reason",
     )
     if decoded_value.moved:
         decoded = _judge_old_keys(decoded, table, metadata)
@@ -71,7 +72,8 @@ def add_value(records: DataFrame, decoded_value: DecodedValue, table: StageTable
 def _apply_conditions(decoded: DataFrame, table: StageTable, metadata: dict[str, str]) -> DataFrame:
     """Apply `delete_when`, `when` and `route`; they see row and key, and the record's topic, partition and offset."""
     if (table.when, table.route, table.naming, table.delete_when) == (None,) * 4:
-        return decoded.selectExpr("*", "change AS op", "true AS is_wanted", "row_struct AS value_struct")
+        judged = decoded.withColumn("value_reason", F.expr("coalesce(value_reason, lack_reason)"))
+        return judged.selectExpr("*", "change AS op", "true AS is_wanted", "row_struct AS value_struct")
     row = _list_row_columns(table)
     rows = decoded.selectExpr("struct(*) AS _tidegate", *row, *_list_beside(table, metadata))
     # a delete shows no value: what asks about it lets it pass, as a delete of a missing row does nothing; what its
@@ -101,16 +103,15 @@ def _apply_conditions(decoded: DataFrame, table: StageTable, metadata: dict[str,
         "*",
         f"CASE WHEN is_delete THEN '{DELETE}' ELSE change END AS op",
         "CASE WHEN NOT is_delete THEN row_struct END AS value_struct",
-    ).withColumn("value_reason", F.expr(f"coalesce({_render_own_reason(table)}, condition_reason)"))
+    ).withColumn("value_reason", F.expr(f"coalesce(value_reason, {_render_lack_reason(table)}, condition_reason)"))
 
 
-def _render_own_reason(table: StageTable) -> str:
-    """The value's reason; a delete shows no row, and may lack what a row must have, but for what orders it."""
+def _render_lack_reason(table: StageTable) -> str:
+    """What the row lacks; a row that is a delete may lack what a row must have, but for what orders it."""
     ordering = {name.casefold() for name in table.sequence}
     required = (c.name for c in table.value_columns if not c.nullable and c.name.casefold() in ordering)
     is_unordered = " OR ".join(f"{ROW}.{quote(name)} IS NULL" for name in required) or "false"
-    is_lack = f"endswith(value_reason, ' {REQUIRED_PROBLEM}') OR contains(value_reason, ' {LACKING_PROBLEM} in ')"
-    return f"CASE WHEN NOT (is_delete AND ({is_lack}) AND NOT ({is_unordered})) THEN value_reason END"
+    return f"CASE WHEN NOT is_delete OR {is_unordered} THEN lack_reason END"
 
 
 def _list_row_columns(table: StageTable) -> list[str]:

@@ -27,6 +27,7 @@ from tidegate_spark.fields.json.text import (
 from tidegate_spark.fields.lossless import (
     format_parsed_type,
     render_conversion,
+    render_first_reason,
     render_is_lossy,
     render_is_null,
     render_lacking_part_case,
@@ -123,19 +124,31 @@ class Fields:
 
     def render_reason(self, parsed: str, what: str, made: str | None = None) -> str:
         """SQL text: why the object at `parsed` cannot be used, NULL when it can; `made` is where its `struct` is."""
-        cases = []
-        for column in self.columns:
-            condition = self.render_is_lossy(parsed, column, f"{made}.{quote(column.name)}" if made else None)
-            if condition:
-                text = f"{what} field {column.name} is not a {column.type} without loss"
-                reason = render_misfit_reason(text, f"{parsed}.{quote(column.name)}", column.type)
-                cases.append(f"WHEN {condition} THEN {reason}")
-            inside = render_lacking_part_case(what, column, f"{parsed}.{quote(column.name)}", self.get_type(column))
-            cases += [inside] if inside else []
-            if not column.nullable:
-                text = f"{what} field {column.name} is required and missing"
-                cases.append(f"WHEN {self.render_is_null(parsed, column)} THEN {render_literal(text)}")
-        return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS STRING)"
+        both = (
+            (self._render_loss_case(parsed, what, column, made), self._render_lack_cases(parsed, what, column))
+            for column in self.columns
+        )
+        return render_first_reason(*(case for cases in both for case in cases))
+
+    def render_loss_reason(self, parsed: str, what: str, made: str | None = None) -> str:
+        """The part of `render_reason` about fields that hold what their columns cannot."""
+        return render_first_reason(*(self._render_loss_case(parsed, what, column, made) for column in self.columns))
+
+    def render_lack_reason(self, parsed: str, what: str) -> str:
+        """The part of `render_reason` about fields, or parts of them, that are NULL and must not be."""
+        return render_first_reason(*(self._render_lack_cases(parsed, what, column) for column in self.columns))
+
+    def _render_loss_case(self, parsed: str, what: str, column: Column, made: str | None) -> str:
+        condition = self.render_is_lossy(parsed, column, f"{made}.{quote(column.name)}" if made else None)
+        text = f"{what} field {column.name} is not a {column.type} without loss"
+        reason = render_misfit_reason(text, f"{parsed}.{quote(column.name)}", column.type)
+        return f"WHEN {condition} THEN {reason}" if condition else ""
+
+    def _render_lack_cases(self, parsed: str, what: str, column: Column) -> str:
+        inside = render_lacking_part_case(what, column, f"{parsed}.{quote(column.name)}", self.get_type(column))
+        reason = render_literal(f"{what} field {column.name} is required and missing")
+        own = "" if column.nullable else f"WHEN {self.render_is_null(parsed, column)} THEN {reason}"
+        return f"{inside} {own}".strip()
 
     def render_is_lossy(self, parsed: str, column: Column, made: str | None = None) -> str | None:
         """A condition: the column's field would lose something; None where it never can."""

@@ -60,22 +60,17 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"{fields.render_kinds(ROW_SCHEMA)} AS kinds",
         *(f"coalesce(e.payload.{name}, e.{name}) AS event_{name}" for name in ("source", "ts_ms") if name in metadata),
     )
-    misfits = fields.render_misfits("value_text", "row", ("$.after", "$.payload.after"))
     changes = events.selectExpr(
         "*",
         f"CASE WHEN {render_is_null_payload('e', 'j')} THEN '{get_tombstone_change(table)}' "
         f"ELSE {render_change(table)} END AS change",
-        f"CASE WHEN value IS NULL OR {render_is_null_payload('e', 'j')} THEN NULL "
-        f"WHEN j.{CORRUPT_COLUMN} IS NOT NULL AND {render_has_text_row()} THEN '{NO_DOCUMENT_REASON}' "
-        f"{render_unreadable_cases('j', misfits)} {render_unknown_event_cases('row', table, is_json=True)} "
-        f"{render_no_column_case(AFTER_TEXT, 'row', fields, list_known_fields(table))} "
-        f"{render_respelled_case(AFTER_TEXT, 'row', fields)} "
-        f"ELSE {render_inner_reason('row', fields, 'the value', AFTER_PLACES)} END AS located_reason",
+        f"{_render_located_reason(fields, table)} AS located_reason",
     )
     return DecodedValue(
         records=changes,
         columns=tuple(fields.render_values("row")),
-        reason=fields.render_reason("row", "the value", ROW),
+        reason=fields.render_loss_reason("row", "the value", ROW),
+        lack_reason=fields.render_lack_reason("row", "the value"),
         key=keys.render_struct("kv"),
         key_reason=f"CASE WHEN kv IS NOT NULL THEN {render_key_reason(keys, 'kv', KEY_ROW_TEXT, KEY_PLACES)} END",
         key_there=KEY_PRESENCE,
@@ -84,6 +79,19 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         truncated=IS_TRUNCATE if table.value.applies_truncates else None,
         unkept=UNKEPT,
         add_ordered_row=add_ordered_row,
+    )
+
+
+def _render_located_reason(fields: ConnectFields, table: StageTable) -> str:
+    """Why no row is found in an event."""
+    misfits = fields.render_misfits("value_text", "row", ("$.after", "$.payload.after"))
+    return (
+        f"CASE WHEN value IS NULL OR {render_is_null_payload('e', 'j')} THEN NULL "
+        f"WHEN j.{CORRUPT_COLUMN} IS NOT NULL AND {render_has_text_row()} THEN '{NO_DOCUMENT_REASON}' "
+        f"{render_unreadable_cases('j', misfits)} {render_unknown_event_cases('row', table, is_json=True)} "
+        f"{render_no_column_case(AFTER_TEXT, 'row', fields, list_known_fields(table))} "
+        f"{render_respelled_case(AFTER_TEXT, 'row', fields)} "
+        f"ELSE {render_inner_reason('row', fields, 'the value', AFTER_PLACES)} END"
     )
 
 
