@@ -3,7 +3,7 @@
 `end` is the first offset that is not read; it becomes the position and is what is committed to Kafka.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,22 +46,26 @@ def merge_offsets(*parts: Offsets) -> Offsets:
 
 def find_lowest(*parts: Offsets) -> Offsets:
     """Per partition the smallest offset of those maps that know it: the low watermark."""
-    result: Offsets = {}
-    for part in parts:
-        for topic, partition, offset in iterate_offsets(part):
-            partitions = result.setdefault(topic, {})
-            partitions[partition] = min(offset, partitions.get(partition, offset))
-    return result
+    return _choose_per_partition(min, parts)
 
 
 def find_highest(*parts: Offsets) -> Offsets:
     """Per partition the greatest number of those maps that know it."""
+    return _choose_per_partition(max, parts)
+
+
+def _choose_per_partition(choose: Callable[[int, int], int], maps: Iterable[Offsets]) -> Offsets:
     result: Offsets = {}
-    for part in parts:
-        for topic, partition, number in iterate_offsets(part):
+    for offsets in maps:
+        for topic, partition, number in iterate_offsets(offsets):
             partitions = result.setdefault(topic, {})
-            partitions[partition] = max(number, partitions.get(partition, number))
+            partitions[partition] = choose(number, partitions.get(partition, number))
     return result
+
+
+def keep_partitions(offsets: Offsets, known: Offsets) -> Offsets:
+    """The offsets of those partitions that `known` has too."""
+    return {t: {p: o for p, o in parts.items() if p in known[t]} for t, parts in offsets.items() if t in known}
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class BatchSizer:
         self._measured: MeasuredThroughput | None = None
         self.reason = ""
 
-    def most(self, backlog: int) -> int:
+    def choose_max_records(self, backlog: int) -> int:
         """The most records of a batch when `backlog` offsets wait; `reason` then says why that is less than the file's.
 
         History is read in the first call that needs it, and not again.

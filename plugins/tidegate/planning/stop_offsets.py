@@ -1,7 +1,7 @@
 """Where a bounded read ends: the log as it stands now, another group's progress, a time, or offsets."""
 
 from tidegate.errors import ConfigurationError
-from tidegate.model.offsets import Offsets, merge_offsets
+from tidegate.model.offsets import Offsets, keep_partitions, merge_offsets
 from tidegate.planning.written_offsets import parse_written_offsets
 from tidegate.ports.context import Ports
 from tidegate.progress.topic_log import read_known_log
@@ -22,9 +22,9 @@ def resolve_stop_offsets(ports: Ports, until: str) -> Offsets:
         return log.end
     if until == "group" or until.startswith("group:"):
         group = until.partition(":")[2] or ports.pipeline.source.group
-        return merge_offsets(log.begin, _keep_known_partitions(ports.broker.read_committed(group, topics), log.begin))
+        return merge_offsets(log.begin, keep_partitions(ports.broker.read_committed(group, topics), log.begin))
     if until.lstrip().startswith("{"):
-        return merge_offsets(log.begin, _keep_known_partitions(_parse_stop_offsets(until), log.begin))
+        return merge_offsets(log.begin, keep_partitions(_parse_stop_offsets(until), log.begin))
     return ports.broker.find_offsets_at(topics, parse_timestamp_ms("until", until, STOP_SYNTAX_HELP))
 
 
@@ -46,8 +46,3 @@ def _parse_stop_offsets(text: str) -> Offsets:
         return parse_written_offsets(text)
     except ValueError as error:
         raise ConfigurationError(f"until={text}: not offsets: {error}; {STOP_SYNTAX_HELP}") from error
-
-
-def _keep_known_partitions(offsets: Offsets, there: Offsets) -> Offsets:
-    """Without topics and partitions that the log does not have."""
-    return {t: {p: o for p, o in parts.items() if p in there[t]} for t, parts in offsets.items() if t in there}

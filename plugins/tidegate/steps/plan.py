@@ -8,7 +8,16 @@ from functools import cache
 from tidegate.errors import GiveUp, NothingToDo, TidegateError, TooFewRecords
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
-from tidegate.model.offsets import Offsets, Ranges, cap_ranges, find_lowest, get_offset, iterate_offsets, merge_offsets
+from tidegate.model.offsets import (
+    Offsets,
+    Ranges,
+    cap_ranges,
+    find_lowest,
+    get_offset,
+    iterate_offsets,
+    keep_partitions,
+    merge_offsets,
+)
 from tidegate.model.position import WatermarkSide
 from tidegate.planning.batch_size import BatchSizer
 from tidegate.planning.blocked_tables import Delay, to_refusals
@@ -47,18 +56,25 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _NewBatches:
-    """What the new batches of all tables share; `number` and a sample of the keys are asked for where there is work."""
+    """What the new batches of all tables share: their size, their number, and what samples of their keys showed.
 
-    sizing: BatchSizer
-    number: Callable[[], int]
-    samples: dict[str, float | None] = field(default_factory=dict)
+    `find_number` reads the highest number that was used, in its first call alone: where no table has a new batch,
+    nobody asks.
+    """
 
-    def superseded_share(self, ports: Ports, ranges: Ranges) -> float | None:
-        """Of a large batch; tables that are in step share the look at it."""
+    sizer: BatchSizer
+    find_number: Callable[[], int]
+    sampled_shares: dict[str, float | None] = field(default_factory=dict)
+
+    def sample_superseded_share(self, ports: Ports, ranges: Ranges) -> float | None:
+        """About how many records of these ranges have a later one of their key behind them; None of a small batch.
+
+        Reads a sample from the brokers, once for all tables with these ranges.
+        """
         range_key = str(ranges.to_dict())
-        if ranges.span >= SAMPLED_MIN_RECORDS and range_key not in self.samples:
-            self.samples[range_key] = estimate_superseded_share(ports.broker.sample_keys(ranges), ranges)
-        return self.samples.get(range_key)
+        if ranges.span >= SAMPLED_MIN_RECORDS and range_key not in self.sampled_shares:
+            self.sampled_shares[range_key] = estimate_superseded_share(ports.broker.sample_keys(ranges), ranges)
+        return self.sampled_shares.get(range_key)
 
 
 def plan(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
@@ -87,82 +103,87 @@ def plan_observed(
     """`plan`, of tables that were read already: 2. to 4. `ports` know the tables that records have named."""
     log, missing = read_known_log(ports)
     tables = [_end_log(one, until) for one in attach_log(ports, observed, log, missing)]
-    able = [one for one in tables if one.error is None]
-    full = [one for one in able if count_mergeable(one.queue) >= one.table.max_pending]
-    wait = "; ".join(describe_full_queue(ports, one.table, one.queue) for one in full)
-    is_alone = not ports.pipeline.has_several and any(count_mergeable(one.queue) for one in able)
-    sizing = BatchSizer(ports)
-    work, refused = _collect_batches(ports, tables, sizing, reads_on=not wait and not is_alone)
-    left = _count_remaining(work, tables)
-    few = _explain_too_few(work, left, at_least)
-    end = "end of the log" if until is None else "end that was asked for, or behind it"
-    refusals = to_refusals(ports, refused, has_work=bool(work) and not few)
-    if few:
-        raise TooFewRecords(f"pipeline={ports.pipeline.name}: {few}")
-    if not work:
+    wait_reason = _describe_full_queues(ports, tables)
+    sizer = BatchSizer(ports)
+    cuts_new = not wait_reason and not _has_only_table_waiting(ports, tables)
+    batches, refused = _collect_batches(ports, tables, sizer, cuts_new=cuts_new)
+    remaining = _count_remaining(batches, tables)
+    too_few = _explain_too_few(batches, remaining, at_least)
+    refusals = to_refusals(ports, refused, has_work=bool(batches) and not too_few)
+    if too_few:
+        raise TooFewRecords(f"pipeline={ports.pipeline.name}: {too_few}")
+    if not batches:
+        end = "end of the log" if until is None else "end that was asked for, or behind it"
         raise NothingToDo(f"pipeline={ports.pipeline.name}: every table stands at the {end}")
-    if wait:
-        logger.warning(wait)
+    if wait_reason:
+        logger.warning(wait_reason)
     return Plan(
-        tuple(work),
-        log.cluster_id,
-        log.topic_ids,
-        wait,
+        tables=tuple(batches),
+        cluster_id=log.cluster_id,
+        topic_ids=log.topic_ids,
+        wait_reason=wait_reason,
         refused=refusals,
-        offsets_left=left,
-        size_reason=sizing.reason,
+        offsets_left=remaining,
+        size_reason=sizer.reason,
         epochs=log.epochs,
     )
 
 
+def _describe_full_queues(ports: Ports, tables: Sequence[TableWithLog]) -> str:
+    """Why no table gets a new batch: the queue of one is full. Empty where none is."""
+    usable = (one for one in tables if one.error is None)
+    full = (one for one in usable if count_mergeable(one.queue) >= one.table.max_pending)
+    return "; ".join(describe_full_queue(ports, one.table, one.queue) for one in full)
+
+
+def _has_only_table_waiting(ports: Ports, tables: Sequence[TableWithLog]) -> bool:
+    """Whether the pipeline's only table has a batch to merge: the next one would be held up by it anyway."""
+    return not ports.pipeline.has_several and any(count_mergeable(one.queue) for one in tables if one.error is None)
+
+
 def _collect_batches(
-    ports: Ports, tables: Sequence[TableWithLog], sizing: BatchSizer, *, reads_on: bool
+    ports: Ports, tables: Sequence[TableWithLog], sizer: BatchSizer, *, cuts_new: bool
 ) -> tuple[list[PlannedBatch], list[Delay]]:
     """3. and 4.: the batches of the tables that go on, and those that do not.
 
     Where the log does not lead on from the end of a queue, that is told behind the queue: what is staged is safe, and
     would be lost by the move of the position that the refusal asks for.
     """
-    new = _NewBatches(sizing, cache(lambda: 1 + max(_find_highest_batch(ports, one) for one in tables)))
-    work, refused = list[PlannedBatch](), list[Delay]()
+    new = _NewBatches(sizer, cache(lambda: 1 + max(_find_highest_batch(ports, one) for one in tables)))
+    batches, refused = list[PlannedBatch](), list[Delay]()
     for one in tables:
         if one.error is not None:
             queue = _list_table_batches(ports, one, None)
-            work += queue
+            batches += queue
             if not queue:
                 refused.append((one.table.name, one.error))
             continue
         others = [other for other in tables if other is not one]
         try:
-            work += _list_table_batches(ports, one, _plan_new_batch(ports, one, others, new) if reads_on else None)
+            batches += _list_table_batches(ports, one, _plan_new_batch(ports, one, others, new) if cuts_new else None)
         except GiveUp as error:
             refused.append((one.table.name, error))
-    return work, refused
+    return batches, refused
 
 
-def _count_remaining(work: Sequence[PlannedBatch], tables: Sequence[TableWithLog]) -> int:
+def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWithLog]) -> int:
     """Offsets that no batch reaches, of the table that is farthest behind."""
-    reached = {batch.table: batch.ranges.end for batch in work}
+    reached = {batch.table: batch.ranges.end for batch in batches}
     logs = {one.table.name: one.log for one in tables if one.error is None}
     spans = (
-        Ranges.between(end, merge_offsets(end, _keep_known_partitions(logs[table].end, end))).span
+        Ranges.between(end, merge_offsets(end, keep_partitions(logs[table].end, end))).span
         for table, end in reached.items()
         if table in logs
     )
     return max(spans, default=0)
 
 
-def _keep_known_partitions(offsets: Offsets, partitions: Offsets) -> Offsets:
-    """The offsets of those partitions only."""
-    return {t: {p: o for p, o in parts.items() if p in partitions.get(t, {})} for t, parts in offsets.items()}
-
-
-def _explain_too_few(work: Sequence[PlannedBatch], remaining: int, at_least: int) -> str:
-    """A sentence where so few records wait that they start no flush; what is staged is finished however few it are."""
-    waits = max((batch.ranges.span for batch in work), default=0) + remaining
-    if not work or waits >= at_least or any(batch.resumed for batch in work):
+def _explain_too_few(batches: Sequence[PlannedBatch], remaining: int, at_least: int) -> str:
+    """A sentence where too few records wait to start a flush; what is staged is finished, however little it is."""
+    waiting = max((batch.ranges.span for batch in batches), default=0) + remaining
+    if not batches or waiting >= at_least or any(batch.resumed for batch in batches):
         return ""
-    return f"waiting={waits} records_threshold={at_least}: fewer than start a flush"
+    return f"waiting={waiting} records_threshold={at_least}: fewer than start a flush"
 
 
 def _end_log(one: TableWithLog, until: Offsets | None) -> TableWithLog:
@@ -200,20 +221,26 @@ def _plan_new_batch(
     check_truncates_are_ordered(ports.pipeline, table, log)
     start = resolve_batch_start(ports, one)
     backlog = Ranges.between(start, merge_offsets(start, log.end)).span
-    ranges = cap_ranges(start, log.end, new.sizing.most(backlog))
+    ranges = cap_ranges(start, log.end, new.sizer.choose_max_records(backlog))
     if not ranges.span:
         return None
-    above = max([one.state.highest_batch if one.state else 0, *(staged.batch for staged in one.queue)])
-    number, ranges = find_left_behind(ports, table, start, log.end, above) or (0, ranges)
+    highest_taken = max([one.state.highest_batch if one.state else 0, *(staged.batch for staged in one.queue)])
+    number, ranges = find_left_behind(ports, table, start, log.end, highest_taken) or (0, ranges)
     if ports.pipeline.has_several:
         ports.schemas.describe_table(table)  # a schema that is missing must not stop the read that tables share
     follows = one.queue[-1].attempt if one.queue else ""
     may_leave_out = can_keep_last_per_key(ports.pipeline, table)
-    share = new.superseded_share(ports, ranges) if may_leave_out and table.last_per_key == UseWhen.AUTO else None
+    is_sampled = may_leave_out and table.last_per_key == UseWhen.AUTO
+    share = new.sample_superseded_share(ports, ranges) if is_sampled else None
     planned = PlannedBatch(
-        table.name, number or new.number(), ranges, follows=follows, watermark=_classify_watermark(one, others, ranges),
-        last_per_key=may_leave_out and is_deduplication_worth_it(share), superseded_share=share,
-    )  # fmt: skip
+        table=table.name,
+        batch=number or new.find_number(),
+        ranges=ranges,
+        follows=follows,
+        watermark=_classify_watermark(one, others, ranges),
+        last_per_key=may_leave_out and is_deduplication_worth_it(share),
+        superseded_share=share,
+    )
     return replace(planned, direct=_is_direct(ports, one, planned))
 
 
