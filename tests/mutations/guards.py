@@ -110,8 +110,8 @@ GUARDS = [
     Guard(
         "the head is the one snapshot above the cut",
         "plugins/tidegate/merge/compare_and_swap.py",
-        "if head is None or not ours or head.parent_id != swap.state.snapshot_id:",
-        "if head is None or not ours:",
+        " and head.parent_id == parent_id",
+        "",
         MERGE + "snapshot_that_somebody_put_below_ours_on_the_branch_is_not_published",
     ),
     Guard(
@@ -309,8 +309,8 @@ GUARDS = [
     ),
     Guard(
         "what remembers deletes or changes is claimed before it is evolved",
-        "plugins/tidegate/steps/merge.py",
-        "ports.tables.claim(remembered, describe_memory(table, columns)) is not None",
+        "plugins/tidegate/merge/remembered_deletes.py",
+        "ports.tables.claim(memory, describe_memory(table, columns)) is not None",
         "True",
         "tests/unit/tidegate/model/test_ownership.py::test_memory_of_somebody_else_is_neither_written_nor_evolved",
     ),

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater
 from tidegate.jobs.merge_job import MergeJob
@@ -18,16 +18,12 @@ from tidegate.ports.context import Head, Ports, TableCommit, TableState
 
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
-RETRY_PAUSES_SECONDS = (
-    0.0,
-    1.0,
-    2.0,
-    4.0,
-)  # seconds before each further cut: others' bursts, a compaction for one, are waited out
+# before each further cut: bursts of other writers, as of a compaction, are waited out
+RETRY_PAUSES_SECONDS = (0.0, 1.0, 2.0, 4.0)
 MAX_ROUNDS = len(RETRY_PAUSES_SECONDS) + 1  # of a table that others write to, before the task's own retry takes over
-MAX_SWAP_ATTEMPTS = (
-    20  # commits of one publish: each follows within a moment, so that even a busy writer leaves room for one
-)
+# commits of one publish: each follows within a moment, so that even a busy writer leaves room for one
+MAX_SWAP_ATTEMPTS = 20
+ATTEMPT_PROPERTY = "tidegate.attempt"
 
 
 @dataclass(frozen=True)
@@ -56,6 +52,15 @@ class Swap:
     conf: dict[str, str] = field(default_factory=dict)
     must_add: int = 0
     reparenting: Reparenting | None = None
+
+    @property
+    def written_summary(self) -> dict[str, str]:
+        """The summary of each snapshot that this attempt writes; `is_own_head` knows it again by that."""
+        return {**self.summary, ATTEMPT_PROPERTY: self.attempt}
+
+    def is_own_head(self, head: Head | None, parent_id: int | None) -> TypeGuard[Head]:
+        """Whether this attempt wrote the snapshot, right above that parent."""
+        return head is not None and head.summary.get(ATTEMPT_PROPERTY) == self.attempt and head.parent_id == parent_id
 
 
 def retry_commits(ports: Ports, where: str, once: Callable[[], Result]) -> Result:
@@ -100,8 +105,8 @@ def cut_branch(swap: Swap) -> None:
 
 def build_write_conf(swap: Swap) -> dict[str, str]:
     """What Spark is told for the statements, and what the snapshot that they make will tell."""
-    summary = {**swap.summary, "tidegate.attempt": swap.attempt}
-    return {**swap.conf, **{f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in summary.items()}}
+    told = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in swap.written_summary.items()}
+    return {**swap.conf, **told}
 
 
 def find_head(swap: Swap, *, is_written: bool) -> Head:
@@ -111,10 +116,9 @@ def find_head(swap: Swap, *, is_written: bool) -> Head:
     if head is not None and head.snapshot_id == swap.state.snapshot_id:
         if is_written:
             _check_changed_nothing(swap)
-        commits.append_empty(swap.table, swap.branch, {**swap.summary, "tidegate.attempt": swap.attempt})
+        commits.append_empty(swap.table, swap.branch, swap.written_summary)
         head = commits.read_head(swap.table, swap.branch)
-    ours = head is not None and head.summary.get("tidegate.attempt") == swap.attempt
-    if head is None or not ours or head.parent_id != swap.state.snapshot_id:
+    if not swap.is_own_head(head, swap.state.snapshot_id):
         raise RetryLater(f"{swap.where}: branch={swap.branch} is not as this attempt left it; it will be merged again")
     return head
 
@@ -154,35 +158,37 @@ def drop_branch_on_failure(swap: Swap) -> Iterator[None]:
 def publish_head(swap: Swap, head: Head) -> Head:
     """Make `head` main and return it as it then stands, with what changed. A failure drops the branch.
 
-    The table is read again before each try: what it says decides, also after a lost answer. Where main has not moved
-    something else is in the way, and is given time.
+    1. Read the table: what it says decides, also after a lost answer. It may carry this very commit already.
+    2. Give way where the guard says that this attempt has lost.
+    3. Where main has moved, put the branch onto the newer main.
+    4. Commit. Where that is refused or not answered, begin again: after a pause, if it was no move of main that was in
+       the way.
     """
     with drop_branch_on_failure(swap):
-        table_commit, pauses, pause = build_commit(swap, head), iter((*RETRY_PAUSES_SECONDS, 0.0)), 0.0
+        table_commit, pauses = build_commit(swap, head), iter((*RETRY_PAUSES_SECONDS, 0.0))
         for _ in range(MAX_SWAP_ATTEMPTS):
-            if pause:
-                swap.ports.pause(pause)
-            state, pause = _read_state(swap), 0.0
+            state = _read_state(swap)
             if state.uuid == table_commit.uuid and _carries_commit(swap, table_commit, state):
-                return _publish_branch(swap, head)
+                return _read_published_head(swap, head)
             swap.guard(state)
+            pause: float | None = 0.0
             if _has_main_moved(table_commit, state):
                 moved = _reparent_branch(swap, table_commit, state)
                 if moved is None:
                     continue
                 head, table_commit = moved, replace(table_commit, cut=moved.parent_id or 0, head=moved.snapshot_id)
-            else:
-                following = next(pauses, None)
-                if following is None:
-                    break
-                pause = following
+            elif (pause := next(pauses, None)) is None:
+                break
             with suppress(CommitRefused, OutcomeUnknown):
                 swap.ports.commits.publish(table_commit)
-                return _publish_branch(swap, head)
+                return _read_published_head(swap, head)
+            if pause:
+                swap.ports.pause(pause)
         raise RetryLater(f"{swap.where}: the catalog refused the publish each time; it will be tried again")
 
 
-def _publish_branch(swap: Swap, head: Head) -> Head:
+def _read_published_head(swap: Swap, head: Head) -> Head:
+    """What was published: the branch's head, or where there are no branches, what the commit itself has written."""
     if swap.ports.commits.has_branches(swap.table):
         return head
     published = swap.ports.commits.read_head(swap.table, resource_names.name_tag(swap.ports.pipeline.name))
@@ -231,20 +237,18 @@ def _has_main_moved(table_commit: TableCommit, state: TableState) -> bool:
 
 def _reparent_branch(swap: Swap, table_commit: TableCommit, state: TableState) -> Head | None:
     """The written rows above main as it is now, None when it moved again; `CommitRefused` asks for another merge."""
-    again = CommitRefused(f"{swap.where}: main moved to snapshot={state.snapshot_id}")
+    merge_again = CommitRefused(f"{swap.where}: main moved to snapshot={state.snapshot_id}")
     if swap.reparenting is None or state.snapshot_id is None or not _is_same_except_main(swap.state, state):
-        raise again
+        raise merge_again
     try:
-        told = {**swap.summary, "tidegate.attempt": swap.attempt}
-        head = swap.ports.commits.reparent(table_commit, state.snapshot_id, swap.reparenting.keys, told)
+        head = swap.ports.commits.reparent(table_commit, state.snapshot_id, swap.reparenting.keys, swap.written_summary)
     except CommitRefused:
         return None
     except Exception as error:  # whatever it is: what cannot be put there can be merged there
         log.warning("not put onto a newer main: %s: %s", swap.where, error)
-        raise again from error
-    ours = head is not None and head.summary.get("tidegate.attempt") == swap.attempt
-    if head is None or not ours or head.parent_id != state.snapshot_id:
-        raise again
+        raise merge_again from error
+    if not swap.is_own_head(head, state.snapshot_id):
+        raise merge_again
     log.info("put onto a newer main: %s snapshot=%s parent=%s", swap.where, head.snapshot_id, head.parent_id)
     return head
 
@@ -264,7 +268,7 @@ def _carries_commit(swap: Swap, table_commit: TableCommit, state: TableState) ->
     if table_commit.tag is None:
         return True
     tagged = swap.ports.commits.read_head(swap.table, table_commit.tag)
-    if tagged is None or tagged.summary.get("tidegate.attempt") != table_commit.attempt:
+    if tagged is None or tagged.summary.get(ATTEMPT_PROPERTY) != table_commit.attempt:
         return False
     return tagged.snapshot_id == table_commit.head
 
@@ -278,4 +282,4 @@ def _is_newest_commit(swap: Swap, table_commit: TableCommit, state: TableState) 
     if commits.has_branches(swap.table):
         return state.snapshot_id == table_commit.head
     last = commits.read_head(swap.table, resource_names.name_tag(pipeline))
-    return last is not None and last.summary.get("tidegate.attempt") == table_commit.attempt
+    return last is not None and last.summary.get(ATTEMPT_PROPERTY) == table_commit.attempt

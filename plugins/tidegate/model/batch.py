@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from tidegate.model.offsets import Offsets, Ranges, parse_offsets
-from tidegate.model.position import WatermarkSide
+from tidegate.model.offsets import Offsets, Ranges, find_highest, parse_offsets
+from tidegate.model.position import Position, WatermarkSide
 from tidegate.model.publish_cost import PublishCost, PublishOutcome
 
 # What can become of a record that was read: the counts of these add up to `read`.
@@ -220,6 +220,19 @@ class StagedBatch:
         ready["epochs"] = parse_offsets(data.get("epochs", {}))
         ready["watermark"] = WatermarkSide(data.get("watermark", WatermarkSide.INSIDE))
         return cls(**ready)
+
+    def compute_end_position(self, before: Position | None) -> Position:
+        """The position that this batch leads a table to, from the one `before` it."""
+        return Position(
+            offsets=self.ranges.end,
+            batch=self.batch,
+            staged_attempt=self.attempt,
+            timestamps=find_highest(before.timestamps if before else {}, self.timestamps),
+            cluster_id=self.cluster_id,
+            topic_ids=self.topic_ids,
+            epochs=self.epochs,
+            outside=self.watermark == WatermarkSide.OUTSIDE,
+        )
 
     def for_table(self, uuid: str | None) -> "StagedBatch":
         """The same batch, bound to the destination with this UUID."""

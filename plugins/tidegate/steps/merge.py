@@ -5,20 +5,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from tidegate.errors import AuditFailed, CommitRefused, GiveUp, PositionLost, RetryLater
+from tidegate.errors import AuditFailed, GiveUp, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge import write_mode
 from tidegate.merge.audits import prepare_audits
 from tidegate.merge.compare_and_swap import Swap, publish_head, retry_commits, write_on_branch
 from tidegate.merge.dead_letters import render_dead_letter_statements
+from tidegate.merge.remembered_deletes import evolve_memory
 from tidegate.merge.row_changes import count_changes
-from tidegate.merge.scd2_statements import list_change_columns, list_change_columns_as_held
 from tidegate.merge.statements import build_merge_input, render_merge_statements
 from tidegate.model import resource_names
 from tidegate.model.batch import PublishedBatch, StagedBatch
 from tidegate.model.merge_input import MergeInput
-from tidegate.model.offsets import find_highest
-from tidegate.model.ownership import describe_memory
 from tidegate.model.position import Position, WatermarkSide
 from tidegate.model.publish_cost import PublishOutcome, read_cost
 from tidegate.model.table_state import StagedSource
@@ -28,8 +26,8 @@ from tidegate.progress.position_checks import check_is_destination, check_not_ov
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import format_type, parse_type
 from tidegate.spec.table import Table
-from tidegate.tables.columns import list_deletes_columns, list_destination_columns, resolve_columns
-from tidegate.tables.compatibility import build_row_properties, check_mergeable, check_same_fields
+from tidegate.tables.columns import list_destination_columns, resolve_columns
+from tidegate.tables.compatibility import build_row_properties, check_mergeable
 from tidegate.tables.lookup import find_table
 
 log = logging.getLogger(__name__)
@@ -49,6 +47,17 @@ class MergeContext:
     def where(self) -> str:
         """For messages."""
         return f"pipeline={self.ports.pipeline.name} table={self.table.name} batch={self.staged.batch}"
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One attempt: the table with its columns resolved, as `state` shows it, and how its rows will be written."""
+
+    table: Table
+    state: TableState
+    plan: write_mode.WritePlan
+    branch: str
+    attempt: str
 
 
 def merge(ports: Ports, staged: StagedBatch, marks: Mapping[str, str] | None = None) -> PublishedBatch:
@@ -84,6 +93,14 @@ def _run_round(work: MergeContext) -> PublishedBatch:
         raise
 
 
+def check_still_next(work: MergeContext, state: TableState | None) -> None:
+    """`PublishedElsewhere` where the table, as it is by now, stands elsewhere than where the batch starts.
+
+    The winner of a race removes the loser's branch, and Spark's words for that are not the reason.
+    """
+    check_not_overtaken(work.ports.pipeline, work.table, state, work.staged.batch, work.staged.ranges)
+
+
 def _check_still_staged(work: MergeContext) -> None:
     intermediate = resource_names.name_intermediate_table(work.ports.pipeline, work.table)
     if work.ports.staging.read_staged_outcome(intermediate, work.staged.attempt) is None:
@@ -112,37 +129,13 @@ def prepare_table(work: MergeContext) -> TableState:
     columns = list_destination_columns(table, work.ports.pipeline.source.metadata)
     if ports.tables.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
         state = _read_state(work) or state
-    _evolve_deletes(work, replace(table, target_schema=state.struct))
+    evolve_memory(ports, work.where, replace(table, target_schema=state.struct))
     if state.snapshot_id is None:
-        start = replace(compute_end_position(work, None), offsets=work.staged.ranges.start, staged_attempt="")
+        start = replace(work.staged.compute_end_position(None), offsets=work.staged.ranges.start, staged_attempt="")
         start = replace(start, batch=state.highest_batch, timestamps={})
         ports.commits.seed(table.name, name, replace(start, outside=work.staged.watermark != WatermarkSide.INSIDE))
         state = _read_state(work) or state
     return state
-
-
-def _evolve_deletes(work: MergeContext, table: Table) -> None:
-    """What remembers deletes follows the key's types, if it is there already."""
-    ports, pipeline, remembered = work.ports, work.ports.pipeline, resource_names.name_memory_table(table)
-    if not table.remembers:
-        return
-    has_history = table.history is not None
-    list_columns = list_change_columns if ports.commits.has_branches(table.name) else list_change_columns_as_held
-    columns = (list_columns if has_history else list_deletes_columns)(table, pipeline.source.metadata)
-    is_there = ports.tables.claim(remembered, describe_memory(table, columns)) is not None
-    state = ports.tables.read_state(remembered, pipeline.name) if is_there else None
-    if state is not None:
-        try:
-            if not has_history:
-                check_same_fields(remembered, state, columns)
-            ports.tables.evolve(remembered, columns, add=has_history, widen=table.widen, relax=True)
-        except GiveUp as error:
-            if ports.tables.read_state(remembered, pipeline.name) is None:  # the merge makes it anew
-                raise CommitRefused(f"{work.where}: table={remembered} was dropped meanwhile") from error
-            raise GiveUp(
-                f"{work.where}: what remembers deletes was made for another key or another sequence_by: {error}; "
-                f"set them back, or drop {remembered}, which forgets the deletes"
-            ) from error
 
 
 def _is_unordered(work: MergeContext, state: TableState) -> bool:
@@ -213,44 +206,61 @@ def find_published(work: MergeContext, state: TableState) -> PublishedBatch | No
     if position is not None and position.offsets == staged.ranges.end and position.staged_attempt == staged.attempt:
         head = work.ports.commits.read_head(work.table.name, resource_names.name_tag(pipeline.name))
         return build_result(work, head, position, PublishOutcome.ALREADY_PUBLISHED)
-    check_not_overtaken(pipeline, work.table, state, staged.batch, staged.ranges)
+    check_still_next(work, state)
     return None
 
 
 def _cut_merge_publish(work: MergeContext, state: TableState) -> PublishedBatch:
-    ports, name, attempt = work.ports, work.ports.pipeline.name, work.ports.new_attempt()
-    write_mode.check_is_sole_writer(ports, work.where, work.staged)
-    position = compute_end_position(work, resolve_position(ports.pipeline, work.table, state))
+    ports, staged = work.ports, work.staged
+    write_mode.check_is_sole_writer(ports, work.where, staged)
     table = resolve_columns(work.table, ports.pipeline.source.metadata, state)
-    properties = replace(position, batch=max(work.staged.batch, state.highest_batch)).to_properties(name)
-    branch = resource_names.name_branch(name, work.staged.batch, attempt)
+    attempt = ports.new_attempt()
+    branch = resource_names.name_branch(ports.pipeline.name, staged.batch, attempt)
     intermediate = resource_names.name_intermediate_table(ports.pipeline, table)
-    values = build_merge_input(ports.pipeline, table, work.staged, branch)
-    way = _choose_write_plan(work, table, state, values)
-    swap = Swap(
-        ports=ports,
+    values = build_merge_input(ports.pipeline, table, staged, branch)
+    plan = _choose_write_plan(work, table, state, values)
+    swap = replace(
+        build_swap(work, Cut(table=table, state=state, plan=plan, branch=branch, attempt=attempt)),
+        audited=prepare_audits(ports, table, staged, branch, attempt),
+        source=StagedSource(intermediate, staged.batch, staged.attempt),
+        conf=write_mode.choose_spark_conf(staged, plan),
+        reparenting=write_mode.plan_reparenting(table, staged, values),
+        must_add=staged.counts.staged if write_mode.is_always_written(table, staged) else 0,
+    )
+    rows = render_merge_statements(ports, table, staged, branch, plan) if staged.counts.staged else ()
+    letters = render_dead_letter_statements(ports, staged, state.highest_batch, intermediate)
+    head = write_on_branch(swap, staged.batch, *letters, *rows)
+    log.info("%s: %s snapshot=%s rows=%s", plan.written_as, work.where, head.snapshot_id, staged.counts.staged)
+    return publish_batch(work, swap, head)
+
+
+def build_swap(work: MergeContext, cut: Cut) -> Swap:
+    """The attempt to publish the batch: its rows and its position in one commit, and how it knows that it has lost."""
+    name, position = work.ports.pipeline.name, _compute_position(work, cut.state)
+    numbered = replace(position, batch=max(work.staged.batch, cut.state.highest_batch)).to_properties(name)
+    return Swap(
+        ports=work.ports,
         where=work.where,
         table=work.table.name,
-        state=state,
-        branch=branch,
-        attempt=attempt,
-        properties={**properties, **build_row_properties(ports.pipeline, table), **work.marks},
+        state=cut.state,
+        branch=cut.branch,
+        attempt=cut.attempt,
+        properties={**numbered, **build_row_properties(work.ports.pipeline, cut.table), **work.marks},
         guard=partial(check_fits, work),
-        summary={**properties, "tidegate.pipeline": name, **write_mode.describe_write(work.staged, way)},
+        summary={**numbered, "tidegate.pipeline": name, **write_mode.describe_write(work.staged, cut.plan)},
         tag=resource_names.name_tag(name),
-        audited=prepare_audits(ports, table, work.staged, branch, attempt),
-        source=StagedSource(intermediate, work.staged.batch, work.staged.attempt),
-        conf=write_mode.choose_spark_conf(work.staged, way),
-        reparenting=write_mode.plan_reparenting(table, work.staged, values),
-        must_add=work.staged.counts.staged if write_mode.is_always_written(table, work.staged) else 0,
     )
-    rows = render_merge_statements(ports, table, work.staged, branch, way) if work.staged.counts.staged else ()
-    letters = render_dead_letter_statements(ports, work.staged, state.highest_batch, intermediate)
-    head = write_on_branch(swap, work.staged.batch, *letters, *rows)
-    log.info("%s: %s snapshot=%s rows=%s", way.written_as, work.where, head.snapshot_id, work.staged.counts.staged)
-    head = publish_head(swap, head)
+
+
+def _compute_position(work: MergeContext, state: TableState) -> Position:
+    return work.staged.compute_end_position(resolve_position(work.ports.pipeline, work.table, state))
+
+
+def publish_batch(work: MergeContext, swap: Swap, head: Head) -> PublishedBatch:
+    """Make the written branch main, and say what that changed."""
+    published, position = publish_head(swap, head), _compute_position(work, swap.state)
     log.info("published: %s position=%s", work.where, position.offsets)
-    return build_result(work, head, position, PublishOutcome.PUBLISHED)
+    return build_result(work, published, position, PublishOutcome.PUBLISHED)
 
 
 def _choose_write_plan(work: MergeContext, table: Table, state: TableState, values: MergeInput) -> write_mode.WritePlan:
@@ -264,21 +274,6 @@ def check_fits(work: MergeContext, state: TableState | None) -> None:
     _check_same_table(work, state)
     if state is not None:
         find_published(work, state)
-
-
-def compute_end_position(work: MergeContext, before: Position | None) -> Position:
-    """The position that this batch leads to."""
-    staged = work.staged
-    return Position(
-        offsets=staged.ranges.end,
-        batch=staged.batch,
-        staged_attempt=staged.attempt,
-        timestamps=find_highest(before.timestamps if before else {}, staged.timestamps),
-        cluster_id=staged.cluster_id,
-        topic_ids=staged.topic_ids,
-        epochs=staged.epochs,
-        outside=staged.watermark == WatermarkSide.OUTSIDE,
-    )
 
 
 def build_result(

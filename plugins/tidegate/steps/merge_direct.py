@@ -1,8 +1,7 @@
 """merge_direct: read a direct batch's records and publish their rows, by one Spark job and without staging them."""
 
 import logging
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 
 from tidegate.errors import CommitRefused, PositionLost, RetryLater
 from tidegate.jobs.direct_job import DirectJob, DirectOutcome
@@ -16,7 +15,6 @@ from tidegate.merge.compare_and_swap import (
     cut_branch,
     drop_branch_on_failure,
     find_head,
-    publish_head,
     retry_commits,
 )
 from tidegate.merge.statements import build_merge_input, render_merge_statements
@@ -32,17 +30,18 @@ from tidegate.spec.table import Table
 from tidegate.staging.skipped_records import find_skipped_places
 from tidegate.staging.stage_request import build_direct_table
 from tidegate.steps.merge import (
+    Cut,
     MergeContext,
     build_result,
+    build_swap,
     check_fits,
-    compute_end_position,
     find_published,
     merge,
     prepare_table,
+    publish_batch,
 )
 from tidegate.steps.stage import stage
 from tidegate.tables.columns import resolve_columns
-from tidegate.tables.compatibility import build_row_properties
 from tidegate.tables.lookup import find_table
 
 log = logging.getLogger(__name__)
@@ -54,17 +53,6 @@ class _MustBeStaged(Exception):
     def __init__(self, reason: str, *, is_odd: bool = False) -> None:
         super().__init__(reason)
         self.is_odd = is_odd
-
-
-@dataclass(frozen=True)
-class _Cut:
-    """One attempt: the table with its columns resolved, as `state` shows it, and how its rows will be written."""
-
-    table: Table
-    state: TableState
-    way: write_mode.WritePlan
-    branch: str
-    attempt: str
 
 
 class _CountsLost(Exception):
@@ -179,11 +167,11 @@ def _cut_merge_publish(work: MergeContext, state: TableState) -> tuple[StagedBat
     ports, direct = work.ports, work.staged
     table, attempt = resolve_columns(work.table, ports.pipeline.source.metadata, state), ports.new_attempt()
     branch = resource_names.name_branch(ports.pipeline.name, direct.batch, attempt)
-    way = write_mode.choose_direct_write(ports, table, state)
-    cut = _Cut(table=table, state=state, way=way, branch=branch, attempt=attempt)
-    swap, values = _describe_swap(work, cut), build_merge_input(ports.pipeline, table, direct, branch)
-    (statement,) = render_merge_statements(ports, table, direct, branch, cut.way)
-    conf = {**write_mode.choose_spark_conf(direct, cut.way), **build_write_conf(swap)}
+    plan = write_mode.choose_direct_write(ports, table, state)
+    cut = Cut(table=table, state=state, plan=plan, branch=branch, attempt=attempt)
+    swap, values = build_swap(work, cut), build_merge_input(ports.pipeline, table, direct, branch)
+    (statement,) = render_merge_statements(ports, table, direct, branch, plan)
+    conf = {**write_mode.choose_spark_conf(direct, plan), **build_write_conf(swap)}
     with drop_branch_on_failure(swap):
         cut_branch(swap)
         before_ms = ports.now_ms()
@@ -193,35 +181,13 @@ def _cut_merge_publish(work: MergeContext, state: TableState) -> tuple[StagedBat
         counted = _read_counts(direct, outcome, took_ms)
         work = replace(work, staged=counted, started_ms=work.started_ms + took_ms)
         swap = replace(
-            _describe_swap(work, cut),
+            build_swap(work, cut),  # the position has the times that the job counted
             must_add=counted.counts.staged if write_mode.is_always_written(table, counted) else 0,
             reparenting=write_mode.plan_reparenting(table, counted, values),
         )
         head = _describe_head(swap, find_head(swap, is_written=True), values)
-    log.info("%s: %s snapshot=%s rows=%s", cut.way.written_as, work.where, head.snapshot_id, counted.counts.staged)
-    head = publish_head(swap, head)
-    position = compute_end_position(work, resolve_position(ports.pipeline, work.table, state))
-    log.info("published: %s position=%s", work.where, position.offsets)
-    return counted, build_result(work, head, position, PublishOutcome.PUBLISHED)
-
-
-def _describe_swap(work: MergeContext, cut: _Cut) -> Swap:
-    """The attempt to publish, with the position as far as it is known: its times are counted by the job."""
-    ports, name, state = work.ports, work.ports.pipeline.name, cut.state
-    position = compute_end_position(work, resolve_position(ports.pipeline, work.table, state))
-    properties = replace(position, batch=max(work.staged.batch, state.highest_batch)).to_properties(name)
-    return Swap(
-        ports=ports,
-        where=work.where,
-        table=work.table.name,
-        state=state,
-        branch=cut.branch,
-        attempt=cut.attempt,
-        properties={**properties, **build_row_properties(ports.pipeline, cut.table)},
-        guard=partial(check_fits, work),
-        summary={**properties, "tidegate.pipeline": name, **write_mode.describe_write(work.staged, cut.way)},
-        tag=resource_names.name_tag(name),
-    )
+    log.info("%s: %s snapshot=%s rows=%s", plan.written_as, work.where, head.snapshot_id, counted.counts.staged)
+    return counted, publish_batch(work, swap, head)
 
 
 def _describe_read(ports: Ports, table: Table, direct: StagedBatch) -> StageJob:
@@ -243,8 +209,8 @@ def _read_counts(direct: StagedBatch, outcome: DirectOutcome, took_ms: int) -> S
     odd = {"bad": counted.bad, "dead_lettered": counted.dead_lettered, "unusual": outcome.unusual}
     odd |= {"kept": counted.kept or 0, "unexplained": int(counts.unexplained() is not None)}
     if any(odd.values()) or not counts.staged:
-        told = " ".join(f"{name}={number}" for name, number in {**odd, "staged": counts.staged}.items())
-        raise _MustBeStaged(told, is_odd=any(odd.values()))
+        numbers = " ".join(f"{name}={number}" for name, number in {**odd, "staged": counts.staged}.items())
+        raise _MustBeStaged(numbers, is_odd=any(odd.values()))
     return replace(direct, counts=counts, timestamps=counted.timestamps, stage_seconds=round(took_ms / 1000, 2))
 
 
@@ -254,15 +220,13 @@ def _describe_head(swap: Swap, head: Head, values: MergeInput) -> Head:
     Best effort, as the table's properties tell the same. Where files were rewritten (copy-on-write) it stays as it is;
     where main has moved it is described when it is put there.
     """
-    told = {**swap.summary, "tidegate.attempt": swap.attempt}
-    if told.items() <= head.summary.items():
+    if swap.written_summary.items() <= head.summary.items():
         return head
     commits, onto = swap.ports.commits, swap.state.snapshot_id or 0
     try:
-        return commits.reparent(build_commit(swap, head), onto, values, told) or head
+        return commits.reparent(build_commit(swap, head), onto, values, swap.written_summary) or head
     except Exception as error:  # whatever it is, the rows are written: the publish decides
         log.warning("the snapshot does not tell its times, the table does: %s: %s", swap.where, error)
     # an answer that was lost may have been a success
     current = commits.read_head(swap.table, swap.branch)
-    ours = current is not None and current.summary.get("tidegate.attempt") == swap.attempt
-    return current if current is not None and ours and current.parent_id == onto else head
+    return current if swap.is_own_head(current, onto) else head
