@@ -12,7 +12,7 @@ from tidegate.jobs.publish_job import PublishJob, TouchedFiles
 from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
 from tidegate.model.publication_progress import PartProgress, RunMode
-from tidegate.ports.publication_ports import Behind, FoundTopics, Made, PublicationPorts, TableNow
+from tidegate.ports.publication_ports import FoundTopics, PublicationPorts, SnapshotLag, TableNow, TableSnapshot
 from tidegate.spec.publication import KeyOut, Publication
 from tidegate_spark.publish import producer
 from tidegate_spark.publish.job import build_plan, raise_refusal
@@ -50,35 +50,35 @@ class Table:
     def _of(self, name: str) -> "Table":
         return self.others.get(name, self)
 
-    def table(self, name: str) -> TableNow | None:
+    def read_table(self, name: str) -> TableNow | None:
         found = self._of(name)
         return TableNow(found.uuid, found.current) if found.exists else None
 
-    def has(self, name: str, snapshot_id: int) -> bool:
+    def has_snapshot(self, name: str, snapshot_id: int) -> bool:
         return snapshot_id in self._of(name).snapshots
 
-    def at(self, name: str, timestamp_ms: int) -> int | None:
+    def find_at(self, name: str, timestamp_ms: int) -> int | None:
         return next((s for s in sorted(self.snapshots, reverse=True) if s <= timestamp_ms), None)
 
-    def touched(self, name: str, old: int, new: int) -> TouchedFiles | None:
+    def find_touched_files(self, name: str, old: int, new: int) -> TouchedFiles | None:
         same = self._of(name).snapshots[old] is self._of(name).snapshots[new]
         return TouchedFiles() if same else TouchedFiles((f"file-{old}",), (f"file-{new}",))
 
-    def behind(self, name: str, old: int | None, new: int) -> Behind:
+    def measure_lag(self, name: str, old: int | None, new: int) -> SnapshotLag:
         snapshots = self._of(name).snapshots
         between = [s for s in snapshots if (old or 0) < s <= new]
         before = [snapshots.get(old or 0, {}), *(snapshots[s] for s in between)]
         rows = sum(len(dict(two.items() ^ one.items())) for one, two in pairwise(before))
-        return Behind(len(between), rows, min(between, default=None))
+        return SnapshotLag(len(between), rows, min(between, default=None))
 
-    def line(self, name: str, most: int) -> list[Made]:
+    def list_ancestors(self, name: str, most: int) -> list[TableSnapshot]:
         newest = sorted((s for s in self.snapshots if s <= (self.current or 0)), reverse=True)
-        return [Made(number, number, "append", 1) for number in newest[:most]]
+        return [TableSnapshot(number, number, "append", 1) for number in newest[:most]]
 
     def pin(self, name: str, snapshot_id: int, tag: str) -> None:
         self._of(name).tags[tag] = snapshot_id
 
-    def pins(self, name: str, prefix: str) -> list[str]:
+    def list_pins(self, name: str, prefix: str) -> list[str]:
         return sorted(tag for tag in self._of(name).tags if tag.startswith(prefix))
 
     def unpin(self, name: str, tags: list[str]) -> None:

@@ -27,10 +27,10 @@ def test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot(workbe
     assert way.latest() == way.table()
     with pytest.raises(NothingToDo):
         way.publish()
-    kept = way.ports().snapshots.table("lake.shop.roundtrip").snapshot_id
+    kept = way.ports().snapshots.read_table("lake.shop.roundtrip").snapshot_id
 
     way.flush(k1="a2", k2=None, k5="e")
-    middle = way.ports().snapshots.table("lake.shop.roundtrip").snapshot_id
+    middle = way.ports().snapshots.read_table("lake.shop.roundtrip").snapshot_id
     way.flush(k1="a3", k5=None)
     told = way.status()
     assert (told.snapshots_behind, told.rows_behind) == (2, 5)
@@ -282,7 +282,7 @@ def test_key_with_another_row_in_a_file_that_was_not_touched_is_neither_publishe
     workbench.spark_sql(f"INSERT INTO {table} VALUES (1, 'copy')")
     with pytest.raises(BadRecord, match=r'key=\{"id":1\}: it has several rows'):
         way.publish()
-    copied = way.ports().snapshots.table(table).snapshot_id
+    copied = way.ports().snapshots.read_table(table).snapshot_id
     workbench.spark_sql(f"DELETE FROM {table} WHERE name = 'copy'")
     way = Way.over(way, "copies", parallelism=1, start={"snapshot": copied}, state_topic=f"{way.topic}-later")
     done = way.publish()

@@ -555,8 +555,8 @@ GUARDS = [
     Guard(
         "publication: keys that a delete file reaches are compared",
         "plugins/tidegate/adapters/iceberg/snapshots.py",
-        "at not in there or any(r.covers(f) for r in applies)",
-        "at not in there",
+        "place not in others or any(reach.covers(file) for reach in reaches)",
+        "place not in others",
         "tests/unit/tidegate/adapters/iceberg/test_snapshots.py::test_vector_that_stays_where_it_is_touches_nothing_beside_one_that_goes",
     ),
     Guard(

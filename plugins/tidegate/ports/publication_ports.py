@@ -36,7 +36,7 @@ class TableNow:
 
 
 @dataclass(frozen=True)
-class Behind:
+class SnapshotLag:
     """What a table has come to since a snapshot: how many snapshots changed rows, at most how many, since when."""
 
     snapshots: int = 0
@@ -45,7 +45,7 @@ class Behind:
 
 
 @dataclass(frozen=True)
-class Made:
+class TableSnapshot:
     """One snapshot of a table's current line, with at most how many rows it changed."""
 
     snapshot_id: int
@@ -80,27 +80,27 @@ class Topics(Protocol):
 class Snapshots(Protocol):
     """A table's history."""
 
-    def table(self, name: str) -> TableNow | None:
+    def read_table(self, name: str) -> TableNow | None:
         """What stands there now; None where there is no table."""
         ...
 
-    def has(self, name: str, snapshot_id: int) -> bool:
+    def has_snapshot(self, name: str, snapshot_id: int) -> bool:
         """Whether that snapshot has not expired."""
         ...
 
-    def at(self, name: str, timestamp_ms: int) -> int | None:
+    def find_at(self, name: str, timestamp_ms: int) -> int | None:
         """The snapshot that was current at that time; None before the first, or where it has expired."""
         ...
 
-    def behind(self, name: str, old: int | None, new: int) -> Behind:
+    def measure_lag(self, name: str, old: int | None, new: int) -> SnapshotLag:
         """What lies between the two, told from the snapshots' summaries; None stands for an empty table."""
         ...
 
-    def line(self, name: str, most: int) -> list[Made]:
+    def list_ancestors(self, name: str, most: int) -> list[TableSnapshot]:
         """At most `most` of the snapshots from the current one down its ancestors, newest first."""
         ...
 
-    def touched(self, name: str, old: int, new: int) -> TouchedFiles | None:
+    def find_touched_files(self, name: str, old: int, new: int) -> TouchedFiles | None:
         """The files in which the two snapshots may differ; None for too many to be listed."""
         ...
 
@@ -108,7 +108,7 @@ class Snapshots(Protocol):
         """Keep a snapshot from expiring by `tag`; one that is there stays as it is. `RetryLater` if others commit."""
         ...
 
-    def pins(self, name: str, prefix: str) -> list[str]:
+    def list_pins(self, name: str, prefix: str) -> list[str]:
         """The names of the tags that begin with `prefix`, in order."""
         ...
 

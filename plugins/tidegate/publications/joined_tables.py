@@ -13,7 +13,7 @@ def read_joined_snapshots(ports: PublicationPorts) -> dict[str, int]:
     """The current snapshot id of each joined table, by its name; NothingToDo while one of them has none."""
     snapshot_ids: dict[str, int] = {}
     for name in ports.publication.joined:
-        table = ports.snapshots.table(name)
+        table = ports.snapshots.read_table(name)
         if table is None or table.snapshot_id is None:
             raise NothingToDo(f"publication={ports.publication.name}: joined table={name} does not exist yet")
         snapshot_ids[name] = table.snapshot_id
@@ -25,7 +25,7 @@ def is_unchanged(ports: PublicationPorts, old: Snapshots, new: Snapshots) -> boo
     is not known.
     """
     return all(
-        name in old and (old[name] == to or ports.snapshots.touched(name, old[name], to) == TouchedFiles())
+        name in old and (old[name] == to or ports.snapshots.find_touched_files(name, old[name], to) == TouchedFiles())
         for name, to in new.items()
     )
 
@@ -34,6 +34,6 @@ def find_lost_snapshot(ports: PublicationPorts, *needed: Snapshots) -> str | Non
     """One of these snapshots that can no longer be read, in words; None where all are there."""
     for snapshots in needed:
         for name, snapshot in snapshots.items():
-            if ports.snapshots.table(name) is None or not ports.snapshots.has(name, snapshot):
+            if ports.snapshots.read_table(name) is None or not ports.snapshots.has_snapshot(name, snapshot):
                 return f"snapshot={snapshot} of table={name}"
     return None

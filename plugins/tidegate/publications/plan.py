@@ -70,7 +70,7 @@ def plan_run(ports: PublicationPorts, resynchronise: bool = False) -> PlannedRun
 def observe_publication(ports: PublicationPorts) -> tuple[TableNow, FoundTopics, PartProgress]:
     """The table, the topics and the progress; NothingToDo without a table, GiveUp for topics that have grown."""
     publication = ports.publication
-    table = ports.snapshots.table(publication.table)
+    table = ports.snapshots.read_table(publication.table)
     if table is None or table.snapshot_id is None:
         raise NothingToDo(f"publication={publication.name}: table={publication.table} does not exist yet")
     topics, progress = ports.topics.find_topics(publication), ports.topics.read_progress(publication)
@@ -137,7 +137,7 @@ def _find_missing_snapshot(ports: PublicationPorts, position: Progress, rest: Un
     """A snapshot that the next run would have to read and cannot; without `rest` it begins at `position`."""
     needed = [position.to] if rest is None else [position.origin, position.until, position.to]
     table = ports.publication.table
-    own = next((one for one in needed if one is not None and not ports.snapshots.has(table, one)), None)
+    own = next((one for one in needed if one is not None and not ports.snapshots.has_snapshot(table, one)), None)
     if own is not None:
         return f"snapshot={own} of table={table}"
     return find_lost_snapshot(ports, position.joined, {} if rest is None else position.joined_origin)
@@ -181,8 +181,8 @@ def _find_start_snapshot(ports: PublicationPorts) -> int | None:
         return None
     snapshot_id = start.snapshot_id
     if start.timestamp_ms is not None:
-        snapshot_id = ports.snapshots.at(publication.table, start.timestamp_ms)
-    if snapshot_id is None or not ports.snapshots.has(publication.table, snapshot_id):
+        snapshot_id = ports.snapshots.find_at(publication.table, start.timestamp_ms)
+    if snapshot_id is None or not ports.snapshots.has_snapshot(publication.table, snapshot_id):
         raise GiveUp(
             f"publication={publication.name} table={publication.table}: there is no snapshot for its start "
             f"(snapshot={start.snapshot_id} timestamp_ms={start.timestamp_ms}); choose a later one, or start: full"
@@ -221,7 +221,7 @@ def _find_touched_files(ports: PublicationPorts, position: Progress) -> TouchedF
         return None
     if position.joined != position.joined_origin:  # any row may look different then
         return None
-    return ports.snapshots.touched(ports.publication.table, position.origin, position.until or position.to)
+    return ports.snapshots.find_touched_files(ports.publication.table, position.origin, position.until or position.to)
 
 
 def _plan_group(

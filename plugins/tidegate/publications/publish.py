@@ -174,10 +174,10 @@ def _read_pins(ports: PublicationPorts, before: PartProgress) -> dict[str, set[s
     names = dict.fromkeys((ports.publication.table, *ports.publication.joined, *was_joined))
     prefix, there = (
         format_pin_prefix(ports.publication.name),
-        [n for n in names if ports.snapshots.table(n) is not None],
+        [n for n in names if ports.snapshots.read_table(n) is not None],
     )
     return {
-        name: {tag for tag in ports.snapshots.pins(name, prefix) if tag.removeprefix(prefix).isdigit()}
+        name: {tag for tag in ports.snapshots.list_pins(name, prefix) if tag.removeprefix(prefix).isdigit()}
         for name in there
     }
 

@@ -88,9 +88,9 @@ def _resolve_snapshot(ports: PublicationPorts, name: str, text: str) -> int | No
     bound = (
         int(text)
         if text.isdecimal()
-        else ports.snapshots.at(publication.table, parse_timestamp_ms(name, text, INVALID_BOUND))
+        else ports.snapshots.find_at(publication.table, parse_timestamp_ms(name, text, INVALID_BOUND))
     )
-    if bound is not None and not ports.snapshots.has(publication.table, bound):
+    if bound is not None and not ports.snapshots.has_snapshot(publication.table, bound):
         raise GiveUp(
             f"publication={publication.name} table={publication.table} {name}={text}: snapshot={bound} has expired or "
             f"never was; choose a later one, or leave {name} out"

@@ -6,7 +6,7 @@ from typing import Any
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.model.publication_progress import PartProgress, Progress
 from tidegate.monitoring.health import Health, ScheduleState
-from tidegate.ports.publication_ports import Behind, PublicationPorts
+from tidegate.ports.publication_ports import PublicationPorts, SnapshotLag
 from tidegate.publications.plan import PlannedRun, plan_run
 
 COUNT_NAMES = ("inserted", "updated", "deleted")
@@ -79,10 +79,10 @@ class PublicationReading:
 def read_publication_status(ports: PublicationPorts) -> PublicationStatus:
     """Where the topic stands against the table; changes nothing."""
     publication = ports.publication
-    progress, table = ports.topics.read_progress(publication), ports.snapshots.table(publication.table)
+    progress, table = ports.topics.read_progress(publication), ports.snapshots.read_table(publication.table)
     waiting, problem = _plan_next_run(ports)
     position, current = progress.settled or progress.unfinished, table.snapshot_id if table else None
-    behind = _measure_lag(ports, position) if waiting or problem else Behind()
+    behind = _measure_lag(ports, position) if waiting or problem else SnapshotLag()
     age = None if behind.since_ms is None else max(0.0, (ports.now_ms() - behind.since_ms) / 1000)
     last = describe_last_run(progress)
     return PublicationStatus(
@@ -104,16 +104,16 @@ def read_publication_status(ports: PublicationPorts) -> PublicationStatus:
     )
 
 
-def _measure_lag(ports: PublicationPorts, position: Progress | None) -> Behind:
+def _measure_lag(ports: PublicationPorts, position: Progress | None) -> SnapshotLag:
     """What the table and those that the SQL joins have come to since."""
     before = {ports.publication.table: position.to, **position.joined} if position else {}
     lags = []
     for name in (ports.publication.table, *ports.publication.joined):
-        table = ports.snapshots.table(name)
+        table = ports.snapshots.read_table(name)
         if table is not None and table.snapshot_id is not None:
-            lags.append(ports.snapshots.behind(name, before.get(name), table.snapshot_id))
+            lags.append(ports.snapshots.measure_lag(name, before.get(name), table.snapshot_id))
     since = min((one.since_ms for one in lags if one.since_ms is not None), default=None)
-    return Behind(sum(one.snapshots for one in lags), sum(one.rows for one in lags), since)
+    return SnapshotLag(sum(one.snapshots for one in lags), sum(one.rows for one in lags), since)
 
 
 def _plan_next_run(ports: PublicationPorts) -> tuple[PlannedRun | None, str | None]:

@@ -134,4 +134,4 @@ def _find_newest(ports: PublicationPorts, parts: list[Progress] | tuple[Progress
 
 def _read_snapshot_ages(ports: PublicationPorts, name: str) -> dict[int, int]:
     """How many snapshots were made behind each one on the table's current line."""
-    return {made.snapshot_id: age for age, made in enumerate(ports.snapshots.line(name, sys.maxsize))}
+    return {made.snapshot_id: age for age, made in enumerate(ports.snapshots.list_ancestors(name, sys.maxsize))}

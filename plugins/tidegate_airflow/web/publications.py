@@ -110,9 +110,9 @@ class PublicationsView:
     def _read_snapshots(self, name: str) -> Any:
         try:
             ports = self.get_ports(name)
-            if ports.snapshots.table(ports.publication.table) is None:
+            if ports.snapshots.read_table(ports.publication.table) is None:
                 return []
-            snapshots = ports.snapshots.line(ports.publication.table, MAX_SNAPSHOTS)
+            snapshots = ports.snapshots.list_ancestors(ports.publication.table, MAX_SNAPSHOTS)
             return [{**vars(made), "snapshot_id": _to_id_text(made.snapshot_id)} for made in snapshots]
         except TidegateError as problem:
             return {"error": describe_problem(problem)}

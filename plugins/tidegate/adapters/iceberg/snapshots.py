@@ -1,6 +1,6 @@
 """What a table's snapshots say to a publication: which there are, which files two of them differ in, and pins."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -28,7 +28,7 @@ from tidegate.adapters.iceberg.table.lineage import Lineage, count_changed_rows
 from tidegate.adapters.iceberg.table.type_mapping import refuse_unreadable
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs.publish_job import TouchedFiles
-from tidegate.ports.publication_ports import Behind, Made, TableNow
+from tidegate.ports.publication_ports import SnapshotLag, TableNow, TableSnapshot
 
 MAX_LISTED_FILES = 500  # more than these are not named one by one; then all rows are compared
 DATA_FILE_FIELDS = [field.name for field in DATA_FILE_TYPE[3].fields]
@@ -44,7 +44,7 @@ class IcebergSnapshots:
         self.catalogs = catalogs
 
     @translate_iceberg_errors
-    def table(self, name: str) -> TableNow | None:
+    def read_table(self, name: str) -> TableNow | None:
         """See the port."""
         table = self.catalogs.table(name)
         if table is None:
@@ -56,34 +56,36 @@ class IcebergSnapshots:
         return TableNow(uuid, current.snapshot_id, current.timestamp_ms) if current else TableNow(uuid, None)
 
     @translate_iceberg_errors
-    def has(self, name: str, snapshot_id: int) -> bool:
+    def has_snapshot(self, name: str, snapshot_id: int) -> bool:
         """See the port."""
-        return self._loaded(name).metadata.snapshot_by_id(snapshot_id) is not None
+        return self._load_table(name).metadata.snapshot_by_id(snapshot_id) is not None
 
     @translate_iceberg_errors
-    def at(self, name: str, timestamp_ms: int) -> int | None:
+    def find_at(self, name: str, timestamp_ms: int) -> int | None:
         """See the port."""
-        before = [entry for entry in self._loaded(name).metadata.snapshot_log if entry.timestamp_ms <= timestamp_ms]
+        before = [entry for entry in self._load_table(name).metadata.snapshot_log if entry.timestamp_ms <= timestamp_ms]
         return before[-1].snapshot_id if before else None
 
     @translate_iceberg_errors
-    def behind(self, name: str, old: int | None, new: int) -> Behind:
+    def measure_lag(self, name: str, old: int | None, new: int) -> SnapshotLag:
         """See the port. What only one of the two descends from lies between them: a rollback does, too."""
-        table = self._loaded(name)
+        table = self._load_table(name)
         lineage = Lineage(table.metadata)
         before, after = _read_ancestors(lineage, old), _read_ancestors(lineage, new)
         apart = [snapshot for number, snapshot in (before | after).items() if (number in before) != (number in after)]
         changed = {snapshot.snapshot_id: rows for snapshot in apart if (rows := count_changed_rows(snapshot))}
         times = [after[number].timestamp_ms for number in changed if number in after]
         back = [entry.timestamp_ms for entry in table.metadata.snapshot_log if entry.snapshot_id == new]
-        return Behind(len(changed), sum(changed.values()), min(times, default=back[-1] if back and changed else None))
+        return SnapshotLag(
+            len(changed), sum(changed.values()), min(times, default=back[-1] if back and changed else None)
+        )
 
     @translate_iceberg_errors
-    def line(self, name: str, most: int) -> list[Made]:
+    def list_ancestors(self, name: str, most: int) -> list[TableSnapshot]:
         """See the port."""
-        table = self._loaded(name)
+        table = self._load_table(name)
         return [
-            Made(
+            TableSnapshot(
                 one.snapshot_id,
                 one.timestamp_ms,
                 one.summary.operation.value if one.summary else "",
@@ -93,31 +95,29 @@ class IcebergSnapshots:
         ]
 
     @translate_iceberg_errors
-    def touched(self, name: str, old: int, new: int) -> TouchedFiles | None:
+    def find_touched_files(self, name: str, old: int, new: int) -> TouchedFiles | None:
         """See the port.
 
         A data file that both snapshots have holds the same rows in both, unless deletes that only one of them has may
         apply to it: a delete file, or one of the deletion vectors in a file.
         """
-        table = self._loaded(name)
+        table = self._load_table(name)
         before, after = _read_live_files(table, old), _read_live_files(table, new)
-        places = before.keys() ^ after.keys()
-        changed = [file for place, file in (before | after).items() if place in places and _is_delete(file)]
+        changed_places = before.keys() ^ after.keys()
+        changed = [file for place, file in (before | after).items() if place in changed_places and _is_delete(file)]
         data = {path for (path, _), file in (before | after).items() if not _is_delete(file)}
-        applies = [_Reach(file, data) for file in changed]
-
-        def of(here: Files, there: Files) -> tuple[str, ...]:
-            files = ((place, file) for place, file in here.items() if not _is_delete(file))
-            return tuple(sorted(f.file_path for at, f in files if at not in there or any(r.covers(f) for r in applies)))
-
-        touched_files = TouchedFiles(of(before, after), of(after, before))
-        return None if len(touched_files.old) + len(touched_files.new) > MAX_LISTED_FILES else touched_files
+        reaches = [_Reach(file, data) for file in changed]
+        touched = TouchedFiles(
+            old=_list_touched(before, after, reaches),
+            new=_list_touched(after, before, reaches),
+        )
+        return None if len(touched.old) + len(touched.new) > MAX_LISTED_FILES else touched
 
     @translate_iceberg_errors
     def pin(self, name: str, snapshot_id: int, tag: str) -> None:
         """See the port."""
         for _ in range(MAX_COMMIT_ATTEMPTS):
-            table = self._loaded(name)
+            table = self._load_table(name)
             if tag in table.metadata.refs:
                 return
             if table.metadata.snapshot_by_id(snapshot_id) is None:
@@ -128,23 +128,23 @@ class IcebergSnapshots:
         raise RetryLater(f"table={name} tag={tag}: other commits were faster {MAX_COMMIT_ATTEMPTS} times; try again")
 
     @translate_iceberg_errors
-    def pins(self, name: str, prefix: str) -> list[str]:
+    def list_pins(self, name: str, prefix: str) -> list[str]:
         """See the port."""
-        return sorted(ref for ref in self._loaded(name).metadata.refs if ref.startswith(prefix))
+        return sorted(ref for ref in self._load_table(name).metadata.refs if ref.startswith(prefix))
 
     @translate_iceberg_errors
     def unpin(self, name: str, tags: list[str]) -> None:
         """See the port."""
         for tag in tags:
             for _ in range(MAX_COMMIT_ATTEMPTS):
-                table = self._loaded(name)
+                table = self._load_table(name)
                 if tag not in table.metadata.refs:
                     break
                 with suppress(CommitFailedException):
                     table.manage_snapshots().remove_tag(tag).commit()
                     break
 
-    def _loaded(self, name: str) -> Table:
+    def _load_table(self, name: str) -> Table:
         table = self.catalogs.table(name)
         if table is None:
             raise GiveUp(f"table={name} does not exist any more; create it, or remove its publication")
@@ -170,6 +170,18 @@ class _Reach:
         if self._everywhere:
             return True
         return data.file_path == self._only if self._only is not None else _get_content_place(data) == self._place
+
+
+def _list_touched(files: Files, others: Files, reaches: Sequence[_Reach]) -> tuple[str, ...]:
+    """The data files that the other snapshot lacks, or to whose rows a delete may apply in one of the two alone."""
+    data_files = ((place, file) for place, file in files.items() if not _is_delete(file))
+    return tuple(
+        sorted(
+            file.file_path
+            for place, file in data_files
+            if place not in others or any(reach.covers(file) for reach in reaches)
+        )
+    )
 
 
 def _get_content_place(file: DataFile) -> str:

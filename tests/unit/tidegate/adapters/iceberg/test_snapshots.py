@@ -108,7 +108,7 @@ def test_each_of_the_deletion_vectors_in_one_file_touches_its_data_file(
     old, new = (snapshot.snapshot_id for snapshot in table.metadata.snapshots)
     vectors = [("all.puffin", region, 4 + 40 * number) for number, region in enumerate(REGIONS)]
     with_deletes(table, monkeypatch, {old: [("first.puffin", "de", 4)], new: vectors})
-    found = IcebergSnapshots(catalogs).touched(NAME, old, new)
+    found = IcebergSnapshots(catalogs).find_touched_files(NAME, old, new)
     assert found is not None
     assert (regions(table, found.old), regions(table, found.new)) == (set(REGIONS), set(REGIONS))
 
@@ -120,7 +120,7 @@ def test_vector_that_stays_where_it_is_touches_nothing_beside_one_that_goes(
     with_deletes(
         table, monkeypatch, {old: [("a.puffin", "de", 4), ("a.puffin", "fr", 44)], new: [("a.puffin", "de", 4)]}
     )
-    found = IcebergSnapshots(catalogs).touched(NAME, old, new)
+    found = IcebergSnapshots(catalogs).find_touched_files(NAME, old, new)
     assert found is not None
     assert (regions(table, found.old), regions(table, found.new)) == ({"fr"}, {"fr"})
 
@@ -139,10 +139,10 @@ def upgrade(table: Table) -> None:
 
 
 def test_table_of_format_3_is_refused_in_words_by_publications_and_pipelines(catalogs: Catalogs, table: Table) -> None:
-    assert IcebergSnapshots(catalogs).table(NAME) is not None
+    assert IcebergSnapshots(catalogs).read_table(NAME) is not None
     upgrade(table)
     for ask in (
-        lambda: IcebergSnapshots(catalogs).table(NAME),
+        lambda: IcebergSnapshots(catalogs).read_table(NAME),
         lambda: IcebergTables(catalogs).read_state(NAME, "orders"),
     ):
         with pytest.raises(GiveUp, match=rf"table={NAME} format-version=3: .*; use a table of format 2"):

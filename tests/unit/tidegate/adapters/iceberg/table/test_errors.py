@@ -165,7 +165,7 @@ def test_refused_credentials_of_a_rest_catalog_are_one_sentence_that_names_the_c
         catalogs = Catalogs({"lake": properties}, CONNECTION)
         for ask in (
             lambda: IcebergTables(catalogs).read_state(TABLE, PIPELINE),
-            lambda: IcebergSnapshots(catalogs).table(TABLE),
+            lambda: IcebergSnapshots(catalogs).read_table(TABLE),
         ):
             with pytest.raises(ConfigurationError) as told:
                 ask()

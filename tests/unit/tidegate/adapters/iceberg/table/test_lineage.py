@@ -136,8 +136,8 @@ def test_publication_sees_how_far_it_is_behind_in_steps_that_grow_with_the_snaps
     made = table(many())
     monkeypatch.setattr(Catalogs, "table", lambda self, name: made)
     snapshots = IcebergSnapshots(Catalogs({}))
-    assert snapshots.behind("lake.shop.orders", 1, COUNT).snapshots == COUNT - 1
-    line = snapshots.line("lake.shop.orders", COUNT)
+    assert snapshots.measure_lag("lake.shop.orders", 1, COUNT).snapshots == COUNT - 1
+    line = snapshots.list_ancestors("lake.shop.orders", COUNT)
     assert [one.snapshot_id for one in line] == [*range(COUNT, 0, -1)]
     assert steps(made) <= PASSES * COUNT
 

@@ -38,14 +38,14 @@ def test_table_that_spark_does_not_open_is_refused_until_the_column_is_dropped(t
     lake.create_namespace("shop")
     made = lake.create_table("shop.hours", Schema(NestedField(1, "id", LongType()), COLUMNS[reason]))
     tables, snapshots = build_iceberg_destination(catalogs).tables, IcebergSnapshots(catalogs)
-    for look in (lambda: tables.read_state("lake.shop.hours", "p"), lambda: snapshots.table("lake.shop.hours")):
+    for look in (lambda: tables.read_state("lake.shop.hours", "p"), lambda: snapshots.read_table("lake.shop.hours")):
         with pytest.raises(GiveUp) as raised:
             look()
         assert str(raised.value).startswith(f"table=lake.shop.hours {reason}")
         assert "drop" in str(raised.value)
     with made.update_schema() as change:
         change.delete_column(COLUMNS[reason].name)
-    state, now = tables.read_state("lake.shop.hours", "p"), snapshots.table("lake.shop.hours")
+    state, now = tables.read_state("lake.shop.hours", "p"), snapshots.read_table("lake.shop.hours")
     assert state is not None
     assert now is not None
     assert ([c.name for c in state.columns], now.snapshot_id) == (["id"], None)
