@@ -3,6 +3,7 @@
 import logging
 from dataclasses import replace
 from itertools import groupby
+from typing import NamedTuple
 
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs.stage_job import StageJob, StageTable
@@ -61,45 +62,73 @@ def _resume_batch(ports: Ports, planned: PlannedBatch) -> StagedBatch:
     return find_staged(ports, intermediate, planned, planned.attempt or "")
 
 
+class _Request(NamedTuple):
+    """What the job is asked for one planned batch."""
+
+    planned: PlannedBatch
+    stage_table: StageTable
+
+
 def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> tuple[list[StagedBatch], list[Failure]]:
     """Tables of the same ranges, by one job. One that fails, before or after it, leaves the others what they have."""
-    requests, failures = list[tuple[PlannedBatch, StageTable]](), list[Failure]()
-    named: tuple[PlannedBatch, StageTable] | None = None
-    for planned in sorted(group, key=lambda one: find_table(ports, one.table).finds):
-        table = find_table(ports, planned.table)
-        with isolate_failure(planned.table, failures):
-            if table.finds:
-                named = planned, build_name_finder(ports, table, planned)
-            else:
-                requests.append((planned, build_stage_table(ports, plan, planned)))
-    if not requests and named is None:
+    failures = list[Failure]()
+    requests, finder = _build_requests(ports, plan, group, failures)
+    if not requests and finder is None:
         return [], failures
     try:
-        stage_tables, took = _run_group(
-            ports, group[0], [stage_table for _, stage_table in requests], named and named[1]
-        )
-        staged: list[StagedBatch] = []
-        for (planned, _), stage_table in zip(requests, stage_tables, strict=True):
-            with isolate_failure(planned.table, failures):
-                staged.append(replace(read_staged_batch(ports, planned, stage_table), stage_seconds=took))
-        if named is not None:
-            with isolate_failure(named[0].table, failures):
-                staged += _stage_new_tables(ports, plan, *named)
-        return staged, failures
+        return _stage_requests(ports, plan, requests, finder, failures), failures
     except GiveUp as error:  # of the job itself
         failed = {name for name, _ in failures}
         return [], failures + [(planned.table, error) for planned in group if planned.table not in failed]
     except RetryLater:
-        for planned in group:  # the winner of a race cleans up what the loser stages
-            if planned.follows:
-                continue  # it starts behind the queue, where the position is not yet
-            state = ports.tables.read_state(planned.table, ports.pipeline.name)
-            check_not_overtaken(ports.pipeline, find_table(ports, planned.table), state, planned.batch, planned.ranges)
+        _check_group_not_overtaken(ports, group)
         raise
 
 
+def _build_requests(
+    ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...], failures: list[Failure]
+) -> tuple[list[_Request], _Request | None]:
+    """What is asked for each table, and, for a table that records name, the look for names; failures are noted."""
+    requests, finder = list[_Request](), None
+    for planned in sorted(group, key=lambda one: find_table(ports, one.table).finds):
+        table = find_table(ports, planned.table)
+        with isolate_failure(planned.table, failures):
+            if table.finds:
+                finder = _Request(planned, build_name_finder(ports, table, planned))
+            else:
+                requests.append(_Request(planned, build_stage_table(ports, plan, planned)))
+    return requests, finder
+
+
+def _stage_requests(
+    ports: Ports, plan: Plan, requests: list[_Request], finder: _Request | None, failures: list[Failure]
+) -> list[StagedBatch]:
+    """Run the job, and read what it left for each table, then for the tables that it found; failures are noted."""
+    planned_batches = [request.planned for request in (*requests, *([finder] if finder else []))]
+    stage_tables, took = _run_group(
+        ports, planned_batches[0], [request.stage_table for request in requests], finder and finder.stage_table
+    )
+    staged: list[StagedBatch] = []
+    for (planned, _), stage_table in zip(requests, stage_tables, strict=True):
+        with isolate_failure(planned.table, failures):
+            staged.append(replace(read_staged_batch(ports, planned, stage_table), stage_seconds=took))
+    if finder is not None:
+        with isolate_failure(finder.planned.table, failures):
+            staged += _stage_new_tables(ports, plan, *finder)
+    return staged
+
+
+def _check_group_not_overtaken(ports: Ports, group: tuple[PlannedBatch, ...]) -> None:
+    """`PublishedElsewhere` where another run was faster: the winner of a race cleans up what the loser stages."""
+    for planned in group:
+        if planned.follows:
+            continue  # it starts behind the queue, where the position is not yet
+        state = ports.tables.read_state(planned.table, ports.pipeline.name)
+        check_not_overtaken(ports.pipeline, find_table(ports, planned.table), state, planned.batch, planned.ranges)
+
+
 def _run_group(
-    ports: Ports, first: PlannedBatch, tables: list[StageTable], names: StageTable | None
+    ports: Ports, first: PlannedBatch, tables: list[StageTable], finder: StageTable | None
 ) -> tuple[tuple[StageTable, ...], float]:
     """Stage a group of tables by one job; each with the attempt that counts, and the seconds that it took."""
     job = StageJob(
@@ -108,7 +137,7 @@ def _run_group(
         ranges=first.ranges,
         isolation=ports.pipeline.source.isolation,
         tables=tuple(tables),
-        finder=names,
+        finder=finder,
     )
     log.info("staging: pipeline=%s batch=%s offsets=%s", ports.pipeline.name, job.batch, job.ranges.span)
     started_ms = ports.now_ms()
