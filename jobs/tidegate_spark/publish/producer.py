@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import confluent_kafka as kafka  # as a module: its classes cannot travel by value
@@ -62,30 +63,31 @@ def build_producer(plan: dict[str, Any]) -> Callable[[Batches], Batches]:
     """
 
     def run(batches: Batches) -> Batches:
-        part: _PartProducer | None = None
-        number = -1
-        try:
-            for batch in batches:
-                for row in batch.to_pylist():
-                    if part is None or part.number != row["part"]:
-                        if part is not None:
-                            yield _build_outcome_batch(part.number, part.finish())
-                        number = row["part"]
-                        part = _PartProducer(number, plan)
-                    if row["key"] is not None:
-                        part.send(row)
-            if part is not None:
-                yield _build_outcome_batch(part.number, part.finish())
-        except BrokerRefusal as reason:  # told, not raised: a task that fails is tried again
-            if part is not None:
-                part.give_up()
-            yield _build_outcome_batch(number, f"{REFUSAL_PREFIX}{reason}")
-        except BaseException:
-            if part is not None:
-                part.give_up()
-            raise
+        rows = (row for batch in batches for row in batch.to_pylist())
+        for number, part_rows in groupby(rows, key=lambda row: row["part"]):
+            outcome = _produce_part(number, plan, part_rows)
+            yield _build_outcome_batch(number, outcome)
+            if outcome.startswith(REFUSAL_PREFIX):
+                return
 
     return run
+
+
+def _produce_part(number: int, plan: dict[str, Any], rows: Iterator[dict[str, Any]]) -> str:
+    """Produce one part; what became of it. What ends it early aborts what is open."""
+    part: _PartProducer | None = None
+    try:
+        part = _PartProducer(number, plan)
+        for row in rows:
+            if row["key"] is not None:
+                part.send(row)
+        return part.finish()
+    except BaseException as error:
+        if part is not None:
+            part.give_up()
+        if isinstance(error, BrokerRefusal):  # told, not raised: a task that fails is tried again
+            return f"{REFUSAL_PREFIX}{error}"
+        raise
 
 
 def _build_outcome_batch(number: int, outcome: str) -> pyarrow.RecordBatch:
@@ -176,13 +178,13 @@ class _PartProducer:
 
     def send(self, row: dict[str, Any]) -> None:
         """Produce one change, unless an earlier attempt did."""
-        key = row["key"]
+        key, last = row["key"], self._last
         if self._superseded or (self._after is not None and key <= self._after):
             return
-        if self._last is not None and key < self._last:
+        if last is not None and key < last:
             raise ValueError(f"part={self.number}: keys are out of order, so progress could not be told; report this")
-        if self._unsent >= self._plan["transaction_records"] and key != self._last:  # it may go to two topics
-            self._guard(lambda: self._advance(self._format_progress(self._last)))
+        if last is not None and key != last and self._unsent >= self._plan["transaction_records"]:
+            self._guard(lambda: self._advance(KEY_MARK + last.hex()))  # never within a key: it may go to two topics
         if not self._is_announced:
             self._guard(lambda: self._advance(""))
             self._is_announced = True
@@ -234,9 +236,6 @@ class _PartProducer:
         rank = abs((at_ms or 0) - time.time() * 1000) if is_untimely else size
         if rank > self._failed_rank:
             self._failed, self._failed_rank = (message.topic(), message.key(), size), rank
-
-    def _format_progress(self, key: bytes | None) -> str:
-        return "" if key is None else KEY_MARK + key.hex()
 
     def _advance(self, after: str | None) -> None:
         """Write the part's progress behind its changes: `after` a key, or None when they are all produced."""
