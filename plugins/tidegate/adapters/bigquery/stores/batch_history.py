@@ -1,5 +1,6 @@
 """The control table in BigQuery: one row per published batch."""
 
+from collections.abc import Mapping
 from typing import cast
 
 from tidegate.adapters.bigquery.client.client import Warehouse
@@ -23,31 +24,45 @@ def append_row(warehouse: Warehouse, control: str, row: HistoryRow) -> None:
     """
     from google.cloud.bigquery import ScalarQueryParameter
 
-    name = quote_name(warehouse.to_reference(control))
+    _open_table(warehouse, control)
+    hit_failpoint("history.opened")
     parameters = [
         ScalarQueryParameter(f"c{n}", kind, row.get(column)) for n, (column, kind) in enumerate(COLUMN_TYPES.items())
     ]
-    places = ", ".join(f"@c{n}" for n in range(len(COLUMN_TYPES)))
-    insert = f"INSERT INTO {name} ({', '.join(map(quote, COLUMN_TYPES))}) VALUES ({places})"
-    loaded_table, own = warehouse.find_table(control), describe_control(control)
-    if loaded_table is not None:
-        claim(warehouse, loaded_table, control, own)
-        if loaded_table.expires is not None:  # version 0.1 left what the dataset had given it
-            remove_expiration(warehouse, control)
-    if loaded_table is None:
-        marks = ", ".join(f"({render_literal(key)}, {render_literal(value)})" for key, value in own.labels.items())
-        dataset = quote_name(warehouse.to_reference(control).rsplit(".", 1)[0])
-        columns = ", ".join(f"{quote(column)} {kind}" for column, kind in COLUMN_TYPES.items())
-        create_table = f"CREATE TABLE IF NOT EXISTS {name} ({columns}) CLUSTER BY batch OPTIONS (labels = [{marks}])"
-        for statement in drop_made_namespaces(warehouse, (f"CREATE SCHEMA IF NOT EXISTS {dataset}", create_table)):
-            warehouse.run_statement(statement)
-        remove_expiration(warehouse, control)
-    elif missing := set(COLUMN_TYPES) - {field.name for field in loaded_table.schema}:  # made by an earlier version
-        added = (f"ADD COLUMN IF NOT EXISTS {quote(name)} {COLUMN_TYPES[name]}" for name in sorted(missing))
-        warehouse.run_statement(f"ALTER TABLE {name} {', '.join(added)}")
-    hit_failpoint("history.opened")
-    warehouse.run_statement(insert, parameters)
+    columns, places = ", ".join(map(quote, COLUMN_TYPES)), ", ".join(f"@c{n}" for n in range(len(COLUMN_TYPES)))
+    name = quote_name(warehouse.to_reference(control))
+    warehouse.run_statement(f"INSERT INTO {name} ({columns}) VALUES ({places})", parameters)
     hit_failpoint("history.appended")
+
+
+def _open_table(warehouse: Warehouse, control: str) -> None:
+    """Make the table where it is missing; else see that it is ours, and bring one of an earlier version up to date."""
+    loaded_table, own = warehouse.find_table(control), describe_control(control)
+    if loaded_table is None:
+        _create_table(warehouse, control, own.labels)
+        return
+    claim(warehouse, loaded_table, control, own)
+    if loaded_table.expires is not None:  # version 0.1 left what the dataset had given it
+        remove_expiration(warehouse, control)
+    missing = set(COLUMN_TYPES) - {field.name for field in loaded_table.schema}
+    if missing:
+        added = (f"ADD COLUMN IF NOT EXISTS {quote(name)} {COLUMN_TYPES[name]}" for name in sorted(missing))
+        warehouse.run_statement(f"ALTER TABLE {quote_name(warehouse.to_reference(control))} {', '.join(added)}")
+
+
+def _create_table(warehouse: Warehouse, control: str, labels: Mapping[str, str]) -> None:
+    reference = warehouse.to_reference(control)
+    dataset = quote_name(reference.rsplit(".", 1)[0])
+    columns = ", ".join(f"{quote(column)} {kind}" for column, kind in COLUMN_TYPES.items())
+    rendered_labels = ", ".join(f"({render_literal(key)}, {render_literal(value)})" for key, value in labels.items())
+    statements = (
+        f"CREATE SCHEMA IF NOT EXISTS {dataset}",
+        f"CREATE TABLE IF NOT EXISTS {quote_name(reference)} ({columns}) CLUSTER BY batch "
+        f"OPTIONS (labels = [{rendered_labels}])",
+    )
+    for statement in drop_made_namespaces(warehouse, statements):
+        warehouse.run_statement(statement)
+    remove_expiration(warehouse, control)
 
 
 def read_newest_batches(warehouse: Warehouse, control: str, limit: int) -> list[HistoryRow]:

@@ -19,9 +19,8 @@ from tidegate.spec.time_text import EPOCH, to_utc_datetime
 
 TIMESTAMP_COLUMN = "_tidegate_timestamp"  # as tables that remember whole changes have it, beside the user's own columns
 SMALL_FILE_ROWS = 10_000  # of files with some old rows among newer ones, so many may be written again by each call
-MIN_OLD_SHARE = Fraction(
-    1, 2
-)  # a larger one waits until so much of its time is over: a row is written for one that goes
+# a larger one waits until so much of its time is over: a row is written for one that goes
+MIN_OLD_SHARE = Fraction(1, 2)
 AgedFile = tuple[FileScanTask, Fraction]  # a file with old rows, and which share of the time that it spans is over
 
 
@@ -39,27 +38,36 @@ def forget_deletes(table: Table, before_ms: int) -> int:
     before, current = to_utc_datetime(before_ms), table.current_snapshot()
     tasks = table.scan(row_filter=f"{field.name} < '{before.isoformat()}'").plan_files()
     aged = [(task, _estimate_old_share(task.file, field, before)) for task in tasks]
-    over = [task for task, share in aged if share == 1]
-    mixed = _choose_worth_rewriting([one for one in aged if one[1] < 1])
-    forgotten = sum(task.file.record_count for task in [*over, *mixed])
-    if forgotten and current:
-        transaction = table.transaction()
-        row_filter = parse(f"{field.name} >= '{before.isoformat()}' OR {field.name} IS NULL")
-        with transaction.update_snapshot().overwrite() as overwrite:
-            for task in [*over, *mixed]:
-                overwrite.delete_data_file(task.file)
-            for task in mixed:  # one after the other: a large one is not held in memory beside the next
-                rows = ArrowScan(table.metadata, table.io, table.schema(), row_filter).to_table([task])
-                forgotten -= rows.num_rows
-                for file in _dataframe_to_data_files(transaction.table_metadata, rows, table.io):
-                    overwrite.append_data_file(file)
-        required = (
-            AssertTableUUID(uuid=table.metadata.table_uuid),
-            AssertRefSnapshotId(ref=MAIN, snapshot_id=current.snapshot_id),
-        )
-        commit(table, required, transaction._updates)
+    wholly_old = [task for task, share in aged if share == 1]
+    partly_old = _choose_worth_rewriting([one for one in aged if one[1] < 1])
+    forgotten = 0
+    if current and any(task.file.record_count for task in (*wholly_old, *partly_old)):
+        newer_rows = f"{field.name} >= '{before.isoformat()}' OR {field.name} IS NULL"
+        forgotten = _replace_files(table, current.snapshot_id, wholly_old, partly_old, newer_rows)
     forget_snapshots(table.refresh())
     return forgotten
+
+
+def _replace_files(
+    table: Table, snapshot_id: int, dropped: Sequence[FileScanTask], rewritten: Sequence[FileScanTask], kept_rows: str
+) -> int:
+    """In one commit onto the snapshot, drop files and write others anew with the kept rows; how many rows went."""
+    transaction, scan = table.transaction(), ArrowScan(table.metadata, table.io, table.schema(), parse(kept_rows))
+    removed = sum(task.file.record_count for task in (*dropped, *rewritten))
+    with transaction.update_snapshot().overwrite() as overwrite:
+        for task in (*dropped, *rewritten):
+            overwrite.delete_data_file(task.file)
+        for task in rewritten:  # one after the other: a large one is not held in memory beside the next
+            rows = scan.to_table([task])
+            removed -= rows.num_rows
+            for file in _dataframe_to_data_files(transaction.table_metadata, rows, table.io):
+                overwrite.append_data_file(file)
+    required = (
+        AssertTableUUID(uuid=table.metadata.table_uuid),
+        AssertRefSnapshotId(ref=MAIN, snapshot_id=snapshot_id),
+    )
+    commit(table, required, transaction._updates)
+    return removed
 
 
 def _choose_worth_rewriting(aged: Sequence[AgedFile]) -> list[FileScanTask]:
