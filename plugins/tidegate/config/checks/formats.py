@@ -23,8 +23,7 @@ LAST_CHARACTER = 0xFFFF  # that is one of Java's
 Columns = tuple[Column, ...] | None
 
 
-def check_format(  # noqa: PLR0913, PLR0917 (a part, what is known of it, and where it stands)
-    what: str,
+def check_format(
     part: KeyModel | ValueModel,
     columns: Columns,
     path: KeyPath,
@@ -35,7 +34,7 @@ def check_format(  # noqa: PLR0913, PLR0917 (a part, what is known of it, and wh
 
     `metadata` are the columns beside a value's own.
     """
-    described = get_format(part.format)
+    described, what = get_format(part.format), "value" if isinstance(part, ValueModel) else "key"
     _check_options(part, path, findings)
     if described.only_column is not None and columns is not None and len(columns) > 1:
         findings.add((*path, "schema"), f"a {what} of format {part.format} is one value; declare one column")

@@ -23,31 +23,47 @@ def check_select(
     select = _try_parse_select(table, where, findings)
     if select is None:
         return None
-    fields = [Field(name, "STRING") for name in record or ()]
     if record is not None:
         _check_reads(select, record | {field.name for field in RECORD_FIELDS}, where, findings)
-        passed = list_passed_columns(select, fields)
         ordered = {name.casefold() for name in table.sequence_by} - set(find_made(select))
-        for what, names in (("key.fields", keys), ("sequence_by", ordered)):
-            changed = sorted(names & record - passed)
-            if changed:
-                problem = f"leaves out or changes {', '.join(changed)} of {what}, by which rows are found and ordered"
-                findings.add(where, f"{problem}; select such columns as they are")
+        _check_passed_columns(select, record, {"key.fields": keys, "sequence_by": ordered}, where, findings)
+    made = _list_made_columns(select, record or set())
+    _check_made_columns(table, made, where, findings)
+    return set(made)
+
+
+def _check_passed_columns(
+    select: Select, record: set[str], needed: Mapping[str, set[str]], where: KeyPath, findings: Problems
+) -> None:
+    """Note columns that do not come through as they are, and that a setting in `needed` names."""
+    passed = list_passed_columns(select, [Field(name, "STRING") for name in record])
+    for what, names in needed.items():
+        changed = sorted(names & record - passed)
+        if changed:
+            problem = f"leaves out or changes {', '.join(changed)} of {what}, by which rows are found and ordered"
+            findings.add(where, f"{problem}; select such columns as they are")
+
+
+def _list_made_columns(select: Select, record: set[str]) -> list[str]:
+    """The names of all columns, without case; one that is made twice is there twice."""
     made = [item.name.casefold() for item in select.items if item.name is not None]
-    for item in select.items:
-        made += [] if item.name else sorted((record or set()) - {name.casefold() for name in item.left_out})
+    stars = (item for item in select.items if item.name is None)
+    return made + [name for star in stars for name in sorted(record - {column.casefold() for column in star.left_out})]
+
+
+def _check_made_columns(table: TableModel, made: list[str], where: KeyPath, findings: Problems) -> None:
+    """Note names that two columns have, and those of columns that deletes and history add."""
     twice = sorted({name for name in made if made.count(name) > 1})
     if twice:
         findings.add(where, f"makes two columns of one name: {', '.join(twice)}; rename one with AS")
     if table.deletes == "soft" and table.deleted_column.casefold() in made:
         findings.add(where, f"makes the column {table.deleted_column}, which soft deletes set; name another with AS")
-    versions = list(table.history_columns.model_dump().values()) if table.history == "scd2" else []
-    for name in versions:
+    history_columns = list(table.history_columns.model_dump().values()) if table.history == "scd2" else []
+    for name in history_columns:
         if name.casefold() in made:
             findings.add(
                 where, f"makes the column {name}, which history adds; name another with AS, or in history_columns"
             )
-    return set(made)
 
 
 def _check_reads(select: Select, known_columns: set[str], where: KeyPath, findings: Problems) -> None:

@@ -151,7 +151,7 @@ def check_key_columns(key: KeyModel, path: KeyPath, findings: Problems) -> tuple
                 )
     if get_format(key.format).only_column is not None and len(key.fields) > 1:
         findings.add((*path, "fields"), f"a key of format {key.format} is one value; give one field or use format json")
-    check_format("key", key, columns, path, findings)
+    check_format(key, columns, path, findings)
     return columns
 
 
@@ -160,7 +160,7 @@ def check_value(
 ) -> tuple[Column, ...] | None:
     """The value's columns, None without a usable schema; `metadata` are those beside them."""
     columns = read_schema(value.schema_, (*path, "schema"), findings)
-    check_format("value", value, columns, path, findings, metadata)
+    check_format(value, columns, path, findings, metadata)
     return columns
 
 

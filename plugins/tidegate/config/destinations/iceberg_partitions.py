@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.ddl import parse_columns
@@ -21,27 +22,44 @@ TYPES = {
 NESTED = {"STRUCT", "ARRAY", "MAP"}
 
 
+class _Partition(NamedTuple):
+    """One entry of `partition_by`: a column, `word` empty, or a transform of one."""
+
+    word: str
+    column: str
+    argument: int
+
+    @classmethod
+    def parse(cls, text: str) -> "_Partition":
+        """Read the entry as Spark spells it: `days(at)`, `bucket(4, id)`, or a column's name."""
+        match = TRANSFORM_PATTERN.fullmatch(text.strip())
+        if match is None:
+            return cls("", unquote(text.strip()).casefold(), 0)
+        word = match["word"].lower().removesuffix("s")
+        return cls(word, unquote(match["column"].strip()).casefold(), int(match["argument"] or 0))
+
+    def fits(self, kind: str) -> bool:
+        """Whether Iceberg can partition by a column of this type so."""
+        return kind in TYPES.get(self.word, {kind}) if self.word else kind not in NESTED
+
+
 def check_partitions(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
     """Note partitions by columns of other types, by one column twice, and with a number beyond an INT."""
     types = read_types(model, table)
     taken = set[tuple[str, str]]()
     for index, text in enumerate(table.create.partition_by):
-        where = (*path, "create", "partition_by", index)
-        match = TRANSFORM_PATTERN.fullmatch(text.strip())
-        word = match["word"].lower().removesuffix("s") if match else ""
-        column = unquote((match["column"] if match else text).strip()).casefold()
-        kind = types.get(column, "")
-        if kind and (kind in NESTED if match is None else kind not in TYPES.get(word, {kind})):
-            advice = (
-                f"{word} takes {', '.join(sorted(TYPES[word]))}" if word in TYPES else "name a column without parts"
-            )
-            findings.add(where, f"{column} is {kind}, by which Iceberg cannot partition so; {advice}")
-        if match is not None and int(match["argument"] or 0) > MAX_ARGUMENT:
+        where, partition = (*path, "create", "partition_by", index), _Partition.parse(text)
+        kind = types.get(partition.column, "")
+        if kind and not partition.fits(kind):
+            allowed = ", ".join(sorted(TYPES.get(partition.word, ())))
+            advice = f"{partition.word} takes {allowed}" if allowed else "name a column without parts"
+            findings.add(where, f"{partition.column} is {kind}, by which Iceberg cannot partition so; {advice}")
+        if partition.argument > MAX_ARGUMENT:
             findings.add(where, f"out of range; must be at most {MAX_ARGUMENT}")
-        family = "time" if word in {"year", "month", "day", "hour"} else word
-        if (family, column) in taken:
-            findings.add(where, f"Iceberg partitions by {column} in this way once; keep one")
-        taken.add((family, column))
+        family = "time" if partition.word in {"year", "month", "day", "hour"} else partition.word
+        if (family, partition.column) in taken:
+            findings.add(where, f"Iceberg partitions by {partition.column} in this way once; keep one")
+        taken.add((family, partition.column))
 
 
 def read_types(model: PipelineModel, table: TableModel) -> dict[str, str]:

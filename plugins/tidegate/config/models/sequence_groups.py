@@ -32,7 +32,7 @@ def check_groups(
     groups = find_groups(table)
     if isinstance(table.partial_updates, GroupsModel) and not groups:
         findings.add((*path, "partial_updates", "sequence_groups"), f"no group; {EXAMPLE}, or partial_updates: true")
-    table_types = None if types is None else _types_of_table(table, types)
+    table_types = None if types is None else _resolve_table_types(table, types)
     sequences = {sequence.casefold() for sequence, _ in groups}
     grouped_names: set[str] = set()
     for sequence, members in groups:
@@ -69,10 +69,10 @@ def needs_no_offsets(table: TableModel, model: PipelineModel) -> bool:
     types |= {name.casefold(): "STRING" for name in model.source.metadata}
     keys = {(key.prefix + field).casefold() for field in key.fields}
     grouped = {name.casefold() for sequence, members in groups for name in (sequence, *members)}
-    return set(_types_of_table(table, types)) - keys <= grouped
+    return set(_resolve_table_types(table, types)) - keys <= grouped
 
 
-def _types_of_table(table: TableModel, types: Mapping[str, str]) -> dict[str, str]:
+def _resolve_table_types(table: TableModel, types: Mapping[str, str]) -> dict[str, str]:
     """The types of the columns that `select` makes, else the record's; STRING where they are not told here."""
     try:
         select = None if table.select is None else parse_select(table.select)
