@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.jobs.stage_job import DeadLetterSource, StageJob
@@ -82,35 +83,49 @@ class LetterGroup:
     is_old: bool = False
 
 
+class _GroupKey(NamedTuple):
+    """Letters of one key are replayed together, and groups in the order of their keys.
+
+    `old_topic` and `topic_id` name a topic that was deleted since, and are empty else. Of one `run` are letters between
+    which none was left out.
+    """
+
+    old_topic: str
+    topic_id: str
+    has_id: bool
+    run: int
+
+
 def group_letters(work: Replay, position: Position) -> list[LetterGroup]:
     """The table's dead letters that are published: those of the topics that the position names, and all others.
 
     Letters at one offset of two topics of a name are never in the same group. Where only some are chosen, no other one
     lies between those of a group.
     """
-    ids, found = find_known_topic_ids(position.topic_ids), dict[tuple[str, ...], list[WaitingLetter]]()
-    runs = 0
+    ids, groups = find_known_topic_ids(position.topic_ids), dict[_GroupKey, list[WaitingLetter]]()
+    run = 0
     for letter in sorted(work.ports.dead_letters.list_waiting_letters(work.letters, work.table.name), key=_get_place):
         if not work.chosen.matches(letter):
-            runs += 1
+            run += 1
             continue
         is_old = letter.topic_id is not None and letter.topic_id != ids.get(letter.topic)
         if is_old or letter.offset < (get_offset(position.offsets, letter.topic, letter.partition) or 0):
-            group = (letter.topic, letter.topic_id or "") if is_old else ("", "current" if letter.topic_id else "")
-            found.setdefault((*group, f"{runs:010}"), []).append(letter)
-    if work.chosen.is_given and len(found) > MAX_CHOSEN_GROUPS:
+            old_topic, topic_id = (letter.topic, letter.topic_id or "") if is_old else ("", "")
+            key = _GroupKey(old_topic, topic_id, has_id=bool(letter.topic_id), run=run)
+            groups.setdefault(key, []).append(letter)
+    if work.chosen.is_given and len(groups) > MAX_CHOSEN_GROUPS:
         raise GiveUp(
-            f"{work.where}: the chosen dead letters lie in groups={len(found)} between others, and each is merged by "
+            f"{work.where}: the chosen dead letters lie in groups={len(groups)} between others, and each is merged by "
             f"itself: choose at most {MAX_CHOSEN_GROUPS} at once, or replay all"
         )
     return [
         LetterGroup(
-            _find_span(letters),
-            {letter.topic: letter.topic_id for letter in letters if letter.topic_id is not None},
-            len(letters),
-            is_old=bool(topic),
+            ranges=_find_span(letters),
+            topic_ids={letter.topic: letter.topic_id for letter in letters if letter.topic_id is not None},
+            count=len(letters),
+            is_old=bool(key.old_topic),
         )
-        for (topic, _, _), letters in sorted(found.items())
+        for key, letters in sorted(groups.items(), key=lambda item: item[0])
     ]
 
 

@@ -4,7 +4,7 @@ Data and delete files stay as they are: only metadata is written, in a moment, w
 """
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,24 +113,33 @@ def _list_written_files(table: Table, head: Snapshot) -> WrittenFiles | None:
     """What a snapshot added and replaced, if it did nothing else that counts."""
     added_files: Added = {}
     replaced = set()
+    for manifest, entry in _iterate_own_entries(table, head):
+        content = entry.data_file.content
+        if entry.status == ManifestEntryStatus.ADDED and content != DataFileContent.EQUALITY_DELETES:
+            added_files.setdefault((manifest.content, manifest.partition_spec_id), []).append(entry.data_file)
+        elif entry.status == ManifestEntryStatus.DELETED and content == DataFileContent.POSITION_DELETES:
+            replaced.add(entry.data_file.file_path)
+        else:
+            return None
+    return WrittenFiles(added_files, frozenset(replaced)) if _are_all_added(head, added_files) else None
+
+
+def _iterate_own_entries(table: Table, head: Snapshot) -> Iterator[tuple[ManifestFile, ManifestEntry]]:
+    """What the snapshot itself noted of files, in the manifests that it wrote."""
     for manifest in head.manifests(table.io):
-        if manifest.added_snapshot_id != head.snapshot_id:
-            continue
-        entries = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
-        for entry in (e for e in entries if e.snapshot_id == head.snapshot_id):
-            content = entry.data_file.content
-            if entry.status == ManifestEntryStatus.ADDED and content != DataFileContent.EQUALITY_DELETES:
-                added_files.setdefault((manifest.content, manifest.partition_spec_id), []).append(entry.data_file)
-            elif entry.status == ManifestEntryStatus.DELETED and content == DataFileContent.POSITION_DELETES:
-                replaced.add(entry.data_file.file_path)
-            else:
-                return None
+        if manifest.added_snapshot_id == head.snapshot_id:
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
+                if entry.snapshot_id == head.snapshot_id:
+                    yield manifest, entry
+
+
+def _are_all_added(head: Snapshot, added_files: Added) -> bool:
+    """Whether these are as many files as the snapshot's summary says that it added."""
     summary, counts = read_summary(head), dict.fromkeys(ManifestContent, 0)
     for (kind, _), files in added_files.items():
         counts[kind] += len(files)
     summary_counts = [int(summary.get(name, "0")) for name in ("added-data-files", "added-delete-files")]
-    is_complete = summary_counts == [counts[ManifestContent.DATA], counts[ManifestContent.DELETES]]
-    return WrittenFiles(added_files, frozenset(replaced)) if is_complete else None
+    return summary_counts == [counts[ManifestContent.DATA], counts[ManifestContent.DELETES]]
 
 
 def _diff_data_files(table: Table, cut: Snapshot, newest: Snapshot) -> tuple[list[DataFile], set[str]]:
@@ -139,12 +148,12 @@ def _diff_data_files(table: Table, cut: Snapshot, newest: Snapshot) -> tuple[lis
         {m.manifest_path: m for m in snapshot.manifests(table.io) if m.content == ManifestContent.DATA}
         for snapshot in (cut, newest)
     )
-    old = _iterate_live_files(table, (m for path, m in before.items() if path not in after))
-    new = _iterate_live_files(table, (m for path, m in after.items() if path not in before))
+    old = _read_live_files(table, (m for path, m in before.items() if path not in after))
+    new = _read_live_files(table, (m for path, m in after.items() if path not in before))
     return [file for path, file in new.items() if path not in old], set(old) - set(new)
 
 
-def _iterate_live_files(table: Table, manifests: Iterable[ManifestFile]) -> dict[str, DataFile]:
+def _read_live_files(table: Table, manifests: Iterable[ManifestFile]) -> dict[str, DataFile]:
     entries = (e for m in manifests for e in m.fetch_manifest_entry(table.io, discard_deleted=True))
     return {entry.data_file.file_path: entry.data_file for entry in entries}
 
