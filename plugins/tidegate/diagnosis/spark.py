@@ -117,28 +117,35 @@ def judge_version(place: str, version: str, client_version: str) -> Iterator[Fin
 
 def judge_jars(place: str, version: str, jars: Sequence[Jar]) -> Iterator[Finding]:
     """Jars that are there twice, or of another Spark; those that are missing the server tells by its classes."""
-    count = 0
+    good_count = 0
     for name in (RUNTIME_PREFIX, KAFKA_SOURCE, AVRO_SOURCE):
         own = [jar for jar in jars if jar.name == name or (name == RUNTIME_PREFIX and RUNTIME_PATTERN.match(jar.name))]
-        files = sorted({jar.file for jar in own})
-        if len(files) > 1:
-            yield make_error("spark.jars", f"{place}: Spark has {name} twice: jars={', '.join(files)}", JARS_ADVICE)
-            continue
-        for jar in own[:1]:
-            wanted = version if name != RUNTIME_PREFIX else ".".join(version.split(".")[:2])
-            match = RUNTIME_PATTERN.match(jar.name)
-            made_for = match["spark"] if match else jar.version
-            if made_for != wanted:
-                cause = f"{place}: jar={jar.file} is made for Spark {made_for}, and the server's version={version}"
-                yield make_error("spark.jars", cause, JARS_ADVICE)
-            else:
-                count += 1
+        fault = _find_jar_fault(place, name, own, version)
+        if fault is not None:
+            yield fault
+        elif own:
+            good_count += 1
     scalas = {jar.scala: jar.file for jar in jars if jar.scala and jar.name.startswith(("spark-", "iceberg-"))}
     if len(scalas) > 1:
         cause = f"{place}: jars of two Scala versions: jars={', '.join(sorted(scalas.values()))}"
         yield make_error("spark.jars", cause, JARS_ADVICE)
-    elif count:
-        yield make_ok("spark.jars", f"{place} jars={count}: of Spark's version, each once")
+    elif good_count:
+        yield make_ok("spark.jars", f"{place} jars={good_count}: of Spark's version, each once")
+
+
+def _find_jar_fault(place: str, name: str, own: Sequence[Jar], version: str) -> Finding | None:
+    """What is wrong with the jars of one library: two of them, or one for another version than the server's."""
+    files = sorted({jar.file for jar in own})
+    if len(files) > 1:
+        return make_error("spark.jars", f"{place}: Spark has {name} twice: jars={', '.join(files)}", JARS_ADVICE)
+    for jar in own[:1]:
+        match = RUNTIME_PATTERN.match(jar.name)
+        made_for = match["spark"] if match else jar.version
+        wanted = ".".join(version.split(".")[:2]) if name == RUNTIME_PREFIX else version
+        if made_for != wanted:
+            cause = f"{place}: jar={jar.file} is made for Spark {made_for}, and the server's version={version}"
+            return make_error("spark.jars", cause, JARS_ADVICE)
+    return None
 
 
 def judge_extensions(place: str, extensions: str) -> Iterator[Finding]:

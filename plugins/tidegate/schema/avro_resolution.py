@@ -1,7 +1,7 @@
 """What an Avro decoder is told: the writer's schemas by id, the reader's, and which writers must not be read by it."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,29 +105,47 @@ def append_end_field(schema: Any) -> Any:
 
 def find_meaning_lost(writer: Any, reader: Any) -> str:
     """Why reading with another schema would silently change values: Avro resolves numbers, not what they count."""
-    written, read = collect_named_types(writer), collect_named_types(reader)
-
-    def lost(theirs: Any, ours: Any, path: str) -> str:
-        pairs = pair_branches(_resolve_branches(theirs, written), _resolve_branches(ours, read))
-        return next((reason for old, new in pairs if (reason := _find_lost(old, new, path, lost))), "")
-
-    return lost(writer, reader, "")
+    comparison = _MeaningComparison(collect_named_types(writer), collect_named_types(reader))
+    return comparison.find_lost(writer, reader, "")
 
 
-def _find_lost(theirs: Any, ours: Any, path: str, below: Callable[[Any, Any, str], str]) -> str:
+@dataclass(frozen=True)
+class _MeaningComparison:
+    """The types that the writer's schema names, and those that the reader's does."""
+
+    written: dict[str, Any]
+    read: dict[str, Any]
+
+    def find_lost(self, theirs: Any, ours: Any, path: str) -> str:
+        """Why values of the writer's type would mean something else as the reader's; empty where they do not."""
+        pairs = pair_branches(_resolve_branches(theirs, self.written), _resolve_branches(ours, self.read))
+        return next((reason for old, new in pairs if (reason := self._find_lost_in_branch(old, new, path))), "")
+
+    def _find_lost_in_branch(self, theirs: Any, ours: Any, path: str) -> str:
+        parts = _list_common_parts(theirs, ours, path)
+        if parts is None:
+            return _find_lost_in_leaf(theirs, ours, path)
+        return next((reason for part in parts if (reason := self.find_lost(*part))), "")
+
+
+def _list_common_parts(theirs: Any, ours: Any, path: str) -> list[tuple[Any, Any, str]] | None:
+    """The parts of two records, lists or maps that hold the same, each with its path; None for what has no parts."""
+    kind = get_type_name(ours)
     if is_record(ours) and is_record(theirs):
         fields = {f["name"]: f["type"] for f in theirs["fields"]}
-        candidates = ((find_written_type(f, fields), f["type"], f"{path}.{f['name']}") for f in ours["fields"])
-        pairs = [pair for pair in candidates if pair[0] is not None]
-    elif get_type_name(ours) == get_type_name(theirs) and get_type_name(ours) in ("array", "map"):
-        part = "items" if get_type_name(ours) == "array" else "values"
-        pairs = [(theirs[part], ours[part], path)]
-    else:
-        before, after = _get_meaning(theirs), _get_meaning(ours)
-        if before == after and get_type_name(ours) in ROUNDED_PROMOTIONS.get(get_type_name(theirs), {}):
-            before, after = (NUMBER_NAMES[get_type_name(node)] for node in (theirs, ours))
-        return "" if before == after else f"field {path.removeprefix('.')} was {before} and is {after}"
-    return next((reason for pair in pairs if (reason := below(*pair))), "")
+        parts = ((find_written_type(f, fields), f["type"], f"{path}.{f['name']}") for f in ours["fields"])
+        return [part for part in parts if part[0] is not None]
+    if kind == get_type_name(theirs) and kind in ("array", "map"):
+        inner = "items" if kind == "array" else "values"
+        return [(theirs[inner], ours[inner], path)]
+    return None
+
+
+def _find_lost_in_leaf(theirs: Any, ours: Any, path: str) -> str:
+    before, after = _get_meaning(theirs), _get_meaning(ours)
+    if before == after and get_type_name(ours) in ROUNDED_PROMOTIONS.get(get_type_name(theirs), {}):
+        before, after = (NUMBER_NAMES[get_type_name(node)] for node in (theirs, ours))
+    return "" if before == after else f"field {path.removeprefix('.')} was {before} and is {after}"
 
 
 def _resolve_branches(node: Any, names: dict[str, Any]) -> list[Any]:
