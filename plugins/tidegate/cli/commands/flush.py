@@ -27,28 +27,36 @@ def run_flush(words: argparse.Namespace) -> int:
 
 
 def _run_flushes(words: argparse.Namespace, ports: Ports, until: Offsets | None, bar: ProgressBar) -> int:
-    goes_on, is_told = words.until_current or until is not None, words.json  # programs count lines of batches
+    """Flush once, or until nothing is left; what kept some tables back is raised behind the last flush."""
+    repeats = words.until_current or until is not None
+    has_printed = words.json  # programs count lines of batches: they get no sentence beside them
     while True:
-        failed: SomeTables | None = None
         try:
-            tell = partial(_expect_work, bar)
-            published: Sequence[PublishedBatch] = flush(ports, words.merges_at_once, until, tell).published
-        except SomeTables as error:
-            failed, published = error, error.published
+            published, failed = _flush_once(words, ports, until, bar)
         except NothingToDo as reason:
-            if not goes_on:
+            if not repeats:
                 raise
-            if not is_told:
+            if not has_printed:
                 print(output.name_command(str(reason)))
             return 0
         with bar.make_room():
             for batch in published:
                 output.print_result(words, output.format_published(batch), batch.to_dict())
-                is_told = True
-        if not goes_on or all(batch.snapshot_id is None for batch in published):
+                has_printed = True
+        if not repeats or all(batch.snapshot_id is None for batch in published):
             if failed is not None:
                 raise failed
             return 0
+
+
+def _flush_once(
+    words: argparse.Namespace, ports: Ports, until: Offsets | None, bar: ProgressBar
+) -> tuple[Sequence[PublishedBatch], SomeTables | None]:
+    """What was published, and the failure of other tables, if there is one."""
+    try:
+        return flush(ports, words.merges_at_once, until, partial(_expect_work, bar)).published, None
+    except SomeTables as error:
+        return error.published, error
 
 
 def _expect_work(bar: ProgressBar, planned: Plan) -> None:

@@ -121,21 +121,11 @@ def _plan_registry(ledger: SettingsLedger, draft: Draft, part: dict[str, Any], p
 
 
 def _note_rest(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: str) -> None:
-    source = draft.data["source"]
+    """Account for the settings of Kafka's client and of Flink's connector, and for computed columns."""
     for name in table.options:
-        word, setting = name.removeprefix("properties."), f"{prefix}{name}"
-        if name == "properties.group.id":
-            ledger.map(setting, "source.start", "the group that holds Flink's offsets; the pipeline has one of its own")
-        elif name == "properties.isolation.level":
-            source["isolation"] = table.options[name]
-            ledger.map(setting, "source.isolation")
-        elif name == "properties.bootstrap.servers":
-            ledger.map(setting, "source.kafka", "the connection holds it")
-        elif name == "properties.auto.offset.reset":
-            ledger.drop(setting, STARTS)
-        elif name.startswith("properties."):
-            ledger.map(setting, "source.kafka", "the connection holds it")
-            draft.need_connection("kafka_default", f"{'the log-in' if is_secret_name(word) else word} in its extra")
+        setting = f"{prefix}{name}"
+        if name.startswith("properties."):
+            _note_property(ledger, draft, setting, name.removeprefix("properties."), table.options[name])
         elif name.startswith("scan."):
             ledger.drop(setting, STARTS if "startup" in name else "every flush is bounded by the log as it finds it")
         elif name.startswith("sink."):
@@ -146,3 +136,20 @@ def _note_rest(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: 
                 f"{prefix}column {column.name}",
                 "a computed column: write it in tables[].select, with CAST(... AS type)",
             )
+
+
+def _note_property(ledger: SettingsLedger, draft: Draft, setting: str, name: str, value: str) -> None:
+    """Account for one property of Kafka's own client."""
+    match name:
+        case "group.id":
+            ledger.map(setting, "source.start", "the group that holds Flink's offsets; the pipeline has one of its own")
+        case "isolation.level":
+            draft.data["source"]["isolation"] = value
+            ledger.map(setting, "source.isolation")
+        case "bootstrap.servers":
+            ledger.map(setting, "source.kafka", "the connection holds it")
+        case "auto.offset.reset":
+            ledger.drop(setting, STARTS)
+        case _:
+            ledger.map(setting, "source.kafka", "the connection holds it")
+            draft.need_connection("kafka_default", f"{'the log-in' if is_secret_name(name) else name} in its extra")
