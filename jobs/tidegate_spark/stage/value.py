@@ -75,17 +75,17 @@ def _apply_conditions(decoded: DataFrame, table: StageTable, metadata: dict[str,
         judged = decoded.withColumn("value_reason", F.expr("coalesce(value_reason, lack_reason)"))
         return judged.selectExpr("*", "change AS op", "true AS is_wanted", "row_struct AS value_struct")
     row = _list_row_columns(table)
-    rows = decoded.selectExpr("struct(*) AS _tidegate", *row, *_list_beside(table, metadata))
-    # a delete shows no value: what asks about it lets it pass, as a delete of a missing row does nothing; what its
-    # record tells beside the value counts, as the row of this key may be that of another source table
+    rows = decoded.selectExpr("struct(*) AS _tidegate", *row, *_list_columns_beside_value(table, metadata))
+    # a delete shows no value: a condition on it lets it pass, as a delete of a missing row does nothing; a condition on
+    # what its record shows beside the value counts, as the row of this key may be that of another source table
     settings = {"delete_when": table.delete_when, "when": table.when, "route": _render_route(table.route)}
     conditions = {word: condition for word, condition in settings.items() if condition}
-    asked = {word: render_attempt(condition) for word, condition in conditions.items()}
+    attempts = {word: render_attempt(condition) for word, condition in conditions.items()}
     if table.when is not None:
-        shown = render_without(table.when, [c.name for c in table.value_columns])
-        of_delete = render_attempt(shown) if shown else "'null'"
-        asked["when"] = f"CASE WHEN _tidegate.change = '{DELETE}' THEN {of_delete} ELSE {asked['when']} END"
-    answers = rows.selectExpr("*", *(f"{sql} AS _tidegate_{word}" for word, sql in asked.items()))
+        beside_value = render_without(table.when, [c.name for c in table.value_columns])
+        of_delete = render_attempt(beside_value) if beside_value else "'null'"
+        attempts["when"] = f"CASE WHEN _tidegate.change = '{DELETE}' THEN {of_delete} ELSE {attempts['when']} END"
+    answers = rows.selectExpr("*", *(f"{sql} AS _tidegate_{word}" for word, sql in attempts.items()))
     judged = answers.selectExpr(
         "_tidegate.*",
         f"{_render_answer('delete_when', conditions)} OR {_render_is_retracted(table)} AS is_delete",
@@ -93,11 +93,11 @@ def _apply_conditions(decoded: DataFrame, table: StageTable, metadata: dict[str,
         f"AND {_render_answer('route', conditions)} AS is_chosen",
         f"{_render_condition_reason(conditions)} AS condition_reason",
         f"{render_table_name(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS table_name",
-        f"{render_name_reason(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS told_name",
+        f"{render_name_reason(table.naming) if table.naming else 'CAST(NULL AS STRING)'} AS name_problem",
     ).selectExpr(
         "*",
         f"is_chosen AND {_render_is_wanted_table(table.naming)} AS is_wanted",
-        f"CASE WHEN is_chosen AND change <> '{DELETE}' AND table_name IS NULL THEN told_name END AS name_reason",
+        f"CASE WHEN is_chosen AND change <> '{DELETE}' AND table_name IS NULL THEN name_problem END AS name_reason",
     )
     return judged.selectExpr(
         "*",
@@ -134,27 +134,27 @@ def _list_key_columns(table: StageTable) -> dict[str, str]:
     return {c.name: f"key_struct.{quote(c.name.removeprefix(table.key.prefix))}" for c in table.key_columns}
 
 
-def _list_beside(table: StageTable, metadata: dict[str, str]) -> list[str]:
+def _list_columns_beside_value(table: StageTable, metadata: dict[str, str]) -> list[str]:
     """The columns that conditions see beside the value's: those of a delete's record are not in its row."""
-    told = [
+    metadata_columns = [
         f"CASE WHEN change = '{DELETE}' THEN {metadata[key]} ELSE row_struct.{quote(name)} END AS {quote(name)}"
         for name, key in table.metadata.items()
     ]
     names = {c.name.lower() for c in table.value_columns} | {name.lower() for name in table.metadata}
-    return told + [name for name in ("topic", "partition", "offset") if name not in names]
+    return metadata_columns + [name for name in ("topic", "partition", "offset") if name not in names]
 
 
 def _judge_old_keys(decoded: DataFrame, table: StageTable, metadata: dict[str, str]) -> DataFrame:
     """Add `is_old_key_wanted`: whether a delete by this record, of which no value is shown, would be for this table."""
     hidden = [*_list_key_columns(table), *(c.name for c in table.value_columns)]
-    shown = None if table.retracts or table.when is None else render_without(table.when, hidden)
-    conditions = (shown, _render_route(table.route))
-    told = [f"coalesce({render_attempt(sql)} <> 'false', true)" for sql in conditions if sql]
+    beside_value = None if table.retracts or table.when is None else render_without(table.when, hidden)
+    conditions = (beside_value, _render_route(table.route))
+    answers = [f"coalesce({render_attempt(sql)} <> 'false', true)" for sql in conditions if sql]
     if table.naming is not None and table.naming.name is not None:
-        told.append(f"coalesce({render_table_name(table.naming)} = {render_literal(table.naming.name)}, true)")
+        answers.append(f"coalesce({render_table_name(table.naming)} = {render_literal(table.naming.name)}, true)")
     nulls = [f"CAST(NULL AS {render_cast_type(c)}) AS {quote(c.name)}" for c in table.value_columns]
-    rows = decoded.selectExpr("struct(*) AS _tidegate", *nulls, *_list_beside(table, metadata))
-    return rows.selectExpr("_tidegate.*", f"{' AND '.join(told) or 'true'} AS is_old_key_wanted")
+    rows = decoded.selectExpr("struct(*) AS _tidegate", *nulls, *_list_columns_beside_value(table, metadata))
+    return rows.selectExpr("_tidegate.*", f"{' AND '.join(answers) or 'true'} AS is_old_key_wanted")
 
 
 def render_attempt(expression: str) -> str:
