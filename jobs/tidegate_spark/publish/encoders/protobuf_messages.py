@@ -4,7 +4,7 @@ The module travels to the workers by value, so it imports nothing of the product
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 TIMESTAMP_FILE = "google/protobuf/timestamp.proto"
 # Of each kind of column the field types that hold it without loss, the usual one first.
@@ -24,10 +24,19 @@ class IncompatibleColumn(Exception):
     """A column that the known message cannot hold; the text says which."""
 
 
+class BuiltDescriptor(NamedTuple):
+    """A file in bytes, the full name and the place of its message, and whether the registered file has all of it."""
+
+    file: bytes
+    name: str
+    message_index: int
+    is_known: bool
+
+
 def build_descriptor(
     name: str, fields: list[dict[str, Any]], registered_file: bytes | None, message_name: str | None
-) -> tuple[Any, ...]:
-    """File in bytes, the message's full name, its index, and whether `registered_file` has all of it already.
+) -> BuiltDescriptor:
+    """The registered file, or a new one, with a message of these fields.
 
     Registered fields keep their numbers, also those without a column; new ones get the next. Each has a presence of its
     own, so that NULL is told from 0. IncompatibleColumn for a column that the registered message cannot hold.
@@ -51,11 +60,12 @@ def build_descriptor(
         file.dependency.append(TIMESTAMP_FILE)
         before = b"" if not registered_file else before
     own = f"{file.package}." if file.package else ""
-    _extend_message(file.message_type[index], fields, f".{own}{target_name}", file.syntax != "proto3")
+    has_presence = file.syntax != "proto3"
+    _extend_message(file.message_type[index], fields, f".{own}{target_name}", has_presence=has_presence)
     is_known = registered_file is not None and _list_messages(file) == _list_messages(
         FileDescriptorProto.FromString(before)
     )
-    return file.SerializeToString(deterministic=True), f"{own}{target_name}", index, is_known
+    return BuiltDescriptor(file.SerializeToString(deterministic=True), f"{own}{target_name}", index, is_known)
 
 
 def serialize_description(description: dict[str, Any]) -> bytes:
@@ -66,38 +76,39 @@ def serialize_description(description: dict[str, Any]) -> bytes:
     return bytes(ParseDict(description, FileDescriptorProto()).SerializeToString())
 
 
-def describe_messages(file: bytes) -> tuple[dict[str, Any], bool]:
+class FileMessages(NamedTuple):
     """The messages of a file by their full names with a dot ahead, inner ones too; and whether its syntax is proto3."""
+
+    by_name: dict[str, Any]
+    is_proto3: bool
+
+
+def describe_messages(file: bytes) -> FileMessages:
+    """Read the messages out of a file's descriptor."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     described = FileDescriptorProto.FromString(file)
     place = f".{described.package}" if described.package else ""
-    waiting, found = [(place, message) for message in described.message_type], {}
+    waiting, by_name = [(place, message) for message in described.message_type], {}
     while waiting:
         place, message = waiting.pop()
         name = f"{place}.{message.name}"
-        found[name] = message
+        by_name[name] = message
         waiting += [(name, inner) for inner in message.nested_type]
-    return found, described.syntax == "proto3"
+    return FileMessages(by_name, described.syntax == "proto3")
 
 
 def _list_messages(file: Any) -> list[bytes]:
     return [message.SerializeToString(deterministic=True) for message in file.message_type]
 
 
-def _extend_message(message: Any, fields: list[dict[str, Any]], path: str, has_presence: bool) -> None:
-    registered_fields, is_entry = {field.name: field for field in message.field}, message.options.map_entry
-    number = max([0, *(f.number for f in message.field), *(r.end - 1 for r in message.reserved_range)])
+def _extend_message(message: Any, fields: list[dict[str, Any]], path: str, *, has_presence: bool) -> None:
+    """Add the fields that the message at `path` lacks, inner ones too; `has_presence` where all fields have one."""
+    registered_fields = {field.name: field for field in message.field}
     for field in fields:
         descriptor = registered_fields.get(field["name"])
         if descriptor is None:
-            number = number + 1 if number + 1 not in RESERVED_NUMBERS else RESERVED_NUMBERS.stop
-            descriptor = message.field.add(name=field["name"], number=number)
-            _set_type(message, descriptor, field, path)
-            if not (has_presence or field["repeated"] or descriptor.type == descriptor.TYPE_MESSAGE or is_entry):
-                # a oneof of its own is how the language says optional
-                descriptor.oneof_index, descriptor.proto3_optional = len(message.oneof_decl), True
-                message.oneof_decl.add(name=f"_{field['name']}")
+            descriptor = _add_field(message, field, path, has_presence=has_presence)
         elif not _can_hold(descriptor, field):
             raise IncompatibleColumn(f"the field {field['name']} is registered with another type")
         if field["kind"] in ("message", "map"):
@@ -106,7 +117,21 @@ def _extend_message(message: Any, fields: list[dict[str, Any]], path: str, has_p
                 raise IncompatibleColumn(
                     f"the field {field['name']} is a message that stands elsewhere in the registered schema"
                 )
-            _extend_message(nested, field["fields"], f"{path}.{nested.name}", has_presence)
+            _extend_message(nested, field["fields"], f"{path}.{nested.name}", has_presence=has_presence)
+
+
+def _add_field(message: Any, field: dict[str, Any], path: str, *, has_presence: bool) -> Any:
+    """A new field behind all numbers that were ever given, which can say that it is not set."""
+    highest = max([0, *(f.number for f in message.field), *(r.end - 1 for r in message.reserved_range)])
+    number = highest + 1 if highest + 1 not in RESERVED_NUMBERS else RESERVED_NUMBERS.stop
+    descriptor = message.field.add(name=field["name"], number=number)
+    _set_type(message, descriptor, field, path)
+    is_message, is_entry = descriptor.type == descriptor.TYPE_MESSAGE, message.options.map_entry
+    if not (has_presence or field["repeated"] or is_message or is_entry):
+        # a oneof of its own is how the language says optional
+        descriptor.oneof_index, descriptor.proto3_optional = len(message.oneof_decl), True
+        message.oneof_decl.add(name=f"_{field['name']}")
+    return descriptor
 
 
 def _set_type(message: Any, new: Any, field: dict[str, Any], path: str) -> None:

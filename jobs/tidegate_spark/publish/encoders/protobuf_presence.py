@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call it)
 from tidegate.sql.spark import quote
 
-from tidegate_spark.publish.encoders.protobuf_messages import describe_messages
+from tidegate_spark.publish.encoders.protobuf_messages import FileMessages, describe_messages
 from tidegate_spark.publish.encoders.record_part import Problem, WrittenColumn, put_inside
 
 WAY_OUT = "make it optional there, or write a value in sql"
@@ -25,40 +25,37 @@ def list_presence_problems(file: bytes, message: str, columns: Sequence[WrittenC
     """The rows with NULL in a field of the `message` in `file` without presence, which readers take for 0 or nothing,
     or in one that is required.
     """
-    messages, is_proto3 = describe_messages(file)
+    described = describe_messages(file)
     values = [_Value(c.name_in_record, c.type, quote(c.name), c.name) for c in columns]
-    return _list_problems(values, messages[f".{message}"], (messages, is_proto3), 0)
+    return _list_problems(values, described.by_name[f".{message}"], described, 0)
 
 
-def _list_problems(
-    values: Sequence[_Value], message: Any, known: tuple[dict[str, Any], bool], depth: int
-) -> list[Problem]:
-    messages, is_proto3 = known
+def _list_problems(values: Sequence[_Value], message: Any, file: FileMessages, depth: int) -> list[Problem]:
     fields, problems = {field.name: field for field in message.field}, []
     for value in values:
         field = fields[value.name]
-        if not _has_presence(field, is_proto3):
+        if not _has_presence(field, file.is_proto3):
             reason = f"has NULL in {value.path}, whose field in the registered message is not optional; {WAY_OUT}"
             problems.append(Problem(f"{value.sql} IS NULL", reason))
-        below = messages.get(field.type_name)
+        below = file.by_name.get(field.type_name)
         if isinstance(value.kind, T.MapType) and below is not None:
-            below = messages.get(next(inner.type_name for inner in below.field if inner.name == "value"))
+            below = file.by_name.get(next(inner.type_name for inner in below.field if inner.name == "value"))
         if below is not None:
-            problems += _list_inner_problems(value, below, known, depth)
+            problems += _list_inner_problems(value, below, file, depth)
     return problems
 
 
-def _list_inner_problems(value: _Value, message: Any, known: tuple[dict[str, Any], bool], depth: int) -> list[Problem]:
+def _list_inner_problems(value: _Value, message: Any, file: FileMessages, depth: int) -> list[Problem]:
     element, kind = f"_tidegate_{depth}", value.kind
     if isinstance(kind, T.ArrayType | T.MapType):
         is_map = isinstance(kind, T.MapType)
         inner, elements = (kind.valueType, f"map_values({value.sql})") if is_map else (kind.elementType, value.sql)
         one = _Value(value.name, inner, element, f"{value.path}[]")
-        return put_inside(elements, element, _list_inner_problems(one, message, known, depth + 1))
+        return put_inside(elements, element, _list_inner_problems(one, message, file, depth + 1))
     if not isinstance(kind, T.StructType):
         return []
     parts = [_Value(f.name, f.dataType, f"{value.sql}.{quote(f.name)}", f"{value.path}.{f.name}") for f in kind]
-    problems = _list_problems(parts, message, known, depth)
+    problems = _list_problems(parts, message, file, depth)
     return [Problem(f"{value.sql} IS NOT NULL AND {one.condition}", one.reason) for one in problems]
 
 
