@@ -118,6 +118,16 @@ def own_stack(tmp_path_factory: pytest.TempPathFactory, kafka: Any) -> Iterator[
         yield running
 
 
+@pytest.fixture
+def registry() -> Iterator[Any]:
+    """A schema registry of its own, empty."""
+    from schema_registry import SchemaRegistry
+
+    made = SchemaRegistry()
+    yield made
+    made.close()
+
+
 @pytest.fixture(scope="module")
 def spark(stack: Any) -> Iterator[Any]:
     """A session of the shared server, for tests that decode without a flush; evaluated as in a small batch."""

@@ -1,7 +1,6 @@
 """Avro written by confluent-kafka's own serializer: several schema ids in one range, every type at its limits."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -16,13 +15,6 @@ from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 
 KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
-
-
-@pytest.fixture
-def registry() -> Iterator[SchemaRegistry]:
-    made = SchemaRegistry()
-    yield made
-    made.close()
 
 
 def record(*fields: dict[str, Any], name: str = "Order") -> dict[str, Any]:

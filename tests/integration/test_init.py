@@ -1,7 +1,7 @@
 """From a topic to a table: `init` writes a file that `validate` accepts, and a flush with it equals what was sent."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -203,13 +203,6 @@ def check(workbench: Any, name: str, topic: str, case: Case) -> None:
 @pytest.mark.parametrize("name", PLAIN)
 def test_flush_of_the_file_that_init_wrote_equals_what_was_sent(workbench, name) -> None:
     check(workbench, name, workbench.topic(2), PLAIN[name]())
-
-
-@pytest.fixture
-def registry() -> Iterator[SchemaRegistry]:
-    made = SchemaRegistry()
-    yield made
-    made.close()
 
 
 ORDER = {"type": "record", "name": "Order", "namespace": "shop", "fields": [

@@ -1,7 +1,6 @@
 """Protobuf and JSON Schema as confluent-kafka's serializers write them, through real Kafka, Spark and Iceberg."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -20,13 +19,6 @@ NEW = message(
     field("note", 6, "string", optional=True), nested=(entry("MarksEntry", "string", "int32"),),
 )  # fmt: skip
 KEY = classes(a_file(message("Key", field("id", 1, "uint64")), name="key.proto"))["shop.Key"]
-
-
-@pytest.fixture
-def registry() -> Iterator[SchemaRegistry]:
-    made = SchemaRegistry()
-    yield made
-    made.close()
 
 
 class Writer:

@@ -1,6 +1,5 @@
 """Avro, Protobuf and CSV records without a field that they must have: bad, and no row with NULL there."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -8,18 +7,10 @@ import decoding
 import pytest
 from protobuf_messages import a_file, classes, field, message
 from registered import as_avro, as_message, decode_keys, describe, record
-from schema_registry import SchemaRegistry
 from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
 
 ID = Column("id", "BIGINT")
-
-
-@pytest.fixture
-def registry() -> Iterator[SchemaRegistry]:
-    made = SchemaRegistry()
-    yield made
-    made.close()
 
 
 LACKS = "the key has schema id={}, whose {} has no field {} of key.fields"

@@ -1,6 +1,5 @@
 """NOT NULL inside of a struct, a list or a map, in Avro and Protobuf: NULL there is a bad record, and no row."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +7,6 @@ import decoding
 import pytest
 from protobuf_messages import a_file, classes, entry, field, message
 from registered import as_avro, as_message, decode_keys, describe, record
-from schema_registry import SchemaRegistry
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
@@ -34,13 +32,6 @@ CASES: tuple[tuple[dict[str, Any], str | None], ...] = (
     ({"s": OTHER, "deep": {"in": OTHER, "l": []}}, None),
     ({}, None),
 )
-
-
-@pytest.fixture
-def registry() -> Iterator[SchemaRegistry]:
-    made = SchemaRegistry()
-    yield made
-    made.close()
 
 
 def shorten(value: Any) -> Any:

@@ -1,7 +1,6 @@
 """Where schema ids lie, and several record types in one topic: real serializers, registries, Kafka, Spark, Iceberg."""
 
 import json
-from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
 
@@ -22,13 +21,6 @@ REFUND = {"type": "record", "name": "Refund", "namespace": "shop", "fields": [
     {"name": "id", "type": "long"}, {"name": "cents", "type": "long"}]}  # fmt: skip
 AUDIT = {"type": "record", "name": "Audit", "namespace": "shop", "fields": [{"name": "who", "type": "string"}]}
 UNKNOWN = "which is no version of its subject"
-
-
-@pytest.fixture
-def registry() -> Iterator[SchemaRegistry]:
-    made = SchemaRegistry()
-    yield made
-    made.close()
 
 
 class Writer:

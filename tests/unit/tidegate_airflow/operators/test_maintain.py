@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from fakes.task_instance import PushedResults
 from tidegate.errors import GiveUp, RetryLater
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.errors import raise_airflow_errors
@@ -13,19 +14,9 @@ from tidegate_airflow.operators.maintain import group_tables, list_table_groups,
 MANY = [f"lake.shop.t{number}" for number in range(2002)]
 
 
-class Results:
-    """A task instance that keeps what is pushed."""
-
-    def __init__(self) -> None:
-        self.pushed: dict[str, Any] = {}
-
-    def xcom_push(self, key: str, value: Any) -> None:
-        self.pushed[key] = value
-
-
 @pytest.fixture
 def context(monkeypatch: pytest.MonkeyPatch) -> Any:
-    made: Any = {"ti": Results()}
+    made: Any = {"ti": PushedResults()}
     for module in (errors, maintain):
         monkeypatch.setattr(module, "get_current_context", lambda: made)
     return made

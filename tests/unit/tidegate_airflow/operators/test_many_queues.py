@@ -3,21 +3,12 @@
 from typing import Any
 
 import pytest
+from fakes.task_instance import PushedResults
 from tidegate_airflow import tasks
 from tidegate_airflow.operators import step
 from tidegate_airflow.operators.step import StepOperator
 
 MOST = 1024
-
-
-class Results:
-    """A task instance that keeps what is pushed."""
-
-    def __init__(self) -> None:
-        self.pushed: dict[str, Any] = {}
-
-    def xcom_push(self, key: str, value: Any) -> None:
-        self.pushed[key] = value
 
 
 def test_merges_beyond_those_that_airflow_maps_are_left_to_the_next_run_and_come_first_there(
@@ -33,7 +24,7 @@ def test_merges_beyond_those_that_airflow_maps_are_left_to_the_next_run_and_come
     operator, merged = StepOperator(task_id="stage", verb="stage", pipeline="shop", given=None), list[str]()
     operator.given = {"tables": []}
     for batch in range(2, 5):
-        queues = operator.execute({"ti": Results()})
+        queues = operator.execute({"ti": PushedResults()})
         assert len(queues) == MOST
         merged += [queue["table"] for queue in queues]
         for name in names:

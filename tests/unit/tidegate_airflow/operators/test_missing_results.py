@@ -5,20 +5,11 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from fakes.task_instance import PushedResults
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.dags import run_outcome
 from tidegate_airflow.operators.member import MEMBER_STEPS
 from tidegate_airflow.operators.step import StepOperator
-
-
-class Results:
-    """A task instance that keeps what is pushed."""
-
-    def __init__(self) -> None:
-        self.pushed: dict[str, Any] = {}
-
-    def xcom_push(self, key: str, value: Any) -> None:
-        self.pushed[key] = value
 
 
 def run_step(verb: str) -> Callable[[Any], Any]:
@@ -44,7 +35,7 @@ def run_member(verb: str) -> Callable[[Any], Any]:
 def test_task_behind_one_that_was_marked_as_success_says_so_and_is_not_tried_again(
     run: Callable[[Any], Any], before: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context: Any = {"ti": Results()}
+    context: Any = {"ti": PushedResults()}
     monkeypatch.setattr(errors, "get_current_context", lambda: context)
     with pytest.raises(AirflowFailException, match=f"task={before} .*clear task={before}"):
         run(context)

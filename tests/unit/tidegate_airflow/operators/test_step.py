@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from airflow.triggers.base import TriggerEvent
 from fakes import World, a_pipeline, a_table
 from fakes.faults import _Delegating
+from fakes.task_instance import PushedResults
 from tidegate.adapters.bigquery.client.named_jobs import NamedJob
 from tidegate.errors import BadRecord, GiveUp, NothingToDo, OutcomeUnknown, PublishedElsewhere, RetryLater
 from tidegate.model.table_state import TableCommit
@@ -27,16 +28,6 @@ JOB = NamedJob(CATALOG, "p", "EU", "tidegate_shop_1")
 LONG = 60.0
 
 
-class Results:
-    """A task instance that keeps what is pushed."""
-
-    def __init__(self) -> None:
-        self.pushed: dict[str, Any] = {}
-
-    def xcom_push(self, key: str, value: Any) -> None:
-        self.pushed[key] = value
-
-
 class Events:
     """What a task tells its assets."""
 
@@ -52,7 +43,7 @@ class Events:
 
 @pytest.fixture
 def context() -> Any:
-    return {"ti": Results(), "outlet_events": Events()}
+    return {"ti": PushedResults(), "outlet_events": Events()}
 
 
 @pytest.fixture

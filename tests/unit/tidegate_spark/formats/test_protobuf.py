@@ -1,7 +1,6 @@
 """Protobuf written by confluent-kafka's own serializer: every type at its limits, versions, and bytes that are bad."""
 
 import base64
-from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -71,13 +70,6 @@ UNSET = {
     **dict.fromkeys(("u32", "x32", "u64", "x64"), 0), "flag": False, "text": "", "blob": b"", "state": "NONE",
     **{name: [] for name in ("places", "numbers", "states", "marks", "by_number")},
 }  # fmt: skip
-
-
-@pytest.fixture
-def registry() -> Iterator[SchemaRegistry]:
-    made = SchemaRegistry()
-    yield made
-    made.close()
 
 
 def everything() -> Any:
