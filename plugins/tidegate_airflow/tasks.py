@@ -38,7 +38,7 @@ def read_pipeline(name: str) -> Any:
 
 
 def read_inputs(name: str, tables: Iterable[str] = ()) -> str:
-    """A digest of what a person would change to mend a failed run: the pipeline's files, and these tables, or else all.
+    """A digest of what a person would change to fix a failed run: the pipeline's files, and these tables, or else all.
 
     Raises what reading these raises.
     """

@@ -34,7 +34,7 @@ from tidegate.tables.partial_updates import find_sequences
 
 
 def render_merge_statements(
-    ports: Ports, table: Table, staged: StagedBatch, branch: str, way: WritePlan = MERGE_UNBOUNDED
+    ports: Ports, table: Table, staged: StagedBatch, branch: str, plan: WritePlan = MERGE_UNBOUNDED
 ) -> tuple[str, ...]:
     """The statements of one merge job in order; the last one writes the branch. `table` has its columns resolved."""
     values = build_merge_input(ports.pipeline, table, staged, branch)
@@ -45,9 +45,9 @@ def render_merge_statements(
         return (ports.sql_for(table.name).render("merge_truncate", **values),)
     if table.history is not None:
         return _render_history(ports, table, staged, values)
-    if way.written_as == APPEND and table.mode != TableMode.APPEND:
+    if plan.written_as == APPEND and table.mode != TableMode.APPEND:
         return (ports.sql_for(table.name).render("merge_new", **values),)
-    return _render_statements(ports, table, staged, _choose_statement(table), values, known=way.bounds)
+    return _render_statements(ports, table, staged, _choose_statement(table), values, known=plan.bounds)
 
 
 def _fold_records(ports: Ports, table: Table, values: MergeInput, *, late: bool = False) -> None:

@@ -38,7 +38,7 @@ MERGE_UNBOUNDED = WritePlan()
 def choose_write_mode(
     ports: Ports, table: Table, staged: StagedBatch, state: TableState, values: MergeInput
 ) -> WritePlan:
-    """The way into the snapshot of `state`, from which the branch must then be cut: what is found holds for no other.
+    """How the rows get into the snapshot of `state`, from which the branch must then be cut: what is found holds for no other.
 
     `values` are what the merge is filled with.
     """
@@ -53,7 +53,7 @@ def choose_write_mode(
 
 
 def choose_direct_write(ports: Ports, table: Table, state: TableState) -> WritePlan:
-    """The way for rows of which nothing is known before they are written: merged, unless the table holds none.
+    """How rows of which nothing is known before they are written get in: merged, unless the table holds none.
 
     That is looked up in its manifests: what a snapshot tells of its rows is as good as its writer.
     """
@@ -63,34 +63,34 @@ def choose_direct_write(ports: Ports, table: Table, state: TableState) -> WriteP
     return WritePlan(UNBOUNDED, APPEND if is_empty else MERGE)
 
 
-def describe_write(staged: StagedBatch, way: WritePlan) -> dict[str, str]:
+def describe_write(staged: StagedBatch, plan: WritePlan) -> dict[str, str]:
     """What a snapshot tells of how its rows came into the table, and where the source table was emptied."""
     truncated = {} if staged.truncated_at is None else {TRUNCATED_AT_PROPERTY: str(staged.truncated_at)}
     direct = {DIRECT_PROPERTY: "true"} if staged.direct else {}
-    return {WRITTEN_AS_PROPERTY: way.written_as, **truncated, **direct}
+    return {WRITTEN_AS_PROPERTY: plan.written_as, **truncated, **direct}
 
 
-def choose_spark_conf(staged: StagedBatch, way: WritePlan) -> dict[str, str]:
+def choose_spark_conf(staged: StagedBatch, plan: WritePlan) -> dict[str, str]:
     """What Spark is told for the statements of a batch."""
     conf = dict(DISTINCT_KEYS_CONF) if staged.keys_differ else {}
     if staged.truncated_at is not None:
         conf |= WHOLE_TABLE_CONF
-    rows = _count_rows_read(staged, way)
+    rows = _count_rows_read(staged, plan)
     return conf if rows is None else conf | choose_evaluation(rows)
 
 
-def _count_rows_read(staged: StagedBatch, way: WritePlan) -> int | None:
+def _count_rows_read(staged: StagedBatch, plan: WritePlan) -> int | None:
     """At most how many rows the statements read, of the batch and of the table; None where that is not known.
 
     A direct job knows more than its statement: how many records it reads.
     """
     if staged.direct:
         return None
-    if way.written_as == APPEND:
+    if plan.written_as == APPEND:
         return staged.counts.staged
-    if way.bounds is None or way.bounds.overlap is None:
+    if plan.bounds is None or plan.bounds.overlap is None:
         return None
-    return staged.counts.staged + way.bounds.overlap.rows
+    return staged.counts.staged + plan.bounds.overlap.rows
 
 
 def check_is_sole_writer(ports: Ports, where: str, staged: StagedBatch) -> None:

@@ -31,7 +31,7 @@ class FailedTask:
 
     @property
     def needs_person(self) -> bool:
-        """Whether a Spark job failed for what no further try mends."""
+        """Whether a Spark job failed for what no further try fixes."""
         kind = find_kind(self.kind)
         return self.task in JOB_TASKS and kind is not None and issubclass(kind, GiveUp)
 
@@ -51,7 +51,7 @@ class FailureStreak:
     """The failed runs since the last one that succeeded, or since the reason changed.
 
     `identity` is equal for failures of the same reason. `since` and `retry_at` are Unix times in seconds: a run that
-    the schedule starts before `retry_at` does not try. `inputs` is a digest of what a person would change to mend it,
+    the schedule starts before `retry_at` does not try. `inputs` is a digest of what a person would change to fix it,
     empty where it is not known; `runs` counts the runs that tried, `run_id` is the last of them; `has_earlier` says
     that a run before it failed too, for whatever reason. `failed` is what the last of them left undone.
     """
@@ -147,7 +147,7 @@ def extend_streak(streak: FailureStreak | None, failure: Failure, run_id: str, n
 
 
 def needs_pause(failed: Collection[FailedTask], *, has_published: bool) -> bool:
-    """Whether trying again at once is a waste: the work of one table fails for what a person must mend.
+    """Whether trying again at once is a waste: the work of one table fails for what a person must fix.
 
     Not for a failure of `plan`, which costs no Spark job; nor for what passes by itself.
     """

@@ -32,7 +32,7 @@ class PartitionStatus(PartitionOverview):
 class TableOverview(TypedDict):
     """A table in a line; `problem` says why it cannot go on, and the way out, `runbook` names the page about it.
 
-    `needs_person`: no retry will mend it.
+    `needs_person`: no retry will fix it.
     """
 
     table: str
@@ -127,7 +127,7 @@ class ReadingColumns(TypedDict, total=False):
     """What the page says of a reading, and what Airflow knows of the DAG.
 
     With an `error`, what was never read is missing in the row, and the rest may be old; `needs_person`: no retry will
-    mend it. `read_at`: seconds since the epoch, None before the first reading.
+    fix it. `read_at`: seconds since the epoch, None before the first reading.
     """
 
     error: str | None

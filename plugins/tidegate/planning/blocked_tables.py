@@ -29,7 +29,7 @@ def to_refusals(ports: Ports, refused: Sequence[Delay], *, has_work: bool) -> tu
 
 @contextmanager
 def isolate_failure(table: str, failures: list[Failure]) -> Iterator[None]:
-    """Note what a person must mend in one table, and let the others go on."""
+    """Note what a person must fix in one table, and let the others go on."""
     try:
         yield
     except GiveUp as error:

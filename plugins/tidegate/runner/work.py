@@ -76,7 +76,7 @@ class Work(Protocol):
         ...
 
     def digest_inputs(self) -> str:
-        """Changes with what a person would change to mend a failure; empty where a failure costs little to repeat."""
+        """Changes with what a person would change to fix a failure; empty where a failure costs little to repeat."""
         ...
 
 

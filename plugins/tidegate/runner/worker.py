@@ -163,7 +163,7 @@ class Worker:
             self._note_success(outcome)
 
     def _is_early(self, now: float) -> bool:
-        """Whether the work failed before for what a person must mend, and nobody has changed anything yet."""
+        """Whether the work failed before for what a person must fix, and nobody has changed anything yet."""
         streak = self._streak
         return streak is not None and bool(streak.inputs) and streak.must_wait(self._digest_inputs(), now)
 

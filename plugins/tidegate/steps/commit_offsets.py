@@ -16,7 +16,7 @@ def commit_offsets(ports: Ports) -> Offsets:
     """Commit the low watermark over all tables to the consumer group, read it back and return it.
 
     Idempotent. The group's offsets are progress for people: nothing reads them once a table has a position, so what a
-    late zombie commits is healed by the next run. NothingToDo while no table has a position.
+    late zombie commits is fixed by the next run. NothingToDo while no table has a position.
     """
     ports = expand_template(ports)
     offsets = compute_low_watermark(ports, observe_tables(ports))
