@@ -38,7 +38,7 @@ MERGE_UNBOUNDED = WritePlan()
 def choose_write_mode(
     ports: Ports, table: Table, staged: StagedBatch, state: TableState, values: MergeInput
 ) -> WritePlan:
-    """How the rows get into the snapshot of `state`, from which the branch must then be cut: what is found holds for no other.
+    """How the rows get into the snapshot of `state`, from which the branch must be cut: it holds for no other one.
 
     `values` are what the merge is filled with.
     """
