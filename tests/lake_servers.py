@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import yaml
 from background_server import hold_server
-from conftest import Workbench
+from conftest import Workbench, wait_until
 
 from local.lake import catalog as lake_catalog
 from local.lake import postgres, rest, s3
@@ -134,15 +134,29 @@ class LakeBench(Workbench):
 
 def list_files(properties: Mapping[str, str], location: str) -> list[Path]:
     """What lies below a location of files or of an object store, whoever refers to it."""
-    from pyarrow.fs import FileSelector, FileType
+    from pyarrow.fs import FileType
 
     if not location.startswith("s3://"):
         found = Path(location.removeprefix("file://")).rglob("*")
         return sorted(path for path in found if path.is_file() and path.suffix != ".crc")
-    selector = FileSelector(location.removeprefix("s3://"), recursive=True, allow_not_found=True)
-    return sorted(
-        Path(info.path) for info in open_store(properties).get_file_info(selector) if info.type == FileType.File
-    )
+    objects = list_objects(properties, location.removeprefix("s3://"))
+    return sorted(Path(info.path) for info in objects if info.type == FileType.File)
+
+
+def list_objects(properties: Mapping[str, str], path: str) -> list[Any]:
+    """What lies below a bucket or a path in it. A listing fails in moto where an object comes or goes meanwhile."""
+    from pyarrow.fs import FileSelector
+
+    store, selector = open_store(properties), FileSelector(path, recursive=True, allow_not_found=True)
+    found: list[list[Any]] = []
+
+    def is_listed() -> bool:
+        with suppress(OSError):
+            found.append(store.get_file_info(selector))
+        return bool(found)
+
+    wait_until(is_listed, f"a listing of {path}")
+    return found[0]
 
 
 def write_file(properties: Mapping[str, str], location: str, content: bytes) -> None:

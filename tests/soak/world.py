@@ -18,8 +18,7 @@ from background_server import tie_to_test
 from confluent_kafka.admin import AdminClient, NewTopic
 from conftest import ROOT, wait_until
 from fault_proxy import FaultProxy, fault_proxy
-from lake_servers import LakeCatalog, LakeServers, open_store
-from pyarrow.fs import FileSelector
+from lake_servers import LakeCatalog, LakeServers, list_objects
 from pyiceberg.catalog import Catalog
 from spark_counts import Counts, SparkServer
 
@@ -199,7 +198,7 @@ class World:
 
     def _list_objects(self) -> list[Any]:
         properties = self._catalogs[CATALOGS[0]].through(store=self.store.backend).properties
-        return open_store(properties).get_file_info(FileSelector(s3.BUCKET, recursive=True))
+        return list_objects(properties, s3.BUCKET)
 
 
 @contextmanager
