@@ -43,8 +43,12 @@ def _resolve_folder(name: str) -> Path:
 
 
 def find_folder_around(file: Path) -> Path:
-    """The include folder that a pipeline's or publication's file lies in, one folder above its own."""
-    return file.resolve().parent.parent
+    """The include folder that a pipeline's or publication's file lies in, one folder above its own; of a file that lies
+    in none, as a draft, that of the commands.
+    """
+    folder = file.resolve().parent
+    is_include = folder.name in ("pipelines", "publications") or (folder.parent / "catalogs.yaml").exists()
+    return folder.parent if is_include else find_include_folder()
 
 
 def find_jars_folder() -> Path:

@@ -51,7 +51,8 @@ def _check_file(file: Path) -> _Checked:
     )
     try:
         loaded: Any = load(file)
-        check_others(find_folder_around(file), file.stem)
+        if find_folder_around(file) == file.resolve().parent.parent:  # a draft elsewhere is not yet one of the folder's
+            check_others(find_folder_around(file), file.stem)
     except ConfigurationError as fault:
         return _Checked(kind, str(file), fault)
     return _Checked(kind, str(file), loaded)

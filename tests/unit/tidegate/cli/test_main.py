@@ -123,6 +123,24 @@ def test_validate_tells_programs_each_file_with_its_problems_and_warnings(includ
         assert told[f"{kind}s"][0]["problems"]
 
 
+@pytest.mark.parametrize("folder", [".", "drafts"])
+def test_file_outside_of_an_include_folder_is_validated_with_the_catalogs_of_the_commands(
+    include, tmp_path_factory, capsys, folder: str
+) -> None:
+    """It is not the pipeline of its name, of which other files are held against it."""
+    draft = tmp_path_factory.mktemp("elsewhere") / folder / "orders.yaml"
+    draft.parent.mkdir(exist_ok=True)
+    draft.write_text(ORDERS)
+    (include / "pipelines" / "orders.yaml").write_text(BROKEN)
+    assert validated(capsys, str(draft))[0] == 0
+    draft.write_text(ORDERS.replace("lake.shop", "lke.shop"))
+    code, told = validated(capsys, str(draft))
+    (problem,) = told["pipelines"][0]["problems"]
+    assert (code, "catalog=lke is not in catalogs.yaml; did you mean lake?" in problem) == (1, True)
+    (draft.parent.parent / "catalogs.yaml").write_text(CATALOGS.replace("lake:", "lke:"))
+    assert validated(capsys, str(draft))[0] == 0  # as in a checkout beside the one that commands use
+
+
 @pytest.mark.parametrize("words", [["status"], ["list"], ["validate"], ["flush", "orders"]], ids="-".join)
 def test_missing_folder_is_said_once(words, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("TIDEGATE_INCLUDE", str(tmp_path / "nowhere"))
