@@ -7,11 +7,11 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.conversions import to_bytes
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestWriterV2
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
 from pyiceberg.typedef import Record
 from pyiceberg.types import StringType
-from tidegate.adapters.iceberg.table.data_files import FILE_PATH_FIELD_ID
+from tidegate.adapters.iceberg.table.data_files import FILE_PATH_FIELD_ID, DeleteManifestWriter
 
 DELETES_BYTES = 1000  # what the metadata says of each delete file
 POSITIONS = pa.schema(
@@ -20,15 +20,6 @@ POSITIONS = pa.schema(
         pa.field("pos", pa.int64(), False, {"PARQUET:field_id": str(FILE_PATH_FIELD_ID - 1)}),
     ]
 )
-
-
-class DeletesWriter(ManifestWriterV2):
-    def content(self) -> ManifestContent:
-        return ManifestContent.DELETES
-
-    @property
-    def _meta(self) -> dict[str, str]:
-        return {**super()._meta, "content": "deletes"}
 
 
 def delete_positions(table: Table, *places: tuple[str, int]) -> None:
@@ -56,8 +47,8 @@ def _file(content: DataFileContent, path: str, rows: int, bounds: list[dict[int,
 
 
 def _commit(table: Table, file: DataFile) -> None:
-    def writer(format_version: int, **arguments: Any) -> DeletesWriter:
-        return DeletesWriter(**arguments)
+    def writer(format_version: int, **arguments: Any) -> DeleteManifestWriter:
+        return DeleteManifestWriter(**arguments)
 
     with (
         patch("pyiceberg.table.update.snapshot.write_manifest", writer),

@@ -16,7 +16,6 @@ from pyiceberg.manifest import (
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
-    ManifestWriterV2,
 )
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics, update_snapshot_summaries
@@ -26,7 +25,7 @@ from pyiceberg.utils.properties import property_as_bool, property_as_int
 from tidegate.adapters.iceberg.pruning.file_overlap import build_outside_test
 from tidegate.adapters.iceberg.pruning.key_ranges import KeyRange
 from tidegate.adapters.iceberg.table.commit import MAIN, replace_branch_head
-from tidegate.adapters.iceberg.table.data_files import remove_file
+from tidegate.adapters.iceberg.table.data_files import DeleteManifestWriter, remove_file
 from tidegate.adapters.iceberg.table.lineage import Lineage
 from tidegate.adapters.iceberg.table.state import read_summary
 from tidegate.errors import CommitRefused
@@ -170,17 +169,6 @@ def _remove(table: Table, locations: Iterable[str]) -> None:
             remove_file(table, location)
 
 
-class _DeleteManifestWriter(ManifestWriterV2):
-    """PyIceberg writes manifests of data files only."""
-
-    def content(self) -> ManifestContent:
-        return ManifestContent.DELETES
-
-    @property
-    def _meta(self) -> dict[str, str]:
-        return {**super()._meta, "content": "deletes"}
-
-
 class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
     """A snapshot of given files above any other; entries get its own id, which incremental reads look for."""
 
@@ -281,7 +269,7 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
         spec = self.spec(spec_id)
         if content == ManifestContent.DATA:
             return self.new_manifest_writer(spec)
-        return _DeleteManifestWriter(
+        return DeleteManifestWriter(
             spec, self.schema(), self.new_manifest_output(), self._snapshot_id, self._compression
         )
 

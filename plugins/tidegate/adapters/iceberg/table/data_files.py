@@ -4,16 +4,51 @@ import logging
 import sys
 from collections.abc import Collection, Iterable
 
-from pyiceberg.manifest import DataFile, ManifestEntryStatus
+from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntryStatus, ManifestWriterV2
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.typedef import TableVersion
+from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 
 from tidegate.adapters.iceberg.table.catalogs import format_name, is_rest
 
 log = logging.getLogger(__name__)
 
 FILE_PATH_FIELD_ID = 2147483546  # the field id of a position delete's file_path, as the format fixes it
+
+DATA_FILE_FIELD_ID, EQUALITY_IDS_FIELD_ID, EQUALITY_ID_FIELD_ID = 2, 135, 136  # of a manifest's entries, likewise
+
+
+class DeleteManifestWriter(ManifestWriterV2):
+    """PyIceberg writes manifests of data files only.
+
+    The ids of the columns that deletes by equality name are 32 bits in it: Iceberg's Java library opens no other table.
+    """
+
+    def content(self) -> ManifestContent:
+        """Of a manifest of deletes."""
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+    def _with_partition(self, format_version: TableVersion) -> Schema:
+        fields = super()._with_partition(format_version).fields
+        return Schema(*(_narrow_ids(field) for field in fields))
+
+
+def _narrow_ids(field: NestedField) -> NestedField:
+    """A field of a manifest's entries, with ids of 32 bits."""
+    kind = field.field_type
+    if field.field_id == DATA_FILE_FIELD_ID and isinstance(kind, StructType):
+        return field.model_copy(update={"field_type": StructType(*map(_narrow_ids, kind.fields))})
+    if field.field_id == EQUALITY_IDS_FIELD_ID:
+        ids = ListType(EQUALITY_ID_FIELD_ID, IntegerType(), element_required=True)
+        return field.model_copy(update={"field_type": ids})
+    return field
 
 
 def find_referenced_file(delete: DataFile, data_paths: Collection[str]) -> str | None:
