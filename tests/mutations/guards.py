@@ -21,8 +21,17 @@ WALKS = "tests/unit/scenarios/test_publication_walks.py::test_"
 DESTINATION = "tests/contract/test_destination.py::test_"
 TRUNCATES = "tests/integration/test_truncate.py::test_truncate_empties_the_table_as_of_its_offset"
 COMPLETE, COMPLETES = "plugins/tidegate/steps/complete.py", "tests/unit/tidegate/steps/test_complete.py::test_"
+CHECKS = "plugins/tidegate/progress/position_checks.py"
+CHECKED = "tests/unit/tidegate/progress/test_position_checks.py::test_"
+STARTS, BEAT = "plugins/tidegate/progress/start_offsets.py", "plugins/tidegate/steps/heartbeat.py"
+COMPATIBILITY = "plugins/tidegate/tables/compatibility.py"
+COMPATIBLE = "tests/unit/tidegate/tables/test_compatibility.py::test_"
+REBASES = "tests/unit/tidegate/reprocess/test_rebase.py::test_"
+ANSWERS = "tests/unit/tidegate/adapters/kafka/test_broker_answers.py::test_"
 PLAIN_RECORDS = "tests/integration/test_plain_records.py::test_"
-MERGE, FLUSH, STAGE = (f"tests/unit/tidegate/steps/test_{name}.py::test_" for name in ("merge", "flush", "stage"))
+MERGE, FLUSH, STAGE, PLANS, BEATS = (
+    f"tests/unit/tidegate/steps/test_{name}.py::test_" for name in ("merge", "flush", "stage", "plan", "heartbeat")
+)
 
 
 @dataclass(frozen=True)
@@ -759,5 +768,160 @@ GUARDS = [
         "    if taken:\n",
         "    if False:\n",
         "tests/unit/tidegate/config/test_pipeline_file.py::test_hours_of_a_table_are_told_by_one_of_its_pipelines",
+    ),
+    Guard(
+        "a log that has lost what comes next is not read on from",
+        CHECKS,
+        "    if begin > offset:\n",
+        "    if False:\n",
+        CHECKED + "one_lost_offset_is_one_too_many",
+    ),
+    Guard(
+        "a log that ends before the position is not waited for",
+        CHECKS,
+        "    if end < offset:\n",
+        "    if False:\n",
+        CHECKED + "log_that_ends_before_the_position_is_not_waited_for",
+    ),
+    Guard(
+        "a topic that was created again is another one",
+        CHECKS,
+        "    if topic_id != recorded:\n",
+        "    if False:\n",
+        CHECKED + "recreated_topic_is_not_read_as_if_its_offsets_meant_the_same_records",
+    ),
+    Guard(
+        "brokers of another cluster are not read",
+        CHECKS,
+        "log.cluster_id and position.cluster_id != log.cluster_id:\n",
+        "log.cluster_id and False:\n",
+        CHECKED + "brokers_of_another_cluster_are_not_read",
+    ),
+    Guard(
+        "fewer partitions than a topic had are a partial answer",
+        CHECKS,
+        "    if named and missing:\n",
+        "    if False:\n",
+        CHECKED + "fewer_partitions_than_a_topic_had_are_a_partial_answer_and_no_reason_to_move_the_position",
+    ),
+    Guard(
+        "more partitions are refused where offsets order a key's records",
+        CHECKS,
+        "    if grown and ordered_by_offset and",
+        "    if False and",
+        CHECKED + "partition_growth_is_refused_where_offsets_order_keys",
+    ),
+    Guard(
+        "a batch from before a rebase is not the table's next one",
+        CHECKS,
+        "    is_old = state is not None and batch <= state.highest_batch\n",
+        "    is_old = False\n",
+        REBASES + "a_batch_staged_before_a_move_to_where_it_starts_is_neither_resumed_nor_published",
+    ),
+    Guard(
+        "a first batch does not begin behind what was asked for",
+        CHECKS,
+        "        if begin is not None and offset < begin:\n",
+        "        if False:\n",
+        PLANS + "table_does_not_start_behind_records_that_were_asked_for_and_are_gone",
+    ),
+    Guard(
+        "a table of upserts lacks no keys of a compacted topic",
+        STARTS,
+        "        if compacted and not (exists and _holds_rows_of_others(ports, table)):\n",
+        "        if False:\n",
+        PLANS + "table_of_upserts_does_not_start_in_the_middle_of_a_compacted_topic",
+    ),
+    Guard(
+        "what is added behind the first look of start: latest is read from its begin",
+        STARTS,
+        "            configured_start = ports.broker.read_committed(source.group, topics) or log.end\n",
+        "            configured_start = merge_offsets(log.end, ports.broker.read_committed(source.group, topics))\n",
+        PLANS + "start_latest_reads_what_is_added_behind_the_first_look_from_its_begin",
+    ),
+    Guard(
+        "start: latest is kept alive until its table has begun",
+        BEAT,
+        "        return {topic: start[topic] for topic in unread}\n",
+        "        return {} if own else start\n",
+        BEATS + "start_of_a_table_that_has_not_begun_is_committed_again_beside_one_that_has[latest]",
+    ),
+    Guard(
+        "start: group is kept alive until its table has begun",
+        BEAT,
+        "    held = unread if kind == StartKind.GROUP else empty\n",
+        "    held = empty\n",
+        BEATS + "start_of_a_table_that_has_not_begun_is_committed_again_beside_one_that_has[group]",
+    ),
+    Guard(
+        "what is staged is published before its log is refused",
+        "plugins/tidegate/steps/plan.py",
+        "            work += queue\n",
+        "            queue = []\n",
+        "tests/unit/tidegate/steps/test_plan_of_queues.py::test_"
+        "way_out_that_is_told_behind_the_queue_loses_no_record_that_was_staged_or_is_in_the_log",
+    ),
+    Guard(
+        "a table that has lost a part of its key is not merged into",
+        COMPATIBILITY,
+        "    if missing:\n",
+        "    if False:\n",
+        COMPATIBLE + "table_that_lost_its_key_is_refused_and_one_that_was_emptied_is_not",
+    ),
+    Guard(
+        "a key does not lose a part, nor gain one that rows of before lack",
+        COMPATIBILITY,
+        "    if previous_columns:\n",
+        "    if False:\n",
+        COMPATIBLE + "any_other_change_of_the_key_is_refused_and_nothing_is_staged",
+    ),
+    Guard(
+        "what is remembered goes by names that stay",
+        COMPATIBILITY,
+        "        if own[-1].casefold() != path[-1].casefold():\n",
+        "        if False:\n",
+        COMPATIBLE + "history_keeps_the_names_of_parts_too",
+    ),
+    Guard(
+        "a name that differs in more than case is that of another column",
+        COMPATIBILITY,
+        " and ours.lower() != theirs.lower():\n",
+        " and False:\n",
+        COMPATIBLE + "name_that_is_another_one_to_spark_is_not_written_into_that_column",
+    ),
+    Guard(
+        "a time before 1970 is no word for the end of the log",
+        "plugins/tidegate/adapters/kafka/broker.py",
+        "OffsetSpec.for_timestamp(timestamp_ms) if timestamp_ms >= 0 else OffsetSpec.earliest()",
+        "OffsetSpec.for_timestamp(timestamp_ms)",
+        ANSWERS + "time_before_1970_is_no_word_for_the_end_of_the_log",
+    ),
+    Guard(
+        "a commit that is not read back as it was sent is not believed",
+        "plugins/tidegate/adapters/kafka/errors.py",
+        "    if missed:\n",
+        "    if False:\n",
+        ANSWERS + "commit_that_is_not_read_back_as_it_was_sent_is_not_believed",
+    ),
+    Guard(
+        "a rebase to the group begins a partition without an offset at its first record",
+        "plugins/tidegate/reprocess/rebase.py",
+        "log, merge_offsets(log.begin, ports.broker.read_committed(",
+        "log, merge_offsets(log.end, ports.broker.read_committed(",
+        REBASES + "a_partition_that_the_group_has_no_offset_of_begins_at_its_first_record",
+    ),
+    Guard(
+        "a truncate is applied in a topic of one partition alone",
+        CHECKS,
+        "    if table.value.applies_truncates and several is not None:\n",
+        "    if False:\n",
+        "tests/unit/scenarios/test_truncates.py::test_topic_of_several_partitions_is_refused_before_anything_is_staged",
+    ),
+    Guard(
+        "of a task that is sent twice, the one that is behind goes on with the queue",
+        "plugins/tidegate/steps/merge_queue.py",
+        "            if len(_find_remaining(ports, queue, checkpoint.awaited)) == len(queue):\n",
+        "            if True:\n",
+        "tests/unit/scenarios/test_sent_once_more.py::test_merge_that_is_sent_once_more_is_done_once_and_both_say_so",
     ),
 ]
