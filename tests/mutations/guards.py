@@ -856,7 +856,7 @@ GUARDS = [
     Guard(
         "what is staged is published before its log is refused",
         "plugins/tidegate/steps/plan.py",
-        "            work += queue\n",
+        "            batches += queue\n",
         "            queue = []\n",
         "tests/unit/tidegate/steps/test_plan_of_queues.py::test_"
         "way_out_that_is_told_behind_the_queue_loses_no_record_that_was_staged_or_is_in_the_log",
