@@ -14,9 +14,11 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
+from tidegate.adapters.iceberg.table.catalogs import format_name
 from tidegate.adapters.iceberg.table.data_files import find_tables_inside
 from tidegate.adapters.iceberg.table.lineage import Lineage
 from tidegate.adapters.iceberg.table.state import read_summary
+from tidegate.errors import GiveUp
 from tidegate.model import resource_names
 from tidegate.ports.context import TableFiles
 
@@ -128,7 +130,15 @@ def _read_total_bytes(current: Snapshot | None, data_files: int, delete_files: i
 
 
 def _read_number(table: Table, name: str, default: int) -> int:
-    return int(table.metadata.properties.get(name, default))
+    """A property in bytes; GiveUp for one that is no whole number: Java's library does not read it either."""
+    text = table.metadata.properties.get(name, str(default))
+    try:
+        return int(text)
+    except ValueError:
+        raise GiveUp(
+            f"table={format_name(table)} {name}={text}: not a whole number of bytes, and Spark writes no such table; "
+            f"correct it, e.g. ALTER TABLE {format_name(table)} SET TBLPROPERTIES ('{name}'='{default}')"
+        ) from None
 
 
 def _get_partition_key(file: DataFile) -> str:

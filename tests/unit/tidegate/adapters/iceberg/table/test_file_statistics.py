@@ -11,6 +11,7 @@ from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.commit import commit
 from tidegate.adapters.iceberg.table.data_files import _normalize_location
+from tidegate.errors import GiveUp
 
 AGE_MS = 7 * 86_400_000
 
@@ -42,6 +43,19 @@ def test_branch_that_leads_to_no_publish_asks_nothing_of_expiry(kit: Kit) -> Non
     kit.append("main", [{"id": "x", "n": 0}], {})
     found = kit.port.tables.read_files(TABLE)
     assert (found.since_tagged, found.tagged_ms, found.branch_age_ms) == (0, None, None)
+
+
+@pytest.mark.parametrize("name", ["write.target-file-size-bytes", "commit.manifest.target-size-bytes"])
+def test_size_that_is_no_number_is_told_with_the_way_out(kit: Kit, name: str) -> None:
+    kit.create()
+    kit.append("main", [{"id": "x", "n": 0}], {})
+    with kit.load(TABLE).transaction() as transaction:
+        transaction.set_properties({name: "512MB"})
+    with pytest.raises(GiveUp, match=f"{name}=512MB: not a whole number of bytes.*ALTER TABLE"):
+        kit.port.tables.read_files(TABLE)
+    with kit.load(TABLE).transaction() as transaction:
+        transaction.set_properties({name: "1048576"})
+    assert kit.port.tables.read_files(TABLE).data_files == 1
 
 
 def test_tables_whose_files_lie_among_the_tables_own_are_found(kit: Kit) -> None:
