@@ -23,7 +23,9 @@ class OneTable(Warehouse):
     def __init__(self, rows: int | None) -> None:
         super().__init__(Catalog("lake", "bigquery", {"project": "p"}), lambda _: None)
         made = datetime(2026, 1, 1, tzinfo=UTC)
-        self.found = SimpleNamespace(created=made, schema=[], num_rows=rows, labels={"team": "a"}, expires=None)
+        self.found = SimpleNamespace(
+            created=made, schema=[], num_rows=rows, labels={"team": "a"}, expires=None, table_type="TABLE"
+        )
         self.updates: list[tuple[Any, ...]] = []
 
     def find_table(self, name: str) -> Any:
@@ -86,7 +88,7 @@ class TwoTables(Warehouse):
         super().__init__(Catalog("lake", "bigquery", {"project": "p"}), lambda _: None)
         made = datetime(2026, 1, 1, tzinfo=UTC)
         schema = [SimpleNamespace(name=name) for name in columns]
-        self.orders = SimpleNamespace(created=made, schema=[], num_rows=3, labels={}, expires=None)
+        self.orders = SimpleNamespace(created=made, schema=[], num_rows=3, labels={}, expires=None, table_type="TABLE")
         self.positions = SimpleNamespace(schema=schema, labels=labels)
         self.row = dict.fromkeys(columns, "theirs")
         self.client = SimpleNamespace(get_table=lambda *_, **__: self.positions, list_rows=self._list)

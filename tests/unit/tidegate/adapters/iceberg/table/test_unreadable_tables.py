@@ -101,7 +101,7 @@ def test_table_with_what_pyiceberg_does_not_know_is_refused_once_and_for_all(sho
     _write_metadata(shop, "shop.hours", change)
     tables, snapshots = build_iceberg_destination(shop).tables, IcebergSnapshots(shop)
     name = "lake.shop.hours_changed"
-    for look in (lambda: tables.read_state(name, "p"), lambda: snapshots.table(name)):
+    for look in (lambda: tables.read_state(name, "p"), lambda: snapshots.read_table(name)):
         with pytest.raises(GiveUp) as raised:
             look()
         assert str(raised.value).startswith(f"table={name}: PyIceberg knows not all of its metadata: ")
@@ -136,8 +136,8 @@ def test_view_of_a_tables_name_is_refused_and_no_table_that_is_still_to_be_made(
         database.execute(view)  # as Spark makes it
         database.commit()
     tables, snapshots = build_iceberg_destination(shop).tables, IcebergSnapshots(shop)
-    for look in (lambda: tables.read_state("lake.shop.late", "p"), lambda: snapshots.table("lake.shop.late")):
+    for look in (lambda: tables.read_state("lake.shop.late", "p"), lambda: snapshots.read_table("lake.shop.late")):
         with pytest.raises(GiveUp, match=r"table=lake\.shop\.late is a view: .*; rename the view, or name a table"):
             look()
     assert tables.read_state("lake.shop.later", "p") is None
-    assert snapshots.table("lake.shop.later") is None
+    assert snapshots.read_table("lake.shop.later") is None
