@@ -7,14 +7,16 @@ generated, and the JVM compiled, what the one before it had: a third of the CPU 
 Spark also makes each session's catalogs anew, and never closes them, so that the connections of a JDBC catalog add up.
 Jobs name the class in `SharedCatalog.java` instead of Iceberg's own where the server says that it has it.
 What else a session or a flush would leave for as long as the server lives is switched off here, or let go of by
-`AllocatorPlugin.java`.
+`AllocatorPlugin.java` and `ShutdownHooks.java`.
 """
 
 import os
 import tempfile
 import time
 import zipfile
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +41,12 @@ SERVER_CONF = {
 CATALOG_CLASS = "spark.tidegate.catalog.class"  # `tidegate_spark.session` asks for it
 LOCAL_FILES_CONF = "spark.hadoop.fs.file.impl"
 SOURCE_FOLDER = Path(__file__).parent
-CATALOG, ALLOCATOR, LOCAL_FILES = "SharedCatalog", "AllocatorPlugin", "LocalFiles"
+CATALOG, ALLOCATOR, LOCAL_FILES, HOOKS = "SharedCatalog", "AllocatorPlugin", "LocalFiles", "ShutdownHooks"
 MISSING_CLASS_MESSAGES = {
     CATALOG: "Sessions share no catalog, and each keeps its connections",
     ALLOCATOR: "Readers leave their allocators in memory",
     LOCAL_FILES: "Each file on local disk starts a process",
+    HOOKS: "Each compaction leaves its session in memory",
 }
 MODEL_CACHE_FOLDER = (
     "spark_connect_model_cache"  # where Spark makes a folder for each session at its end, and leaves it
@@ -98,6 +101,29 @@ def configure_classes(folder: Path) -> dict[str, str]:
     return conf
 
 
+def find_hook_removal(folder: Path) -> Callable[[], object] | None:
+    """What removes the shutdown hooks of thread pools that have ended; None where the class cannot be had."""
+    name, _ = find_compiled(HOOKS, folder)
+    if not name:
+        return None
+    jvm, new_array = SparkContext._jvm, SparkContext._gateway.new_array
+    loaded = jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
+    method = loaded.getMethod("removeEnded", new_array(jvm.java.lang.Class, 0))
+    return partial(method.invoke, None, new_array(jvm.java.lang.Object, 0))
+
+
+def remove_hooks(removal: Callable[[], object] | None) -> Callable[[], object] | None:
+    """Call it; None, and a line that says why, where this JVM does not let its hooks be listed."""
+    try:
+        if removal is not None:
+            removal()
+    except Exception as error:
+        reason = str(getattr(error, "java_exception", error)).splitlines()[0]
+        print(f"{MISSING_CLASS_MESSAGES[HOOKS]}: {reason}", flush=True)
+        return None
+    return removal
+
+
 def remove_empty_folders(parent: Path) -> None:
     """Remove what sessions left there; nothing that has content, or that is just being made."""
     with suppress(FileNotFoundError):
@@ -119,8 +145,10 @@ def serve(folder: Path, temporary: Path) -> None:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     SparkContext._jvm.org.apache.spark.sql.connect.service.SparkConnectService.start(session.sparkContext._jsc.sc())
+    hook_removal = find_hook_removal(folder)
     while os.getppid() == jvm:  # it outlives neither a stop nor a kill of the server
         remove_empty_folders(temporary / MODEL_CACHE_FOLDER)
+        hook_removal = remove_hooks(hook_removal)
         time.sleep(CHECK_SECONDS)
 
 

@@ -17,6 +17,7 @@ from tidegate.adapters.iceberg.table.catalogs import Catalogs
 
 FLUSHES = int(os.environ.get("SOAK_FLUSHES", "1"))
 SESSIONS = 20
+COMPACTIONS = 10
 POOL = 2  # connections of one JDBC catalog, by Iceberg's default
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
@@ -103,6 +104,24 @@ def test_server_keeps_nothing_of_sessions_that_have_ended(
     grown_up = looks[GROWN_UP // BETWEEN_LOOKS :]
     if len(grown_up) >= LOOKS:
         assert find_growth(grown_up, GROWTH) == {}, "\n".join(map(str, grown_up))
+
+
+def test_server_keeps_no_session_of_a_compaction(workbench: Any, server: SparkServer) -> None:
+    """Each rewrite registers shutdown hooks, and each of these kept the session of its job."""
+    workbench.spark_sql("CREATE NAMESPACE IF NOT EXISTS lake.small")
+    workbench.spark_sql("CREATE TABLE lake.small.files (id BIGINT, part INT) USING iceberg PARTITIONED BY (part)")
+    for number in range(2):
+        workbench.spark_sql(f"INSERT INTO lake.small.files VALUES ({number}, 0), ({number}, 1)")
+    options = "map('rewrite-all', 'true', 'partial-progress.enabled', 'true')"
+    compact = f"CALL lake.system.rewrite_data_files(table => 'small.files', options => {options})"
+    assert workbench.spark_sql(compact)[0].rewritten_data_files_count == 4
+    before = server.count(0)
+    for _ in range(COMPACTIONS):
+        workbench.spark_sql(compact)
+    wait_until(lambda: server.count(0).sessions < before.sessions + COMPACTIONS // 2, "the sessions go")
+    assert sorted((row.id, row.part) for row in workbench.spark_sql("SELECT * FROM lake.small.files")) == [
+        (0, 0), (0, 1), (1, 0), (1, 1),
+    ]  # fmt: skip
 
 
 def test_session_goes_on_after_the_database_has_closed_its_connections(workbench: Any, database: PostgreSQL) -> None:
