@@ -39,6 +39,8 @@ REFUSAL_CODES = (
     kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED, kafka.KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     kafka.KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, kafka.KafkaError.GROUP_AUTHORIZATION_FAILED,
 )  # fmt: skip
+# What the client takes back of a transaction that something else has failed; that may be reported behind these.
+PURGE_CODES = (kafka.KafkaError._PURGE_QUEUE, kafka.KafkaError._PURGE_INFLIGHT)
 FENCED_CODES = (kafka.KafkaError._FENCED, kafka.KafkaError.INVALID_PRODUCER_EPOCH, kafka.KafkaError.PRODUCER_FENCED)
 DELIVERY_CONF: dict[str, dict[str, Any]] = {
     "at-least-once": {"enable.idempotence": "true", "acks": "all"},
@@ -227,8 +229,9 @@ class _PartProducer:
                 raise self._to_error(error) from error
 
     def _handle_delivery(self, at_ms: int | None, error: Any, message: Any) -> None:
-        self._failure = self._failure or error
-        if error is None or message is None:
+        if self._failure is None or self._failure.code() in PURGE_CODES:
+            self._failure = error or self._failure
+        if error is None or message is None or error.code() in PURGE_CODES:
             return
         size = len(message.key() or b"") + len(message.value() or b"")
         # of a batch that is refused the largest record, or the one whose time is farthest from now
@@ -241,12 +244,7 @@ class _PartProducer:
         """Write the part's progress behind its changes: `after` a key, or None when they are all produced."""
         if not self._is_transactional:
             self._flush()
-        position = {
-            **self._plan["position"],
-            "after": after,
-            "counts": self._counts,
-            "at_ms": int(time.time() * 1000),
-        }
+        position = {**self._plan["position"], "after": after, "counts": self._counts, "at_ms": int(time.time() * 1000)}
         value = json.dumps(position).encode()
         self._hand_over(self._plan["state_topic"], key=POSITION_KEY, value=value, partition=self.number)
         self._flush()

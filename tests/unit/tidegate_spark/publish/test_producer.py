@@ -1,0 +1,52 @@
+"""Which of the failures that a producer is told of is the reason: a transaction fails all of its records for one."""
+
+import json
+from itertools import permutations
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from tidegate_spark.publish.producer import BrokerRefusal, _PartProducer
+
+
+class Message:
+    def __init__(self, key: bytes, value: bytes) -> None:
+        self._key, self._value = key, value
+
+    def topic(self) -> str:
+        return "out"
+
+    def key(self) -> bytes:
+        return self._key
+
+    def value(self) -> bytes:
+        return self._value
+
+
+REFUSED = KafkaError.INVALID_TIMESTAMP, Message(b"far", b"x"), 4_000_000_000_000
+PURGED = KafkaError._PURGE_QUEUE, Message(b"large", b"x" * 100), None
+TAKEN_BACK = KafkaError._PURGE_INFLIGHT, Message(b"near", b"x"), None
+DELIVERED = None, Message(b"before", b"x"), None
+
+
+def tell(*reports: tuple[Any, Message, Any]) -> Exception:
+    """The error of a part of which the client reports this, in this order."""
+    producer = object.__new__(_PartProducer)
+    producer._failure, producer._failed, producer._failed_rank, producer._is_fenced = None, ("", None, 0), -1.0, False
+    for code, message, at_ms in reports:
+        producer._handle_delivery(at_ms, None if code is None else KafkaError(code), message)
+    assert producer._failure is not None
+    return producer._to_error(KafkaException(producer._failure))
+
+
+@pytest.mark.parametrize("reports", list(permutations((REFUSED, PURGED, TAKEN_BACK, DELIVERED))))
+def test_record_that_was_refused_is_told_whatever_is_reported_before_it(reports: Any) -> None:
+    error = tell(*reports)
+    assert isinstance(error, BrokerRefusal)
+    assert json.loads(str(error)) == {"error": "INVALID_TIMESTAMP", "topic": "out", "key": b"far".hex(), "bytes": 4}
+
+
+def test_what_was_taken_back_for_nothing_else_is_a_failure_that_may_pass() -> None:
+    error = tell(DELIVERED, PURGED, TAKEN_BACK)
+    assert isinstance(error, KafkaException)
+    assert error.args[0].code() == KafkaError._PURGE_INFLIGHT
