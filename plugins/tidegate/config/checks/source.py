@@ -7,6 +7,7 @@ from tidegate.config.checks.formats import check_format
 from tidegate.config.models.formats import KeyModel, ValueModel
 from tidegate.config.models.pipeline import PipelineModel, StartOffsets
 from tidegate.config.parsing.ddl import parse_columns
+from tidegate.config.parsing.patterns import compile_pattern
 from tidegate.config.parsing.problems import Problems, refuse_secrets
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.formats.registry import get_format
@@ -51,8 +52,7 @@ def _check_errors(model: PipelineModel, findings: Problems) -> None:
         findings.add(path, "with errors.tolerance: none no record is set aside; write all, or leave the topic out")
     if not TOPIC_PATTERN.fullmatch(topic):
         findings.add(path, "not a topic name; letters, digits, dot, dash and underscore, at most 249")
-    read = source.topic_pattern is not None and re.fullmatch(source.topic_pattern, topic)
-    if topic in source.topics or read:
+    if topic in source.topics or (source.topic_pattern is not None and match_topic(source.topic_pattern, topic)):
         findings.add(path, "this pipeline reads that topic; choose another one for what it cannot read")
 
 
@@ -78,9 +78,17 @@ def _check_topics(model: PipelineModel, findings: Problems) -> None:
 def check_pattern(path: KeyPath, pattern: str, findings: Problems) -> None:
     """Note a regular expression that does not compile."""
     try:
-        re.compile(pattern)
-    except re.error as fault:
-        findings.add(path, f"not a regular expression ({fault}); write e.g. 'shop\\.public\\..*'")
+        compile_pattern(pattern)
+    except ValueError as fault:
+        findings.add(path, str(fault))
+
+
+def match_topic(pattern: str, topic: str) -> bool | None:
+    """Whether a topic's whole name matches; None for a pattern that does not compile, which `check_pattern` notes."""
+    try:
+        return compile_pattern(pattern).fullmatch(topic) is not None
+    except ValueError:
+        return None
 
 
 def _check_start(model: PipelineModel, findings: Problems) -> None:

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Mapping
 
-from tidegate.config.checks.source import check_pattern
+from tidegate.config.checks.source import match_topic
 from tidegate.config.checks.templates import check_templates
 from tidegate.config.checks.unsupported import format_unsupported
 from tidegate.config.destinations.registry import DESTINATIONS
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.models.sequence_groups import needs_no_offsets
 from tidegate.config.parsing.ddl import check_audit, check_condition
+from tidegate.config.parsing.patterns import check_java_pattern
 from tidegate.config.parsing.problems import Problems, refuse_secrets, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.model.resource_names import get_branch_suffix
@@ -34,7 +35,7 @@ def check_tables(
         _check_branch(table, path, findings)
         _check_feeding_topics(table, model, path, findings)
         if table.route is not None and table.route.pattern is not None:
-            check_pattern((*path, "route", "pattern"), table.route.pattern, findings)
+            _check_route((*path, "route", "pattern"), table.route.pattern, findings)
         for word, condition in (("when", table.when), ("delete_when", table.delete_when)):
             _check_condition(condition, (*path, word), findings)
         _check_when_false(table, model, path, findings)
@@ -129,15 +130,16 @@ def _check_every_topic_is_used(model: PipelineModel, findings: Problems) -> None
         return
     used = {topic for table in model.tables for topic in table.topics or []}
     for index, topic in enumerate(model.source.topics):
-        if topic not in used and not _is_ignored(topic, model.heartbeat.ignore_topics):
+        may_be_ignored = any(match_topic(pattern, topic) is not False for pattern in model.heartbeat.ignore_topics)
+        if topic not in used and not may_be_ignored:
             findings.add(("source", "topics", index), "feeds no table; name it in tables[].topics or drop it")
 
 
-def _is_ignored(topic: str, patterns: list[str]) -> bool:
+def _check_route(path: KeyPath, pattern: str, findings: Problems) -> None:
     try:
-        return any(re.fullmatch(pattern, topic) for pattern in patterns)
-    except re.error:
-        return True
+        check_java_pattern(pattern)
+    except ValueError as fault:
+        findings.add(path, str(fault))
 
 
 def _check_condition(condition: str | None, path: KeyPath, findings: Problems) -> None:

@@ -82,7 +82,7 @@ def _resolve_table_types(table: TableModel, types: Mapping[str, str]) -> dict[st
         return dict(types)
     as_they_are = list_passed_columns(select, [Field(name, "STRING") for name in types])
     made = {item.name.casefold(): item.type or "STRING" for item in select.items if item.name}
-    return {**made, **{name: types[name] for name in as_they_are}}
+    return {**made, **{name: types[name] for name in as_they_are if name in types}}
 
 
 def _find_problem(name: str, table_types: Mapping[str, str] | None, keys: list[str]) -> str | None:

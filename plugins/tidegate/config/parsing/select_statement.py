@@ -191,7 +191,7 @@ def _is_same_meaning(texts: list[str], nodes: list[Any]) -> bool:
         return False
     inner = [node.this if isinstance(node, exp.Alias) else node for node in nodes]
     return all(
-        parse_one(f"SELECT {t}\n", SELECT_EXAMPLE).expressions[0] == n for t, n in zip(texts, inner, strict=True)
+        parse_one(f"SELECT {t}\n", SELECT_EXAMPLE).expressions[:1] == [n] for t, n in zip(texts, inner, strict=True)
     )
 
 

@@ -19,6 +19,14 @@ COLUMN = (
 )
 ROUTINE = "[UNRESOLVED_ROUTINE] Cannot resolve routine `uper` on search path [`system`.`builtin`]. SQLSTATE: 42883"
 TYPES = '[DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES] Cannot resolve "(id = array(1))" due to data type mismatch'
+PATTERN = (
+    "[INVALID_PARAMETER_VALUE.PATTERN] The value of parameter(s) `regexp` in `regexp_like` is invalid: "
+    r"'\\A(?:(?P<n>a))\\z'. SQLSTATE: 22023"
+)
+PATTERN_IN_TASK = (
+    "Job aborted due to stage failure: Task 0 in stage 0.0 failed 1 times (TID 0) (localhost executor driver): "
+    "java.util.regex.PatternSyntaxException: Unknown inline modifier near index 6\n\\A(?:(?P<n>a))\\z\n      ^"
+)
 JOBS: dict[str, Job] = {
     "merge": MergeJob(pipeline="p", batch=7, statements=()),
     "stage": StageJob("p", 7, Ranges({}), "read_committed", ()),
@@ -28,6 +36,8 @@ LASTING = {
     "column": ("stage", COLUMN, ConfigurationError, "with name `nme` cannot be resolved"),
     "routine": ("stage", ROUTINE, ConfigurationError, "Cannot resolve routine `uper`"),
     "types": ("stage", TYPES, ConfigurationError, 'Cannot resolve "(id = array(1))" due to data type mismatch; '),
+    "pattern": ("stage", PATTERN, ConfigurationError, "`regexp` in `regexp_like` is invalid"),
+    "pattern in a task": ("stage", PATTERN_IN_TASK, ConfigurationError, "Unknown inline modifier near index 6; "),
 }
 
 

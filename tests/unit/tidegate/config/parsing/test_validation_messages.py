@@ -508,6 +508,18 @@ REFUSED = {
         table("route: {field: topic, pattern: '('}"),
         "tables[0].route.pattern=(: not a regular expression",
     ),
+    "join without a condition": (
+        table("select: 'SELECT r.id FROM record r LEFT JOIN lake.a.c d ON'"),
+        "tables[0].select=SELECT r.id FROM record r LEFT JOIN lake.a.c d ON: not a statement that can be taken apart",
+    ),
+    "group of a column that select does not make, beside one of the key": (
+        source(
+            "key: {fields: [id], schema: id BIGINT}, value: {schema: 'lsn BIGINT, n INT'}",
+            tables="[{name: lake.a.b, select: 'SELECT id, n FROM record', delete: false, "
+            "partial_updates: {sequence_groups: {lsn: [n]}}}]",
+        ),
+        "sequence_groups.lsn=[n]: not a column of the table; allowed: n",
+    ),
     "when by a column that is not there": (
         source("value: {schema: 'id BIGINT, kind STRING'}", tables="[{name: lake.a.b, when: knd = 'x'}]"),
         "tables[0].when=knd = 'x': knd is not a column of the record; did you mean kind?",
