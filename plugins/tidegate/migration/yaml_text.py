@@ -1,5 +1,6 @@
 """Writes a draft as YAML with comments: what a person would have written, so that a person can go on from there."""
 
+import json
 import re
 import textwrap
 from collections.abc import Mapping
@@ -89,4 +90,4 @@ def format_scalar(value: Any) -> str:
     text = str(value)
     if not isinstance(value, str) or (PLAIN_PATTERN.fullmatch(text) and text.casefold() not in RESERVED_WORDS):
         return text
-    return "'" + text.replace("'", "''") + "'"
+    return "'" + text.replace("'", "''") + "'" if text.isprintable() else json.dumps(text)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tidegate.config.parsing.ddl import parse_one
 from tidegate.config.parsing.publication_sql import TABLE_STAND_IN, find_joined_tables, name_stand_in, parse_tree
+from tidegate.config.parsing.spark_sql import parse_statement
 from tidegate.lineage.column_reads import Read, StatementReads
 from tidegate.lineage.dataset import Transformation
 from tidegate.spec.projection import RECORD_FIELDS, Select
@@ -31,7 +31,7 @@ def read_select(select: Select, record: Sequence[str]) -> StatementReads:
 
 
 def _read_text(sql: str, tables: Tables, how: Transformation) -> tuple[Read, ...]:
-    tree = parse_one(f"SELECT {sql}\n", "an expression")
+    tree = parse_statement(f"SELECT {sql}\n", "an expression")
     return tuple(dict.fromkeys(_read_expression(tree.expressions[0], tree, tables, how)))
 
 
@@ -57,7 +57,7 @@ def _read_tree(tree: Any, tables: Tables) -> StatementReads:
 
 def read_condition(sql: str, columns: Sequence[str]) -> tuple[str, ...]:
     """The columns of a record that a condition looks at."""
-    tree = parse_one(f"SELECT 1 FROM record WHERE {sql}\n", "a condition")
+    tree = parse_statement(f"SELECT 1 FROM record WHERE {sql}\n", "a condition")
     return tuple(read.column for read in _read_expression(tree.args["where"], tree, {"record": columns}))
 
 

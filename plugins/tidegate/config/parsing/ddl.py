@@ -3,6 +3,7 @@
 from functools import lru_cache
 from typing import Any
 
+from tidegate.config.parsing.spark_sql import parse_statement
 from tidegate.merge.audits import PLACEHOLDER
 from tidegate.schema.column import Column
 from tidegate.sql.spark import quote
@@ -24,7 +25,6 @@ CALLED_BY_NAME = {
     *("current_catalog", "current_database", "current_date", "current_schema", "current_time", "current_timestamp"),
     *("current_user", "localtimestamp", "session_user", "user"),
 }
-TOO_DEEP = "brackets or functions nest too deeply to be read; write it flatter"
 AUDIT_EXAMPLE = "e.g. SELECT count(*) > 0 FROM {table}"
 
 
@@ -33,7 +33,7 @@ def parse_columns(ddl: str) -> tuple[Column, ...]:
     """The columns of ``id BIGINT NOT NULL, name STRING`` in one canonical spelling. ValueError says what is wrong."""
     from sqlglot import exp
 
-    statement = parse_one(f"CREATE TABLE t ({ddl}\n)", COLUMNS_EXAMPLE)
+    statement = parse_statement(f"CREATE TABLE t ({ddl}\n)", COLUMNS_EXAMPLE)
     schema = statement.this if isinstance(statement, exp.Create) else None
     if not isinstance(schema, exp.Schema) or statement.args.get("expression") or not schema.expressions:
         raise ValueError(f"not a list of columns; {COLUMNS_EXAMPLE}")
@@ -108,7 +108,7 @@ def check_condition(sql: str) -> None:
     from sqlglot import exp
 
     example = "write one condition, e.g. status = 'open'"
-    tree = parse_one(sql, example)
+    tree = parse_statement(sql, example)
     if not isinstance(tree, exp.Condition) or tree.find(exp.Query):
         raise ValueError(f"not a condition on the record; {example}")
     if tree.find(exp.AggFunc, exp.Window):
@@ -121,7 +121,7 @@ def find_condition_columns(sql: str) -> tuple[str, ...]:
     from sqlglot import exp
 
     try:
-        tree = parse_one(sql, "a condition")
+        tree = parse_statement(sql, "a condition")
     except ValueError:
         return ()
     columns = (column for column in tree.find_all(exp.Column, bfs=False) if isinstance(column.this, exp.Identifier))
@@ -143,27 +143,10 @@ def check_audit(sql: str) -> None:
         except ValueError as fault:
             raise ValueError(f"{fault}; or a query over {PLACEHOLDER}, {AUDIT_EXAMPLE}") from fault
         return
-    tree = parse_one(sql.replace(PLACEHOLDER, "_tidegate_table"), AUDIT_EXAMPLE)
+    stand_in = "_tidegate_table"
+    tree = parse_statement(sql.replace(PLACEHOLDER, stand_in), AUDIT_EXAMPLE, {stand_in: PLACEHOLDER})
     tables = {table.name for table in tree.find_all(exp.Table)}
-    if not isinstance(tree, exp.Query) or "_tidegate_table" not in tables:
+    if not isinstance(tree, exp.Query) or stand_in not in tables:
         raise ValueError(f"not one query over {PLACEHOLDER}; {AUDIT_EXAMPLE}")
     if len(tree.selects) != 1:
         raise ValueError(f"an audit's query gives one column, true or false; {AUDIT_EXAMPLE}")
-
-
-def parse_one(sql: str, example: str) -> Any:
-    """The tree of one statement or expression in Spark's SQL. ValueError shows where it cannot be read."""
-    import sqlglot
-    from sqlglot.errors import SqlglotError
-
-    try:
-        statements = sqlglot.parse(sql, read="spark")
-    except SqlglotError as fault:
-        errors = getattr(fault, "errors", None)
-        near = f" near {errors[0]['highlight']!r}" if errors and errors[0].get("highlight") else ""
-        raise ValueError(f"not SQL that Spark reads{near}; {example}") from fault
-    except RecursionError:
-        raise ValueError(f"{TOO_DEEP}; {example}") from None
-    if len(statements) != 1 or statements[0] is None:
-        raise ValueError(f"one expression expected, {len(statements)} statements found; {example}")
-    return statements[0]

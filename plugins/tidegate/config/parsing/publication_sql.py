@@ -4,7 +4,6 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from tidegate.config.parsing.ddl import TOO_DEEP
 from tidegate.config.parsing.publication_functions import (
     ORDER_DEPENDENT_FUNCTIONS,
     find_functions,
@@ -12,6 +11,7 @@ from tidegate.config.parsing.publication_functions import (
     refuse_nondeterministic,
     refuse_unknown,
 )
+from tidegate.config.parsing.spark_sql import parse_statement
 from tidegate.spec.publication import PLACEHOLDER, Grouped
 
 SELECT_EXAMPLE = f"write e.g. SELECT id, upper(name) AS name FROM {PLACEHOLDER} WHERE NOT hidden"
@@ -70,20 +70,14 @@ def _replace_placeholders(sql: str) -> str:
 
 def parse_tree(sql: str) -> Any:
     """The statement, with names of their own for the tables in braces; ValueError unless it can be followed."""
-    import sqlglot
     from sqlglot import exp
-    from sqlglot.errors import SqlglotError
 
     if sql.count(PLACEHOLDER) != 1:
         raise ValueError(f"{PLACEHOLDER} must stand in it once, behind FROM; {SELECT_EXAMPLE}")
     others = find_joined_tables(sql)
-    try:
-        statements = sqlglot.parse(WINDOW_PATTERN.sub(f"{WINDOW_STAND_IN}(", _replace_placeholders(sql)), read="spark")
-    except SqlglotError as fault:
-        raise ValueError(f"not SQL that Spark reads; {SELECT_EXAMPLE}") from fault
-    except RecursionError:
-        raise ValueError(f"{TOO_DEEP}; {SELECT_EXAMPLE}") from None
-    tree = statements[0] if len(statements) == 1 else None
+    text = WINDOW_PATTERN.sub(f"{WINDOW_STAND_IN}(", _replace_placeholders(sql))
+    placeholders = {name_stand_in(number): f"{{{name}}}" for number, name in enumerate(others)}
+    tree = parse_statement(text, SELECT_EXAMPLE, {TABLE_STAND_IN: PLACEHOLDER, **placeholders})
     if not isinstance(tree, exp.Select):
         raise ValueError(f"not one SELECT; {SELECT_EXAMPLE}")
     tables = sorted(table.sql("spark").split(" ")[0] for table in tree.find_all(exp.Table))

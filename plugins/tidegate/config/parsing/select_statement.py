@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from tidegate.config.parsing.ddl import parse_columns, parse_one
+from tidegate.config.parsing.ddl import parse_columns
+from tidegate.config.parsing.spark_sql import parse_statement
 from tidegate.spec.projection import RECORD, Dimension, Item, Select
 
 SELECT_EXAMPLE = "e.g. SELECT id, upper(name) ... FROM record, or FROM record r LEFT JOIN lake.shop.customers c ON ..."
@@ -17,7 +18,7 @@ def parse_select(text: str) -> Select:
     """The statement as `Select`. ValueError says what is wrong and what to write instead."""
     from sqlglot import exp
 
-    tree = parse_one(text, SELECT_EXAMPLE)
+    tree = parse_statement(text, SELECT_EXAMPLE)
     if not isinstance(tree, exp.Select):
         raise ValueError(f"not one SELECT; {SELECT_EXAMPLE}")
     _check_clauses(tree)
@@ -191,7 +192,8 @@ def _is_same_meaning(texts: list[str], nodes: list[Any]) -> bool:
         return False
     inner = [node.this if isinstance(node, exp.Alias) else node for node in nodes]
     return all(
-        parse_one(f"SELECT {t}\n", SELECT_EXAMPLE).expressions[:1] == [n] for t, n in zip(texts, inner, strict=True)
+        parse_statement(f"SELECT {t}\n", SELECT_EXAMPLE).expressions[:1] == [n]
+        for t, n in zip(texts, inner, strict=True)
     )
 
 

@@ -46,11 +46,24 @@ def read_model(model: type[M], data: dict[Any, Any], findings: Problems, root: K
             errors = fault.errors(include_url=False)
             _pass_over_misspelled_keys(errors, model, findings, root)
             for error in errors:
-                path = tuple(part for part in error["loc"] if not str(part).startswith(("<", "[key]")))
+                path = _find_path(error)
                 findings.add_broken((*root, *path), _format_message(error, model, path))
                 _remove_value(remaining_data, path, missing=error["type"] == "missing")
     findings.raise_if_any()
     raise AssertionError(f"model={model.__name__}: its defaults do not fit it; fix the model")
+
+
+def _find_path(error: Any) -> KeyPath:
+    """The keys on the way to what does not fit, without pydantic's own words. An unknown key stays as it is written."""
+    around, last = error["loc"][:-1], error["loc"][-1:]
+    is_users = error["type"] == "extra_forbidden"
+    return tuple(part for part in around if not _is_pydantics(part)) + (
+        last if is_users else tuple(part for part in last if not _is_pydantics(part))
+    )
+
+
+def _is_pydantics(part: int | str) -> bool:
+    return str(part).startswith(("<", "[key]"))
 
 
 def _pass_over_misspelled_keys(

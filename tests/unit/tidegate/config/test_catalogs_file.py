@@ -56,6 +56,7 @@ def test_environment_fills_in_and_an_unset_name_is_refused(tmp_path: Path, monke
         ("a: 5", ":1: a=5: unknown type of catalog"),
         ("a: {type: icberg}", "a.type=icberg: unknown type of catalog; did you mean iceberg?"),
         ("a: {type: iceberg, propertis: {}}", "a.propertis: unknown key; did you mean properties?"),
+        ("a: {type: bigquery, project: p, <: 1}", "a.<=1: unknown key; allowed: connection, endpoint, "),
         ("a: {type: iceberg, properties: {type: sql}}", "a.properties: uri is missing"),
         ("a: {type: iceberg, properties: {type: sql, uri: 'sqlite:///rel.db', warehouse: x}}", "Spark cannot share it"),
         ("a: {type: iceberg, properties: {type: sql, uri: 'sqlite:////c.db'}}", "warehouse is missing"),

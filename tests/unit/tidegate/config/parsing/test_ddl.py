@@ -66,6 +66,24 @@ def test_refused_with_a_reason(ddl: str, reason: str) -> None:
         parse_columns(ddl)
 
 
+def test_what_sqlglot_takes_for_a_command_is_refused_without_its_own_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.raises(ValueError, match="not a list of columns"):
+        parse_columns("id STRING) DECIMAL(,2)>")
+    assert caplog.records == []
+
+
+def test_error_of_sqlglots_own_over_what_is_no_sql_is_a_sentence() -> None:
+    with pytest.raises(ValueError, match="not SQL that Spark reads; write one condition"):
+        check_condition("map(c) = 1")
+
+
+def test_table_of_an_audit_is_called_as_the_user_wrote_it() -> None:
+    with pytest.raises(ValueError, match=r"near '\{table\}'"):
+        check_audit("SELECT count(*) FRM {table} =")
+
+
 @pytest.mark.parametrize(
     "sql", ["a = 1", "__deleted = 'true'", "s.b['k'] > 2 OR x IS NULL", "lower(a) LIKE 'x%'", "a IN (1, 2)", "true"]
 )
