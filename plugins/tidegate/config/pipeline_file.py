@@ -19,7 +19,7 @@ from tidegate.config.checks.unsupported import refuse_unsupported
 from tidegate.config.defaults_file import apply_defaults, read_defaults
 from tidegate.config.fleets import refuse_fleets_of_several_catalogs
 from tidegate.config.models.pipeline import PipelineModel, build_json_schema
-from tidegate.config.parsing.problems import Problems
+from tidegate.config.parsing.problems import Problems, to_unexpected_problem
 from tidegate.config.parsing.validation_messages import read_model
 from tidegate.config.parsing.yaml_document import read_document
 from tidegate.config.pipeline_spec import to_pipeline
@@ -101,6 +101,8 @@ def _load_or_problem(path: Path, shared: Any) -> Pipeline | ConfigurationError:
         return load_pipeline(path, *shared)
     except ConfigurationError as fault:
         return fault
+    except Exception as error:
+        return to_unexpected_problem(path, error)
 
 
 def check_tables_of_others(include: Path, name: str) -> None:

@@ -16,7 +16,7 @@ from tidegate.config.destinations.registry import get_destination, list_titles
 from tidegate.config.models.formats import AvroModel, ProtobufModel, StrictModel
 from tidegate.config.models.pipeline import StartTimestamp
 from tidegate.config.models.publication import KeyOutModel, PublicationModel, StartSnapshot, ValueOutModel
-from tidegate.config.parsing.problems import Problems
+from tidegate.config.parsing.problems import Problems, to_unexpected_problem
 from tidegate.config.parsing.publication_sql import find_joined_tables, parse_publication_sql
 from tidegate.config.parsing.validation_messages import read_model
 from tidegate.config.parsing.yaml_document import read_document
@@ -68,6 +68,8 @@ def load_publications(include: Path) -> list[tuple[str, Publication | Configurat
             answer.append((file.stem, publication))
         except ConfigurationError as fault:
             answer.append((file.stem, fault))
+        except Exception as error:
+            answer.append((file.stem, to_unexpected_problem(file, error)))
     return answer
 
 

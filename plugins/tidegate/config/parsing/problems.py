@@ -1,13 +1,16 @@
 """Collects everything that is wrong with one file, so that its author hears of all mistakes at once."""
 
 import difflib
+import traceback
 from collections.abc import Iterable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from tidegate.config.parsing.yaml_document import Document, KeyPath
 from tidegate.errors import ConfigurationError
 from tidegate.redaction import SECRET_MASK, has_secret, is_secret_name
+from tidegate.settings import format_path
 
 MAX_VALUE_CHARACTERS = 60
 
@@ -53,6 +56,15 @@ class Problems:
         """ConfigurationError with all problems in the order of their lines."""
         if self.entries:
             raise ConfigurationError(*(line for _, line in sorted(self.entries, key=lambda entry: entry[0])))
+
+
+def to_unexpected_problem(path: Path, error: Exception) -> ConfigurationError:
+    """The problem of a file over which Tidegate itself has failed, with the place in its code; no value is repeated."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return ConfigurationError(
+        f"{format_path(path)}: an unexpected {type(error).__name__} ({Path(frame.filename).name}:{frame.lineno}) while "
+        "it was read, which is a mistake of Tidegate's; take back what was changed last, and report it with the file"
+    )
 
 
 def format_key_path(path: KeyPath) -> str:

@@ -8,6 +8,7 @@ import yaml
 from pipeline_files import MINIMAL, load, problems, source, table
 from tidegate.cli.main import main
 from tidegate.config.models.pipeline import PipelineModel
+from tidegate.config.parsing.problems import Problems
 from tidegate.config.pipeline_file import build_json_schema, check_tables_of_others, load_all_pipelines
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
@@ -221,6 +222,23 @@ def test_a_broken_file_takes_no_other_down(include: Path) -> None:
     loaded = dict(load_all_pipelines(include))
     assert isinstance(loaded["bad"], ConfigurationError)
     assert isinstance(loaded["good"], Pipeline)
+
+
+def test_a_file_over_which_a_check_itself_fails_takes_no_other_down(
+    include: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (include / "pipelines" / "bad.yaml").write_text(source("kafka: {bootstrap.servers: 'h:1'}"))
+    (include / "pipelines" / "good.yaml").write_text(MINIMAL)
+
+    def fail(model: PipelineModel, findings: Problems) -> None:
+        if model.source.kafka != "kafka_default":
+            raise RecursionError("secret")
+
+    monkeypatch.setattr("tidegate.config.pipeline_file.check_source", fail)
+    loaded = dict(load_all_pipelines(include))
+    assert isinstance(loaded["good"], Pipeline)
+    assert "bad.yaml: an unexpected RecursionError (test_pipeline_file.py:" in str(loaded["bad"])
+    assert "secret" not in str(loaded["bad"])
 
 
 def test_two_pipelines_that_would_share_an_intermediate_table(include: Path) -> None:
