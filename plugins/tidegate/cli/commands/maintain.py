@@ -15,7 +15,9 @@ def run_maintain(words: argparse.Namespace) -> int:
     ports = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
     tables = list_maintained_tables(ports)
     if not tables:
-        raise NothingToDo(f"pipeline={words.pipeline}: none of its tables exists yet")
+        raise NothingToDo(
+            f"pipeline={words.pipeline}: nothing to maintain: it has no Iceberg table yet, and BigQuery maintains its own"
+        )
 
     def tell(done: MaintenanceReport) -> None:
         output.print_result(words, output.format_maintenance(done), done.to_dict())

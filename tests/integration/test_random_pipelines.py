@@ -1,0 +1,61 @@
+"""Combinations of features on real Kafka, Spark, Iceberg and BigQuery: each table holds what a model says.
+
+`WALKS` and `WALK_SEED` choose how many and which: the same seed is the same pipeline with the same records.
+"""
+
+import os
+import random
+from typing import Any
+
+import pytest
+from conftest import Workbench
+from random_pipelines import PARTITIONS, Model, Placed, Shape, sort_rows
+from tidegate.steps.maintain import list_maintained_tables, maintain
+
+FIRST = int(os.environ.get("WALK_SEED", "1"))
+COUNT = int(os.environ.get("WALKS", "2"))
+TURNS = 3
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
+def test_tables_of_any_features_hold_what_the_model_says(
+    workbench: Workbench, request: pytest.FixtureRequest, seed: int
+) -> None:
+    chance = random.Random(seed)
+    shape = Shape.choose(chance)
+    lake: Any = request.getfixturevalue("dwh") if shape.bigquery else Lake(workbench, shape)
+    topic, model = workbench.topic(PARTITIONS), Model(shape)
+    workbench.pipeline("walk", [topic], **shape.list_sections(lake.table))
+    ends = dict.fromkeys(range(PARTITIONS), 0)
+    for turn in range(TURNS):
+        changes = [shape.choose_change(chance) for _ in range(chance.choice([1, 5, 12]))]
+        workbench.produce(topic, *map(shape.encode, changes))
+        for change in changes:
+            model.apply(Placed(change, ends[change.partition]))
+            ends[change.partition] += 1
+        workbench.drain("walk")
+        expected = model.lay_out()
+        assert {name: sort_rows(lake.rows(name)) for name in expected} == expected, (turn, shape)
+        assert workbench.committed("walk") == {topic: ends}
+        ports = workbench.ports("walk")
+        for table in list_maintained_tables(ports) if turn == 1 and chance.random() < 0.5 else ():
+            maintain(ports, table)
+
+
+class Lake:
+    """Iceberg's tables, told as `WarehouseBench` tells those of BigQuery."""
+
+    def __init__(self, workbench: Workbench, shape: Shape) -> None:
+        self.bench, self.branch = workbench, "dev" if shape.branch else "main"
+
+    def table(self, name: str) -> str:
+        """The name in a pipeline file."""
+        return f"lake.shop.{name}"
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """The rows of the branch that is written."""
+        table = self.bench.iceberg(f"shop.{name}")
+        rows: list[dict[str, Any]] = (
+            table.scan(snapshot_id=table.metadata.refs[self.branch].snapshot_id).to_arrow().to_pylist()
+        )
+        return rows

@@ -1,0 +1,280 @@
+"""Pipelines of random features with random records, and a model that says what their tables must hold."""
+
+import json
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+
+PARTITIONS = 2
+EVENT_FORMATS = ("debezium-json", "maxwell-json")
+TEXTS = ("a", "b", None, "", "naïve", "it's", "x" * 40)
+NUMBERS = (None, 1, 7, 49, 50, 99, -5)
+LIMIT = 50  # `when` lets numbers below it pass
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What happened to one key: a `row`, a `tombstone`, a delete `event`, a row that is `flagged` as a delete, or one
+    that is `bad`."""
+
+    kind: str
+    key: Row
+    row: Row
+
+    @property
+    def partition(self) -> int:
+        """The partition of the key's records."""
+        return (self.key["id"] + len(str(self.key.get("part")))) % PARTITIONS
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A change where the log has it."""
+
+    change: Change
+    offset: int
+
+
+@dataclass
+class Shape:
+    """What one pipeline asks for. Every field is a feature; what goes wrong lies in their combinations."""
+
+    bigquery: bool = False
+    fmt: str = "json"
+    key_fields: tuple[str, ...] = ("id",)
+    key_place: str = "flat"  # flat, prefix, into
+    fields_include: str = "ALL"
+    upsert: bool = True
+    delete: bool = True
+    soft: bool = False
+    delete_when: bool = False
+    when_false: str | None = None
+    sequence: bool = False
+    partial: bool = False
+    select: bool = False
+    metadata: bool = False
+    tolerant: bool = False
+    routed: str | None = None  # pattern, name
+    direct: str = "never"
+    max_records: int = 1000
+    partition_by: str | None = None
+    branch: bool = False
+    copy_on_write: bool = False
+
+    @staticmethod
+    def choose(chance: random.Random) -> "Shape":
+        """Random features. Those that the product refuses together are not chosen together."""
+        one = Shape(bigquery=chance.random() < 0.2)
+        one.fmt = chance.choice(["json", "json", "debezium-json", "msgpack", "maxwell-json", "csv"])
+        one.key_fields = chance.choice([("id",), ("id",), ("id", "part")])
+        one.key_place = chance.choice(["flat", "flat", "prefix", "into"])
+        if one.key_place != "flat" and one.fmt in ("json", "msgpack"):
+            one.fields_include = chance.choice(["ALL", "EXCEPT_KEY"])
+        one.upsert, one.delete = chance.choice([*[(True, True)] * 4, (True, False), (False, True), (False, False)])
+        one.soft = one.upsert and one.delete and chance.random() < 0.3
+        one.delete_when = one.delete and chance.random() < 0.4
+        one.sequence = one.upsert and chance.random() < 0.3
+        one.partial = one.upsert and not one.sequence and chance.random() < 0.25
+        ways = [None, None, "ignore", *(["delete"] if one.delete and not one.partial else [])]
+        one.when_false = chance.choice(ways)
+        one.select, one.metadata = chance.random() < 0.3, chance.random() < 0.5
+        one.routed = chance.choice([None, None, None, "pattern", "name"])
+        one.tolerant = one.routed != "name" and chance.random() < 0.3
+        one.direct, one.max_records = chance.choice(["never", "auto"]), chance.choice([3, 7, 20, 1000])
+        if not one.bigquery:
+            one.partition_by = chance.choice([None, None, "bucket(4, n)", "name"])
+            one.branch = one.routed != "name" and chance.random() < 0.15
+            one.copy_on_write = chance.random() < 0.2
+        return one
+
+    def list_sections(self, name_table: Callable[[str], str]) -> Row:
+        """What stands in the pipeline file, but for the topics."""
+        key = {"fields": list(self.key_fields), "schema": "id BIGINT, part STRING"}
+        if len(self.key_fields) == 1:
+            key["schema"] = "id BIGINT"
+        repeated = "" if self.fields_include == "EXCEPT_KEY" else f"{key['schema']}, "
+        value: Row = {"format": self.fmt, "fields_include": self.fields_include}
+        value["schema"] = f"{repeated}n INT, name STRING, seq INT, flag INT, type STRING"
+        if self.fmt == "csv":
+            value["csv"] = {"null_literal": "NULL"}
+        key |= {"prefix": {"prefix": "k_"}, "into": {"into": "whole_key"}, "flat": {}}[self.key_place]
+        source: Row = {"metadata": {"at_offset": "offset", "at_partition": "partition"}} if self.metadata else {}
+        if self.tolerant:
+            source["errors"] = {"tolerance": "all"}
+        merge = {"direct": self.direct, "max_records": self.max_records}
+        tables = [{**self._describe_table(), **one} for one in self._name_tables(name_table)]
+        return {"source": source, "key": key, "value": value, "merge": merge, "tables": tables}
+
+    def _name_tables(self, name_table: Callable[[str], str]) -> list[Row]:
+        if self.routed == "pattern":
+            kinds = ("even", "odd")
+            return [{"name": name_table(f"walk_{k}"), "route": {"field": "type", "pattern": k}} for k in kinds]
+        return [{"name": name_table("walk_{type}" if self.routed == "name" else "walk")}]
+
+    def _describe_table(self) -> Row:
+        create: Row = {"partition_by": [self.partition_by]} if self.partition_by else {}
+        if self.copy_on_write:
+            create["properties"] = {"write.merge.mode": "copy-on-write"}
+        table: Row = {"upsert": self.upsert, "delete": self.delete, "create": create}
+        if self.soft:
+            table |= {"deletes": "soft", "deleted_column": "is_deleted"}
+        if self.delete_when:
+            table["delete_when"] = "flag = 1"
+        if self.when_false:
+            table |= {"when": f"coalesce(n, 0) < {LIMIT}", "when_false": self.when_false}
+        if self.sequence:
+            table["sequence_by"] = ["seq"]
+        if self.partial:
+            table["partial_updates"] = True
+        if self.branch:
+            table["branch"] = "dev"
+        if self.select:
+            columns = [*self._list_key_columns(), "n", "name", "seq", "flag", "type", "CAST(n * 2 AS INT) AS twice"]
+            columns += [
+                "CAST(upper(name) AS STRING) AS loud",
+                *(["at_offset", "at_partition"] if self.metadata else []),
+            ]
+            table["select"] = f"SELECT {', '.join(columns)} FROM record"
+        return table
+
+    def _list_key_columns(self) -> list[str]:
+        if self.key_place == "into":
+            return ["whole_key"]
+        return [f"k_{name}" if self.key_place == "prefix" else name for name in self.key_fields]
+
+    def choose_change(self, chance: random.Random) -> Change:
+        """One change of one of a few keys, of a kind that the features allow."""
+        kinds = {"row": 8, "tombstone": 0 if self.sequence else 2, "flagged": int(self.delete_when)}
+        kinds |= {"bad": int(self.tolerant), "event": int(self.fmt in EVENT_FORMATS and not self.sequence)}
+        (kind,) = chance.choices([*kinds], [*kinds.values()])
+        key: Row = {"id": chance.randint(0, 4)}
+        if len(self.key_fields) == 2:
+            key["part"] = chance.choice(["p", "q", "p" if self.fmt == "csv" else None])
+        row = {
+            "n": 1 if kind == "flagged" else chance.choice(NUMBERS),
+            "name": chance.choice(TEXTS),
+            "seq": chance.randint(0, 6),
+            "flag": int(kind == "flagged"),
+            "type": "odd" if key["id"] % 2 else "even",  # a key stays in its table, as a tombstone names none
+        }
+        return Change(kind, key, row)
+
+    def encode(self, change: Change) -> tuple[Any, ...]:
+        """The record: its key, its value, and the partition."""
+        where = {"partition": change.partition}
+        if change.kind == "tombstone":
+            return change.key, None, where
+        whole = {**({} if self.fields_include == "EXCEPT_KEY" else change.key), **change.row}
+        if change.kind == "bad":
+            whole["n"] = "x"
+        return change.key, ENCODERS[self.fmt](whole, change.kind == "event"), where
+
+
+def _write_debezium(whole: Row, is_delete: bool) -> Row:
+    before, after = (whole, None) if is_delete else (None, whole)
+    return {"before": before, "after": after, "op": "d" if is_delete else "u", "source": {}, "ts_ms": 1}
+
+
+def _write_csv(whole: Row, is_delete: bool) -> str:
+    del is_delete
+    return ",".join(map(_write_cell, whole.values()))
+
+
+def _write_cell(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return '"' + value.replace('"', '""') + '"' if isinstance(value, str) else str(value)
+
+
+ENCODERS: dict[str, Callable[[Row, bool], Any]] = {
+    "json": lambda whole, is_delete: whole,
+    "msgpack": lambda whole, is_delete: msgpack.packb(whole),
+    "maxwell-json": lambda whole, is_delete: {"type": "delete" if is_delete else "update", "data": whole},
+    "debezium-json": _write_debezium,
+    "csv": _write_csv,
+}
+
+
+class Model:
+    """The tables after changes, taken one at a time in the order of the log."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.rows: dict[str, list[Row]] = {}
+        self._highest: dict[tuple[str, Row], int] = {}
+
+    def apply(self, placed: Placed) -> None:
+        """One more change."""
+        change, shape = placed.change, self.shape
+        deletes = change.kind in ("tombstone", "event", "flagged")
+        if not deletes and shape.when_false and (change.row["n"] or 0) >= LIMIT:
+            if shape.when_false == "ignore":
+                return
+            deletes = True
+        if change.kind == "bad" or (deletes and not shape.delete):
+            return
+        for table in self._list_tables(change):
+            if not self._is_late(table, change):
+                self._delete(table, change) if deletes else self._write(table, placed)
+
+    def _list_tables(self, change: Change) -> list[str]:
+        if self.shape.routed is None:
+            return ["walk"]
+        return ["walk_even", "walk_odd"] if change.kind == "tombstone" else [f"walk_{change.row['type']}"]
+
+    def _is_late(self, table: str, change: Change) -> bool:
+        if not self.shape.sequence:
+            return False
+        place = (table, json.dumps(change.key))
+        if change.row["seq"] < self._highest.get(place, -1):
+            return True
+        self._highest[place] = change.row["seq"]
+        return False
+
+    def _delete(self, table: str, change: Change) -> None:
+        rows = self.rows.get(table, [])
+        if not self.shape.soft:
+            rows[:] = [row for row in rows if row["key"] != change.key]
+        for row in (row for row in rows if row["key"] == change.key):
+            row.update({"is_deleted": True} | ({"seq": change.row["seq"]} if self.shape.sequence else {}))
+
+    def _write(self, table: str, placed: Placed) -> None:
+        change, shape = placed.change, self.shape
+        rows = self.rows.setdefault(table, [])
+        made = {"key": change.key, **change.row}
+        if shape.metadata:
+            made |= {"at_offset": placed.offset, "at_partition": change.partition}
+        if shape.soft:
+            made["is_deleted"] = False
+        if shape.select:
+            number, text = change.row["n"], change.row["name"]
+            made |= {"twice": None if number is None else number * 2, "loud": None if text is None else text.upper()}
+        if shape.upsert:
+            before = next((row for row in rows if row["key"] == change.key), None)
+            if shape.partial and before is not None:
+                made = {name: before[name] if value is None else value for name, value in made.items()}
+            rows[:] = [row for row in rows if row["key"] != change.key]
+        rows.append(made)
+
+    def lay_out(self) -> dict[str, list[Row]]:
+        """Rows by table, with the columns that the tables have, in the order of `sort_rows`."""
+        return {table: sort_rows(map(self._lay_out, rows)) for table, rows in self.rows.items()}
+
+    def _lay_out(self, made: Row) -> Row:
+        shape = self.shape
+        row = {name: value for name, value in made.items() if name != "key"}
+        repeats = shape.key_place == "flat" or (shape.fields_include == "ALL" and not shape.select)
+        if shape.key_place == "prefix":
+            row |= {f"k_{name}": value for name, value in made["key"].items()}
+        if shape.key_place == "into":
+            row["whole_key"] = made["key"]
+        return row | (made["key"] if repeats else {})
+
+
+def sort_rows(rows: Iterable[Row]) -> list[Row]:
+    """Rows in an order that their values alone decide."""
+    return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True, default=repr))
