@@ -1,19 +1,16 @@
 """The merge job: the statements that the worker rendered, one after the other, in a session of their own."""
 
-from typing import Any
-
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tidegate.errors import AuditFailed
 from tidegate.failpoints import hit_failpoint
+from tidegate.jobs.lasting_failures import is_lasting_sql_state
 from tidegate.jobs.merge_job import AuditAnswers, Audits, MergeJob
 from tidegate.sql.spark import quote_name, render_literal
 
 from tidegate_spark.session import configure
 from tidegate_spark.table_creation import execute
 
-# of the statement itself, and of the data that it computes with; a right may be given meanwhile
-LASTING_SQL_STATES, ACCESS_SQL_STATE = ("42", "22"), "42501"
 MAX_SHOWN_CHARACTERS = 300
 
 
@@ -38,13 +35,13 @@ def _run_audits(spark: SparkSession, audits: Audits, where: str) -> None:
     hit_failpoint("job.audited")
 
 
-def _ask(spark: SparkSession, question: str, where: str) -> Any:
+def _ask(spark: SparkSession, question: str, where: str) -> int | None:
     """The question's number; `AuditFailed` where Spark says that it has no answer, whenever it is asked."""
     try:
-        return spark.sql(question).collect()[0][0]
+        answer: int | None = spark.sql(question).collect()[0][0]
+        return answer
     except PySparkException as error:
-        state = error.getSqlState() or ""
-        if not state.startswith(LASTING_SQL_STATES) or state == ACCESS_SQL_STATE:
+        if not is_lasting_sql_state(error.getSqlState()):
             raise
         reason = str(error).partition("\n")[0][:MAX_SHOWN_CHARACTERS].rstrip(";")
         raise AuditFailed(

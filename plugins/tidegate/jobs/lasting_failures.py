@@ -1,10 +1,17 @@
-"""Failures of a Spark job that last until a person changes the pipeline file or the table: told in words of our own."""
+"""Which failures of Spark last until a person changes the pipeline file or the table, and the error for each.
+
+Of SQL that a user wrote alone, as an audit is, every failure of the statement or its data lasts. A job's own statements
+hold SQL of ours and tables that others may change meanwhile, so only classes that an expression of the pipeline file,
+or a record's NULL, can cause are taken for lasting there.
+"""
 
 import re
 from collections.abc import Collection
 
 from tidegate.errors import ConfigurationError, IncompatibleSchema, TidegateError
 
+LASTING_SQL_STATES = ("42", "22")  # beginnings: of the statement itself, and of the data that it computes with
+ACCESS_SQL_STATE = "42501"  # the right may be granted meanwhile
 NULL_CLASS = "[NOT_NULL_ASSERT_VIOLATION]"
 # what Spark says of an expression that it cannot work out for any record
 EXPRESSION_PATTERN = re.compile(
@@ -12,6 +19,11 @@ EXPRESSION_PATTERN = re.compile(
     r"[\w.]*\][^\n]*"
     r"|\[INVALID_PARAMETER_VALUE\.PATTERN\][^\n]*|java\.util\.regex\.PatternSyntaxException: [^\n]*"
 )
+
+
+def is_lasting_sql_state(sql_state: str | None) -> bool:
+    """Whether a user's own statement that failed with this SQLSTATE fails whenever it is run."""
+    return (sql_state or "").startswith(LASTING_SQL_STATES) and sql_state != ACCESS_SQL_STATE
 
 
 def find_lasting_failure(where: str, verbs: Collection[str], text: str) -> TidegateError | None:

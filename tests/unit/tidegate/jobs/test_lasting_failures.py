@@ -7,6 +7,7 @@ from pyspark.errors import AnalysisException
 from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.errors import ConfigurationError, IncompatibleSchema, RetryLater
 from tidegate.jobs.job import Job
+from tidegate.jobs.lasting_failures import is_lasting_sql_state
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import JobFailure, StageJob
 from tidegate.model.offsets import Ranges
@@ -56,3 +57,12 @@ def test_failure_that_lasts_is_for_a_person(verb: str, text: str, kind: type, pa
 def test_failure_that_may_pass_is_tried_again(verb: str, text: str) -> None:
     """A merge reads a table whose columns somebody may have changed meanwhile."""
     assert type(JobFailure.of(AnalysisException(text)).to_error(f"p: {verb}", verb)) is RetryLater
+
+
+@pytest.mark.parametrize(
+    ("sql_state", "lasts"),
+    [("42703", True), ("22012", True), ("42501", False), ("08000", False), ("", False), (None, False)],
+)
+def test_audit_has_no_answer_where_its_statement_or_its_data_fails(sql_state: str | None, lasts: bool) -> None:
+    """A right that is missing may be granted, and a connection come back."""
+    assert is_lasting_sql_state(sql_state) is lasts
