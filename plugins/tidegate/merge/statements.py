@@ -53,19 +53,17 @@ def render_merge_statements(
 def _fold_records(ports: Ports, table: Table, values: MergeInput, *, late: bool = False) -> None:
     """Add what folds a key's records; `late` ones leave a group of an equal sequence as a newer one may have."""
     values.setdefault("flag", None)
-    values["given"] = _list_given_conditions(table, _get_metadata(ports.pipeline), values["values"])
+    values["given"] = _list_given_conditions(table, ports.pipeline.source.metadata, values["values"])
     values["groups"], values["late"] = bool(table.sequence_groups), late
 
 
 def _render_history(ports: Ports, table: Table, staged: StagedBatch, values: MergeInput) -> tuple[str, ...]:
     """Remembered changes have the destination's own types where rows go from one to the other as they are."""
-    sql, metadata = ports.sql_for(table.name), _get_metadata(ports.pipeline)
+    sql, metadata = ports.sql_for(table.name), ports.pipeline.source.metadata
     bounds, columns = UNBOUNDED, list_change_columns(table, metadata)
     if not ports.commits.has_branches(table.name):
-        bounds, columns = (
-            ports.tables.find_bounds(table.name, values),
-            list_change_columns_as_held(table, metadata),
-        )
+        bounds = ports.tables.find_bounds(table.name, values)
+        columns = list_change_columns_as_held(table, metadata)
     own = describe_memory(table, columns)
     create = sql.render("create_deletes", table=resource_names.name_changes_table(table), columns=columns, own=own)
     bounded = {**values, "bounds": bounds.conditions}
@@ -131,15 +129,14 @@ def _render_statements(  # noqa: PLR0913 (each is one word of the statements)
 
     `name` is the statement of a batch whose records are not folded. `late` records may lie before those in the table.
     """
-    sql = ports.sql_for(table.name)
     if is_folded(table, staged):
         name = "merge_folded"
         _fold_records(ports, table, values, late=late)
     bounds = known or ports.tables.find_bounds(table.name, values)
     bounded = {**values, "bounds": bounds.conditions}
     if table.sequence_by and not is_folded(table, staged):
-        return (*bounds.guards, *_render_sequenced(sql, ports.pipeline, table, staged, bounded, bounds))
-    return (*bounds.guards, *_render_bounded_merge(sql, name, bounded, bounds))
+        return (*bounds.guards, *_render_sequenced(ports, table, staged, bounded, bounds))
+    return (*bounds.guards, *_render_bounded_merge(ports.sql_for(table.name), name, bounded, bounds))
 
 
 def _render_bounded_merge(sql: Sql, name: str, values: dict[str, Any], bounds: Bounds) -> tuple[str, ...]:
@@ -148,17 +145,18 @@ def _render_bounded_merge(sql: Sql, name: str, values: dict[str, Any], bounds: B
     return tuple(sql.render(name, **{**values, **part}) for part in parts) or (sql.render(name, **values),)
 
 
-def _render_sequenced(  # noqa: PLR0913, PLR0917 (each is one word of the statements)
-    sql: Sql, pipeline: Pipeline, table: Table, staged: StagedBatch, values: dict[str, Any], bounds: Bounds
+def _render_sequenced(
+    ports: Ports, table: Table, staged: StagedBatch, values: dict[str, Any], bounds: Bounds
 ) -> tuple[str, ...]:
     """What must be remembered of a batch's deletes is written before the rows.
 
     Both are facts of the log, and the order makes a crash between them harmless.
     """
+    sql = ports.sql_for(table.name)
     merges = _render_bounded_merge(sql, "merge_sequenced", values, bounds)
     if not table.remembers_deletes:
         return merges
-    columns = list_deletes_columns(table, _get_metadata(pipeline))
+    columns = list_deletes_columns(table, ports.pipeline.source.metadata)
     own = describe_memory(table, columns)
     create = sql.render("create_deletes", table=values["deletes"], columns=columns, own=own)
     # only then the rows that are there must be asked how far they had come; soft deletes leave them where they are
@@ -169,11 +167,10 @@ def _render_sequenced(  # noqa: PLR0913, PLR0917 (each is one word of the statem
 
 def build_merge_input(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: str) -> MergeInput:
     """What a merge template is filled with. `table` has its columns resolved."""
-    metadata = _get_metadata(pipeline)
-    apart = {c.name for c in list_key_columns(table)} | (
-        {table.deleted_column} if table.deletes == DeleteMode.SOFT else set()
-    )
-    apart |= set(table.history.columns) if table.history else set()
+    metadata = pipeline.source.metadata
+    not_values = {c.name for c in list_key_columns(table)} | set(table.history.columns if table.history else ())
+    if table.deletes == DeleteMode.SOFT:
+        not_values.add(table.deleted_column)
     values: MergeInput = {
         "target": table.name,
         "branch": f"branch_{branch}",
@@ -182,7 +179,7 @@ def build_merge_input(pipeline: Pipeline, table: Table, staged: StagedBatch, bra
         "batch": staged.batch,
         "attempt": staged.attempt,
         "keys": [(c.name, find_key_field(table, c.name)) for c in list_key_columns(table)],
-        "values": [c.name for c in list_destination_columns(table, metadata) if c.name not in apart],
+        "values": [c.name for c in list_destination_columns(table, metadata) if c.name not in not_values],
         "staged_rows": staged.counts.staged,
         "layout": table.create,
     }
@@ -265,7 +262,3 @@ def _list_given_conditions(
 def _choose_statement(table: Table) -> str:
     """The merge of a batch whose last record of each key decides alone."""
     return "merge_soft_delete" if table.deletes == DeleteMode.SOFT else f"merge_{table.mode}"
-
-
-def _get_metadata(pipeline: Pipeline) -> dict[str, str]:
-    return pipeline.source.metadata

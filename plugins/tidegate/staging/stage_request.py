@@ -12,7 +12,7 @@ from tidegate.model.leader_epochs import Epochs
 from tidegate.model.ownership import SHAPE_PROPERTY, describe_intermediate
 from tidegate.planning.direct_batches import REFUSED_BATCH_PROPERTY
 from tidegate.planning.key_deduplication import can_keep_last_per_key
-from tidegate.ports.context import Ports, TableState
+from tidegate.ports.context import Ports
 from tidegate.schema.column import Column
 from tidegate.spec.table import Table
 from tidegate.staging.held_forms import list_key_limits, list_value_limits
@@ -35,11 +35,19 @@ from tidegate.tables.dimension_tables import format_pins, pin_dimensions
 from tidegate.tables.lookup import find_table
 from tidegate.tables.partial_updates import find_grouped, find_retracting_answers
 
-# Behind a batch with records in an unusual spelling so many are not tried to be read plainly: each might be read twice.
+# After a batch with records in an unusual spelling, this many batches get no plain pass: each might be read twice.
 BATCHES_READ_WHOLE = 50
-# What of a staged batch is known before it is written, and so travels with its rows in the snapshot's summary.
+# What is known of a staged batch before it is written; these fields travel with its rows in the snapshot's summary.
 SUMMARY_FIELDS = (
-    *("ranges", "cluster_id", "topic_ids", "epochs", "table_uuid", "shape", "follows", "watermark", "keys_differ"),
+    "ranges",
+    "cluster_id",
+    "topic_ids",
+    "epochs",
+    "table_uuid",
+    "shape",
+    "follows",
+    "watermark",
+    "keys_differ",
 )
 
 
@@ -48,17 +56,17 @@ def build_stage_table(
 ) -> StageTable:
     """What is asked of the stage job for one table; `intermediate` and `note` are a backfill's own."""
     state = ports.tables.read_state(planned.table, ports.pipeline.name)
-    table = pin_dimensions(
-        ports, resolve_columns(find_table(ports, planned.table), ports.pipeline.source.metadata, state)
-    )
+    columns_resolved = resolve_columns(find_table(ports, planned.table), ports.pipeline.source.metadata, state)
+    table = pin_dimensions(ports, columns_resolved)
     into = intermediate or names.name_intermediate_table(ports.pipeline, table)
     if len(ports.pipeline.tables) == 1:  # of several, only the merge into this one fails, and the others go on
         check_compatible(ports.pipeline, table, state, planned.ranges)
-    is_flush_or_backfill = not intermediate or bool(note)  # dead letters, and a record that is looked at, are asked for
-    skips = (
-        _find_skips(ports, plan, planned, state) if is_flush_or_backfill and table.errors.set_aside is None else None
-    )
-    attempt, staged_table = ports.new_attempt(), table if skips is None else make_room_for_letters(table)
+    is_flush_or_backfill = not intermediate or bool(note)  # not a replay of dead letters, nor a look at one record
+    skips = None
+    if is_flush_or_backfill and table.errors.set_aside is None:
+        skips = find_skipped_places(ports.pipeline.name, state, planned.ranges, plan.topic_ids)
+    staged_table = table if skips is None else make_room_for_letters(table)
+    attempt = ports.new_attempt()
     note_property = {names.BACKFILL_PROPERTY: note} if note else {}
     create, current_properties = _render_table_creation(ports, staged_table, planned.batch, into, note_property)
     staged_batch = _build_staged_batch(ports, plan, planned, table, state.uuid if state else None)
@@ -123,12 +131,6 @@ def build_direct_table(ports: Ports, table: Table, batch: StagedBatch) -> StageT
         tries_plain=True,
         last_per_raw_key=batch.last_per_key and can_keep_last_per_key(ports.pipeline, table),
     )
-
-
-def _find_skips(
-    ports: Ports, plan: Plan, planned: PlannedBatch, state: TableState | None
-) -> tuple[tuple[str, int, int], ...] | None:
-    return find_skipped_places(ports.pipeline.name, state, planned.ranges, plan.topic_ids)
 
 
 def _find_landing_folder(

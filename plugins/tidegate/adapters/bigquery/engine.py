@@ -2,9 +2,7 @@
 
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.publish_script import list_created_tables
-from tidegate.adapters.bigquery.stores import (
-    table_marks,
-)
+from tidegate.adapters.bigquery.stores import table_marks
 from tidegate.adapters.bigquery.stores.namespaces import drop_made_namespaces
 from tidegate.errors import GiveUp
 from tidegate.failpoints import hit_failpoint

@@ -3,9 +3,7 @@
 from tidegate.adapters.bigquery.client.errors import translate_bigquery_errors
 from tidegate.adapters.bigquery.ports.port import BigQueryPort
 from tidegate.adapters.bigquery.stores import dead_letters as bigquery_dead_letters
-from tidegate.adapters.bigquery.stores import (
-    staging,
-)
+from tidegate.adapters.bigquery.stores import staging
 from tidegate.model.offsets import Ranges
 from tidegate.model.table_state import DeadLetter, DeadLetters, WaitingLetter
 

@@ -5,9 +5,7 @@ from tidegate.adapters.bigquery.client.errors import translate_bigquery_errors
 from tidegate.adapters.bigquery.ports.port import BigQueryPort
 from tidegate.adapters.bigquery.ports.tables import BigQueryTables
 from tidegate.adapters.bigquery.stores import backfills as bigquery_backfills
-from tidegate.adapters.bigquery.stores import (
-    batch_history,
-)
+from tidegate.adapters.bigquery.stores import batch_history
 from tidegate.model import resource_names
 from tidegate.model.ownership import Ownership, TableKind
 from tidegate.ports.batch_history import HistoryRow

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.stores import (
-    staging,
-)
+from tidegate.adapters.bigquery.stores import staging
 from tidegate.ports.sql import Sql
 
 
