@@ -35,21 +35,24 @@ class DecodedKey:
 
 @dataclass(frozen=True)
 class DecodedValue:
-    """The rows in the value's bytes.
+    """The rows in the value's bytes. Everything but the first two is SQL.
 
-    `records` gained `change` (c, r, u, d, or nothing) and `located_reason`. `columns` are SQL texts, each value
-    column under its name; `reason` says why a row that was found does not fit them, and may look at them in `ROW`.
-    `lack_reason` says which column, or part of one, is NULL in that row and must not be: of a row that a condition of
-    the pipeline file makes a delete, that is no fault.
-    `key` and `key_reason` give the key's columns for records whose key has no bytes; `key_there` is true where the
-    value holds them. `metadata` gives the format's own metadata. `number` numbers the rows of one record. `before`
-    gives columns of the row that a delete shows. `several` says that one record may hold more than one row, each
-    with its own key. `moved` is the struct of the key that a row had before the record gave it another one, NULL
-    where it did not. `absent` gives a condition for each column that an update may leave out, because the value did
-    not change. `truncated` is a condition for records that say that the source table was emptied, where the destination
-    is to be emptied too: they look like deletes of no row. `unkept` gives a condition for each word of `metadata` whose
-    value a record shows and whose type cannot hold it. `add_ordered_row` adds to decoded records a struct `ordered_row`
-    of some of the row's columns, for a delete those of the row before it, where that is parsed only for a sequence.
+    - `records`: those that were given, with `change` (c, r, u, d, or nothing) and `located_reason` beside them.
+    - `several`: one record may hold more than one row, each with its own key.
+    - `columns`: each value column under its name. `number`: the number of a row within its record.
+    - `reason`: why a row that was found does not fit the columns; it may look at them in `ROW`.
+    - `lack_reason`: which column, or part of one, is NULL in the row and must not be. It does not count for a row that
+      a condition of the pipeline file makes a delete.
+    - `key`, `key_reason`: the key's columns for records whose key has no bytes. `key_there`: the value has them.
+    - `moved`: the struct of the key that the row had before the record gave it another one, NULL where it did not.
+    - `before`: columns of the row that a delete shows.
+    - `absent`: for each column that an update may leave out, the condition that it did.
+    - `truncated`: the condition that the source table was emptied, where the destination is to be emptied too. Such
+      records look like deletes of no row.
+    - `metadata`: the format's own metadata, by its word. `unkept`: for each word, the condition that the record shows a
+      value which the column's type cannot hold.
+    - `add_ordered_row`: adds a struct `ordered_row` to the records: columns of the row, or of the row before a delete,
+      where they are parsed for a sequence only.
     """
 
     records: DataFrame

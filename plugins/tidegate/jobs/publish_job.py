@@ -34,9 +34,9 @@ class KeyPart:
 class PublishJob:
     """Produce what differs between `position.origin` and `position.to`, for each of `parts`.
 
-    `touched` limits what is compared to the rows of some files; None compares all. With `grouped` these rows only tell
-    the groups of which the SQL is asked anew, over all their rows. `ranges` are what the topics hold, for a
-    run that compares with them.
+    - `touched`: the files whose rows are compared; None compares all rows.
+    - `grouped`: with aggregating SQL those rows only tell which groups to compute again, over all their rows.
+    - `ranges`: what the topics hold, for a run that compares the table with them.
     """
 
     publication: str

@@ -26,23 +26,42 @@ UNUSUAL_BATCH_PROPERTY = "tidegate.unusual-batch"  # of an intermediate table: t
 
 @dataclass(frozen=True)
 class StageTable:
-    """One intermediate table to fill, created by the statements of `create` if it is missing.
+    """One intermediate table to fill.
 
-    `attempt` and `summary` go into the snapshot; `property` takes the counts. `last_per_raw_key` leaves out records
-    that a later one of the same key bytes supersedes. `sequence` names columns, of the value or of metadata, that
-    order records of one key; `verified` are fields that must be equal in key and value. `set_aside` is how many bad
-    records may be staged as dead letters; None stages none. `keys_only` leaves the value NULL. `unchanged` are columns
-    whose place the source may hold for a value that did not change; with `stages_kept` a row says in which it does.
-    `epochs` tells the leader's epoch of each partition's records. `select` is what is made of each decoded row;
-    `has_history` says that each is a version, with a time of its own. With a `folder`, rows and counts are left
-    there as files instead, for the worker to bring in. `partition_time` is record or wall-clock. `retracts` are answers
-    of `when` (false, null) for which a record is a delete of its key, and not left out. `grouped` are columns that are
-    written by a sequence of their own. With `explains` nothing is staged: what is left behind says what becomes of the
-    one record of the ranges, and of each of its fields. With `skips`, topics, partitions and offsets, bad records are
-    set aside there and nowhere else. With `tries_plain` records are first read by short expressions, where their format
-    has such, and once more as a whole if some of them are spelled in an unusual way. `marks` are properties that are
-    left beside the counts. `key_limits` and `value_limits` are reasons for which the destination cannot hold a key or a
-    row, each with SQL that is true where it holds.
+    The attempt, and where its rows and counts go:
+
+    - `attempt`, `summary`: both go into the snapshot. `property`: the table property that takes the counts.
+    - `create`: statements that make the table if it is missing. `marks`: properties to set beside the counts.
+    - `folder`: where rows and counts are left as files for the worker to load, empty where Spark writes the table.
+
+    What the records are:
+
+    - `key`, `key_columns`, `value`, `value_columns`: the two formats, and the columns that are decoded of each.
+    - `metadata`: the metadata words of the columns that take one, by column.
+    - `epochs`: the leader's epoch of each partition's records. `partition_time`: record or wall-clock.
+    - `unchanged`: columns in which the source may write a placeholder for a value that did not change.
+    - `verified`: fields that must be equal in key and value.
+
+    What becomes of them:
+
+    - `when`, `route`, `naming`: which records belong to the table. `most_names`: how many tables records may name.
+    - `delete_when`: which records are deletes. `retracts`: the answers of `when` (false, null) that make a record one.
+    - `ignore_deletes`: the table takes no deletes. `keys_only`: the value stays NULL.
+    - `select`: what is made of each decoded row. `has_history`: each row is a version with a time of its own.
+    - `sequence`: columns, of the value or of metadata, that order the records of one key. `grouped`: columns that are
+      written by a sequence of their own.
+    - `stages_kept`: each row says which of its columns keep their value.
+    - `last_per_raw_key`: a record that a later one of the same key bytes supersedes is left out.
+    - `tries_plain`: records are first read by short expressions, if their format has such, and once more as a whole if
+      some are spelled in an unusual way.
+    - `key_limits`, `value_limits`: reasons for which the destination cannot hold a key or a row, each with its SQL
+      condition.
+
+    Bad records:
+
+    - `set_aside`: how many may be staged as dead letters; None stages none. `skips`: the only places (topic, partition,
+      offset) where they may be; None for any place.
+    - `explains`: nothing is staged. What is left behind explains the one record of the ranges, field by field.
     """
 
     intermediate: str

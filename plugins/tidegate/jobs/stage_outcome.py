@@ -54,11 +54,17 @@ def require_first_bad(left: "StageOutcome | FoundNames", where: str) -> FirstBad
 class StageOutcome:
     """What a stage job counted in one batch of one table.
 
-    The first six are those of `Counts`. `bad` records make the batch one that is never merged; `first_bad` is the first
-    of them, or of those that were set aside. `timestamps` are the latest of each partition, in milliseconds. The others
-    are counted where they make a difference and None elsewhere: `rows` written as files, `deletes` and those of them
-    without a sequence, rows that `kept` some value. `truncated_at` is the offset of the last truncate, None without
-    one; `applies_truncates` tells that it was looked for.
+    - The first six are those of `Counts`.
+    - `bad`: records that make the batch one that is never merged.
+    - `first_bad`: the first of these, or of those that were set aside.
+    - `timestamps`: the latest of each partition, in milliseconds.
+    - `applies_truncates`: truncates were looked for. `truncated_at`: the offset of the last one, None without one.
+
+    The others are None where they make no difference:
+
+    - `rows`: how many were written as files.
+    - `deletes`, `unsequenced_deletes`: all deletes, and those without a sequence.
+    - `kept`: rows that keep some value.
     """
 
     read: int

@@ -28,13 +28,18 @@ ATTEMPT_PROPERTY = "tidegate.attempt"
 
 @dataclass(frozen=True)
 class Swap:
-    """One attempt to publish, over the table as `state` was read.
+    """One attempt to publish.
 
-    `summary` goes into the snapshot, `properties` into the table in the commit that publishes it; `tag`, if any, moves
-    along. `guard` looks at the table as it is found later, and raises when this attempt must give way. `audited` must
-    hold on the branch before that becomes main. `source` is what the statements read, `conf` what Spark is told for it.
-    `must_add` counts rows that the statements add to any table: a write without a snapshot is then an error.
-    Without `reparenting` the statements run again whenever main has moved.
+    - `where`: the beginning of its messages.
+    - `table`, `state`: the table, and how it was read before anything was written.
+    - `branch`, `attempt`: where the rows are written, and the mark by which their snapshot is known.
+    - `properties`: set on the table in the commit that publishes. `tag`: moves in that commit, if there is one.
+    - `guard`: called with the table as it is found later; raises when this attempt must give way.
+    - `summary`: goes into each snapshot that is written.
+    - `audited`: what must hold on the branch before it becomes main.
+    - `source`, `conf`: the staged rows that the statements read, and Spark's settings for them.
+    - `must_add`: how many rows the statements add to any table. More than 0 makes a write without a snapshot an error.
+    - `reparenting`: how the branch may be put onto a newer main. None: the statements run again when main has moved.
     """
 
     ports: Ports

@@ -54,14 +54,14 @@ def exceeds_tolerance(bad: int, set_aside: int) -> bool:
 
 @dataclass(frozen=True)
 class PlannedBatch:
-    """What `plan` decided for one table. `attempt` is set when a batch that is already staged is resumed.
+    """What `plan` decided for one table.
 
-    `follows` is the attempt of the staged batch that a new one starts behind, empty when it starts at the position.
-    `watermark` says how the table stands to the others that read the log.
-    `last_per_key` says that of each raw key's records only the last will be decoded and staged. `superseded_share` is
-    about how many of the records have a later one of their key behind them, from a sample; None without one. A `direct`
-    batch is not staged: one job reads its records and merges them; `refused` says that this one was to be, and could
-    not.
+    - `attempt`: set when a batch that is already staged is resumed.
+    - `follows`: the attempt of the staged batch that this one starts behind; empty when it starts at the position.
+    - `watermark`: how the table stands to the others that read the log.
+    - `last_per_key`: of each raw key's records only the last is decoded and staged.
+    - `superseded_share`: about how many of the records have a later one of their key, by a sample; None without one.
+    - `direct`: nothing is staged; one job reads the records and merges them. `refused`: it was to be, and could not.
     """
 
     table: str
@@ -126,10 +126,10 @@ class Refusal:
 class Plan:
     """The batches of one run and the log they were cut from.
 
-    For each table that has work: those that wait in its queue, oldest first, then the new one. `wait_reason` says why
-    there is no new one for any table, `refused` which tables cannot go on at all, and why. `offsets_left` counts the
-    offsets that no batch reaches, of the table that is farthest behind. `size_reason` says why a batch takes less than
-    the pipeline file allows.
+    - `tables`: for each table that has work, the batches in its queue, oldest first, then the new one.
+    - `wait_reason`: why no table gets a new batch. `refused`: the tables that cannot go on, and why.
+    - `offsets_left`: the offsets that no batch reaches, of the table that is farthest behind.
+    - `size_reason`: why a batch takes less than the pipeline file allows.
     """
 
     tables: tuple[PlannedBatch, ...]
@@ -168,14 +168,15 @@ class Plan:
 class StagedBatch:
     """A batch whose rows stand in the intermediate table, pinned by `snapshot_id` and known by `attempt`.
 
-    `table_uuid` is the destination's when the batch was staged, None when there was no destination yet; `shape` tells
-    rows of another schema from those that the pipeline file asks for now. `follows` is the attempt that was ahead of it
-    in the queue when it was planned, empty for none; `together` counts the batches that it stands for in a merge.
-    `deletes`, and those of them without a sequence, are counted where `sequence_by` makes a difference between them.
-    `keys_differ` says that hardly two of its rows have the same key, which is not known of every batch.
-    `bytes` are those of its files, `stage_seconds` what the stage job took; 0 where they are not known.
-    `truncated_at` is the offset of its last truncate, None without one: what lies before it is in no table any more.
-    Of a `direct` batch nothing is staged, and until it is merged nothing is counted; `last_per_key` is its plan's.
+    - `table_uuid`: the destination's when the batch was staged; None when there was no destination yet.
+    - `shape`: tells rows of another schema from those that the pipeline file asks for now.
+    - `follows`: the attempt ahead of it in the queue when it was planned; empty for none.
+    - `together`: how many batches it stands for in a merge.
+    - `deletes`, `unsequenced_deletes`: counted with `sequence_by` only. `kept`: rows that keep some value.
+    - `keys_differ`: hardly two of its rows have the same key; False also where that is not known.
+    - `truncated_at`: the offset of its last truncate, None without one. What lies before it is in no table any more.
+    - `bytes`, `stage_seconds`: of its files and of the stage job; 0 where unknown.
+    - `direct`: nothing is staged, and nothing counted before the merge. `last_per_key`: as it was planned.
     """
 
     table: str

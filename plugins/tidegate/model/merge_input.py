@@ -9,26 +9,37 @@ KeyPath = tuple[str, ...]
 
 
 class MergeInput(TypedDict):
-    """The values of a merge template; columns go by the destination's names. What a table does not need is left out.
+    """The values of a merge template. Columns go by the destination's names. What a table does not need is left out.
 
-    `target`, `branch`, `source`: the destination, the branch that is written, the intermediate table. `snapshot_id`,
-    `batch`, `attempt`: which of its rows count. `keys` are pairs of a key column and the field of the key that fills
-    it, None for the whole key; `values` the other columns, `leaves` the paths that a key is compared by, in the order
-    of `staged_leaves`, the same in the pipeline's own key columns. `staged_rows` counts records.
+    Which rows go where:
 
-    `flag` is the column of a soft delete, `sequence` the columns that order records beside the offset, `deletes` the
-    table that remembers deletes; `soft` says that deletes leave the row. `expressions` is SQL for columns that are
-    staged under another name or type, `as_held` the structs of the staged rows and of the destination;
-    `key_expressions` and `key_as_held` are the same for key columns. `guarded` leaves out keys that a later record
-    there supersedes, decided `by_offset` for dead letters. `truncated_at` is the offset of the last truncate.
+    - `target`, `branch`, `source`: the destination, the branch that is written, the intermediate table.
+    - `snapshot_id`, `batch`, `attempt`: which rows of the intermediate table count. `staged_rows`: how many records.
+    - `rows_name`: what stands for the rows of a direct batch, which lie in no table.
+    - `at`, `rows`: the destination's snapshot that is looked at, and the number of rows; bounds may depend on them.
 
-    `kept` says that records may keep some of the row's values. Their records are folded: `given` tells for each column
-    what shows that a record gave it a value, `groups` that columns have sequences of their own, and `late` records may
-    lie before those in the table.
+    Columns:
 
-    `rows_name` stands for the rows of a direct batch, which no table holds.
+    - `keys`: pairs of a key column and the field of the key that fills it, None for the whole key.
+    - `values`: the other columns. `layout`: how the table is partitioned and clustered when it is created.
+    - `leaves`, `staged_leaves`: the paths that a key is compared by, in the destination and, in the same order, in the
+      pipeline's own key columns.
+    - `expressions`, `key_expressions`: SQL for columns that are staged under another name or type.
+    - `as_held`, `key_as_held`: the structs of the staged rows and of the destination.
+    - `flag`: the column of a soft delete. `soft`: deletes leave the row.
 
-    `at` is the snapshot of the table that is looked at, `rows` the number of staged rows: bounds may depend on them.
+    Order:
+
+    - `sequence`: columns that order records before the offset does. `deletes`: the table that remembers deletes.
+    - `guarded`: keys that a later record supersedes are left out. `by_offset`: later means a higher offset (of dead
+      letters).
+    - `truncated_at`: the offset of the last truncate.
+
+    Records that keep some of the row's values are folded:
+
+    - `kept`: whether rows say which values they keep. `given`: what shows, for each column, that a record gave it a
+      value.
+    - `groups`: columns have sequences of their own. `late`: records may be older than those in the table.
     """
 
     target: str

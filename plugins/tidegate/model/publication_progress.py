@@ -26,11 +26,13 @@ class RunMode(StrEnum):
 class Progress:
     """One part's position: its topics hold the table as of snapshot `to`, or, with `after`, are on the way there.
 
-    `after` is the last key whose change was produced, as the letter k and hexadecimal digits, empty before the first;
-    the changes of a run are produced in the order of their keys. `origin` is None where the run began with nothing.
-    `mode` says what the changes were told from. A run that produces again takes the keys that changed between `origin`
-    and `until`, and their rows as of `to`. `joined` are the snapshots of other tables that go with `to`,
-    `joined_origin` those that go with `origin`: the same ones where no row of theirs has changed.
+    - `mode`: what the run compares. `origin`: the snapshot that it starts from; None where it began with nothing.
+    - `after`: the last key whose change was produced, as the letter k and hexadecimal digits; empty before the first.
+      A run produces its changes in the order of their keys.
+    - `until`: of a run that produces again. It takes the keys that changed between `origin` and `until`, and their rows
+      as of `to`.
+    - `joined`, `joined_origin`: the snapshots of joined tables that go with `to` and with `origin`. They are the same
+      where no row of those tables has changed.
     """
 
     run: str

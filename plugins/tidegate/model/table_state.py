@@ -20,15 +20,19 @@ NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # what brokers tell that do not know the
 class TableState:
     """A destination table as one load of its metadata shows it.
 
-    `rolled_back` says that the last published snapshot is not an ancestor of main; `position` is then that of the
-    newest ancestor that carries one. `untraceable`: the snapshots that would tell a rollback from a foreign writer's
-    work have expired. `position_lost`: the pipeline has written the table's rows, and its position, which lies beside
-    the table, is gone. `highest_batch` is never lowered. `marks` are the table's properties that belong to the pipeline
-    (`tidegate.<pipeline>.`): what a publish left behind is found there. A table that has no maps holds their entries.
-    `kind` is that of a table of the product's own, which is no destination. `total_records` are the rows in its data
-    files, deleted ones included; None where that is not known. `rewrites_files`: a merge into it replaces whole files.
-    `lost_partition`: a partition that its files have, or had, by a column that was dropped. `reserved_columns`: names
-    without case that no table has that is merged into.
+    - `recorded`: the position that the pipeline published last. `position`: where the table stands; after a rollback
+      that of the newest ancestor of main that carries one.
+    - `rolled_back`: the last published snapshot is not an ancestor of main. `untraceable`: nobody can tell, as the
+      snapshots that would tell a rollback from another writer's work have expired.
+    - `position_lost`: the pipeline has written the table's rows, and its position beside the table is gone.
+    - `highest_batch`: the highest batch number that was used; it never falls.
+    - `marks`: the table's properties that belong to the pipeline (`tidegate.<pipeline>.`).
+    - `has_maps`: False where the destination has no maps, and a column holds their entries.
+    - `kind`: of a table of the product's own, which is no destination; empty for others.
+    - `total_records`: the rows in its data files, deleted ones included; None where unknown.
+    - `rewrites_files`: a merge replaces whole files.
+    - `lost_partition`: a partition of its files whose column was dropped.
+    - `reserved_columns`: names, without case, that no column may have in a table that is merged into.
     """
 
     uuid: str
@@ -59,14 +63,17 @@ class TableState:
 
 @dataclass(frozen=True)
 class TableFiles:
-    """What a table consists of, by its current snapshot; `small` files are below three quarters of the target size.
+    """What a table consists of, by its current snapshot.
 
-    `data_bytes` is the size of all files, of rows and of deletes. `crowd` is the largest number of small files in one
-    partition. `full_manifests` are near the size that manifests are written with. `since_tagged` counts the snapshots
-    of main down to the farthest one that a pipeline has tagged as its last, and `tagged_ms` is the oldest time of those
-    that lead from any branch to such a tag. `branch_age_ms`: the shortest age at which such a branch lets its own
-    snapshots expire. `is_local` tells files from an object store. `inside` are other tables that have their files below
-    the table's location. `keeps_files`: its properties say that none of its files may be deleted.
+    - `data_bytes`: the size of all files, of rows and of deletes.
+    - `small`: files below three quarters of the target size. `crowd`: the most of them in one partition.
+    - `full_manifests`: those near the size that manifests are written with.
+    - `since_tagged`: snapshots of main down to the farthest one that a pipeline has tagged as its last.
+    - `tagged_ms`: the oldest time of the snapshots that lead from any branch to such a tag. `branch_age_ms`: the
+      shortest age at which such a branch lets its own snapshots expire.
+    - `is_local`: the files lie in a file system, not in an object store.
+    - `inside`: other tables whose files lie below this table's location.
+    - `keeps_files`: the table's properties forbid to delete files.
     """
 
     data_files: int = 0

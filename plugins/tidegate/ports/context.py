@@ -27,7 +27,15 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Ports:
-    """Everything that a step may touch, for one pipeline."""
+    """Everything that a step may touch, for one pipeline.
+
+    - `broker`: Kafka. `schemas`: the schemas that a registry has.
+    - `tables`, `commits`: what destination tables tell, and the commits to them.
+    - `staging`, `dead_letters`, `history`: the pipeline's own tables beside them.
+    - `engine`: runs jobs on Spark. `sql`: the statements. `dialects`: those of catalogs that need their own.
+    - `now_ms`, `pause`, `new_attempt`: the clock, and the next attempt's UUID.
+    - `heartbeat_hook`: the user's function with a say in the committed offsets.
+    """
 
     pipeline: Pipeline
     broker: Broker

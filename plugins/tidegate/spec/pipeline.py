@@ -29,11 +29,14 @@ class RiskPolicy(StrEnum):
 
 @dataclass(frozen=True)
 class Merge:
-    """When a flush runs and how large a batch may be. `interval_seconds` and `records_threshold`: -1 disables.
+    """When a flush runs and how large a batch may be.
 
-    `cron`, in UTC, wins; the interval is its longest pause. While more than `max_records` wait, the other cap holds.
-    By what earlier batches took, one takes less: `batch_seconds` and `max_bytes` of staged files, 0 for no such limit.
-    `direct`: whether batches may be merged without being staged first.
+    - `interval_seconds`, `records_threshold`: what starts a flush; -1 disables one.
+    - `cron`: in UTC; it wins, and `interval_seconds` is then its longest pause.
+    - `max_records`: the most that a batch takes. `catch_up_records`: the same while more than `max_records` wait.
+    - `batch_seconds`, `max_bytes`: a batch takes less where, by what earlier ones took, it would run longer or stage
+      more; 0 for no limit.
+    - `direct`: whether a batch may be merged without being staged first.
     """
 
     interval_seconds: int = 60

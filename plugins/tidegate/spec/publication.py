@@ -85,10 +85,11 @@ class Grouped:
 class Publication:
     """One publication file.
 
-    `topics` are all that a record may go to; without `metadata.topic` there is one. `parallelism` is into how many
-    parts the keys are divided: each part has its own progress and, with exactly-once, its own transactional producer.
-    `joined` are the other tables of the SQL. `interval_seconds` below 1 leaves the schedule to the tables' assets, or
-    to a person.
+    - `topics`: all topics that a record may go to; one, unless `metadata.topic` is set.
+    - `joined`: the other tables of the SQL.
+    - `parallelism`: into how many parts the keys are divided. Each part has its own progress and, with exactly-once,
+      its own transactional producer.
+    - `interval_seconds`: below 1 the tables' assets, or a person, start a run.
     """
 
     name: str

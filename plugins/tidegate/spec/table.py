@@ -53,9 +53,12 @@ class Route:
 
 @dataclass(frozen=True)
 class Table:
-    """One destination. `topics` are those of the source's that feed it; `key` and `value` are resolved per table.
+    """One destination: an entry of `tables` in the pipeline file, with what the source says for it filled in.
 
-    `target_schema` is that of the destination, once it was looked at.
+    - `topics`: the topics that feed it. `key`, `value`: the formats of their records.
+    - `naming`: of a table whose name records fill in, or that was found so. `namespaces`, `max_tables`: where such
+      tables may be, and how many.
+    - `target_schema`: the destination's columns, once it was looked at.
     """
 
     name: str
