@@ -61,6 +61,6 @@ def test_server_that_starts_again_fails_no_request_and_a_job_of_before_is_told_w
     address = own_stack.spark_remote.removeprefix("sc://").rstrip("/")
     sentence = (
         f"pipeline=p batch=7: Spark spark_default address={address} does not know the session of merge any more: it "
-        "was started again, or ended the session; nothing was published that is not whole; it will be tried again"
+        "was started again, or ended the session; no incomplete batch was published; it will be tried again"
     )
     assert (reasons, str(caught.value)) == ({sentence}, sentence)

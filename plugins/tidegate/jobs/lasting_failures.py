@@ -34,9 +34,9 @@ def find_lasting_failure(where: str, verbs: Collection[str], text: str) -> Tideg
     """
     if "merge" in verbs and NULL_CLASS in text:
         return IncompatibleSchema(
-            f"{where}: a record has NULL in a column that the table requires; nothing was published; write NOT NULL "
-            "for it in value.schema or key.schema, so that such a record is bad and told by its place, or make the "
-            "column of the table optional"
+            f"{where}: a record has NULL in a column that the table requires; nothing was published; declare it "
+            "NOT NULL in value.schema or key.schema, so that such a record is bad and reported with its place, or make "
+            "the table's column optional"
         )
     expression = EXPRESSION_PATTERN.search(text) if "stage" in verbs else None
     if expression:

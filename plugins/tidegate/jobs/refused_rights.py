@@ -46,8 +46,8 @@ def summarize_failure(text: str, most: int) -> str:
 def build_refused_right_error(where: str, refusal: str) -> ConfigurationError:
     """The error of a job, named by `where`, to which the catalog's database or the store refused something."""
     return ConfigurationError(
-        f"{where}: Spark was refused a right by {refusal}; nothing was published that is not "
-        "whole; give the user of the catalog's connection the rights that docs/security.md lists"
+        f"{where}: Spark was refused a right by {refusal}; no incomplete batch was "
+        "published; give the user of the catalog's connection the rights that docs/security.md lists"
     )
 
 

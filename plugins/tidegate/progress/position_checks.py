@@ -123,7 +123,7 @@ def _check_topic(where: _Where, topic: str, recorded: str, position: Position, l
         return
     if topic_id == NO_TOPIC_ID:
         raise RetryLater(
-            f"{where.table}: topic={topic}: the brokers do not tell its id now, recorded={recorded}; "
+            f"{where.table}: topic={topic}: the brokers do not return its id now, recorded={recorded}; "
             "it will be tried again"
         )
     if topic_id != recorded:
@@ -228,8 +228,8 @@ def check_complete(pipeline: Pipeline, table: Table, compacted: tuple[str, ...],
         if topic in compacted and left_out > 0:
             raise PositionLost(
                 f"pipeline={pipeline.name} table={table.name}: source.start={pipeline.source.start.kind} leaves out "
-                f"{left_out} offsets of a compacted topic={topic} partition={partition}, and every key that is told "
-                "there; set source.start: earliest, or on_incomplete_start: accept if the table may lack them"
+                f"{left_out} offsets of a compacted topic={topic} partition={partition}, and every key that only "
+                "these hold; set source.start: earliest, or on_incomplete_start: accept if the table may lack them"
             )
 
 

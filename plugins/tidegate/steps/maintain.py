@@ -130,7 +130,9 @@ def rewrite_table(ports: Ports, table: str, files: TableFiles, statements: dict[
     text = ports.tables.read_property(table, property_name)
     outcome = MaintenanceOutcome.from_json(text, f"pipeline={job.pipeline} table={table}") if text else None
     if outcome is None or outcome.attempt != attempt:
-        raise RetryLater(f"pipeline={job.pipeline} table={table}: another maintenance ran at once; try again later")
+        raise RetryLater(
+            f"pipeline={job.pipeline} table={table}: another maintenance ran at the same time; try again later"
+        )
     _raise_failures(job, outcome.steps)
     return _build_report(table, files, ports.tables.read_files(table) or files, outcome.steps)
 

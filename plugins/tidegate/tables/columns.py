@@ -262,8 +262,8 @@ def _check_names(table: Table, columns: tuple[Column, ...]) -> None:
         other = names.setdefault(column.name.casefold(), column.name)
         if other is not column.name:
             raise ConfigurationError(
-                f"table={table.name} would have two columns of one name: {other} and {column.name}, and cases are not "
-                "told apart; write them alike, use key.prefix, or choose another name in metadata"
+                f"table={table.name} would have two columns of one name: {other} and {column.name}, and names are "
+                "compared without case; write them alike, use key.prefix, or choose another name in metadata"
             )
 
 

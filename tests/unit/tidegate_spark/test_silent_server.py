@@ -163,7 +163,7 @@ def test_engine_names_the_server_that_takes_connections_and_says_nothing() -> No
             engine.run(MergeJob("shop", 3, ()))
     assert str(caught.value).startswith(
         f"pipeline=shop batch=3: Spark connection=spark_default address={address} has answered nothing for 1 s in the "
-        "middle of merge; nothing was published that is not whole; "
+        "middle of merge; no incomplete batch was published; "
     )
     assert str(caught.value).endswith("; it will be tried again")
     assert "s3cret" not in str(caught.value)

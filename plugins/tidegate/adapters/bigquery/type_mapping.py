@@ -110,7 +110,7 @@ def check_column_name(name: str) -> None:
             '!"$()*,./;?@[\\]^`{}~; name the field otherwise'
         )
     if name.upper().startswith(_RESERVED_PREFIXES):
-        raise ConfigurationError(f"column={name}: BigQuery keeps names that begin so for itself; name it otherwise")
+        raise ConfigurationError(f"column={name}: BigQuery reserves names that begin so; give the column another name")
 
 
 def to_columns(schema: Iterable[Mapping[str, Any]]) -> tuple[Column, ...]:

@@ -121,7 +121,9 @@ class IcebergSnapshots:
             if tag in table.metadata.refs:
                 return
             if table.metadata.snapshot_by_id(snapshot_id) is None:
-                raise RetryLater(f"table={name} snapshot={snapshot_id}: it went before it could be kept; run it again")
+                raise RetryLater(
+                    f"table={name} snapshot={snapshot_id}: it expired before it could be tagged; run it again"
+                )
             with suppress(CommitFailedException):  # a flush was faster; tags do not disturb it, nor it them
                 table.manage_snapshots().create_tag(snapshot_id, tag, max_ref_age_ms=FOREVER_MS).commit()
                 return

@@ -86,7 +86,7 @@ class ConnectEngine:
     def _describe_silence(self, job: Job | DirectJob, seconds: float) -> RetryLater:
         return RetryLater(
             f"pipeline={job.pipeline} batch={job.batch}: {self._server} has answered nothing for {seconds:.0f} s in "
-            f"the middle of {get_verb(job)}; nothing was published that is not whole; see whether the server, its "
+            f"the middle of {get_verb(job)}; no incomplete batch was published; see whether the server, its "
             "machine or the network stands still, and start the server again if it does; it will be tried again"
         )
 
@@ -99,8 +99,8 @@ class ConnectEngine:
         refusal = find_connection_failure(self._server.addresses)
         if refusal is not None:
             return RetryLater(
-                f"{where}: {self._server} went away in the middle of {get_verb(job)}: {refusal}; nothing was published "
-                "that is not whole; start the server, and see its log; it will be tried again"
+                f"{where}: {self._server} went away in the middle of {get_verb(job)}: {refusal}; no incomplete batch "
+                "was published; start the server, and see its log; it will be tried again"
             )
         status = find_status(error)
         if status is not None and status.is_login_refused():
@@ -113,7 +113,7 @@ class ConnectEngine:
         if is_session_lost(text):
             return RetryLater(
                 f"{where}: {self._server} does not know the session of {get_verb(job)} any more: it was started again, "
-                "or ended the session; nothing was published that is not whole; it will be tried again"
+                "or ended the session; no incomplete batch was published; it will be tried again"
             )
         verbs = ("stage", "merge") if isinstance(job, DirectJob) else (get_verb(job),)
         lasting = find_lasting_failure(where, verbs, text)

@@ -81,7 +81,7 @@ def _check_names(model: PipelineModel, table: TableModel, path: KeyPath, finding
     upsert, delete = (bool(key.fields) if chosen is None else chosen for chosen in (table.upsert, table.delete))
     declared = {*read_types(model, table), *(name.casefold() for name in model.source.metadata)}
     for name in sorted(declared & set(MERGE_COLUMNS)) if upsert or delete else ():
-        findings.add(path, f"Iceberg keeps {name} for a column of its own in Spark; name it otherwise, e.g. by select")
+        findings.add(path, f"Iceberg reserves {name} in Spark; give the column another name, e.g. in select")
 
 
 def _check_pipeline(_: PipelineModel, __: Sequence[Catalog], ___: Problems) -> None:

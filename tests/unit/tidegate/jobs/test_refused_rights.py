@@ -30,7 +30,7 @@ WHERE = "pipeline=p batch=7 merge"
 ADVICE = "give the user of the catalog's connection the rights that docs/security.md lists"
 SENTENCE = (
     f"{WHERE}: Spark was refused a right by the catalog's database: permission denied for table iceberg_tables; "
-    "nothing was published that is not whole; give the user of the catalog's connection the rights that "
+    "no incomplete batch was published; give the user of the catalog's connection the rights that "
     "docs/security.md lists"
 )
 
@@ -72,7 +72,7 @@ def test_action_that_the_store_refused_is_named_by_its_words_or_by_the_call(
     text = STORE.format(words=words, call=call)
     error = JobFailure.from_json(JobFailure.of(RuntimeError(text)).to_json()).to_error(WHERE)
     told = f"{WHERE}: Spark was refused a right by the object store: {refusal} (Service: S3, Status Code: 403); "
-    assert (type(error), str(error)) == (ConfigurationError, f"{told}nothing was published that is not whole; {ADVICE}")
+    assert (type(error), str(error)) == (ConfigurationError, f"{told}no incomplete batch was published; {ADVICE}")
 
 
 def test_refusal_to_maintain_a_table_names_the_table() -> None:

@@ -159,7 +159,7 @@ def test_fewer_partitions_than_a_topic_had_are_a_partial_answer_and_no_reason_to
 
 
 def test_topic_whose_id_is_not_told_now_was_not_created_again() -> None:
-    with pytest.raises(RetryLater, match="topic=orders: the brokers do not tell its id now, recorded=i1"):
+    with pytest.raises(RetryLater, match="topic=orders: the brokers do not return its id now, recorded=i1"):
         check_log(PIPELINE, TABLE, Position({"orders": {0: 10}}, topic_ids={"orders": "i1"}), log(topic_id=NO_TOPIC_ID))
 
 

@@ -151,7 +151,7 @@ def test_a_table_that_is_gone_has_nothing_to_rewrite() -> None:
     ("outcome", "message"),
     [
         ({"compact": {"failed": "conflicting commit"}}, "compact: conflicting commit"),
-        ({"attempt": "another"}, "another maintenance ran at once"),
+        ({"attempt": "another"}, "another maintenance ran at the same time"),
     ],
 )
 def test_a_failure_is_told_and_fails_no_flush(outcome: dict, message: str, caplog) -> None:

@@ -207,7 +207,7 @@ def test_right_that_the_store_refused_to_a_procedure_is_for_a_person() -> None:
     ("outcome", "message"),
     [
         ({"compact": {"failed": "conflicting commit"}, "expire": {"rows": 1}}, "compact: conflicting commit"),
-        ({"attempt": "another"}, "another maintenance ran at once"),
+        ({"attempt": "another"}, "another maintenance ran at the same time"),
     ],
 )
 def test_what_failed_is_told_and_tried_again(outcome: dict, message: str) -> None:

@@ -85,7 +85,7 @@ def translate_client_errors(where: str, *, sent: bool = False) -> Iterator[None]
         raise _to_lost_answer_error(where, error, sent) from error
     except exceptions.PreconditionFailed as error:
         raise RetryLater(
-            f"{where}: another writer changed it at once; it will be tried again: {_format_error(error)}"
+            f"{where}: another writer changed it at the same time; it will be tried again: {_format_error(error)}"
         ) from error
     except exceptions.GoogleAPICallError as error:
         if get_reason(error) in RETRYABLE_REASONS:

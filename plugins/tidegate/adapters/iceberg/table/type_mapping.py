@@ -105,8 +105,8 @@ def refuse_unreadable(name: str, table: Table) -> None:
         other = seen.setdefault(column.casefold(), column)
         if other != column:
             raise GiveUp(
-                f"table={name} columns={other}, {column}: Spark tells no cases apart, and opens no table with both; "
-                "nothing was written; rename or drop one of the two, or use another table"
+                f"table={name} columns={other}, {column}: Spark compares names without case, and opens no "
+                "table with both; nothing was written; rename or drop one of the two, or use another table"
             )
         if isinstance(schema.find_type(column), TimeType):
             raise GiveUp(

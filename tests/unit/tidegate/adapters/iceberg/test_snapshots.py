@@ -162,6 +162,8 @@ def test_pin_is_kept_whatever_age_the_table_gives_to_tags(catalogs: Catalogs, ta
 def test_snapshot_that_goes_before_it_is_pinned_is_looked_for_again(catalogs: Catalogs, table: Table) -> None:
     old = table.metadata.snapshots[0].snapshot_id
     table.maintenance.expire_snapshots().by_id(old).commit()
-    with pytest.raises(RetryLater, match=f"table={NAME} snapshot={old}: it went before it could be kept; run it again"):
+    with pytest.raises(
+        RetryLater, match=f"table={NAME} snapshot={old}: it expired before it could be tagged; run it again"
+    ):
         IcebergSnapshots(catalogs).pin(NAME, old, "tidegate-publication-out-1")
     assert set(table.refresh().metadata.refs) == {"main"}

@@ -32,7 +32,7 @@ REFUSED = {
     ),
     "a name of BigQuery's own": (
         asked("delete: true", "metadata: {_PARTITIONTIME: timestamp}, value: {schema: id BIGINT}"),
-        "source.metadata._PARTITIONTIME=timestamp: column=_PARTITIONTIME: BigQuery keeps names that begin so",
+        "source.metadata._PARTITIONTIME=timestamp: column=_PARTITIONTIME: BigQuery reserves names that begin so",
     ),
     "a key of floating point": (
         source("key: {fields: [x], schema: x DOUBLE}", tables="[{name: dwh.shop.orders}]"),

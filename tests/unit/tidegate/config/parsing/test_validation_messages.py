@@ -91,10 +91,10 @@ REFUSED = {
         keyed("create: {partition_by: ['bucket(4, id)', 'bucket(8, ID)']}"),
         "tables[0].create.partition_by[1]=bucket(8, ID): Iceberg partitions by id in this way once",
     ),
-    "a name that Iceberg keeps": (keyed("upsert: true", "`_Pos` INT"), "tables[0]: Iceberg keeps _pos for a column"),
+    "a name that Iceberg keeps": (keyed("upsert: true", "`_Pos` INT"), "tables[0]: Iceberg reserves _pos in Spark"),
     "a name for metadata that Iceberg keeps": (
         source("key: {fields: [id], schema: id INT}, metadata: {_file: topic}"),
-        "tables[0]: Iceberg keeps _file for a column of its own in Spark; name it otherwise",
+        "tables[0]: Iceberg reserves _file in Spark; give the column another name",
     ),
     "days and hours": (
         keyed("create: {partition_by: ['days(n)', 'hours(n)']}", "n TIMESTAMP"),

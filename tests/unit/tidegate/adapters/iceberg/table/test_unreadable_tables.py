@@ -21,7 +21,7 @@ from tidegate.sinks.world import ControlTopic
 OPENS = ListType(4, StructType(NestedField(5, "at", TimeType())), element_required=False)
 ALIKE = StructType(NestedField(4, "city", StringType()), NestedField(5, "City", StringType()))
 TIME = "type=time: Spark opens no table with a column of this type"
-CASES = "Spark tells no cases apart"
+CASES = "Spark compares names without case"
 COLUMNS = {
     f"column=closes {TIME}": NestedField(2, "closes", TimeType()),
     f"column=opens.element.at {TIME}": NestedField(3, "opens", OPENS),
