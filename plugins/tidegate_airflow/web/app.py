@@ -38,7 +38,7 @@ SECURITY_HEADERS = {
 
 @cache
 def get_pipelines_view() -> PipelinesView:
-    """The one desk of this process."""
+    """The view of all pipelines, one for this process."""
     from tidegate.settings import find_include_folder
 
     from tidegate_airflow.connections import resolve_connection
@@ -51,7 +51,7 @@ def get_pipelines_view() -> PipelinesView:
 
 @cache
 def get_publications_view() -> PublicationsView:
-    """The publications, for this process."""
+    """The view of all publications, one for this process."""
     from tidegate.settings import find_include_folder
 
     from tidegate_airflow.connections import resolve_connection
@@ -88,40 +88,53 @@ async def _handle_problem(request: Request, problem: Exception) -> JSONResponse:
     return JSONResponse({"detail": describe_problem(problem)}, status_code=503)
 
 
-def _check_visible(desk: PipelinesView, user: Any, name: str) -> str:
+def _list_pipelines(pipelines: PipelinesView, user: Any | None) -> list[str]:
+    """The pipelines that the user may see; all of them for the scraper, which is no user."""
+    names = pipelines.sources.list_names()
+    return names if user is None else filter_visible(user, names, pipelines.find_flush_dag_id)
+
+
+def _list_publications(publications: PublicationsView, user: Any | None) -> list[str]:
+    """The publications that the user may see; all of them for the scraper, which is no user."""
+    names = publications.list_names()
+    return names if user is None else filter_visible(user, names, format_publish_dag_id)
+
+
+def _check_visible(pipelines: PipelinesView, user: Any, name: str) -> str:
     """The name of a pipeline that the user may see; what may not be seen does not exist."""
-    if name not in desk.sources.list_names() or name not in filter_visible(user, [name], desk.find_flush_dag_id):
+    is_there = name in pipelines.sources.list_names()
+    if not is_there or name not in filter_visible(user, [name], pipelines.find_flush_dag_id):
         raise HTTPException(404, f"pipeline={name}: there is none that you may see")
     return name
 
 
 @api.get("/pipelines")
-def get_overview(desk: PipelinesDep, out: PublicationsDep, user: GetUserDep) -> dict[str, Any]:
+def get_overview(pipelines: PipelinesDep, publications: PublicationsDep, user: GetUserDep) -> dict[str, Any]:
     """Every pipeline and publication that the user may see, the worst first."""
-    publications = out.get_overview(filter_visible(user, out.list_names(), format_publish_dag_id))
+    published = publications.get_overview(_list_publications(publications, user))
     return {
         "now": format_now(),
-        "pipelines": desk.get_overview(filter_visible(user, desk.sources.list_names(), desk.find_flush_dag_id)),
-        "publications": publications,
+        "pipelines": pipelines.get_overview(_list_pipelines(pipelines, user)),
+        "publications": published,
     }
 
 
 @api.get("/pipelines/{name}")
-def get_pipeline(name: str, desk: PipelinesDep, user: GetUserDep) -> dict[str, Any]:
+def get_pipeline(name: str, pipelines: PipelinesDep, user: GetUserDep) -> dict[str, Any]:
     """One pipeline with everything that is known about it, and what the user may trigger."""
-    details = desk.get_pipeline(_check_visible(desk, user, name))
+    details = pipelines.get_pipeline(_check_visible(pipelines, user, name))
     dags = details["airflow"].get("dags", {})
-    may = {kind: kind in dags and can_trigger(user, dag) for kind, dag in desk.list_dag_ids(name).items()}
-    may["pause"] = "flush" in dags and can_pause(user, desk.find_flush_dag_id(name))
+    may = {kind: kind in dags and can_trigger(user, dag) for kind, dag in pipelines.list_dag_ids(name).items()}
+    may["pause"] = "flush" in dags and can_pause(user, pipelines.find_flush_dag_id(name))
     return {"now": format_now(), **details, "may": may}
 
 
 @api.get("/publications/{name}")
-def get_publication(name: str, out: PublicationsDep, user: GetUserDep) -> dict[str, Any]:
+def get_publication(name: str, publications: PublicationsDep, user: GetUserDep) -> dict[str, Any]:
     """One publication with everything that is known about it, and whether the user may start it."""
-    if name not in out.list_names() or name not in filter_visible(user, [name], format_publish_dag_id):
+    if name not in publications.list_names() or name not in filter_visible(user, [name], format_publish_dag_id):
         raise HTTPException(404, f"publication={name}: there is none that you may see")
-    details = out.get_publication(name)
+    details = publications.get_publication(name)
     is_there = details["publication"]["dag_id"] is not None
     return {
         "now": format_now(),
@@ -131,11 +144,11 @@ def get_publication(name: str, out: PublicationsDep, user: GetUserDep) -> dict[s
 
 
 @api.get("/pipelines/{name}/dead-letters")
-def get_dead_letters(name: str, desk: PipelinesDep, user: GetUserDep, page: int = 1) -> dict[str, Any]:
+def get_dead_letters(name: str, pipelines: PipelinesDep, user: GetUserDep, page: int = 1) -> dict[str, Any]:
     """One page of a pipeline's dead letters."""
-    mine = _check_visible(desk, user, name)
+    mine = _check_visible(pipelines, user, name)
     try:
-        return {"now": format_now(), **desk.get_dead_letters(mine, page)}
+        return {"now": format_now(), **pipelines.get_dead_letters(mine, page)}
     except Exception as problem:  # a catalog that does not answer is told about in words, like everything else
         raise HTTPException(503, describe_problem(problem)) from problem
 
@@ -153,24 +166,23 @@ pages = APIRouter()
 
 
 @pages.get("/metrics")
-def get_metrics(desk: PipelinesDep, out: PublicationsDep, user: ScraperDep) -> PlainTextResponse:
+def get_metrics(pipelines: PipelinesDep, publications: PublicationsDep, user: ScraperDep) -> PlainTextResponse:
     """OpenMetrics: for a user what they may see, for the scraper's token everything."""
-    names = desk.sources.list_names()
-    rows = desk.get_overview(names if user is None else filter_visible(user, names, desk.find_flush_dag_id))
-    published = out.get_overview(
-        out.list_names() if user is None else filter_visible(user, out.list_names(), format_publish_dag_id)
-    )
+    rows = pipelines.get_overview(_list_pipelines(pipelines, user))
+    published = publications.get_overview(_list_publications(publications, user))
     return PlainTextResponse(render_openmetrics(rows, published), media_type=CONTENT_TYPE)
 
 
 @pages.get("/dags/{dag_id}")
-def redirect_from_dag(dag_id: str, desk: PipelinesDep, out: PublicationsDep, user: GetUserDep) -> Response:
+def redirect_from_dag(
+    dag_id: str, pipelines: PipelinesDep, publications: PublicationsDep, user: GetUserDep
+) -> Response:
     """The tab on a DAG: its pipeline's or publication's page, the members of a fleet, or one line for other DAGs."""
     home = f"{read_root_path().rstrip('/')}{PAGE_PATH}"
-    published = find_publication(dag_id, out.list_names())
+    published = find_publication(dag_id, publications.list_names())
     if published is not None:
         return RedirectResponse(f"{home}/publications/{published}", status_code=303)
-    names = desk.sources.list_names()
+    names = pipelines.sources.list_names()
     fleet = find_fleet_of_dag(dag_id, names)
     if fleet is not None:
         return RedirectResponse(f"{home}/?{urlencode({'q': fleet})}", status_code=303)
