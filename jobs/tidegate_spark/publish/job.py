@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.publish_job import PRODUCER_CONF, PublishJob
+from tidegate.sql.spark import render_literal
 
 from tidegate_spark.publish import producer
 from tidegate_spark.publish.table_changes import find_changed_rows
@@ -79,9 +80,9 @@ def _check_changes(changes: DataFrame, job: PublishJob) -> None:
             "goes to a topic that is not listed in topics"
         ),
     }
-    shown = "hex(coalesce(key, x''))"
-    aggregates = [f"min(CASE WHEN {condition} THEN {shown} END)" for condition in wrong]
-    unwritable = f"min(CASE WHEN problem IS NOT NULL THEN struct({shown} AS key, problem) END)"
+    key_hex = "hex(coalesce(key, x''))"
+    aggregates = [f"min(CASE WHEN {condition} THEN {key_hex} END)" for condition in wrong]
+    unwritable = f"min(CASE WHEN problem IS NOT NULL THEN struct({key_hex} AS key, problem) END)"
     first, *answer = changes.selectExpr(unwritable, *aggregates).collect()[0]
     found = [] if first is None else [(first.problem, first.key)]
     for problem, key in (*found, *zip(wrong.values(), answer, strict=True)):
@@ -91,7 +92,7 @@ def _check_changes(changes: DataFrame, job: PublishJob) -> None:
 
 
 def raise_refusal(job: PublishJob, outcomes: list[str]) -> None:
-    """BadRecord for a record that the brokers take never, GiveUp where the user lacks a right."""
+    """BadRecord for a record that the brokers never accept, GiveUp where the user lacks a right."""
     refused = next((text for text in outcomes if text.startswith(producer.REFUSAL_PREFIX)), None)
     if refused is None:
         return
@@ -116,8 +117,6 @@ def raise_refusal(job: PublishJob, outcomes: list[str]) -> None:
 
 
 def _render_topics(job: PublishJob) -> str:
-    from tidegate.sql.spark import render_literal
-
     return f"array({', '.join(render_literal(topic) for topic in job.topics)})"
 
 

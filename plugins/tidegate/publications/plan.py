@@ -39,7 +39,7 @@ class PlannedRun:
 def plan_run(ports: PublicationPorts, resynchronise: bool = False) -> PlannedRun:
     """Decide the next run; changes nothing.
 
-    1. Parts that do not stand together are brought together first, a group at a time: see `unfinished`.
+    1. Parts that are at different snapshots are brought together first, a group at a time: see `unfinished_parts`.
     2. Else the parts go from the snapshot that they stand at to the table's current one.
     3. The first run goes from nothing, or from where `start` says.
     4. With `resynchronise`, or where the snapshot of the last run is gone and `on_expired` says so, the table is
@@ -52,18 +52,16 @@ def plan_run(ports: PublicationPorts, resynchronise: bool = False) -> PlannedRun
         refuse_lost_progress(ports, progress, topics, table)
         if progress.is_new:
             return _plan_next(ports, progress, topics, table)
-        rest = _find_next_group(ports, progress, topics, table)
-        position = rest.position if rest else progress.settled
+        group = _find_next_group(ports, progress, topics, table)
+        position = group.position if group else progress.settled
         if (
             position is not None
             and _is_compatible(ports, topics, table, position)
-            and _find_missing_snapshot(ports, position, rest) is None
+            and _find_missing_snapshot(ports, position, group) is None
         ):
-            return (
-                _plan_next(ports, progress, topics, table)
-                if rest is None
-                else _plan_group(ports, progress, rest, topics)
-            )
+            if group is None:
+                return _plan_next(ports, progress, topics, table)
+            return _plan_group(ports, progress, group, topics)
     return plan_all_parts(ports, progress, topics, _build_position(ports, RunMode.TOPIC, None, table, topics))
 
 
@@ -88,12 +86,8 @@ def refuse_lost_progress(ports: PublicationPorts, progress: PartProgress, topics
 def _find_mismatch(ports: PublicationPorts, progress: PartProgress, topics: FoundTopics, table: TableNow) -> str | None:
     publication, last = ports.publication, progress.last
     if last is None:
-        full = publication.start.kind == "full"
-        return (
-            f"no progress is recorded, and topics={_format_topics(topics.ids)} hold records"
-            if full and _has_records(topics)
-            else None
-        )
+        is_lost = publication.start.kind == "full" and topics.holds_records
+        return f"no progress is recorded, and topics={', '.join(sorted(topics.ids))} hold records" if is_lost else None
     if not any(_is_compatible(ports, topics, table, part, same_table=False) for part in progress.known):
         if last.digest != publication.digest:
             return "its file has changed what the topic's records look like since the last run"
@@ -102,9 +96,9 @@ def _find_mismatch(ports: PublicationPorts, progress: PartProgress, topics: Foun
     if publication.on_expired == "fail":
         if not any(_is_compatible(ports, topics, table, part) for part in progress.known):
             return f"table={publication.table} was replaced by another of that name since the last run"
-        rest = _find_next_group(ports, progress, topics, table)
-        position = rest.position if rest else progress.settled
-        missing_snapshot = None if position is None else _find_missing_snapshot(ports, position, rest)
+        group = _find_next_group(ports, progress, topics, table)
+        position = group.position if group else progress.settled
+        missing_snapshot = None if position is None else _find_missing_snapshot(ports, position, group)
         if missing_snapshot is not None:
             return f"{missing_snapshot}, which was published last, has expired"
     return None
@@ -125,22 +119,14 @@ def _find_next_group(
     return find_next_group(ports, progress, lambda part: _is_compatible(ports, topics, table, part))
 
 
-def _has_records(topics: FoundTopics) -> bool:
-    return topics.holds_records
-
-
-def _format_topics(ids: dict[str, str]) -> str:
-    return ", ".join(sorted(ids))
-
-
-def _find_missing_snapshot(ports: PublicationPorts, position: Progress, rest: UnfinishedGroup | None) -> str | None:
-    """A snapshot that the next run would have to read and cannot; without `rest` it begins at `position`."""
-    needed = [position.to] if rest is None else [position.origin, position.until, position.to]
+def _find_missing_snapshot(ports: PublicationPorts, position: Progress, group: UnfinishedGroup | None) -> str | None:
+    """A snapshot that the next run would have to read and cannot; without `group` it begins at `position`."""
+    needed = [position.to] if group is None else [position.origin, position.until, position.to]
     table = ports.publication.table
     own = next((one for one in needed if one is not None and not ports.snapshots.has_snapshot(table, one)), None)
     if own is not None:
         return f"snapshot={own} of table={table}"
-    return find_lost_snapshot(ports, position.joined, {} if rest is None else position.joined_origin)
+    return find_lost_snapshot(ports, position.joined, {} if group is None else position.joined_origin)
 
 
 def _refuse_growth(ports: PublicationPorts, progress: PartProgress, topics: FoundTopics) -> None:
@@ -225,15 +211,15 @@ def _find_touched_files(ports: PublicationPorts, position: Progress) -> TouchedF
 
 
 def _plan_group(
-    ports: PublicationPorts, progress: PartProgress, rest: UnfinishedGroup, topics: FoundTopics
+    ports: PublicationPorts, progress: PartProgress, group: UnfinishedGroup, topics: FoundTopics
 ) -> PlannedRun:
     """The run of one group; parts that are between its two states go on behind the key that they have come to."""
     position = replace(
-        rest.position, run=ports.new_run(), topic_ids=topics.ids, partitions=topics.partitions,
+        group.position, run=ports.new_run(), topic_ids=topics.ids, partitions=topics.partitions,
         after=None, counts={}, at_ms=0,
     )  # fmt: skip
     parts = []
-    for number in rest.numbers:
+    for number in group.numbers:
         part = progress.parts[number]
         is_on_the_way = (
             part is not None and part.state is None and part.pair == position.pair and part.mode != RunMode.TOPIC

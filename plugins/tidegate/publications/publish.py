@@ -61,11 +61,11 @@ def publish_changes(
     2. Plan the run.
     3. Pin the snapshot that it leads to, so that it is still there when the next run begins at it.
     4. Produce the changes, with each part's progress behind them.
-    5. Read the progress back. Where the parts do not stand together yet, go on with 2: each such round brings one group
-       of them to where others are.
-    6. Let older pins go.
+    5. Read the progress back. While the parts are at different snapshots, go on with 2: each such round brings one
+       group of them to where others are.
+    6. Remove older pins.
 
-    With `again` what is published of some keys is produced once more, and the position stays.
+    With `again` some keys are produced once more as they were published, and the position stays.
 
     A repeat call finds nothing to do. `RetryLater` where a part has not arrived; the next call goes on from there.
     """
@@ -83,9 +83,9 @@ def publish_changes(
         if (settled := progress.settled) is not None:
             _release_pins(ports, settled, pins)
             counted = {name: counts[name] for name in COUNT_NAMES}
-            one = first.position
+            begun = first.position
             return PublicationResult(
-                publication.name, one.origin, settled.to, one.mode, **counted, topics=[*publication.topics]
+                publication.name, begun.origin, settled.to, begun.mode, **counted, topics=[*publication.topics]
             )
         planned = plan_run(ports)
     raise RetryLater(
@@ -172,13 +172,11 @@ def _read_pins(ports: PublicationPorts, before: PartProgress) -> dict[str, set[s
     """The publication's pins, by table; also of tables that its SQL joins no more."""
     was_joined = (name for part in before.known for name in (*part.joined, *part.joined_origin))
     names = dict.fromkeys((ports.publication.table, *ports.publication.joined, *was_joined))
-    prefix, there = (
-        format_pin_prefix(ports.publication.name),
-        [n for n in names if ports.snapshots.read_table(n) is not None],
-    )
+    prefix = format_pin_prefix(ports.publication.name)
+    existing = [name for name in names if ports.snapshots.read_table(name) is not None]
     return {
         name: {tag for tag in ports.snapshots.list_pins(name, prefix) if tag.removeprefix(prefix).isdigit()}
-        for name in there
+        for name in existing
     }
 
 
