@@ -1,7 +1,7 @@
 """Whether one job may read a batch's records and merge them, so that nothing is staged.
 
-Where it may, each row is written once. It is the optimistic way: whatever only staged rows can answer (a bad record, a
-row that keeps some of its values) ends it before anything is published, and the batch is staged as any other.
+Then each row is written once instead of twice. If the job meets what only staged rows can answer (a bad record, a row
+that keeps some of its values), it ends before anything is published, and the batch is staged as any other.
 """
 
 from tidegate.model import resource_names
@@ -11,11 +11,10 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import SparkMode, UseWhen
 from tidegate.spec.table import DeleteMode, Table, TableMode
 
-STAGED_INSTEAD_PROPERTY = (
-    "staged-instead"  # of a pipeline in its table: the last such batch, as it was staged after all
-)
+# a pipeline's property of its table: the last batch that was to be direct and was staged after all
+STAGED_INSTEAD_PROPERTY = "staged-instead"
 REFUSED_BATCH_PROPERTY = "tidegate.not-direct"  # of an intermediate table: the last batch that could not be direct
-BATCHES_STAGED = 50  # behind such a batch so many are not tried: each might be read twice
+BATCHES_STAGED = 50  # after such a batch, this many are staged at once: each might be read twice otherwise
 # Rows of the table for each offset of the batch. The merge of a direct batch knows none of its keys beforehand, so it
 # reads the key of every row; beyond, bounds and named keys of staged rows save more than staging costs.
 MAX_ROWS_PER_OFFSET = 10
