@@ -96,7 +96,7 @@ class Bench:
 
     def _audits(self, batch: StagedBatch) -> list[tuple[str, str]]:
         found = prepare_audits(self.ports, self.table, batch, "b", batch.attempt)
-        return list(zip(found.asked.questions, found.texts, strict=True)) if found else []
+        return list(zip(found.request.questions, found.texts, strict=True)) if found else []
 
     def _staged(self, record: Record, number: int) -> dict[str, Any]:
         offset = next(self.offsets)

@@ -692,7 +692,7 @@ GUARDS = [
     Guard(
         "a direct batch with a record that it cannot judge is not published",
         "plugins/tidegate/steps/merge_direct.py",
-        "if any(odd.values()) or not counts.staged:",
+        "if any(odd_counts.values()) or not counts.staged:",
         "if not counts.staged:",
         "tests/integration/test_direct.py"
         "::test_odd_spelling_is_read_by_a_staged_batch_and_the_next_ones_are_staged_at_once",
@@ -849,8 +849,8 @@ GUARDS = [
     Guard(
         "start: group is kept alive until its table has begun",
         BEAT,
-        "    held = unread if kind == StartKind.GROUP else empty\n",
-        "    held = empty\n",
+        "    asked_topics = unread if kind == StartKind.GROUP else empty\n",
+        "    asked_topics = empty\n",
         BEATS + "start_of_a_table_that_has_not_begun_is_committed_again_beside_one_that_has[group]",
     ),
     Guard(

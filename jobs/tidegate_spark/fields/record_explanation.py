@@ -98,11 +98,11 @@ class _FieldExplanation:
         found = [one for one in parts if one is not None]
         return {name: why for one in found for name, why in one.items()} if len(found) == len(parts) else None
 
-    def _decode_row(self, part: str, columns: tuple[Column, ...], *asked: str) -> Row | None:
+    def _decode_row(self, part: str, columns: tuple[Column, ...], *expressions: str) -> Row | None:
         keys, values = (columns, self._table.value_columns) if part == "key" else ((), columns)
         table = replace(self._table, key_columns=keys, value_columns=values)
         rows = self._decode(self._records, table).where(f"row_number = {self._row_number}")
-        found = rows.selectExpr(f"{part}_reason AS why", *asked).limit(1).collect()
+        found = rows.selectExpr(f"{part}_reason AS why", *expressions).limit(1).collect()
         return found[0] if found else None
 
 

@@ -18,10 +18,10 @@ def render_ends_without_name(text: str) -> str:
 def render_existing_time(moment: str, text: str) -> str:
     """`moment`, a TIMESTAMP that was read from `text`; NULL where the clocks of the zone that it names skip it."""
     name = f"regexp_extract({text}, '{ZONE_NAME_PATTERN}', 1)"
-    shown = f"CAST(from_utc_timestamp({moment}, {name}) AS TIMESTAMP_NTZ)"
+    local_time = f"CAST(from_utc_timestamp({moment}, {name}) AS TIMESTAMP_NTZ)"
     return (
         f"CASE WHEN {render_ends_without_name(text)} OR {moment} IS NULL OR {name} = '' "
-        f"OR {shown} = try_cast({text} AS TIMESTAMP_NTZ) THEN {moment} END"
+        f"OR {local_time} = try_cast({text} AS TIMESTAMP_NTZ) THEN {moment} END"
     )
 
 

@@ -28,8 +28,8 @@ def _run_procedure(spark: SparkSession, statement: str) -> ProcedureOutcome:
     try:
         rows = [row.asDict() for row in spark.sql(statement).collect()]
     except PySparkException as error:
-        told = getattr(error, "getStackTrace", lambda: "")() or ""
-        return ProcedureOutcome(failed=summarize_failure(f"{error}\n{told}", LONGEST_REASON))
+        trace = getattr(error, "getStackTrace", lambda: "")() or ""
+        return ProcedureOutcome(failed=summarize_failure(f"{error}\n{trace}", LONGEST_REASON))
     numbers = {k: v for k, v in (rows[0] if len(rows) == 1 else {}).items() if isinstance(v, int)}
     return ProcedureOutcome(len(rows), numbers)
 

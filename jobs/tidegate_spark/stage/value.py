@@ -122,8 +122,8 @@ def _list_row_columns(table: StageTable) -> list[str]:
     columns = [f"{sql} AS {quote(name)}" for name, sql in keys.items() if name.casefold() not in names]
     for name in (c.name for c in table.value_columns):
         own = f"row_struct.{quote(name)}"
-        shown = f"CASE WHEN change <> '{DELETE}' THEN coalesce({own}, {keys[name]}) END" if name in keys else own
-        columns.append(f"{shown} AS {quote(name)}")
+        visible = f"CASE WHEN change <> '{DELETE}' THEN coalesce({own}, {keys[name]}) END" if name in keys else own
+        columns.append(f"{visible} AS {quote(name)}")
     return columns
 
 

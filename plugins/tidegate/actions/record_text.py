@@ -48,9 +48,9 @@ def _format_bytes(data: bytes | None) -> str:
     if data is None:
         return "none"
     text = _decode_text(data)
-    shown = f"hex {data.hex()}" if text is None else text
-    more = f"... ({len(data)} bytes)" if len(shown) > MAX_SHOWN_CHARACTERS else ""
-    return shown[:MAX_SHOWN_CHARACTERS] + more
+    data_text = f"hex {data.hex()}" if text is None else text
+    more = f"... ({len(data)} bytes)" if len(data_text) > MAX_SHOWN_CHARACTERS else ""
+    return data_text[:MAX_SHOWN_CHARACTERS] + more
 
 
 def format_verdict(verdict: Verdict) -> str:

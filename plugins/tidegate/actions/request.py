@@ -68,13 +68,13 @@ FORMS = {
 WORDS = tuple(dict.fromkeys(word for form in FORMS.values() for word in form.takes))
 
 
-def propose_action(ports: Ports, asked: Mapping[str, Any]) -> ProposedAction:
+def propose_action(ports: Ports, params: Mapping[str, Any]) -> ProposedAction:
     """What is asked for: `action`, and its words; those that are empty or false count as not given.
 
     `ConfigurationError` for words that the action does not take, or needs and has not.
     """
-    kind = _find_kind(asked.get("action"))
-    form, words = FORMS[kind], {word: asked[word] for word in WORDS if asked.get(word)}
+    kind = _find_kind(params.get("action"))
+    form, words = FORMS[kind], {word: params[word] for word in WORDS if params.get(word)}
     strange = [f"{word}={words[word]}" for word in words if word not in form.takes]
     if strange:
         raise ConfigurationError(

@@ -152,7 +152,7 @@ def _claim_hours(tellers: dict[tuple[str, str, str], str], name: str, pipeline: 
     claimed = {(one.name.casefold(), one.branch, pipeline.complete.value): one.name for one in pipeline.tables}
     taken = [key for key in claimed if key in tellers]
     if taken:
-        told = f"complete={pipeline.complete.value} of pipeline {tellers[taken[0]]} tells those of {claimed[taken[0]]}"
-        return f"{told} already, and would be told twice; leave complete out of one of the two files"
+        claim = f"complete={pipeline.complete.value} of pipeline {tellers[taken[0]]} tells those of {claimed[taken[0]]}"
+        return f"{claim} already, and would be told twice; leave complete out of one of the two files"
     tellers |= dict.fromkeys(claimed, name)
     return None

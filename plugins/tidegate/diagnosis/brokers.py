@@ -93,10 +93,10 @@ def _judge_access(place: str, need: TopicNeed, fact: TopicFacts) -> Iterator[Fin
         yield make_error(check, cause, advice)
         return
     if fact.leaderless:
-        shown = ", ".join(map(str, fact.leaderless))
+        partitions = ", ".join(map(str, fact.leaderless))
         yield make_error(
             check,
-            f"topic={need.topic} partitions={shown} have no leader",
+            f"topic={need.topic} partitions={partitions} have no leader",
             "start the brokers that hold them, or elect a leader; no flush reads past them",
         )
     if fact.operations and need.right not in fact.operations:
@@ -131,17 +131,17 @@ def _judge_period(need: TopicNeed, settings: Mapping[str, str], name: str, what:
     if kept_ms < 0:
         return
     kept, pause = kept_ms / 1000, need.pause_seconds
-    shown = f"topic={need.topic} {name}={kept_ms} keeps {what} for {kept:.0f} s"
+    setting = f"topic={need.topic} {name}={kept_ms} keeps {what} for {kept:.0f} s"
     if pause and kept <= pause:
         yield make_error(
             "kafka.retention",
-            f"{shown}, and two flushes lie {pause} s apart: they are gone before a flush reads them",
+            f"{setting}, and two flushes lie {pause} s apart: they are gone before a flush reads them",
             f"raise {name} of the topic, or lower merge.interval",
         )
     elif kept < max(MIN_RETENTION_SECONDS, RETENTION_PAUSES * pause):
         yield make_warning(
             "kafka.retention",
-            f"{shown}: a pipeline that stands still for that long loses them",
+            f"{setting}: a pipeline that stands still for that long loses them",
             f"raise {name} of the topic, best to seven days",
         )
 

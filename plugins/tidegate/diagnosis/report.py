@@ -15,14 +15,14 @@ def order_findings(findings: Iterable[Finding], mask: SecretMask) -> list[Findin
 
     The same finding of several pipelines is told once, with all their names. Secrets are masked.
     """
-    told: dict[tuple[str, Severity, str], Finding] = {}
+    merged: dict[tuple[str, Severity, str], Finding] = {}
     for finding in (mask.mask_finding(one) for one in findings):
         key = finding.check, finding.severity, finding.cause
-        first = told.get(key, finding)
+        first = merged.get(key, finding)
         users = tuple(dict.fromkeys((*first.used_by, *finding.used_by)))
         advice = first.advice or ("" if first.severity is Severity.OK else ADVICE[first.check])
-        told[key] = replace(first, used_by=users, advice=advice)
-    return sorted(told.values(), key=lambda one: (SEVERITIES.index(one.severity), ORDER[one.check]))
+        merged[key] = replace(first, used_by=users, advice=advice)
+    return sorted(merged.values(), key=lambda one: (SEVERITIES.index(one.severity), ORDER[one.check]))
 
 
 def count_severities(findings: Iterable[Finding]) -> dict[str, int]:
@@ -53,7 +53,7 @@ def format_findings(findings: list[Finding], seconds: float) -> str:
         lines.append(f"{finding.severity.value:<8} {finding.check}: {finding.cause}{users}")
         lines += [f"{'':<8} do: {finding.advice}"] if finding.advice else []
     counts = count_severities(findings)
-    told = ", ".join(
+    totals = ", ".join(
         f"{number} {word}" for word, number in zip(("errors", "warnings", "ok"), counts.values(), strict=True)
     )
-    return "\n".join([*lines, f"{told}, in {seconds:.1f} s"])
+    return "\n".join([*lines, f"{totals}, in {seconds:.1f} s"])

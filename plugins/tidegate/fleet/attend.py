@@ -62,8 +62,8 @@ def attend_members(
 
 def _run_within(name: str, ports: Ports, step: Callable[[Ports], Any], deadline: float, limits: Limits) -> Any:
     """What the step returns, or raises; `RetryLater` where it takes too long. It repeats without harm, as all do."""
-    left = deadline - time.monotonic()
-    if left <= 0:
+    remaining_seconds = deadline - time.monotonic()
+    if remaining_seconds <= 0:
         raise RetryLater(
             f"pipeline={name}: not begun: the pipelines before it took {limits.total:.0f} s; the next run begins at "
             "another one; see whether brokers and catalogs answer slowly"
@@ -80,13 +80,14 @@ def _run_within(name: str, ports: Ports, step: Callable[[Ports], Any], deadline:
     context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(run,), name=f"tidegate {name}", daemon=True)
     thread.start()
-    thread.join(min(left, limits.member))
+    thread.join(min(remaining_seconds, limits.member))
     if problems:
         raise problems[0]
     if not done:
         raise RetryLater(
-            f"pipeline={name}: not done within {min(left, limits.member):.0f} s, and the others went on without it; "
-            "nothing is lost, and the next run does it again; see whether its brokers or its catalog answer slowly"
+            f"pipeline={name}: not done within {min(remaining_seconds, limits.member):.0f} s, and the others "
+            "went on without it; nothing is lost, and the next run does it again; see whether its brokers or its "
+            "catalog answer slowly"
         )
     return done[0]
 

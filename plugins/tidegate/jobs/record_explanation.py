@@ -56,6 +56,6 @@ class RecordExplanation:
     def _parse(cls, data: Mapping[str, Any]) -> "RecordExplanation":
         if not data["found"]:
             return cls(is_found=False)
-        told = {name: data[name] for name in ("reason", "stage", "operation", "row")}
+        verdict = {name: data[name] for name in ("reason", "stage", "operation", "row")}
         fields = tuple(FieldExplanation(**one) for one in read_list(data, "fields"))
-        return cls(is_found=True, rows=read_count(data, "rows"), fate=read_text(data, "fate"), fields=fields, **told)
+        return cls(is_found=True, rows=read_count(data, "rows"), fate=read_text(data, "fate"), fields=fields, **verdict)

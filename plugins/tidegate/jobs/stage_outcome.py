@@ -43,11 +43,11 @@ class FirstBadRecord:
         )
 
 
-def require_first_bad(left: "StageOutcome | FoundNames", where: str) -> FirstBadRecord:
+def require_first_bad(outcome: "StageOutcome | FoundNames", where: str) -> FirstBadRecord:
     """The first of the bad records that a job has counted; `GiveUp` where it did not tell which."""
-    if left.first_bad is None:
-        raise build_error(where, f"bad={left.bad} and first_bad is missing")
-    return left.first_bad
+    if outcome.first_bad is None:
+        raise build_error(where, f"bad={outcome.bad} and first_bad is missing")
+    return outcome.first_bad
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +93,13 @@ class StageOutcome:
 
     def to_staged_batch(self, table: str, summary: Mapping[str, str], snapshot_id: int) -> StagedBatch:
         """The batch that an attempt staged for `table`: its `summary` says what was asked."""
-        asked = json.loads(summary["tidegate.staged"])
-        counts = self.count_records(Ranges.from_dict(asked["ranges"]).span)
+        request = json.loads(summary["tidegate.staged"])
+        counts = self.count_records(Ranges.from_dict(request["ranges"]).span)
         known: dict[str, Any] = {name: getattr(self, name) or 0 for name in (*DELETE_COUNTS, *UNCHANGED_COUNTS)}
         known |= {"timestamps": self.timestamps, TRUNCATED_AT: self.truncated_at}
         known |= {"table": table, "batch": int(summary["tidegate.batch"]), "attempt": summary["tidegate.attempt"]}
         known |= {"snapshot_id": snapshot_id, "bytes": int(summary.get("added-files-size", "0"))}
-        return StagedBatch.from_dict({**known, "counts": asdict(counts), **asked})
+        return StagedBatch.from_dict({**known, "counts": asdict(counts), **request})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as it is kept: without what was not counted."""

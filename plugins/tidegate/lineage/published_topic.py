@@ -36,8 +36,10 @@ def _list_parts(published: PublishedTopic) -> dict[str, tuple[Read, ...]]:
     publication = published.publication
     key, value, metadata = publication.key, publication.value, publication.metadata
     keys = {name.casefold() for name in key.fields}
-    apart = {name.casefold() for name in metadata.columns} | (keys if value.fields_include == "EXCEPT_KEY" else set())
-    in_value = [name for name in published.reads.columns if name.casefold() not in apart]
+    not_in_value = {name.casefold() for name in metadata.columns} | (
+        keys if value.fields_include == "EXCEPT_KEY" else set()
+    )
+    in_value = [name for name in published.reads.columns if name.casefold() not in not_in_value]
     parts = {_name(KEY, key.format, name.removeprefix(key.prefix)): _get_reads(published, name) for name in key.fields}
     for name in in_value:
         parts[_name(VALUE, value.format, name)] = _get_reads(published, name)

@@ -26,10 +26,13 @@ MAX_SHOWN_CHARACTERS = 200  # letters of an audit in a message
 
 @dataclass(frozen=True)
 class BatchAudits:
-    """The audits of one staged batch in one attempt to publish it; `texts` are the user's words, in the same order."""
+    """The audits of one staged batch in one attempt to publish it; `texts` are the user's words, in the same order.
+
+    `request` is what the merge job asks.
+    """
 
     texts: tuple[str, ...]
-    asked: Audits
+    request: Audits
     staged_attempt: str
 
 
@@ -61,10 +64,10 @@ def check_audits(staging: StagingStore, where: str, audited: BatchAudits) -> Non
 
     `RetryLater` when this attempt left none. `where` begins the message. Changes nothing; the batch stays staged.
     """
-    answers = staging.read_audit_answers(audited.asked.table, audited.staged_attempt)
-    if answers is None or answers.attempt != audited.asked.attempt:
+    answers = staging.read_audit_answers(audited.request.table, audited.staged_attempt)
+    if answers is None or answers.attempt != audited.request.attempt:
         raise RetryLater(
-            f"{where}: the audits have no answer: attempt={audited.asked.attempt}; it will be merged again"
+            f"{where}: the audits have no answer: attempt={audited.request.attempt}; it will be merged again"
         )
     broken = [
         _describe_violation(audit, rows) for audit, rows in zip(audited.texts, answers.broken, strict=True) if rows
@@ -91,8 +94,8 @@ def _render_audit(sql: Sql, audit: str, rows: str, values: MergeInput) -> str:
 
 
 def _describe_violation(audit: str, rows: int) -> str:
-    told = QUERY_PROBLEMS.get(rows, "") if is_query(audit) else f": rows={rows}"
-    return f"audit={_shorten(audit)} does not hold{told}"
+    detail = QUERY_PROBLEMS.get(rows, "") if is_query(audit) else f": rows={rows}"
+    return f"audit={_shorten(audit)} does not hold{detail}"
 
 
 def _shorten(audit: str) -> str:

@@ -92,7 +92,7 @@ def write_on_branch(swap: Swap, batch: int, *statements: str) -> Head:
     with drop_branch_on_failure(swap):
         cut_branch(swap)
         if statements:
-            audits, conf = swap.audited.asked if swap.audited else None, build_write_conf(swap)
+            audits, conf = swap.audited.request if swap.audited else None, build_write_conf(swap)
             swap.ports.engine.run(
                 MergeJob(swap.ports.pipeline.name, batch, statements, conf=conf, audits=audits, table=swap.table)
             )
@@ -110,8 +110,8 @@ def cut_branch(swap: Swap) -> None:
 
 def build_write_conf(swap: Swap) -> dict[str, str]:
     """What Spark is told for the statements, and what the snapshot that they make will tell."""
-    told = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in swap.written_summary.items()}
-    return {**swap.conf, **told}
+    summary_conf = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in swap.written_summary.items()}
+    return {**swap.conf, **summary_conf}
 
 
 def find_head(swap: Swap, *, is_written: bool) -> Head:
@@ -226,7 +226,7 @@ def _find_publish_audits(swap: Swap, head: Head) -> tuple[tuple[str, str], ...]:
     """The audits, where only the publish itself can ask them."""
     if swap.audited is None or not head.statements:
         return ()
-    return tuple(zip(swap.audited.asked.questions, swap.audited.texts, strict=True))
+    return tuple(zip(swap.audited.request.questions, swap.audited.texts, strict=True))
 
 
 def _read_state(swap: Swap) -> TableState:

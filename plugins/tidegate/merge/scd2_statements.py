@@ -95,8 +95,10 @@ def _list_compared_columns(table: Table, metadata: dict[str, str], columns: list
     A change that says the same as the one before it is told by all columns but those that say when and whence it came.
     """
     types = {c.name.casefold(): parse_type(c.type) for c in list_destination_columns(table, metadata)}
-    apart = {name.casefold() for name in (*table.sequence_by, *metadata, "topic", "partition", "offset", "timestamp")}
-    stamps = apart - {c.name.casefold() for c in table.value.columns or ()}
+    not_compared = {
+        name.casefold() for name in (*table.sequence_by, *metadata, "topic", "partition", "offset", "timestamp")
+    }
+    stamps = not_compared - {c.name.casefold() for c in table.value.columns or ()}
     stamps |= {name.casefold() for name in table.sequence_by}
     pairs = [(name, types.get(name.casefold())) for name in columns]
     return {"written": pairs, "compared": [(name, kind) for name, kind in pairs if name.casefold() not in stamps]}

@@ -130,15 +130,15 @@ class BacklogMonitor:
 
     def _note_absent(self, topics: dict[MonitoredPipeline, tuple[str, ...]], ends: dict[str, Offsets]) -> None:
         """Let topics rest that are not there, longer each time, and tell of those that a pipeline file names."""
-        told = set[str]()
+        noted = set[str]()
         for watch, names in topics.items():
             for topic in names:
                 if topic in ends[watch.isolation]:
                     self._absent.pop(topic, None)
                     continue
                 absence = self._absent.setdefault(topic, _Absence())
-                if topic not in told:
-                    told.add(topic)
+                if topic not in noted:
+                    noted.add(topic)
                     pause = min(MAX_ABSENCE_SECONDS, FIRST_REST_SECONDS * 2 ** min(absence.missed, 10))
                     absence.until, absence.missed = self._now() + pause, absence.missed + 1
                 if watch.pattern is None and is_worth_telling(absence.missed):

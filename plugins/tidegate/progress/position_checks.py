@@ -199,22 +199,22 @@ def check_start(pipeline: Pipeline, table: Table, configured_start: Offsets, log
     """
     for topic, partition, offset in iterate_offsets(configured_start):
         begin, end = get_offset(log.begin, topic, partition), get_offset(ends, topic, partition)
-        asked = (
+        request = (
             f"pipeline={pipeline.name} table={table.name}: source.start={pipeline.source.start.kind} asks for "
             f"offset={offset} of topic={topic} partition={partition}, and"
         )
         if begin is not None and offset < begin:
             raise PositionLost(
-                f"{asked} the log starts at offset={begin}, so "
+                f"{request} the log starts at offset={begin}, so "
                 f"{begin - offset} offsets are gone before they were read; set source.start to what the log still "
                 "holds, e.g. earliest, or on_incomplete_start: accept if the table may lack them"
             )
         if begin is None and pipeline.source.start.kind == StartKind.OFFSETS:
-            raise PositionLost(f"{asked} the topic has no such partition; name one that it has in source.start")
+            raise PositionLost(f"{request} the topic has no such partition; name one that it has in source.start")
         if end is not None and offset > end:
             raise PositionLost(
-                f"{asked} the log ends at offset={end}: the offset is mistyped, or of another log than this one, whose "
-                "records before it would be left out; set source.start to what the log holds, e.g. earliest, or "
+                f"{request} the log ends at offset={end}: the offset is mistyped, or of another log than this one, "
+                "whose records before it would be left out; set source.start to what the log holds, e.g. earliest, or "
                 "on_incomplete_start: accept to begin at its end"
             )
 

@@ -55,14 +55,14 @@ def _propose_keep(ports: Ports, table: Table, state: TableState) -> ProposedAnsw
 
 def _propose_answer(table: Table, state: TableState, after: Position) -> ProposedAnswer:
     recorded = _require_recorded(state)
-    held: Offsets = state.position.offsets if state.position else {}
+    current: Offsets = state.position.offsets if state.position else {}
     undone = tuple(
         PartitionMove(
             table=table.name,
             topic=topic,
             partition=partition,
             before=offset,
-            after=get_offset(held, topic, partition) or 0,
+            after=get_offset(current, topic, partition) or 0,
         )
         for topic, partition, offset in iterate_offsets(recorded.offsets)
     )

@@ -138,11 +138,16 @@ def _find_old_topics(ports: Ports, table: Table, before: Position, ids: dict[str
     if not changed:
         return ()
     letters = ports.dead_letters.list_waiting_letters(name_dead_letter_table(ports.pipeline), table.name)
-    left = Counter(letter.topic for letter in letters if letter.topic_id != now.get(letter.topic))
+    letters_by_topic = Counter(letter.topic for letter in letters if letter.topic_id != now.get(letter.topic))
     rows = ports.tables.count_rows(table.name)
     return tuple(
         OldTopic(
-            table=table.name, topic=topic, recorded=was[topic], found=now[topic], rows=rows, dead_letters=left[topic]
+            table=table.name,
+            topic=topic,
+            recorded=was[topic],
+            found=now[topic],
+            rows=rows,
+            dead_letters=letters_by_topic[topic],
         )
         for topic in changed
     )

@@ -119,12 +119,12 @@ def _explain_for_table(ports: Ports, table: Table, at: RecordAddress, log: Log) 
     planned = PlannedBatch(table.name, 1, at.ranges)
     plan = Plan((), log.cluster_id, log.topic_ids)
     try:
-        asked = replace(build_stage_table(ports, plan, planned, intermediate=intermediate), explains=True)
+        stage_table = replace(build_stage_table(ports, plan, planned, intermediate=intermediate), explains=True)
         isolation = pipeline.source.isolation
         ports.engine.run(
-            StageJob(pipeline=pipeline.name, batch=1, ranges=at.ranges, isolation=isolation, tables=(asked,))
+            StageJob(pipeline=pipeline.name, batch=1, ranges=at.ranges, isolation=isolation, tables=(stage_table,))
         )
-        answer = ports.staging.read_explanation(intermediate, 1, asked.attempt)
+        answer = ports.staging.read_explanation(intermediate, 1, stage_table.attempt)
     finally:
         ports.staging.drop(intermediate)
     if answer is None:

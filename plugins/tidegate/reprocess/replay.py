@@ -86,13 +86,13 @@ def _replay_table(work: Replay) -> ReplayResult | None:
         return None
     mark = state.marks.get(work.mark)
     if staging is not None and mark == staging.batches[0].attempt:
-        return _finish(replace(work, held=mark, is_held=work.is_append), mark)
+        return _finish(replace(work, own_mark=mark, checks_mark=work.is_append), mark)
     position = require_position(ports, table, state)
     if work.is_append and group_letters(work, position):
         _check_known(work, mark)
-        work = _begin(replace(work, held=mark, is_held=True))
+        work = _begin(replace(work, own_mark=mark, checks_mark=True))
     ports.tables.claim(work.intermediate, describe_intermediate(ports.pipeline, table))
-    _check_held(work, ports.tables.read_state(table.name, ports.pipeline.name))
+    _check_is_newest(work, ports.tables.read_state(table.name, ports.pipeline.name))
     ports.staging.drop(work.intermediate)  # of a replay that was killed before its publish
     groups = group_letters(work, position)
     possible = [group for group in groups if work.is_append or not group.is_old]
@@ -101,7 +101,7 @@ def _replay_table(work: Replay) -> ReplayResult | None:
     for group in possible:
         part, work = _replay_group(work, group)
         result = result.plus(part)
-    if work.is_held:
+    if work.checks_mark:
         _forget_mark(work)
     return result if groups else None
 
@@ -109,7 +109,7 @@ def _replay_table(work: Replay) -> ReplayResult | None:
 def _finish(work: Replay, attempt: str) -> ReplayResult:
     """Mark what an earlier replay has published."""
     result, work = _mark_replayed(work, attempt, None)
-    if work.is_held:
+    if work.checks_mark:
         _forget_mark(work)
     return result
 
@@ -138,7 +138,7 @@ def _begin_once(work: Replay) -> Replay:
     ports, name, attempt = work.ports, work.ports.pipeline.name, work.ports.new_attempt()
     state = ports.tables.read_state(work.table.name, name)
     require_position(ports, work.table, state)
-    _check_held(work, state)
+    _check_is_newest(work, state)
     assert state is not None
     swap = Swap(
         ports=ports,
@@ -148,16 +148,16 @@ def _begin_once(work: Replay) -> Replay:
         branch=resource_names.name_backfill_branch(name, REPLAY_ID, number=1, attempt=attempt),
         attempt=attempt,
         properties={work.mark: BEGUN + attempt},
-        guard=partial(_check_held, work),
+        guard=partial(_check_is_newest, work),
         summary={"tidegate.pipeline": name, resource_names.BACKFILL_PROPERTY: REPLAY_ID},
     )
     publish_head(swap, write_on_branch(swap, 1))
-    return replace(work, held=BEGUN + attempt)
+    return replace(work, own_mark=BEGUN + attempt)
 
 
-def _check_held(work: Replay, state: TableState | None) -> None:
+def _check_is_newest(work: Replay, state: TableState | None) -> None:
     """Raise where another replay has begun, or ended, since this one has left its mark."""
-    if work.is_held and (state is None or state.marks.get(work.mark) != work.held):
+    if work.checks_mark and (state is None or state.marks.get(work.mark) != work.own_mark):
         raise RetryLater(f"{work.where}: another replay has begun meanwhile; let one run at a time, and run it again")
 
 
@@ -167,8 +167,8 @@ def _replay_group(work: Replay, letters: LetterGroup) -> tuple[ReplayResult, Rep
     ports.tables.claim(work.letters, describe_dead_letters(ports.pipeline))
     retry_commits(ports, work.where, partial(add_topic_id_column, ports, work.letters))
     attempt, head = retry_commits(ports, work.where, partial(_replay_round, work, letters))
-    if head is not None and work.is_held:
-        work = replace(work, held=attempt)
+    if head is not None and work.checks_mark:
+        work = replace(work, own_mark=attempt)
     return _mark_replayed(work, attempt, head)
 
 
@@ -188,7 +188,7 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
     ports, name = work.ports, work.ports.pipeline.name
     state = ports.tables.read_state(work.table.name, name)
     position = require_position(ports, work.table, state)
-    _check_held(work, state)
+    _check_is_newest(work, state)
     table = resolve_columns(work.table, ports.pipeline.source.metadata, state)
     columns = list_destination_columns(table, ports.pipeline.source.metadata)
     if state is not None:
@@ -231,7 +231,7 @@ def _check_undisturbed(work: Replay, attempt: str, before: TableState, state: Ta
             f"{work.where}: the table was dropped, or replaced by another of the same name, during the replay; "
             "nothing was applied; flush, then replay again"
         )
-    _check_held(work, state)
+    _check_is_newest(work, state)
     _read_own_staging(work, attempt)
 
 
@@ -263,10 +263,10 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[Repla
         ids={} if is_of_version_before else staged.topic_ids,
     )
     ports.engine.run(MergeJob(ports.pipeline.name, staged.batch, (statement,), table=work.letters))
-    if work.is_held:
+    if work.checks_mark:
         work = _begin(work)  # ahead of the drop: a mark of an attempt without its letters is none that can be finished
     ports.staging.drop(work.intermediate)
-    if not work.is_held:
+    if not work.checks_mark:
         _forget_mark(work)
     read, bad = staged.counts.read, staged.counts.dead_lettered
     return ReplayResult(work.table.name, read, read - bad, bad, **vars(count_changes(head))), work

@@ -29,15 +29,15 @@ REPLAY_ID = "replay"  # stands where a backfill has its id
 class Replay:
     """The replay of one table's dead letters.
 
-    `held` is what it has found, or left, in the table's mark last: where that is another one, another replay has begun.
-    That is looked at where `is_held`; elsewhere what is applied twice changes nothing.
+    `own_mark` is what it last found, or wrote, in the table's mark. Another value there means that another replay has
+    begun. With `checks_mark` that is checked; without it, what is applied twice changes nothing.
     """
 
     ports: Ports
     table: Table
     chosen: LetterFilter = ALL_LETTERS
-    held: str | None = None
-    is_held: bool = False
+    own_mark: str | None = None
+    checks_mark: bool = False
 
     @property
     def where(self) -> str:

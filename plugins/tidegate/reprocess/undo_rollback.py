@@ -103,18 +103,18 @@ def _refuse_loss(ports: Ports, undo: ProposedUndo) -> None:
 
 def _undo_rollback(ports: Ports, undo: ProposedUndo, by: str) -> None:
     """One try; `CommitRefused` asks for another look at the table."""
-    name, pipeline, shown = undo.table.name, ports.pipeline.name, undo.rollback
+    name, pipeline, previewed = undo.table.name, ports.pipeline.name, undo.rollback
     found, state = ports.commits.find_rollback(name, pipeline), ports.tables.read_state(name, pipeline)
-    if state is not None and state.snapshot_id == shown.tagged:
+    if state is not None and state.snapshot_id == previewed.tagged:
         return  # also by somebody else, since the look before this one
-    if state is None or found is None or (found.head, found.tagged) != (shown.head, shown.tagged):
+    if state is None or found is None or (found.head, found.tagged) != (previewed.head, previewed.tagged):
         raise RetryLater(
             f"{_describe_table(ports, undo.table)}: another writer was faster, nothing was undone: "
-            f"found={found and found.head} shown={shown.head}; look at the status and undo the rollback again"
+            f"found={found and found.head} shown={previewed.head}; look at the status and undo the rollback again"
         )
-    details = f"snapshot={shown.head} -> snapshot={shown.tagged}"
-    if shown.lost_changes:
-        details += f" discarded={','.join(str(snapshot.snapshot_id) for snapshot in shown.lost_changes)}"
+    details = f"snapshot={previewed.head} -> snapshot={previewed.tagged}"
+    if previewed.lost_changes:
+        details += f" discarded={','.join(str(snapshot.snapshot_id) for snapshot in previewed.lost_changes)}"
     try:
         ports.commits.undo_rollback(name, pipeline, found, add_action(ports, state, ACTION, by, details))
     except OutcomeUnknown as error:

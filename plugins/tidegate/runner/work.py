@@ -112,7 +112,7 @@ class Flush:
         done = flush_planned(ports, expanded_ports, planned, self._place.merges_at_once)
         if ports.pipeline.maintenance.follows_flushes:
             compact(ports, [report.table for report in done.cleaned if report.needs_compaction])
-        return RunOutcome(done.published, is_behind=done.left > 0)
+        return RunOutcome(done.published, is_behind=done.offsets_left > 0)
 
     def digest_inputs(self) -> str:
         """See the protocol; empty also for a pipeline of several tables, whose others go on."""

@@ -122,24 +122,26 @@ def _suspect_time(seen: Observed, name: str) -> tuple[str, ...]:
 def _guess_number(seen: Observed) -> Guess:
     numbers = seen.fractions
     if seen.floats or not numbers.count:
-        odd = (f"{count(seen.not_finite, 'value')} NaN or infinite",) if seen.not_finite else ()
-        return Guess(Primitive("DOUBLE"), odd)
+        remarks = (f"{count(seen.not_finite, 'value')} NaN or infinite",) if seen.not_finite else ()
+        return Guess(Primitive("DOUBLE"), remarks)
     whole = max(abs(seen.least or 0), abs(seen.greatest or 0))
     digits = max(numbers.integer_digits, len(str(whole)) if seen.integers else 1, 1)
     mixed = (f"{seen.integers} of them whole",) if seen.integers else ()
     is_fixed = numbers.least_scale == numbers.scale > 1 and numbers.has_trailing_zero and not numbers.has_exponent
     if is_fixed and digits + numbers.scale <= MAX_DIGITS:
         precision = min(MAX_DIGITS, max(18, digits + numbers.scale + SPARE_DIGITS))
-        told = f"always {numbers.scale} places, so written as a decimal; a record with more places would be bad"
-        return Guess(Primitive(f"DECIMAL({precision},{numbers.scale})"), mixed, (told,))
+        check = f"always {numbers.scale} places, so written as a decimal; a record with more places would be bad"
+        return Guess(Primitive(f"DECIMAL({precision},{numbers.scale})"), mixed, (check,))
     if (numbers.digits > EXACT_DIGITS and not numbers.has_exponent) or whole > EXACT_INTEGER:
         if digits + numbers.scale > MAX_DIGITS:
             return Guess(TEXT, mixed, ("more than 38 digits, which no number holds; STRING keeps them",))
         scale = min(MAX_DIGITS - digits, max(numbers.scale, 6))
-        told = f"up to {numbers.digits} digits, which DOUBLE would round; a record with more than {scale} places is bad"
-        return Guess(Primitive(f"DECIMAL(38,{scale})"), mixed, (told,))
-    told = f"up to {count(numbers.scale, 'place')}; if these are amounts, declare DECIMAL(p,s)"
-    return Guess(Primitive("DOUBLE"), mixed, (told,))
+        check = (
+            f"up to {numbers.digits} digits, which DOUBLE would round; a record with more than {scale} places is bad"
+        )
+        return Guess(Primitive(f"DECIMAL(38,{scale})"), mixed, (check,))
+    check = f"up to {count(numbers.scale, 'place')}; if these are amounts, declare DECIMAL(p,s)"
+    return Guess(Primitive("DOUBLE"), mixed, (check,))
 
 
 def _guess_text(seen: Observed) -> Guess:
@@ -152,16 +154,16 @@ def _guess_text(seen: Observed) -> Guess:
         local = seen.texts[TextKind.LOCAL_MOMENT]
         return Guess(Primitive("TIMESTAMP"), (), (f"{local} of {seen.present} have no offset and are read as UTC",))
     if kinds == moments and moments:
-        told = "times with parts of a microsecond, for which TIMESTAMP has no place; see value.nanoseconds"
-        return Guess(TEXT, (), (told,))
+        check = "times with parts of a microsecond, for which TIMESTAMP has no place; see value.nanoseconds"
+        return Guess(TEXT, (), (check,))
     if kinds & {TextKind.DATE, *moments} and TextKind.EMPTY in kinds:
         return Guess(TEXT, (), (f"dates or times, and {seen.texts[TextKind.EMPTY]} empty texts that are none",))
     return Guess(TEXT)
 
 
 def _guess_moment(seen: Observed) -> Guess:
-    told = f"{seen.fine_moments} have parts of a microsecond and are bad without value.nanoseconds: truncate"
-    return Guess(Primitive("TIMESTAMP"), (), (told,) if seen.fine_moments else ())
+    check = f"{seen.fine_moments} have parts of a microsecond and are bad without value.nanoseconds: truncate"
+    return Guess(Primitive("TIMESTAMP"), (), (check,) if seen.fine_moments else ())
 
 
 def _guess_list(seen: Observed, name: str, keeps_text: bool) -> Guess:
@@ -177,12 +179,12 @@ def _guess_object(seen: Observed, keeps_text: bool) -> Guess:
         return Guess(Map(TEXT, TEXT), checks=("only empty objects were seen; MAP<STRING, STRING> is a placeholder",))
     is_odd = any(not name.strip() or not name.isprintable() for name in seen.fields)
     if is_odd or len({name.casefold() for name in seen.fields}) < len(seen.fields):
-        told = "names inside of it differ only in case, or are empty or no text, which no STRUCT holds"
-        return Guess(TEXT if keeps_text else Map(TEXT, TEXT), checks=(told,))
+        check = "names inside of it differ only in case, or are empty or no text, which no STRUCT holds"
+        return Guess(TEXT if keeps_text else Map(TEXT, TEXT), checks=(check,))
     if _is_map(seen):
         inner = guess_type(_join(seen.fields.values()), "", keeps_text=keeps_text).nested("values")
-        told = f"{len(seen.fields)} names, each in few of {count(seen.objects, 'object')}: taken for a map"
-        return Guess(Map(TEXT, inner.type), inner.remarks, (told, *inner.checks))
+        check = f"{len(seen.fields)} names, each in few of {count(seen.objects, 'object')}: taken for a map"
+        return Guess(Map(TEXT, inner.type), inner.remarks, (check, *inner.checks))
     parts = {name: guess_type(inner, name, keeps_text=keeps_text) for name, inner in seen.fields.items()}
     nested = [guess.nested(name) for name, guess in parts.items()]
     checks = tuple(one for guess in nested for one in guess.checks)

@@ -33,8 +33,8 @@ class ProposedKey:
 def propose_named_key(fields: Sequence[str], row: Mapping[str, ProposedColumn], is_in_key: bool) -> ProposedKey:
     """The key that the user names: from the record's key where it has these fields, else from the value."""
     missing = [name for name in fields if name not in row]
-    told = (f"--key names {', '.join(missing)}, seen in no row",) if missing and not is_in_key else ()
-    return ProposedKey(tuple(fields), from_value=not is_in_key, remarks=("named by --key",), checks=told)
+    checks = (f"--key names {', '.join(missing)}, seen in no row",) if missing and not is_in_key else ()
+    return ProposedKey(tuple(fields), from_value=not is_in_key, remarks=("named by --key",), checks=checks)
 
 
 def propose_event_key(recognised: Recognition | None, rows: Sequence[Row]) -> ProposedKey:
@@ -43,10 +43,10 @@ def propose_event_key(recognised: Recognition | None, rows: Sequence[Row]) -> Pr
     layout = look.event.event if look.event else None
     if layout is None:
         return ProposedKey()
-    told = next((row.look.data.get(layout.key_names) for row in rows if row.look.data.get(layout.key_names)), None)
+    key_names = next((row.look.data.get(layout.key_names) for row in rows if row.look.data.get(layout.key_names)), None)
     names = {name for row in rows for name in row.data}
-    if isinstance(told, list) and told and set(told) <= names:
-        return ProposedKey(tuple(map(str, told)), remarks=(f"{layout.key_names} of the messages",))
+    if isinstance(key_names, list) and key_names and set(key_names) <= names:
+        return ProposedKey(tuple(map(str, key_names)), remarks=(f"{layout.key_names} of the messages",))
     keys = [one.data for one in recognised.looks if isinstance(one.data, dict)] if recognised else []
     fields = [str(name).removeprefix(layout.key_prefix) for name in keys[0]] if keys else []
     found = tuple(name for name in fields if name in names)
@@ -105,8 +105,8 @@ def _settle_types(key: ProposedKey, seen: Observed, columns: Mapping[str, Propos
         other = columns.get(column.name)
         if other is None or not _is_readable(column.type, other.type):
             why = f"{column.type} in the key, {other.type} in the value" if other else "another case in the value"
-            told = f"{column.name} is {why}, so the key's columns are called {PREFIX}…"
-            return replace(key, prefix=PREFIX, checks=(*key.checks, told))
+            check = f"{column.name} is {why}, so the key's columns are called {PREFIX}…"
+            return replace(key, prefix=PREFIX, checks=(*key.checks, check))
     if len(both) == len(key.columns):
         return replace(key, columns=())
     own = {c.name: columns[c.name].type for c in both}
@@ -126,9 +126,9 @@ def _propose_bytes(recognised: Recognition, columns: Mapping[str, ProposedColumn
     name = _find_free_name(columns)
     widths = {len(look.data) for look in recognised.looks}
     word = NUMBER_TYPES.get(next(iter(widths)), "BINARY") if len(widths) == 1 else "BINARY"
-    told = f"{next(iter(widths))} bytes: taken for a number of Kafka's serializers" if word != "BINARY" else "bytes"
-    column = ProposedColumn(name, word, (f"{told}; the key has no name of its own",))
-    checks = (f"{told}; they may be something else (a DOUBLE, an id)",) if word != "BINARY" else ()
+    remark = f"{next(iter(widths))} bytes: taken for a number of Kafka's serializers" if word != "BINARY" else "bytes"
+    column = ProposedColumn(name, word, (f"{remark}; the key has no name of its own",))
+    checks = (f"{remark}; they may be something else (a DOUBLE, an id)",) if word != "BINARY" else ()
     return ProposedKey((name,), find_format(Encoding.BYTES).name, columns=(column,), checks=checks)
 
 
@@ -139,11 +139,11 @@ def _propose_bare(recognised: Recognition, rows: Sequence[Row], columns: Mapping
     is_quoted = recognised.look.kind == "a JSON text"
     is_number = all(isinstance(one, int) and not isinstance(one, bool) for one in data)
     if same and (is_quoted or (is_number and _is_readable("BIGINT", columns[same].type))):
-        told = f"a bare value that equals {same} in each of {count(len(rows), 'row')}"
-        return ProposedKey((same,), find_format(Encoding.OBJECT).name, remarks=(told,))
+        remark = f"a bare value that equals {same} in each of {count(len(rows), 'row')}"
+        return ProposedKey((same,), find_format(Encoding.OBJECT).name, remarks=(remark,))
     if same:
-        told = f"a text that equals {same} in each of {count(len(rows), 'row')}"
-        return ProposedKey((same,), find_format(Encoding.TEXT).name, remarks=(told,))
+        remark = f"a text that equals {same} in each of {count(len(rows), 'row')}"
+        return ProposedKey((same,), find_format(Encoding.TEXT).name, remarks=(remark,))
     name = _find_free_name(columns)
     format_name = find_format(Encoding.OBJECT if is_quoted else Encoding.TEXT).name
     column = ProposedColumn(name, "STRING")

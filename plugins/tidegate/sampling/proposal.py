@@ -100,12 +100,12 @@ def propose_table(sample: TopicSample, name: str, lookup: Lookup, key_fields: Se
 
 def _propose_value(sample: TopicSample, recognised: Recognition, lookup: Lookup) -> ProposedValue:
     values = sum(record.value is not None for record in sample.records)
-    look, told = recognised.look, f"{len(recognised.looks)} of {count(values, 'value')}: "
+    look, share = recognised.look, f"{len(recognised.looks)} of {count(values, 'value')}: "
     if look.encoding is Encoding.SCHEMA:
         found = lookup(sample, "value", recognised)
         said = (*recognised.checks, *(PlacedCheck("value", one) for one in found.checks))
         return ProposedValue(
-            found.format, found.columns, found.options, is_stated=True, remark=told + look.kind, checks=said
+            found.format, found.columns, found.options, is_stated=True, remark=share + look.kind, checks=said
         )
     texts = [one.text for one in recognised.looks] if look.encoding is Encoding.TEXT else []
     is_line = bool(texts) and not any(isinstance(one.data, list) for one in recognised.looks)
@@ -122,7 +122,7 @@ def _propose_value(sample: TopicSample, recognised: Recognition, lookup: Lookup)
         options = {"csv": {"delimiter": delimiter}} if delimiter != "," else {}
         checks += _list_line_checks(sample, len(texts) - len(rows), len(texts), width)
     checks += [*_list_event_checks(rows, described), *_list_opaque_checks(recognised)]
-    return ProposedValue(described, tuple(columns), options, remark=told + look.kind, rows=rows, checks=tuple(checks))
+    return ProposedValue(described, tuple(columns), options, remark=share + look.kind, rows=rows, checks=tuple(checks))
 
 
 def _propose_columns(rows: Sequence[Row], recognised: Recognition) -> tuple[list[ProposedColumn], list[str]]:
@@ -158,8 +158,8 @@ def _read_stated(rows: Sequence[Row]) -> dict[str, Guess]:
 
 
 def _list_line_checks(sample: TopicSample, others: int, number: int, width: int) -> list[PlacedCheck]:
-    told = f"taken for CSV without names: the {width} columns are called c1 to c{width}; rename them"
-    checks = [PlacedCheck("value.schema", f"{told}, or set format: string if this is plain text")]
+    problem = f"taken for CSV without names: the {width} columns are called c1 to c{width}; rename them"
+    checks = [PlacedCheck("value.schema", f"{problem}, or set format: string if this is plain text")]
     if others:
         checks.append(
             PlacedCheck(f"topic={sample.topic} value", f"{others} of {number} lines have not {width} columns")
@@ -176,20 +176,20 @@ def _list_event_checks(rows: Sequence[Row], described: RecordFormat) -> list[Pla
     if len(tables) < 2:
         return []
     names = ", ".join(sorted(tables)[:10])
-    told = (
+    problem = (
         f"changes of {len(tables)} source tables ({names}) would be mixed in one; give each its own entry with `route`"
     )
-    return [PlacedCheck("tables", told)]
+    return [PlacedCheck("tables", problem)]
 
 
 def _list_opaque_checks(recognised: Recognition) -> list[PlacedCheck]:
     """Values that stay what they are, although there may be more in them."""
     look, looks = recognised.look, recognised.looks
     if look.encoding is Encoding.BYTES:
-        told = "no format explains these bytes: bare Avro needs avro.schema, bare Protobuf protobuf.descriptor"
+        problem = "no format explains these bytes: bare Avro needs avro.schema, bare Protobuf protobuf.descriptor"
         widths = {len(one.data) for one in looks}
         number = "; all are of one length: a number is declared by its type, e.g. BIGINT or DOUBLE"
-        return [PlacedCheck("value", told + (number if widths <= {1, 2, 4, 8} and len(widths) == 1 else ""))]
+        return [PlacedCheck("value", problem + (number if widths <= {1, 2, 4, 8} and len(widths) == 1 else ""))]
     lists = sum(isinstance(one.data, list) for one in looks) if look.encoding is Encoding.TEXT else 0
     return (
         [PlacedCheck("value", f"{lists} values are JSON lists, of which no format makes rows; kept as text")]
@@ -213,8 +213,8 @@ def _propose_key(
 ) -> ProposedKey:
     recognised = recognise(sample, "key")
     if fields:
-        held = recognised.look.data if recognised else None
-        is_in_key = isinstance(held, dict) and {*fields} <= held.keys() and {*fields} <= columns.keys()
+        key_data = recognised.look.data if recognised else None
+        is_in_key = isinstance(key_data, dict) and {*fields} <= key_data.keys() and {*fields} <= columns.keys()
         named = propose_named_key(fields, columns, is_in_key)
         return replace(named, from_value=not is_in_key and not value.format.holds_several_rows)
     if value.format.holds_several_rows and value.rows:
@@ -223,8 +223,8 @@ def _propose_key(
         return ProposedKey()
     lacking = sum(record.key is None for record in sample.records)
     if 2 * lacking > len(sample.records):
-        told = f"{lacking} of {count(len(sample.records), 'record')} have no key, so that none is used"
-        return ProposedKey(checks=(told,))
+        check = f"{lacking} of {count(len(sample.records), 'record')} have no key, so that none is used"
+        return ProposedKey(checks=(check,))
     checks = tuple(f"{one.text}" for one in recognised.checks)
     if recognised.look.encoding is Encoding.SCHEMA:
         found = lookup(sample, "key", recognised)
@@ -241,8 +241,8 @@ def _settle_registered(key: ProposedKey, found: Registered, value: ProposedValue
     for column in found.columns:
         other = types.get(column.name.casefold(), (column.name, column.type))
         if other != (column.name, column.type):
-            told = f"{column.name} is {column.type} in the key and {other[0]} {other[1]} in the value"
-            return replace(key, prefix="key_", checks=(*key.checks, f"{told}; the key's columns are called key_…"))
+            check = f"{column.name} is {column.type} in the key and {other[0]} {other[1]} in the value"
+            return replace(key, prefix="key_", checks=(*key.checks, f"{check}; the key's columns are called key_…"))
     return key
 
 
@@ -277,8 +277,8 @@ def _list_key_checks(table: ProposedTable) -> list[PlacedCheck]:
     lacking = len(sample.records) - len(records)
     if not table.is_keyed:
         where = "is used" if key.checks else f"in {sample.size}"
-        told = f"no key {where}: every record is appended, and none is ever updated or deleted"
-        checks.append(PlacedCheck("tables.upsert", f"{told}; name the key with --key, if the values have one"))
+        problem = f"no key {where}: every record is appended, and none is ever updated or deleted"
+        checks.append(PlacedCheck("tables.upsert", f"{problem}; name the key with --key, if the values have one"))
         if table.tombstones:
             checks.append(PlacedCheck("tables.delete", f"{table.tombstones} tombstones were seen, and there is no key"))
         return checks
@@ -287,8 +287,10 @@ def _list_key_checks(table: ProposedTable) -> list[PlacedCheck]:
     distinct = len({record.key for record in records})
     is_log = not (table.value.format.is_change_event or table.tombstones or sample.compacted)
     if is_log and 0 < distinct < len(records):
-        told = f"{len(records)} records have {distinct} keys, and upsert keeps the last of each"
+        problem = f"{len(records)} records have {distinct} keys, and upsert keeps the last of each"
         checks.append(
-            PlacedCheck("tables.upsert", f"{told}; if each record is an event of its own, set upsert and delete: false")
+            PlacedCheck(
+                "tables.upsert", f"{problem}; if each record is an event of its own, set upsert and delete: false"
+            )
         )
     return checks

@@ -133,15 +133,15 @@ def look_at(data: bytes, headers: tuple[tuple[str, bytes | None], ...] = (), par
 
 
 def _find_schema_id(data: bytes, headers: Mapping[str, bytes | None], part: str) -> Look | None:
-    told = headers.get(CONFLUENT_HEADER.format(part=part))
-    if told:
+    header = headers.get(CONFLUENT_HEADER.format(part=part))
+    if header:
         return Look("with the id of a schema in a header", Encoding.SCHEMA, wire="confluent-header",
-                    schema_id=told.hex())  # fmt: skip
+                    schema_id=header.hex())  # fmt: skip
     for name in APICURIO_HEADERS:
-        told = headers.get(name.format(part=part))
-        if told:
+        header = headers.get(name.format(part=part))
+        if header:
             return Look("with the id of a schema in a header", Encoding.SCHEMA, wire="apicurio-header",
-                        schema_id=int.from_bytes(told))  # fmt: skip
+                        schema_id=int.from_bytes(header))  # fmt: skip
     if len(data) <= HEADER_ID or data[0] != 0:
         return None
     (number,) = struct.unpack(">I", data[1:HEADER_ID])

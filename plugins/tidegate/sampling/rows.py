@@ -53,8 +53,8 @@ def list_rows(recognised: Recognition, delimiter: str = "", width: int = 0) -> l
 def _read_event(record: KafkaRecord, look: Look, layout: EventLayout) -> Iterable[Row]:
     """The newer state; of a delete what is told of the row."""
     is_deleted = look.data.get(layout.operation) in layout.deletes
-    held = next((look.data[name] for name in layout.rows if look.data.get(name)), None)
-    for one in held if isinstance(held, list) else [held]:
+    states = next((look.data[name] for name in layout.rows if look.data.get(name)), None)
+    for one in states if isinstance(states, list) else [states]:
         row = read_mongodb_document(one) if isinstance(one, str) else one
         if isinstance(row, dict):
             yield Row(record, look, row, is_deleted)

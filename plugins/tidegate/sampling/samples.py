@@ -59,6 +59,6 @@ def count(number: int, noun: str) -> str:
 
 def list_record_addresses(records: Iterable[KafkaRecord]) -> str:
     """The first few records' places as `tidegate record --at` takes them."""
-    found = list(records)
-    shown = ", ".join(f"{one.topic}:{one.partition}:{one.offset}" for one in found[:MAX_EXAMPLES])
-    return shown + (" and others" if len(found) > MAX_EXAMPLES else "")
+    all_records = list(records)
+    addresses = ", ".join(f"{one.topic}:{one.partition}:{one.offset}" for one in all_records[:MAX_EXAMPLES])
+    return addresses + (" and others" if len(all_records) > MAX_EXAMPLES else "")

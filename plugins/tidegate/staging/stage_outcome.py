@@ -25,8 +25,8 @@ def read_staged_batch(ports: Ports, planned: PlannedBatch, stage_table: StageTab
     if outcome.bad:
         first = require_first_bad(outcome, where)
         is_flush = stage_table.intermediate == name_intermediate_table(ports.pipeline, find_table(ports, planned.table))
-        told = _describe_bad_records(ports.pipeline.name, outcome.bad, first, stage_table, can_skip=is_flush)
-        raise BadRecord(f"{where}: {told}")
+        problem_text = _describe_bad_records(ports.pipeline.name, outcome.bad, first, stage_table, can_skip=is_flush)
+        raise BadRecord(f"{where}: {problem_text}")
     problem = outcome.count_records(planned.ranges.span).unexplained()
     if problem:
         raise GiveUp(f"{where}: {problem}")

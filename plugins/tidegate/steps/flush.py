@@ -27,13 +27,13 @@ log = logging.getLogger(__name__)
 class FlushResult:
     """What one flush did; `failures` are the tables that stay behind, with the reason.
 
-    `left` counts the offsets that no batch reached, of the table that is farthest behind.
+    `offsets_left` counts the offsets that no batch reached, of the table that is farthest behind.
     """
 
     published: tuple[PublishedBatch, ...]
     failures: tuple[tuple[str, TidegateError], ...] = ()
     cleaned: tuple[CleanUpReport, ...] = ()
-    left: int = 0
+    offsets_left: int = 0
 
 
 def flush(
@@ -83,7 +83,7 @@ def flush_planned(ports: Ports, expanded_ports: Ports, planned: Plan, merges_at_
         if {batch.table for batch in staged} <= {t.name for t in expanded_ports.pipeline.tables}
         else expand_template(ports)
     )
-    flushed = replace(_merge_all(ports, staged, merges_at_once), left=planned.offsets_left)
+    flushed = replace(_merge_all(ports, staged, merges_at_once), offsets_left=planned.offsets_left)
     try:
         if flushed.published:
             with suppress(NothingToDo):  # a table that has not begun may keep the group where it is

@@ -94,8 +94,8 @@ def _find_empty_start(ports: Ports, own: Offsets) -> Offsets:
         start = resolve_held_start(ports, log)
         return {topic: start[topic] for topic in unread}
     empty = tuple(topic for topic in unread if log.begin[topic] == log.end[topic])
-    held = unread if kind == StartKind.GROUP else empty
-    committed = ports.broker.read_committed(ports.pipeline.source.group, held) if held else {}
+    asked_topics = unread if kind == StartKind.GROUP else empty
+    committed = ports.broker.read_committed(ports.pipeline.source.group, asked_topics) if asked_topics else {}
     return merge_offsets({topic: log.end[topic] for topic in empty}, committed)
 
 

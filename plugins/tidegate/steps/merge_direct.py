@@ -206,11 +206,11 @@ def _read_counts(direct: StagedBatch, outcome: DirectOutcome, took_ms: int) -> S
     if counted is None:
         raise _CountsLost
     counts = counted.count_records(direct.ranges.span)
-    odd = {"bad": counted.bad, "dead_lettered": counted.dead_lettered, "unusual": outcome.unusual}
-    odd |= {"kept": counted.kept or 0, "unexplained": int(counts.unexplained() is not None)}
-    if any(odd.values()) or not counts.staged:
-        numbers = " ".join(f"{name}={number}" for name, number in {**odd, "staged": counts.staged}.items())
-        raise _MustBeStaged(numbers, is_odd=any(odd.values()))
+    odd_counts = {"bad": counted.bad, "dead_lettered": counted.dead_lettered, "unusual": outcome.unusual}
+    odd_counts |= {"kept": counted.kept or 0, "unexplained": int(counts.unexplained() is not None)}
+    if any(odd_counts.values()) or not counts.staged:
+        numbers = " ".join(f"{name}={number}" for name, number in {**odd_counts, "staged": counts.staged}.items())
+        raise _MustBeStaged(numbers, is_odd=any(odd_counts.values()))
     return replace(direct, counts=counts, timestamps=counted.timestamps, stage_seconds=round(took_ms / 1000, 2))
 
 

@@ -143,10 +143,10 @@ def list_unavailable_columns(table: Table) -> tuple[str, ...]:
     leaves_out = get_format(table.value.format).may_leave_out
     if (table.value.unavailable is None and not leaves_out) or not table.upsert:
         return ()
-    apart = {c.name for c in list_key_columns(table)}
+    key_names = {c.name for c in list_key_columns(table)}
     if leaves_out:
-        return tuple(c.name for c in list_value_columns(table) if c.name not in apart)
-    return tuple(c.name for c in list_value_columns(table) if c.type in MAY_BE_UNCHANGED and c.name not in apart)
+        return tuple(c.name for c in list_value_columns(table) if c.name not in key_names)
+    return tuple(c.name for c in list_value_columns(table) if c.type in MAY_BE_UNCHANGED and c.name not in key_names)
 
 
 def stages_kept_columns(table: Table) -> bool:

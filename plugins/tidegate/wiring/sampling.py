@@ -113,8 +113,8 @@ class RegistryLookup:
         for strategy, prefix in (("RecordNameStrategy", ""), ("TopicRecordNameStrategy", f"{sample.topic}-")):
             if names and all(_has_subject(registry, prefix + name) for name in names):
                 options = {**base, "subject_name_strategy": strategy, "records": names}
-                told = [f"subjects are record types: {', '.join(names)}; a record of another type is bad"]
-                return self._describe(sample, part, options, "AVRO", told)
+                remarks = [f"subjects are record types: {', '.join(names)}; a record of another type is bad"]
+                return self._describe(sample, part, options, "AVRO", remarks)
         raise GiveUp(
             f"topic={sample.topic}: the registry has no subject={sample.topic}-{part}, and none that is called like "
             f"the {part}'s record type; write the file by hand with {part}'s subject (docs/formats.md)"
@@ -126,7 +126,7 @@ class RegistryLookup:
         bare = self._read_bare_key(sample, options, kind) if part == "key" else None
         if bare is not None:
             return Registered(_find_format(kind, is_event=False), {kind.lower(): dict(options)}, (bare,), tuple(checks))
-        asked = (
+        format_options = (
             {**options} if part == "value" or "records" in options else {**options, "subject": f"{sample.topic}-key"}
         )
         for described in (_find_format(kind, is_event=is_event) for is_event in (part == "value", False)):
@@ -134,7 +134,7 @@ class RegistryLookup:
                 name=sample.topic,
                 topics=(sample.topic,),
                 key=KeyFormat(),
-                value=ValueFormat(described.name, options=asked),
+                value=ValueFormat(described.name, options=format_options),
                 upsert=False,
                 delete=False,
             )

@@ -22,20 +22,20 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
     from tidegate.actions.request import check_unchanged, propose_action
     from tidegate.errors import NothingToDo
 
-    asked, by = dict(context["params"]), _find_user(context)
+    params, by = dict(context["params"]), _find_user(context)
     with raise_airflow_errors():
         try:
-            proposed = propose_action(tasks.assemble_ports(pipeline, engine), asked)
+            proposed = propose_action(tasks.assemble_ports(pipeline, engine), params)
         except NothingToDo as reason:
             _push_preview(context, {"text": str(reason), "digest": None, "pins": {}})
             raise
-        log.info("action=%s by=%s\n%s", asked["action"], by, proposed.preview)
+        log.info("action=%s by=%s\n%s", params["action"], by, proposed.preview)
         _push_preview(context, {"text": proposed.preview, "digest": proposed.digest, "pins": proposed.pins})
-        if asked["preview"]:
-            return {"action": asked["action"], "done": "only a preview: nothing was changed", "by": by}
-        check_unchanged(proposed, asked["previewed"] or "")
+        if params["preview"]:
+            return {"action": params["action"], "done": "only a preview: nothing was changed", "by": by}
+        check_unchanged(proposed, params["previewed"] or "")
         proposed.perform(by)
-    return {"action": asked["action"], "done": proposed.done, "by": by}
+    return {"action": params["action"], "done": proposed.done, "by": by}
 
 
 def run_replay_form(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:

@@ -64,8 +64,8 @@ def find_topics_of_slice(backfill: Mapping[str, Any], number: int) -> Topics:
     """Of one slice of a backfill: the topics of each table that has such a slice."""
     from tidegate.model.backfill import Backfill
 
-    asked = Backfill.from_dict(backfill)
-    slices = {table.table: asked.slices(table.table) for table in asked.tables}
+    request = Backfill.from_dict(backfill)
+    slices = {table.table: request.slices(table.table) for table in request.tables}
     return {
         name: sorted({topic for topic, _, _, _ in pieces[number - 1]})
         for name, pieces in slices.items()

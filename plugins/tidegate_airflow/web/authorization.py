@@ -49,13 +49,13 @@ def can_pause(user: Any, dag_id: str) -> bool:
     return _is_authorized(user, dag_id, method="PUT")
 
 
-def _is_authorized(user: Any, dag_id: str, **asked: Any) -> bool:
+def _is_authorized(user: Any, dag_id: str, **access: Any) -> bool:
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
     from airflow.models.dag import DagModel
 
     details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
-    return bool(get_auth_manager().is_authorized_dag(details=details, user=user, **asked))
+    return bool(get_auth_manager().is_authorized_dag(details=details, user=user, **access))
 
 
 async def _authenticate_scraper(

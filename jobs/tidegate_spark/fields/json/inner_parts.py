@@ -193,6 +193,6 @@ def _list_name_reasons(struct: Struct, path: str, what: str) -> list[str]:
     respelled = f"get(transform({other}, k -> concat({begin}, k, ', and the column is ', {own})), 0)"
     kind = format_type(struct).replace("`", "")
     none = render_literal(f"{what} field {path} has none of the fields of {kind}; its fields are ")
-    shown = f"concat({none}, array_join(slice(map_keys(b), 1, 20), ', '))"
+    names_reason = f"concat({none}, array_join(slice(map_keys(b), 1, 20), ', '))"
     is_alien = f"size(b) > 0 AND NOT exists(map_keys(b), k -> k IN ({names}))"
-    return [respelled, f"CASE WHEN {is_alien} THEN {shown} END"]
+    return [respelled, f"CASE WHEN {is_alien} THEN {names_reason} END"]

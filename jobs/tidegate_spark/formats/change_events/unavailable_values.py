@@ -81,9 +81,9 @@ def _render_available(name: str, conditions: dict[str, str]) -> str:
 def _render_is_moved(decoded_value: DecodedValue, table: StageTable) -> str:
     """A condition: the row had another key before; empty where no event tells that."""
     header = f"exists(headers, h -> h.key = '{OLD_KEY_HEADER}')"
-    told = [f"coalesce({header}, false)"] if reads_old_key_header(table) else []
-    told += [f"({decoded_value.moved}) IS NOT NULL"] if decoded_value.moved else []
-    return f"({' OR '.join(told)})" if told else ""
+    conditions = [f"coalesce({header}, false)"] if reads_old_key_header(table) else []
+    conditions += [f"({decoded_value.moved}) IS NOT NULL"] if decoded_value.moved else []
+    return f"({' OR '.join(conditions)})" if conditions else ""
 
 
 def _render_moved_refusal(name: str) -> str:

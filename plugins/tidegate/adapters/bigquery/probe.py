@@ -84,14 +84,14 @@ def _check_staging(warehouse: Warehouse, place: str, scratch: str) -> Iterator[F
         folder.write(path, CONTENT)
         content = folder.read(path)
         folder.delete(scratch)
-        left = folder.read(path)
+        content_after_delete = folder.read(path)
     except (TidegateError, OSError) as error:
         with suppress(Exception):
             warehouse.folder.delete(scratch)
         advice = "give the identity read, write, list and delete there, or correct staging"
         yield _refuse("catalog.store", f"{place} staging: {format_one_line(error)}", advice)
         return
-    if content != CONTENT or left is not None:
+    if content != CONTENT or content_after_delete is not None:
         yield make_error("catalog.store", f"{where}: a file is not read as written, or not deleted", "see the bucket")
     else:
         yield make_ok("catalog.store", f"{where}: a file was written, read and deleted")

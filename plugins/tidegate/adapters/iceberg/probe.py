@@ -53,11 +53,11 @@ def _check_namespace(catalog: Any, place: str, namespace: NamespaceNeed, scratch
     try:
         catalog.load_namespace_properties(namespace.name)
         is_there = True
-        left = [one[-1] for one in catalog.list_tables(namespace.name) if one[-1].startswith(SCRATCH_PREFIX)]
+        leftovers = [one[-1] for one in catalog.list_tables(namespace.name) if one[-1].startswith(SCRATCH_PREFIX)]
     except NoSuchNamespaceError:
-        is_there, left = False, []
-    if left:
-        cause = f"{place} tables={', '.join(left)} are left of a doctor that was interrupted"
+        is_there, leftovers = False, []
+    if leftovers:
+        cause = f"{place} tables={', '.join(leftovers)} are left of a doctor that was interrupted"
         yield make_warning("catalog.namespace", cause, "drop them, if no other doctor runs now")
     if not is_there and not namespace.may_create:
         advice = "create it, or set create.enabled: true of its table"

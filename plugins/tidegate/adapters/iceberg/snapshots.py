@@ -72,8 +72,8 @@ class IcebergSnapshots:
         table = self._load_table(name)
         lineage = Lineage(table.metadata)
         before, after = _read_ancestors(lineage, old), _read_ancestors(lineage, new)
-        apart = [snapshot for number, snapshot in (before | after).items() if (number in before) != (number in after)]
-        changed = {snapshot.snapshot_id: rows for snapshot in apart if (rows := count_changed_rows(snapshot))}
+        between = [snapshot for number, snapshot in (before | after).items() if (number in before) != (number in after)]
+        changed = {snapshot.snapshot_id: rows for snapshot in between if (rows := count_changed_rows(snapshot))}
         times = [after[number].timestamp_ms for number in changed if number in after]
         back = [entry.timestamp_ms for entry in table.metadata.snapshot_log if entry.snapshot_id == new]
         return SnapshotLag(

@@ -68,19 +68,19 @@ def gather_offsets(
 
     `await_result` raises `KafkaException` for an answer that may be another one in a moment.
     """
-    told, away = dict[tuple[str, int], Any](), list[tuple[str, int]]()
+    results, leaderless = dict[tuple[str, int], Any](), list[tuple[str, int]]()
     for place, future in futures.items():
         try:
-            told[place.topic, place.partition] = await_result(future)
+            results[place.topic, place.partition] = await_result(future)
         except KafkaException as error:
             if error.args[0].code() not in RETRYABLE:
                 raise
-            away.append((place.topic, place.partition))
-    if away:
-        raise NoLeader(away)
-    epochs = {place: one.leader_epoch for place, one in told.items()}
+            leaderless.append((place.topic, place.partition))
+    if leaderless:
+        raise NoLeader(leaderless)
+    epochs = {place: one.leader_epoch for place, one in results.items()}
     known = {place: epoch for place, epoch in epochs.items() if epoch is not None and epoch >= 0}
-    return {place: one.offset for place, one in told.items()}, known
+    return {place: one.offset for place, one in results.items()}, known
 
 
 def gather_known_offsets(futures: Mapping[TopicPartition, Any], timeout: float) -> Offsets:

@@ -127,5 +127,5 @@ def _read_cut(message: Message) -> int | None:
         return None
     if error.code() != KafkaError._AUTO_OFFSET_RESET:
         raise KafkaException(error)
-    told = CUT_PATTERN.search(error.str())
-    return int(told.group(1)) if told else None
+    match = CUT_PATTERN.search(error.str())
+    return int(match.group(1)) if match else None

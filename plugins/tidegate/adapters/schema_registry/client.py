@@ -71,10 +71,10 @@ class Registry:
                 schema = client.get_schema(number)
         except SchemaRegistryError as fault:
             if fault.http_status_code in ACCESS_STATUS_CODES:
-                told = f"access was refused: status={fault.http_status_code}; {ACCESS_ADVICE}"
+                reason = f"access was refused: status={fault.http_status_code}; {ACCESS_ADVICE}"
             else:
-                told = f"{fault.error_message}; is it the right registry?"
-            raise GiveUp(f"registry={self._name} id={number}: {told}") from fault
+                reason = f"{fault.error_message}; is it the right registry?"
+            raise GiveUp(f"registry={self._name} id={number}: {reason}") from fault
         except (httpx.HTTPError, OSError) as fault:
             raise RetryLater(f"registry={self._name} cannot be asked for id={number}: {fault}") from fault
         return schema.schema_type or "AVRO", str(schema.schema_str)

@@ -197,8 +197,8 @@ class RegistrySchemas:
         wire = lay_out(word, [*versions, *others])
         if wire and "headers" in wire and not any(wire["headers"].values()):
             raise ConfigurationError(f"table={table.name}: {part}s with wire_format={word}: {MISSING_ID_REASONS[word]}")
-        apart = sorted({version.id for version in others} - {version.id for version in versions})
-        return ({WIRE: wire} if wire else {}) | ({OTHER_IDS: apart} if apart else {})
+        ignored_ids = sorted({version.id for version in others} - {version.id for version in versions})
+        return ({WIRE: wire} if wire else {}) | ({OTHER_IDS: ignored_ids} if ignored_ids else {})
 
     def _get_registry(self, place: str, use_id: str | None) -> Registry | ApicurioRegistry:
         if (place, use_id) not in self._registries:

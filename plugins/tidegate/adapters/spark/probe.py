@@ -122,7 +122,7 @@ def _check_java(place: str) -> Iterator[Finding]:
     if java is None or not Path(java).exists():
         yield make_error("spark.settings", f"{place}: there is no java, JAVA_HOME={home or 'not set'}", advice)
         return
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS, check=False)
-    match = JAVA_PATTERN.search(told.stderr + told.stdout)
+    completed = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS, check=False)
+    match = JAVA_PATTERN.search(completed.stderr + completed.stdout)
     if match is not None and int(match[1]) < MIN_JAVA:
         yield make_error("spark.settings", f"{place}: java={java} version={match[1]} is too old", advice)

@@ -46,9 +46,9 @@ def run_dead_letters(words: argparse.Namespace) -> int:
         "discarded": dead_letters.discarded,
         "chosen": len(letters) if chosen.is_given else dead_letters.waiting,
     }
-    shown = letters[: max(0, words.limit)]
-    text = _format_dead_letters(data, shown, is_filtered=chosen.is_given)
-    print(json.dumps({**data, "dead_letters": shown}) if words.json else text)
+    listed = letters[: max(0, words.limit)]
+    text = _format_dead_letters(data, listed, is_filtered=chosen.is_given)
+    print(json.dumps({**data, "dead_letters": listed}) if words.json else text)
     return 0
 
 

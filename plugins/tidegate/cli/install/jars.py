@@ -84,11 +84,13 @@ def download_jars(pom: Path, folder: Path) -> None:
         raise ConfigurationError(f"mvn was not found: install Maven and a JDK, {PACKAGES_HINT}")
     copy = ["mvn", "-B", "-ntp", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
     copy += [f"-DoutputDirectory={folder}", "-Dmdep.useRepositoryLayout=true"]
-    done = subprocess.run(copy, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode:
-        told = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("[ERROR]")]
-        reason = (told or ["no message"])[0].removeprefix("[ERROR]").strip()
-        raise RetryLater(f"Maven failed, exit_code={done.returncode}: {reason}; run it again, {PACKAGES_HINT}")
+    completed = subprocess.run(copy, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if completed.returncode:
+        error_lines = [
+            line for line in (completed.stdout + completed.stderr).splitlines() if line.startswith("[ERROR]")
+        ]
+        reason = (error_lines or ["no message"])[0].removeprefix("[ERROR]").strip()
+        raise RetryLater(f"Maven failed, exit_code={completed.returncode}: {reason}; run it again, {PACKAGES_HINT}")
 
 
 def hash_jars(folder: Path) -> dict[str, str]:

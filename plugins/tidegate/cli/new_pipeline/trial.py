@@ -43,8 +43,8 @@ def validate(include: Path, name: str, text: str) -> tuple[str, ...]:
             loaded = load_pipeline(trial / "pipelines" / f"{name}.yaml")
             check_tables_of_others(trial, name)
         except ConfigurationError as fault:
-            shown = format_path(include / "pipelines" / f"{name}.yaml").removesuffix(f"/pipelines/{name}.yaml")
-            problems = (one.replace(str(trial), shown) for one in fault.problems)
+            include_path = format_path(include / "pipelines" / f"{name}.yaml").removesuffix(f"/pipelines/{name}.yaml")
+            problems = (one.replace(str(trial), include_path) for one in fault.problems)
             raise ConfigurationError(*problems, "nothing was written: validate refuses the file above") from fault
         return (*loaded.warnings, *_list_other_writers(trial, loaded))
 
@@ -78,8 +78,8 @@ def decode_newest_records(
             tell(f"decoding record {number} of {len(chosen)} with Spark")
             at = RecordAddress(record.topic, record.partition, record.offset)
             for verdict in explain_record(ports, at, table):
-                told = {"operation": verdict.operation, "row": verdict.row, "reason": verdict.reason}
-                rows.append({**at._asdict(), "table": verdict.table, **told})
+                outcome = {"operation": verdict.operation, "row": verdict.row, "reason": verdict.reason}
+                rows.append({**at._asdict(), "table": verdict.table, **outcome})
     return rows
 
 

@@ -101,8 +101,8 @@ def _check_key_columns(
     for name in key.fields:
         same = in_value.get((key.prefix + name).casefold())
         if same and same.name != key.prefix + name:
-            apart = f"{key.prefix + name} and the value's {same.name} differ only in case, and no table holds both"
-            findings.add((*path, "fields"), f"{apart}; write them alike, or use key.prefix")
+            problem = f"{key.prefix + name} and the value's {same.name} differ only in case, and no table holds both"
+            findings.add((*path, "fields"), f"{problem}; write them alike, or use key.prefix")
         elif same and key.prefix:
             findings.add((*path, "prefix"), f"{same.name} is a column of the value too; choose another prefix")
         elif same and types.get(name, same.type) != same.type:

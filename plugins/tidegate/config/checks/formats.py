@@ -150,8 +150,8 @@ def check_times_of_key(key: KeyModel, value: ValueModel, path: KeyPath, findings
     given = value.nanoseconds if isinstance(value.nanoseconds, dict) else {}
     for name, word in given.items():
         if name.casefold() in keys and word == "truncate":
-            told = "a field of the key, where two keys would become one; leave it out"
-            findings.add((*path, "nanoseconds", name), told)
+            problem = "a field of the key, where two keys would become one; leave it out"
+            findings.add((*path, "nanoseconds", name), problem)
 
 
 def _check_written(part: KeyModel | ValueModel, path: KeyPath, findings: Problems) -> None:

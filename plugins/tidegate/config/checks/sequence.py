@@ -195,8 +195,8 @@ def _find_column_problem(checked: _CheckedTable, name: str) -> str | None:
             return "made of a joined table, of which a delete shows nothing; make it of the record alone"
         known_for_sure = checked.types is not None
         return f"not a column of the value or of metadata; {suggest_closest(name, types)}" if known_for_sure else None
-    if name not in made and (told := UNORDERED_METADATA.get(checked.words.get(name, ""))):
-        return told
+    if name not in made and (problem := UNORDERED_METADATA.get(checked.words.get(name, ""))):
+        return problem
     return "holds a map, which has no order; choose another column" if _has_type(parse_type(types[name]), Map) else None
 
 

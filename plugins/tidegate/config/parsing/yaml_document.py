@@ -131,10 +131,10 @@ class _NodeWalker:
             return self.take_as_text(node, path, f"not a value that YAML knows ({node.tag.rsplit(':', 1)[-1]})")
         if node.tag in NUMBER_TAGS and ODD_NUMBER_PATTERN.match(node.value):
             is_secret = any(is_secret_name(part) for part in path)
-            shown = (
+            problem = (
                 "would be read as another number" if is_secret else f"{node.value} would be read as the number {value}"
             )
-            return self.take_as_text(node, path, shown)
+            return self.take_as_text(node, path, problem)
         if isinstance(value, int) and abs(value) > MAX_NUMBER:
             return self.take_as_text(node, path, "a number of more than 64 bits")
         return value

@@ -59,19 +59,19 @@ def plan_added_fields(transform: Transform, plan: RecordPlan, option: str, prefi
     if option == "add.headers":
         transform.drop(option, "headers become columns by source.metadata alone")
         return
-    left: list[str] = []
+    untyped: list[str] = []
     for field in transform.list_items(option):
         name, _, renamed = field.partition(":")
         column = f"{prefix}{(renamed or name).replace('.', '_')}"
         if name in ADDED_FIELDS:
             plan.metadata[column] = ADDED_FIELDS[name]
         else:
-            left.append(column)
+            untyped.append(column)
     transform.map(option, "source.metadata")
-    if left:
+    if untyped:
         transform.refuse(
             option,
-            f"columns {', '.join(left)}: no metadata word has their type (a number of milliseconds is a TIMESTAMP "
+            f"columns {', '.join(untyped)}: no metadata word has their type (a number of milliseconds is a TIMESTAMP "
             "here: value.source.timestamp, value.ingestion-timestamp); new rows have NULL there; read them under "
             "another column's name",
         )

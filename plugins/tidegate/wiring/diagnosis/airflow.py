@@ -52,7 +52,7 @@ def _list_needs(subjects: Subjects) -> AirflowNeeds:
 
 def _check_airflow(needs: AirflowNeeds) -> Iterator[Finding]:
     paths = [str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
-    told = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", MODULE, json.dumps(sorted(needs.connections))],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
         capture_output=True,
@@ -60,9 +60,9 @@ def _check_airflow(needs: AirflowNeeds) -> Iterator[Finding]:
         timeout=MAX_SECONDS,
         check=False,
     )
-    lines = told.stdout.strip().splitlines()
-    if told.returncode or not lines:
-        reason = (told.stderr.strip().splitlines() or ["no output"])[-1]
+    lines = completed.stdout.strip().splitlines()
+    if completed.returncode or not lines:
+        reason = (completed.stderr.strip().splitlines() or ["no output"])[-1]
         advice = "run `airflow info`, and correct airflow.cfg or the environment"
         yield make_error("airflow.environment", f"Airflow does not start: {reason}", advice)
         return

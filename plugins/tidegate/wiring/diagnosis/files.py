@@ -83,11 +83,11 @@ def _summarise(subjects: Subjects) -> list[Finding]:
 
 def _without_repeats(findings: list[Finding]) -> list[Finding]:
     """Each pipeline file repeats, or quotes, what is wrong with the catalogs: the first one is told."""
-    told = list[Finding]()
+    kept = list[Finding]()
     for finding in findings:
-        if not any(first.cause in finding.cause for first in told):
-            told.append(finding)
-    return told
+        if not any(first.cause in finding.cause for first in kept):
+            kept.append(finding)
+    return kept
 
 
 def _to_finding(check: str, problem: str) -> Finding:
@@ -101,25 +101,25 @@ def _split(problem: str) -> tuple[str, str]:
     return cause, advice
 
 
-def scan_for_secrets(include: Path, told: list[Finding]) -> Iterator[Finding]:
-    """Lines of any file that hold a private key, or a password in an address; those in `told` are not repeated."""
-    known = [finding.cause for finding in told if finding.check == "files.secrets"]
+def scan_for_secrets(include: Path, reported: list[Finding]) -> Iterator[Finding]:
+    """Lines of any file that hold a private key, or a password in an address; those in `reported` are not repeated."""
+    known = [finding.cause for finding in reported if finding.check == "files.secrets"]
     for path in sorted(include.rglob("*")):
         if path.suffix not in SCANNED_SUFFIXES or not path.is_file() or path.stat().st_size > MAX_FILE_BYTES:
             continue
-        shown = format_path(path)
+        place = format_path(path)
         try:
             lines = path.read_text(errors="replace").splitlines()
         except OSError as error:
-            cause = f"{shown}: file={path.name} cannot be looked through for secrets: {error.strerror}"
+            cause = f"{place}: file={path.name} cannot be looked through for secrets: {error.strerror}"
             yield make_warning("files.secrets", cause, "give the user the right to read it, or move it elsewhere")
             continue
         for number, line in enumerate(lines, 1):
             is_secret = bool(PRIVATE_KEY_PATTERN.search(line)) or has_secret(line.partition("#")[0])
-            if is_secret and not any(cause.startswith(f"{shown}:{number}:") for cause in known):
+            if is_secret and not any(cause.startswith(f"{place}:{number}:") for cause in known):
                 yield make_error(
                     "files.secrets",
-                    f"{shown}:{number}: file={path.name} holds what looks like a password or a private key",
+                    f"{place}:{number}: file={path.name} holds what looks like a password or a private key",
                     "put it into an Airflow connection, and change it: it may be in the history of the files",
                 )
 

@@ -153,9 +153,13 @@ def _call_next_run(fleet: str, context: Context, look: Data, outcomes: Mapping[s
     for.
     """
     params = read_run_params(context)
-    left = [name for name, one in outcomes.items() if one.left and not one.is_red] if params["until_current"] else []
-    if left or look["later"]:
-        trigger_next_run(name_fleet(fleet), context, {**params, PICKED: [*look["later"], *left]})
+    behind = (
+        [name for name, one in outcomes.items() if one.offsets_left and not one.is_red]
+        if params["until_current"]
+        else []
+    )
+    if behind or look["later"]:
+        trigger_next_run(name_fleet(fleet), context, {**params, PICKED: [*look["later"], *behind]})
 
 
 def _read_states(context: Context) -> dict[str, str]:

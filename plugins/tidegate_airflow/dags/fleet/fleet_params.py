@@ -30,8 +30,8 @@ class FleetRequest:
     @property
     def max_records(self) -> int | None:
         """Instead of those of the pipeline files."""
-        asked: int | None = self.params["max_records"]
-        return asked
+        number: int | None = self.params["max_records"]
+        return number
 
     def count_least(self, pipeline: Pipeline) -> int:
         """How many records must wait: as many as start a flush, where only the heartbeat is due."""

@@ -30,7 +30,7 @@ SHARED_TASKS = ("commit_offsets", "clean_up")
 class MemberOutcome:
     """One member in one run. `failed` are its tasks that failed; `refused` what plan and stage refused of its tables.
 
-    `left` counts the offsets that no batch reached.
+    `offsets_left` counts the offsets that no batch reached.
     """
 
     pipeline: str
@@ -39,7 +39,7 @@ class MemberOutcome:
     waiting_tables: set[str] = field(default_factory=set)
     messages: list[str] = field(default_factory=list)
     published: bool = False
-    left: int = 0
+    offsets_left: int = 0
 
     @property
     def is_red(self) -> bool:
@@ -102,7 +102,7 @@ def _read_tasks(context: Context, outcome: MemberOutcome, entry: Data, number: i
     elif states["merge"] in FAILED_STATES:
         outcome.add_failure(_read_failed(context, "merge", number, tables))
     outcome.published = states["merge"] == "success"
-    outcome.left = planned["left"] if planned else 0
+    outcome.offsets_left = planned["left"] if planned else 0
     refused_by_stage = context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY, map_indexes=number) or []
     refused = planned["refused"] if planned else []
     outcome.failed += [to_failed_task("stage", one) for one in refused_by_stage]

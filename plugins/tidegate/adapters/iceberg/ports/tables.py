@@ -59,11 +59,15 @@ class IcebergTables(IcebergPort):
     def find_bounds(self, table: str, values: MergeInput) -> Bounds:
         """See the port."""
         staged = self.catalogs.table(values["source"])
-        found = () if staged is None else key_ranges.find_key_ranges(staged, values)
+        all_ranges = () if staged is None else key_ranges.find_key_ranges(staged, values)
         at = values.get("at")
-        held = (self._table(table) if at is None else self._at(table, at)) if found else None
-        ranges = tuple(one for one in found if held and file_overlap.find_table_field(held, one) is not None)
-        overlap = file_overlap.find_overlap(held, at, ranges) if held and ranges and at is not None else None
+        destination = (self._table(table) if at is None else self._at(table, at)) if all_ranges else None
+        ranges = tuple(
+            one for one in all_ranges if destination and file_overlap.find_table_field(destination, one) is not None
+        )
+        overlap = (
+            file_overlap.find_overlap(destination, at, ranges) if destination and ranges and at is not None else None
+        )
         if staged is not None and key_values.are_keys_worth_naming(values.get("rows", 0), overlap):
             return Bounds(key_values.name_keys(staged, values, ranges), overlap=overlap)
         return Bounds(tuple(key_range.bound for key_range in ranges), overlap=overlap)

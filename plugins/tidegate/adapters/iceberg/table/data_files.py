@@ -93,9 +93,9 @@ def find_tables_inside(table: Table) -> tuple[str, ...]:
 
     rows, place = module.IcebergTables, _normalize_location(table.location()) + "/"
     columns = (rows.catalog_name, rows.table_namespace, rows.table_name, rows.metadata_location)
-    asked = select(*columns).where(rows.metadata_location.contains(place.partition(":")[2], autoescape=True))
+    query = select(*columns).where(rows.metadata_location.contains(place.partition(":")[2], autoescape=True))
     with Session(table.catalog.engine) as session:
-        found = [tuple(row) for row in session.execute(asked)]
+        found = [tuple(row) for row in session.execute(query)]
     own = format_name(table)
     inside = {".".join(names) for *names, location in found if _normalize_location(location).startswith(place)}
     return tuple(sorted(inside - {own}))

@@ -58,16 +58,18 @@ def measure_files(table: Table, exact: bool = False) -> TableFiles:
     current, lineage = table.current_snapshot(), Lineage(table.metadata)
     manifests = current.manifests(table.io) if current else []
     rows, deletes = (_count_listed(manifests, content) for content in (ManifestContent.DATA, ManifestContent.DELETES))
-    told = _read_total_bytes(current, rows.files, deletes.files)
+    total_bytes = _read_total_bytes(current, rows.files, deletes.files)
     totals = FileTotals(SMALL_SHARE * _read_number(table, "write.target-file-size-bytes", TARGET_BYTES))
-    for manifest in manifests if exact else _choose_manifests(lineage, current, manifests, needs_deletes=told is None):
+    for manifest in (
+        manifests if exact else _choose_manifests(lineage, current, manifests, needs_deletes=total_bytes is None)
+    ):
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
             totals.add(entry.data_file)
     full = FULL_SHARE * _read_number(table, "commit.manifest.target-size-bytes", MANIFEST_BYTES)
     tagged = _find_tagged_snapshots(table, lineage)
     return TableFiles(
         data_files=rows.files,
-        data_bytes=totals.all_bytes if told is None else told,
+        data_bytes=totals.all_bytes if total_bytes is None else total_bytes,
         rows=rows.rows,
         small=totals.small.total(),
         crowd=max(totals.small.values(), default=0),
@@ -115,9 +117,9 @@ class _Listed(NamedTuple):
 
 
 def _count_listed(manifests: Iterable[ManifestFile], content: ManifestContent) -> _Listed:
-    asked = [manifest for manifest in manifests if manifest.content == content]
-    files = sum((manifest.added_files_count or 0) + (manifest.existing_files_count or 0) for manifest in asked)
-    return _Listed(files, sum((m.added_rows_count or 0) + (m.existing_rows_count or 0) for m in asked))
+    listed = [manifest for manifest in manifests if manifest.content == content]
+    files = sum((manifest.added_files_count or 0) + (manifest.existing_files_count or 0) for manifest in listed)
+    return _Listed(files, sum((m.added_rows_count or 0) + (m.existing_rows_count or 0) for m in listed))
 
 
 def _read_total_bytes(current: Snapshot | None, data_files: int, delete_files: int) -> int | None:

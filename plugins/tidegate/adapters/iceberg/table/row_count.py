@@ -60,7 +60,7 @@ def _count_deleted_rows(io: FileIO, deletes: Sequence[DataFile], live: Collectio
     Two writers may have deleted one row, each in a file of its own. So only a data file that a single file of deletes
     reaches is told by that file's count; of the others the positions are read.
     """
-    lone: dict[str, list[DataFile]] = defaultdict(list)
+    deletes_by_file: dict[str, list[DataFile]] = defaultdict(list)
     positions: dict[str, list[pa.ChunkedArray[Any]]] = defaultdict(list)
 
     def read(file: DataFile) -> None:
@@ -69,13 +69,13 @@ def _count_deleted_rows(io: FileIO, deletes: Sequence[DataFile], live: Collectio
 
     for file in deletes:
         if path := find_referenced_file(file, live):
-            lone[path].append(file)
+            deletes_by_file[path].append(file)
         elif file.record_count:
             read(file)
-    told = {path for path, files in lone.items() if len(files) == 1 and path not in positions}
-    for file in (file for path, files in lone.items() if path not in told for file in files):
+    counted_files = {path for path, files in deletes_by_file.items() if len(files) == 1 and path not in positions}
+    for file in (file for path, files in deletes_by_file.items() if path not in counted_files for file in files):
         read(file)
-    rows = sum(lone[path][0].record_count for path in told)
+    rows = sum(deletes_by_file[path][0].record_count for path in counted_files)
     return rows + sum(_count_distinct(array) for path, array in positions.items() if path in live)
 
 

@@ -56,13 +56,13 @@ def has_view(catalog: "SqlCatalog", identifier: str) -> bool:
     if catalog._schema_version != "v1":
         return False
     namespace, _, name = identifier.rpartition(".")
-    asked = select(IcebergTables.iceberg_type).where(
+    query = select(IcebergTables.iceberg_type).where(
         IcebergTables.catalog_name == catalog.name,
         IcebergTables.table_namespace == namespace,
         IcebergTables.table_name == name,
     )
     with Session(catalog.engine) as session:
-        return session.scalar(asked) == VIEW_TYPE
+        return session.scalar(query) == VIEW_TYPE
 
 
 def keep_metadata(catalog: "SqlCatalog") -> None:
