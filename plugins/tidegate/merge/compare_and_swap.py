@@ -1,4 +1,4 @@
-"""The swap: what was written on a branch becomes main in one commit, with the properties that tell of it, or not.
+"""The swap: one commit makes a written branch main and sets the properties that record it, or nothing changes.
 
 cut → write → check the head → audit → read the table again → publish. A batch, a backfill and a rebase all end in this.
 """
@@ -109,7 +109,7 @@ def cut_branch(swap: Swap) -> None:
 
 
 def build_write_conf(swap: Swap) -> dict[str, str]:
-    """What Spark is told for the statements, and what the snapshot that they make will tell."""
+    """Spark's settings for the statements, with the summary of the snapshot that they make."""
     summary_conf = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in swap.written_summary.items()}
     return {**swap.conf, **summary_conf}
 
@@ -129,7 +129,7 @@ def find_head(swap: Swap, *, is_written: bool) -> Head:
 
 
 def _check_changed_nothing(swap: Swap) -> None:
-    """A branch that stands where it was cut tells of no rows only if none were written anywhere."""
+    """A branch that has not moved means "no change" only if nothing was written elsewhere, and nothing had to be."""
     elsewhere = swap.ports.commits.find_snapshots(swap.table, swap.attempt)
     if elsewhere:
         raise GiveUp(
@@ -193,7 +193,7 @@ def publish_head(swap: Swap, head: Head) -> Head:
 
 
 def _read_published_head(swap: Swap, head: Head) -> Head:
-    """What was published: the branch's head, or where there are no branches, what the commit itself has written."""
+    """What was published: the branch's head, or, without branches, what the commit itself has written."""
     if swap.ports.commits.has_branches(swap.table):
         return head
     published = swap.ports.commits.read_head(swap.table, resource_names.name_tag(swap.ports.pipeline.name))

@@ -1,4 +1,4 @@
-"""Tables that cannot go on, while the others of their pipeline do: found by plan and stage, told when it ends."""
+"""Tables that cannot go on while the others of their pipeline do: plan and stage find them, the end reports them."""
 
 import logging
 from collections.abc import Iterator, Sequence

@@ -72,7 +72,7 @@ def publishes_without_rows(ports: Ports, table: Table, state: TableState | None,
 
 
 def merge_groups(queue: Sequence[StagedBatch]) -> Iterator[tuple[StagedBatch, ...]]:
-    """Cut a queue into what is merged at once: a batch with rows, and those without rows just ahead of it."""
+    """Cut a queue into groups that are merged together: a batch with rows, and those without rows just ahead of it."""
     group: list[StagedBatch] = []
     for staged in queue:
         group.append(staged)

@@ -1,7 +1,7 @@
-"""A stage job whose files an earlier try has left, complete: they are brought in, and Spark reads nothing again.
+"""Taking over the complete files that an earlier stage job has left, so that Spark reads nothing again.
 
-A load job can be refused for hours, by a quota for instance, and each retry of the task, as each later run, would stage
-the batch anew.
+A load job can be refused for hours, by a quota for instance. Without this, each retry of the task and each later run
+would stage the batch again.
 """
 
 import hashlib

@@ -16,7 +16,7 @@ from tidegate.tables.templated_tables import expand_template
 
 log = logging.getLogger(__name__)
 COMPACTION_KEY = "measure"  # of `needs_compaction`, in the results that Airflow stores
-FORGET_SHARE = 7  # of tombstone_retention, a day of the default week: who is billed for a whole table forgets so often
+FORGET_SHARE = 7  # a seventh of tombstone_retention (a day by default) lies between two DELETEs that are billed
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class _TableCleaning:
         """Clean as far as it goes."""
         try:
             self._clean()
-        except Exception as error:  # whatever it is, rows are published and must not be held up by rubbish
+        except Exception as error:  # whatever it is, rows are published and must not be held up by leftovers
             reason = f"{type(error).__name__}: {error}"
             where = f"pipeline={self._ports.pipeline.name} table={self._table.name} batch={self.report.published}"
             log.warning("not cleaned up, the next run will: %s: %s", where, reason)

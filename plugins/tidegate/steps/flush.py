@@ -44,12 +44,14 @@ def flush(
 ) -> FlushResult:
     """Run plan, stage, merge, commit_offsets, clean_up and heartbeat once.
 
-    Nothing is read beyond `until`; the plan is told before the work begins.
+    Nothing is read beyond `until`. `tell` gets the plan before the work begins. `merges_at_once` tables are merged in
+    parallel, each by its own thread.
 
-    `NothingToDo` when there was no work (the heartbeat has run). So many tables are merged beside each other, each by a
-    thread of its own; one that fails keeps its staged batches while the others go on, one that plan or stage refuses
-    stays as it is, and `SomeTables` is raised at the end. Beside tables that are published, one that another run has
-    published first is no failure; where all went to other runs `PublishedElsewhere` is raised.
+    - A table that fails keeps its staged batches, one that plan or stage refuses stays as it is, and the others go on;
+      `SomeTables` is raised at the end.
+    - A table that another run has published first is no failure beside published ones. `PublishedElsewhere` is raised
+      if that holds for all of them.
+    - `NothingToDo` is raised if there was no work. The heartbeat has run then.
     """
     expanded_ports = expand_template(ports)  # the tables that records have named are looked for once, not by every step
     planned = plan_flush(expanded_ports, until=until)
@@ -58,7 +60,7 @@ def flush(
 
 
 def plan_flush(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
-    """The first step of a flush. Where it finds no work it cleans up behind a run that was killed, and beats."""
+    """The first step of a flush. Without work it cleans up behind a run that was killed, and runs the heartbeat."""
     try:
         return plan(ports, at_least, until)
     except NothingToDo:
@@ -71,7 +73,7 @@ def plan_flush(ports: Ports, at_least: int = 0, until: Offsets | None = None) ->
 
 
 def flush_planned(ports: Ports, expanded_ports: Ports, planned: Plan, merges_at_once: int = 1) -> FlushResult:
-    """The other steps of a flush. `expanded_ports` are those with the tables that records have named; see `flush`."""
+    """The other steps of a flush, see there. `expanded_ports` hold the tables that records have named."""
     refused = [*planned.refused]
     try:
         staged = stage(expanded_ports, planned, refused)
@@ -117,7 +119,7 @@ def _merge_all(ports: Ports, batches: list[StagedBatch], at_once: int) -> FlushR
 
 
 def _merge_beside_each_other(ports: Ports, waiting: list[list[StagedBatch]], at_once: int) -> list[QueueResult]:
-    """A person who interrupts this does not wait for the merges that run."""
+    """Merge in parallel. Ctrl-C does not wait for running merges."""
     workers = ThreadPoolExecutor(at_once, thread_name_prefix="tidegate-merge")
     is_awaited = True
     try:

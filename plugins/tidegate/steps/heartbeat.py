@@ -50,7 +50,7 @@ def heartbeat(ports: Ports) -> HeartbeatResult:
     3. If the interval is over, it begins anew, whatever comes of the rest.
     4. Look for dangers, and send heartbeat records, if asked. A failure here is a warning: everything is published.
 
-    A hook that goes too far is overruled, and `GiveUp` is raised in the end.
+    If the hook goes too far, its offsets are not used, and `GiveUp` is raised at the end.
     """
     ports = expand_template(ports)
     tables = observe_tables(ports)
@@ -83,8 +83,8 @@ def _compute_offsets(ports: Ports, tables: Sequence[ObservedTable]) -> tuple[Off
 
 
 def _find_empty_start(ports: Ports, own: Offsets) -> Offsets:
-    """Of topics that no table has read from: where `start: latest` or `group` begins, and where those stand that are
-    empty. The brokers would forget the group's offsets, and the table begin elsewhere.
+    """Offsets to keep for topics that no table has read from: where `start: latest` or `group` begins, and the ends of
+    empty topics. The brokers would forget the group's offsets otherwise, and the table would begin elsewhere.
     """
     if all(topic in own for topic in list_row_topics(ports)):
         return {}

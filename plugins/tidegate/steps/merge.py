@@ -86,19 +86,11 @@ def _run_round(work: MergeContext) -> PublishedBatch:
     try:
         return _cut_merge_publish(work, state)
     except (RetryLater, AuditFailed):
-        # the winner of a race removes the loser's branch, and Spark's words for that are not the reason
+        # the winner of a race removes the loser's branch: what Spark says of that would hide the reason
         if (now := _read_state(work)) and (done := find_published(work, now)):  # by this very task, sent twice
             return done
         _check_still_staged(work)
         raise
-
-
-def check_still_next(work: MergeContext, state: TableState | None) -> None:
-    """`PublishedElsewhere` where the table, as it is by now, stands elsewhere than where the batch starts.
-
-    The winner of a race removes the loser's branch, and Spark's words for that are not the reason.
-    """
-    check_not_overtaken(work.ports.pipeline, work.table, state, work.staged.batch, work.staged.ranges)
 
 
 def _check_still_staged(work: MergeContext) -> None:
@@ -139,9 +131,9 @@ def prepare_table(work: MergeContext) -> TableState:
 
 
 def _is_unordered(work: MergeContext, state: TableState) -> bool:
-    """Whether a run of this pipeline that created the table may have ended before it was given its order.
+    """Whether the run that created the table may have ended before it set the table's order (`cluster_by`).
 
-    A table gets its first snapshot after its order, which is given again without harm.
+    A table gets its first snapshot after that. Setting the order again does no harm.
     """
     table, name = work.table, work.ports.pipeline.name
     if state.snapshot_id is not None or not table.create.cluster_by or not table.create.enabled:
@@ -173,7 +165,7 @@ def _create_table(work: MergeContext, *statement_names: str) -> None:
 
 
 def _list_created_columns(table: Table, columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """The columns of a table that is made, none of them required if that is forced."""
+    """The columns of a new table; none is required with `create.force_optional`."""
     if not table.create.force_optional:
         return columns
     return tuple(Column(column.name, format_type(parse_type(column.type))) for column in columns)
@@ -206,7 +198,7 @@ def find_published(work: MergeContext, state: TableState) -> PublishedBatch | No
     if position is not None and position.offsets == staged.ranges.end and position.staged_attempt == staged.attempt:
         head = work.ports.commits.read_head(work.table.name, resource_names.name_tag(pipeline.name))
         return build_result(work, head, position, PublishOutcome.ALREADY_PUBLISHED)
-    check_still_next(work, state)
+    check_not_overtaken(pipeline, work.table, state, staged.batch, staged.ranges)
     return None
 
 
@@ -235,7 +227,7 @@ def _cut_merge_publish(work: MergeContext, state: TableState) -> PublishedBatch:
 
 
 def build_swap(work: MergeContext, cut: Cut) -> Swap:
-    """The attempt to publish the batch: its rows and its position in one commit, and how it knows that it has lost."""
+    """The attempt to publish the batch: rows and position in one commit, and the check that it may still do so."""
     name, position = work.ports.pipeline.name, _compute_position(work, cut.state)
     numbered = replace(position, batch=max(work.staged.batch, cut.state.highest_batch)).to_properties(name)
     return Swap(

@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 
 class _MustBeStaged(Exception):
-    """The batch asks for more than a direct job can judge; nothing of it was published. `is_odd`: its records do."""
+    """The batch needs more than a direct job can decide; nothing was published. `is_odd`: because of its records."""
 
     def __init__(self, reason: str, *, is_odd: bool = False) -> None:
         super().__init__(reason)
@@ -65,9 +65,9 @@ def merge_direct(ports: Ports, direct: StagedBatch) -> tuple[StagedBatch, Publis
     1. Create the table if it is missing, evolve its schema if needed; give it a first snapshot.
     2. Cut a branch from the snapshot that the position was read from.
     3. One job reads the offsets, decodes, counts, and merges the rows into the branch.
-    4. What was counted decides. A record that is bad, spelled in an unusual way or keeps some of the row's values, and
-       a batch without rows: the branch is dropped, and the batch is staged and merged as any other. So it is where the
-       pipeline file has changed, and where another writer moved main.
+    4. The counts decide. If a record is bad, spelled in an unusual way, or keeps some of the row's values, or if there
+       is no row, the branch is dropped, and the batch is staged and merged as any other. The same happens if the
+       pipeline file has changed, or another writer moved main.
     5. Give the branch's snapshot the position, with the times that were counted, and publish as `merge` does.
 
     A repeat call for a batch that is published says so. One whose topics were created again is refused: nothing is
@@ -107,7 +107,7 @@ def _run_once(work: MergeContext) -> tuple[StagedBatch, PublishedBatch]:
     except CommitRefused as refused:
         raise _MustBeStaged(str(refused)) from refused
     except RetryLater:
-        # the winner of a race removes the loser's branch, and Spark's words for that are not the reason
+        # the winner of a race removes the loser's branch: what Spark says of that would hide the reason
         current = work.ports.tables.read_state(work.table.name, name)
         if current and (done := _find_published(work, current)):  # by this very task, which was sent twice
             return work.staged, done

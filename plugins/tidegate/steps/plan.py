@@ -67,7 +67,7 @@ class _NewBatches:
     sampled_shares: dict[str, float | None] = field(default_factory=dict)
 
     def sample_superseded_share(self, ports: Ports, ranges: Ranges) -> float | None:
-        """About how many records of these ranges have a later one of their key behind them; None of a small batch.
+        """The estimated share of records that a later record of their key supersedes; None for a small batch.
 
         Reads a sample from the brokers, once for all tables with these ranges.
         """
@@ -88,7 +88,7 @@ def plan(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
        earlier batches took; tables that are in step share it. None while some table's queue is full, or while a
        pipeline's only table has one waiting. Where an earlier run has left files for one, it is asked for again.
 
-    With `until` the log ends there at the latest: partitions that it does not name are not read on.
+    `until` ends the log there at the latest; partitions that it does not name are not read.
 
     A table that cannot go on, or be read now, is left as it is and named in `refused`; the others are planned. The
     refusal is raised where every table is refused, `SomeTables` where none of the others has work.
@@ -100,7 +100,7 @@ def plan(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
 def plan_observed(
     ports: Ports, observed: Sequence[ObservedTable], at_least: int = 0, until: Offsets | None = None
 ) -> Plan:
-    """`plan`, of tables that were read already: 2. to 4. `ports` know the tables that records have named."""
+    """Steps 2 to 4 of `plan`, for tables that were read already. `ports` hold the tables that records have named."""
     log, missing = read_known_log(ports)
     tables = [_end_log(one, until) for one in attach_log(ports, observed, log, missing)]
     wait_reason = _describe_full_queues(ports, tables)
@@ -146,8 +146,8 @@ def _collect_batches(
 ) -> tuple[list[PlannedBatch], list[Delay]]:
     """3. and 4.: the batches of the tables that go on, and those that do not.
 
-    Where the log does not lead on from the end of a queue, that is told behind the queue: what is staged is safe, and
-    would be lost by the move of the position that the refusal asks for.
+    If the log does not lead on from the end of a queue, the queue is published before the table is refused: moving the
+    position, as the refusal asks, would lose what is staged.
     """
     new = _NewBatches(sizer, cache(lambda: 1 + max(_find_highest_batch(ports, one) for one in tables)))
     batches, refused = list[PlannedBatch](), list[Delay]()
@@ -179,7 +179,7 @@ def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWith
 
 
 def _explain_too_few(batches: Sequence[PlannedBatch], remaining: int, at_least: int) -> str:
-    """A sentence where too few records wait to start a flush; what is staged is finished, however little it is."""
+    """A sentence if too few records wait to start a flush. Staged batches are finished, however small they are."""
     waiting = max((batch.ranges.span for batch in batches), default=0) + remaining
     if not batches or waiting >= at_least or any(batch.resumed for batch in batches):
         return ""
@@ -187,7 +187,7 @@ def _explain_too_few(batches: Sequence[PlannedBatch], remaining: int, at_least: 
 
 
 def _end_log(one: TableWithLog, until: Offsets | None) -> TableWithLog:
-    """The table with a log that ends where the read shall end."""
+    """The table, with a log that ends at `until` at the latest."""
     if until is None or one.error is not None:
         return one
     reached = merge_offsets(one.log.begin, one.end.offsets if one.end else {})

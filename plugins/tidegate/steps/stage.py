@@ -27,7 +27,7 @@ def stage(ports: Ports, plan: Plan, refused: list[Refusal] | None = None) -> lis
 
     Tables that the file does not name any more are left out; TableRemoved, where it names none of the plan's.
 
-    1. A batch that is staged already is taken as it stands; a direct one is staged by nobody: merge reads its records.
+    1. A batch that is already staged is used as it is. A direct batch is not staged: merge reads its records.
     2. Tables whose ranges are the same share one job, and so one read of Kafka.
     3. Each job overwrites batch N under a new attempt; what it left behind is found by that attempt.
     4. A bad record, or records that do not add up, fail their table: nothing of its batch can be merged.
@@ -70,7 +70,7 @@ class _Request(NamedTuple):
 
 
 def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> tuple[list[StagedBatch], list[Failure]]:
-    """Tables of the same ranges, by one job. One that fails, before or after it, leaves the others what they have."""
+    """Stage tables of the same ranges by one job. A table that fails, before or after the job, spoils no other one."""
     failures = list[Failure]()
     requests, finder = _build_requests(ports, plan, group, failures)
     if not requests and finder is None:
