@@ -1,16 +1,22 @@
-"""What a condition in Spark's SQL looks at, as far as its text tells: of a delete nobody knows the row."""
+"""Which parts of a condition in Spark's SQL look at columns of the row: a delete shows no row.
+
+The stage job asks this on Spark's side, where only the standard library may be imported, and it needs the user's own
+text of each part: so the text is cut by tokens here, and not parsed.
+"""
 
 import re
 from collections.abc import Collection, Iterator
 
 _TOKEN_PATTERN = re.compile(
-    r"""(?P<space>\s+|--[^\n]*|/\*.*?\*/)
+    r"""(?P<space>\s+|--[^\n]*)
+    |(?P<comment>/\*)  # its end is looked for: comments in brackets nest in Spark
     |(?P<text>[rR](?:'[^']*'|"[^"]*")|'(?:\\.|[^'\\])*')
     |(?P<quoted>`(?:[^`]|``)*`|"(?:\\.|[^"\\])*")  # what stands in double quotes may be a name, by Spark's settings
     |(?P<word>\w+)
     |(?P<mark>.)""",
     re.VERBOSE | re.DOTALL,
 )
+_COMMENT_MARK_PATTERN = re.compile(r"/\*|\*/")
 _OPENING, _CLOSING = ("(", "[", "CASE"), (")", "]", "END")
 Token = tuple[str, str, int]  # kind, text, and where it begins
 
@@ -23,9 +29,21 @@ def render_without(condition: str, columns: Collection[str]) -> str | None:
 
 
 def _list_tokens(sql: str) -> Iterator[Token]:
-    for match in _TOKEN_PATTERN.finditer(sql):
-        if match.lastgroup != "space":
+    place = 0
+    while match := _TOKEN_PATTERN.match(sql, place):
+        place = _find_comment_end(sql, match.end()) if match.lastgroup == "comment" else match.end()
+        if match.lastgroup not in ("space", "comment"):
             yield str(match.lastgroup), match[0], match.start()
+
+
+def _find_comment_end(sql: str, place: int) -> int:
+    """Where the comment ends that has begun before `place`; the end of the text for one that is not closed."""
+    depth = 1
+    for mark in _COMMENT_MARK_PATTERN.finditer(sql, place):
+        depth += 1 if mark[0] == "/*" else -1
+        if not depth:
+            return mark.end()
+    return len(sql)
 
 
 def _split_conjunction(condition: str) -> list[str]:

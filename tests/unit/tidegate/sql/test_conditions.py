@@ -22,6 +22,8 @@ COLUMNS = ["status", "Amount", "od`d", "t"]
          ["case when src = 'a' and offset > 1 then true end "]),
         ("src = 'a' -- AND status = 'b'\n AND /* status */ offset > 1",
          ["src = 'a' -- AND status = 'b'\n ", " /* status */ offset > 1"]),
+        ("src = 'a' /* not /* this: */ AND status = 'b' */ AND offset > 1",
+         ["src = 'a' /* not /* this: */ AND status = 'b' */ ", " offset > 1"]),
         ('"status" = 1 AND src = "a"', [' src = "a"']),
         ("hash(*) > 0 AND 2 * offset > 1 AND size(struct(offset, *)) > 0", [" 2 * offset > 1 "]),
         ("src = 'a' AND exists(array(1), x -> x = 1 AND x > 0)",
