@@ -16,7 +16,7 @@ def run_maintain(words: argparse.Namespace) -> int:
     tables = list_maintained_tables(ports)
     if not tables:
         raise NothingToDo(
-            f"pipeline={words.pipeline}: nothing to maintain: it has no Iceberg table yet, and BigQuery maintains its own"
+            f"pipeline={words.pipeline}: nothing to maintain: it has no Iceberg table yet; BigQuery keeps its own small"
         )
 
     def tell(done: MaintenanceReport) -> None:
