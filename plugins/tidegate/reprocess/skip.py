@@ -41,9 +41,9 @@ class ProposedSkip:
 
 
 def propose_skips(ports: Ports, at: RecordAddress, name: str | None = None) -> list[ProposedSkip]:
-    """What `skip_record` would set aside, for each table or the one named; changes nothing.
+    """What `skip_record` would set aside, for each table that it is ahead of, or the one named; changes nothing.
 
-    `GiveUp` where the record decodes in all of them, or was passed, or bad records are set aside anyway.
+    `GiveUp` where the record decodes in all of them, or all have passed it, or bad records are set aside anyway.
     """
     verdicts = explain_record(ports, at, name)
     bad = [verdict for verdict in verdicts if verdict.is_bad]
@@ -51,9 +51,18 @@ def propose_skips(ports: Ports, at: RecordAddress, name: str | None = None) -> l
         names = ", ".join(verdict.table for verdict in verdicts)
         raise GiveUp(f"pipeline={ports.pipeline.name} {at.words}: it decodes for tables={names}; nothing is skipped")
     topic_id = ports.broker.read_log((at.topic,), ports.pipeline.source.isolation).topic_ids.get(at.topic, "")
-    for verdict in bad:
+    # a table that came later meets what was set aside of the others long ago
+    meant = [verdict for verdict in bad if not _has_passed(ports, at, verdict.table)] or bad
+    for verdict in meant:
         _check_ahead(ports, at, verdict.table)
-    return [ProposedSkip(at, verdict, topic_id) for verdict in bad]
+    return [ProposedSkip(at, verdict, topic_id) for verdict in meant]
+
+
+def _has_passed(ports: Ports, at: RecordAddress, name: str) -> bool:
+    state = ports.tables.read_state(name, ports.pipeline.name)
+    if state is None or state.rolled_back or state.position is None:
+        return False
+    return at.offset < (get_offset(state.position.offsets, at.topic, at.partition) or 0)
 
 
 def _check_ahead(ports: Ports, at: RecordAddress, name: str) -> None:

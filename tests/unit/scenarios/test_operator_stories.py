@@ -1,0 +1,94 @@
+"""What an operator does to one pipeline over time: each way out that a message names works in the state it is told in,
+and what one action leaves is taken up by the next.
+"""
+
+import re
+from contextlib import suppress
+
+import pytest
+from fakes import BAD, FailsToMerge, World, a_pipeline, a_table
+from tidegate.errors import GiveUp, NothingToDo, TidegateError
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.record import parse_address
+from tidegate.reprocess.skip import propose_skips, skip_record
+from tidegate.spec.pipeline import Pipeline
+from tidegate.steps.flush import flush
+
+ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
+ONE, TWO = a_pipeline(a_table(ORDERS)), a_pipeline(a_table(ORDERS), a_table(COPY))
+BAD_PLACE = "orders:1:1"
+
+
+@pytest.fixture
+def world() -> World:
+    """A topic of two partitions."""
+    made = World()
+    made.broker.create("orders", 2)
+    produce(made, "a", 0)
+    produce(made, "b", 1)
+    return made
+
+
+def produce(world: World, key: str, partition: int, topic: str = "orders") -> None:
+    world.broker.produce(topic, {"id": key}, {"id": key, "name": key}, partition)
+
+
+def produce_bad(world: World) -> None:
+    world.broker.produce("orders", {"id": "x"}, BAD, 1)
+
+
+def rest(world: World, pipeline: Pipeline) -> None:
+    for _ in range(20):
+        try:
+            flush(world.ports(pipeline))
+        except NothingToDo:
+            return
+    raise AssertionError("never came to rest")
+
+
+def flush_failing(world: World, pipeline: Pipeline, table: str) -> None:
+    with suppress(TidegateError):
+        flush(world.ports(pipeline, engine=FailsToMerge(world.engine, table)))
+
+
+def skip(world: World, pipeline: Pipeline, place: str = BAD_PLACE, table: str | None = None) -> list[str]:
+    """The tables for which the record is set aside."""
+    ports = world.ports(pipeline)
+    proposed = propose_skips(ports, parse_address(place), table)
+    skip_record(ports, proposed, "ann")
+    return [one.verdict.table for one in proposed]
+
+
+def ids(world: World, table: str = ORDERS) -> list[str]:
+    return [row["id"] for row in world.rows(table)]
+
+
+def offsets(world: World, table: str = ORDERS) -> dict[str, dict[int, int]]:
+    state = world.destination.read_state(table, "shop")
+    assert state is not None
+    assert state.position is not None
+    return state.position.offsets
+
+
+def follow_rebase(world: World, pipeline: Pipeline, message: str) -> None:
+    """Give the command that a message names."""
+    found = re.search(r"tidegate rebase shop(?: --table (\S+))? --to (?:'([^']+)'|(\w+))", message)
+    assert found, message
+    ports = world.ports(pipeline)
+    rebase_positions(ports, propose_moves(ports, found[2] or found[3], found[1]), "ann")
+
+
+def test_record_that_one_table_has_passed_is_skipped_for_the_one_that_came_later(world: World) -> None:
+    """The message names no table: the record is ahead of one, and was set aside of the other long ago."""
+    produce_bad(world)
+    skip(world, ONE)
+    rest(world, ONE)
+    with pytest.raises(TidegateError, match=f"set exactly this record aside with: tidegate skip shop --at {BAD_PLACE}"):
+        flush(world.ports(TWO))
+    with pytest.raises(GiveUp, match="the table has passed it"):
+        skip(world, TWO, table=ORDERS)
+    assert skip(world, TWO) == [COPY]
+    rest(world, TWO)
+    assert ids(world, COPY) == ids(world) == ["a", "b"]
+    with pytest.raises(GiveUp, match="the table has passed it"):
+        skip(world, TWO)
