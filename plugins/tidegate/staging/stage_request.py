@@ -16,7 +16,7 @@ from tidegate.ports.context import Ports
 from tidegate.schema.column import Column
 from tidegate.spec.table import Table
 from tidegate.staging.held_forms import list_key_limits, list_value_limits
-from tidegate.staging.skipped_records import find_skipped_places, make_room_for_letters
+from tidegate.staging.skipped_records import find_skipped_places, list_skipped_records, make_room_for_letters
 from tidegate.tables.columns import (
     build_projection,
     compute_shape,
@@ -84,6 +84,17 @@ def build_stage_table(
         set_aside=staged_table.errors.set_aside,
         skips=skips,
     )
+
+
+def drops_queue(ports: Ports, planned: PlannedBatch) -> bool:
+    """Whether room for a record that was skipped since is made by dropping what waits ahead of this batch."""
+    state, metadata = ports.tables.read_state(planned.table, ports.pipeline.name), ports.pipeline.source.metadata
+    table = pin_dimensions(ports, resolve_columns(find_table(ports, planned.table), metadata, state))
+    if table.errors.set_aside is not None or not list_skipped_records(ports.pipeline.name, state):
+        return False
+    intermediate = names.name_intermediate_table(ports.pipeline, table)
+    current = ports.tables.claim(intermediate, describe_intermediate(ports.pipeline, table)) or {}
+    return current.get(SHAPE_PROPERTY) == compute_shape(table, metadata)
 
 
 def _mark_refused(planned: PlannedBatch) -> dict[str, str]:

@@ -14,7 +14,7 @@ from tidegate.ports.context import Ports
 from tidegate.progress.position_checks import check_not_overtaken
 from tidegate.staging.discover_tables import advance_registry, build_name_finder, discover_tables
 from tidegate.staging.stage_outcome import find_staged, read_staged_batch
-from tidegate.staging.stage_request import build_direct_batch, build_stage_table
+from tidegate.staging.stage_request import build_direct_batch, build_stage_table, drops_queue
 from tidegate.staging.takeover import run_or_take_over
 from tidegate.tables.lookup import find_table, keep_known_tables
 from tidegate.tables.templated_tables import expand_template
@@ -31,7 +31,8 @@ def stage(ports: Ports, plan: Plan, refused: list[Refusal] | None = None) -> lis
     2. Tables whose ranges are the same share one job, and so one read of Kafka.
     3. Each job overwrites batch N under a new attempt; what it left behind is found by that attempt.
     4. A bad record, or records that do not add up, fail their table: nothing of its batch can be merged.
-    5. Tables that records name for the first time are staged over the same ranges, from where the batch starts.
+    5. A batch for which the intermediate table must be made anew waits until the rows that wait there are published.
+    6. Tables that records name for the first time are staged over the same ranges, from where the batch starts.
 
     A table that fails is added to `refused`, for a caller that goes on with the others; without it, or where nothing is
     staged, the reason is raised.
@@ -41,8 +42,7 @@ def stage(ports: Ports, plan: Plan, refused: list[Refusal] | None = None) -> lis
     staged = [_resume_batch(ports, table) for table in plan.tables if table.resumed]
     staged += [build_direct_batch(ports, plan, table) for table in plan.tables if table.direct]
     failures: list[Failure] = []
-    fresh = sorted((t for t in plan.tables if not t.resumed and not t.direct), key=_get_group_key)
-    for _, group in groupby(fresh, key=_get_group_key):
+    for _, group in groupby(_list_new_batches(ports, plan, staged, failures), key=_get_group_key):
         done, failed = _stage_group(ports, plan, tuple(group))
         staged, failures = staged + done, failures + failed
     if failures and (refused is None or not staged):
@@ -51,6 +51,20 @@ def stage(ports: Ports, plan: Plan, refused: list[Refusal] | None = None) -> lis
         refused += note_refusals(failures)
     order = {table.table: place for place, table in enumerate(plan.tables)}
     return sorted(staged, key=lambda batch: (order.get(batch.table, len(order)), batch.table, batch.batch))
+
+
+def _list_new_batches(
+    ports: Ports, plan: Plan, resumed: list[StagedBatch], failures: list[Failure]
+) -> list[PlannedBatch]:
+    """What is to be staged, in groups; not what would drop rows that wait, which Kafka may have no more."""
+    waiting, new = {batch.table for batch in resumed if batch.counts.to_write}, list[PlannedBatch]()
+    for planned in sorted((t for t in plan.tables if not t.resumed and not t.direct), key=_get_group_key):
+        with isolate_failure(planned.table, failures):
+            if planned.table in waiting and drops_queue(ports, planned):
+                log.info("not staged before what waits is published: table=%s batch=%s", planned.table, planned.batch)
+                continue
+            new.append(planned)
+    return new
 
 
 def _get_group_key(planned: PlannedBatch) -> tuple[int, str]:

@@ -92,3 +92,20 @@ def test_record_that_one_table_has_passed_is_skipped_for_the_one_that_came_later
     assert ids(world, COPY) == ids(world) == ["a", "b"]
     with pytest.raises(GiveUp, match="the table has passed it"):
         skip(world, TWO)
+
+
+def test_skip_leaves_what_waits_for_a_table_whose_merge_fails(world: World) -> None:
+    """Kafka has those records no more: what is staged is all that there is."""
+    rest(world, TWO)
+    produce(world, "c", 0)
+    flush_failing(world, TWO, COPY)
+    produce_bad(world)
+    flush_failing(world, TWO, COPY)
+    assert skip(world, TWO) == [ORDERS, COPY]
+    produce(world, "d", 0)
+    world.broker.retain_from("orders", 2)
+    flush_failing(world, TWO, COPY)
+    assert (ids(world), ids(world, COPY)) == (["a", "b", "c", "d"], ["a", "b"])
+    rest(world, TWO)
+    assert ids(world, COPY) == ["a", "b", "c", "d"]
+    assert offsets(world, COPY) == offsets(world) == {"orders": {0: 3, 1: 2}}
