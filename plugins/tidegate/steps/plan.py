@@ -152,16 +152,15 @@ def _collect_batches(
     new = _NewBatches(sizer, cache(lambda: 1 + max(_find_highest_batch(ports, one) for one in tables)))
     batches, refused = list[PlannedBatch](), list[Delay]()
     for one in tables:
-        if one.error is not None:
-            queue = _list_table_batches(ports, one, None)
-            batches += queue
-            if not queue:
-                refused.append((one.table.name, one.error))
-            continue
         others = [other for other in tables if other is not one]
+        fresh, error = None, one.error
         try:
-            batches += _list_table_batches(ports, one, _plan_new_batch(ports, one, others, new) if cuts_new else None)
-        except GiveUp as error:
+            fresh = _plan_new_batch(ports, one, others, new) if cuts_new and error is None else None
+        except GiveUp as refusal:
+            error = refusal
+        found = _list_table_batches(ports, one, fresh)
+        batches += found
+        if error is not None and not found:
             refused.append((one.table.name, error))
     return batches, refused
 

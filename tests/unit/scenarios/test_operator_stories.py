@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 from fakes import BAD, FailsToMerge, World, a_pipeline, a_table
-from tidegate.errors import GiveUp, NothingToDo, TidegateError
+from tidegate.errors import GiveUp, NothingToDo, PositionLost, TidegateError
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.skip import propose_skips, skip_record
@@ -109,3 +109,18 @@ def test_skip_leaves_what_waits_for_a_table_whose_merge_fails(world: World) -> N
     rest(world, TWO)
     assert ids(world, COPY) == ["a", "b", "c", "d"]
     assert offsets(world, COPY) == offsets(world) == {"orders": {0: 3, 1: 2}}
+
+
+def test_new_partition_is_told_behind_what_is_staged(world: World) -> None:
+    rest(world, TWO)
+    produce(world, "c", 0)
+    flush_failing(world, TWO, COPY)
+    world.broker.grow("orders", 3)
+    produce(world, "d", 2)
+    with pytest.raises(TidegateError, match=f"table={ORDERS}: topic=orders has a new partition=2"):
+        flush(world.ports(TWO))
+    assert (ids(world), ids(world, COPY)) == (["a", "b", "c"], ["a", "b", "c"])
+    with pytest.raises(PositionLost, match="topic=orders has a new partition=2"):
+        flush(world.ports(TWO))
+    rest(world, a_pipeline(*TWO.tables, on_partition_growth="accept"))
+    assert ids(world) == ids(world, COPY) == ["a", "b", "c", "d"]
