@@ -102,7 +102,7 @@ def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
     state, part = _require_state(ports, table), filter_table_log(log, table)
     before = _get_position(state)
     ids = {topic: part.topic_ids[topic] for topic in part.begin}
-    target = _resolve_target(ports, before.offsets, to, part)
+    target = _resolve_target(ports, _find_lasting_offsets(before, part), to, part)
     # no batch that was staged before the move is resumed after it: its number is not above the position's
     intermediate = resource_names.name_intermediate_table(ports.pipeline, table)
     batch = max(state.highest_batch, ports.staging.find_highest_batch(intermediate))
@@ -114,6 +114,22 @@ def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
         old_topics=_find_old_topics(ports, table, before, ids),
         unpublished=_find_unpublished(ports, table, state, before),
     )
+
+
+def _find_lasting_offsets(before: Position, part: Log) -> Offsets:
+    """Where partitions stay that a target does not name: not those of a topic that was deleted and created again.
+
+    A topic of another cluster may be a copy with the same offsets; it may have fewer partitions.
+    """
+    was, now = find_known_topic_ids(before.topic_ids), find_known_topic_ids(part.topic_ids)
+    is_moved = bool(before.cluster_id and part.cluster_id) and before.cluster_id != part.cluster_id
+    lasting: Offsets = {}
+    for topic, offsets in before.offsets.items():
+        is_same = topic not in was or now.get(topic, was[topic]) == was[topic]
+        if is_same or is_moved:
+            there = part.begin.get(topic, {})
+            lasting[topic] = {p: offset for p, offset in offsets.items() if p in there or not is_moved}
+    return lasting
 
 
 def _find_unpublished(ports: Ports, table: Table, state: TableState, before: Position) -> int:

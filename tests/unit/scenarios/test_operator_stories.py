@@ -2,11 +2,13 @@
 and what one action leaves is taken up by the next.
 """
 
+import json
 import re
 from contextlib import suppress
 
 import pytest
 from fakes import BAD, FailsToMerge, World, a_pipeline, a_table
+from tidegate.actions.rebase import propose_rebase
 from tidegate.errors import GiveUp, NothingToDo, PositionLost, TidegateError
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.record import parse_address
@@ -124,3 +126,44 @@ def test_new_partition_is_told_behind_what_is_staged(world: World) -> None:
         flush(world.ports(TWO))
     rest(world, a_pipeline(*TWO.tables, on_partition_growth="accept"))
     assert ids(world) == ids(world, COPY) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("to", ["earliest", '{"orders": {"0": 0}}'])
+def test_move_is_made_as_it_was_shown_where_a_topic_came_back_with_fewer_partitions(world: World, to: str) -> None:
+    """A form asks with the offsets that were shown, in place of the word."""
+    rest(world, ONE)
+    world.broker.create("orders", 1)
+    produce(world, "c", 0)
+    with pytest.raises(PositionLost, match="was deleted and created again"):
+        flush(world.ports(ONE))
+    shown = propose_rebase(world.ports(ONE), to)
+    assert json.loads(shown.pins["to"]) == {"orders": {"0": 0}}
+    asked = propose_rebase(world.ports(ONE), shown.pins["to"])
+    assert asked.preview == shown.preview
+    asked.perform("ann")
+    rest(world, ONE)
+    assert (ids(world), offsets(world)) == (["a", "b", "c"], {"orders": {0: 1}})
+
+
+def test_partition_of_a_topic_that_was_created_again_does_not_stay_at_an_offset_of_the_old_one(world: World) -> None:
+    rest(world, ONE)
+    world.broker.create("orders", 2)
+    for key, partition in (("c", 0), ("d", 1), ("e", 1)):
+        produce(world, key, partition)
+    ports = world.ports(ONE)
+    rebase_positions(ports, propose_moves(ports, '{"orders": {"0": 1}}'), "ann")
+    rest(world, ONE)
+    assert (ids(world), offsets(world)) == (["a", "b", "d", "e"], {"orders": {0: 1, 1: 2}})
+
+
+def test_offsets_stay_that_are_not_named_where_a_topic_was_copied_to_another_cluster(world: World) -> None:
+    """Such a copy has an id of its own, and the offsets of the first."""
+    rest(world, ONE)
+    produce(world, "c", 1)
+    world.broker.cluster_id, world.broker.ids["orders"] = "cluster-2", "topic-of-2"
+    ports = world.ports(ONE)
+    (move,) = propose_moves(ports, '{"orders": {"0": 1}}')
+    assert [(part.before, part.after) for part in move.moves] == [(1, 1), (1, 1)]
+    rebase_positions(ports, [move], "ann")
+    rest(world, ONE)
+    assert (ids(world), offsets(world)) == (["a", "b", "c"], {"orders": {0: 1, 1: 2}})
