@@ -772,7 +772,7 @@ GUARDS = [
     Guard(
         "a log that has lost what comes next is not read on from",
         CHECKS,
-        "    if begin > offset:\n",
+        "    if lost:\n",
         "    if False:\n",
         CHECKED + "one_lost_offset_is_one_too_many",
     ),
@@ -820,7 +820,7 @@ GUARDS = [
     ),
     Guard(
         "a first batch does not begin behind what was asked for",
-        CHECKS,
+        STARTS,
         "        if begin is not None and offset < begin:\n",
         "        if False:\n",
         PLANS + "table_does_not_start_behind_records_that_were_asked_for_and_are_gone",

@@ -21,7 +21,8 @@ PAGE_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("topic-missing", r"do(es)? not exist.*correct source\.topics"),
         (
             "log-changed",
-            r"are another cluster|deleted and created again|no such partition|, before the position|the log was cut",
+            r"are another cluster|deleted and created again|no such partition|, before the position|the log was cut|"
+            r"is not read any more",
         ),
         (
             "records-gone",

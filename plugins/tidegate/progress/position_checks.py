@@ -1,16 +1,16 @@
 """Where a table stands against the log: its effective position, and every reason not to read on from it."""
 
 import json
+from dataclasses import replace
 from typing import NamedTuple
 
 from tidegate.errors import GiveUp, PositionLost, PublishedElsewhere, RetryLater
-from tidegate.model.offsets import Offsets, Ranges, get_offset, iterate_offsets, merge_offsets
+from tidegate.model.offsets import Offsets, Ranges, get_offset, group_by_topic, iterate_offsets, merge_offsets
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_positions_table
 from tidegate.model.table_state import NO_TOPIC_ID
 from tidegate.ports.context import Log, Ports, TableState
 from tidegate.spec.pipeline import Pipeline, RiskPolicy, RollbackPolicy
-from tidegate.spec.source import StartKind
 from tidegate.spec.table import Table
 
 
@@ -91,30 +91,75 @@ def _describe_overtaken(state: TableState | None) -> str:
 
 
 class _Where(NamedTuple):
-    """The table in words, and the command that moves its position."""
+    """The table in words, and the command that moves its position.
+
+    `stays` says that what a move does not name stays at the position that is checked.
+    """
 
     table: str
     rebase: str
+    stays: bool
+
+    def name_move(self, offsets: Offsets) -> str:
+        """The command that moves to these offsets alone; to all that the log holds, where others would not stay."""
+        return f"{self.rebase} --to '{json.dumps(offsets)}'" if self.stays and offsets else self.move_to_begin
+
+    @property
+    def move_to_begin(self) -> str:
+        """The command that reads all that the log holds."""
+        return f"{self.rebase} --to earliest"
 
 
-def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log) -> None:
+def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log, *, rewound: bool = False) -> None:
     """Raise `PositionLost` when the log is not the one that was read, or no longer holds what comes next.
 
     `RetryLater` where the same topic shows fewer partitions than it had: topics do not shrink, answers may be partial.
+    A position that is `rewound`, behind a rollback, is not the recorded one, from which a move begins.
     """
     where = _Where(
-        f"pipeline={pipeline.name} table={table.name}", f"tidegate rebase {name_moved(pipeline, table)} --to earliest"
+        f"pipeline={pipeline.name} table={table.name}",
+        f"tidegate rebase {name_moved(pipeline, table)}",
+        stays=not rewound,
     )
     if position.cluster_id and log.cluster_id and position.cluster_id != log.cluster_id:
         raise PositionLost(
             f"{where.table}: the brokers are another cluster: cluster_id={log.cluster_id} "
             f"recorded={position.cluster_id}; "
-            f"connect to the recorded one, or move the position by hand, e.g. with: {where.rebase}"
+            f"connect to the recorded one, or move the position by hand, e.g. with: {where.move_to_begin}"
         )
     for topic, recorded in position.topic_ids.items():
         _check_topic(where, topic, recorded, position, log)
     for topic, partition, offset in iterate_offsets(position.offsets):
-        _check_offset(where, topic, partition, offset, log)
+        if topic in log.begin:
+            _check_offset(where, topic, partition, offset, log)
+    _check_nothing_is_lost(where, position, log)
+    _check_topics_are_read(where, position, log)
+
+
+def _check_nothing_is_lost(where: _Where, position: Position, log: Log) -> None:
+    """`PositionLost` where the log begins behind the position; the way out moves the partitions that lost offsets."""
+    begins = [(t, p, o, get_offset(log.begin, t, p)) for t, p, o in iterate_offsets(position.offsets)]
+    lost = {(t, p): begin for t, p, offset, begin in begins if begin is not None and begin > offset}
+    if lost:
+        (topic, partition), begin = next(iter(lost.items()))
+        offset = position.offsets[topic][partition]
+        raise PositionLost(
+            f"{where.table}: topic={topic} partition={partition} position={offset}: the log starts at offset={begin}, "
+            f"so {begin - offset} offsets are gone before they were read; lengthen the topic's retention, and move the "
+            f"position, e.g. with: {where.name_move(group_by_topic(lost))}"
+        )
+
+
+def _check_topics_are_read(where: _Where, position: Position, log: Log) -> None:
+    """`PositionLost` where a topic was read that is not any more; the way out leaves all others where they are."""
+    unread = [topic for topic in position.offsets if topic not in log.begin]
+    if unread:
+        kept = next((topic for topic in position.offsets if topic in log.begin), None)
+        raise PositionLost(
+            f"{where.table}: topic={unread[0]} is not read any more: the pipeline file names it no longer, or it is gone "
+            "from the brokers; put it back, or leave it, with what was not read of it, with: "
+            f"{where.name_move({} if kept is None else {kept: {}})}"
+        )
 
 
 def _check_topic(where: _Where, topic: str, recorded: str, position: Position, log: Log) -> None:
@@ -129,7 +174,8 @@ def _check_topic(where: _Where, topic: str, recorded: str, position: Position, l
     if topic_id != recorded:
         raise PositionLost(
             f"{where.table}: topic={topic} was deleted and created again: topic_id={topic_id} "
-            f"recorded={recorded}; its offsets mean other records now; move the position, e.g. with: {where.rebase}"
+            f"recorded={recorded}; its offsets mean other records now; move the position, e.g. with: "
+            f"{where.name_move({topic: {}} if len(position.topic_ids) > 1 else {})}"
         )
     named = sorted(log.begin.get(topic, {}))
     missing = [partition for partition in position.offsets.get(topic, {}) if partition not in named]
@@ -144,17 +190,19 @@ def _check_offset(where: _Where, topic: str, partition: int, offset: int, log: L
     begin, end = get_offset(log.begin, topic, partition), get_offset(log.end, topic, partition)
     at = f"{where.table}: topic={topic} partition={partition} position={offset}"
     if begin is None or end is None:
-        raise PositionLost(f"{at}: the log has no such partition; move the position, e.g. with: {where.rebase}")
-    if begin > offset:
-        raise PositionLost(
-            f"{at}: the log starts at offset={begin}, so {begin - offset} offsets are gone before they were read; "
-            f"lengthen the topic's retention, and move the position, e.g. with: {where.rebase}"
-        )
+        raise PositionLost(f"{at}: the log has no such partition; move the position, e.g. with: {where.move_to_begin}")
     if end < offset:
         raise PositionLost(
             f"{at}: the log ends at offset={end}, before the position; the topic was truncated or recreated; "
-            f"move the position, e.g. with: {where.rebase}"
+            f"move the position, e.g. with: {where.move_to_begin}"
         )
+
+
+def check_read_log(ports: Ports, table: Table, position: Position, log: Log) -> None:
+    """PositionLost where the log is not the one that was read up to the position: its records decide nothing then."""
+    check_log(ports.pipeline, table, replace(position, offsets={}), log)  # leaders of other brokers tell of no cut
+    check_not_cut(ports, table, position, log)
+    check_log(ports.pipeline, table, position, log)
 
 
 def check_not_cut(ports: Ports, table: Table, position: Position, log: Log) -> None:
@@ -191,46 +239,6 @@ def _find_older_epochs(position: Position, log: Log) -> Offsets:
         if is_held and epoch < (get_offset(log.epochs, topic, partition) or 0):
             epochs.setdefault(topic, {})[partition] = epoch
     return epochs
-
-
-def check_start(pipeline: Pipeline, table: Table, configured_start: Offsets, log: Log, ends: Offsets) -> None:
-    """PositionLost where a first batch cannot start where it is asked to: the log has lost those records already, or
-    ends before them. `ends` are those of the log, behind open transactions.
-    """
-    for topic, partition, offset in iterate_offsets(configured_start):
-        begin, end = get_offset(log.begin, topic, partition), get_offset(ends, topic, partition)
-        request = (
-            f"pipeline={pipeline.name} table={table.name}: source.start={pipeline.source.start.kind} asks for "
-            f"offset={offset} of topic={topic} partition={partition}, and"
-        )
-        if begin is not None and offset < begin:
-            raise PositionLost(
-                f"{request} the log starts at offset={begin}, so "
-                f"{begin - offset} offsets are gone before they were read; set source.start to what the log still "
-                "holds, e.g. earliest, or on_incomplete_start: accept if the table may lack them"
-            )
-        if begin is None and pipeline.source.start.kind == StartKind.OFFSETS:
-            raise PositionLost(f"{request} the topic has no such partition; name one that it has in source.start")
-        if end is not None and offset > end:
-            raise PositionLost(
-                f"{request} the log ends at offset={end}: the offset is mistyped, or of another log than this one, "
-                "whose records before it would be left out; set source.start to what the log holds, e.g. earliest, or "
-                "on_incomplete_start: accept to begin at its end"
-            )
-
-
-def check_complete(pipeline: Pipeline, table: Table, compacted: tuple[str, ...], start: Offsets, log: Log) -> None:
-    """PositionLost where a table would lack keys for good: what a compacted topic keeps is told once, at whatever
-    offset.
-    """
-    for topic, partition, offset in iterate_offsets(start):
-        left_out = offset - log.begin[topic][partition]
-        if topic in compacted and left_out > 0:
-            raise PositionLost(
-                f"pipeline={pipeline.name} table={table.name}: source.start={pipeline.source.start.kind} leaves out "
-                f"{left_out} offsets of a compacted topic={topic} partition={partition}, and every key that only "
-                "these hold; set source.start: earliest, or on_incomplete_start: accept if the table may lack them"
-            )
 
 
 def resolve_next_start(pipeline: Pipeline, table: Table, position: Position, log: Log) -> Offsets:

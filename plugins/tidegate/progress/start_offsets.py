@@ -1,10 +1,11 @@
 """Where a table without a position begins to read: the start that the pipeline file names, held to the log."""
 
+from tidegate.errors import PositionLost
 from tidegate.model.offsets import Offsets, get_offset, iterate_offsets, merge_offsets
 from tidegate.ports.context import Log, Ports
-from tidegate.progress.position_checks import check_complete, check_start, resolve_next_start
+from tidegate.progress.position_checks import resolve_next_start
 from tidegate.progress.table_progress import TableWithLog
-from tidegate.spec.pipeline import RiskPolicy
+from tidegate.spec.pipeline import Pipeline, RiskPolicy
 from tidegate.spec.source import StartKind
 from tidegate.spec.table import Table
 
@@ -91,3 +92,43 @@ def _clamp_to_log(configured_start: Offsets, log: Log) -> Offsets:
         t: {p: min(max(configured_start[t][p], begin), log.end[t][p]) for p, begin in parts.items()}
         for t, parts in log.begin.items()
     }
+
+
+def check_start(pipeline: Pipeline, table: Table, configured_start: Offsets, log: Log, ends: Offsets) -> None:
+    """PositionLost where a first batch cannot start where it is asked to: the log has lost those records already, or
+    ends before them. `ends` are those of the log, behind open transactions.
+    """
+    for topic, partition, offset in iterate_offsets(configured_start):
+        begin, end = get_offset(log.begin, topic, partition), get_offset(ends, topic, partition)
+        request = (
+            f"pipeline={pipeline.name} table={table.name}: source.start={pipeline.source.start.kind} asks for "
+            f"offset={offset} of topic={topic} partition={partition}, and"
+        )
+        if begin is not None and offset < begin:
+            raise PositionLost(
+                f"{request} the log starts at offset={begin}, so "
+                f"{begin - offset} offsets are gone before they were read; set source.start to what the log still "
+                "holds, e.g. earliest, or on_incomplete_start: accept if the table may lack them"
+            )
+        if begin is None and pipeline.source.start.kind == StartKind.OFFSETS:
+            raise PositionLost(f"{request} the topic has no such partition; name one that it has in source.start")
+        if end is not None and offset > end:
+            raise PositionLost(
+                f"{request} the log ends at offset={end}: the offset is mistyped, or of another log than this one, "
+                "whose records before it would be left out; set source.start to what the log holds, e.g. earliest, or "
+                "on_incomplete_start: accept to begin at its end"
+            )
+
+
+def check_complete(pipeline: Pipeline, table: Table, compacted: tuple[str, ...], start: Offsets, log: Log) -> None:
+    """PositionLost where a table would lack keys for good: what a compacted topic keeps is told once, at whatever
+    offset.
+    """
+    for topic, partition, offset in iterate_offsets(start):
+        left_out = offset - log.begin[topic][partition]
+        if topic in compacted and left_out > 0:
+            raise PositionLost(
+                f"pipeline={pipeline.name} table={table.name}: source.start={pipeline.source.start.kind} leaves out "
+                f"{left_out} offsets of a compacted topic={topic} partition={partition}, and every key that only "
+                "these hold; set source.start: earliest, or on_incomplete_start: accept if the table may lack them"
+            )

@@ -120,12 +120,13 @@ def _attach_table_log(ports: Ports, seen: ObservedTable, log: Log, missing: Unre
         return beside
     if missing is not None:
         return replace(beside, error=missing)
+    rewound = seen.state is not None and seen.state.rolled_back
     try:
         if seen.position is not None:
-            check_log(ports.pipeline, seen.table, replace(seen.position, offsets={}), log)
+            check_log(ports.pipeline, seen.table, replace(seen.position, offsets={}), log, rewound=rewound)
         if (end := seen.end) is not None:
             check_not_cut(ports, seen.table, end, log)
-            check_log(ports.pipeline, seen.table, end, log)
+            check_log(ports.pipeline, seen.table, end, log, rewound=rewound)
     except (GiveUp, TopicsUnavailable) as error:
         return replace(beside, error=error)
     return beside

@@ -43,7 +43,7 @@ def _propose_rewind(ports: Ports, table: Table, state: TableState) -> ProposedAn
             f"on after the recorded one with: tidegate answer-rollback {pipeline} --table {table.name} --keep, or say "
             f"where to read from with: tidegate rebase {name_moved(ports.pipeline, table)} --to earliest"
         )
-    check_log(ports.pipeline, table, state.position, filter_table_log(read_log(ports), table))
+    check_log(ports.pipeline, table, state.position, filter_table_log(read_log(ports), table), rewound=True)
     staged = ports.staging.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, table))
     after = replace(state.position, batch=max(state.highest_batch, staged))
     return _propose_answer(table, state, after)

@@ -10,6 +10,7 @@ import pytest
 from fakes import BAD, FailsToMerge, World, a_pipeline, a_table
 from tidegate.actions.rebase import propose_rebase
 from tidegate.errors import GiveUp, NothingToDo, PositionLost, TidegateError
+from tidegate.reprocess.answer_rollback import propose_answers
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.skip import propose_skips, skip_record
@@ -167,3 +168,95 @@ def test_offsets_stay_that_are_not_named_where_a_topic_was_copied_to_another_clu
     rebase_positions(ports, [move], "ann")
     rest(world, ONE)
     assert (ids(world), offsets(world)) == (["a", "b", "c"], {"orders": {0: 1, 1: 2}})
+
+
+def test_topic_that_was_created_again_is_read_from_its_begin_and_no_other_topic_with_it(world: World) -> None:
+    """Rows that are appended would be doubled."""
+    world.broker.create("more", 1)
+    produce(world, "c", 0, "more")
+    both = a_pipeline(a_table(ORDERS, "append", topics=("more", "orders")))
+    rest(world, both)
+    world.broker.create("more", 1)
+    produce(world, "d", 0, "more")
+    produce(world, "e", 1)
+    with pytest.raises(PositionLost, match="topic=more was deleted and created again") as refused:
+        flush(world.ports(both))
+    follow_rebase(world, both, str(refused.value))
+    rest(world, both)
+    assert ids(world) == ["a", "b", "c", "d", "e"]
+
+
+def test_partition_that_lost_offsets_moves_to_its_begin_and_the_others_stay(world: World) -> None:
+    """Rows that are appended would be doubled."""
+    appended = a_pipeline(a_table(ORDERS, "append"))
+    rest(world, appended)
+    for key in ("c", "d"):
+        produce(world, key, 1)
+    produce(world, "e", 0)
+    world.broker.retain_from("orders", 2, 1)
+    with pytest.raises(PositionLost, match="1 offsets are gone before they were read") as refused:
+        flush(world.ports(appended))
+    follow_rebase(world, appended, str(refused.value))
+    rest(world, appended)
+    assert ids(world) == ["a", "b", "d", "e"]
+
+
+@pytest.mark.parametrize("damage", ["lost", "recreated", "unread"])
+@pytest.mark.parametrize("policy", ["rewind", "fail"])
+def test_rows_that_were_rolled_back_are_read_again_by_the_way_out_of_what_keeps_them_from_it(
+    world: World, damage: str, policy: str
+) -> None:
+    """A move begins where the table stood before the rollback: what it leaves there would stay out of the table."""
+    world.broker.create("more", 1)
+    produce(world, "m", 0, "more")
+    both = a_pipeline(a_table(ORDERS, topics=("more", "orders")), on_rollback=policy)
+    rest(world, both)
+    head = world.destination.tables[ORDERS].refs["main"]
+    for key, partition in (("c", 0), ("d", 1), ("e", 1)):
+        produce(world, key, partition)
+    rest(world, both)
+    world.destination.rollback(ORDERS, head)
+    produce(world, "f", 1)
+    if damage == "lost":
+        world.broker.retain_from("orders", 2, 1)
+    elif damage == "recreated":
+        world.broker.create("more", 1)
+    else:
+        both = a_pipeline(a_table(ORDERS), on_rollback=policy)
+    ports = world.ports(both)
+    with pytest.raises(PositionLost) as refused:
+        flush(ports) if policy == "rewind" else propose_answers(ports, "rewind", None)
+    follow_rebase(world, both, str(refused.value))
+    rest(world, both)
+    assert ids(world) == ["a", "b", "c", *([] if damage == "lost" else ["d"]), "e", "f", "m"]
+
+
+@pytest.mark.parametrize("topics", [("orders",), ("other", "orders")])
+def test_topic_that_is_taken_out_of_the_file_is_left_without_reading_the_others_again(
+    world: World, topics: tuple[str, ...]
+) -> None:
+    """Rows that are appended would be doubled."""
+    for topic in ("more", "other"):
+        world.broker.create(topic, 1)
+        produce(world, topic, 0, topic)
+    rest(world, a_pipeline(a_table(ORDERS, "append", topics=("more", "orders"))))
+    produce(world, "c", 0)
+    later = a_pipeline(a_table(ORDERS, "append", topics=topics))
+    with pytest.raises(PositionLost, match="topic=more is not read any more") as refused:
+        flush(world.ports(later))
+    follow_rebase(world, later, str(refused.value))
+    rest(world, later)
+    assert ids(world) == sorted(["a", "b", "c", "more", *(["other"] if "other" in topics else [])])
+    assert sorted(offsets(world)) == sorted(topics)
+
+
+def test_only_topic_of_a_table_that_is_replaced_by_another_is_left_by_the_command_of_the_message(world: World) -> None:
+    world.broker.create("more", 1)
+    rest(world, ONE)
+    produce(world, "c", 0, "more")
+    later = a_pipeline(a_table(ORDERS, topics=("more",)))
+    with pytest.raises(PositionLost, match="topic=orders is not read any more") as refused:
+        flush(world.ports(later))
+    follow_rebase(world, later, str(refused.value))
+    rest(world, later)
+    assert (ids(world), offsets(world)) == (["a", "b", "c"], {"more": {0: 1}})

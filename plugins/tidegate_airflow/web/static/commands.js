@@ -21,7 +21,7 @@ export function commands(name, row, errors, act) {
 }
 
 function rebase(me, told, act, target = "earliest", table = null) {
-  const to = { name: "to", label: "To", value: target, needed: true, hint: 'earliest, latest, group, a time like 2026-01-01T00:00:00Z, or offsets like {"topic": {"0": 42}}; partitions that are not named stay' };
+  const to = { name: "to", label: "To", value: target, needed: true, hint: 'earliest, latest, group, a time like 2026-01-01T00:00:00Z, or offsets like {"topic": {"0": 42}}; partitions that are not named stay, or begin where their topic was created again' };
   const [named, fixed] = table ? [`${me} --table ${quoted(table)}`, { action: "rebase", table }] : [me, { action: "rebase" }];
   return command(`bin/tidegate rebase ${named} --to ${quoted(target)}`, told, act("Move the position", "What lies between is skipped, or read again.", fixed, [to]));
 }
@@ -49,11 +49,16 @@ function afterRollback(me, tableName, act) {
     command(`bin/tidegate answer-rollback ${table} --keep`, "they shall stay out of the table: go on after the recorded position; asks", button("Leave out", "The records that the rollback took away stay out of the table.", "keep")))];
 }
 
-// Behind a cut the message names the offsets that read on from it; in a pipeline of several tables only this one moves.
+function afterWhat(problem) {
+  if (/the log was cut/.test(problem)) return "read what stands behind the cut now; shows it first, and asks";
+  if (/is not read any more/.test(problem)) return "leave that topic, and all others where they are; shows it first, and asks";
+  return "go on from the oldest record that is left; it shows what is lost, and asks";
+}
+
+// The message names the offsets that read on from a cut, or from a loss; of several tables only this one moves.
 function afterLoss(me, problem, isOneOfSeveral, act) {
-  const [, cut] = / --to '([^']+)'/.exec(problem.problem) ?? [];
+  const [, named] = / --to '([^']+)'/.exec(problem.problem) ?? [];
   return [h("h3", {}, "The log is not what was read: choose one"), h("ol", {},
     h("li", {}, "The wrong brokers: correct the connection, and the next run goes on."),
-    rebase(me, cut ? "read what stands behind the cut now; shows it first, and asks" : "go on from the oldest record that is left; it shows what is lost, and asks",
-      act, cut, isOneOfSeveral ? problem.table : null))];
+    rebase(me, afterWhat(problem.problem), act, named, isOneOfSeveral ? problem.table : null))];
 }

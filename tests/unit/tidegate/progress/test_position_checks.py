@@ -105,9 +105,19 @@ def test_log_that_ends_before_the_position_is_not_waited_for() -> None:
     told(lost(Position({"orders": {0: 101}}), log()), "ends at offset=100", "position=101", "partition=0")
 
 
-@pytest.mark.parametrize("offsets", [{"orders": {1: 5}}, {"gone": {0: 5}}])
-def test_partition_that_the_log_does_not_have_is_named(offsets: dict) -> None:
-    told(lost(Position(offsets), log()), "no such partition")
+def test_partition_that_the_log_does_not_have_is_named() -> None:
+    told(lost(Position({"orders": {1: 5}}), log()), "partition=1", "no such partition")
+
+
+@pytest.mark.parametrize(
+    ("offsets", "to"), [({"gone": {0: 5}}, "earliest"), ({"gone": {0: 5}, "orders": {0: 9}}, "'{\"orders\": {}}'")]
+)
+def test_topic_that_is_not_read_any_more_is_named_with_a_move_that_leaves_the_others(offsets: dict, to: str) -> None:
+    told(lost(Position(offsets), log()), "topic=gone is not read any more", f"tidegate rebase shop --to {to}")
+
+
+def test_damage_to_a_topic_that_is_read_is_told_before_one_that_is_not() -> None:
+    told(lost(Position({"gone": {0: 5}, "orders": {0: 101}}), log()), "ends at offset=100", "--to earliest")
 
 
 GROWN = Log("c1", {}, {"orders": {0: 0, 1: 3}}, {"orders": {0: 50, 1: 9}})
