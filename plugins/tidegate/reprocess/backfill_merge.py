@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -13,10 +14,10 @@ from tidegate.merge.statements import render_backfill_statements
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice
 from tidegate.model.batch import StagedBatch
-from tidegate.model.position import Position
 from tidegate.model.publish_cost import PublishOutcome, read_cost
 from tidegate.model.table_state import StagedSource
 from tidegate.ports.context import Head, TableState
+from tidegate.progress.topic_log import read_log
 from tidegate.reprocess.backfill_plan import require_position
 from tidegate.reprocess.backfill_stage import Slice, stage_missing_slice
 from tidegate.tables.columns import list_destination_columns, resolve_columns
@@ -50,7 +51,7 @@ def _merge_round(one: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch
     tables, name = one.ports.tables, one.ports.pipeline.name
     state = tables.read_state(one.table.name, name)
     position = require_position(one.ports, one.table, state)
-    _check_same_topics(one, position)
+    _check_same_topics(one, position.topic_ids)
     if state is None or one.is_applied:
         return _build_result(one, None, None, started_ms, PublishOutcome.ALREADY_APPLIED), None
     table = resolve_columns(one.table, one.ports.pipeline.source.metadata, state)
@@ -59,18 +60,19 @@ def _merge_round(one: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch
         state = tables.read_state(one.table.name, name) or state
         position = require_position(one.ports, one.table, state)
     staged = next(batch for batch in stage_missing_slice(one, position.offsets).batches if batch.batch == one.number)
+    _check_same_topics(one, read_log(one.ports).topic_ids)  # once all is read: an id never comes back
     if not staged.counts.staged:
         return _build_result(one, None, staged, started_ms, PublishOutcome.NO_ROWS), staged
     return _merge_and_publish(_SliceRound(one, state, staged, started_ms)), staged
 
 
-def _check_same_topics(one: Slice, position: Position) -> None:
+def _check_same_topics(one: Slice, topic_ids: Mapping[str, str]) -> None:
     """Offsets of a topic that was created again mean other records."""
     for topic, planned in one.backfill.topic_ids.items():
-        if position.topic_ids.get(topic, planned) != planned:
+        if topic_ids.get(topic, planned) != planned:
             raise PositionLost(
                 f"{one.where}: topic={topic} was deleted and created again since this backfill was planned: "
-                f"topic_id={position.topic_ids[topic]} planned={planned}; give it up with: "
+                f"topic_id={topic_ids[topic]} planned={planned}; give it up with: "
                 f"tidegate backfill {one.ports.pipeline.name} --abandon {one.backfill.id}"
             )
 

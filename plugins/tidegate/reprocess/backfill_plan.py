@@ -12,7 +12,7 @@ from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.position import Position
 from tidegate.planning.written_offsets import parse_written_ranges
 from tidegate.ports.context import Log, Ports, TableState
-from tidegate.progress.position_checks import check_log, resolve_position
+from tidegate.progress.position_checks import check_read_log, resolve_position
 from tidegate.progress.topic_log import filter_table_log, list_ignored_topics, read_log
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table, TableMode
@@ -235,7 +235,7 @@ def _require_backfillable(ports: Ports, table: Table, state: TableState | None, 
             "missing; set key.fields, or choose other tables"
         )
     position = require_position(ports, table, state)
-    check_log(ports.pipeline, table, position, log)
+    check_read_log(ports, table, position, filter_table_log(log, table))
     return position
 
 

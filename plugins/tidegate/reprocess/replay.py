@@ -18,6 +18,8 @@ from tidegate.model import resource_names
 from tidegate.model.ownership import describe_dead_letters, describe_intermediate
 from tidegate.model.table_state import StagedSource
 from tidegate.ports.context import Head, Ports, Staging, TableState
+from tidegate.progress.position_checks import check_read_log
+from tidegate.progress.topic_log import filter_table_log, read_log
 from tidegate.reprocess.backfill_plan import require_position
 from tidegate.reprocess.replay_stage import REPLAY_ID, LetterGroup, Replay, group_letters, stage_missing_letters
 from tidegate.spec.source import Errors
@@ -96,6 +98,8 @@ def _replay_table(work: Replay) -> ReplayResult | None:
     ports.staging.drop(work.intermediate)  # of a replay that was killed before its publish
     groups = group_letters(work, position)
     possible = [group for group in groups if work.is_append or not group.is_old]
+    if possible and not work.is_append:
+        check_read_log(ports, table, position, filter_table_log(read_log(ports), table))
     rest = sum(group.count for group in groups if group not in possible)
     result = ReplayResult(table.name, 0, 0, 0, of_old_topics=rest)
     for group in possible:

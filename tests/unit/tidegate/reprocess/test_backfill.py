@@ -21,7 +21,7 @@ from tidegate.model.offsets import Ranges
 from tidegate.model.publish_cost import PublishOutcome
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import TableCommit
-from tidegate.reprocess.backfill import abandon_backfill, apply_backfill, read_open_backfills
+from tidegate.reprocess.backfill import abandon_backfill, apply_backfill, apply_slice, read_open_backfills
 from tidegate.reprocess.backfill_plan import BackfillRequest, parse_request, propose_backfill
 from tidegate.schema.column import Column
 from tidegate.steps.flush import flush
@@ -571,6 +571,31 @@ def test_recreated_topic_is_refused(world: World) -> None:
     world.broker.create("orders")
     with pytest.raises(PositionLost, match="deleted and created again"):
         run(world)
+
+
+def test_topic_recreated_between_two_slices_is_noticed_before_its_records_are_applied(world: World) -> None:
+    """Nobody has moved the position yet."""
+    pipeline = a_pipeline(max_records=3)
+    planned = propose_backfill(world.ports(pipeline), parse_request(ALL, None, None)).backfill
+    apply_slice(world.ports(pipeline), planned, 2)
+    before = shown(world)
+    world.broker.create("orders")
+    for key in ("x", "b", "y", "z", "v"):
+        produce(world, key, "of another topic")
+    for _ in range(2):
+        with pytest.raises(PositionLost, match=f"created again since this .*--abandon {planned.id}"):
+            apply_slice(world.ports(pipeline), planned, 1)
+    assert shown(world) == before
+
+
+def test_log_that_was_cut_below_the_position_decides_about_no_backfill(world: World) -> None:
+    """The newer row of `a` came from a record that the log has no more."""
+    world.broker.elect("orders", has=4)
+    for key in ("x", "y", "z"):
+        produce(world, key, "1")
+    with pytest.raises(PositionLost, match="was cut at offset=4"):
+        run(world, '{"orders": {"0": [0, 1]}}')
+    assert shown(world) == {"a": "2", "b": "1"}
 
 
 def test_topic_recreated_during_a_backfill_is_noticed_and_the_way_out_works(world: World) -> None:

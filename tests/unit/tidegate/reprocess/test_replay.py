@@ -328,6 +328,33 @@ def test_replay_under_another_key_is_refused_before_it_finds_rows_by_it() -> Non
     assert (world.rows(TABLE), waiting(world)) == (rows, [2])
 
 
+@pytest.mark.parametrize("damage", ["created again", "was cut"])
+def test_records_of_another_log_do_not_decide_about_a_dead_letter(damage: str) -> None:
+    """The newer row of `a` came from a record that the log has no more: nothing there tells of it."""
+    world = a_world(("a", BAD), row("b", "x"), row("a", "newer"))
+    flush(world.ports(tolerant()))
+    if damage == "was cut":
+        world.broker.elect("orders", has=2)
+    else:
+        world.broker.create("orders")
+    for key in ("c", "d", "e", "f"):
+        world.broker.produce("orders", *({"id": key}, {"id": key, "name": "other"}))
+    world.engine.mended[0] = {"id": "a", "name": "mended"}
+    with pytest.raises(PositionLost, match=damage):
+        replay_dead_letters(world.ports(tolerant()))
+    assert (table(world), waiting(world)) == ({"a": "newer", "b": "x"}, [0])
+
+
+def test_dead_letter_of_an_appended_table_comes_in_whatever_became_of_the_log() -> None:
+    world = a_world(("a", BAD), row("b", "x"))
+    pipeline = tolerant("append")
+    flush(world.ports(pipeline))
+    world.broker.create("orders")
+    world.engine.mended[0] = {"id": "a", "name": "mended"}
+    replay_dead_letters(world.ports(pipeline))
+    assert (table(world), waiting(world)) == ({"a": "mended", "b": "x"}, [])
+
+
 def test_dead_letter_of_a_partial_update_leaves_the_columns_that_it_lacks() -> None:
     columns = tuple(Column(name, "STRING") for name in ("id", "name", "city"))
     partial = a_pipeline(replace(a_table(columns=columns, partial_updates=True), errors=ALL), source={"errors": ALL})
