@@ -23,7 +23,7 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import DeleteMode, Table, TableMode
 from tidegate.tables.columns import list_destination_columns, list_key_columns
 
-KEY_PROPERTY, DECIDED_BY_PROPERTY = "key", "decided-by"
+KEY_PROPERTY, DECIDED_BY_PROPERTY, ROW_MARKS_PROPERTY = "key", "decided-by", "row-marks"
 
 
 def check_compatible(pipeline: Pipeline, table: Table, state: TableState | None, ranges: Ranges) -> None:
@@ -93,15 +93,20 @@ def build_row_properties(pipeline: Pipeline, table: Table) -> dict[str, str]:
     if not table.key.fields:
         return {}
     columns = [[c.name, c.type, c.nullable] for c in _list_declared_key(table)]
-    kept = {KEY_PROPERTY: columns} | ({DECIDED_BY_PROPERTY: names} if (names := _list_deciding(table)) else {})
-    return {resource_names.name_pipeline_property(pipeline.name, name): json.dumps(of) for name, of in kept.items()}
+    kept = {KEY_PROPERTY: columns, DECIDED_BY_PROPERTY: _list_deciding(table), ROW_MARKS_PROPERTY: _list_marks(table)}
+    named = {resource_names.name_pipeline_property(pipeline.name, name): of for name, of in kept.items() if of}
+    return {name: json.dumps(of) for name, of in named.items()}
 
 
 def _list_deciding(table: Table) -> list[str]:
     """The columns that say of a row whether a record may change it, or whether it counts."""
+    return [*table.sequence_by, *(sequence for sequence, _ in table.sequence_groups), *_list_marks(table)]
+
+
+def _list_marks(table: Table) -> list[str]:
+    """Those of them that are no record's: the flag of soft deletes, and from when to when a version holds."""
     flag = (table.deleted_column,) if table.deletes == DeleteMode.SOFT else ()
-    history = table.history.columns if table.history else ()
-    return [*table.sequence_by, *(sequence for sequence, _ in table.sequence_groups), *flag, *history]
+    return [*flag, *(table.history.columns if table.history else ())]
 
 
 def check_key_unchanged(pipeline: Pipeline, table: Table, state: TableState) -> None:
@@ -113,6 +118,8 @@ def check_key_unchanged(pipeline: Pipeline, table: Table, state: TableState) -> 
     history all do.
     """
     _check_names_kept(pipeline, table, state)
+    _check_marks_kept(pipeline, table, state)
+    _check_history_is_begun(pipeline, table, state)
     mark = state.marks.get(resource_names.name_pipeline_property(pipeline.name, KEY_PROPERTY))
     if mark is None or table.mode == TableMode.APPEND:
         return
@@ -180,8 +187,7 @@ def _check_key_there(pipeline: Pipeline, table: Table, before: list[Column], sta
 
 def _check_deciding_there(pipeline: Pipeline, table: Table, state: TableState) -> None:
     """So do rows that lack what they are decided by: it would be added as NULL, to which any record is newer."""
-    mark = state.marks.get(resource_names.name_pipeline_property(pipeline.name, DECIDED_BY_PROPERTY), "[]")
-    written_with = {name.casefold() for name in json.loads(mark)}
+    written_with = _read_names(pipeline, state, DECIDED_BY_PROPERTY)
     for name in _list_deciding(table):
         if name.casefold() in written_with and state.struct.named(name) is None:
             raise IncompatibleSchema(
@@ -189,6 +195,43 @@ def _check_deciding_there(pipeline: Pipeline, table: Table, state: TableState) -
                 "and the table has it no more: NULL in its place would let older records overwrite them, or deleted "
                 "rows come back; nothing was written; add it and fill it, or write to another table"
             )
+
+
+def _read_names(pipeline: Pipeline, state: TableState, mark: str) -> dict[str, str]:
+    """The names in a property that a publish left, by their small letters, in its order."""
+    names = json.loads(state.marks.get(resource_names.name_pipeline_property(pipeline.name, mark), "[]"))
+    return {name.casefold(): name for name in names}
+
+
+def _check_marks_kept(pipeline: Pipeline, table: Table, state: TableState) -> None:
+    """A row that is marked as deleted would stay so when it comes back, and all versions of a key become its last."""
+    if table.mode == TableMode.APPEND or state.snapshot_id is None or state.total_records == 0:
+        return
+    kept = {state.struct.named(name) for name in _list_marks(table)}
+    for name in _read_names(pipeline, state, ROW_MARKS_PROPERTY).values():
+        if (own := state.struct.named(name)) is not None and own not in kept:
+            raise IncompatibleSchema(
+                f"pipeline={pipeline.name} table={table.name} column={own}: rows that are there were written with it, "
+                "and this file sets it no more: rows that are marked as deleted would stay so when they come back, or "
+                "lose their mark, and versions of a key be overwritten; nothing was written; set deletes, "
+                "deleted_column and history back, or rename it in the table to the name that the file has now, or "
+                "delete the rows that are not current and drop it, or write to another table"
+            )
+
+
+def _check_history_is_begun(pipeline: Pipeline, table: Table, state: TableState) -> None:
+    """A row that does not say since when it holds is no version: each change of its key would add it once more."""
+    has_rows = state.recorded is not None if state.total_records is None else state.total_records != 0
+    if table.history is None or state.snapshot_id is None or not has_rows:
+        return
+    written_with = _read_names(pipeline, state, DECIDED_BY_PROPERTY)
+    missing = [name for name in table.history.columns if state.struct.named(name) is None]
+    if missing and not any(name.casefold() in written_with for name in missing):
+        raise IncompatibleSchema(
+            f"pipeline={pipeline.name} table={table.name} column={missing[0]}: the table has rows, and none says since "
+            "when it holds, as rows of history do; nothing was written; add the columns "
+            f"{', '.join(missing)} and fill them, or write to another table"
+        )
 
 
 def check_same_fields(table: str, state: TableState, columns: tuple[Column, ...]) -> None:

@@ -248,8 +248,9 @@ def test_table_that_lost_a_column_by_which_rows_are_decided_is_refused(
     with pytest.raises(IncompatibleSchema, match=f"column={lost}: rows that are there were written with it"):
         check_key_unchanged(pipeline, table, without)
     check_key_unchanged(pipeline, table, replace(without, total_records=0))
-    plain = replace(a_table(), value=value)  # nothing is decided by it any more
-    check_key_unchanged(a_pipeline(plain), plain, without)
+    if table.history is None:  # else the others of its columns are there still
+        plain = replace(a_table(), value=value)  # nothing is decided by it any more
+        check_key_unchanged(a_pipeline(plain), plain, without)
 
 
 def test_column_that_rows_were_never_decided_by_is_added(world: World) -> None:

@@ -1,0 +1,91 @@
+"""Columns that say of a row that it is deleted, or from when to when it holds: rows keep what was written into them, so
+the pipeline file may not change their meaning without a word.
+"""
+
+import pytest
+from fakes import World, a_pipeline, a_table
+from tidegate.errors import IncompatibleSchema
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.scd2 import History
+from tidegate.spec.table import DeleteMode
+from tidegate.steps.flush import flush
+
+ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
+PLAIN, SOFT = a_pipeline(), a_pipeline(a_table(deletes=DeleteMode.SOFT))
+VERSIONED = a_pipeline(a_table(history=History()))
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.broker.create("orders", 2)
+    return made
+
+
+def change(world: World, pipeline: Pipeline, *changes: tuple[str, str | None]) -> None:
+    for key, name in changes:
+        partition = int(key > "a")
+        world.broker.produce("orders", {"id": key}, None if name is None else {"id": key, "name": name}, partition)
+    flush(world.ports(pipeline))
+
+
+def drop_column(world: World, name: str) -> None:
+    """DELETE of the rows that it marks, and ALTER TABLE DROP COLUMN."""
+    table = world.destination.tables[ORDERS]
+    rows = [{k: v for k, v in row.items() if k != name} for row in table.rows() if row.get(name) is not True]
+    world.destination.add_snapshot(ORDERS, "main", tuple(rows), {"operation": "delete"})
+    table.columns, table.schema_id = tuple(c for c in table.columns if c.name != name), table.schema_id + 1
+
+
+def refuse(world: World, pipeline: Pipeline, told: str) -> None:
+    before = world.rows(ORDERS)
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "later"}, 0)
+    with pytest.raises(IncompatibleSchema, match=told):
+        flush(world.ports(pipeline))
+    assert world.rows(ORDERS) == before
+
+
+def test_row_that_is_marked_as_deleted_does_not_come_back_with_its_mark(world: World) -> None:
+    change(world, SOFT, ("a", "1"), ("b", "1"))
+    change(world, SOFT, ("a", None))
+    refuse(world, PLAIN, "column=_deleted: rows that are there were written with it, and this file sets it no more")
+    drop_column(world, "_deleted")
+    change(world, PLAIN, ("b", "2"))
+    assert world.rows(ORDERS) == [{"id": "a", "name": "later"}, {"id": "b", "name": "2"}]
+
+
+def test_row_that_is_marked_as_deleted_does_not_lose_its_mark_by_another_name_of_the_column(world: World) -> None:
+    change(world, SOFT, ("a", "1"), ("b", "1"))
+    change(world, SOFT, ("b", None))
+    other = a_pipeline(a_table(deletes=DeleteMode.SOFT, deleted_column="is_deleted"))
+    refuse(world, other, "column=_deleted: .*rename it in the table")
+    world.destination.rename_column(ORDERS, "_deleted", "is_deleted")
+    change(world, other, ("c", "1"))
+    assert {row["id"]: row["is_deleted"] for row in world.rows(ORDERS)} == {"a": False, "b": True, "c": False}
+
+
+def test_versions_of_a_key_are_not_overwritten_where_history_is_taken_out_of_the_file(world: World) -> None:
+    change(world, VERSIONED, ("a", "1"), ("b", "1"))
+    change(world, VERSIONED, ("a", "2"))
+    assert len(world.rows(ORDERS)) == 3
+    refuse(world, PLAIN, "column=valid_from: rows that are there were written with it")
+    change(world, VERSIONED, ("b", "2"))
+    assert len(world.rows(ORDERS)) == 5
+
+
+@pytest.mark.parametrize("is_emptied", [False, True])
+def test_history_is_not_begun_over_rows_that_do_not_say_since_when_they_hold(world: World, is_emptied: bool) -> None:
+    change(world, PLAIN, ("a", "1"), ("b", "1"))
+    if is_emptied:
+        world.destination.add_snapshot(ORDERS, "main", (), {"operation": "delete"})
+        change(world, VERSIONED, ("a", "2"))
+        assert [(row["id"], row["name"], row["is_current"]) for row in world.rows(ORDERS)] == [("a", "2", True)]
+    else:
+        refuse(world, VERSIONED, "column=valid_from: the table has rows, and none says since when it holds")
+
+
+def test_marks_that_nobody_has_set_keep_nobody_from_anything(world: World) -> None:
+    """The first batch with them comes after rows without: these are not deleted."""
+    change(world, PLAIN, ("a", "1"), ("b", "1"))
+    change(world, SOFT, ("a", "2"))
+    assert [(row["id"], row.get("_deleted")) for row in world.rows(ORDERS)] == [("a", False), ("b", None)]
