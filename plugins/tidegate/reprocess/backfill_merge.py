@@ -21,6 +21,7 @@ from tidegate.progress.topic_log import read_log
 from tidegate.reprocess.backfill_plan import require_position
 from tidegate.reprocess.backfill_stage import Slice, stage_missing_slice
 from tidegate.tables.columns import list_destination_columns, resolve_columns
+from tidegate.tables.compatibility import check_mergeable
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ def _merge_round(one: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch
     if state is None or one.is_applied:
         return _build_result(one, None, None, started_ms, PublishOutcome.ALREADY_APPLIED), None
     table = resolve_columns(one.table, one.ports.pipeline.source.metadata, state)
+    check_mergeable(one.ports.pipeline, table, state)
     columns = list_destination_columns(table, one.ports.pipeline.source.metadata)
     if tables.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
         state = tables.read_state(one.table.name, name) or state

@@ -2,9 +2,14 @@
 the pipeline file may not change their meaning without a word.
 """
 
+from typing import Any
+
 import pytest
 from fakes import World, a_pipeline, a_table
-from tidegate.errors import IncompatibleSchema
+from tidegate.errors import GiveUp, IncompatibleSchema, SomeTablesFailed
+from tidegate.reprocess.backfill import apply_backfill
+from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
+from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
 from tidegate.spec.table import DeleteMode
@@ -89,3 +94,26 @@ def test_marks_that_nobody_has_set_keep_nobody_from_anything(world: World) -> No
     change(world, PLAIN, ("a", "1"), ("b", "1"))
     change(world, SOFT, ("a", "2"))
     assert [(row["id"], row.get("_deleted")) for row in world.rows(ORDERS)] == [("a", False), ("b", None)]
+
+
+@pytest.mark.parametrize("damage", ["key", "mark"])
+def test_backfill_into_one_of_several_tables_is_refused_as_its_flush_is(world: World, damage: str) -> None:
+    """Of several tables a flush looks at each in its merge alone."""
+    columns = tuple(Column(name, "STRING") for name in ("id", "line", "name"))
+    given: dict[str, Any] = {"columns": columns, "deletes": DeleteMode.SOFT}
+    before = a_pipeline(a_table(ORDERS, **given), a_table(COPY, **given))
+    for key in ("a", "b"):
+        world.broker.produce("orders", {"id": key, "line": "1"}, {"id": key, "line": "1", "name": "x"}, 0)
+    flush(world.ports(before))
+    rows = world.rows(ORDERS)
+    changed = {"keys": ("line",)} if damage == "key" else {"deletes": DeleteMode.HARD}
+    after = a_pipeline(a_table(ORDERS, **{**given, **changed}), a_table(COPY, **given))
+    ports = world.ports(after)
+    request = parse_request({"orders": {"0": [0, 2]}}, None, None, (ORDERS,))
+    with pytest.raises(IncompatibleSchema, match=f"table={ORDERS}"):
+        apply_backfill(ports, propose_backfill(ports, request).backfill, lambda _: None)
+    assert world.rows(ORDERS) == rows
+    world.broker.produce("orders", {"id": "a", "line": "1"}, None, 0)
+    with pytest.raises((GiveUp, SomeTablesFailed), match=f"table={ORDERS}"):
+        flush(ports)
+    assert world.rows(ORDERS) == rows
