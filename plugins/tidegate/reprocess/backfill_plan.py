@@ -162,10 +162,8 @@ def _list_parts(ports: Ports, backfill: Backfill, positions: Mapping[str, Positi
     parts = []
     for mine in backfill.tables:
         table = next(t for t in ports.pipeline.tables if t.name == mine.table)
-        tail = (
-            find_missing_ranges(mine.ranges.end, positions[mine.table].offsets) if needs_later_records(table) else None
-        )
-        later = {(t, p): end - start for t, p, start, end in tail} if tail else {}
+        tail = find_missing_ranges(mine.ranges.end, positions[mine.table].offsets)
+        later = {(t, p): end - start for t, p, start, end in tail} if needs_later_records(table) else {}
         parts += [
             BackfillPart(table=mine.table, topic=t, partition=p, start=s, end=e, later=later.get((t, p), 0))
             for t, p, s, e in mine.ranges
@@ -245,8 +243,9 @@ def require_position(ports: Ports, table: Table, state: TableState | None) -> Po
     position = resolve_position(ports.pipeline, table, state)
     if state is None or position is None:
         raise GiveUp(f"{where}: the table has no position yet, so nothing can be applied again; flush first")
-    if state.rolled_back:
-        raise GiveUp(f"{where}: the table was rolled back and no flush has answered that yet; flush first")
+    if state.rolled_back:  # a flush without new records answers nothing
+        way = f"tidegate answer-rollback {ports.pipeline.name} --table {table.name} --{ports.pipeline.on_rollback}"
+        raise GiveUp(f"{where}: the table was rolled back and no flush has answered that yet; flush first, or: {way}")
     return position
 
 

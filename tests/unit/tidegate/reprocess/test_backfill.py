@@ -21,8 +21,11 @@ from tidegate.model.offsets import Ranges
 from tidegate.model.publish_cost import PublishOutcome
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import TableCommit
+from tidegate.reprocess.answer_rollback import answer_rollbacks, propose_answers
 from tidegate.reprocess.backfill import abandon_backfill, apply_backfill, apply_slice, read_open_backfills
 from tidegate.reprocess.backfill_plan import BackfillRequest, parse_request, propose_backfill
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.schema.column import Column
 from tidegate.steps.flush import flush
 
@@ -567,6 +570,26 @@ def test_rolled_back_table_waits_for_the_flush(world: World) -> None:
         run(world, pipeline=a_pipeline(on_rollback="rewind"))
 
 
+@pytest.mark.parametrize("policy", ["keep", "rewind"])
+def test_rollback_that_no_flush_answers_without_new_records_is_answered_by_the_command_of_the_message(
+    world: World, policy: str
+) -> None:
+    pipeline = a_pipeline(on_rollback=policy)
+    ports = world.ports(pipeline)
+    head = world.destination.tables[NAME].refs["main"]
+    rebase_positions(ports, propose_moves(ports, "latest"))  # a snapshot of its own, at the same offsets
+    damage(world)
+    world.destination.rollback(NAME, head)
+    with pytest.raises(NothingToDo):
+        flush(ports)
+    for retry in (run, lambda world, pipeline: replay_dead_letters(world.ports(pipeline))):
+        with pytest.raises(GiveUp, match=f"tidegate answer-rollback shop --table {NAME} --{policy}$"):
+            retry(world, pipeline=pipeline)
+    answer_rollbacks(ports, propose_answers(ports, policy, NAME), policy, "ann")
+    run(world, pipeline=pipeline)
+    assert shown(world) == {"a": "2", "b": "1"}
+
+
 def test_recreated_topic_is_refused(world: World) -> None:
     world.broker.create("orders")
     with pytest.raises(PositionLost, match="deleted and created again"):
@@ -599,15 +622,12 @@ def test_log_that_was_cut_below_the_position_decides_about_no_backfill(world: Wo
 
 
 def test_topic_recreated_during_a_backfill_is_noticed_and_the_way_out_works(world: World) -> None:
-    from tidegate.reprocess.rebase import propose_moves as proposed_move
-    from tidegate.reprocess.rebase import rebase_positions
-
     ports = world.ports(PIPELINE)
     planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
     with pytest.raises(Crash):
         apply_backfill(world.ports(PIPELINE, CrashAt(60)), planned, print)
     world.broker.create("orders")
-    rebase_positions(ports, proposed_move(ports, "earliest"))
+    rebase_positions(ports, propose_moves(ports, "earliest"))
     with pytest.raises(PositionLost, match=f"--abandon {planned.id}"):
         apply_backfill(ports, planned, print)
     abandon_backfill(ports, planned.id)
