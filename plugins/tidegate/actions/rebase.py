@@ -19,7 +19,11 @@ def propose_rebase(ports: Ports, to: str, table: str | None = None) -> ProposedA
     """
     proposed = propose_moves(ports, to, table)
     moves = format_moves([move for one in proposed for move in one.moves])
-    beside = (format_unpublished(proposed), format_old_topics(ports.pipeline.name, proposed))
+    beside = (
+        format_left_topics(proposed),
+        format_unpublished(proposed),
+        format_old_topics(ports.pipeline.name, proposed),
+    )
     return ProposedAction(
         preview="\n".join(text for text in (moves, *beside) if text),
         data={"pipeline": ports.pipeline.name, "to": to, "tables": [_describe_move(one) for one in proposed]},
@@ -66,6 +70,16 @@ def format_moves(moves: list[PartitionMove]) -> str:
         before = "none" if move.before is None else move.before
         lines.append(f"{move.table}  {move.topic} {move.partition}: {before} -> {move.after}, {effect} offsets")
     return "\n".join(lines)
+
+
+def format_left_topics(proposed: list[TableMove]) -> str:
+    """The topics that are read no more, of which a rebase forgets how far they were read; empty without one."""
+    return "\n".join(
+        f"{one.table.name}  topic={topic} is not read any more: position={json.dumps(offsets)} of it is forgotten"
+        for one in proposed
+        for topic, offsets in sorted(one.before.offsets.items())
+        if topic not in one.after.offsets
+    )
 
 
 def format_unpublished(proposed: list[TableMove]) -> str:

@@ -244,6 +244,7 @@ def test_topic_that_is_taken_out_of_the_file_is_left_without_reading_the_others_
     later = a_pipeline(a_table(ORDERS, "append", topics=topics))
     with pytest.raises(PositionLost, match="topic=more is not read any more") as refused:
         flush(world.ports(later))
+    assert "topic=more is not read any more: position={" in propose_rebase(world.ports(later), "latest").preview
     follow_rebase(world, later, str(refused.value))
     rest(world, later)
     assert ids(world) == sorted(["a", "b", "c", "more", *(["other"] if "other" in topics else [])])
