@@ -1,9 +1,11 @@
 """Where a table without a position begins to read: the start that the pipeline file names, held to the log."""
 
+import json
+
 from tidegate.errors import PositionLost
-from tidegate.model.offsets import Offsets, get_offset, iterate_offsets, merge_offsets
+from tidegate.model.offsets import Offsets, get_offset, group_by_topic, iterate_offsets, merge_offsets
 from tidegate.ports.context import Log, Ports
-from tidegate.progress.position_checks import resolve_next_start
+from tidegate.progress.position_checks import name_moved, resolve_next_start
 from tidegate.progress.table_progress import TableWithLog
 from tidegate.spec.pipeline import Pipeline, RiskPolicy
 from tidegate.spec.source import StartKind
@@ -14,7 +16,23 @@ def resolve_batch_start(ports: Ports, one: TableWithLog) -> Offsets:
     """Where the next batch of a table starts: the end of its queue; `PositionLost` where it must not."""
     if one.end is None:
         return resolve_complete_start(ports, one.table, one.log, exists=one.state is not None)
-    return resolve_next_start(ports.pipeline, one.table, one.end, one.log)
+    start = resolve_next_start(ports.pipeline, one.table, one.end, one.log)
+    _check_new_partitions(ports.pipeline, one, one.end.offsets)
+    return start
+
+
+def _check_new_partitions(pipeline: Pipeline, one: TableWithLog, known: Offsets) -> None:
+    """`PositionLost` where a partition that came since begins behind its first record: retention has passed there."""
+    new = {(t, p): o for t, p, o in iterate_offsets(one.log.begin) if t in known and p not in known[t] and o}
+    if new and pipeline.on_incomplete_start == RiskPolicy.FAIL:
+        (topic, partition), begin = next(iter(new.items()))
+        is_rewound = one.state is not None and one.state.rolled_back  # a move begins at the recorded position
+        to = "earliest" if is_rewound else f"'{json.dumps(group_by_topic(new))}'"
+        raise PositionLost(
+            f"pipeline={pipeline.name} table={one.table.name}: topic={topic} partition={partition} is new, and its log "
+            f"starts at offset={begin}, so {begin} offsets are gone before they were read; lengthen the topic's "
+            f"retention, and move the position, e.g. with: tidegate rebase {name_moved(pipeline, one.table)} --to {to}"
+        )
 
 
 def resolve_complete_start(ports: Ports, table: Table, log: Log, *, exists: bool = False) -> Offsets:

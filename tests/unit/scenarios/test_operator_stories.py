@@ -129,6 +129,23 @@ def test_new_partition_is_told_behind_what_is_staged(world: World) -> None:
     assert ids(world) == ids(world, COPY) == ["a", "b", "c", "d"]
 
 
+@pytest.mark.parametrize("risk", ["fail", "accept"])
+def test_new_partition_that_has_lost_its_first_records_is_told(world: World, risk: str) -> None:
+    """Nobody has looked for as long as the retention."""
+    accepting = a_pipeline(a_table(ORDERS), on_partition_growth="accept", on_incomplete_start=risk)
+    rest(world, accepting)
+    world.broker.grow("orders", 3)
+    for key in ("c", "d"):
+        produce(world, key, 2)
+    world.broker.retain_from("orders", 1, 2)
+    if risk == "fail":
+        with pytest.raises(PositionLost, match=r"partition=2 is new, .* 1 offsets are gone before they") as refused:
+            flush(world.ports(accepting))
+        follow_rebase(world, accepting, str(refused.value))
+    rest(world, accepting)
+    assert (ids(world), offsets(world)) == (["a", "b", "d"], {"orders": {0: 1, 1: 1, 2: 2}})
+
+
 @pytest.mark.parametrize("to", ["earliest", '{"orders": {"0": 0}}'])
 def test_move_is_made_as_it_was_shown_where_a_topic_came_back_with_fewer_partitions(world: World, to: str) -> None:
     """A form asks with the offsets that were shown, in place of the word."""
