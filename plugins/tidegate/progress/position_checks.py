@@ -156,8 +156,8 @@ def _check_topics_are_read(where: _Where, position: Position, log: Log) -> None:
     if unread:
         kept = next((topic for topic in position.offsets if topic in log.begin), None)
         raise PositionLost(
-            f"{where.table}: topic={unread[0]} is not read any more: the pipeline file names it no longer, or it is gone "
-            "from the brokers; put it back, or leave it, with what was not read of it, with: "
+            f"{where.table}: topic={unread[0]} is not read any more: the pipeline file names it no longer, or it is "
+            "gone from the brokers; put it back, or leave it, with what was not read of it, with: "
             f"{where.name_move({} if kept is None else {kept: {}})}"
         )
 
