@@ -71,7 +71,12 @@ def read_connection_from_env(conn_id: str, environ: Mapping[str, str] | None = N
         return _from_json(conn_id, text) if text.startswith("{") else _from_uri(conn_id, text)
     except (ValueError, TypeError, AttributeError):
         # The fault's own text quotes the value, password included: it must not become this error's cause.
-        raise ConfigurationError(f"{name_variable(conn_id)}: cannot be read; {ACCEPTED_FORMS}") from None
+        raise make_unreadable_variable_error(conn_id) from None
+
+
+def make_unreadable_variable_error(conn_id: str) -> ConfigurationError:
+    """What to say of a connection's variable whose value is of no form; never the value."""
+    return ConfigurationError(f"{name_variable(conn_id)}: cannot be read; {ACCEPTED_FORMS}")
 
 
 def require_connection(conn_id: str, resolve: Resolve) -> Connection:
@@ -108,7 +113,7 @@ def _from_json(conn_id: str, text: str) -> Connection:
         login=data.get("login"),
         password=data.get("password"),
         schema=data.get("schema"),
-        extra=_parse_extra(data.get("extra")),
+        extra=parse_extra(data.get("extra")),
     )
 
 
@@ -143,8 +148,8 @@ def _parse_host(netloc: str) -> str | None:
 def _parse_query_extra(query: str) -> dict[str, Any]:
     pairs = dict(parse_qsl(query, keep_blank_values=True))
     if "__extra__" in pairs:
-        return _parse_extra(pairs["__extra__"])
-    return {name: _parse_json_or_text(value) for name, value in pairs.items()}
+        return parse_extra(pairs["__extra__"])
+    return parse_extra({name: _parse_json_or_text(value) for name, value in pairs.items()})
 
 
 def _parse_json_or_text(value: str) -> Any:
@@ -154,8 +159,13 @@ def _parse_json_or_text(value: str) -> Any:
         return value
 
 
-def _parse_extra(extra: Any) -> dict[str, Any]:
-    decoded = json.loads(extra) if isinstance(extra, str) and extra.strip() else extra or {}
+def parse_extra(extra: Any) -> dict[str, Any]:
+    """The object that a connection's extra is, as JSON text or decoded; without what is null, which sets nothing.
+
+    ValueError or TypeError, which quote it, for anything else.
+    """
+    text = extra.strip() if isinstance(extra, str) else extra
+    decoded = json.loads(text) if text and isinstance(text, str) else text or {}
     if not isinstance(decoded, dict):
         raise TypeError("extra is not an object")
-    return decoded
+    return {name: value for name, value in decoded.items() if value is not None}

@@ -1,17 +1,30 @@
 """Airflow's connections as the core knows them."""
 
-from tidegate.connections import Connection
+from collections.abc import Iterator
+from typing import Any
+
+from tidegate.connections import Connection, make_unreadable_variable_error, parse_extra
+from tidegate.errors import ConfigurationError, RetryLater
 
 
 def resolve_connection(conn_id: str) -> Connection | None:
-    """The connection of that id wherever Airflow keeps it, None without one."""
+    """The connection of that id wherever Airflow keeps it, None without one.
+
+    RetryLater where that cannot be told now, ConfigurationError where it is kept and cannot be read.
+    """
     from airflow.exceptions import AirflowNotFoundException
     from airflow.sdk import Connection as AirflowConnection
 
     try:
         connection = AirflowConnection.get(conn_id)
     except AirflowNotFoundException:
+        _require_missing(conn_id)
         return None
+    except PermissionError:
+        raise RetryLater(
+            f"connection={conn_id}: Airflow's API server denies it to this task; give it to the task's team, or name "
+            "another one"
+        ) from None
     return Connection(
         id=conn_id,
         conn_type=connection.conn_type,
@@ -20,5 +33,85 @@ def resolve_connection(conn_id: str) -> Connection | None:
         login=connection.login,
         password=connection.password,
         schema=connection.schema,
-        extra=connection.extra_dejson,
+        extra=_read_extra(conn_id, connection),
+    )
+
+
+def _read_extra(conn_id: str, connection: Any) -> dict[str, Any]:
+    """The decoded object. Airflow gives an empty one for what it cannot decode, and what is no object as it is."""
+    try:
+        extra = parse_extra(connection.extra)
+    except (ValueError, TypeError):  # the fault's own text quotes the value
+        raise ConfigurationError(
+            f'connection={conn_id}: its extra is no JSON object; correct it, like {{"security.protocol": "SSL"}}'
+        ) from None
+    connection.extra_dejson  # noqa: B018 (it hides the secrets in logs, each by its name)
+    return extra
+
+
+def _require_missing(conn_id: str) -> None:
+    """RetryLater, or ConfigurationError, unless each place where Airflow keeps connections says that it has none.
+
+    Airflow goes on to the next place when one does not answer, or has what it cannot read, and says in the end that
+    there is no such connection. A task would fail without a retry for that, or act as somebody else.
+    """
+    from airflow.secrets.environment_variables import EnvironmentVariablesBackend
+
+    for backend in _list_backends():
+        try:
+            found = _ask(backend, conn_id)
+        except RetryLater:
+            raise
+        except Exception as fault:  # its text may quote a secret
+            if isinstance(backend, EnvironmentVariablesBackend):
+                raise make_unreadable_variable_error(conn_id) from None
+            place = type(backend).__name__
+            raise RetryLater(
+                f"connection={conn_id}: {place}, where Airflow keeps it, cannot be read: {type(fault).__name__}; see "
+                "whether it answers, and whether the key is the one that it was written with"
+            ) from None
+        if found:
+            raise RetryLater(f"connection={conn_id}: Airflow did not tell it at first; it is asked for again")
+
+
+def _list_backends() -> Iterator[Any]:
+    try:
+        from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
+    except ImportError:  # not a part of Airflow's public interface
+        return
+    yield from ensure_secrets_backend_loaded()
+
+
+def _ask(backend: Any, conn_id: str) -> Any:
+    """What the place has; None for nothing. Raises what it raises."""
+    from airflow.sdk.execution_time.secrets import ExecutionAPISecretsBackend
+
+    if isinstance(backend, ExecutionAPISecretsBackend):
+        return _ask_api_server(conn_id)
+    found = backend.get_connection(conn_id=conn_id)
+    if found:
+        found.get_uri()  # a password is decrypted when it is used
+    return found
+
+
+def _ask_api_server(conn_id: str) -> Any:
+    """What the task's supervisor hears of Airflow's API server, which may be away, or without its database."""
+    from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+    from airflow.sdk.execution_time.comms import ErrorResponse, GetConnection
+    from airflow.sdk.execution_time.task_runner import SUPERVISOR_COMMS
+
+    try:
+        told: Any = SUPERVISOR_COMMS.send(GetConnection(conn_id=conn_id))
+    except AirflowRuntimeError as refused:
+        told = refused.error
+    if not isinstance(told, ErrorResponse):
+        return told
+    if told.error == ErrorType.CONNECTION_NOT_FOUND:
+        return None
+    detail = told.detail or {}
+    status, kind = detail.get("status_code"), detail.get("exception_type", told.error)
+    reason = f"status={status}" if status else kind
+    raise RetryLater(
+        f"connection={conn_id}: Airflow's API server did not tell it: {reason}; see that server's log, and whether its "
+        "database answers"
     )

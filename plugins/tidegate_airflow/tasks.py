@@ -156,10 +156,10 @@ def run_measure(name: str) -> Data:
     """How the pipeline stands, sent with Airflow's metrics; empty where nobody asks for it."""
     from tidegate.monitoring.run_metrics import measure_pipeline
 
-    used = assemble_ports(name)
-    if used.pipeline.freshness_target_seconds is None and not metrics.has_backend():
-        return {}
     with raise_airflow_errors():
+        used = assemble_ports(name)
+        if used.pipeline.freshness_target_seconds is None and not metrics.has_backend():
+            return {}
         measures = measure_pipeline(used)
     metrics.send_pipeline_metrics(name, measures.to_values())
     return vars(measures)

@@ -43,6 +43,14 @@ def test_both_of_airflows_forms(text: str, expected: Connection) -> None:
     assert read(text) == expected
 
 
+@pytest.mark.parametrize(
+    "text",
+    ['{"extra": {"a": null, "b": 0}}', '{"extra": "{\\"a\\": null, \\"b\\": 0}"}', "kafka://?a=null&b=0"],
+)
+def test_value_that_is_null_is_not_set(text: str) -> None:
+    assert read(text).extra == {"b": 0}
+
+
 def test_missing_connection_is_none() -> None:
     assert read_connection_from_env("my_id", {}) is None
 
