@@ -10,7 +10,6 @@ from tidegate.monitoring.health import ScheduleState
 from tidegate.monitoring.runbook import find_page
 from tidegate.spec.time_text import format_utc
 
-from tidegate_airflow.dag_ids import format_fleet_dag_id
 from tidegate_airflow.errors import ERROR_KEY
 
 UNFINISHED_STATES = ("failed", "up_for_retry")
@@ -176,15 +175,23 @@ def read_runs(dag_ids: Collection[str], limit: int) -> list[Data]:
         return [_to_run_row(run) for run in session.scalars(newest)]
 
 
-def read_errors(dag_ids: Collection[str], limit: int, pipeline: str | None = None) -> list[Data]:
+@dataclass(frozen=True)
+class Member:
+    """One pipeline's part of the DAG of its fleet: the mapped tasks whose index Airflow shows as its name."""
+
+    dag_id: str
+    pipeline: str
+
+
+def read_errors(dag_ids: Collection[str], limit: int, member: Member | None = None) -> list[Data]:
     """The newest failed tasks of these DAGs with what they left behind about the reason, newest first.
 
-    Of a fleet's mapped tasks only those of this pipeline: Airflow shows its name as their index.
+    Of the mapped tasks of a fleet's DAG only those of the `member`.
     """
     from airflow.utils.session import create_session
 
     with create_session() as session:
-        return _query_errors(session, dag_ids, None, limit, pipeline)
+        return _query_errors(session, dag_ids, None, limit, member)
 
 
 def _query_errors(
@@ -192,7 +199,7 @@ def _query_errors(
     dag_ids: Collection[str],
     run_ids: Collection[str] | None,
     limit: int | None,
-    pipeline: str | None = None,
+    member: Member | None = None,
 ) -> list[Data]:
     from airflow.models.taskinstance import TaskInstance as Instance
     from airflow.models.xcom import XComModel
@@ -201,10 +208,9 @@ def _query_errors(
     query = select(Instance).where(Instance.dag_id.in_(list(dag_ids)), Instance.state.in_(UNFINISHED_STATES))
     if run_ids is not None:
         query = query.where(Instance.run_id.in_(list(run_ids)))
-    if pipeline is not None:
-        is_fleet = Instance.dag_id.startswith(format_fleet_dag_id(""), autoescape=True)
-        own = or_(~is_fleet, Instance.map_index < 0, Instance._rendered_map_index == pipeline)
-        query = query.where(own)
+    if member is not None:
+        is_own = Instance._rendered_map_index == member.pipeline
+        query = query.where(or_(Instance.dag_id != member.dag_id, Instance.map_index < 0, is_own))
     instances = list(session.scalars(query.order_by(Instance.start_date.desc()).limit(limit)))
     keys = select(XComModel).where(XComModel.dag_id.in_(list(dag_ids)), XComModel.key == ERROR_KEY)
     xcoms = session.scalars(keys.where(XComModel.run_id.in_({instance.run_id for instance in instances})))

@@ -16,7 +16,7 @@ from tidegate.ports.context import Ports
 
 from tidegate_airflow.dag_ids import format_fleet_dag_id, format_flush_dag_id, list_dag_ids
 from tidegate_airflow.web import airflow_runs
-from tidegate_airflow.web.airflow_runs import DagStatus, describe_dag, format_time, to_schedule_state
+from tidegate_airflow.web.airflow_runs import DagStatus, Member, describe_dag, format_time, to_schedule_state
 from tidegate_airflow.web.fleet_runs import read_member_statuses
 from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.overview_cache import OverviewCache
@@ -102,7 +102,8 @@ class PipelinesView:
         return self.sources.get_context(name).ports
 
     def _read_airflow(self, name: str, tables: list[str]) -> Data:
-        dags = self.list_dag_ids(name)
+        dags, fleet = self.list_dag_ids(name), self.sources.get_fleet(name)
+        member = None if fleet is None else Member(dags["flush"], name)
         statuses = airflow_runs.read_dag_statuses(dags.values())
         last_success = airflow_runs.read_last_success(dags["flush"], OFFSET_COMMIT_TASKS)
         return {
@@ -110,7 +111,7 @@ class PipelinesView:
                 kind: {"dag_id": dag, "paused": statuses[dag].paused} for kind, dag in dags.items() if dag in statuses
             },
             "runs": airflow_runs.read_runs(dags.values(), MAX_RUNS),
-            "errors": airflow_runs.read_errors(dags.values(), MAX_ERRORS, name),
+            "errors": airflow_runs.read_errors(dags.values(), MAX_ERRORS, member),
             "assets": airflow_runs.read_asset_ids(tables),
             "maintenance": airflow_runs.read_newest_results(
                 dags["maintenance"], "maintain", by="table", limit=MAX_RESULTS

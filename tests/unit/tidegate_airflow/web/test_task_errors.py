@@ -1,0 +1,63 @@
+"""The failed tasks that one pipeline's page shows, of a pipeline whose name begins as the DAG of a fleet does."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from airflow_users import airflow_in
+
+FLEET, OWN, MAINTENANCE = "tidegate_fleet_shop", "tidegate_fleet_trucks", "tidegate_fleet_trucks_maintenance"
+TASKS = [
+    (FLEET, "stage", 0, "users"),
+    (FLEET, "stage", 1, "fleet_trucks"),
+    (FLEET, "plan", -1, None),
+    (OWN, "merge", 0, "lake.shop.trucks"),
+    (OWN, "merge", 1, "lake.shop.drivers"),
+    (MAINTENANCE, "maintain", 2, "lake.shop.trucks"),
+]
+
+
+@pytest.fixture(scope="module")
+def failures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One failed run of each DAG, with the index that Airflow shows of each mapped task."""
+    with airflow_in(tmp_path_factory.mktemp("airflow"), FLEET, OWN, MAINTENANCE):
+        from airflow.models.dagrun import DagRun
+        from airflow.models.taskinstance import TaskInstance
+        from airflow.utils.session import create_session
+        from sqlalchemy import insert
+
+        at = datetime(2026, 1, 1, tzinfo=UTC)
+        with create_session() as session:
+            for dag in (FLEET, OWN, MAINTENANCE):
+                run = {"run_id": "r", "state": "failed", "run_type": "scheduled", "run_after": at}
+                session.execute(insert(DagRun).values(dag_id=dag, **run))
+            for dag, task, index, shown in TASKS:
+                told: dict[str, Any] = {"task_id": task, "map_index": index, "_rendered_map_index": shown}
+                fixed = {"id": uuid4(), "run_id": "r", "state": "failed", "pool": "default_pool", "pool_slots": 1}
+                session.execute(insert(TaskInstance).values(dag_id=dag, try_number=1, **told, **fixed))
+        yield
+
+
+def show(found: list[dict[str, Any]]) -> set[tuple[str, str, int]]:
+    return {(one["dag_id"], one["task_id"], one["map_index"]) for one in found}
+
+
+@pytest.mark.usefixtures("failures")
+def test_failed_tasks_of_its_own_dags_are_shown_whatever_their_index() -> None:
+    from tidegate_airflow.web.airflow_runs import read_errors
+
+    assert show(read_errors([OWN, MAINTENANCE], 8)) == {
+        (OWN, "merge", 0),
+        (OWN, "merge", 1),
+        (MAINTENANCE, "maintain", 2),
+    }
+
+
+@pytest.mark.usefixtures("failures")
+def test_of_its_fleet_only_its_own_part_is_shown_and_what_runs_for_all() -> None:
+    from tidegate_airflow.web.airflow_runs import Member, read_errors
+
+    found = read_errors([FLEET, MAINTENANCE], 8, Member(FLEET, "fleet_trucks"))
+    assert show(found) == {(FLEET, "stage", 1), (FLEET, "plan", -1), (MAINTENANCE, "maintain", 2)}
