@@ -26,11 +26,13 @@ function rebase(me, told, act, target = "earliest", table = null) {
   return command(`bin/tidegate rebase ${named} --to ${quoted(target)}`, told, act("Move the position", "What lies between is skipped, or read again.", fixed, [to]));
 }
 
-// A message about a bad record names it in two commands; shown as long as that is what stops the pipeline.
+// A message about a bad record names it in two commands; shown as long as that is what stops the pipeline. What failed in a
+// fleet may name other pipelines' records, too.
 function aboutRecord(name, row, errors, act) {
   const last = ["stuck", "failing"].includes(row.state) ? errors?.[0]?.message : null;
   const texts = [row.reason, last, ...(row.tables ?? []).map((one) => one.problem)];
-  const found = (word) => [...(texts.join("\n").matchAll(new RegExp(`tidegate (${word} \\S+ --at ([^\\s;,]+))`, "g")))][0];
+  const me = name.replace(/\W/g, "\\$&");
+  const found = (word) => new RegExp(`tidegate (${word} ${me} --at ([^\\s;,]+))`).exec(texts.join("\n"));
   const [look, skip] = [found("record"), found("skip")];
   return look && [h("h3", {}, "A record cannot be decoded: look at it, then choose"), h("ol", {},
     command(`bin/tidegate ${look[1]}`, "its bytes, and each field with the expected type and what was found; changes nothing"),

@@ -1,0 +1,55 @@
+"""The ways out on a pipeline's page, in a browser without Airflow: what stands there is about this pipeline."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from e2e.browser import browser
+from playwright.sync_api import Page, Route
+
+STATIC = Path(__file__).parents[2] / "plugins" / "tidegate_airflow" / "web" / "static"
+HOME = "http://page.test"
+BAD = "pipeline={0}: stage failed: look at it with: tidegate record {0} --at {1}; or: tidegate skip {0} --at {1}"
+MINE, OTHERS = BAD.format("orders", "orders:0:7"), BAD.format("users", "users:1:3")
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    """A page of this name, whose files are those of the product; nobody is asked for anything."""
+
+    def answer(route: Route) -> None:
+        file = STATIC / route.request.url.removeprefix(f"{HOME}/")
+        if file.is_file():
+            route.fulfill(path=file)
+        else:
+            route.fulfill(body="<p>", content_type="text/html")
+
+    with browser() as running:
+        opened = running.new_page()
+        opened.route("**/*", answer)
+        opened.goto(f"{HOME}/")
+        yield opened
+
+
+def list_skips(page: Page, reason: str, message: str) -> Any:
+    """The commands and buttons that skip a record, on the page of `orders`."""
+    row = {"state": "failing", "reason": reason, "tables": [], "partitions": []}
+    script = """async ([row, errors]) => {
+      const { commands } = await import('/commands.js');
+      const asked = [];
+      const act = (label, title, words) => { asked.push(words.at ?? null); return null; };
+      const shown = commands("orders", row, errors, act);
+      const texts = [...shown.querySelectorAll("code")].map((one) => one.textContent);
+      return [texts.filter((text) => text.includes(" skip ")), asked.filter(Boolean)];
+    }"""
+    return page.evaluate(script, [row, [{"message": message}]])
+
+
+def test_record_that_stops_another_pipeline_of_the_fleet_is_not_offered_here(page: Page) -> None:
+    assert list_skips(page, "brokers do not answer", f"offsets are kept, but\n{OTHERS}") == [[], []]
+
+
+def test_own_record_is_offered_where_the_message_names_another_one_first(page: Page) -> None:
+    found = list_skips(page, "stage failed", f"offsets are kept, but\n{OTHERS}\n{MINE}")
+    assert found == [["bin/tidegate skip orders --at orders:0:7"], ["orders:0:7"]]
