@@ -51,6 +51,14 @@ def find_folder_around(file: Path) -> Path:
     return folder.parent if is_include else find_include_folder()
 
 
+def list_named_files(folder: Path) -> list[Path]:
+    """The YAML files of a folder that are named after a pipeline or a publication, by name; right or wrong.
+
+    Hidden ones are an editor's, or a file system's, and are nobody's.
+    """
+    return sorted(file for file in folder.glob("*.yaml") if not file.name.startswith("."))
+
+
 def find_jars_folder() -> Path:
     """The folder of Spark's additional jars, as ``make setup`` and ``tidegate jars`` fill it."""
     return find_home_folder() / ".cache" / "jars" / "spark"

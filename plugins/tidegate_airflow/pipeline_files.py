@@ -3,7 +3,7 @@
 from airflow.sdk import get_parsing_context
 from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.errors import ConfigurationError
-from tidegate.settings import find_include_folder
+from tidegate.settings import find_include_folder, list_named_files
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow.dag_ids import find_fleet_of_dag, find_pipeline
@@ -27,4 +27,4 @@ def find_needed_fleet() -> str | None:
 
 def list_pipeline_names() -> set[str]:
     """The pipelines that have a file, right or wrong."""
-    return {path.stem for path in (find_include_folder() / "pipelines").glob("*.yaml")}
+    return {path.stem for path in list_named_files(find_include_folder() / "pipelines")}

@@ -25,10 +25,10 @@ def run_completion(words: argparse.Namespace) -> int:
 
 def complete_names(*kinds: str) -> list[str]:
     """The pipelines or publications, or both, for which there are files; they are not read."""
-    from tidegate.settings import find_include_folder
+    from tidegate.settings import find_include_folder, list_named_files
 
     include = find_include_folder()
-    return sorted(path.stem for kind in kinds for path in (include / f"{kind}s").glob("*.yaml"))
+    return sorted(path.stem for kind in kinds for path in list_named_files(include / f"{kind}s"))
 
 
 def complete_file_names(prefix: str, **_: Any) -> list[str]:

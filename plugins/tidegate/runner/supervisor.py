@@ -12,6 +12,7 @@ from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.runner.backlog_watch import BacklogWatch
 from tidegate.runner.work import Flush, Maintain, Place, Publish, RunOutcome, Work
 from tidegate.runner.worker import Shared, Worker
+from tidegate.settings import list_named_files
 from tidegate.wiring.pipeline import find_file
 
 LOOK_SECONDS = 2.0  # seconds between two looks for new files
@@ -98,8 +99,7 @@ class Supervisor:
 
     def _list_all(self) -> list[str]:
         folders = (self._place.include / kind for kind in ("pipelines", "publications"))
-        files = (file for folder in folders for file in folder.glob("*.yaml") if not file.name.startswith("."))
-        return sorted({file.stem for file in files})
+        return sorted({file.stem for folder in folders for file in list_named_files(folder)})
 
     def _start_watches(self) -> None:
         for kafka in [one.watched[0] for one in self._list_flushes() if one.watched]:

@@ -26,7 +26,7 @@ from tidegate.model.ownership import PipelineLeftovers
 from tidegate.ports.broker import Broker
 from tidegate.ports.context import Ports
 from tidegate.ports.engine import Engine
-from tidegate.settings import find_jars_folder
+from tidegate.settings import find_jars_folder, list_named_files
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import SparkMode
@@ -41,7 +41,7 @@ def find_pipeline_file(include: Path, name: str) -> Path:
 
 def find_file(include: Path, kind: str, name: str) -> Path:
     """The file of a pipeline or a publication; ConfigurationError names those there are."""
-    files = {path.stem: path for path in sorted((include / f"{kind}s").glob("*.yaml"))}
+    files = {path.stem: path for path in list_named_files(include / f"{kind}s")}
     if name not in files:
         raise ConfigurationError(f"{kind}={name}: no such {kind}; there are: {', '.join(files) or 'none'}")
     return files[name]

@@ -46,9 +46,11 @@ def assemble_publication(include: Path, name: str, resolve: Resolve, engine: Eng
     )
 
 
-def assemble_checked_publication(include: Path, name: str, resolve: Resolve) -> PublicationPorts:
-    """The same for a run: first every other publication's file is read, for topics that two of them name."""
-    ports = assemble_publication(include, name, resolve)
+def assemble_checked_publication(
+    include: Path, name: str, resolve: Resolve, engine: Engine | None = None
+) -> PublicationPorts:
+    """The same where every other publication's file is read too, for topics that two of them name."""
+    ports = assemble_publication(include, name, resolve, engine)
     check_topics_of_others(include, name)
     return ports
 

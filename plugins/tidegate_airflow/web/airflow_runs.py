@@ -176,14 +176,14 @@ def read_runs(dag_ids: Collection[str], limit: int) -> list[Data]:
 
 
 @dataclass(frozen=True)
-class Member:
+class FleetPart:
     """One pipeline's part of the DAG of its fleet: the mapped tasks whose index Airflow shows as its name."""
 
     dag_id: str
     pipeline: str
 
 
-def read_errors(dag_ids: Collection[str], limit: int, member: Member | None = None) -> list[Data]:
+def read_errors(dag_ids: Collection[str], limit: int, member: FleetPart | None = None) -> list[Data]:
     """The newest failed tasks of these DAGs with what they left behind about the reason, newest first.
 
     Of the mapped tasks of a fleet's DAG only those of the `member`.
@@ -199,7 +199,7 @@ def _query_errors(
     dag_ids: Collection[str],
     run_ids: Collection[str] | None,
     limit: int | None,
-    member: Member | None = None,
+    member: FleetPart | None = None,
 ) -> list[Data]:
     from airflow.models.taskinstance import TaskInstance as Instance
     from airflow.models.xcom import XComModel

@@ -6,7 +6,7 @@ their catalogs while the settings of these, secrets included, are the same.
 
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,9 @@ from tidegate.connections import Resolve, cache_connections
 from tidegate.errors import TidegateError
 from tidegate.ports.broker import Broker
 from tidegate.ports.context import Ports
+from tidegate.runner.pipeline_files import PipelineFiles
+from tidegate.settings import list_named_files
+from tidegate.spec.pipeline import Pipeline
 
 CONTEXT_TTL_SECONDS = 300.0  # after that a changed connection is noticed
 FAILED_TTL_SECONDS = 5.0  # where it may be the connection that somebody is correcting
@@ -30,14 +33,18 @@ class PipelineContext:
     ports: Ports
 
 
+Kept = tuple[Any, float, PipelineContext | TidegateError]  # how the files stood, and when it was opened
+
+
 class PipelineContexts:
     """Every pipeline file of a folder, by its name."""
 
     def __init__(self, include: Path, resolve: Resolve) -> None:
         self._include = include
         self._resolve = resolve
+        self._files = PipelineFiles(include)
         self._lock = threading.RLock()
-        self._kept: dict[str, tuple[Any, float, PipelineContext | TidegateError]] = {}
+        self._kept: dict[str, Kept] = {}
         self._failed: set[str] = set()
         self._fleets: dict[str, tuple[Any, str | None]] = {}
         self._brokers: dict[Group, Broker] = {}
@@ -45,21 +52,35 @@ class PipelineContexts:
 
     def list_names(self) -> list[str]:
         """The pipelines there are."""
-        return sorted(path.stem for path in (self._include / "pipelines").glob("*.yaml"))
+        return [path.stem for path in list_named_files(self._include / "pipelines")]
 
     def get_context(self, name: str) -> PipelineContext:
-        """One pipeline's; raises what is wrong with its file, its catalog or its connections."""
+        """One pipeline's; raises what is wrong with its file, by itself or beside the others, its catalog or its
+        connections.
+        """
         with self._lock:
-            stamp = self._read_stamp(name)
-            entry = self._kept.get(name)
-            ttl = FAILED_TTL_SECONDS if name in self._failed else CONTEXT_TTL_SECONDS
-            if entry is None or entry[0] != stamp or time.monotonic() - entry[1] > ttl:
+            entry = self._find_kept(name)
+        if entry is None:
+            stamp, loaded = self._read_stamp(name), self._load(name)  # without the lock: it may read all files
+            with self._lock:
                 self._failed.discard(name)
-                entry = self._kept[name] = (stamp, time.monotonic(), self._open_context(name))
-            if isinstance(entry[2], TidegateError):
-                self._failed.add(name)
-                raise entry[2]
-            return entry[2]
+                opened = loaded if isinstance(loaded, TidegateError) else self._open_context(loaded)
+                entry = self._kept[name] = (stamp, time.monotonic(), opened)
+        if isinstance(entry[2], TidegateError):
+            self.report_failure(name)
+            raise entry[2]
+        return entry[2]
+
+    def _find_kept(self, name: str) -> Kept | None:
+        entry, ttl = self._kept.get(name), FAILED_TTL_SECONDS if name in self._failed else CONTEXT_TTL_SECONDS
+        is_fresh = entry is not None and entry[0] == self._read_stamp(name) and time.monotonic() - entry[1] <= ttl
+        return entry if is_fresh else None
+
+    def _load(self, name: str) -> Pipeline | TidegateError:
+        try:
+            return self._files.load(name)
+        except TidegateError as problem:
+            return problem
 
     def get_fleet(self, name: str) -> str | None:
         """The fleet that the pipeline's file names, whatever else is wrong with the file."""
@@ -79,25 +100,27 @@ class PipelineContexts:
         words = ("catalogs.yaml", f"pipelines/{name}.yaml", "defaults.yaml")
         return read_file_stamp(*(self._include / word for word in words))
 
-    def _open_context(self, name: str) -> PipelineContext | TidegateError:
+    def _open_context(self, pipeline: Pipeline) -> PipelineContext | TidegateError:
         from tidegate.adapters.kafka.settings import describe_kafka_place, resolve_kafka_settings
         from tidegate.adapters.kafka.shared_broker import SharedBroker
         from tidegate.wiring.no_engine import NoEngine
-        from tidegate.wiring.pipeline import assemble_pipeline
+        from tidegate.wiring.pipeline import SharedParts, assemble_loaded_pipeline
 
         resolve = cache_connections(self._resolve)  # each is looked up once for one pipeline
+        parts = SharedParts(include=self._include, resolve=resolve, engine=NoEngine(), clients=self._clients)
         try:
-            ports = assemble_pipeline(self._include, name, resolve, engine=NoEngine(), clients=self._clients)
-            settings = resolve_kafka_settings(ports.pipeline.source.kafka, resolve)
+            settings = resolve_kafka_settings(pipeline.source.kafka, resolve)
+            cluster: Group = tuple(sorted(settings.items()))
+            broker = self._brokers.get(cluster) or SharedBroker(settings, describe_kafka_place(pipeline.source.kafka))
+            ports = assemble_loaded_pipeline(parts, pipeline, broker)
         except TidegateError as problem:
             return problem
-        cluster: Group = tuple(sorted(settings.items()))
-        catalogs: Group = (self._read_stamp("")[0], *sorted({table.catalog for table in ports.pipeline.entries}))
+        catalogs: Group = (self._read_stamp("")[0], *sorted({table.catalog for table in pipeline.entries}))
         if cluster not in self._brokers:
             in_use = {context.group[0] for _, _, context in self._kept.values() if isinstance(context, PipelineContext)}
-            self._brokers = {group: broker for group, broker in self._brokers.items() if group in in_use}
-            self._brokers[cluster] = SharedBroker(settings, describe_kafka_place(ports.pipeline.source.kafka))
-        return PipelineContext((cluster, catalogs), replace(ports, broker=self._brokers[cluster]))
+            self._brokers = {group: kept for group, kept in self._brokers.items() if group in in_use}
+            self._brokers[cluster] = broker
+        return PipelineContext((cluster, catalogs), ports)
 
 
 def read_file_stamp(*files: Path) -> tuple[Any, ...]:

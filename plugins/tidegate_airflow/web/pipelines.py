@@ -16,7 +16,7 @@ from tidegate.ports.context import Ports
 
 from tidegate_airflow.dag_ids import format_fleet_dag_id, format_flush_dag_id, list_dag_ids
 from tidegate_airflow.web import airflow_runs
-from tidegate_airflow.web.airflow_runs import DagStatus, Member, describe_dag, format_time, to_schedule_state
+from tidegate_airflow.web.airflow_runs import DagStatus, FleetPart, describe_dag, format_time, to_schedule_state
 from tidegate_airflow.web.fleet_runs import read_member_statuses
 from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.overview_cache import OverviewCache
@@ -103,7 +103,7 @@ class PipelinesView:
 
     def _read_airflow(self, name: str, tables: list[str]) -> Data:
         dags, fleet = self.list_dag_ids(name), self.sources.get_fleet(name)
-        member = None if fleet is None else Member(dags["flush"], name)
+        member = None if fleet is None else FleetPart(dags["flush"], name)
         statuses = airflow_runs.read_dag_statuses(dags.values())
         last_success = airflow_runs.read_last_success(dags["flush"], OFFSET_COMMIT_TASKS)
         return {

@@ -14,6 +14,7 @@ from tidegate.monitoring.reports import PublicationRow
 from tidegate.monitoring.runbook import find_page_of_state
 from tidegate.ports.publication_ports import PublicationPorts
 from tidegate.publications.status import PublicationReading, describe_publication_state, read_publication_status
+from tidegate.settings import list_named_files
 
 from tidegate_airflow.dag_ids import format_publish_dag_id
 from tidegate_airflow.web import airflow_runs
@@ -42,18 +43,18 @@ class PublicationsView:
 
     def list_names(self) -> list[str]:
         """The publications there are."""
-        return sorted(path.stem for path in (self._include / "publications").glob("*.yaml"))
+        return [path.stem for path in list_named_files(self._include / "publications")]
 
     def get_ports(self, name: str) -> PublicationPorts:
         """One publication's; raises what is wrong with its file, its catalog or its connections."""
         from tidegate.wiring.no_engine import NoEngine
-        from tidegate.wiring.publication import assemble_publication
+        from tidegate.wiring.publication import assemble_checked_publication
 
         files = (self._include / "catalogs.yaml", self._include / "publications" / f"{name}.yaml")
         stamp = read_file_stamp(*files)
         entry = self._kept.get(name)
         if entry is None or entry[0] != stamp or time.monotonic() - entry[1] > CONTEXT_TTL_SECONDS:
-            made = assemble_publication(self._include, name, self._resolve, NoEngine())
+            made = assemble_checked_publication(self._include, name, self._resolve, NoEngine())
             entry = self._kept[name] = (stamp, time.monotonic(), made)
         return entry[2]
 

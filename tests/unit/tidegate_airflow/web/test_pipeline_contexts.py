@@ -12,8 +12,10 @@ from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.connections import Connection
 from tidegate.errors import ConfigurationError
 from tidegate.model import resource_names
+from tidegate.wiring.pipeline import find_pipeline_file
 from tidegate_airflow.web import pipeline_contexts
 from tidegate_airflow.web.pipeline_contexts import PipelineContexts
+from tidegate_airflow.web.publications import PublicationsView
 
 VALUE = {"format": "json", "schema": "id STRING, n INT"}
 
@@ -135,3 +137,54 @@ def test_fleet_of_a_pipeline_is_read_again_when_its_file_or_the_defaults_change(
     file = tmp_path / "pipelines" / "orders.yaml"
     file.write_text(file.read_text() + "fleet: shop\ncolour: red\n")
     assert found.get_fleet("orders") == "shop", "a file that is wrong says where it belongs"
+
+
+def test_files_that_an_editor_or_a_file_system_left_are_no_pipelines(tmp_path: Path) -> None:
+    found = the_sources(tmp_path, Vault(), one={"name": TABLE}, two={"name": "lake.shop.other"})
+    (tmp_path / "pipelines" / ".#one.yaml").symlink_to("somebody@somewhere.123")
+    (tmp_path / "pipelines" / "._two.yaml").write_bytes(b"\x00\x05\x16\x07")
+    assert found.list_names() == ["one", "two"]
+    (tmp_path / "publications").mkdir()
+    (tmp_path / "publications" / "out.yaml").write_text("table: lake.shop.orders\n")
+    (tmp_path / "publications" / "._out.yaml").write_bytes(b"\x00\x05\x16\x07")
+    assert PublicationsView(tmp_path, Vault()).list_names() == ["out"]
+    with pytest.raises(ConfigurationError, match=r"no such pipeline; there are: one, two$"):
+        find_pipeline_file(tmp_path, "three")
+
+
+def test_file_that_is_refused_for_another_one_says_so_as_airflow_does(tmp_path: Path, clock: SteppedTime) -> None:
+    """Airflow makes no DAG of it, so that nothing would ever be flushed."""
+    found = the_sources(tmp_path, Vault(), one={"name": TABLE}, two={"name": "lake.shop.other"})
+    assert found.get_context("two").ports.pipeline.name == "two"
+    two = tmp_path / "pipelines" / "two.yaml"
+    right, table = two.read_text(), resource_names.name_intermediate_table
+    first = found.get_context("one").ports.pipeline
+    two.write_text(right.replace("lake.shop.other", table(first, first.tables[0])))
+    with pytest.raises(ConfigurationError, match=r"two\.yaml: pipeline one needs .* too; rename one of the two files"):
+        found.get_context("two")
+    assert found.get_context("one").ports.pipeline.name == "one"
+    (tmp_path / "pipelines" / "one.yaml").unlink()
+    clock.seconds += 6
+    assert found.get_context("two").ports.pipeline.name == "two"
+
+
+def test_member_of_a_fleet_that_lies_in_another_catalog_says_so(tmp_path: Path) -> None:
+    found = the_sources(tmp_path, Vault(), one={"name": TABLE}, two={"name": "pond.shop.other"})
+    catalogs = yaml.safe_load((tmp_path / "catalogs.yaml").read_text())
+    (tmp_path / "catalogs.yaml").write_text(yaml.safe_dump({**catalogs, "pond": catalogs["lake"]}))
+    (tmp_path / "defaults.yaml").write_text("fleet: all\n")
+    with pytest.raises(ConfigurationError, match="give the file another fleet"):
+        found.get_context("two")
+    assert found.get_context("one").ports.pipeline.fleet == "all"
+
+
+def test_publication_whose_topic_another_one_has_says_so(tmp_path: Path) -> None:
+    the_sources(tmp_path, Vault(), one={"name": TABLE})
+    (tmp_path / "publications").mkdir()
+    for name in ("first", "second"):
+        text = yaml.safe_dump({"table": TABLE, "topic": "out", "key": {"fields": ["id"]}})
+        (tmp_path / "publications" / f"{name}.yaml").write_text(text)
+    view = PublicationsView(tmp_path, Vault())
+    assert view.get_ports("first").publication.name == "first"
+    with pytest.raises(ConfigurationError, match=r"second\.yaml: publication first has topic=out too"):
+        view.get_ports("second")

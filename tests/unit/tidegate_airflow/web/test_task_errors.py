@@ -57,7 +57,7 @@ def test_failed_tasks_of_its_own_dags_are_shown_whatever_their_index() -> None:
 
 @pytest.mark.usefixtures("failures")
 def test_of_its_fleet_only_its_own_part_is_shown_and_what_runs_for_all() -> None:
-    from tidegate_airflow.web.airflow_runs import Member, read_errors
+    from tidegate_airflow.web.airflow_runs import FleetPart, read_errors
 
-    found = read_errors([FLEET, MAINTENANCE], 8, Member(FLEET, "fleet_trucks"))
+    found = read_errors([FLEET, MAINTENANCE], 8, FleetPart(FLEET, "fleet_trucks"))
     assert show(found) == {(FLEET, "stage", 1), (FLEET, "plan", -1), (MAINTENANCE, "maintain", 2)}
