@@ -26,7 +26,7 @@ class PipelineFiles:
                 self._loaded, self._signature = dict(load_all_pipelines(self._include)), signature
             loaded = self._loaded.get(name)
         if isinstance(loaded, ConfigurationError):
-            raise loaded
+            raise ConfigurationError(*loaded.problems)  # a kept one keeps the frames of each time that it is raised
         if loaded is None:
             find_pipeline_file(self._include, name)
             raise ConfigurationError(f"pipeline={name}: its file appeared just now; it is read again")

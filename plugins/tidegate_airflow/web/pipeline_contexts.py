@@ -68,7 +68,7 @@ class PipelineContexts:
                 entry = self._kept[name] = (stamp, time.monotonic(), opened)
         if isinstance(entry[2], TidegateError):
             self.report_failure(name)
-            raise entry[2]
+            raise entry[2].with_traceback(None)
         return entry[2]
 
     def _find_kept(self, name: str) -> Kept | None:
