@@ -139,7 +139,7 @@ MISTAKES = {
     "spark-clock": Mistake("spark.clock", WARNING, "skew_seconds=90", "NTP"),
     "java-missing": Mistake("spark.settings", ERROR, "there is no java", "install a JDK"),
     # Airflow
-    "airflow-old": Mistake("airflow.environment", ERROR, "airflow=2.10.3 is too old", "install Airflow 3"),
+    "airflow-old": Mistake("airflow.environment", ERROR, "airflow=2.10.3 is too old", "install Airflow 3.3"),
     "airflow-database-down": Mistake("airflow.environment", ERROR, "database does not answer", "airflow db migrate"),
     "plugin-not-found": Mistake("airflow.plugin", ERROR, "has no plugin of Tidegate", "plugins_folder"),
     "dags-not-found": Mistake("airflow.plugin", ERROR, "has no DAG file of Tidegate", "dags_folder"),

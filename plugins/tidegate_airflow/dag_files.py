@@ -5,6 +5,7 @@ from typing import Any
 
 from airflow.sdk import get_parsing_context
 from airflow.sdk.exceptions import AirflowException
+from tidegate.diagnosis.airflow import MIN_VERSION_TEXT, is_too_old
 from tidegate.errors import ConfigurationError
 from tidegate.settings import find_include_folder
 from tidegate.spec.pipeline import Pipeline
@@ -13,18 +14,16 @@ from tidegate_airflow.dag_ids import format_fleet_dag_id
 from tidegate_airflow.pipeline_files import find_needed_fleet, load_needed_pipelines
 
 Dags = dict[str, Any]
-MIN_AIRFLOW_VERSION = (3, 3)  # tasks use its stores of state and its metrics
 
 
 def check_airflow_version() -> None:
     """AirflowException where Airflow is too old: each task would fail behind its work, with a word of Python's."""
     import airflow
 
-    if tuple(int(part) for part in airflow.__version__.split(".")[:2]) < MIN_AIRFLOW_VERSION:
-        wanted = ".".join(map(str, MIN_AIRFLOW_VERSION))
+    if is_too_old(airflow.__version__):
         raise AirflowException(
-            f"airflow={airflow.__version__}: Tidegate needs Airflow {wanted} or newer; upgrade it, run `airflow db "
-            "migrate`, and start its services again"
+            f"airflow={airflow.__version__}: Tidegate needs Airflow {MIN_VERSION_TEXT} or newer; upgrade it, run "
+            "`airflow db migrate`, and start its services again"
         )
 
 

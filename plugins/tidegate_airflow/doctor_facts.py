@@ -11,6 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tidegate.diagnosis.airflow import is_too_old
+
+from tidegate_airflow.dag_ids import JANITOR_DAG_ID
+
 PLUGIN_FILE, DAG_WORDS = "tidegate_plugin.py", "tidegate_airflow"
 PLUGIN_NAME = "tidegate"
 SERVICES = ("SchedulerJob", "DagProcessorJob", "TriggererJob")
@@ -22,6 +26,8 @@ def read_airflow_facts(connections: Iterable[str]) -> dict[str, Any]:
     import airflow
     from airflow.configuration import AIRFLOW_HOME, conf
 
+    if is_too_old(airflow.__version__):
+        return {"version": airflow.__version__, "home": AIRFLOW_HOME}
     dags_folder = conf.get("core", "dags_folder")
     facts = {
         "version": airflow.__version__,
@@ -35,6 +41,7 @@ def read_airflow_facts(connections: Iterable[str]) -> dict[str, Any]:
     }
     try:
         facts |= _read_database()
+        facts["has_dags"] = facts["has_dags"] or _knows_dags()
         facts["known_connections"] = [name for name in connections if _is_known(name)]
     except Exception as error:
         facts["database_problem"] = _format_reason(error)
@@ -44,7 +51,24 @@ def read_airflow_facts(connections: Iterable[str]) -> dict[str, Any]:
 def has_dags(folder: Path) -> bool:
     """Whether one of the folder's files makes the product's DAGs."""
     files = (path for path in folder.rglob("*.py") if path.is_file()) if folder.is_dir() else ()
-    return any(DAG_WORDS in path.read_text(errors="replace") for path in files)
+    return any(map(_makes_dags, files))
+
+
+def _makes_dags(file: Path) -> bool:
+    try:
+        return DAG_WORDS in file.read_text(errors="replace")
+    except OSError:
+        return False
+
+
+def _knows_dags() -> bool:
+    """Whether Airflow has read the janitor's DAG, from wherever its bundles bring DAG files."""
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        known = session.query(DagModel.dag_id).filter(DagModel.dag_id == JANITOR_DAG_ID, DagModel.is_stale.is_(False))
+        return known.first() is not None
 
 
 def _read_plugins() -> dict[str, Any]:

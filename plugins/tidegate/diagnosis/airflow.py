@@ -7,7 +7,8 @@ from typing import Any
 from tidegate.connections import name_variable
 from tidegate.diagnosis.finding import Finding, make_error, make_ok, make_warning
 
-MIN_VERSION = (3, 0)
+MIN_VERSION = (3, 3)  # tasks use its stores of state and its metrics
+MIN_VERSION_TEXT = ".".join(map(str, MIN_VERSION))
 REQUIRED_SERVICES = {
     "SchedulerJob": "airflow scheduler",
     "DagProcessorJob": "airflow dag-processor",
@@ -53,11 +54,17 @@ class AirflowFacts:
         return cls(**data)
 
 
+def is_too_old(version: str) -> bool:
+    """Whether an Airflow of this version cannot run the DAGs."""
+    return tuple(map(int, version.split(".")[:2])) < MIN_VERSION
+
+
 def judge_airflow(needs: AirflowNeeds, facts: AirflowFacts) -> Iterator[Finding]:
     """Everything that Airflow may lack."""
     place = f"AIRFLOW_HOME={facts.home}"
-    if tuple(map(int, facts.version.split(".")[:2])) < MIN_VERSION:
-        yield make_error("airflow.environment", f"airflow={facts.version} is too old", "install Airflow 3")
+    if is_too_old(facts.version):
+        advice = f"install Airflow {MIN_VERSION_TEXT} or newer"
+        yield make_error("airflow.environment", f"airflow={facts.version} is too old", advice)
         return
     yield from _judge_folders(place, facts)
     if facts.database_problem:

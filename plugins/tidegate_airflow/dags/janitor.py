@@ -7,17 +7,15 @@ from airflow.sdk import DAG, get_current_context, task
 from airflow.sdk.bases.xcom import BaseXCom
 
 from tidegate_airflow import tasks
+from tidegate_airflow.dag_ids import JANITOR_DAG_ID
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import RETRY_ARGS
-
-# No pipeline's DAG can have this id: theirs begin with tidegate_.
-DAG_ID = "tidegate-janitor"
 
 
 def build_janitor_dag() -> DAG:
     """One DAG for all catalogs, once a day; a run that finds nothing ends as skipped. It changes nothing."""
     with DAG(
-        dag_id=DAG_ID,
+        dag_id=JANITOR_DAG_ID,
         description="Tells what pipelines whose file is gone have left behind",
         doc_md=task_docs.JANITOR,
         schedule=timedelta(days=1),

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.publications import Outside
 from seeded_mistakes import require_found
-from tidegate.diagnosis.airflow import AirflowNeeds
+from tidegate.diagnosis.airflow import AirflowFacts, AirflowNeeds, judge_airflow
+from tidegate.diagnosis.finding import SecretMask
 from tidegate.wiring.diagnosis import airflow
-from tidegate_airflow.doctor_facts import has_dags
+from tidegate.wiring.diagnosis.subjects import Subjects
+from tidegate_airflow.doctor_facts import has_dags, read_airflow_facts
 
 ROOT = Path(__file__).parents[3]
 FILL = """
@@ -22,6 +25,19 @@ initdb()
 with create_session() as session:
     session.add(Connection(conn_id="kafka_default", conn_type="kafka", password="s3cret-w0rd"))
     session.add(Pool(pool="tidegate_lake", slots=4, description="", include_deferred=False))
+"""
+FILL_DAG = """
+from airflow.models.dag import DagModel
+from airflow.models.dagbundle import DagBundleModel
+from airflow.utils.db import initdb
+from airflow.utils.session import create_session
+
+initdb()
+with create_session() as session:
+    session.merge(DagBundleModel(name="from-git"))
+    session.flush()
+    told = dict(bundle_name="from-git", is_paused=False, fileloc="x", is_stale=False)
+    session.merge(DagModel(dag_id="tidegate-janitor", **told))
 """
 NEEDS = AirflowNeeds({"kafka_default": ("one",), "spark_prod": ("one", "two")}, ("lake", "pond"), ("two",))
 
@@ -86,3 +102,42 @@ def test_folder_without_our_files_has_no_dags(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "pipelines.py").write_text("from tidegate_airflow.dag_files import build_pipeline_dags\n")
     assert has_dags(tmp_path)
+
+
+def test_file_that_may_not_be_read_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a_secret.py").write_text("")
+    read_text = Path.read_text
+
+    def refuse(self: Path, *words: Any, **more: Any) -> str:  # as root everything may be read
+        if self.name == "a_secret.py":
+            raise PermissionError(13, "Permission denied")
+        return read_text(self, *words, **more)
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert not has_dags(tmp_path)
+    (tmp_path / "pipelines.py").write_text("from tidegate_airflow.dag_files import build_pipeline_dags\n")
+    assert has_dags(tmp_path)
+
+
+def test_dags_that_come_from_another_place_than_the_folder_are_known_to_the_database(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_HOME", str(home))
+    monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(tmp_path))
+    subprocess.run([sys.executable, "-c", FILL_DAG], check=True, capture_output=True)
+    assert "has no DAG file of Tidegate" not in str(ask(home, monkeypatch))
+
+
+def test_airflow_that_is_too_old_is_asked_for_nothing_that_it_may_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    import airflow as package
+
+    monkeypatch.setattr(package, "__version__", "3.2.1")
+    facts = AirflowFacts.from_dict(read_airflow_facts(["kafka_default"]))
+    [found] = judge_airflow(NEEDS, facts)
+    assert (found.cause, found.advice) == ("airflow=3.2.1 is too old", "install Airflow 3.3 or newer")
+
+
+def test_pool_of_a_catalog_that_only_a_publication_reads_is_needed(tmp_path: Path) -> None:
+    publication = Outside().ports().publication
+    subjects = Subjects(tmp_path, lambda _: None, SecretMask(), publications={publication.name: publication})
+    assert airflow._list_needs(subjects).catalogs == (publication.catalog,)

@@ -46,8 +46,9 @@ def list_airflow_probes(subjects: Subjects) -> list[Probe]:
 
 def _list_needs(subjects: Subjects) -> AirflowNeeds:
     waiting = tuple(name for name, one in subjects.pipelines.items() if one.merge.records_threshold > 0)
-    catalogs = tuple(sorted({table.catalog for one in subjects.pipelines.values() for table in one.entries}))
-    return AirflowNeeds(subjects.list_connections(), catalogs, waiting)
+    catalogs = {table.catalog for one in subjects.pipelines.values() for table in one.entries}
+    catalogs |= {one.catalog for one in subjects.publications.values()}
+    return AirflowNeeds(subjects.list_connections(), tuple(sorted(catalogs)), waiting)
 
 
 def _check_airflow(needs: AirflowNeeds) -> Iterator[Finding]:

@@ -46,6 +46,12 @@ def test_mistake_of_airflow_is_found(name: str, changed: dict[str, Any]) -> None
     require_found(name, judge_airflow(NEEDS, replace(FACTS, **changed)))
 
 
+@pytest.mark.parametrize("version", ["3.0.2", "3.2.2", "3.2.0rc1"])
+def test_airflow_whose_dags_would_be_refused_is_too_old(version: str) -> None:
+    [found] = judge_airflow(NEEDS, replace(FACTS, version=version))
+    assert (found.severity, found.cause) == (Severity.ERROR, f"airflow={version} is too old")
+
+
 def test_database_that_does_not_answer_is_told_alone() -> None:
     facts = replace(FACTS, database_problem="refused", known_connections=(), pools={}, services={})
     assert [one.check for one in judge_airflow(NEEDS, facts)] == ["airflow.environment"]
