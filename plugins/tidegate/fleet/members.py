@@ -8,9 +8,12 @@ from typing import Protocol
 
 from tidegate.adapters.kafka.shared_broker import ReadAheadBroker
 from tidegate.adapters.open_clients import OpenClients
+from tidegate.config.catalogs_file import read_catalogs
+from tidegate.config.defaults_file import read_defaults
+from tidegate.config.fleets import find_fleet
 from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.connections import Resolve, cache_connections
-from tidegate.errors import TidegateError
+from tidegate.errors import ConfigurationError, TidegateError
 from tidegate.ports.broker import Broker
 from tidegate.ports.context import Ports
 from tidegate.spec.pipeline import Pipeline
@@ -23,6 +26,20 @@ def load_members(include: Path, fleet: str) -> dict[str, Pipeline]:
     """The pipelines of a fleet whose file is right, by name. The others are told as import errors."""
     loaded = load_all_pipelines(include)
     return {name: one for name, one in loaded if isinstance(one, Pipeline) and one.fleet == fleet}
+
+
+def check_refused_members(include: Path, fleet: str) -> None:
+    """ConfigurationError with what is wrong, where files that name the fleet are, or one that all pipelines need.
+
+    For a fleet that has no member: a run that looks at none would end well, and say nothing.
+    """
+    read_catalogs(include)
+    read_defaults(include)
+    loaded = load_all_pipelines(include)
+    refused = [one for name, one in loaded if not isinstance(one, Pipeline) and find_fleet(include, name) == fleet]
+    problems = list(dict.fromkeys(problem for one in refused for problem in one.problems))
+    if problems:
+        raise ConfigurationError(*problems)
 
 
 class ClusterBroker(Broker, Protocol):

@@ -90,7 +90,7 @@ def plan_fleet(fleet: str) -> list[Data]:
 
     Where nothing is to be done, and in a dry run, every other task is skipped.
     """
-    from tidegate.fleet.members import load_members, open_members
+    from tidegate.fleet.members import check_refused_members, load_members, open_members
 
     context, now, include = get_current_context(), time.time(), find_include_folder()
     if context["dag_run"].run_type == "backfill":
@@ -98,6 +98,8 @@ def plan_fleet(fleet: str) -> list[Data]:
         _skip_others(context)
     with raise_airflow_errors():
         members = load_members(include, fleet)
+        if not members:
+            check_refused_members(include, fleet)
         request = read_fleet_request(context, members, read_planned_at(fleet, context), now)
         opened = open_members(include, [members[name] for name in request.names], resolve_connection)
         looks = _look_at(opened, members, request)
