@@ -2,13 +2,16 @@
 
 from typing import Any
 
+from airflow.configuration import conf
 from airflow.sdk import DAG, Param, get_current_context, task
+from tidegate.errors import ConfigurationError
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import SHORT_TIMEOUT, build_dag_settings, build_job_task_settings, is_submitted
 from tidegate_airflow.dags.flush import to_params_dict
+from tidegate_airflow.errors import raise_airflow_errors
 from tidegate_airflow.operators.job import SliceOperator
 
 OFFSET_RANGES_SCHEMA = {
@@ -88,7 +91,7 @@ def _build_tasks(pipeline: Pipeline) -> None:
     @task(task_id="plan", doc_md=task_docs.BACKFILL_PLAN, execution_timeout=SHORT_TIMEOUT, multiple_outputs=False)
     def plan() -> list[dict[str, Any]]:
         context = get_current_context()
-        proposal = tasks.run_backfill_plan(name, dict(context["params"]))
+        proposal = plan_batches(name, dict(context["params"]))
         for key in ("tables", "backfill"):  # beside the result: tasks can be mapped over a whole result only
             context["ti"].xcom_push(key=key, value=proposal[key])
         batches: list[dict[str, Any]] = proposal["batches"]
@@ -100,6 +103,21 @@ def _build_tasks(pipeline: Pipeline) -> None:
 
     planned = plan()
     _build_batch_task(pipeline, planned) >> clean_up(planned["backfill"])
+
+
+def plan_batches(name: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """The plan; AirflowFailException where it has more batches than Airflow maps tasks over, as it would only fail the
+    task behind its work, in each try.
+    """
+    proposal = tasks.run_backfill_plan(name, asked)
+    batches, most = len(proposal["batches"]), conf.getint("core", "max_map_length")
+    with raise_airflow_errors():
+        if batches > most:
+            raise ConfigurationError(
+                f"pipeline={name}: the range makes {batches} batches, and Airflow takes [core] max_map_length={most} "
+                f"in a run; raise merge.max_records, name less, or run it with: tidegate backfill {name}"
+            )
+    return proposal
 
 
 def _build_batch_task(pipeline: Pipeline, planned: Any) -> Any:
