@@ -11,6 +11,7 @@ from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, TidegateErr
 
 log = logging.getLogger(__name__)
 ERROR_KEY = "error"
+COMMITTED_KEY = "committed"  # a result of a heartbeat, which may be red for what failed before it
 MAX_MESSAGE_CHARACTERS = 2000
 
 

@@ -17,7 +17,7 @@ from tidegate_airflow import tasks
 from tidegate_airflow.dag_ids import list_dag_ids
 from tidegate_airflow.dags.flush_params import read_run_params
 from tidegate_airflow.dags.schedule import compute_min_records, trigger_next_run
-from tidegate_airflow.errors import ERROR_KEY, MAX_MESSAGE_CHARACTERS, require_result
+from tidegate_airflow.errors import COMMITTED_KEY, ERROR_KEY, MAX_MESSAGE_CHARACTERS, require_result
 from tidegate_airflow.failures.back_off import (
     FRESHNESS_KEY,
     note_postponed_work,
@@ -102,6 +102,7 @@ def finish_run(name: str) -> dict[str, Any]:
 
 def _finish_run(name: str, context: Context, states: dict[str, str]) -> dict[str, Any]:
     done = tasks.run_heartbeat(name)
+    context["ti"].xcom_push(key=COMMITTED_KEY, value=True)
     done["measures"] = tasks.run_measure(name)
     failed = sorted(task for task, state in states.items() if state in FAILED_STATES)
     planned = context["ti"].xcom_pull(task_ids="plan") or {"refused": [], "left": 0}

@@ -10,11 +10,12 @@ from tidegate.monitoring.health import ScheduleState
 from tidegate.monitoring.runbook import find_page
 from tidegate.spec.time_text import format_utc
 
-from tidegate_airflow.errors import ERROR_KEY
+from tidegate_airflow.errors import COMMITTED_KEY, ERROR_KEY
 
 UNFINISHED_STATES = ("failed", "up_for_retry")
 ECHO_TASKS = ("heartbeat", "complete")  # red because another task is, or for the same reason
 FINISHED_STATES = ("success", "failed")
+OFFSET_COMMIT_TASKS = ("heartbeat", "commit_offsets")
 Data = dict[str, Any]
 
 
@@ -262,16 +263,21 @@ def _describe_task(instance: Any) -> Data:
     return {name: getattr(instance, name) for name in ("dag_id", "run_id", "task_id", "map_index")}
 
 
-def read_last_success(dag_id: str, task_ids: Collection[str]) -> datetime | None:
-    """When one of these tasks last succeeded, in UTC; None where none did."""
+def read_last_commit(dag_id: str) -> datetime | None:
+    """When a run last committed the group's offsets, in UTC; None where none did.
+
+    A heartbeat that is red for what failed before it has committed, and has left a word of that.
+    """
     from airflow.models.taskinstance import TaskInstance as Instance
+    from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
     from sqlalchemy import func, select
 
     with create_session() as session:
-        query = select(func.max(Instance.end_date)).where(Instance.dag_id == dag_id, Instance.state == "success")
-        last_success: datetime | None = session.scalar(query.where(Instance.task_id.in_(list(task_ids))))
-        return last_success
+        ended = select(func.max(Instance.end_date)).where(Instance.dag_id == dag_id, Instance.state == "success")
+        kept = select(func.max(XComModel.timestamp)).where(XComModel.dag_id == dag_id, XComModel.key == COMMITTED_KEY)
+        moments = session.scalar(ended.where(Instance.task_id.in_(OFFSET_COMMIT_TASKS))), session.scalar(kept)
+        return max((moment for moment in moments if moment is not None), default=None)
 
 
 def read_asset_ids(tables: Collection[str]) -> dict[str, int]:

@@ -6,7 +6,7 @@ What failed is what the fleet's runs noted for later ones: a run looks at some m
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from tidegate.errors import PositionLost
@@ -27,7 +27,7 @@ def read_member_statuses(dag_of: Mapping[str, str]) -> dict[str, DagStatus]:
     statuses = read_dag_statuses(set(dag_of.values()))
     if not statuses:
         return {}
-    streaks = {dag_id: _read_streaks(dag_id) for dag_id in statuses}
+    streaks = {dag_id: _read_memory(dag_id, "streaks") for dag_id in statuses}
     busy = _read_busy_members(statuses)
     return {
         name: narrow_status(statuses[dag_id], streaks[dag_id].get(name, {}), is_busy=(dag_id, name) in busy)
@@ -52,8 +52,14 @@ def _find_refusal(dag: DagStatus, streaks: list[FailureStreak]) -> float | None:
     return datetime.fromisoformat(ended).timestamp()
 
 
-def _read_streaks(dag_id: str) -> Data:
-    """What the fleet's last runs noted of failures, by pipeline and kind; nothing where it cannot be read."""
+def read_last_beat(dag_id: str, pipeline: str) -> datetime | None:
+    """When the fleet last committed this member's offsets, in UTC; None where nobody knows."""
+    beat = _read_memory(dag_id, "beats").get(pipeline)
+    return datetime.fromtimestamp(beat, UTC) if isinstance(beat, int | float) else None
+
+
+def _read_memory(dag_id: str, part: str) -> Data:
+    """What the last runs noted by pipeline; nothing where it cannot be read. `part`: streaks, by kind; beats."""
     from airflow.models.asset import AssetModel
     from airflow.models.asset_state_store import AssetStateStoreModel
     from airflow.utils.session import create_session
@@ -64,7 +70,7 @@ def _read_streaks(dag_id: str) -> Data:
         query = select(AssetStateStoreModel.value).join(AssetModel, AssetModel.id == AssetStateStoreModel.asset_id)
         text = session.scalar(query.where(AssetModel.name == name, AssetStateStoreModel.key == MEMBERS_KEY))
     try:
-        found = json.loads(text or "{}").get("streaks", {})
+        found = json.loads(text or "{}").get(part, {})
     except (AttributeError, ValueError):  # a store of somebody's own, or what another version has left
         return {}
     return found if isinstance(found, dict) else {}

@@ -17,7 +17,7 @@ from tidegate.ports.context import Ports
 from tidegate_airflow.dag_ids import format_fleet_dag_id, format_flush_dag_id, list_dag_ids
 from tidegate_airflow.web import airflow_runs
 from tidegate_airflow.web.airflow_runs import DagStatus, FleetPart, describe_dag, format_time, to_schedule_state
-from tidegate_airflow.web.fleet_runs import read_member_statuses
+from tidegate_airflow.web.fleet_runs import read_last_beat, read_member_statuses
 from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.overview_cache import OverviewCache
 from tidegate_airflow.web.pipeline_contexts import PipelineContexts
@@ -25,7 +25,6 @@ from tidegate_airflow.web.pipeline_contexts import PipelineContexts
 ANSWER_TIMEOUT_SECONDS = 12.0  # seconds that the parts of one pipeline's page may take together
 MAX_BATCHES, MAX_RUNS, MAX_ERRORS, MAX_RESULTS = 200, 20, 8, 200
 PAGE_SIZE, MAX_PAGES = 25, 40
-OFFSET_COMMIT_TASKS = ("heartbeat", "commit_offsets")
 Data = dict[str, Any]
 
 
@@ -105,7 +104,8 @@ class PipelinesView:
         dags, fleet = self.list_dag_ids(name), self.sources.get_fleet(name)
         member = None if fleet is None else FleetPart(dags["flush"], name)
         statuses = airflow_runs.read_dag_statuses(dags.values())
-        last_success = airflow_runs.read_last_success(dags["flush"], OFFSET_COMMIT_TASKS)
+        flush = dags["flush"]
+        committed = airflow_runs.read_last_commit(flush) if fleet is None else read_last_beat(flush, name)
         return {
             "dags": {
                 kind: {"dag_id": dag, "paused": statuses[dag].paused} for kind, dag in dags.items() if dag in statuses
@@ -116,7 +116,7 @@ class PipelinesView:
             "maintenance": airflow_runs.read_newest_results(
                 dags["maintenance"], "maintain", by="table", limit=MAX_RESULTS
             ),
-            "last_heartbeat": format_time(last_success),
+            "last_heartbeat": format_time(committed),
         }
 
     def get_dead_letters(self, name: str, page: int) -> Data:

@@ -81,6 +81,7 @@ def test_tables_that_can_be_staged_are_merged_and_the_run_is_red_with_the_others
         assert words in str(red.value)
         assert words in results.xcom_pull("heartbeat", "error")["message"]
     assert world.broker.groups["tidegate-shop"] == {"good": {0: 1, 1: 0}}
+    assert results.xcom_pull("heartbeat", "committed") is True, "the page counts from it when offsets expire"
 
 
 def test_run_in_which_every_table_is_staged_is_green(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

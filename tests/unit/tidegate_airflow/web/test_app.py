@@ -171,7 +171,7 @@ def test_committed_offsets_expire_as_brokers_say_or_after_seven_days_and_that_is
 ) -> None:
     from tidegate_airflow.web import airflow_runs
 
-    monkeypatch.setattr(airflow_runs, "read_last_success", lambda *asked: datetime(2026, 1, 1, tzinfo=UTC))
+    monkeypatch.setattr(airflow_runs, "read_last_commit", lambda *asked: datetime(2026, 1, 1, tzinfo=UTC))
     for told, expires in ((None, "2026-01-08T00:00:00.000Z"), (7200.0, "2026-01-01T02:00:00.000Z")):
         world.broker.group_retention_seconds = told
         seen = client.get("/api/pipelines/shop", headers=login(airflow, "viewer")).json()
