@@ -1,6 +1,6 @@
 """What a form asks for, as words with values: which action, and of what; words that do not fit it are refused."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -65,7 +65,20 @@ FORMS = {
         lambda ports, words: propose_discard(ports, build_letter_filter(words), words["because"]),
     ),
 }
+
+
+def refuse_strange_words(asked: Iterable[str], known: Iterable[str]) -> None:
+    """ConfigurationError for words that a form has not: a program that misspells one would mean more than it says."""
+    words = tuple(known)
+    strange = sorted(set(asked) - set(words))
+    if strange:
+        raise ConfigurationError(
+            f"{', '.join(strange)}: the form has no such word; it has: {', '.join(words)}; nothing was changed"
+        )
+
+
 WORDS = tuple(dict.fromkeys(word for form in FORMS.values() for word in form.takes))
+FORM_WORDS = ("action", "preview", *WORDS, "previewed")
 
 
 def propose_action(ports: Ports, params: Mapping[str, Any]) -> ProposedAction:

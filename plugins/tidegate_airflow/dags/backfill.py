@@ -4,6 +4,7 @@ from typing import Any
 
 from airflow.configuration import conf
 from airflow.sdk import DAG, Param, get_current_context, task
+from tidegate.actions.request import refuse_strange_words
 from tidegate.errors import ConfigurationError
 from tidegate.spec.pipeline import Pipeline
 
@@ -14,6 +15,7 @@ from tidegate_airflow.dags.flush import to_params_dict
 from tidegate_airflow.errors import raise_airflow_errors
 from tidegate_airflow.operators.job import SliceOperator
 
+FORM_WORDS = ("ranges", "from", "to", "tables", "dry_run")
 OFFSET_RANGES_SCHEMA = {
     "type": "object",
     "additionalProperties": False,
@@ -109,6 +111,8 @@ def plan_batches(name: str, asked: dict[str, Any]) -> dict[str, Any]:
     """The plan; AirflowFailException where it has more batches than Airflow maps tasks over, as it would only fail the
     task behind its work, in each try.
     """
+    with raise_airflow_errors():
+        refuse_strange_words(asked, FORM_WORDS)
     proposal = tasks.run_backfill_plan(name, asked)
     batches, most = len(proposal["batches"]), conf.getint("core", "max_map_length")
     with raise_airflow_errors():

@@ -19,11 +19,12 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
 
     Refused where something else would be done than a preview showed whose digest was given as `previewed`.
     """
-    from tidegate.actions.request import check_unchanged, propose_action
+    from tidegate.actions.request import FORM_WORDS, check_unchanged, propose_action, refuse_strange_words
     from tidegate.errors import NothingToDo
 
     params, by = dict(context["params"]), _find_user(context)
     with raise_airflow_errors():
+        refuse_strange_words(asked, FORM_WORDS)
         try:
             proposed = propose_action(tasks.assemble_ports(pipeline, engine), params)
         except NothingToDo as reason:
@@ -40,6 +41,10 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
 
 def run_replay_form(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:
     """Replay the dead letters that the form chooses."""
+    from tidegate.actions.request import LETTER_WORDS, refuse_strange_words
+
+    with raise_airflow_errors():
+        refuse_strange_words(context["params"], LETTER_WORDS)
     return tasks.run_replay(pipeline, dict(context["params"]), engine)
 
 

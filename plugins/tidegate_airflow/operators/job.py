@@ -7,8 +7,19 @@ from airflow.sdk import BaseOperator, Context
 from tidegate.lineage.dataset import TaskLineage
 
 from tidegate_airflow import tasks
+from tidegate_airflow.errors import raise_airflow_errors
 from tidegate_airflow.operators import lineage
 from tidegate_airflow.operators.lineage import ReportsLineage
+
+PUBLISH_WORDS = ("resynchronise", "again", "from", "to")
+
+
+def check_publish_words(context: Context) -> None:
+    """AirflowFailException for a word that the form of a publication has not."""
+    from tidegate.actions.request import refuse_strange_words
+
+    with raise_airflow_errors():
+        refuse_strange_words(context["params"], PUBLISH_WORDS)
 
 
 def trace_job(verb: str, subject: str, given: Any, backfill: Mapping[str, Any] | None = None) -> TaskLineage:
@@ -48,6 +59,7 @@ class PublishOperator(ReportsLineage, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Returns what was published."""
+        check_publish_words(context)
         return tasks.run_publish(self.publication, dict(context["params"]))
 
     def trace_lineage(self) -> TaskLineage:

@@ -14,7 +14,7 @@ from tidegate.lineage.dataset import TaskLineage
 
 from tidegate_airflow import tasks
 from tidegate_airflow.operators.action import FORM_STEPS
-from tidegate_airflow.operators.job import trace_job
+from tidegate_airflow.operators.job import check_publish_words, trace_job
 from tidegate_airflow.operators.lineage import ReportsLineage
 from tidegate_airflow.operators.maintain import maintain_tables
 from tidegate_airflow.operators.step import STEPS, JobLink
@@ -60,6 +60,7 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
             context["slice"] = self.given["slice"]
             return tasks.run_backfill_slice(self.pipeline, self.backfill, self.given, self)
         if self.verb == "publish":
+            check_publish_words(context)
             switches = {name: self.given[name] == "True" for name in ("resynchronise", "again")}
             return tasks.run_publish(self.pipeline, {**self.given, **switches}, self)
         raise GiveUp(f"verb={self.verb}: nothing is submitted for it")
