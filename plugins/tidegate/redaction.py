@@ -44,6 +44,8 @@ HARMLESS_NAME_PATTERN = re.compile(
 # A raw slash in a password is wrong in a URI, yet SQLAlchemy reads it, so people write it.
 SECRET_TEXT_PATTERN = re.compile(r";\s*token=|://[^/@:\s]*:[^@\s]+@", re.IGNORECASE)
 SECRET_MASK = "***"
+# Who logs in, in an address; a raw slash or at sign in the password belongs to it: the last at sign ends it.
+LOGIN_PATTERN = re.compile(r"(?<=://)(?:[^/@:\s]*:[^\s\"'<>]*|[^/@\s]+)@")
 
 
 def is_secret_name(name: object) -> bool:
@@ -55,6 +57,11 @@ def is_secret_name(name: object) -> bool:
 def has_secret(value: object) -> bool:
     """Whether a text carries a secret inside: ``user:password@`` of a URI, or ``;token=`` of a Spark remote."""
     return isinstance(value, str) and bool(SECRET_TEXT_PATTERN.search(value))
+
+
+def mask_logins(text: str) -> str:
+    """`text` with the user and the password of each address replaced by ``***``."""
+    return LOGIN_PATTERN.sub(f"{SECRET_MASK}@", text)
 
 
 def mask_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:

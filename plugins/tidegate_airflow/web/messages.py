@@ -3,9 +3,8 @@
 import re
 
 from tidegate.errors import TidegateError
-from tidegate.redaction import SECRET_MASK, SECRET_NAME_PATTERN
+from tidegate.redaction import SECRET_MASK, SECRET_NAME_PATTERN, mask_logins
 
-USER_INFO_PATTERN = re.compile(r"(?<=://)[^/\s@]+@")
 ASSIGNED_SECRET_PATTERN = re.compile(
     rf"\b([\w.\-]*(?:{SECRET_NAME_PATTERN.pattern})[\w.\-]*[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&)]+)", re.I
 )
@@ -22,7 +21,7 @@ def describe_problem(problem: BaseException) -> str:
 
 def hide_secrets(text: str) -> str:
     """`text` with the user part of addresses, values of settings that are secrets, and what Airflow knows, hidden."""
-    hidden = ASSIGNED_SECRET_PATTERN.sub(rf"\1{SECRET_MASK}", USER_INFO_PATTERN.sub(f"{SECRET_MASK}@", text))
+    hidden = ASSIGNED_SECRET_PATTERN.sub(rf"\1{SECRET_MASK}", mask_logins(text))
     return str(_redact_known_secrets(hidden))
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from tidegate.adapters.spark.entry_points import build_private_conf
 from tidegate.adapters.spark.submit import pack_files
+from tidegate.diagnosis.finding import SecretMask
 from tidegate.errors import ConfigurationError
 from tidegate.jobs.stage_job import KAFKA_CONF
-from tidegate.redaction import CORE_REGEX, CORE_REGEX_KEY, OPTIONS_REGEX_KEY, SECRET_NAME_PATTERN
+from tidegate.redaction import CORE_REGEX, CORE_REGEX_KEY, OPTIONS_REGEX_KEY, SECRET_NAME_PATTERN, mask_logins
 from tidegate_spark import session
 
 ROOT = Path(__file__).parents[3]
@@ -142,3 +143,11 @@ def test_kafkas_password_never_has_a_name_that_jobs_carry_into_the_event_log(mon
     assert re.search(server.values[OPTIONS_REGEX_KEY], "tidegate.secret.kafka")
     for spark in (server, Session(**{KAFKA_CONF.replace(".", "_"): private[KAFKA_CONF]})):
         assert json.loads(session.read_private_conf(spark, KAFKA_CONF)) == {"kafka.sasl.password": "hunter2"}
+
+
+@pytest.mark.parametrize("password", ["geheim/x", "ge@heim", "a@b/c@geheim", ":geheim", "%40geheim"])
+def test_password_with_letters_that_addresses_have_is_hidden_whole(password: str) -> None:
+    told = f"no route to postgresql://lake:{password}@db:5432/x; see http://docs:80/page"
+    hidden = "no route to postgresql://***@db:5432/x; see http://docs:80/page"
+    assert mask_logins(told) == hidden
+    assert SecretMask().mask(told) == hidden

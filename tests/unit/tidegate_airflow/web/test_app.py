@@ -244,6 +244,16 @@ def test_secrets_in_a_foreign_error_are_hidden(airflow: Any) -> None:
     assert describe_problem(RetryLater("group=g: committed offset=5")) == "group=g: committed offset=5"
 
 
+@pytest.mark.parametrize("password", ["hunter2/x", "hun@ter2", "a@b/c@hunter2", ":hunter2", "%40hunter2"])
+def test_password_with_letters_that_addresses_have_is_hidden_whole(airflow: Any, password: str) -> None:
+    from tidegate_airflow.web.messages import describe_problem
+
+    told = describe_problem(
+        OSError(f"cannot connect to 'postgresql://lake:{password}@db:5432/x', nor to s3://bucket/y")
+    )
+    assert told == "OSError: cannot connect to 'postgresql://***@db:5432/x', nor to s3://bucket/y"
+
+
 def test_every_file_of_the_page_is_small_and_calls_nobody_else() -> None:
     static = Path(__file__).parents[4] / "plugins" / "tidegate_airflow" / "web" / "static"
     own = [path for path in static.iterdir() if path.is_file()]
