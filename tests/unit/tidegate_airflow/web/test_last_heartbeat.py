@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from airflow_users import airflow_in
 
-FLEET, OWN, OTHER = "tidegate_fleet_shop", "tidegate_orders", "tidegate_users"
+FLEET, OWN, OTHER = "tidegate_fleet_beats", "tidegate_beaten", "tidegate_unbeaten"
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 BEATS = {"orders": NOON.timestamp() + 60, "users": NOON.timestamp() + 7200}
 # DAG, hours after noon, state of its heartbeat, and whether that had committed
@@ -35,17 +35,17 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         from sqlalchemy import insert
 
         with create_session() as session:
-            for number, (dag, hours, state, has_committed) in enumerate(RUNS, 1):
+            for dag, hours, state, has_committed in RUNS:
                 at = NOON + timedelta(hours=hours)
-                run = {"id": number, "dag_id": dag, "run_id": f"r{hours}", "run_after": at}
-                session.execute(insert(DagRun).values(state=state, run_type="scheduled", **run))
+                run = {"dag_id": dag, "run_id": f"r{hours}", "run_after": at, "run_type": "scheduled"}
+                made = session.execute(insert(DagRun).values(state=state, **run)).inserted_primary_key
                 place = {"dag_id": dag, "run_id": f"r{hours}", "task_id": "heartbeat"}
                 task = {"id": uuid4(), "state": state, "end_date": at, "try_number": 1, "pool": "default_pool"}
                 session.execute(insert(TaskInstance).values(pool_slots=1, **place, **task))
                 if has_committed:
-                    left = {"dag_run_id": number, "key": "committed", "value": True, "timestamp": at}
+                    left = {"dag_run_id": made[0], "key": "committed", "value": True, "timestamp": at}
                     session.execute(insert(XComModel).values(**place, **left))
-            asset = AssetModel(name="tidegate_fleet_shop_backlog", uri="tidegate_fleet_shop_backlog", group="asset")
+            asset = AssetModel(name=f"{FLEET}_backlog", uri=f"{FLEET}_backlog", group="asset")
             session.add(asset)
             session.flush()
             noted = json.dumps({"beats": BEATS, "streaks": {}})
