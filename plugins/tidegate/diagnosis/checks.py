@@ -166,13 +166,14 @@ CHECKS = (
     Check("airflow.environment", "Airflow's version, its database, its DAG and plugin folders", "correct airflow.cfg"),
     Check(
         "airflow.plugin",
-        "Tidegate's plugin is loaded, and no DAG file of ours fails",
+        "Tidegate's plugin is loaded, its DAG files lie in `dags_folder` or Airflow has read them from a bundle, and "
+        "none of them fails",
         "point [core] plugins_folder at plugins/, and dags_folder at dags/",
     ),
     Check("airflow.connections", "Airflow knows the connections that files name", "create the connection in Airflow"),
     Check(
         "airflow.pools",
-        "a pool for each catalog; `[core] parallelism` against its slots",
+        "a pool for each catalog that files name; `[core] parallelism` against its slots",
         "restart Airflow's scheduler, which makes the pools",
     ),
     Check("airflow.services", "scheduler, triggerer and DAG processor are alive", "start the service"),
