@@ -110,6 +110,26 @@ def test_canal_message_with_anything_wrong_in_it_is_bad_as_a_whole(workbench) ->
     assert [letter["message"] for letter, (_, part) in told if part not in letter["message"]] == []
 
 
+# what tells of statements and transactions: Canal of MySQL's logged statements and XA transactions, TiCDC of time
+TELLING_NO_ROW = [
+    canal("QUERY", database="", sql="UPDATE `orders` SET `name`='a' WHERE `id` = 99"),
+    canal("XACOMMIT", database="", table="", sql="XA COMMIT X'31',X'',1"),
+    {"id": 0, "database": "", "table": "", "pkNames": None, "isDdl": False, "type": "TIDB_WATERMARK", "es": MS,
+     "ts": MS, "sql": "", "sqlType": None, "mysqlType": None, "data": None, "old": None, "_tidb": {"watermarkTs": 4}},
+]  # fmt: skip
+
+
+def test_canal_message_that_tells_of_no_row_is_ignored_and_of_a_row_is_not(spark: Any) -> None:
+    columns = (Column("id", "BIGINT"), Column("name", "STRING"))
+    stage = decoding.a_stage(ValueFormat("canal-json"), columns, columns[:1])
+    stage = replace(stage, key=KeyFormat(fields=("id",), from_value=True))
+    wrong = [{**one, "data": [{"id": "1"}]} for one in TELLING_NO_ROW]
+    wrong += [canal("XAROLLBACK"), canal("INSERT", sql="INSERT INTO orders SELECT 1")]  # what was changed is not told
+    records = [(None, json.dumps(one).encode()) for one in (*TELLING_NO_ROW, *wrong, canal("INSERT", {"id": 7}))]
+    found = [fate for (fate,) in decoding.decoded(spark, stage, records, "fate")]
+    assert found == [*["ignored"] * len(TELLING_NO_ROW), *["bad"] * len(wrong), "staged"]
+
+
 SPOILT: dict[str, tuple[dict[str, Any], str]] = {
     "when": ({"when": "10 / n > 1"}, "when fails for this record"),
     "route": ({"route": Route("name", ".*"), "delete_when": "10 / n < 1"}, "delete_when fails for this record"),

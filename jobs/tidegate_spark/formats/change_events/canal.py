@@ -32,6 +32,8 @@ from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 from tidegate_spark.formats.metadata import render_is_unkept
 
 OPERATIONS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
+# a statement whose rows follow (MySQL: binlog_rows_query_log_events); the end of a transaction; TiCDC's word on time
+ROWLESS_TYPES = ("QUERY", "XACOMMIT", "TIDB_WATERMARK")
 METADATA = {
     "database": "e.database",
     "table": "e.table",
@@ -134,6 +136,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     parsed = records.selectExpr("*", f"{_render_parsed_message('value_text', inside)} AS j")
     events = parsed.selectExpr("*", f"{render_object('j')} AS e")
     cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPERATIONS.items())
+    rowless = f"e.type IN ({', '.join(map(render_literal, ROWLESS_TYPES))}) AND coalesce(size(datas), 0) < 1"
     read = events.selectExpr(
         "*",
         f"CASE WHEN NOT coalesce(e.isDdl, false) THEN CASE e.type {cases} END END AS event_op",
@@ -142,7 +145,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     ).selectExpr(
         "*",
         f"CASE WHEN value IS NULL THEN NULL {render_unreadable_cases('j', render_literal('data'))} "
-        f"WHEN {IS_TRUNCATE} THEN {render_truncate_reason(table)} WHEN e.isDdl THEN NULL "
+        f"WHEN {IS_TRUNCATE} THEN {render_truncate_reason(table)} WHEN e.isDdl OR {rowless} THEN NULL "
         "WHEN event_op IS NULL THEN concat('the message has an unknown type=', coalesce(e.type, 'none')) "
         "WHEN coalesce(size(datas), 0) < 1 THEN concat('the message has no data: type=', e.type) "
         "WHEN exists(datas, d -> d IS NULL) THEN concat('the message has null in place of a row: type=', e.type) "
