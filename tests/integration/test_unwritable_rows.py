@@ -143,6 +143,31 @@ def test_null_in_a_field_of_a_registered_message_without_presence_makes_no_recor
     assert found == [(n, path and f"{told.format(path)}value in sql") for n, (_, path) in enumerate(cases)]
 
 
+def test_two_values_of_a_oneof_make_no_record(spark: Any) -> None:
+    """The second would take the first away, without a word."""
+    choice = (field("a", 1, "int32", oneof="kind"), field("b", 2, "string", oneof="kind"))
+    inside = message("Inside", *choice, field("c", 3, "int32", optional=True))
+    own = (field("a", 1, "int32", oneof="kind"), field("n", 3, "int32", optional=True))
+    file = a_file(inside, message("Row", *own, field("b", 2, ".shop.Inside", oneof="kind"))).SerializeToString()
+    cases = [
+        ("CAST(NULL AS INT)", "named_struct('a', 1, 'b', CAST(NULL AS STRING), 'c', 1)", None),
+        ("1", "CAST(NULL AS STRUCT<a: INT, b: STRING, c: INT>)", None),
+        (
+            "0",
+            "named_struct('a', CAST(NULL AS INT), 'b', CAST(NULL AS STRING), 'c', 1)",
+            "has more than one value in a, b",
+        ),
+        ("CAST(NULL AS INT)", "named_struct('a', 0, 'b', '', 'c', 1)", "has more than one value in b.a, b.b"),
+    ]
+    selects = (f"SELECT {n} AS at, {a} AS a, {b} AS b, 5 AS n" for n, (a, b, _) in enumerate(cases))
+    rows = spark.sql(" UNION ALL ".join(selects))
+    columns = [WrittenColumn(f.name, f.dataType, f.name) for f in rows.schema if f.name != "at"]
+    problem = render_problem(list_presence_problems(file, "shop.Row", columns))
+    found = sorted((row["at"], row["why"]) for row in rows.select("at", F.expr(problem).alias("why")).collect())
+    way_out = ", which are oneof kind in the registered message, and it holds one; write NULL for the others in sql"
+    assert found == [(n, told and f"{told}{way_out}") for n, (_, _, told) in enumerate(cases)]
+
+
 def test_header_without_a_key_makes_no_record_and_its_column_is_found_in_other_letters(spark: Any) -> None:
     rows = spark.sql(
         "SELECT 1 AS id, array(named_struct('key', 'k', 'value', 'v')) AS more UNION ALL "

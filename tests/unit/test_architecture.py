@@ -123,7 +123,8 @@ TRAVEL = (
     *(f"{SPARK}fields/{name}.py" for name in ("arrow_decoder", "avro_lengths")),
     f"{SPARK}fields/msgpack/",
     f"{SPARK}fields/protobuf/",
-    f"{PUBLISH}encoders/protobuf_messages.py",
+    f"{PUBLISH}encoders/protobuf_messages.py",  # stays, and asks what travels whether it takes its schema
+    f"{PUBLISH}encoders/protobuf_rows.py",
 )
 
 

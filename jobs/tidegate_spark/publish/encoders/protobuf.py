@@ -12,7 +12,7 @@ from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call i
 from tidegate.errors import ConfigurationError
 from tidegate.sql.spark import quote
 
-from tidegate_spark.publish.encoders import protobuf_messages
+from tidegate_spark.publish.encoders import protobuf_messages, protobuf_rows
 from tidegate_spark.publish.encoders.protobuf_presence import list_presence_problems
 from tidegate_spark.publish.encoders.record_part import Problem, RecordPart, put_inside, render_good
 from tidegate_spark.publish.encoders.schema_registration import (
@@ -22,7 +22,7 @@ from tidegate_spark.publish.encoders.schema_registration import (
 )
 
 # the server's workers do not have the product's code: this module goes with the function
-cloudpickle.register_pickle_by_value(protobuf_messages)
+cloudpickle.register_pickle_by_value(protobuf_rows)
 
 SIMPLE_TYPES = {
     "boolean": "bool", "tinyint": "int32", "smallint": "int32", "int": "int32", "bigint": "int64", "float": "float",
@@ -59,7 +59,7 @@ def encode(spark: SparkSession, part: RecordPart) -> Column:
     index = described.index
     header = b"\x00" + number.to_bytes(4, "big") + (b"\x00" if index == 0 else b"\x02" + _encode_zigzag(index))
     rows = F.expr(render_good(_list_all_problems(part, described), part.render_struct()))
-    return F.arrow_udf(protobuf_messages.build_encoder(described.file, described.name, header), T.BinaryType())(rows)
+    return F.arrow_udf(protobuf_rows.build_encoder(described.file, described.name, header), T.BinaryType())(rows)
 
 
 def _describe_message(spark: SparkSession, part: RecordPart) -> _Message:
@@ -72,7 +72,7 @@ def _describe_message(spark: SparkSession, part: RecordPart) -> _Message:
             part.build_record_name(), fields, registered_file, message
         )
     except protobuf_messages.IncompatibleColumn as reason:
-        raise ConfigurationError(f"subject={subject}: {reason}; cast it in sql, or publish to a new topic") from reason
+        raise ConfigurationError(f"subject={subject}: {reason}") from reason
     return _Message(file, name, index, number if is_known else None)
 
 

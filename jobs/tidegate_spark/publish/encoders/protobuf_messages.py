@@ -1,12 +1,14 @@
-"""Protobuf messages of a publication: the descriptor that its columns have, and rows as bytes on Python workers.
+"""Protobuf messages of a publication: the descriptor that its columns have, a new one or one that is registered."""
 
-The module travels to the workers by value, so it imports nothing of the product; `protobuf` and `pyarrow` are there.
-"""
-
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-TIMESTAMP_FILE = "google/protobuf/timestamp.proto"
+from tidegate_spark.publish.encoders.protobuf_rows import TIMESTAMP_NAME, build_class
+
+TIMESTAMP_FILE, TIMESTAMP = "google/protobuf/timestamp.proto", f".{TIMESTAMP_NAME}"
+# Files that a registered schema may import, as all users of Protobuf have them.
+KNOWN_FILES = tuple(
+    f"google/protobuf/{word}.proto" for word in ("timestamp", "duration", "wrappers", "struct", "empty", "any")
+)
 # Of each kind of column the field types that hold it without loss, the usual one first.
 LOSSLESS_TYPES = {
     "int32": ("INT32", "SINT32", "SFIXED32", "INT64", "SINT64", "SFIXED64"),
@@ -17,11 +19,16 @@ LOSSLESS_TYPES = {
     "string": ("STRING",),
     "bytes": ("BYTES",),
 }
+WRAPPERS = {
+    f".google.protobuf.{word}Value": word.upper()
+    for word in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+}
 RESERVED_NUMBERS = range(19000, 20000)  # Protobuf's own
+MAX_NUMBER = 2**29 - 1
 
 
 class IncompatibleColumn(Exception):
-    """A column that the known message cannot hold; the text says which."""
+    """A column that the known message cannot hold; the text says which, and what to do."""
 
 
 class BuiltDescriptor(NamedTuple):
@@ -48,24 +55,50 @@ def build_descriptor(
         if registered_file
         else FileDescriptorProto(name="schema.proto", syntax="proto3")
     )
-    before = file.SerializeToString(deterministic=True)
-    if registered_file and set(file.dependency) - {TIMESTAMP_FILE}:
-        raise IncompatibleColumn(f"the registered schema imports {', '.join(file.dependency)}")
-    names = [message.name for message in file.message_type]
-    target_name = message_name or (names[0] if names else name)
-    if target_name not in names:
-        names.append(file.message_type.add(name=target_name).name)
-    index = names.index(target_name)
+    before = _list_messages(file)
+    unknown = [imported for imported in file.dependency if imported not in KNOWN_FILES]
+    if unknown:
+        raise IncompatibleColumn(
+            f"the registered schema imports {', '.join(unknown)}; register one without it, or publish to a new topic"
+        )
+    full_name = _name_message(file, message_name, name)
+    names = [f"{_render_package(file)}.{message.name}" for message in file.message_type]
+    if full_name not in names:
+        names.append(full_name)
+        file.message_type.add(name=full_name.rpartition(".")[2])
     if TIMESTAMP_FILE not in file.dependency:
         file.dependency.append(TIMESTAMP_FILE)
-        before = b"" if not registered_file else before
-    own = f"{file.package}." if file.package else ""
-    has_presence = file.syntax != "proto3"
-    _extend_message(file.message_type[index], fields, f".{own}{target_name}", has_presence=has_presence)
-    is_known = registered_file is not None and _list_messages(file) == _list_messages(
-        FileDescriptorProto.FromString(before)
-    )
-    return BuiltDescriptor(file.SerializeToString(deterministic=True), f"{own}{target_name}", index, is_known)
+    _extend_message(file, full_name, fields)
+    made = BuiltDescriptor(
+        file.SerializeToString(deterministic=True), full_name.removeprefix("."), names.index(full_name),
+        is_known=registered_file is not None and _list_messages(file) == before,
+    )  # fmt: skip
+    try:
+        build_class(made.file, made.name)
+    except TypeError as fault:  # before it is registered
+        raise IncompatibleColumn(
+            f"Protobuf does not take the schema of the columns: {fault}; rename them in sql, or publish to a new topic"
+        ) from fault
+    return made
+
+
+def _name_message(file: Any, message_name: str | None, own_name: str) -> str:
+    """The full name of the message that is written, with a dot ahead; it may be given without its package."""
+    package = _render_package(file)
+    if message_name is None:
+        return f"{package}.{file.message_type[0].name if file.message_type else own_name}"
+    name = message_name.removeprefix(package.removeprefix(".") + ".")
+    if "." in name:
+        raise IncompatibleColumn(
+            f"protobuf.message={message_name} is no message of the registered schema, which has "
+            f"{', '.join(f'{package}.{message.name}'.removeprefix('.') for message in file.message_type) or 'none'}; "
+            "name one of those, or a new one without a dot"
+        )
+    return f"{package}.{name}"
+
+
+def _render_package(file: Any) -> str:
+    return f".{file.package}" if file.package else ""
 
 
 def serialize_description(description: dict[str, Any]) -> bytes:
@@ -88,61 +121,97 @@ def describe_messages(file: bytes) -> FileMessages:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     described = FileDescriptorProto.FromString(file)
-    place = f".{described.package}" if described.package else ""
-    waiting, by_name = [(place, message) for message in described.message_type], {}
+    return FileMessages(_index_messages(described), described.syntax == "proto3")
+
+
+def _index_messages(file: Any) -> dict[str, Any]:
+    """Every message of a file's descriptor by its full name with a dot ahead."""
+    waiting, by_name = [(_render_package(file), message) for message in file.message_type], {}
     while waiting:
         place, message = waiting.pop()
         name = f"{place}.{message.name}"
         by_name[name] = message
         waiting += [(name, inner) for inner in message.nested_type]
-    return FileMessages(by_name, described.syntax == "proto3")
+    return by_name
 
 
 def _list_messages(file: Any) -> list[bytes]:
     return [message.SerializeToString(deterministic=True) for message in file.message_type]
 
 
-def _extend_message(message: Any, fields: list[dict[str, Any]], path: str, *, has_presence: bool) -> None:
-    """Add the fields that the message at `path` lacks, inner ones too; `has_presence` where all fields have one."""
-    registered_fields = {field.name: field for field in message.field}
+def _extend_message(file: Any, path: str, fields: list[dict[str, Any]]) -> None:
+    """Add the fields that the message at `path` lacks, those of inner ones too."""
+    message = _index_messages(file)[path]
+    registered_fields, names = {field.name: field for field in message.field}, {field["name"] for field in fields}
+    required = [name for name, field in registered_fields.items() if field.label == field.LABEL_REQUIRED]
+    unfilled = next((name for name in required if name not in names), None)
+    if unfilled is not None:
+        raise IncompatibleColumn(
+            f"no column fills the field {unfilled}, which is required in the registered message; "
+            "add the column in sql, or publish to a new topic",
+        )
     for field in fields:
         descriptor = registered_fields.get(field["name"])
         if descriptor is None:
-            descriptor = _add_field(message, field, path, has_presence=has_presence)
+            descriptor = _add_field(file, message, field, path)
         elif not _can_hold(descriptor, field):
-            raise IncompatibleColumn(f"the field {field['name']} is registered with another type")
+            raise IncompatibleColumn(
+                f"the field {field['name']} is registered with another type; cast it in sql, or publish to a new topic"
+            )
         if field["kind"] in ("message", "map"):
-            nested = next((m for m in message.nested_type if descriptor.type_name == f"{path}.{m.name}"), None)
-            if nested is None:
+            if descriptor.type_name not in _index_messages(file):
                 raise IncompatibleColumn(
-                    f"the field {field['name']} is a message that stands elsewhere in the registered schema"
+                    f"the field {field['name']} is registered as {descriptor.type_name[1:]}; cast it in sql, or "
+                    "publish to a new topic"
                 )
-            _extend_message(nested, field["fields"], f"{path}.{nested.name}", has_presence=has_presence)
+            _extend_message(file, descriptor.type_name, field["fields"])
 
 
-def _add_field(message: Any, field: dict[str, Any], path: str, *, has_presence: bool) -> Any:
+def _add_field(file: Any, message: Any, field: dict[str, Any], path: str) -> Any:
     """A new field behind all numbers that were ever given, which can say that it is not set."""
-    highest = max([0, *(f.number for f in message.field), *(r.end - 1 for r in message.reserved_range)])
-    number = highest + 1 if highest + 1 not in RESERVED_NUMBERS else RESERVED_NUMBERS.stop
-    descriptor = message.field.add(name=field["name"], number=number)
+    json_name = _to_json_name(field["name"])
+    alike = next((f.name for f in message.field if _to_json_name(f.name) == json_name), None)
+    if alike is not None:
+        raise IncompatibleColumn(
+            f"the fields {alike} and {field['name']} have the same name in JSON, {json_name}, which Protobuf refuses; "
+            "rename one of them in sql",
+        )
+    descriptor = message.field.add(name=field["name"], number=_choose_number(message))
     _set_type(message, descriptor, field, path)
     is_message, is_entry = descriptor.type == descriptor.TYPE_MESSAGE, message.options.map_entry
-    if not (has_presence or field["repeated"] or is_message or is_entry):
+    if not (file.syntax != "proto3" or field["repeated"] or is_message or is_entry):
         # a oneof of its own is how the language says optional
         descriptor.oneof_index, descriptor.proto3_optional = len(message.oneof_decl), True
         message.oneof_decl.add(name=f"_{field['name']}")
     return descriptor
 
 
+def _choose_number(message: Any) -> int:
+    """The number of a new field: no one that a field has or had, or that is kept for others."""
+    kept = [*message.reserved_range, *message.extension_range]
+    number: int = 1 + max([0, *(f.number for f in message.field), *(r.end - 1 for r in kept if r.end <= MAX_NUMBER)])
+    if number in RESERVED_NUMBERS:
+        number = RESERVED_NUMBERS.stop
+    if number > MAX_NUMBER or any(r.start <= number < r.end for r in kept):
+        raise IncompatibleColumn(
+            f"the registered message={message.name} has no number left behind its fields; "
+            "add the column's field to it yourself, or publish to a new topic",
+        )
+    return number
+
+
 def _set_type(message: Any, new: Any, field: dict[str, Any], path: str) -> None:
     new.label = new.LABEL_REPEATED if field["repeated"] or field["kind"] == "map" else new.LABEL_OPTIONAL
     if field["kind"] == "timestamp":
-        new.type, new.type_name = new.TYPE_MESSAGE, ".google.protobuf.Timestamp"
+        new.type, new.type_name = new.TYPE_MESSAGE, TIMESTAMP
     elif field["kind"] in ("message", "map"):
-        nested = message.nested_type.add(
-            name=_to_camel_case(field["name"]) + ("Entry" if field["kind"] == "map" else "Row")
-        )
-        nested.options.map_entry = field["kind"] == "map"
+        is_map = field["kind"] == "map"
+        name = _to_camel_case(field["name"]) + ("Entry" if is_map else "Row")
+        taken = {one.name for one in (*message.nested_type, *message.field)}
+        while not is_map and name in taken:  # `a_b` and `AB`; of a map's entry the language says what it is called
+            name += "_"
+        nested = message.nested_type.add(name=name)
+        nested.options.map_entry = is_map
         new.type, new.type_name = new.TYPE_MESSAGE, f"{path}.{nested.name}"
     else:
         new.type = getattr(new, f"TYPE_{LOSSLESS_TYPES[field['kind']][0]}")
@@ -152,92 +221,20 @@ def _to_camel_case(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))  # as maps' entries must be called
 
 
+def _to_json_name(name: str) -> str:
+    """What a field is called in JSON, by default."""
+    head, *others = name.split("_")
+    return head + "".join(part[:1].upper() + part[1:] for part in others)
+
+
 def _can_hold(descriptor: Any, field: dict[str, Any]) -> bool:
     is_list = field["repeated"] or field["kind"] == "map"
     if (descriptor.label == descriptor.LABEL_REPEATED) != is_list:
         return False
     if field["kind"] == "timestamp":
-        return bool(descriptor.type_name == ".google.protobuf.Timestamp")
+        return bool(descriptor.type_name == TIMESTAMP)
     if field["kind"] in ("message", "map"):
         return bool(descriptor.type == descriptor.TYPE_MESSAGE)
+    if descriptor.type_name in WRAPPERS:
+        return WRAPPERS[descriptor.type_name] in LOSSLESS_TYPES[field["kind"]]
     return descriptor.type in [getattr(descriptor, f"TYPE_{name}") for name in LOSSLESS_TYPES[field["kind"]]]
-
-
-def build_encoder(file: bytes, message: str, header: bytes) -> Callable[[Any], Any]:
-    """A function of an Arrow array of structs: an array of `header` and the message in bytes, always the same ones.
-
-    NULL stays NULL.
-    """
-    import pyarrow as pa
-
-    made: list[Any] = []
-
-    def encode(rows: pa.Array) -> pa.Array:
-        if not made:
-            made.append(_build_class(file, message))
-        messages = (None if row is None else header + _encode_row(made[0](), row) for row in rows.to_pylist())
-        return pa.array(messages, pa.binary())
-
-    return encode
-
-
-def _build_class(file: bytes, message: str) -> Any:
-    from google.protobuf import timestamp_pb2
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
-    from google.protobuf.descriptor_pool import DescriptorPool
-    from google.protobuf.message_factory import GetMessageClass
-
-    pool, timestamp_file = DescriptorPool(), FileDescriptorProto()
-    timestamp_pb2.DESCRIPTOR.CopyToProto(timestamp_file)
-    pool.Add(timestamp_file)
-    pool.Add(FileDescriptorProto.FromString(file))
-    return GetMessageClass(pool.FindMessageTypeByName(message))
-
-
-def _encode_row(message: Any, row: dict[str, Any]) -> bytes:
-    _fill_message(message, row)
-    return bytes(message.SerializeToString(deterministic=True))
-
-
-def _fill_message(message: Any, row: dict[str, Any]) -> None:
-    for name, value in row.items():
-        if value is None:
-            continue
-        field = message.DESCRIPTOR.fields_by_name[name]
-        kind = field.message_type
-        if kind is not None and kind.GetOptions().map_entry:
-            _fill_map(getattr(message, name), value, kind.fields_by_name["value"].message_type is not None)
-        elif field.is_repeated:
-            for element in value:
-                _append_element(message, name, kind, element)
-        elif kind is None:
-            setattr(message, name, value)
-        else:
-            _set_value(getattr(message, name), value)
-
-
-def _append_element(message: Any, name: str, kind: Any, element: Any) -> None:
-    if element is None:
-        raise ValueError(f"column={name}: Protobuf's lists hold no NULL; leave them out in sql")
-    if kind is None:
-        getattr(message, name).append(element)
-    else:
-        _set_value(getattr(message, name).add(), element)
-
-
-def _fill_map(entries: Any, pairs: Any, holds_messages: bool) -> None:
-    for key, value in pairs:
-        if value is None:
-            raise ValueError(f"key={key}: Protobuf's maps hold no NULL; leave them out in sql")
-        if holds_messages:
-            _set_value(entries[key], value)
-        else:
-            entries[key] = value
-
-
-def _set_value(message: Any, value: Any) -> None:
-    message.SetInParent()
-    if isinstance(value, dict):
-        _fill_message(message, value)
-    else:
-        message.FromDatetime(value)

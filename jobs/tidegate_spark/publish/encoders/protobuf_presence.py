@@ -23,7 +23,7 @@ class _Value(NamedTuple):
 
 def list_presence_problems(file: bytes, message: str, columns: Sequence[WrittenColumn]) -> list[Problem]:
     """The rows with NULL in a field of the `message` in `file` without presence, which readers take for 0 or nothing,
-    or in one that is required.
+    or in one that is required; and those with values in two fields of a `oneof`, which holds one.
     """
     described = describe_messages(file)
     values = [_Value(c.name_in_record, c.type, quote(c.name), c.name) for c in columns]
@@ -31,7 +31,7 @@ def list_presence_problems(file: bytes, message: str, columns: Sequence[WrittenC
 
 
 def _list_problems(values: Sequence[_Value], message: Any, file: FileMessages, depth: int) -> list[Problem]:
-    fields, problems = {field.name: field for field in message.field}, []
+    fields, problems = {field.name: field for field in message.field}, _list_choice_problems(values, message)
     for value in values:
         field = fields[value.name]
         if not _has_presence(field, file.is_proto3):
@@ -42,6 +42,26 @@ def _list_problems(values: Sequence[_Value], message: Any, file: FileMessages, d
             below = file.by_name.get(next(inner.type_name for inner in below.field if inner.name == "value"))
         if below is not None:
             problems += _list_inner_problems(value, below, file, depth)
+    return problems
+
+
+def _list_choice_problems(values: Sequence[_Value], message: Any) -> list[Problem]:
+    """The rows with more than one value in the fields of a `oneof`: the last of them would take the others away."""
+    indexes = {
+        field.name: field.oneof_index
+        for field in message.field
+        if field.HasField("oneof_index") and not field.proto3_optional
+    }
+    problems = []
+    for index, oneof in enumerate(message.oneof_decl):
+        members = [value for value in values if indexes.get(value.name) == index]
+        if len(members) > 1:
+            there = " + ".join(f"IF({one.sql} IS NOT NULL, 1, 0)" for one in members)
+            reason = (
+                f"has more than one value in {', '.join(one.path for one in members)}, which are oneof {oneof.name} in "
+                "the registered message, and it holds one; write NULL for the others in sql"
+            )
+            problems.append(Problem(f"{there} > 1", reason))
     return problems
 
 

@@ -9,7 +9,8 @@ from google.protobuf import timestamp_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
-from tidegate_spark.publish.encoders.protobuf_messages import IncompatibleColumn, build_descriptor, build_encoder
+from tidegate_spark.publish.encoders.protobuf_messages import IncompatibleColumn, build_descriptor
+from tidegate_spark.publish.encoders.protobuf_rows import build_encoder
 
 
 def field(name: str, kind: str, *fields: dict[str, Any], repeated: bool = False) -> dict[str, Any]:
@@ -94,6 +95,131 @@ def test_schema_of_somebody_else_is_used_as_it_is() -> None:
     for wrong in (field("id", "string"), field("id", "int64", repeated=True), field("id", "message")):
         with pytest.raises(IncompatibleColumn, match="the field id is registered with another type"):
             build_descriptor("m", [wrong], given.SerializeToString(), "Order")
+
+
+def registered(*fields: dict[str, Any], **more: Any) -> FileDescriptorProto:
+    """A file with one message, `shop.Row`, of these fields."""
+    file = FileDescriptorProto(name="shop.proto", package="shop", **more)
+    file.message_type.add(name="Row", field=fields)
+    return file
+
+
+INT32 = {"type": "TYPE_INT32", "label": "LABEL_OPTIONAL"}
+
+
+@pytest.mark.parametrize("columns", [("a_b", "aB"), ("aB", "a_b")])
+def test_names_that_json_does_not_tell_apart_are_refused_before_they_are_registered(columns: tuple[str, str]) -> None:
+    for kind in ("int32", "message", "map"):
+        inner = [field("key", "string"), field("value", "int32")]
+        with pytest.raises(
+            IncompatibleColumn, match=r"a_b.* have the same name in JSON, aB,.*; rename one of them in sql"
+        ):
+            build_descriptor("m", [field(name, kind, *inner) for name in columns], None, None)
+    given = registered({"name": columns[0], "number": 1, **INT32}, syntax="proto3").SerializeToString()
+    with pytest.raises(IncompatibleColumn, match="have the same name in JSON"):
+        build_descriptor("m", [field(name, "int32") for name in columns], given, None)
+
+
+def test_messages_of_columns_whose_names_read_alike_are_told_apart() -> None:
+    fields = [field("a_b", "message", field("x", "int32")), field("AB", "message", field("y", "string"))]
+    file, name, *_ = build_descriptor("m", fields, None, None)
+    encode = build_encoder(file, name, b"")
+    made = message_of(file, name, encode(pa.array([{"a_b": {"x": 1}, "AB": {"y": "z"}}])).to_pylist()[0])
+    assert (made.a_b.x, made.AB.y) == (1, "z")
+
+
+def test_required_field_without_a_column_is_told_before_a_row_is_written() -> None:
+    must = {"name": "must", "number": 2, "type": "TYPE_INT32", "label": "LABEL_REQUIRED"}
+    given = registered({"name": "a", "number": 1, **INT32}, must)
+    with pytest.raises(
+        IncompatibleColumn, match=r"no column fills the field must, which is required .*; add the column"
+    ):
+        build_descriptor("m", [field("a", "int32")], given.SerializeToString(), None)
+    file, name, *_ = build_descriptor(
+        "m", [field("a", "int32"), field("must", "int32")], given.SerializeToString(), None
+    )
+    assert (
+        message_of(file, name, build_encoder(file, name, b"")(pa.array([{"a": 1, "must": 2}])).to_pylist()[0]).must == 2
+    )
+
+
+def test_message_may_be_named_with_its_package() -> None:
+    given = registered({"name": "a", "number": 1, **INT32}, syntax="proto3")
+    given.message_type.insert(0, type(given.message_type[0])(name="First"))
+    for word in ("Row", "shop.Row"):
+        _, name, index, is_known = build_descriptor("m", [field("a", "int32")], given.SerializeToString(), word)
+        assert (name, index, is_known) == ("shop.Row", 1, True)
+    _, name, index, is_known = build_descriptor("m", [field("a", "int32")], given.SerializeToString(), "shop.Next")
+    assert (name, index, is_known) == ("shop.Next", 2, False)
+    for word, registered_file in (("other.Row", given.SerializeToString()), ("shop.Row", None)):
+        with pytest.raises(
+            IncompatibleColumn, match=rf"protobuf.message={word} is no message of the registered schema"
+        ):
+            build_descriptor("m", [field("a", "int32")], registered_file, word)
+
+
+@pytest.mark.parametrize(
+    ("reserved", "extensions", "number"),
+    [
+        ([(5, 2**29)], [], 4),
+        ([(4, 6)], [], 6),
+        ([], [(4, 100)], 100),
+        ([(4, 6)], [(6, 2**29)], None),
+        ([], [(4, 19500)], 20000),
+    ],
+)
+def test_new_field_has_no_number_that_is_kept_for_others(
+    reserved: list[tuple[int, int]], extensions: list[tuple[int, int]], number: int | None
+) -> None:
+    given = registered({"name": "a", "number": 3, **INT32})
+    for start, end in reserved:
+        given.message_type[0].reserved_range.add(start=start, end=end)
+    for start, end in extensions:
+        given.message_type[0].extension_range.add(start=start, end=end)
+    asked = ("m", [field("a", "int32"), field("b", "int32")], given.SerializeToString(), None)
+    if number is None:
+        with pytest.raises(
+            IncompatibleColumn, match="message=Row has no number left behind its fields; add the column's"
+        ):
+            build_descriptor(*asked)
+    else:
+        made = FileDescriptorProto.FromString(build_descriptor(*asked)[0])
+        assert [f.number for f in made.message_type[0].field] == [3, number]
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        ("Duration", "int64"),
+        ("Struct", "string"),
+        ("UInt32Value", "int64"),
+        ("UInt64Value", "int64"),
+        ("Int32Value", "int64"),
+    ],
+)
+def test_message_of_protobufs_own_that_no_column_fills_may_stand_there_and_takes_no_other_column(
+    word: str, kind: str
+) -> None:
+    """What a pipeline reads of a duration or a struct is a number or a text that says nothing of what it was."""
+    file = "duration" if word == "Duration" else "struct" if word == "Struct" else "wrappers"
+    own = {
+        "name": "v",
+        "number": 2,
+        "type": "TYPE_MESSAGE",
+        "type_name": f".google.protobuf.{word}",
+        "label": "LABEL_OPTIONAL",
+    }
+    given = registered({"name": "a", "number": 1, **INT32}, own, syntax="proto3")
+    given.dependency.append(f"google/protobuf/{file}.proto")
+    assert build_descriptor("m", [field("a", "int32")], given.SerializeToString(), None).is_known
+    for wrong in (field("v", kind), field("v", "message", field("seconds", "int64"))):
+        with pytest.raises(IncompatibleColumn, match=r"the field v is registered .*; cast it in sql, or publish"):
+            build_descriptor("m", [wrong], given.SerializeToString(), None)
+    given.dependency.append("google/type/money.proto")
+    with pytest.raises(
+        IncompatibleColumn, match=r"imports google/type/money.proto; register one without it, or publish"
+    ):
+        build_descriptor("m", [field("a", "int32")], given.SerializeToString(), None)
 
 
 def test_null_in_a_list_or_a_map_is_refused() -> None:
