@@ -168,12 +168,59 @@ def test_two_values_of_a_oneof_make_no_record(spark: Any) -> None:
     assert found == [(n, told and f"{told}{way_out}") for n, (_, _, told) in enumerate(cases)]
 
 
+BROKEN = "CAST(X'61ff' AS STRING)"
+TEXTS = {
+    "a": ("'é'", BROKEN, "a"),
+    "l": ("array('', NULL)", f"array(NULL, {BROKEN})", "l[]"),
+    "s": ("named_struct('x', 1, 'y', CAST(NULL AS STRING))", f"named_struct('x', 1, 'y', {BROKEN})", "s.y"),
+    "k": ("map('a', named_struct('z', ''))", f"map({BROKEN}, named_struct('z', ''))", "k[]"),
+    "v": ("map('a', named_struct('z', ''))", f"map('a', named_struct('z', {BROKEN}))", "v[].z"),
+}
+
+
+@pytest.mark.parametrize("word", ["json", "avro", "csv", "string", "raw"])
+def test_text_that_is_no_utf8_makes_no_record(spark: Any, word: str) -> None:
+    """Two keys that differ in such bytes would be one, and readers would have another text."""
+    kept = [*TEXTS] if word in ("json", "avro") else ["a"]
+    cases = [None, *kept]
+    selects = (
+        f"SELECT {n} AS n, {', '.join(f'{TEXTS[name][name == wrong]} AS {name}' for name in kept)}"
+        for n, wrong in enumerate(cases)
+    )
+    rows = spark.sql(" UNION ALL ".join(selects))
+    part = a_part(rows, word)
+    found = {
+        row["n"]: row["why"]
+        for row in rows.select("n", F.expr(render_part_problem(spark, part)).alias("why")).collect()
+    }
+    way_out = "which readers take for other text; correct it, or write it as bytes in sql"
+    told = {n: name and f"has text that is no UTF-8 in {TEXTS[name][2]}, {way_out}" for n, name in enumerate(cases)}
+    assert found == (told if word != "raw" else {0: None, 1: None}), "raw writes the bytes as they are"
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [("1767225601000L", "is bigint"), ("'2026-01-01'", "is string"), ("1.5D", "is double"), ("array(1)", "is array")],
+)
+def test_time_of_a_record_comes_from_a_time(spark: Any, sql: str, told: str) -> None:
+    """A count of milliseconds would be taken for one of seconds."""
+    parts = {"key": KeyOut(("id",)), "value": ValueOut(), "metadata": MetadataOut(timestamp="AT")}
+    job: Any = SimpleNamespace(publication="p", topics=("t",), **parts)
+    with pytest.raises(ConfigurationError, match=f"metadata.timestamp=AT {told}.*no TIMESTAMP or DATE; make one of it"):
+        encode_rows(spark, spark.sql(f"SELECT 1 AS id, {sql} AS at"), job)
+
+
 def test_header_without_a_key_makes_no_record_and_its_column_is_found_in_other_letters(spark: Any) -> None:
     rows = spark.sql(
         "SELECT 1 AS id, array(named_struct('key', 'k', 'value', 'v')) AS more UNION ALL "
-        "SELECT 2, array(named_struct('key', CAST(NULL AS STRING), 'value', 'v')) UNION ALL SELECT 3, NULL"
+        "SELECT 2, array(named_struct('key', CAST(NULL AS STRING), 'value', 'v')) UNION ALL SELECT 3, NULL UNION ALL "
+        f"SELECT 4, array(named_struct('key', {BROKEN}, 'value', {BROKEN}))"
     )
     parts = {"key": KeyOut(("id",)), "value": ValueOut(), "metadata": MetadataOut(headers="MORE")}
     job: Any = SimpleNamespace(publication="p", topics=("t",), **parts)  # what is read of it
     told = {json.loads(bytes(row["key"]))["id"]: row["problem"] for row in encode_rows(spark, rows, job).collect()}
-    assert told == {1: None, 2: "has a header without a key in MORE; leave it out in sql", 3: None}
+    unreadable = "has a header whose key is no UTF-8 in MORE; correct it in sql"
+    assert told == {1: None, 2: "has a header without a key in MORE; leave it out in sql", 3: None, 4: unreadable}
+    for numbers in ("map('a', 1)", "array(named_struct('key', 'a', 'value', 1.5))"):
+        with pytest.raises(ConfigurationError, match=r"metadata.headers=MORE: its values are .*; cast them to STRING"):
+            encode_rows(spark, spark.sql(f"SELECT 1 AS id, {numbers} AS more"), job)

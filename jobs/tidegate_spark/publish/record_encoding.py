@@ -2,7 +2,17 @@
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DateType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 from tidegate.errors import ConfigurationError
 from tidegate.jobs.publish_job import PublishJob
 from tidegate.sql.spark import quote, render_literal
@@ -11,6 +21,7 @@ from tidegate_spark.publish.encoders.record_part import Problem, RecordPart, Wri
 from tidegate_spark.publish.encoders.registry import encode_part, render_part_problem
 
 FIRST_MILLISECOND = "1L"
+TIME_TYPES = (TimestampType, TimestampNTZType, DateType)
 RecordFields = list[tuple[str, str]]  # a column of the result, and its name in the record
 
 
@@ -26,7 +37,6 @@ def encode_rows(spark: SparkSession, rows: DataFrame, job: PublishJob) -> DataFr
                 f"publication={job.publication}: column={name} is not in the result; there are: "
                 f"{', '.join(rows.schema.names)}; correct key.fields, metadata or sql"
             )
-    key = [(name, name.removeprefix(job.key.prefix)) for name in job.key.fields]
     left_out = {name.casefold() for name in job.metadata.columns}
     if job.value.fields_include == "EXCEPT_KEY":
         left_out |= {name.casefold() for name in job.key.fields}
@@ -36,7 +46,7 @@ def encode_rows(spark: SparkSession, rows: DataFrame, job: PublishJob) -> DataFr
             f"publication={job.publication}: no column is left for the value; use fields_include: ALL"
         )
     topic = f"CAST({quote(job.metadata.topic)} AS STRING)" if job.metadata.topic else render_literal(job.topics[0])
-    parts = {name: _describe_part(rows, job, name, fields) for name, fields in (("key", key), ("value", value))}
+    parts = {"key": describe_key(rows, job), "value": _describe_part(rows, job, "value", value)}
     problems = [
         *(render_part_problem(spark, part) for part in parts.values()),
         _render_header_problem(rows, job.metadata.headers),
@@ -45,9 +55,14 @@ def encode_rows(spark: SparkSession, rows: DataFrame, job: PublishJob) -> DataFr
         F.expr(topic).alias("topic"),
         *(encode_part(spark, part).alias(name) for name, part in parts.items()),
         F.expr(_render_headers(rows, job.metadata.headers)).alias("headers"),
-        F.expr(_render_timestamp(job.metadata.timestamp)).alias("timestamp"),
+        F.expr(_render_timestamp(rows, job.metadata.timestamp)).alias("timestamp"),
         F.expr(f"coalesce({', '.join(problems)})").alias("problem"),
     )
+
+
+def describe_key(rows: DataFrame, job: PublishJob) -> RecordPart:
+    """The key of the records of these rows."""
+    return _describe_part(rows, job, "key", [(name, name.removeprefix(job.key.prefix)) for name in job.key.fields])
 
 
 def _describe_part(rows: DataFrame, job: PublishJob, name: str, fields: RecordFields) -> RecordPart:
@@ -67,16 +82,30 @@ def _render_headers(rows: DataFrame, column: str | None) -> str:
     element = kind.elementType if isinstance(kind, ArrayType) else None
     if not isinstance(kind, MapType) and not (isinstance(element, StructType) and element.names == ["key", "value"]):
         raise ConfigurationError(f"metadata.headers={column}: it must be a MAP or an ARRAY<STRUCT<key, value>>")
+    value = kind.valueType if isinstance(kind, MapType) else kind.elementType["value"].dataType
+    if not isinstance(value, (BinaryType, StringType)):
+        raise ConfigurationError(
+            f"metadata.headers={column}: its values are {value.simpleString()}, and must be text or bytes; cast them "
+            "to STRING in sql"
+        )
     made = "named_struct('key', CAST(e.key AS STRING), 'value', CAST(e.value AS BINARY))"
     return f"coalesce(transform({listed}, e -> {made}), {nothing})"
 
 
 def _render_header_problem(rows: DataFrame, column: str | None) -> str:
     """SQL text: what is wrong with the row's headers, NULL where nothing is."""
-    if column is None or not isinstance(_get_type(rows, column), ArrayType):
+    if column is None:
         return render_problem(())
-    reason = f"has a header without a key in {column}; leave it out in sql"
-    return render_problem([Problem(f"exists({quote(column)}, e -> e.key IS NULL)", reason)])
+    is_map = isinstance(_get_type(rows, column), MapType)
+    keys = f"map_keys({quote(column)})" if is_map else f"transform({quote(column)}, e -> e.key)"
+    missing = f"has a header without a key in {column}; leave it out in sql"
+    unreadable = f"has a header whose key is no UTF-8 in {column}; correct it in sql"
+    return render_problem(
+        [
+            Problem(f"exists({keys}, k -> k IS NULL)", missing),
+            Problem(f"exists({keys}, k -> NOT is_valid_utf8(CAST(k AS STRING)))", unreadable),
+        ]
+    )
 
 
 def _get_type(rows: DataFrame, column: str) -> DataType:
@@ -84,9 +113,18 @@ def _get_type(rows: DataFrame, column: str) -> DataType:
     return next(field.dataType for field in rows.schema if field.name.casefold() == column.casefold())
 
 
-def _render_timestamp(column: str | None) -> str:
-    """Milliseconds since 1970. Kafka's client takes 0 for now: the first of them stands for it."""
+def _render_timestamp(rows: DataFrame, column: str | None) -> str:
+    """Milliseconds since 1970. Kafka's client takes 0 for now: the first of them stands for it.
+
+    ConfigurationError for a column of another type: of a number nobody says what it counts.
+    """
     if column is None:
         return "CAST(NULL AS BIGINT)"
+    kind = _get_type(rows, column)
+    if not isinstance(kind, TIME_TYPES):
+        raise ConfigurationError(
+            f"metadata.timestamp={column} is {kind.simpleString()}, and no TIMESTAMP or DATE; make one of it in sql, "
+            "e.g. timestamp_millis of a number, or CAST a text"
+        )
     millis = f"unix_millis(CAST({quote(column)} AS TIMESTAMP))"
     return f"CASE WHEN {millis} = 0 THEN {FIRST_MILLISECOND} ELSE {millis} END"

@@ -30,13 +30,22 @@ NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def encode(spark: SparkSession, part: RecordPart) -> Column:
     """Confluent's form: a zero byte, the schema's id in four, then Avro; with a schema in the options Avro alone."""
     configured_schema = part.options.get("schema")
-    schema = configured_schema or json.dumps(build_record_schema(part.build_record_name(), part.typed_fields))
-    plain = f"to_avro({part.render_struct()}, {render_literal(schema)})"
+    plain = f"to_avro({part.render_struct()}, {render_literal(configured_schema or _render_schema(part))})"
     if configured_schema:
         return F.expr(render_good(list_problems(spark, part), plain))
-    number = register_schema(read_registry_settings(spark, part), part.subjects, schema)
-    header = struct.pack(">bI", 0, number)
-    return F.expr(f"concat(X'{header.hex()}', {plain})")
+    return F.expr(f"concat(X'{build_header(spark, part).hex()}', {plain})")
+
+
+def build_header(spark: SparkSession, part: RecordPart) -> bytes:
+    """The zero byte and the id of the schema, which is registered; nothing where the options have the schema."""
+    if part.options.get("schema"):
+        return b""
+    number = register_schema(read_registry_settings(spark, part), part.subjects, _render_schema(part))
+    return struct.pack(">bI", 0, number)
+
+
+def _render_schema(part: RecordPart) -> str:
+    return json.dumps(build_record_schema(part.build_record_name(), part.typed_fields))
 
 
 def list_problems(_: SparkSession, part: RecordPart) -> list[Problem]:

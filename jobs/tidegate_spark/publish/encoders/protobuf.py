@@ -14,7 +14,13 @@ from tidegate.sql.spark import quote
 
 from tidegate_spark.publish.encoders import protobuf_messages, protobuf_rows
 from tidegate_spark.publish.encoders.protobuf_presence import list_presence_problems
-from tidegate_spark.publish.encoders.record_part import Problem, RecordPart, put_inside, render_good
+from tidegate_spark.publish.encoders.record_part import (
+    Problem,
+    RecordPart,
+    list_text_problems,
+    put_inside,
+    render_good,
+)
 from tidegate_spark.publish.encoders.schema_registration import (
     read_newest_schema,
     read_registry_settings,
@@ -50,16 +56,27 @@ def encode(spark: SparkSession, part: RecordPart) -> Column:
     The newest schema of the first subject is used where it has every column; else it is extended, and registered.
     ConfigurationError for a name or type that Protobuf lacks, or a column that the known message cannot hold.
     """
-    settings, described = read_registry_settings(spark, part), _describe_message(spark, part)
+    described = _describe_message(spark, part)
+    header = _register_message(spark, part, described)
+    problems = [*list_text_problems(part), *_list_all_problems(part, described)]
+    rows = F.expr(render_good(problems, part.render_struct()))
+    return F.arrow_udf(protobuf_rows.build_encoder(described.file, described.name, header), T.BinaryType())(rows)
+
+
+def build_header(spark: SparkSession, part: RecordPart) -> bytes:
+    """What stands before each message: the zero byte, the schema's id, the message's index."""
+    return _register_message(spark, part, _describe_message(spark, part))
+
+
+def _register_message(spark: SparkSession, part: RecordPart, described: _Message) -> bytes:
+    settings = read_registry_settings(spark, part)
     text, number = base64.b64encode(described.file).decode(), described.known_id
     missing = part.subjects if number is None else part.subjects[1:]
     registered = register_schema(settings, missing, text, "PROTOBUF") if missing else None
     number = registered if number is None else number
     assert number is not None
     index = described.index
-    header = b"\x00" + number.to_bytes(4, "big") + (b"\x00" if index == 0 else b"\x02" + _encode_zigzag(index))
-    rows = F.expr(render_good(_list_all_problems(part, described), part.render_struct()))
-    return F.arrow_udf(protobuf_rows.build_encoder(described.file, described.name, header), T.BinaryType())(rows)
+    return b"\x00" + number.to_bytes(4, "big") + (b"\x00" if index == 0 else b"\x02" + _encode_zigzag(index))
 
 
 def _describe_message(spark: SparkSession, part: RecordPart) -> _Message:

@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import Column, SparkSession
 from tidegate.formats.registry import get_format
 
-from tidegate_spark.publish.encoders.record_part import RecordPart, render_problem
+from tidegate_spark.publish.encoders.record_part import RecordPart, list_text_problems, render_problem
 
 ENCODERS_PACKAGE = "tidegate_spark.publish.encoders"
 
@@ -22,9 +22,17 @@ def encode_part(spark: SparkSession, part: RecordPart) -> Column:
 
 
 def render_part_problem(spark: SparkSession, part: RecordPart) -> str:
-    """SQL text: why the format cannot write the row, NULL where it can; a format without such rows says nothing."""
+    """SQL text: why the format cannot write the row, NULL where it can."""
     list_problems = getattr(_import_encoder(part), "list_problems", None)
-    return render_problem(list_problems(spark, part) if list_problems is not None else ())
+    own = list_problems(spark, part) if list_problems is not None else ()
+    keeps_bytes = get_format(part.format).only_column == "BINARY"
+    return render_problem([*(() if keeps_bytes else list_text_problems(part)), *own])
+
+
+def build_part_header(spark: SparkSession, part: RecordPart) -> bytes | None:
+    """What stands before each key or value of a format with a registry, b"" without one; None for other formats."""
+    build_header = getattr(_import_encoder(part), "build_header", None)
+    return None if build_header is None else bytes(build_header(spark, part))
 
 
 def _import_encoder(part: RecordPart) -> Any:
