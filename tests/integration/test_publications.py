@@ -217,6 +217,29 @@ def test_avro_and_protobuf_are_what_the_real_deserializers_read_with_the_registr
         registry.close()
 
 
+def test_key_whose_schema_has_changed_is_refused_until_the_topic_is_compared(workbench) -> None:
+    """The schema's id stands in each key: old keys would stay beside the new ones, and no delete reaches them."""
+    registry = SchemaRegistry()
+    try:
+        avro = {"format": "avro", "avro": {"registry": registry.url}}
+        way = Way(workbench, "wider", key={"fields": ["price"], **avro})
+        way.flush(k1="a", k2="b", k3="c")
+        way.publish()
+        workbench.spark_sql("ALTER TABLE lake.shop.wider ALTER COLUMN price TYPE DECIMAL(14,2)")
+        way.flush(k1=None, k2="b2")
+        with pytest.raises(GiveUp, match=r"key_form=0000000001 and now key_form=0000000002.*--resynchronise"):
+            way.publish()
+        assert len(read(workbench, way.topic)) == 3, "nothing was produced"
+        way.publish(resynchronise=True)
+        way.flush(k3=None, k4="d")
+        way.publish()
+        last = {message.key(): message.value() for message in read(workbench, way.topic)}
+        names = sorted(json.loads(value)["name"] for value in last.values() if value is not None)
+        assert (names, len([value for value in last.values() if value is None])) == (["b2", "d"], 4)
+    finally:
+        registry.close()
+
+
 def assert_protobuf(registry: SchemaRegistry, topic: str, found: Any) -> None:
     """By Confluent's deserializer, with the message that was registered."""
     from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer

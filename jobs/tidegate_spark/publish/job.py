@@ -13,7 +13,8 @@ from tidegate.jobs.publish_job import PRODUCER_CONF, PublishJob
 from tidegate.sql.spark import render_literal
 
 from tidegate_spark.publish import producer
-from tidegate_spark.publish.table_changes import find_changed_rows
+from tidegate_spark.publish.key_form import describe_key_form, refuse_other_keys
+from tidegate_spark.publish.table_changes import find_changed_rows, find_key
 from tidegate_spark.session import read_private_conf
 
 # The executors have no code of ours: the functions travel by value.
@@ -24,18 +25,20 @@ def run(spark: SparkSession, job: PublishJob) -> None:
     """Produce the job's changes.
 
     1. Compare the two states, key by key; keep the result, because it is used twice.
-    2. Check all of it: nothing is produced of a run in which one record would be wrong.
+    2. Check all of it: nothing is produced of a run in which one record would be wrong, or each would have a new key.
     3. Give each part its changes in the order of their keys, and an empty row, so that parts without changes advance.
     4. Produce, part by part. The state topic records what was done.
     """
     persisted_frames: list[DataFrame] = []
     try:
         changes = _compare_states(spark, job, persisted_frames)
+        key_form = describe_key_form(spark, find_key(spark, job))
+        refuse_other_keys(job, key_form)
         hit_failpoint("job.compared")
         parts = [part.number for part in job.parts]
         rows = _split_into_parts(spark, changes, job).where(f"part IN ({', '.join(map(str, parts))})")
         ordered = rows.repartition(job.parallelism, "part").sortWithinPartitions("part", "key", "topic")
-        plan = build_plan(job, json.loads(read_private_conf(spark, PRODUCER_CONF)))
+        plan = build_plan(job, json.loads(read_private_conf(spark, PRODUCER_CONF)), key_form)
         outcomes = ordered.mapInArrow(producer.build_producer(plan), "part INT, outcome STRING").collect()
         hit_failpoint("job.produced")
         raise_refusal(job, [row.outcome for row in outcomes])
@@ -120,7 +123,7 @@ def _render_topics(job: PublishJob) -> str:
     return f"array({', '.join(render_literal(topic) for topic in job.topics)})"
 
 
-def build_plan(job: PublishJob, settings: dict[str, str]) -> dict[str, Any]:
+def build_plan(job: PublishJob, settings: dict[str, str], key_form: str = "") -> dict[str, Any]:
     """What the functions in the executors are told; `settings` are librdkafka's, secrets included."""
     return {
         "settings": settings,
@@ -128,5 +131,6 @@ def build_plan(job: PublishJob, settings: dict[str, str]) -> dict[str, Any]:
         "state_topic": job.state_topic,
         "transaction_records": job.transaction_records,
         "position": job.position.to_dict(),
+        "key_form": key_form,
         "parts": {part.number: asdict(part) for part in job.parts},
     }

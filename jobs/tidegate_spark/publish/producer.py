@@ -20,6 +20,7 @@ import confluent_kafka as kafka  # as a module: its classes cannot travel by val
 import pyarrow
 
 POSITION_KEY = b"position"
+KEY_FORM_HEADER = "key-form"  # beside the position, and not in it: older versions read no position that says more
 KEY_MARK = "k"  # before a key's digits, so that an empty key is not taken for none
 ANSWER_TIMEOUT_SECONDS = 120.0  # seconds for one answer of the brokers
 TRANSACTION_TIMEOUT_MS = 600_000
@@ -246,7 +247,8 @@ class _PartProducer:
             self._flush()
         position = {**self._plan["position"], "after": after, "counts": self._counts, "at_ms": int(time.time() * 1000)}
         value = json.dumps(position).encode()
-        self._hand_over(self._plan["state_topic"], key=POSITION_KEY, value=value, partition=self.number)
+        record = {"key": POSITION_KEY, "value": value, "headers": [(KEY_FORM_HEADER, self._plan["key_form"])]}
+        self._hand_over(self._plan["state_topic"], partition=self.number, **record)
         self._flush()
         if self._is_transactional:
             self._retry(lambda: self._producer.commit_transaction(ANSWER_TIMEOUT_SECONDS))

@@ -11,7 +11,8 @@ from tidegate.spec.publication import PLACEHOLDER
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.publish.encoders.json import render_json
-from tidegate_spark.publish.record_encoding import encode_rows
+from tidegate_spark.publish.encoders.record_part import RecordPart
+from tidegate_spark.publish.record_encoding import describe_key, encode_rows
 from tidegate_spark.publish.table_at_snapshot import render_table_as_of
 from tidegate_spark.stage.kafka_source import RECORDS_PER_TASK, build_client_options, build_offsets_options
 
@@ -93,6 +94,12 @@ class _TableState:
     joined: dict[str, int]
     files: tuple[str, ...] | None = None
     is_limited: bool = True
+
+
+def find_key(spark: SparkSession, job: PublishJob) -> RecordPart:
+    """The key of the records, with the types that its columns have as of `position.to`."""
+    source = _render_source(spark, job, job.position.to, None)
+    return describe_key(spark.sql(_render_query(spark, job, job.sql, source, job.position.joined)), job)
 
 
 def _read_state(spark: SparkSession, job: PublishJob, side: _TableState) -> DataFrame:

@@ -22,12 +22,16 @@ class TouchedFiles:
 
 @dataclass(frozen=True)
 class KeyPart:
-    """One part of the keys in a run: the record that must still be its newest, and the key to go on after."""
+    """One part of the keys in a run: the record that must still be its newest, and the key to go on after.
+
+    `key_form` says how the keys were written that the topics hold, empty where nobody has noted it.
+    """
 
     number: int
     expected: str | None
     after: str = ""
     counts: dict[str, int] = field(default_factory=dict)
+    key_form: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-KEY = b"position"
+KEY, KEY_FORM_HEADER = b"position", "key-form"
 Target = tuple[int, dict[str, int]]
 
 
@@ -92,9 +92,17 @@ class Progress:
 
 @dataclass(frozen=True)
 class PartProgress:
-    """Where all parts stand: `raw` is the newest record of each as it is in the state topic, None without one."""
+    """Where all parts stand: `raw` is the newest record of each as it is in the state topic, None without one.
+
+    `key_forms` are the headers of these records that say how keys were written; older versions wrote none.
+    """
 
     raw: tuple[str | None, ...]
+    key_forms: tuple[str, ...] = ()
+
+    def get_key_form(self, number: int) -> str:
+        """That of one part, empty where nobody has noted it."""
+        return self.key_forms[number] if self.key_forms else ""
 
     @property
     def parts(self) -> tuple[Progress | None, ...]:

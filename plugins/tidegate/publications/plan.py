@@ -198,7 +198,9 @@ def plan_all_parts(
     """A run of all parts towards `position`, from where each of them stands. Reads which files differ, no row; changes
     nothing.
     """
-    parts = tuple(KeyPart(number, raw) for number, raw in enumerate(progress.raw))
+    parts = tuple(
+        KeyPart(number, raw, key_form=progress.get_key_form(number)) for number, raw in enumerate(progress.raw)
+    )
     return PlannedRun(position, parts, _find_touched_files(ports, position), topics)
 
 
@@ -225,5 +227,5 @@ def _plan_group(
             part is not None and part.state is None and part.pair == position.pair and part.mode != RunMode.TOPIC
         )
         after, counts = (part.after or "", part.counts) if part is not None and is_on_the_way else ("", {})
-        parts.append(KeyPart(number, progress.raw[number], after, counts))
+        parts.append(KeyPart(number, progress.raw[number], after, counts, progress.get_key_form(number)))
     return PlannedRun(position, tuple(parts), _find_touched_files(ports, position), topics, resumed=True)

@@ -14,7 +14,7 @@ from tidegate.adapters.server_probe import Server, require_server
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
-from tidegate.model.publication_progress import PartProgress
+from tidegate.model.publication_progress import KEY_FORM_HEADER, PartProgress
 from tidegate.ports.publication_ports import FoundTopics
 from tidegate.spec.publication import Publication
 
@@ -123,15 +123,20 @@ class KafkaTopics:
         if at_rest:
             self._wait_for_markers(topic)
         newest: dict[int, str] = {}
+        forms: dict[int, str] = {}
         consumer = Consumer({**self.settings, **READER_SETTINGS, "group.id": "tidegate-publications", "log_level": "3"})
         try:
             consumer.assign([TopicPartition(topic, number, 0) for number in ends])
             open_partitions = set(ends)
             while open_partitions:
-                self._apply_message(topic, consumer.poll(TIMEOUT), newest, open_partitions)
+                message = consumer.poll(TIMEOUT)
+                self._apply_message(topic, message, newest, open_partitions)
+                if message.error() is None:
+                    forms[message.partition()] = _read_key_form(message)
         finally:
             consumer.close()
-        return PartProgress(tuple(newest.get(number) for number in range(parts)))
+        numbers = range(parts)
+        return PartProgress(tuple(map(newest.get, numbers)), tuple(forms.get(number, "") for number in numbers))
 
     def _wait_for_markers(self, topic: str) -> None:
         """A commit is answered before the brokers have written it everywhere; until then readers do not see it."""
@@ -170,3 +175,8 @@ class KafkaTopics:
         policy = config["cleanup.policy"].value
         if policy != "compact":
             raise GiveUp(f"publication={publication.name} topic={topic}: cleanup.policy={policy} would let {lost}")
+
+
+def _read_key_form(message: Any) -> str:
+    value = dict(message.headers() or ()).get(KEY_FORM_HEADER)
+    return value.decode() if value else ""
