@@ -200,6 +200,18 @@ def test_json_has_no_keys_of_parts(spark: Any, key: str) -> None:
         written(spark, rows, "json")
 
 
+def test_columns_whose_names_differ_in_more_than_case_are_two(spark: Any) -> None:
+    """`straße` folds to `strasse`: the value lost a column, or one was written by the other one's type."""
+    rows = spark.sql(
+        "SELECT 7 AS strasse, map(DATE'2026-01-02', 1) AS `straße`, DATE'2026-01-01' AS `ort`, 1 AS `ORT2`"
+    )
+    key, value = KeyOut(("strasse",)), ValueOut(fields_include="EXCEPT_KEY")
+    job: Any = SimpleNamespace(publication="p", topics=("t",), key=key, value=value, metadata=MetadataOut())
+    (made,) = encode_rows(spark, rows, job).collect()
+    found = json.loads(bytes(made["key"])), json.loads(bytes(made["value"]))
+    assert found == ({"strasse": 7}, {"straße": {"2026-01-02": 1}, "ort": "2026-01-01", "ORT2": 1})
+
+
 @pytest.mark.parametrize("type", ["TIMESTAMP", "DATE"])
 def test_time_of_1970_is_not_taken_for_now_by_the_client(spark: Any, type: str) -> None:
     days = ["1970-01-01", "1970-01-02", "1969-12-31", None]

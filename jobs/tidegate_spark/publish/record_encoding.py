@@ -30,17 +30,17 @@ def encode_rows(spark: SparkSession, rows: DataFrame, job: PublishJob) -> DataFr
 
     ConfigurationError names a missing column.
     """
-    names = {name.casefold(): name for name in rows.schema.names}
+    names = {name.lower(): name for name in rows.schema.names}
     for name in (*job.key.fields, *job.metadata.columns):
-        if name.casefold() not in names:
+        if name.lower() not in names:
             raise ConfigurationError(
                 f"publication={job.publication}: column={name} is not in the result; there are: "
                 f"{', '.join(rows.schema.names)}; correct key.fields, metadata or sql"
             )
-    left_out = {name.casefold() for name in job.metadata.columns}
+    left_out = {name.lower() for name in job.metadata.columns}
     if job.value.fields_include == "EXCEPT_KEY":
-        left_out |= {name.casefold() for name in job.key.fields}
-    value = [(name, name) for name in rows.schema.names if name.casefold() not in left_out]
+        left_out |= {name.lower() for name in job.key.fields}
+    value = [(name, name) for name in rows.schema.names if name.lower() not in left_out]
     if not value:
         raise ConfigurationError(
             f"publication={job.publication}: no column is left for the value; use fields_include: ALL"
@@ -67,8 +67,8 @@ def describe_key(rows: DataFrame, job: PublishJob) -> RecordPart:
 
 def _describe_part(rows: DataFrame, job: PublishJob, name: str, fields: RecordFields) -> RecordPart:
     part = job.key if name == "key" else job.value
-    types = {field.name.casefold(): field.dataType for field in rows.schema}
-    columns = tuple(WrittenColumn(column, types[column.casefold()], field) for column, field in fields)
+    types = {field.name.lower(): field.dataType for field in rows.schema}
+    columns = tuple(WrittenColumn(column, types[column.lower()], field) for column, field in fields)
     return RecordPart(part=name, format=part.format, options=part.options, topics=job.topics, columns=columns)
 
 
@@ -110,7 +110,7 @@ def _render_header_problem(rows: DataFrame, column: str | None) -> str:
 
 def _get_type(rows: DataFrame, column: str) -> DataType:
     """The type of a column, whose name is in whatever letters."""
-    return next(field.dataType for field in rows.schema if field.name.casefold() == column.casefold())
+    return next(field.dataType for field in rows.schema if field.name.lower() == column.lower())
 
 
 def _render_timestamp(rows: DataFrame, column: str | None) -> str:

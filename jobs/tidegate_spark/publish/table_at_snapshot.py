@@ -13,12 +13,10 @@ def render_table_as_of(spark: SparkSession, table: str, snapshot: int, newest: i
     A column or field of the same name whose type cannot have become the newer one was another: NULL too.
     """
     target_schema = spark.sql(f"SELECT * FROM {_render_table_at(table, newest)}").schema
-    there = {
-        f.name.casefold(): f.dataType for f in spark.sql(f"SELECT * FROM {_render_table_at(table, snapshot)}").schema
-    }
+    there = {f.name.lower(): f.dataType for f in spark.sql(f"SELECT * FROM {_render_table_at(table, snapshot)}").schema}
     columns = []
     for field in target_schema:
-        source, column = there.get(field.name.casefold()), quote(field.name)
+        source, column = there.get(field.name.lower()), quote(field.name)
         made = _render_null(field.dataType) if source is None else render_widening(column, source, field.dataType)
         columns.append(column if made == column else f"{made} AS {column}")
     return f"SELECT {', '.join(columns)} FROM {_render_table_at(table, snapshot)}"
@@ -29,10 +27,10 @@ def render_widening(value: str, source: DataType, target: DataType, depth: int =
     if render_spark_type(source) == render_spark_type(target):
         return value
     if isinstance(source, StructType) and isinstance(target, StructType):
-        fields = {field.name.casefold(): field for field in source.fields}
+        fields = {field.name.lower(): field for field in source.fields}
         parts = []
         for field in target.fields:
-            old = fields.get(field.name.casefold())
+            old = fields.get(field.name.lower())
             part = f"{value}.{quote(old.name)}" if old is not None else ""
             part = (
                 _render_null(field.dataType)

@@ -61,8 +61,8 @@ class _SchemaFit:
         self, kind: T.StructType, record: Any, places: dict[str, _Place], path: str
     ) -> list[Problem]:
         """The problems of a struct's fields, which are at `places`."""
-        nodes = {field["name"].casefold(): field["type"] for field in record["fields"]}
-        known = {field.name.casefold() for field in kind}
+        nodes = {field["name"].lower(): field["type"] for field in record["fields"]}
+        known = {field.name.lower() for field in kind}
         unfilled = next((f["name"] for f in record["fields"] if self._needs(f, known)), None)
         if unfilled is not None:
             raise ConfigurationError(
@@ -71,15 +71,15 @@ class _SchemaFit:
             )
         problems = []
         for field in kind:
-            if field.name.casefold() not in nodes:
+            if field.name.lower() not in nodes:
                 raise ConfigurationError(
                     f"{self._what} has no field {path}{field.name}; add it, or leave the column out in sql"
                 )
-            problems += self._list_problems(field.dataType, nodes[field.name.casefold()], places[field.name])
+            problems += self._list_problems(field.dataType, nodes[field.name.lower()], places[field.name])
         return problems
 
     def _needs(self, field: Any, known: set[str]) -> bool:
-        return field["name"].casefold() not in known and not self._is_nullable(field["type"])
+        return field["name"].lower() not in known and not self._is_nullable(field["type"])
 
     def _is_nullable(self, node: Any) -> bool:
         node = resolve_name(node, self._names)
