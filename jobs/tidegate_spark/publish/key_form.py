@@ -3,13 +3,13 @@
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T  # noqa: N812 (as Spark's own examples call it)
 from tidegate.errors import GiveUp
+from tidegate.formats.registry import get_format
 from tidegate.jobs.publish_job import PublishJob
 from tidegate.model.publication_progress import RunMode
 
 from tidegate_spark.publish.encoders.record_part import RecordPart
 from tidegate_spark.publish.encoders.registry import build_part_header
 
-NUMBERS_OF_ANOTHER_WIDTH = "raw"
 INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 
@@ -22,7 +22,7 @@ def describe_key_form(spark: SparkSession, key: RecordPart) -> str:
     header = build_part_header(spark, key)
     if header is not None:
         return header.hex()
-    is_wide = key.format == NUMBERS_OF_ANOTHER_WIDTH
+    is_wide = bool(get_format(key.format).column_types)  # its numbers are bytes, as many as their type has
     return ", ".join(f"{name} {_describe_type(kind, is_wide=is_wide)}" for name, kind in key.typed_fields)
 
 

@@ -227,5 +227,6 @@ def _plan_group(
             part is not None and part.state is None and part.pair == position.pair and part.mode != RunMode.TOPIC
         )
         after, counts = (part.after or "", part.counts) if part is not None and is_on_the_way else ("", {})
-        parts.append(KeyPart(number, progress.raw[number], after, counts, progress.get_key_form(number)))
+        form = progress.get_key_form(number)
+        parts.append(KeyPart(number=number, expected=progress.raw[number], after=after, counts=counts, key_form=form))
     return PlannedRun(position, tuple(parts), _find_touched_files(ports, position), topics, resumed=True)
