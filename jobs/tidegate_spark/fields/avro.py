@@ -19,7 +19,7 @@ from tidegate.schema.avro import (
 )
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.zone_names import render_existing_time
+from tidegate_spark.fields.zone_names import render_existing_time, render_with_seconds
 
 LAST_TIME = "9999-12-31 23:59:59.999999"
 NATIVE_LOGICAL_TYPES = (
@@ -138,6 +138,7 @@ def _render_narrowed(expr: str, node: Any) -> str | None:
 
 def _render_written_moment(text: str, kind: str) -> str:
     """A text as a moment; NULL outside of the years 1 to 9999, and where Spark would add the date of today."""
+    text = render_with_seconds(text) if kind == "TIMESTAMP" else text
     made = f"try_cast({text} AS {kind})"
     if kind == "STRING":
         return made

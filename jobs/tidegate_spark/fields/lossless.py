@@ -25,7 +25,7 @@ from tidegate_spark.fields.avro import render_timestamp
 from tidegate_spark.fields.decimals import render_lenient_number, render_variable_scale
 from tidegate_spark.fields.encodings import render_variant_bytes
 from tidegate_spark.fields.json.as_written import render_is_changed, render_is_quoted
-from tidegate_spark.fields.zone_names import render_ends_without_name, render_existing_time
+from tidegate_spark.fields.zone_names import render_ends_without_name, render_existing_time, render_with_seconds
 
 GUARDED_TYPES = ("TINYINT", "SMALLINT", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 MOMENTS = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
@@ -212,10 +212,12 @@ def render_text_conversion(text: str, leaf: Primitive, unit: str | None) -> str:
         number, is_counted = f"try_cast({text} AS BIGINT)", unit and unit != DAYS_UNIT
         whole = render_timestamp(number, unit, "TIMESTAMP", leaf.truncated) if unit and is_counted else "NULL"
         pattern = render_literal(TIMESTAMP_PATTERN % (ZONE_PATTERN if leaf.name == "TIMESTAMP" else UTC_PATTERN))
-        # the usual spelling by its places, without a pattern: a date, a time of day, and a zone or none
-        has_usual_places = f"{_render_has_usual_year(text)} AND substring({text}, 14, 1) = ':'"
-        usual = f"WHEN {has_usual_places} AND {render_ends_without_name(text)} THEN {cast} "
-        made = render_existing_time(cast, text) if leaf.name == "TIMESTAMP" else cast
+        # the usual spelling by its places, without a pattern: a date, a time of day with seconds, and a zone or none
+        places = " AND ".join(f"substring({text}, {place}, 1) = ':'" for place in (14, 17))
+        usual = f"WHEN {_render_has_usual_year(text)} AND {places} AND {render_ends_without_name(text)} THEN {cast} "
+        full = render_with_seconds(text)
+        cast = f"try_cast({full} AS {leaf.name})"
+        made = render_existing_time(cast, full) if leaf.name == "TIMESTAMP" else cast
         return (
             f"CASE {usual if leaf.name == 'TIMESTAMP' else ''}"
             f"WHEN {text} RLIKE '{INTEGER_PATTERN}' THEN CAST({whole} AS {leaf.name}) "

@@ -6,6 +6,8 @@ twice is the earlier one, as in Java. Every function returns SQL text.
 
 from tidegate.sql.spark import render_literal
 
+# a time to the minute with a zone behind it
+MINUTES_PATTERN = "^([^:]*:[0-9]{1,2})(?=[ ]*[A-Za-z+-])"
 # a name behind the time of day; Z and offsets alone are no names
 ZONE_NAME_PATTERN = ":[0-9.]+[ ]*([A-Za-z][A-Za-z0-9/_+:-]*)$"
 
@@ -13,6 +15,11 @@ ZONE_NAME_PATTERN = ":[0-9.]+[ ]*([A-Za-z][A-Za-z0-9/_+:-]*)$"
 def render_ends_without_name(text: str) -> str:
     """A condition: the text ends as times do that name no zone: with two digits, or with one and a letter, Z."""
     return f"substring({text}, -2, 1) BETWEEN '0' AND '9'"
+
+
+def render_with_seconds(text: str) -> str:
+    """The text of a time, with seconds where a zone stands behind its minutes: Spark reads it with those alone."""
+    return f"regexp_replace({text}, '{MINUTES_PATTERN}', '$1:00')"
 
 
 def render_existing_time(moment: str, text: str) -> str:
@@ -27,6 +34,7 @@ def render_existing_time(moment: str, text: str) -> str:
 
 def render_is_skipped_time(text: str) -> str:
     """A condition: the text is a time that the clocks of its zone skip; to be asked of texts that are no moment."""
+    text = render_with_seconds(text)
     moment = f"try_cast({text} AS TIMESTAMP)"
     return f"{moment} IS NOT NULL AND {render_existing_time(moment, text)} IS NULL"
 
