@@ -540,6 +540,20 @@ GUARDS = [
         "test_record_that_is_too_large_is_named_and_no_reason_to_try_again[broker-exactly-once]",
     ),
     Guard(
+        "publication: keys that would have other bytes than those in the topics are refused",
+        "jobs/tidegate_spark/publish/key_form.py",
+        "    if before is None or job.position.mode == RunMode.TOPIC:\n",
+        "    if True:\n",
+        "tests/integration/test_key_form.py::test_key_of_another_form_is_refused_and_none_that_was_not_noted",
+    ),
+    Guard(
+        "publication: of two values of a oneof none is taken away in silence",
+        "jobs/tidegate_spark/publish/encoders/protobuf_presence.py",
+        "        if len(members) > 1:\n",
+        "        if False:\n",
+        "tests/integration/test_unwritable_rows.py::test_two_values_of_a_oneof_make_no_record",
+    ),
+    Guard(
         "publication: a state topic that forgets is refused",
         "plugins/tidegate/adapters/kafka/publication_topics.py",
         "        if publication.state_topic in existing:\n",
