@@ -89,7 +89,8 @@ def propose_moves(ports: Ports, to: str, name: str | None = None) -> list[TableM
     """What `rebase_positions` would do to each table, or to the one named; changes nothing.
 
     `to` is earliest, latest, group, a time (ISO 8601 with zone) or offsets as JSON, ``{"topic": {"0": 42}}``, where
-    partitions that are not named stay. The log and each table are read once.
+    partitions that are not named stay, or begin where their topic was created again. The log and each table are read
+    once.
     """
     log, ports = read_log(ports), expand_template(ports)
     if is_json(to):
