@@ -24,7 +24,7 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
 
     params, by = dict(context["params"]), _find_user(context)
     with raise_airflow_errors():
-        refuse_strange_words(asked, FORM_WORDS)
+        refuse_strange_words(params, FORM_WORDS)
         try:
             proposed = propose_action(tasks.assemble_ports(pipeline, engine), params)
         except NothingToDo as reason:
