@@ -3,7 +3,7 @@
 from pyspark.sql import SparkSession
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.direct_job import ROWS_NAME, DirectJob, DirectOutcome
-from tidegate.jobs.evaluation import choose_evaluation
+from tidegate.jobs.evaluation import DECODING_CONF, choose_evaluation
 from tidegate.sql.spark import quote
 
 from tidegate_spark.fields.avro_limits import guard_lengths
@@ -29,7 +29,7 @@ def run(spark: SparkSession, job: DirectJob) -> DirectOutcome:
     """
     stage = guard_lengths(spark, job.stage)
     (table,) = stage.tables
-    configure(spark, {**READ_ONCE_CONF, **choose_evaluation(stage.ranges.span), **job.conf})
+    configure(spark, {**READ_ONCE_CONF, **DECODING_CONF, **choose_evaluation(stage.ranges.span), **job.conf})
     is_plain = table.tries_plain and can_read_plainly(table)
     counts, written = build_pass(stage.ranges, table, read_records(spark, stage), is_plain=is_plain)
     hit_failpoint("job.decoded")

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.errors import RetryLater
 from tidegate.failpoints import hit_failpoint
-from tidegate.jobs.evaluation import choose_evaluation
+from tidegate.jobs.evaluation import DECODING_CONF, choose_evaluation
 from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageJob, StageTable
 from tidegate.jobs.stage_outcome import MAX_PASSES
 from tidegate.sql.spark import quote_name, render_literal
@@ -69,7 +69,7 @@ def run(spark: SparkSession, job: StageJob) -> None:
 def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records: DataFrame) -> None:
     evaluation = choose_evaluation(job.ranges.span) if job.letters is None else {}
     output = BIGQUERY_PARQUET_CONF if table.folder else {SUMMARY_PREFIX + k: v for k, v in table.summary.items()}
-    configure(spark, {**evaluation, **output})
+    configure(spark, {**DECODING_CONF, **evaluation, **output})
     if table.explains:
         explanation = build_explanation(add_texts(keep_every_record(records)).persist(), table, decode)
         _leave_outcome(spark, table, explanation.to_json())

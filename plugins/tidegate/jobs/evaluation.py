@@ -1,10 +1,13 @@
-"""Whether Spark generates code for the statements of a job, or evaluates them as they are.
+"""How Spark plans what decodes records, and whether it generates code for statements or evaluates them as they are.
 
 Spark writes a Java class for each step of a plan and compiles it, anew for each batch whose numbers stand in it. That
 pays from some ten thousand rows on; below, it is up to half of what Spark spends on a flush.
 """
 
 MAX_INTERPRETED_ROWS = 5_000
+# For plans that decode records. At each of their many steps Spark derives what holds for its columns, once more for
+# each name that a column is passed on under: `select` on change events took minutes to plan. Nothing in them uses it.
+DECODING_CONF = {"spark.sql.constraintPropagation.enabled": "false"}
 INTERPRETED_CONF = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 

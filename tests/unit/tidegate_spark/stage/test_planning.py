@@ -1,0 +1,53 @@
+"""What decodes records is planned without constraints: Spark derives more of them than it can hold."""
+
+from typing import Any
+
+import decoding
+import pytest
+from tidegate.jobs.direct_job import DirectJob
+from tidegate.jobs.evaluation import DECODING_CONF
+from tidegate.jobs.stage_job import StageJob
+from tidegate.model.offsets import Ranges
+from tidegate.schema.column import Column
+from tidegate.spec.formats import ValueFormat
+from tidegate_spark.merge import direct_job
+from tidegate_spark.stage import job as stage_job
+
+
+class Configured(Exception):
+    """The session has its configuration."""
+
+
+@pytest.fixture
+def configured(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """What the next job sets; the job ends there."""
+    seen: dict[str, str] = {}
+
+    def configure(spark: Any, conf: dict[str, str]) -> None:
+        seen.update(conf)
+        raise Configured
+
+    for module in (stage_job, direct_job):
+        monkeypatch.setattr(module, "configure", configure)
+        monkeypatch.setattr(module, "guard_lengths", lambda spark, job: job)
+    return seen
+
+
+def a_job(span: int) -> StageJob:
+    table = decoding.a_stage(ValueFormat("json"), (Column("n", "INT"),))
+    return StageJob("p", 1, Ranges({"t": {0: (0, span)}}), "read_committed", (table,))
+
+
+@pytest.mark.parametrize("span", [10, 1_000_000])
+def test_stage_job(configured: dict[str, str], span: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage_job, "read_records", lambda spark, job: None)
+    with pytest.raises(Configured):
+        stage_job.run(None, a_job(span))  # type: ignore[arg-type]
+    assert configured.items() >= DECODING_CONF.items()
+
+
+@pytest.mark.parametrize("span", [10, 1_000_000])
+def test_direct_job(configured: dict[str, str], span: int) -> None:
+    with pytest.raises(Configured):
+        direct_job.run(None, DirectJob(a_job(span), "MERGE"))  # type: ignore[arg-type]
+    assert configured.items() >= DECODING_CONF.items()
