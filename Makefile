@@ -58,6 +58,7 @@ test-long: export KEY_SECONDS ?= 60
 test-long: export MERGE_SECONDS ?= 600
 test-long: export STORE_OBJECTS ?= 20000
 test-long: export SOAK_MINUTES ?= 17
+test-long: export WALKS ?= 40
 test-long: export OUTAGE_SECONDS ?= 300
 test-long: export TIDEGATE_EXAMPLES = all
 test-long soak test-soak test-crash: HANGS_AFTER := 14400

@@ -183,9 +183,9 @@ def test_each_table_can_be_moved_by_the_name_that_its_refusal_has_also_the_one_t
             try:
                 flush(world.ports(template()))
             except GiveUp as refused:
-                table = re.search(r"rebase shop --table (\S+) --to earliest", str(refused))[1]
+                table, place = re.search(r"rebase shop --table (\S+) --to '([^']+)'", str(refused)).groups()
                 ports = world.ports(template())
-                rebase.rebase_positions(ports, rebase.propose_moves(ports, "earliest", table))
+                rebase.rebase_positions(ports, rebase.propose_moves(ports, place, table))
                 moved.add(table)
     assert {"lake.shop.order", "lake.shop.line"} < moved
     assert len(moved) == 3
