@@ -21,6 +21,26 @@ UNKNOWN_TOPIC_CODES = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOP
 RETENTION_SETTING = "offsets.retention.minutes"
 
 
+class LoginWatch:
+    """Hears from a client whether the brokers refuse its log-in, which it would try again until every call times out.
+
+    It is an object of its own. A client whose callback led back to what holds it would keep its threads and sockets
+    after its last use, until Python's collector came by: `tidegate run` had up to 900 descriptors open for that.
+    """
+
+    def __init__(self, servers: str) -> None:
+        self._servers = servers
+        self.refusal: GiveUp | None = None
+
+    def note(self, error: KafkaError) -> None:
+        """The client's `error_cb`."""
+        if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+            self.refusal = GiveUp(
+                f"brokers={self._servers} refuse the log-in: {error.str().partition(': ')[2] or error.name()}; "
+                "check user, password and mechanism of the Kafka connection, and the certificate's authority"
+            )
+
+
 def explain_refusal(servers: str, what: str, error: KafkaError) -> str:
     """The sentence for an error whose code stands in `REQUIRED_RIGHTS`."""
     right = REQUIRED_RIGHTS[error.code()]

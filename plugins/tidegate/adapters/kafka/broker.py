@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from tidegate.adapters.kafka.authorization import explain_failure, read_committed, read_group_retention
+from tidegate.adapters.kafka.authorization import LoginWatch, explain_failure, read_committed, read_group_retention
 from tidegate.adapters.kafka.broker_answers import (
     RETRYABLE,
     Places,
@@ -55,25 +55,17 @@ class KafkaBroker:
         self._server = Server.from_list("Kafka", place, self._servers)
         self.settings = {"socket.timeout.ms": "20000", **settings}
         self._client: AdminClient | None = None
-        self._refusal: GiveUp | None = None
+        self._login = LoginWatch(self._servers)
         self._epochs: tuple[Ranges, Epochs] | None = None
         self._layout: tuple[float, dict[str, list[int]]] | None = None
 
     @property
     def _admin(self) -> AdminClient:
         if self._client is None:
-            client = AdminClient({**self.settings, "error_cb": self._record_refusal, "log_level": "0"})
+            client = AdminClient({**self.settings, "error_cb": self._login.note, "log_level": "0"})
             require_server(self._server)  # the client would knock for half a minute
             self._client = client
         return self._client
-
-    def _record_refusal(self, error: KafkaError) -> None:
-        """A refused log-in would be retried in silence until every call has timed out."""
-        if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
-            self._refusal = GiveUp(
-                f"brokers={self._servers} refuse the log-in: {error.str().partition(': ')[2] or error.name()}; "
-                "check user, password and mechanism of the Kafka connection, and the certificate's authority"
-            )
 
     @translate_kafka_errors
     def list_topics(self, pattern: str) -> tuple[str, ...]:
@@ -273,17 +265,17 @@ class KafkaBroker:
         deadline = time.monotonic() + TIMEOUT + 5
         while True:
             try:
-                return future.result(timeout=RETRY_PAUSE_SECONDS if self._refusal is None else 0)
+                return future.result(timeout=RETRY_PAUSE_SECONDS if self._login.refusal is None else 0)
             except KafkaException as error:
-                if error.args[0].code() == KafkaError._TIMED_OUT and self._refusal is None:
+                if error.args[0].code() == KafkaError._TIMED_OUT and self._login.refusal is None:
                     self._client = None  # it never learns that the broker which it asks first is gone
                 if error.args[0].code() in RETRYABLE or self._client is None:
                     raise
                 raise self._translate_failure(what, error) from error
             except TimeoutError as error:
                 self._admin.poll(0)
-                if self._refusal is not None:
-                    raise self._refusal from error
+                if self._login.refusal is not None:
+                    raise self._login.refusal from error
                 if time.monotonic() > deadline:
                     raise RetryLater(
                         f"brokers={self._servers} gave no answer within {TIMEOUT:.0f} s: {what}"
@@ -295,6 +287,6 @@ class KafkaBroker:
             raise failure
         if self._client is not None:
             self._client.poll(0)
-        if self._refusal is not None:
-            return self._refusal
+        if self._login.refusal is not None:
+            return self._login.refusal
         return explain_failure(self._servers, what, failure)

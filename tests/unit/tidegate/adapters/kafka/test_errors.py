@@ -1,5 +1,9 @@
 """Wrong settings of a Kafka connection are one sentence, before any broker is asked."""
 
+import gc
+import socket
+import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -60,7 +64,7 @@ class Refused:
         raise KafkaException(KafkaError(KafkaError._TRANSPORT, "Failed to get metadata"))
 
     def poll(self, timeout: float) -> None:
-        self._broker._record_refusal(KafkaError(KafkaError._AUTHENTICATION, "kafka:9092: SASL authentication failed"))
+        self._broker._login.note(KafkaError(KafkaError._AUTHENTICATION, "kafka:9092: SASL authentication failed"))
 
 
 def test_refused_log_in_of_a_publication_is_a_sentence_that_needs_a_person_as_that_of_a_pipeline() -> None:
@@ -70,3 +74,18 @@ def test_refused_log_in_of_a_publication_is_a_sentence_that_needs_a_person_as_th
     for ask in (topics.read_progress, topics.find_topics, topics.create):
         with pytest.raises(GiveUp, match=r"refuse the log-in: .*check user, password and mechanism"):
             ask(publication)
+
+
+def test_client_ends_with_the_broker_that_made_it_and_waits_for_no_collector() -> None:
+    """`tidegate run` makes one for each flush."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        broker = KafkaBroker({"bootstrap.servers": f"127.0.0.1:{server.getsockname()[1]}"})
+        client = broker._admin
+        gc.disable()
+        try:
+            kept = weakref.ref(broker)
+            del broker
+            assert kept() is None
+            assert sys.getrefcount(client) == 2, "this name and the call's argument: nothing else keeps it"
+        finally:
+            gc.enable()
