@@ -10,6 +10,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from pyiceberg.conversions import from_bytes
+from pyiceberg.expressions import EqualTo
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.types import (
@@ -65,7 +66,8 @@ def find_key_ranges(staged: Table, values: MergeInput) -> tuple[KeyRange, ...]:
     """For each leaf of the key that a merge filled with `values` compares, and that every staged file tells of."""
     if "leaves" not in values or staged.metadata.snapshot_by_id(values["snapshot_id"]) is None:
         return ()
-    scan = staged.scan(snapshot_id=values["snapshot_id"], row_filter=f"batch_number == {values['batch']}")
+    row_filter = EqualTo(term="batch_number", value=values["batch"])
+    scan = staged.scan(snapshot_id=values["snapshot_id"], row_filter=row_filter)
     files, parts = [task.file for task in scan.plan_files()], dict(values["keys"])
     key, ranges = staged.schema().find_field("key"), []
     for leaf in (leaf for leaf in values["leaves"] if leaf[0] in parts):

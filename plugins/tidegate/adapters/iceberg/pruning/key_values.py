@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.expressions import And, EqualTo
 from pyiceberg.table import Table
 from pyiceberg.types import IntegerType, LongType, StringType
 
@@ -49,7 +50,8 @@ def name_keys(staged: Table, values: MergeInput, ranges: Sequence[KeyRange]) -> 
         if isinstance(key_range.data_type, NAMEABLE_TYPES) and not key_range.nulls
     ]
     if listed:
-        row_filter = f"batch_number == {values['batch']} and attempt == {render_literal(values['attempt'])}"
+        is_batch = EqualTo(term="batch_number", value=values["batch"])
+        row_filter = And(is_batch, EqualTo(term="attempt", value=values["attempt"]))
         scan = staged.scan(row_filter=row_filter, snapshot_id=values["snapshot_id"], selected_fields=("key",))
         keys = scan.to_arrow()["key"].combine_chunks()
         for place in listed:

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
-from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.expressions import AlwaysTrue, GreaterThan
 from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
 from pyiceberg.table import Table
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
@@ -136,7 +136,8 @@ def read_newest_batches(table: Table, limit: int) -> list[HistoryRow]:
     """The newest rows, newest first."""
     current = table.current_snapshot()
     highest = int(read_summary(current).get(BATCH_PROPERTY, "0")) if current else 0
-    rows = table.scan(row_filter=f"batch > {highest - limit}").to_arrow().sort_by([("published_at_ms", "descending")])
+    newest = table.scan(row_filter=GreaterThan(term="batch", value=highest - limit)).to_arrow()
+    rows = newest.sort_by([("published_at_ms", "descending")])
     return list(rows.slice(0, limit).to_pylist())
 
 

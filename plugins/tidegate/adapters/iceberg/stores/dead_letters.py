@@ -4,8 +4,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, EqualTo, Or
-from pyiceberg.expressions.parser import parse
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThanOrEqual,
+    IsNull,
+    LessThan,
+    NotEqualTo,
+    Or,
+)
 from pyiceberg.table import Table
 
 from tidegate.model.offsets import Ranges
@@ -13,6 +22,7 @@ from tidegate.model.table_state import DISCARDED_STAGE, DeadLetter, DeadLetters,
 
 MAX_FILTER_RANGES = 100  # with more, each file of letters would be compared with too many
 LETTER_ADDRESS = ("topic", "partition", "offset")
+WAITING = IsNull(term="replayed_at")
 
 
 def read_newest_letters(table: Table, limit: int) -> DeadLetters:
@@ -23,7 +33,7 @@ def read_newest_letters(table: Table, limit: int) -> DeadLetters:
     rows: list[dict[str, Any]] = []
     if limit and times:
         since = times[min(limit, len(times)) - 1]
-        row_filter = f"replayed_at IS NULL AND written_at >= '{since.isoformat()}'"
+        row_filter = And(WAITING, GreaterThanOrEqual(term="written_at", value=since.isoformat()))
         order = [("written_at", "descending"), *((name, "descending") for name in LETTER_ADDRESS)]
         rows = table.scan(row_filter=row_filter).to_arrow().sort_by(order).slice(0, limit).to_pylist()
     done = letters.num_rows - waiting.num_rows
@@ -33,7 +43,7 @@ def read_newest_letters(table: Table, limit: int) -> DeadLetters:
 
 def list_waiting(table: Table, destination: str) -> list[WaitingLetter]:
     """Where those of a destination lie that were not replayed."""
-    row_filter = And(_filter_destination(destination), parse("replayed_at IS NULL"))
+    row_filter = And(_filter_destination(destination), WAITING)
     fields = tuple(name for name in WaitingLetter._fields if name in table.schema().column_names)
     rows = table.scan(row_filter=row_filter, selected_fields=fields).to_arrow().to_pylist()
     return [WaitingLetter(**{"topic_id": None, **row}) for row in rows]
@@ -41,7 +51,7 @@ def list_waiting(table: Table, destination: str) -> list[WaitingLetter]:
 
 def read_of_attempt(table: Table, destination: str, attempt: str) -> list[DeadLetter]:
     """Those of a destination that this attempt left, ordered by their places."""
-    row_filter = And(_filter_destination(destination), parse(f"attempt = '{attempt}'"))
+    row_filter = And(_filter_destination(destination), EqualTo(term="attempt", value=attempt))
     rows = table.scan(row_filter=row_filter).to_arrow().sort_by([(name, "ascending") for name in LETTER_ADDRESS])
     return [DeadLetter.from_row(row) for row in rows.to_pylist()]
 
@@ -54,7 +64,7 @@ def count_of_others(table: Table, destination: str, attempt: str, ranges: Ranges
     parts = [part for part in ranges if part[3] > part[2]]
     if not parts:
         return 0
-    row_filter = And(_filter_destination(destination), parse(f"attempt != '{attempt}'"), _filter_ranges(parts))
+    row_filter = And(_filter_destination(destination), NotEqualTo(term="attempt", value=attempt), _filter_ranges(parts))
     rows = table.scan(row_filter=row_filter, selected_fields=LETTER_ADDRESS).to_arrow().to_pylist()
     return sum(any(_is_within(row, *part) for part in parts) for row in rows)
 
@@ -64,12 +74,17 @@ def _filter_destination(destination: str) -> BooleanExpression:
     return EqualTo(term="table", value=destination)
 
 
+def _filter_offsets(start: int, end: int) -> BooleanExpression:
+    """The half-open range."""
+    return And(GreaterThanOrEqual(term="offset", value=start), LessThan(term="offset", value=end))
+
+
 def _filter_ranges(parts: Sequence[tuple[str, int, int, int]]) -> BooleanExpression:
     """Offsets in the ranges; of very many only between the first and the last of them all."""
     if len(parts) > MAX_FILTER_RANGES:
-        return parse(f"offset >= {min(part[2] for part in parts)} AND offset < {max(part[3] for part in parts)}")
+        return _filter_offsets(min(part[2] for part in parts), max(part[3] for part in parts))
     places = (
-        And(EqualTo(term="topic", value=topic), parse(f"partition = {number} AND offset >= {start} AND offset < {end}"))
+        And(EqualTo(term="topic", value=topic), EqualTo(term="partition", value=number), _filter_offsets(start, end))
         for topic, number, start, end in parts
     )
     return Or(AlwaysFalse(), *places)

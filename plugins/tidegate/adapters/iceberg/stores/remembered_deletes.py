@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 
 from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions.parser import parse
+from pyiceberg.expressions import BooleanExpression, GreaterThanOrEqual, IsNull, LessThan, Or
 from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
@@ -36,23 +36,28 @@ def forget_deletes(table: Table, before_ms: int) -> int:
         TIMESTAMP_COLUMN if TIMESTAMP_COLUMN in table.schema().column_names else "timestamp"
     )
     before, current = to_utc_datetime(before_ms), table.current_snapshot()
-    tasks = table.scan(row_filter=f"{field.name} < '{before.isoformat()}'").plan_files()
+    tasks = table.scan(row_filter=LessThan(term=field.name, value=before.isoformat())).plan_files()
     aged = [(task, _estimate_old_share(task.file, field, before)) for task in tasks]
     wholly_old = [task for task, share in aged if share == 1]
     partly_old = _choose_worth_rewriting([one for one in aged if one[1] < 1])
     forgotten = 0
     if current and any(task.file.record_count for task in (*wholly_old, *partly_old)):
-        newer_rows = f"{field.name} >= '{before.isoformat()}' OR {field.name} IS NULL"
+        is_newer = GreaterThanOrEqual(term=field.name, value=before.isoformat())
+        newer_rows = Or(is_newer, IsNull(term=field.name))
         forgotten = _replace_files(table, current.snapshot_id, wholly_old, partly_old, newer_rows)
     forget_snapshots(table.refresh())
     return forgotten
 
 
 def _replace_files(
-    table: Table, snapshot_id: int, dropped: Sequence[FileScanTask], rewritten: Sequence[FileScanTask], kept_rows: str
+    table: Table,
+    snapshot_id: int,
+    dropped: Sequence[FileScanTask],
+    rewritten: Sequence[FileScanTask],
+    kept_rows: BooleanExpression,
 ) -> int:
     """In one commit onto the snapshot, drop files and write others anew with the kept rows; how many rows went."""
-    transaction, scan = table.transaction(), ArrowScan(table.metadata, table.io, table.schema(), parse(kept_rows))
+    transaction, scan = table.transaction(), ArrowScan(table.metadata, table.io, table.schema(), kept_rows)
     removed = sum(task.file.record_count for task in (*dropped, *rewritten))
     with transaction.update_snapshot().overwrite() as overwrite:
         for task in (*dropped, *rewritten):

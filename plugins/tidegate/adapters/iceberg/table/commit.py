@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
+from pyiceberg.expressions import In, LessThanOrEqual, Or
+from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table, TableProperties, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.name_mapping import create_mapping_from_schema
@@ -204,8 +206,9 @@ def drop_staged(
     mark = {"tidegate.clean-up": str(up_to_batch)}
     with warnings.catch_warnings():  # their rows may be gone already, and only snapshots and counts be left
         warnings.filterwarnings("ignore", "Delete operation did not match any records")
-        beside = f" or batch_number in ({', '.join(map(str, numbers))})" if numbers else ""
-        transaction.delete(f"batch_number <= {up_to_batch}{beside}", snapshot_properties=mark)
+        dropped = LessThanOrEqual(term="batch_number", value=up_to_batch)
+        rows = Or(dropped, In(term="batch_number", literals=set(map(literal, numbers)))) if numbers else dropped
+        transaction.delete(rows, snapshot_properties=mark)
     updates: list[TableUpdate] = list(transaction._updates)
     expired = [i for i in snapshot_ids if i != transaction.table_metadata.current_snapshot_id]
     if expired:

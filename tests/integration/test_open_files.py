@@ -1,0 +1,37 @@
+"""A process that flushes again and again leaves no socket, pipe or thread of a flush to Python's collector."""
+
+import gc
+import os
+from pathlib import Path
+from typing import Any
+
+from tidegate.adapters.open_clients import OpenClients
+from tidegate.steps.flush import flush
+
+FLUSHES = 4
+
+
+def count_open() -> dict[str, int]:
+    """The descriptors and threads of this process."""
+    return {what: len(os.listdir(Path("/proc/self") / what)) for what in ("fd", "task")}
+
+
+def test_flushes_leave_nothing_to_the_collector(workbench: Any) -> None:
+    topic, clients = workbench.topic(2), OpenClients()  # catalogs stay open, as in `tidegate run`
+    value = {"schema": "id BIGINT, n INT"}
+    workbench.pipeline("runs", [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value=value)
+    seen = []
+    try:
+        for n in range(FLUSHES):
+            workbench.produce(topic, *(({"id": id}, {"id": id, "n": n}, {"partition": id % 2}) for id in range(4)))
+            flush(workbench.ports("runs", clients=clients))
+            if n == 0:
+                gc.collect()
+                gc.disable()
+            seen.append(count_open())
+    finally:
+        gc.enable()
+    grown = {what: seen[-1][what] - seen[0][what] for what in seen[0]}
+    # the client of one flush alone has four pipes and three threads
+    assert all(more < FLUSHES for more in grown.values()), seen
+    assert [row["n"] for row in workbench.rows("shop.runs")] == [FLUSHES - 1] * 4
