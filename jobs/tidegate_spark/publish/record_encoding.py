@@ -47,14 +47,13 @@ def encode_rows(spark: SparkSession, rows: DataFrame, job: PublishJob) -> DataFr
         )
     topic = f"CAST({quote(job.metadata.topic)} AS STRING)" if job.metadata.topic else render_literal(job.topics[0])
     parts = {"key": describe_key(rows, job), "value": _describe_part(rows, job, "value", value)}
-    problems = [
-        *(render_part_problem(spark, part) for part in parts.values()),
-        _render_header_problem(rows, job.metadata.headers),
-    ]
+    header_problem = _render_header_problem(rows, job.metadata.headers)
+    headers = f"IF({header_problem} IS NULL, {_render_headers(rows, job.metadata.headers)}, NULL)"
+    problems = [*(render_part_problem(spark, part) for part in parts.values()), header_problem]
     return rows.select(
         F.expr(topic).alias("topic"),
         *(encode_part(spark, part).alias(name) for name, part in parts.items()),
-        F.expr(_render_headers(rows, job.metadata.headers)).alias("headers"),
+        F.expr(headers).alias("headers"),
         F.expr(_render_timestamp(rows, job.metadata.timestamp)).alias("timestamp"),
         F.expr(f"coalesce({', '.join(problems)})").alias("problem"),
     )
