@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import requests
-from playwright.sync_api import Browser, FrameLocator, Page, sync_playwright
+from playwright.sync_api import Browser, FrameLocator, Page, Route, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PATIENCE_MS = 120_000
+STATIC = Path(__file__).parents[2] / "plugins" / "tidegate_airflow" / "web" / "static"
+STATIC_HOME = "http://page.test"
 MISSING = "a browser: install chromium (Debian: apt-get install chromium), or name one in TIDEGATE_CHROMIUM"
 
 
@@ -62,6 +64,24 @@ def logged_in(running: Browser, url: str, user: str, password: str, theme: str =
         yield window.new_page()
     finally:
         window.close()
+
+
+@contextmanager
+def open_static_page() -> Iterator[Page]:
+    """A page whose files are those of the product, without Airflow; nobody is asked for anything."""
+
+    def answer(route: Route) -> None:
+        file = STATIC / route.request.url.removeprefix(f"{STATIC_HOME}/")
+        if file.is_file():
+            route.fulfill(path=file)
+        else:
+            route.fulfill(body="<p>", content_type="text/html")
+
+    with browser() as running:
+        opened = running.new_page()
+        opened.route("**/*", answer)
+        opened.goto(f"{STATIC_HOME}/")
+        yield opened
 
 
 def inside(page: Page) -> FrameLocator:

@@ -1,34 +1,19 @@
 """The ways out on a pipeline's page, in a browser without Airflow: what stands there is about this pipeline."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e.browser import browser
-from playwright.sync_api import Page, Route
+from e2e.browser import open_static_page
+from playwright.sync_api import Page
 
-STATIC = Path(__file__).parents[2] / "plugins" / "tidegate_airflow" / "web" / "static"
-HOME = "http://page.test"
 BAD = "pipeline={0}: stage failed: look at it with: tidegate record {0} --at {1}; or: tidegate skip {0} --at {1}"
 MINE, OTHERS = BAD.format("orders", "orders:0:7"), BAD.format("users", "users:1:3")
 
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
-    """A page of this name, whose files are those of the product; nobody is asked for anything."""
-
-    def answer(route: Route) -> None:
-        file = STATIC / route.request.url.removeprefix(f"{HOME}/")
-        if file.is_file():
-            route.fulfill(path=file)
-        else:
-            route.fulfill(body="<p>", content_type="text/html")
-
-    with browser() as running:
-        opened = running.new_page()
-        opened.route("**/*", answer)
-        opened.goto(f"{HOME}/")
+    with open_static_page() as opened:
         yield opened
 
 
