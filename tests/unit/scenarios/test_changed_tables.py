@@ -2,11 +2,11 @@
 
 import pytest
 from fakes import World, a_pipeline, a_table
+from fakes.draining import drain
 from tidegate.errors import ConfigurationError, NothingToDo, TableRemoved
 from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.commit_offsets import commit_offsets
-from tidegate.steps.flush import flush
 from tidegate.steps.heartbeat import heartbeat
 from tidegate.steps.merge_queue import group_by_table, merge_queue
 from tidegate.steps.plan import plan
@@ -52,15 +52,6 @@ def run(world: World, *files: Pipeline) -> list[str]:
     return skipped
 
 
-def rest(world: World, file: Pipeline) -> None:
-    for _ in range(20):
-        try:
-            flush(world.ports(file))
-        except NothingToDo:
-            return
-    raise AssertionError("never came to rest")
-
-
 @pytest.mark.parametrize("step", range(1, STEPS))
 @pytest.mark.parametrize(("before", "after"), [(ONE, BOTH), (BOTH, ONE), (BOTH, OTHER_ALONE)])
 def test_tables_that_change_before_any_step_lose_no_row_and_the_run_goes_on(
@@ -70,7 +61,7 @@ def test_tables_that_change_before_any_step_lose_no_row_and_the_run_goes_on(
     removed = {table.name for table in before.tables} - {table.name for table in after.tables}
     assert {*skipped} == (removed if step == 2 else set())
     produce(world, "b")
-    rest(world, after)
+    drain(world, after)
     for table in after.tables:
         assert [row["id"] for row in world.rows(table.name)] == ["a", "b"]
     assert world.broker.groups["tidegate-shop"]["orders"] == {0: 2}
@@ -84,7 +75,7 @@ def test_run_whose_only_table_the_file_names_no_more_has_nothing_to_do(world: Wo
 
 def test_table_that_comes_back_goes_on_with_what_was_staged_for_it(world: World) -> None:
     run(world, BOTH, BOTH, ONE, ONE, ONE)
-    rest(world, BOTH)
+    drain(world, BOTH)
     assert world.rows(OTHER) == world.rows(ORDERS)
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 from fakes import Crash, CrashAt, FailsToMerge, World, a_pipeline, a_table
+from fakes.draining import drain
 from tidegate.errors import NothingToDo, SomeTablesDelayed
 from tidegate.spec.source import Start
 from tidegate.steps.flush import flush
@@ -28,7 +29,7 @@ def published() -> World:
     made.broker.create("orders")
     for n in range(10):
         produce(made, f"k{n}")
-    rest(made, ONE)
+    drain(made, ONE)
     assert committed(made) == 10
     return made
 
@@ -39,15 +40,6 @@ def produce(world: World, key: str) -> None:
 
 def committed(world: World) -> int | None:
     return world.broker.groups.get("tidegate-shop", {}).get("orders", {}).get(0)
-
-
-def rest(world: World, asked) -> int:
-    for number in range(20):
-        try:
-            flush(world.ports(asked))
-        except NothingToDo:
-            return number
-    raise AssertionError("never came to rest")
 
 
 def is_outside(world: World) -> bool:
@@ -73,19 +65,19 @@ def test_others_go_on_while_a_late_table_catches_up(world: World) -> None:
         produce(world, f"new{n}")
         flush(world.ports(BOTH))
         assert committed(world) == 11 + n
-    rest(world, BOTH)
+    drain(world, BOTH)
     assert (world.rows(LATE), committed(world)) == (world.rows(ORDERS), 13)
 
 
 def test_table_that_has_caught_up_shares_the_read_of_the_others(world: World) -> None:
-    rest(world, BOTH)
+    drain(world, BOTH)
     produce(world, "next")
     flush(world.ports(BOTH))
     assert len(world.engine.stages[-1].tables) == 2
 
 
 def test_table_that_has_caught_up_holds_the_group_when_it_fails(world: World) -> None:
-    rest(world, BOTH)
+    drain(world, BOTH)
     produce(world, "next")
     with pytest.raises(SomeTablesDelayed):
         flush(world.ports(BOTH, engine=FailsToMerge(world.engine, LATE)))
@@ -98,13 +90,13 @@ def test_late_table_that_fails_does_not_hold_the_group(world: World) -> None:
         with pytest.raises(SomeTablesDelayed):
             flush(world.ports(BOTH, engine=FailsToMerge(world.engine, LATE)))
         assert committed(world) == 11 + n
-    rest(world, BOTH)
+    drain(world, BOTH)
     assert (world.rows(LATE), committed(world)) == (world.rows(ORDERS), 12)
 
 
 def test_late_table_starts_where_start_says(world: World) -> None:
     later = pipeline(ORDERS, LATE, start=Start("offsets", offsets={"orders": {0: 8}}))
-    rest(world, later)
+    drain(world, later)
     assert [row["id"] for row in world.rows(LATE)] == ["k8", "k9"]
 
 

@@ -8,8 +8,9 @@ from contextlib import suppress
 
 import pytest
 from fakes import BAD, FailsToMerge, World, a_pipeline, a_table
+from fakes.draining import drain
 from tidegate.actions.rebase import propose_rebase
-from tidegate.errors import GiveUp, NothingToDo, PositionLost, TidegateError
+from tidegate.errors import GiveUp, PositionLost, TidegateError
 from tidegate.reprocess.answer_rollback import propose_answers
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.record import parse_address
@@ -38,15 +39,6 @@ def produce(world: World, key: str, partition: int, topic: str = "orders") -> No
 
 def produce_bad(world: World) -> None:
     world.broker.produce("orders", {"id": "x"}, BAD, 1)
-
-
-def rest(world: World, pipeline: Pipeline) -> None:
-    for _ in range(20):
-        try:
-            flush(world.ports(pipeline))
-        except NothingToDo:
-            return
-    raise AssertionError("never came to rest")
 
 
 def flush_failing(world: World, pipeline: Pipeline, table: str) -> None:
@@ -85,13 +77,13 @@ def test_record_that_one_table_has_passed_is_skipped_for_the_one_that_came_later
     """The message names no table: the record is ahead of one, and was set aside of the other long ago."""
     produce_bad(world)
     skip(world, ONE)
-    rest(world, ONE)
+    drain(world, ONE)
     with pytest.raises(TidegateError, match=f"set exactly this record aside with: tidegate skip shop --at {BAD_PLACE}"):
         flush(world.ports(TWO))
     with pytest.raises(GiveUp, match="the table has passed it"):
         skip(world, TWO, table=ORDERS)
     assert skip(world, TWO) == [COPY]
-    rest(world, TWO)
+    drain(world, TWO)
     assert ids(world, COPY) == ids(world) == ["a", "b"]
     with pytest.raises(GiveUp, match="the table has passed it"):
         skip(world, TWO)
@@ -99,7 +91,7 @@ def test_record_that_one_table_has_passed_is_skipped_for_the_one_that_came_later
 
 def test_skip_leaves_what_waits_for_a_table_whose_merge_fails(world: World) -> None:
     """Kafka has those records no more: what is staged is all that there is."""
-    rest(world, TWO)
+    drain(world, TWO)
     produce(world, "c", 0)
     flush_failing(world, TWO, COPY)
     produce_bad(world)
@@ -109,13 +101,13 @@ def test_skip_leaves_what_waits_for_a_table_whose_merge_fails(world: World) -> N
     world.broker.retain_from("orders", 2)
     flush_failing(world, TWO, COPY)
     assert (ids(world), ids(world, COPY)) == (["a", "b", "c", "d"], ["a", "b"])
-    rest(world, TWO)
+    drain(world, TWO)
     assert ids(world, COPY) == ["a", "b", "c", "d"]
     assert offsets(world, COPY) == offsets(world) == {"orders": {0: 3, 1: 2}}
 
 
 def test_new_partition_is_told_behind_what_is_staged(world: World) -> None:
-    rest(world, TWO)
+    drain(world, TWO)
     produce(world, "c", 0)
     flush_failing(world, TWO, COPY)
     world.broker.grow("orders", 3)
@@ -125,7 +117,7 @@ def test_new_partition_is_told_behind_what_is_staged(world: World) -> None:
     assert (ids(world), ids(world, COPY)) == (["a", "b", "c"], ["a", "b", "c"])
     with pytest.raises(PositionLost, match="topic=orders has a new partition=2"):
         flush(world.ports(TWO))
-    rest(world, a_pipeline(*TWO.tables, on_partition_growth="accept"))
+    drain(world, a_pipeline(*TWO.tables, on_partition_growth="accept"))
     assert ids(world) == ids(world, COPY) == ["a", "b", "c", "d"]
 
 
@@ -133,7 +125,7 @@ def test_new_partition_is_told_behind_what_is_staged(world: World) -> None:
 def test_new_partition_that_has_lost_its_first_records_is_told(world: World, risk: str) -> None:
     """Nobody has looked for as long as the retention."""
     accepting = a_pipeline(a_table(ORDERS), on_partition_growth="accept", on_incomplete_start=risk)
-    rest(world, accepting)
+    drain(world, accepting)
     world.broker.grow("orders", 3)
     for key in ("c", "d"):
         produce(world, key, 2)
@@ -142,14 +134,14 @@ def test_new_partition_that_has_lost_its_first_records_is_told(world: World, ris
         with pytest.raises(PositionLost, match=r"partition=2 is new, .* 1 offsets are gone before they") as refused:
             flush(world.ports(accepting))
         follow_rebase(world, accepting, str(refused.value))
-    rest(world, accepting)
+    drain(world, accepting)
     assert (ids(world), offsets(world)) == (["a", "b", "d"], {"orders": {0: 1, 1: 1, 2: 2}})
 
 
 @pytest.mark.parametrize("to", ["earliest", '{"orders": {"0": 0}}'])
 def test_move_is_made_as_it_was_shown_where_a_topic_came_back_with_fewer_partitions(world: World, to: str) -> None:
     """A form asks with the offsets that were shown, in place of the word."""
-    rest(world, ONE)
+    drain(world, ONE)
     world.broker.create("orders", 1)
     produce(world, "c", 0)
     with pytest.raises(PositionLost, match="was deleted and created again"):
@@ -159,31 +151,31 @@ def test_move_is_made_as_it_was_shown_where_a_topic_came_back_with_fewer_partiti
     asked = propose_rebase(world.ports(ONE), shown.pins["to"])
     assert asked.preview == shown.preview
     asked.perform("ann")
-    rest(world, ONE)
+    drain(world, ONE)
     assert (ids(world), offsets(world)) == (["a", "b", "c"], {"orders": {0: 1}})
 
 
 def test_partition_of_a_topic_that_was_created_again_does_not_stay_at_an_offset_of_the_old_one(world: World) -> None:
-    rest(world, ONE)
+    drain(world, ONE)
     world.broker.create("orders", 2)
     for key, partition in (("c", 0), ("d", 1), ("e", 1)):
         produce(world, key, partition)
     ports = world.ports(ONE)
     rebase_positions(ports, propose_moves(ports, '{"orders": {"0": 1}}'), "ann")
-    rest(world, ONE)
+    drain(world, ONE)
     assert (ids(world), offsets(world)) == (["a", "b", "d", "e"], {"orders": {0: 1, 1: 2}})
 
 
 def test_offsets_stay_that_are_not_named_where_a_topic_was_copied_to_another_cluster(world: World) -> None:
     """Such a copy has an id of its own, and the offsets of the first."""
-    rest(world, ONE)
+    drain(world, ONE)
     produce(world, "c", 1)
     world.broker.cluster_id, world.broker.ids["orders"] = "cluster-2", "topic-of-2"
     ports = world.ports(ONE)
     (move,) = propose_moves(ports, '{"orders": {"0": 1}}')
     assert [(part.before, part.after) for part in move.moves] == [(1, 1), (1, 1)]
     rebase_positions(ports, [move], "ann")
-    rest(world, ONE)
+    drain(world, ONE)
     assert (ids(world), offsets(world)) == (["a", "b", "c"], {"orders": {0: 1, 1: 2}})
 
 
@@ -192,21 +184,21 @@ def test_topic_that_was_created_again_is_read_from_its_begin_and_no_other_topic_
     world.broker.create("more", 1)
     produce(world, "c", 0, "more")
     both = a_pipeline(a_table(ORDERS, "append", topics=("more", "orders")))
-    rest(world, both)
+    drain(world, both)
     world.broker.create("more", 1)
     produce(world, "d", 0, "more")
     produce(world, "e", 1)
     with pytest.raises(PositionLost, match="topic=more was deleted and created again") as refused:
         flush(world.ports(both))
     follow_rebase(world, both, str(refused.value))
-    rest(world, both)
+    drain(world, both)
     assert ids(world) == ["a", "b", "c", "d", "e"]
 
 
 def test_partition_that_lost_offsets_moves_to_its_begin_and_the_others_stay(world: World) -> None:
     """Rows that are appended would be doubled."""
     appended = a_pipeline(a_table(ORDERS, "append"))
-    rest(world, appended)
+    drain(world, appended)
     for key in ("c", "d"):
         produce(world, key, 1)
     produce(world, "e", 0)
@@ -214,7 +206,7 @@ def test_partition_that_lost_offsets_moves_to_its_begin_and_the_others_stay(worl
     with pytest.raises(PositionLost, match="1 offsets are gone before they were read") as refused:
         flush(world.ports(appended))
     follow_rebase(world, appended, str(refused.value))
-    rest(world, appended)
+    drain(world, appended)
     assert ids(world) == ["a", "b", "d", "e"]
 
 
@@ -227,11 +219,11 @@ def test_rows_that_were_rolled_back_are_read_again_by_the_way_out_of_what_keeps_
     world.broker.create("more", 1)
     produce(world, "m", 0, "more")
     both = a_pipeline(a_table(ORDERS, topics=("more", "orders")), on_rollback=policy)
-    rest(world, both)
+    drain(world, both)
     head = world.destination.tables[ORDERS].refs["main"]
     for key, partition in (("c", 0), ("d", 1), ("e", 1)):
         produce(world, key, partition)
-    rest(world, both)
+    drain(world, both)
     world.destination.rollback(ORDERS, head)
     produce(world, "f", 1)
     if damage == "lost":
@@ -244,7 +236,7 @@ def test_rows_that_were_rolled_back_are_read_again_by_the_way_out_of_what_keeps_
     with pytest.raises(PositionLost) as refused:
         flush(ports) if policy == "rewind" else propose_answers(ports, "rewind", None)
     follow_rebase(world, both, str(refused.value))
-    rest(world, both)
+    drain(world, both)
     assert ids(world) == ["a", "b", "c", *([] if damage == "lost" else ["d"]), "e", "f", "m"]
 
 
@@ -256,25 +248,25 @@ def test_topic_that_is_taken_out_of_the_file_is_left_without_reading_the_others_
     for topic in ("more", "other"):
         world.broker.create(topic, 1)
         produce(world, topic, 0, topic)
-    rest(world, a_pipeline(a_table(ORDERS, "append", topics=("more", "orders"))))
+    drain(world, a_pipeline(a_table(ORDERS, "append", topics=("more", "orders"))))
     produce(world, "c", 0)
     later = a_pipeline(a_table(ORDERS, "append", topics=topics))
     with pytest.raises(PositionLost, match="topic=more is not read any more") as refused:
         flush(world.ports(later))
     assert "topic=more is not read any more: position={" in propose_rebase(world.ports(later), "latest").preview
     follow_rebase(world, later, str(refused.value))
-    rest(world, later)
+    drain(world, later)
     assert ids(world) == sorted(["a", "b", "c", "more", *(["other"] if "other" in topics else [])])
     assert sorted(offsets(world)) == sorted(topics)
 
 
 def test_only_topic_of_a_table_that_is_replaced_by_another_is_left_by_the_command_of_the_message(world: World) -> None:
     world.broker.create("more", 1)
-    rest(world, ONE)
+    drain(world, ONE)
     produce(world, "c", 0, "more")
     later = a_pipeline(a_table(ORDERS, topics=("more",)))
     with pytest.raises(PositionLost, match="topic=orders is not read any more") as refused:
         flush(world.ports(later))
     follow_rebase(world, later, str(refused.value))
-    rest(world, later)
+    drain(world, later)
     assert (ids(world), offsets(world)) == (["a", "b", "c"], {"more": {0: 1}})

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 from fakes import Crash, CrashAt, FailsToMerge, PauseAt, World, a_pipeline, a_table
+from fakes.draining import drain
 from tidegate.errors import (
     ConfigurationError,
     GiveUp,
@@ -62,15 +63,6 @@ def told(world: World, pipeline: Pipeline = TWO, **instead: object) -> str:
     with pytest.raises(SomeTablesFailed) as failed:
         flush(world.ports(pipeline, **instead))
     return str(failed.value)
-
-
-def rest(world: World, pipeline: Pipeline = TWO) -> None:
-    for _ in range(20):
-        try:
-            flush(world.ports(pipeline))
-        except NothingToDo:
-            return
-    raise AssertionError("never came to rest")
 
 
 def committed(world: World, topic: str = "orders") -> int | None:
@@ -192,7 +184,7 @@ def test_damage_to_one_topic_stops_the_tables_that_read_it_alone(damage: Callabl
     if damage is not deleted:
         assert world.broker.groups["tidegate-shop"].get(OTHER, {0: 1, 1: 0}) == {0: 1, 1: 0}
         rebase_positions(world.ports(APART), propose_moves(world.ports(APART), "earliest"))
-        rest(world, APART)
+        drain(world, APART)
         assert committed(world, OTHER) == world.broker.partitions[OTHER][0].end
 
 
@@ -201,7 +193,7 @@ def test_topic_that_is_gone_does_not_stop_the_heartbeat_of_the_others() -> None:
     for topic in ("orders", OTHER):
         world.broker.create(topic)
         produce(world, "a", "1", topic)
-    rest(world, APART)
+    drain(world, APART)
     world.broker.delete(OTHER)
     assert heartbeat(world.ports(APART)).committed == {"orders": {0: 1, 1: 0}}
 
@@ -239,7 +231,7 @@ def test_table_without_a_schema_never_begins_and_loses_nothing_when_it_has_one(s
     assert "has no version" in next(t["problem"] for t in read_status(ports)["tables"] if t["table"] == COPY)
     assert world.rows(COPY) == []
     schemas.missing = ""
-    rest(world, pipeline)
+    drain(world, pipeline)
     wanted = ["a", "b"] if start == "latest" else ["a", "b", "old"]
     assert [row["id"] for row in world.rows(COPY)] == [row["id"] for row in world.rows(ORDERS)] == wanted
     assert committed(world) == 3
@@ -257,7 +249,7 @@ def test_staged_batch_whose_schema_is_gone_holds_the_group_where_it_starts(world
         flush(with_schemas(world, schemas, fresh))
     assert world.broker.groups["tidegate-new"] == {"orders": {0: 0, 1: 0}}
     schemas.missing = ""
-    rest(world, fresh)
+    drain(world, fresh)
     assert world.rows(COPY) == world.rows(ORDERS)
     assert world.broker.groups["tidegate-new"] == {"orders": {0: 3, 1: 0}}
 
@@ -311,7 +303,7 @@ def damaged() -> World:
 
 def mended(world: World) -> None:
     world.destination.rollback(COPY, max(s for s in world.destination.tables[COPY].snapshots if _published(world, s)))
-    rest(world)
+    drain(world, TWO)
 
 
 def _published(world: World, snapshot: int) -> bool:
