@@ -1,7 +1,7 @@
 """Checks the destination side of a pipeline file as a whole: names, topics, keys and conditions of its tables."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tidegate.config.checks.source import match_topic
 from tidegate.config.checks.templates import check_templates
@@ -35,12 +35,13 @@ def check_tables(
         _check_branch(table, path, findings)
         _check_feeding_topics(table, model, path, findings)
         if table.route is not None and table.route.pattern is not None:
-            _check_route((*path, "route", "pattern"), table.route.pattern, findings)
+            _note_fault(check_java_pattern, table.route.pattern, (*path, "route", "pattern"), findings)
         for word, condition in (("when", table.when), ("delete_when", table.delete_when)):
-            _check_condition(condition, (*path, word), findings)
+            if condition is not None:
+                _note_fault(check_condition, condition, (*path, word), findings)
         _check_when_false(table, model, path, findings)
         for number, audit in enumerate(table.audits):
-            _check_audit(audit, (*path, "audits", number), findings)
+            _note_fault(check_audit, audit, (*path, "audits", number), findings)
     check_templates(model, findings)
     _check_collisions(pipeline, model, findings)
     _check_every_topic_is_used(model, findings)
@@ -135,25 +136,10 @@ def _check_every_topic_is_used(model: PipelineModel, findings: Problems) -> None
             findings.add(("source", "topics", index), "feeds no table; name it in tables[].topics or drop it")
 
 
-def _check_route(path: KeyPath, pattern: str, findings: Problems) -> None:
+def _note_fault(check: Callable[[str], object], text: str, path: KeyPath, findings: Problems) -> None:
+    """Note what the check says against the text, if anything."""
     try:
-        check_java_pattern(pattern)
-    except ValueError as fault:
-        findings.add(path, str(fault))
-
-
-def _check_condition(condition: str | None, path: KeyPath, findings: Problems) -> None:
-    if condition is None:
-        return
-    try:
-        check_condition(condition)
-    except ValueError as fault:
-        findings.add(path, str(fault))
-
-
-def _check_audit(audit: str, path: KeyPath, findings: Problems) -> None:
-    try:
-        check_audit(audit)
+        check(text)
     except ValueError as fault:
         findings.add(path, str(fault))
 
