@@ -135,6 +135,14 @@ def test_topic_id_stays_and_changes_only_when_the_topic_is_recreated(kit: Kit) -
     again = kit.broker.read_log((topic,), "read_committed")
     assert again.topic_ids[topic] != first.topic_ids[topic]
     assert again.cluster_id == first.cluster_id != ""
+    assert kit.broker.read_topic_ids((topic,)) == (again.cluster_id, again.topic_ids)
+
+
+def test_ids_of_topics_are_asked_for_by_name(kit: Kit) -> None:
+    topic = kit.topic()
+    assert kit.broker.read_topic_ids(()) == ("", {})
+    with pytest.raises(PositionLost, match="topic=no-such-topic does not exist"):
+        kit.broker.read_topic_ids((topic, "no-such-topic"))
 
 
 def test_two_topics_have_two_ids(kit: Kit) -> None:

@@ -131,6 +131,11 @@ class MemoryBroker:
             raise TopicsUnavailable(f"brokers=memory: no offset is known now of topics={away}", away)
         return Log(self.cluster_id if topics else "", ids, begin, end, epochs)
 
+    def read_topic_ids(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+        for topic in topics:
+            self._known(topic)
+        return self.cluster_id if topics else "", {topic: self.ids[topic] for topic in topics}
+
     def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
         return self.read_log(tuple(t for t in topics if t in self.partitions), isolation).end
 

@@ -46,7 +46,7 @@ POINTS = {
         "tables.read_state", "tables.read_property", "commits.has_branches",
     ],
     "stage": [
-        "commits.append_empty", "commits.start_branch", "commits.has_branches", "commits.read_head",
+        "broker.read_topic_ids", "commits.append_empty", "commits.start_branch", "commits.has_branches", "commits.read_head",
         "tables.claim", "staging.find_landing_folder",
         "commits.publish", "commits.seed", "staging.list_staged", "staging.read_staged_outcome",
         "tables.read_state", "engine.run", "job.counted", "job.created", "job.decoded",
@@ -64,7 +64,8 @@ POINTS = {
     "merge_direct": [
         "commits.append_empty", "commits.has_branches", "commits.publish", "commits.read_head", "commits.reparent",
         "commits.seed", "commits.start_branch", "commits.find_snapshots", "tables.evolve", "tables.read_state",
-        "engine.run", "engine.run_direct", "job.decoded", "job.statement", "broker.read_log", "tables.count_rows",
+        "engine.run", "engine.run_direct", "job.decoded", "job.statement",
+        "broker.read_topic_ids", "tables.count_rows",
     ],
     "batch_history": ["history.append_history"],
     # between two merges of a queue, and where records name tables, which are looked for once

@@ -28,6 +28,13 @@ class Broker(Protocol):
         """
         ...
 
+    def read_topic_ids(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+        """Cluster id, and the id of each topic, as the brokers say now: never from what was read before.
+
+        `PositionLost` names the topics that do not exist.
+        """
+        ...
+
     def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
         """End offsets alone, in one request; what is not there, or does not answer, is left out."""
         ...

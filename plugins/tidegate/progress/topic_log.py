@@ -3,7 +3,9 @@
 import re
 from collections.abc import Mapping
 
-from tidegate.errors import GiveUp, TopicsUnavailable
+from tidegate.errors import GiveUp, PositionLost, TopicsUnavailable
+from tidegate.model.offsets import Ranges
+from tidegate.model.table_state import NO_TOPIC_ID
 from tidegate.ports.context import Log, Ports
 from tidegate.spec.table import Table
 
@@ -42,6 +44,23 @@ def find_missing_topic(table: Table, missing_topics: Mapping[str, Unreadable]) -
     own reads all of the pipeline's.
     """
     return next((error for topic, error in missing_topics.items() if not table.topics or topic in table.topics), None)
+
+
+def check_same_topics(
+    ports: Ports, where: str, ranges: Ranges, cluster_id: str, planned_ids: Mapping[str, str]
+) -> None:
+    """`PositionLost` where a topic that `ranges` read was created again since they were planned, or the brokers are
+    another cluster. Asked behind a read it tells of that read: an id never comes back.
+    """
+    topics = tuple(sorted({topic for topic, _, start, end in ranges if end > start} & planned_ids.keys()))
+    planned = {topic: planned_ids[topic] for topic in topics}
+    cluster, ids = ports.broker.read_topic_ids(topics)
+    are_others = any(ids[t] != planned[t] and NO_TOPIC_ID not in (ids[t], planned[t]) for t in topics)
+    if are_others or (topics and cluster_id and cluster and cluster != cluster_id):
+        raise PositionLost(
+            f"{where}: a topic was created again, or the brokers are another cluster's, since the batch was planned: "
+            f"topic_ids={ids} planned={planned}; nothing was merged; the next flush plans anew and says what to do"
+        )
 
 
 def list_row_topics(ports: Ports) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ would stage the batch again.
 import hashlib
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
 from tidegate.jobs.stage_job import StageJob, StageTable
@@ -19,9 +20,10 @@ from tidegate.spec.table import Table
 log = logging.getLogger(__name__)
 
 
-def run_or_take_over(ports: Ports, job: StageJob) -> tuple[StageTable, ...]:
+def run_or_take_over(ports: Ports, job: StageJob, check: Callable[[], None] = lambda: None) -> tuple[StageTable, ...]:
     """Run a stage job, unless an earlier one that was asked the same has left all of its files.
 
+    `check` comes before a job is run, and raises where it must not be; what is taken over was read before.
     Returns the job's tables, each with the attempt whose files count. Tables that Spark writes itself are always
     staged: then the job runs for all of them. The records of a range do not change, so the same request gives the same
     rows; an attempt with a bad record, or whose records do not add up, is not taken over.
@@ -34,6 +36,7 @@ def run_or_take_over(ports: Ports, job: StageJob) -> tuple[StageTable, ...]:
                 "taken over: pipeline=%s batch=%s attempts=%s", job.pipeline, job.batch, _replace_attempts(stage_tables)
             )
             return stage_tables
+    check()
     ports.engine.run(job)
     for table in job.tables:
         if table.folder:

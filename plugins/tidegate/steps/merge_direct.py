@@ -3,7 +3,7 @@
 import logging
 from dataclasses import replace
 
-from tidegate.errors import CommitRefused, PositionLost, RetryLater
+from tidegate.errors import CommitRefused, RetryLater
 from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.stage_job import StageJob
 from tidegate.jobs.stage_outcome import MAX_PASSES
@@ -25,7 +25,7 @@ from tidegate.model.publish_cost import PublishOutcome
 from tidegate.planning.direct_batches import build_staged_instead, can_merge_directly, find_staged_instead
 from tidegate.ports.context import Head, Ports, TableState
 from tidegate.progress.position_checks import resolve_position
-from tidegate.progress.topic_log import read_known_log
+from tidegate.progress.topic_log import check_same_topics
 from tidegate.spec.table import Table
 from tidegate.staging.skipped_records import find_skipped_places
 from tidegate.staging.stage_request import build_direct_table
@@ -126,18 +126,9 @@ def _find_published(work: MergeContext, state: TableState) -> PublishedBatch | N
 
 
 def _check_same_topics(work: MergeContext) -> None:
-    """`PositionLost` where the offsets are those of other topics, or of another cluster, than when it was planned.
-
-    Asked once the job has read them: an id never comes back.
-    """
-    batch, (topics, _) = work.staged, read_known_log(work.ports)
-    same = all(topics.topic_ids.get(topic) == topic_id for topic, topic_id in batch.topic_ids.items())
-    if topics.cluster_id != batch.cluster_id or not same:
-        raise PositionLost(
-            f"{work.where}: a topic was created again, or the brokers are another cluster's, since the batch was "
-            f"planned: topic_ids={topics.topic_ids} planned={batch.topic_ids}; nothing was merged; the next flush "
-            "plans anew and says what to do"
-        )
+    """`PositionLost` where the offsets are those of other topics than when it was planned."""
+    batch = work.staged
+    check_same_topics(work.ports, work.where, batch.ranges, batch.cluster_id, batch.topic_ids)
 
 
 def _stage_instead(work: MergeContext, *, is_odd: bool) -> tuple[StagedBatch, PublishedBatch]:
@@ -158,7 +149,6 @@ def _stage_instead(work: MergeContext, *, is_odd: bool) -> tuple[StagedBatch, Pu
         refused=is_odd,
     )
     (staged,) = stage(ports, Plan((planned,), direct.cluster_id, direct.topic_ids, epochs=direct.epochs))
-    _check_same_topics(work)
     staged = staged if direct.table_uuid is None else staged.for_table(direct.table_uuid)
     return staged, merge(ports, staged, build_staged_instead(ports.pipeline.name, direct.batch, direct.attempt))
 

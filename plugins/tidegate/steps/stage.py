@@ -12,6 +12,7 @@ from tidegate.model.batch import Plan, PlannedBatch, Refusal, StagedBatch
 from tidegate.planning.blocked_tables import Failure, isolate_failure, join_failures, note_refusals
 from tidegate.ports.context import Ports
 from tidegate.progress.position_checks import check_not_overtaken
+from tidegate.progress.topic_log import check_same_topics
 from tidegate.staging.discover_tables import advance_registry, build_name_finder, discover_tables
 from tidegate.staging.stage_outcome import find_staged, read_staged_batch
 from tidegate.staging.stage_request import build_direct_batch, build_stage_table, drops_queue
@@ -30,7 +31,8 @@ def stage(ports: Ports, plan: Plan, refused: list[Refusal] | None = None) -> lis
     1. A batch that is already staged is used as it is. A direct batch is not staged: merge reads its records.
     2. Tables whose ranges are the same share one job, and so one read of Kafka.
     3. Each job overwrites batch N under a new attempt; what it left behind is found by that attempt.
-    4. A bad record, or records that do not add up, fail their table: nothing of its batch can be merged.
+    4. A topic that was created again since the plan fails its tables before anything is read; a bad record, or records
+       that do not add up, fail theirs behind the job: nothing of such a batch can be merged.
     5. A batch for which the intermediate table must be made anew waits until the rows that wait there are published.
     6. Tables that records name for the first time are staged over the same ranges, from where the batch starts.
 
@@ -120,7 +122,7 @@ def _stage_requests(
     """Run the job, and read what it left for each table, then for the tables that it found; failures are noted."""
     planned_batches = [request.planned for request in (*requests, *([finder] if finder else []))]
     stage_tables, took = _run_group(
-        ports, planned_batches[0], [request.stage_table for request in requests], finder and finder.stage_table
+        ports, plan, planned_batches[0], [request.stage_table for request in requests], finder and finder.stage_table
     )
     staged: list[StagedBatch] = []
     for (planned, _), stage_table in zip(requests, stage_tables, strict=True):
@@ -142,9 +144,13 @@ def _check_group_not_overtaken(ports: Ports, group: tuple[PlannedBatch, ...]) ->
 
 
 def _run_group(
-    ports: Ports, first: PlannedBatch, tables: list[StageTable], finder: StageTable | None
+    ports: Ports, plan: Plan, first: PlannedBatch, tables: list[StageTable], finder: StageTable | None
 ) -> tuple[tuple[StageTable, ...], float]:
-    """Stage a group of tables by one job; each with the attempt that counts, and the seconds that it took."""
+    """Stage a group of tables by one job; each with the attempt that counts, and the seconds that it took.
+
+    The topics are compared with those of the plan before the job reads them: what it stages is merged without a look.
+    """
+    where = f"pipeline={ports.pipeline.name} batch={first.batch}"
     job = StageJob(
         pipeline=ports.pipeline.name,
         batch=first.batch,
@@ -155,7 +161,9 @@ def _run_group(
     )
     log.info("staging: pipeline=%s batch=%s offsets=%s", ports.pipeline.name, job.batch, job.ranges.span)
     started_ms = ports.now_ms()
-    staged = run_or_take_over(ports, job)
+    staged = run_or_take_over(
+        ports, job, lambda: check_same_topics(ports, where, first.ranges, plan.cluster_id, plan.topic_ids)
+    )
     return staged, round((ports.now_ms() - started_ms) / 1000, 2)
 
 

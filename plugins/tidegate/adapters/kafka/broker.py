@@ -84,6 +84,11 @@ class KafkaBroker:
         return Log(cluster_id, topic_ids, check_offsets(begin), check_offsets(end), epochs=group_by_topic(epochs))
 
     @translate_kafka_errors
+    def read_topic_ids(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+        """See the port."""
+        return self._retry_call(f"topics={', '.join(topics)}", lambda: self._describe_topics(topics))[:2]
+
+    @translate_kafka_errors
     def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
         """See the port. Callers may poll it every second: the partitions of a topic are cached for a minute."""
         if (

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
-from confluent_kafka import Message as KafkaMessage
 
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.leader_epochs import ONE_RECORD
@@ -177,6 +176,10 @@ class SharedBroker:
         """See the port."""
         return self._broker.filter_compacted(topics)
 
+    def read_topic_ids(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+        """See the port."""
+        return self._broker.read_topic_ids(topics)
+
     def read_retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
         """See the port."""
         return self._broker.read_retention(topics)
@@ -279,17 +282,13 @@ def _read_first_timestamps(
     while open_ones and time.monotonic() < deadline:
         for message in consumer.consume(len(open_ones), timeout=0.2):
             place = (message.topic() or "", message.partition() or 0)
-            if place in open_ones and _is_answer(message):
+            error = message.error()
+            if place in open_ones and (error is None or error.code() == KafkaError._PARTITION_EOF):
                 open_ones.discard(place)
                 consumer.incremental_unassign([TopicPartition(*place)])
-                if message.error() is None:
+                if error is None:
                     timestamps[*place, start_offsets[place]] = message.timestamp()[1]
     return timestamps
-
-
-def _is_answer(message: KafkaMessage) -> bool:
-    error = message.error()
-    return error is None or error.code() == KafkaError._PARTITION_EOF
 
 
 def _select_topics(log: Log, topics: tuple[str, ...]) -> Log:

@@ -4,10 +4,19 @@ from collections.abc import Callable
 
 import pytest
 from fakes import BAD, FailsToMerge, ForgetsToFinish, LosesARecord, World, a_pipeline, a_table
-from tidegate.errors import BadRecord, ConfigurationError, GiveUp, PublishedElsewhere, RetryLater, TidegateError
+from tidegate.errors import (
+    BadRecord,
+    ConfigurationError,
+    GiveUp,
+    PositionLost,
+    PublishedElsewhere,
+    RetryLater,
+    TidegateError,
+)
 from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import Counts
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.schema.column import Column
 from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
@@ -204,3 +213,51 @@ def test_job_behind_a_queue_that_fails_is_tried_again_though_the_table_stands_be
     assert [batch.table for batch in waiting] == ["lake.shop.copy"]
     with pytest.raises(RetryLater, match="Spark failed in stage"):
         run(world, *TWO, engine=_FailsToStage(world, lambda: None))
+
+
+def test_topic_that_is_created_again_before_the_stage_is_not_taken_for_the_old_one(world: World) -> None:
+    ports = world.ports(a_pipeline(a_table(mode="append"), a_table("lake.shop.copy")))
+    flush(ports)
+    world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
+    planned = plan(ports)
+    recreate_orders(world)
+    for _ in range(2):  # a retry of the step, too
+        with pytest.raises(PositionLost, match=r"a topic was created again, or .*topic_ids="):
+            stage(ports, planned)
+    with pytest.raises(PositionLost, match="was deleted and created again"):
+        flush(ports)
+    assert read_names(world, "lake.shop.orders") == ["x", "y"]
+    rebase_positions(ports, propose_moves(ports, "earliest"))
+    flush(ports)
+    assert read_names(world, "lake.shop.orders") == [*["new"] * 6, "x", "y"]
+    assert read_names(world, "lake.shop.copy") == [*["new"] * 6, "y"]
+
+
+def test_topic_that_is_created_again_before_the_first_stage_is_read_from_its_begin(world: World) -> None:
+    ports = world.ports(a_pipeline(a_table(mode="append"), a_table("lake.shop.copy")))
+    planned = plan(ports)
+    recreate_orders(world)
+    with pytest.raises(PositionLost, match="a topic was created again"):
+        stage(ports, planned)
+    flush(ports)
+    assert read_names(world, "lake.shop.orders") == read_names(world, "lake.shop.copy") == ["new"] * 6
+
+
+def test_batch_of_a_topic_without_records_asks_nothing_of_that_topic(world: World) -> None:
+    world.broker.create("lines", 2)
+    ports = world.ports(a_pipeline(a_table(topics=("orders", "lines"))))
+    planned = plan(ports)
+    world.broker.create("lines", 2)
+    (staged,) = stage(ports, planned)
+    assert staged.counts.staged == 2
+
+
+def recreate_orders(world: World) -> None:
+    """Another topic of that name, with more records than the old one had."""
+    world.broker.create("orders", 2)
+    for key in "defghi":
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": "new"}, partition=ord(key) % 2)
+
+
+def read_names(world: World, table: str) -> list[str]:
+    return sorted(row["name"] for row in world.rows(table))
