@@ -98,6 +98,11 @@ def test_ports_fit_from_the_service_to_the_server() -> None:
     assert [one["port"] for one in rule["ports"]] == [tls["name"]], "nobody reaches the port without TLS"
 
 
+def test_server_reaches_the_registry_to_which_its_driver_registers_publications() -> None:
+    egress = find_one("NetworkPolicy")["spec"]["egress"]
+    assert {443, 8081} <= {port["port"] for rule in egress for port in rule["ports"]}
+
+
 def test_selectors_find_the_pods() -> None:
     labels = find_one("Deployment")["spec"]["template"]["metadata"]["labels"]
     for selector in (find_one("Deployment")["spec"]["selector"]["matchLabels"], find_one("Service")["spec"]["selector"],
