@@ -46,7 +46,8 @@ POINTS = {
         "tables.read_state", "tables.read_property", "commits.has_branches",
     ],
     "stage": [
-        "broker.read_topic_ids", "commits.append_empty", "commits.start_branch", "commits.has_branches", "commits.read_head",
+        "broker.read_topic_ids", "commits.append_empty", "commits.start_branch", "commits.has_branches",
+        "commits.read_head",
         "tables.claim", "staging.find_landing_folder",
         "commits.publish", "commits.seed", "staging.list_staged", "staging.read_staged_outcome",
         "tables.read_state", "engine.run", "job.counted", "job.created", "job.decoded",
