@@ -691,6 +691,18 @@ def test_snapshots_of_an_attempt_are_known_when_no_branch_leads_to_them(kit: Kit
 
 
 @branches
+def test_snapshot_that_the_table_has_left_is_told_from_one_that_it_stands_on_or_never_had(kit: Kit) -> None:
+    kit.seeded()
+    kit.port.commits.publish(kit.merged(FIRST, attempt="m1"))
+    before = kit.state().snapshot_id
+    kit.port.commits.publish(kit.merged(SECOND, attempt="m2"))
+    told = "tidegate.attempt"
+    assert [kit.port.commits.is_rolled_back(TABLE, told, value) for value in ("m1", "m2", "m3")] == [False] * 3
+    kit.rollback(before)
+    assert [kit.port.commits.is_rolled_back(TABLE, told, value) for value in ("m1", "m2", "m3")] == [False, True, False]
+
+
+@branches
 def test_tag_of_a_pipeline_whose_name_reads_like_a_batch_of_ours_is_no_branch_to_drop(kit: Kit) -> None:
     """Pipeline `shop_2024_q1` has the tag `tidegate_shop_2024_q1`, which reads like batch 2024 of `shop`."""
     others = ("shop_2024_q1", "shop_backfill_1_7_q1")

@@ -267,6 +267,10 @@ class MemoryDestination:
         snapshots = self._table(table).snapshots.values()
         return [s.id for s in snapshots if s.summary.get("tidegate.attempt") == attempt]
 
+    def is_rolled_back(self, table: str, name: str, value: str) -> bool:
+        told = {s.id for s in self._table(table).snapshots.values() if s.summary.get(name) == value}
+        return bool(told) and told.isdisjoint(s.id for s in self._table(table).ancestors(self._written(table)))
+
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
         found = self._table(table)
         numbers = {ref: resource_names.parse_branch_batch(pipeline, ref) for ref in set(found.refs) - found.tags}

@@ -126,6 +126,9 @@ class RoutedCommits(_Routed[BranchCommits]):
     def find_snapshots(self, table: str, attempt: str) -> list[int]:
         return self._route(table).find_snapshots(table, attempt)
 
+    def is_rolled_back(self, table: str, name: str, value: str) -> bool:
+        return self._route(table).is_rolled_back(table, name, value)
+
 
 class RoutedStaging(_Routed[StagingStore]):
     """The port `StagingStore` over catalogs of several types."""

@@ -65,3 +65,7 @@ class BranchCommits(Protocol):
     def find_snapshots(self, table: str, attempt: str) -> list[int]:
         """The snapshots, on whatever branch or on none, that this attempt wrote."""
         ...
+
+    def is_rolled_back(self, table: str, name: str, value: str) -> bool:
+        """Whether snapshots tell this in their summaries, and the table stands on none of them any more."""
+        ...

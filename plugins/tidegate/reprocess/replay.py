@@ -29,6 +29,7 @@ from tidegate.tables.compatibility import check_key_unchanged
 from tidegate.tables.templated_tables import refuse_template
 
 log = logging.getLogger(__name__)
+REPLAY_PROPERTY = "tidegate.replay"  # of a snapshot that a replay wrote: the staged attempt that it holds
 BEGUN = "begun "  # in the mark, ahead of an attempt: its replay has published nothing yet
 UNLIMITED_ERRORS = Errors("all", 2**31 - 1)  # what is still bad stays where it is, however much it is
 
@@ -63,8 +64,9 @@ class ReplayResult:
 def replay_dead_letters(ports: Ports, chosen: LetterFilter = ALL_LETTERS) -> list[ReplayResult]:
     """Replay the dead letters of each table that has some, or those `chosen`. One replay of a pipeline at a time.
 
-    1. Finish a replay that was published and killed before its dead letters were marked. Of a table that is appended
-       to, note in a commit that this one begins: one that has begun before it publishes nothing any more.
+    1. Finish a replay that was published and killed before its dead letters were marked, unless its rows were rolled
+       back since. Of a table that is appended to, note in a commit that this one begins: one that has begun before it
+       publishes nothing any more.
     2. Stage the dead letters from their own bytes, and the keys of all later records up to the table's position.
     3. Merge those that can be read now, except keys with a later record; publish as a backfill does.
     4. Mark what was read; what is still bad stays, with today's reason.
@@ -87,11 +89,13 @@ def _replay_table(work: Replay) -> ReplayResult | None:
     if state is None:
         return None
     mark = state.marks.get(work.mark)
-    if staging is not None and mark == staging.batches[0].attempt:
+    is_undone = mark is not None and ports.commits.is_rolled_back(table.name, REPLAY_PROPERTY, mark)
+    if staging is not None and mark == staging.batches[0].attempt and not is_undone:
         return _finish(replace(work, own_mark=mark, checks_mark=work.is_append), mark)
     position = require_position(ports, table, state)
     if work.is_append and group_letters(work, position):
-        _check_known(work, mark)
+        if not is_undone:
+            _check_known(work, mark)
         work = _begin(replace(work, own_mark=mark, checks_mark=True))
     ports.tables.claim(work.intermediate, describe_intermediate(ports.pipeline, table))
     _check_is_newest(work, ports.tables.read_state(table.name, ports.pipeline.name))
@@ -153,10 +157,14 @@ def _begin_once(work: Replay) -> Replay:
         attempt=attempt,
         properties={work.mark: BEGUN + attempt},
         guard=partial(_check_is_newest, work),
-        summary={"tidegate.pipeline": name, resource_names.BACKFILL_PROPERTY: REPLAY_ID},
+        summary=_build_summary(work),
     )
     publish_head(swap, write_on_branch(swap, 1))
     return replace(work, own_mark=BEGUN + attempt)
+
+
+def _build_summary(work: Replay) -> dict[str, str]:
+    return {"tidegate.pipeline": work.ports.pipeline.name, resource_names.BACKFILL_PROPERTY: REPLAY_ID}
 
 
 def _check_is_newest(work: Replay, state: TableState | None) -> None:
@@ -213,7 +221,7 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
         attempt=attempt,
         properties={work.mark: staged.attempt},
         guard=partial(_check_undisturbed, work, staged.attempt, state),
-        summary={"tidegate.pipeline": name, resource_names.BACKFILL_PROPERTY: REPLAY_ID},
+        summary={**_build_summary(work), REPLAY_PROPERTY: staged.attempt},
         source=StagedSource(work.intermediate, staged.batch, staged.attempt),
         must_add=staged.counts.staged if work.is_append else 0,
     )

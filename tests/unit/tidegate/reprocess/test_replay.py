@@ -221,6 +221,48 @@ def test_refused_change_of_the_dead_letter_table_is_tried_again_when_a_killed_re
     assert (table(world), waiting(world)) == ({"a": "x", "b": "mended"}, [])
 
 
+@pytest.mark.parametrize("mode", ["append", "upsert_delete"])
+def test_dead_letters_of_a_replay_that_was_killed_and_rolled_back_are_brought_in_again(mode: str) -> None:
+    world = a_world(row("a", "x"), ("b", BAD), row("c", "y"), ("d", BAD))
+    flush(world.ports(tolerant(mode)))
+    before = world.destination.read_state(TABLE, "shop").snapshot_id
+    mended(world, 1, 3)
+    with pytest.raises(Crash):
+        replay_dead_letters(world.ports(tolerant(mode), dies_behind_publish(world)))
+    assert sorted(table(world)) == ["a", "b", "c", "d"]
+    world.destination.rollback(TABLE, before)
+    (result,) = replay_dead_letters(world.ports(tolerant(mode)))
+    assert (result.tried, result.replayed) == (2, 2)
+    assert sorted(found["name"] for found in world.rows(TABLE)) == ["mended", "mended", "x", "y"]
+    assert waiting(world) == []
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert_delete"])
+def test_killed_replay_whose_table_was_rolled_back_behind_its_batch_waits_for_the_answer(mode: str) -> None:
+    world = a_world(row("a", "x"))
+    flush(world.ports(tolerant(mode)))
+    before = world.destination.read_state(TABLE, "shop").snapshot_id
+    world.broker.produce("orders", {"id": "b"}, BAD)
+    flush(world.ports(tolerant(mode)))
+    mended(world, 1)
+    with pytest.raises(Crash):
+        replay_dead_letters(world.ports(tolerant(mode), dies_behind_publish(world)))
+    world.destination.rollback(TABLE, before)
+    with pytest.raises(GiveUp, match="was rolled back: .* answer-rollback shop"):
+        replay_dead_letters(world.ports(tolerant(mode)))
+    assert waiting(world) == [1]
+
+
+def dies_behind_publish(world: World) -> Callable[[str, str], None]:
+    """Ends a replay once its rows are in the table, and before it marks its letters."""
+
+    def die(call: str, when: str) -> None:
+        if (call, when) == ("commits.publish", "after") and "mended" in table(world).values():
+            raise Crash(call)
+
+    return die
+
+
 def test_flush_that_publishes_during_a_replay_wins() -> None:
     world = a_world(("a", BAD), row("b", "x"))
     flush(world.ports(tolerant()))

@@ -95,3 +95,8 @@ class IcebergCommits(IcebergPort):
     def find_snapshots(self, table: str, attempt: str) -> list[int]:
         """See the port."""
         return iceberg_state.find_attempt_snapshots(self._table(table), attempt)
+
+    @translate_iceberg_errors
+    def is_rolled_back(self, table: str, name: str, value: str) -> bool:
+        """See the port."""
+        return iceberg_state.is_rolled_back(self._table(table), self._branch(table), name, value)

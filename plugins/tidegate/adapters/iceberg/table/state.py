@@ -127,6 +127,13 @@ def find_attempt_snapshots(table: Table, attempt: str) -> list[int]:
     return [s.snapshot_id for s in table.metadata.snapshots if read_summary(s).get("tidegate.attempt") == attempt]
 
 
+def is_rolled_back(table: Table, branch: str, name: str, value: str) -> bool:
+    """Whether snapshots tell this in their summaries, and the branch descends from none of them."""
+    told = {s.snapshot_id for s in table.metadata.snapshots if read_summary(s).get(name) == value}
+    line = (s.snapshot_id for s in Lineage(table.metadata).ancestors(_find_head(table, branch)))
+    return bool(told) and told.isdisjoint(line)
+
+
 def list_backfill_branches(table: Table, pipeline: str, backfill: str) -> list[str]:
     """The branches of one backfill."""
     return [
