@@ -7,6 +7,7 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
 
 CREATED_BY_PROPERTY = "tidegate.created-by"  # of a destination that a pipeline created: the pipeline
+SLICE_PROPERTY = "tidegate.backfill-slice"  # of a snapshot that a backfill wrote: which slice of which backfill
 BACKFILL_PROPERTY = "tidegate.backfill"  # an intermediate table's property: the backfill that it was made for
 
 

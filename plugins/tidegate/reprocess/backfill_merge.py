@@ -95,6 +95,7 @@ def _merge_and_publish(cut: _SliceRound) -> AppliedSlice:
         guard=partial(_check_same_table, cut),
         summary={
             "tidegate.pipeline": name,
+            resource_names.SLICE_PROPERTY: one.label,
             resource_names.BACKFILL_PROPERTY: json.dumps({**summary, "ranges": cut.staged.ranges.to_dict()}),
         },
         source=StagedSource(one.intermediate, cut.staged.batch, cut.staged.attempt),

@@ -79,12 +79,22 @@ class Slice:
         return compute_shape(resolve_columns(table, pipeline.source.metadata, state), pipeline.source.metadata)
 
     @property
+    def label(self) -> str:
+        """Of which backfill it is, and its number, as its snapshots tell it."""
+        return f"{self.backfill.id}/{self.number}"
+
+    @property
     def is_applied(self) -> bool:
-        """Whether the backfill's own table says so; it is wrong only in saying no, and a slice may be applied twice."""
+        """Whether the backfill's own table says so, and the destination was not rolled back since.
+
+        It is wrong only in saying no, and a slice may be applied twice.
+        """
         name = self.ports.pipeline.name
         has_skips = list_skipped_records(name, self.ports.tables.read_state(self.table.name, name))
         shape = self._compute_shape(make_room_for_letters(self.table)) if has_skips else self.shape
-        return self.number in self.ports.history.list_applied_slices(self.intermediate, shape)
+        if self.number not in self.ports.history.list_applied_slices(self.intermediate, shape):
+            return False
+        return not self.ports.commits.is_rolled_back(self.table.name, resource_names.SLICE_PROPERTY, self.label)
 
     def read_staging(self) -> Staging | None:
         """The intermediate table as it stands, None where there is none."""

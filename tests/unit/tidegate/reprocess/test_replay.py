@@ -248,7 +248,7 @@ def test_killed_replay_whose_table_was_rolled_back_behind_its_batch_waits_for_th
     with pytest.raises(Crash):
         replay_dead_letters(world.ports(tolerant(mode), dies_behind_publish(world)))
     world.destination.rollback(TABLE, before)
-    with pytest.raises(GiveUp, match="was rolled back: .* answer-rollback shop"):
+    with pytest.raises(GiveUp, match=r"was rolled back: .* answer-rollback shop"):
         replay_dead_letters(world.ports(tolerant(mode)))
     assert waiting(world) == [1]
 
