@@ -94,6 +94,15 @@ def name_dead_letter_table(pipeline: Pipeline) -> str:
     return f"{_find_home_namespace(pipeline)}.tidegate_{pipeline.name}_dead_letters"
 
 
+def list_other_dead_letter_tables(pipeline: Pipeline) -> list[str]:
+    """What `name_dead_letter_table` would be if a table of another namespace of the file were the first."""
+    spaces = [table.name.rsplit(".", 1)[0] for table in pipeline.tables]
+    if pipeline.template is not None:
+        spaces += (f"{pipeline.template.catalog}.{namespace}" for namespace in pipeline.template.namespaces)
+    others = dict.fromkeys(space for space in spaces if space != _find_home_namespace(pipeline))
+    return [f"{space}.tidegate_{pipeline.name}_dead_letters" for space in others]
+
+
 def name_branch(pipeline: str, batch: int, attempt: str) -> str:
     """The branch of one merge attempt; never reused."""
     return f"tidegate_{pipeline}_{batch}_{attempt}"

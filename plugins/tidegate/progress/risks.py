@@ -2,6 +2,7 @@
 
 from tidegate.errors import TidegateError
 from tidegate.formats.registry import get_format
+from tidegate.model import resource_names
 from tidegate.model.offsets import Offsets, get_offset, iterate_offsets
 from tidegate.ports.context import Log, Ports, Retention
 from tidegate.spec.time_text import format_utc, to_utc_datetime
@@ -18,12 +19,34 @@ def find_risks(ports: Ports, log: Log, following: Offsets) -> list[str]:
     rights, is a sentence of its own.
     """
     risks: list[str] = [*ports.pipeline.warnings]
+    try:
+        risks += find_distant_letters(ports)
+    except TidegateError as reason:
+        risks.append(f"pipeline={ports.pipeline.name}: dead letters in other namespaces cannot be told: {reason}")
     for look in (_find_hanging_transactions, _find_expiring_records, _lone_tombstones):
         try:
             risks += look(ports, log, following)
         except TidegateError as reason:
             risks.append(f"pipeline={ports.pipeline.name}: dangers cannot be told: {reason}")
     return risks
+
+
+def find_distant_letters(ports: Ports) -> list[str]:
+    """One sentence for each other namespace of the file in which dead letters wait: they lie beside its first table,
+    and another one was the first when they were set aside.
+    """
+    pipeline = ports.pipeline
+    found = [
+        (name, waiting)
+        for name in resource_names.list_other_dead_letter_tables(pipeline)
+        if (waiting := ports.dead_letters.read_dead_letters(name, 0).waiting)
+    ]
+    return [
+        f"pipeline={pipeline.name}: dead letters={waiting} wait in table={name}, where the first table of the file lay "
+        f"before, and the pipeline looks for them in table={resource_names.name_dead_letter_table(pipeline)}; put a "
+        f"table of {name.rsplit('.', 1)[0]} first in the file again, and replay or discard them"
+        for name, waiting in found
+    ]
 
 
 def _find_hanging_transactions(ports: Ports, log: Log, _: Offsets) -> list[str]:

@@ -19,6 +19,7 @@ from tidegate.model.ownership import describe_dead_letters, describe_intermediat
 from tidegate.model.table_state import StagedSource
 from tidegate.ports.context import Head, Ports, Staging, TableState
 from tidegate.progress.position_checks import check_read_log
+from tidegate.progress.risks import find_distant_letters
 from tidegate.progress.topic_log import filter_table_log, read_log
 from tidegate.reprocess.backfill_plan import require_position
 from tidegate.reprocess.replay_stage import REPLAY_ID, LetterGroup, Replay, group_letters, stage_missing_letters
@@ -74,6 +75,8 @@ def replay_dead_letters(ports: Ports, chosen: LetterFilter = ALL_LETTERS) -> lis
     refuse_template(ports.pipeline, "replay")
     refuse_history(ports.pipeline, "replay")
     refuse_truncates(ports.pipeline, "replay")
+    for warning in find_distant_letters(ports):
+        log.warning(warning)
     source = replace(ports.pipeline.source, errors=UNLIMITED_ERRORS)
     tables = tuple(replace(table, errors=UNLIMITED_ERRORS) for table in ports.pipeline.tables)
     tolerant = replace(ports, pipeline=replace(ports.pipeline, source=source, tables=tables))

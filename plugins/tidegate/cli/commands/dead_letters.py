@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import logging
 from typing import Any
 
 from tidegate.actions.discard import propose_discard, shorten_text
@@ -13,12 +14,14 @@ from tidegate.merge.letter_filter import LetterFilter
 from tidegate.model import resource_names
 from tidegate.monitoring.dead_letter_rows import format_dead_letter
 from tidegate.ports.context import Ports
+from tidegate.progress.risks import find_distant_letters
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.settings import find_include_folder
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 from tidegate.wiring.pipeline import assemble_checked_pipeline
 
+log = logging.getLogger(__name__)
 ALL_ROWS = 2**31 - 1
 
 
@@ -32,6 +35,8 @@ def run_dead_letters(words: argparse.Namespace) -> int:
         return _run_replay(words, ports, chosen)
     if words.discard:
         return perform_action(words, propose_discard(ports, chosen, words.because))
+    for warning in find_distant_letters(ports):
+        log.warning(warning)
     name = resource_names.name_dead_letter_table(ports.pipeline)
     is_whole = chosen.is_given or words.export is not None
     dead_letters = ports.dead_letters.read_dead_letters(name, ALL_ROWS if is_whole else max(0, words.limit))
