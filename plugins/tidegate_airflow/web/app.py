@@ -104,8 +104,12 @@ def _check_visible(pipelines: PipelinesView, user: Any, name: str) -> str:
     """The name of a pipeline that the user may see; what may not be seen does not exist."""
     is_there = name in pipelines.sources.list_names()
     if not is_there or name not in filter_visible(user, [name], pipelines.find_flush_dag_id):
-        raise HTTPException(404, f"pipeline={name}: there is none that you may see")
+        raise _build_not_there(name)
     return name
+
+
+def _build_not_there(name: str) -> HTTPException:
+    return HTTPException(404, f"pipeline={name}: there is none that you may see")
 
 
 @api.get("/pipelines")
@@ -123,6 +127,8 @@ def get_overview(pipelines: PipelinesDep, publications: PublicationsDep, user: G
 def get_pipeline(name: str, pipelines: PipelinesDep, user: GetUserDep) -> dict[str, Any]:
     """One pipeline with everything that is known about it, and what the user may trigger."""
     details = pipelines.get_pipeline(_check_visible(pipelines, user, name))
+    if details is None:
+        raise _build_not_there(name)
     dags = details["airflow"].get("dags", {})
     may = {kind: kind in dags and can_trigger(user, dag) for kind, dag in pipelines.list_dag_ids(name).items()}
     may["pause"] = "flush" in dags and can_pause(user, pipelines.find_flush_dag_id(name))

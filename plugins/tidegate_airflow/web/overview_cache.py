@@ -65,6 +65,7 @@ class OverviewCache:
         """
         names = self._sources.list_names()
         with self._changed:
+            self._forget_others(names)
             now = time.monotonic()
             wanted = now if now - self._looked > IDLE_SECONDS else 0.0
             self._looked = now
@@ -73,6 +74,14 @@ class OverviewCache:
                 threading.Thread(target=self._start_reading, args=(names,), daemon=True, name="tidegate-watch").start()
             self._changed.wait_for(lambda: all(self._answered.get(name, -1.0) >= wanted for name in names), patience)
             return {name: self._get_row(name) for name in names}
+
+    def _forget_others(self, names: list[str]) -> None:
+        by_name: tuple[dict[str, Any], ...] = (
+            self._rows, self._described, self._recent, self._answered, self._groups,
+        )  # fmt: skip
+        for known in by_name:
+            for gone in known.keys() - set(names):
+                known.pop(gone, None)
 
     def _get_row(self, name: str) -> PipelineRow:
         row: PipelineRow = self._rows.get(name, PipelineRow(pipeline=name))
@@ -99,6 +108,7 @@ class OverviewCache:
             self._groups[name] = context.group
             self._described[name] = describe_file(context.ports.pipeline)
         with self._changed:
+            self._due = {group: due for group, due in self._due.items() if group in groups}
             now = time.monotonic()
             idle = {g: members for g, members in groups.items() if g not in self._busy and now >= self._due.get(g, 0.0)}
             self._busy |= dict.fromkeys(idle, now)

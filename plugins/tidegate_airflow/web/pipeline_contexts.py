@@ -51,8 +51,19 @@ class PipelineContexts:
         self._clients = OpenClients()
 
     def list_names(self) -> list[str]:
-        """The pipelines there are."""
-        return [path.stem for path in list_named_files(self._include / "pipelines")]
+        """The pipelines there are. Of those that went nothing is kept: no client of brokers either."""
+        names = [path.stem for path in list_named_files(self._include / "pipelines")]
+        with self._lock:
+            for gone in {*self._kept, *self._fleets} - set(names):
+                self._kept.pop(gone, None)
+                self._fleets.pop(gone, None)
+            self._failed &= set(names)
+            self._brokers = self._find_brokers_in_use()
+        return names
+
+    def _find_brokers_in_use(self) -> dict[Group, Broker]:
+        in_use = {context.group[0] for _, _, context in self._kept.values() if isinstance(context, PipelineContext)}
+        return {group: broker for group, broker in self._brokers.items() if group in in_use}
 
     def get_context(self, name: str) -> PipelineContext:
         """One pipeline's; raises what is wrong with its file, by itself or beside the others, its catalog or its
@@ -117,9 +128,7 @@ class PipelineContexts:
             return problem
         catalogs: Group = (self._read_stamp("")[0], *sorted({table.catalog for table in pipeline.entries}))
         if cluster not in self._brokers:
-            in_use = {context.group[0] for _, _, context in self._kept.values() if isinstance(context, PipelineContext)}
-            self._brokers = {group: kept for group, kept in self._brokers.items() if group in in_use}
-            self._brokers[cluster] = broker
+            self._brokers = {**self._find_brokers_in_use(), cluster: broker}
         return PipelineContext((cluster, catalogs), ports)
 
 

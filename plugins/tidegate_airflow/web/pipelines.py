@@ -75,9 +75,13 @@ class PipelinesView:
         except Exception:  # what is wrong with the file is the row's error already
             return 0
 
-    def get_pipeline(self, name: str) -> Data:
-        """Everything about one pipeline; a part that fails or takes too long says so in its own place."""
-        row = self.get_overview([name])[0]
+    def get_pipeline(self, name: str) -> Data | None:
+        """Everything about one pipeline, None where its file has gone; a part that fails or takes too long says so in
+        its own place.
+        """
+        row = next(iter(self.get_overview([name])), None)
+        if row is None:
+            return None
         readers: dict[str, Callable[[], Any]] = {
             "offsets": lambda: details.read_offsets(self._get_ports(name)),
             "group_retention": lambda: details.describe_group_retention(self._get_ports(name)),

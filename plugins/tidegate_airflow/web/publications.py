@@ -42,8 +42,14 @@ class PublicationsView:
         self._kept: dict[str, tuple[Any, float, PublicationPorts]] = {}
 
     def list_names(self) -> list[str]:
-        """The publications there are."""
-        return [path.stem for path in list_named_files(self._include / "publications")]
+        """The publications there are. Of those that went nothing is kept."""
+        names = [path.stem for path in list_named_files(self._include / "publications")]
+        with self._changed:
+            by_name: tuple[dict[str, Any], ...] = (self._readings, self._answered, self._due, self._kept)
+            for known in by_name:
+                for gone in known.keys() - set(names):
+                    known.pop(gone, None)
+        return names
 
     def get_ports(self, name: str) -> PublicationPorts:
         """One publication's; raises what is wrong with its file, its catalog or its connections."""

@@ -166,6 +166,15 @@ def test_one_pipeline_comes_with_all_of_its_parts(client: Any, airflow: Any) -> 
     assert seen["airflow"]["dags"] == {"flush": {"dag_id": "tidegate_shop", "paused": False}}
 
 
+def test_pipeline_whose_file_goes_while_it_is_asked_for_does_not_exist(
+    client: Any, airflow: Any, desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [["orphan", "shop"], ["orphan"]]  # the first look finds the file, and all later ones do not
+    monkeypatch.setattr(desk.sources, "list_names", lambda: answers.pop(0) if len(answers) > 1 else answers[0])
+    answer = client.get("/api/pipelines/shop", headers=login(airflow, "admin"))
+    assert (answer.status_code, answer.json()["detail"]) == (404, "pipeline=shop: there is none that you may see")
+
+
 def test_committed_offsets_expire_as_brokers_say_or_after_seven_days_and_that_is_told(
     client: Any, airflow: Any, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

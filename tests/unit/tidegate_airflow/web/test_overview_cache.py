@@ -101,6 +101,24 @@ def test_wrong_file_is_told_about_and_hides_no_other(world: World, broker: Onloo
     assert rows["good"]["error"] is None
 
 
+def test_nothing_is_kept_of_pipelines_that_went_and_of_settings_that_changed(
+    world: World, broker: Onlooker, clock: SteppedTime
+) -> None:
+    files = Files({"stays": PipelineContext(("first",), ports(world, broker, "stays"))})
+    watch = OverviewCache(files)
+    for number in range(5):
+        files.found["stays"] = PipelineContext((f"secret {number}",), ports(world, broker, "stays"))
+        files.found[f"tenant_{number}"] = PipelineContext((number,), ports(world, broker, f"tenant_{number}"))
+        clock.seconds += 60
+        assert f"tenant_{number}" in watch.get_rows(patience=60)
+        del files.found[f"tenant_{number}"]
+    clock.seconds += 60
+    assert set(watch.get_rows(patience=60)) == {"stays"}
+    for kept in (watch._rows, watch._described, watch._recent, watch._answered, watch._groups):
+        assert set(kept) == {"stays"}
+    assert len(watch._due) <= 2
+
+
 def test_pipeline_that_cannot_be_read_is_opened_anew_and_no_other(world: World, broker: Onlooker) -> None:
     refusing = Onlooker(world.broker)
     refusing.failure = RetryLater("the brokers refuse the log-in")

@@ -139,6 +139,25 @@ def test_fleet_of_a_pipeline_is_read_again_when_its_file_or_the_defaults_change(
     assert found.get_fleet("orders") == "shop", "a file that is wrong says where it belongs"
 
 
+def test_pipelines_that_went_keep_nothing_open(tmp_path: Path) -> None:
+    """A file for each tenant that comes and goes would leave the threads of its brokers' client for ever."""
+    found = the_sources(tmp_path, Vault(), one={"name": "lake.shop.one"}, two={"name": "lake.shop.two"})
+    text = (tmp_path / "pipelines" / "two.yaml").read_text()
+    for name in (f"tenant_{number}" for number in range(3)):
+        file = tmp_path / "pipelines" / f"{name}.yaml"
+        kafka = {"source": {**yaml.safe_load(text)["source"], "kafka": f"brokers_of_{name}"}}
+        file.write_text(yaml.safe_dump({**yaml.safe_load(text), **kafka, "tables": [{"name": f"lake.shop.{name}"}]}))
+        assert name in found.list_names()
+        found.get_context(name)
+        found.get_fleet(name)
+        file.unlink()
+    assert found.list_names() == ["one", "two"]
+    found.get_context("one")
+    assert set(found._kept) == {"one"}
+    assert set(found._fleets) <= {"one", "two"}
+    assert len(found._brokers) == 1
+
+
 def test_files_that_an_editor_or_a_file_system_left_are_no_pipelines(tmp_path: Path) -> None:
     found = the_sources(tmp_path, Vault(), one={"name": TABLE}, two={"name": "lake.shop.other"})
     (tmp_path / "pipelines" / ".#one.yaml").symlink_to("somebody@somewhere.123")

@@ -64,3 +64,15 @@ def test_failure_keeps_the_last_numbers_and_their_time(view: View, clock: Steppe
     clock.seconds += 600
     error = "brokers=b:9092 gave no answer"
     assert seen(view) == {"left": (0, 1000.0, error), "right": (0, 1000.0, error)}
+
+
+def test_nothing_is_kept_of_publications_that_went(view: View, clock: SteppedTime, tmp_path: Path) -> None:
+    (tmp_path / "publications").mkdir()
+    for name in ("left", "right"):
+        (tmp_path / "publications" / f"{name}.yaml").touch()
+    view._include = tmp_path
+    assert view.list_names() == ["left", "right"]
+    seen(view)
+    (tmp_path / "publications" / "right.yaml").unlink()
+    assert view.list_names() == ["left"]
+    assert [set(kept) for kept in (view._readings, view._answered, view._due)] == [{"left"}] * 3
