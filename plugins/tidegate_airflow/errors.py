@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from airflow.sdk import get_current_context
+from airflow.sdk import Context, get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
-from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, TidegateError
+from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PublishedElsewhere, TidegateError
 
 log = logging.getLogger(__name__)
 ERROR_KEY = "error"
@@ -56,6 +56,24 @@ def push_failure_reason(reason: dict[str, Any]) -> None:
         get_current_context()["ti"].xcom_push(key=ERROR_KEY, value=reason)
     except Exception as failure:  # the reason itself must not be hidden by a failure to note it
         log.warning("the reason was not kept as a result of the task: %s", type(failure).__name__)
+
+
+def read_form_words(context: Context) -> dict[str, Any]:
+    """What a run was asked for; AirflowFailException where Airflow holds back what it was given.
+
+    The form's own values would be taken in place of that: all dead letters for those that were chosen.
+    """
+    words = dict(context["params"])
+    given = getattr(context.get("dag_run"), "conf", None) or {}
+    held = sorted(word for word, value in given.items() if word not in words or words[word] != value)
+    with raise_airflow_errors():
+        if held:
+            raise ConfigurationError(
+                f"{', '.join(f'{word}={given[word]}' for word in held)}: the run was given these words, and Airflow "
+                "does not hand them on; nothing was done; set [core] dag_run_conf_overrides_params = True, which is "
+                "Airflow's default, for schedulers and workers, and start the run again"
+            )
+    return words
 
 
 def require_result(result: Any, task: str) -> None:

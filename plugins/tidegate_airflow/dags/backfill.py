@@ -12,7 +12,7 @@ from tidegate_airflow import tasks
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import SHORT_TIMEOUT, build_dag_settings, build_job_task_settings, is_submitted
 from tidegate_airflow.dags.flush import to_params_dict
-from tidegate_airflow.errors import raise_airflow_errors
+from tidegate_airflow.errors import raise_airflow_errors, read_form_words
 from tidegate_airflow.operators.job import SliceOperator
 
 FORM_WORDS = ("ranges", "from", "to", "tables", "dry_run")
@@ -93,7 +93,7 @@ def _build_tasks(pipeline: Pipeline) -> None:
     @task(task_id="plan", doc_md=task_docs.BACKFILL_PLAN, execution_timeout=SHORT_TIMEOUT, multiple_outputs=False)
     def plan() -> list[dict[str, Any]]:
         context = get_current_context()
-        proposal = plan_batches(name, dict(context["params"]))
+        proposal = plan_batches(name, read_form_words(context))
         for key in ("tables", "backfill"):  # beside the result: tasks can be mapped over a whole result only
             context["ti"].xcom_push(key=key, value=proposal[key])
         batches: list[dict[str, Any]] = proposal["batches"]

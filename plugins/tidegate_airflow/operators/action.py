@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from tidegate_airflow import tasks
-from tidegate_airflow.errors import raise_airflow_errors
+from tidegate_airflow.errors import raise_airflow_errors, read_form_words
 
 log = logging.getLogger(__name__)
 PREVIEW_KEY = "preview"  # a result: what would be done, or why there is nothing to do
@@ -22,7 +22,7 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
     from tidegate.actions.request import FORM_WORDS, check_unchanged, propose_action, refuse_strange_words
     from tidegate.errors import NothingToDo
 
-    params, by = dict(context["params"]), _find_user(context)
+    params, by = read_form_words(context), _find_user(context)
     with raise_airflow_errors():
         refuse_strange_words(params, FORM_WORDS)
         try:
@@ -43,9 +43,10 @@ def run_replay_form(context: Context, pipeline: str, engine: Any = None) -> list
     """Replay the dead letters that the form chooses."""
     from tidegate.actions.request import LETTER_WORDS, refuse_strange_words
 
+    words = read_form_words(context)
     with raise_airflow_errors():
-        refuse_strange_words(context["params"], LETTER_WORDS)
-    return tasks.run_replay(pipeline, dict(context["params"]), engine)
+        refuse_strange_words(words, LETTER_WORDS)
+    return tasks.run_replay(pipeline, words, engine)
 
 
 FORM_STEPS = {"act": run_action, "replay": run_replay_form}  # what a DAG's form alone tells what to do

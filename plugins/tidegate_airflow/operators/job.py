@@ -7,7 +7,7 @@ from airflow.sdk import BaseOperator, Context
 from tidegate.lineage.dataset import TaskLineage
 
 from tidegate_airflow import tasks
-from tidegate_airflow.errors import raise_airflow_errors
+from tidegate_airflow.errors import raise_airflow_errors, read_form_words
 from tidegate_airflow.operators import lineage
 from tidegate_airflow.operators.lineage import ReportsLineage
 
@@ -15,11 +15,12 @@ PUBLISH_WORDS = ("resynchronise", "again", "from", "to")
 
 
 def check_publish_words(context: Context) -> None:
-    """AirflowFailException for a word that the form of a publication has not."""
+    """AirflowFailException for a word that the form of a publication has not, or that Airflow holds back."""
     from tidegate.actions.request import refuse_strange_words
 
+    words = read_form_words(context)
     with raise_airflow_errors():
-        refuse_strange_words(context["params"], PUBLISH_WORDS)
+        refuse_strange_words(words, PUBLISH_WORDS)
 
 
 def trace_job(verb: str, subject: str, given: Any, backfill: Mapping[str, Any] | None = None) -> TaskLineage:

@@ -9,8 +9,10 @@ from airflow.sdk.exceptions import AirflowFailException
 from fakes import a_pipeline
 from fakes.task_instance import PushedResults
 from tidegate_airflow import errors, tasks
-from tidegate_airflow.dags import backfill, publication
+from tidegate_airflow.dags import backfill, publication, run_outcome
 from tidegate_airflow.dags.actions import _build_form, build_letter_words
+from tidegate_airflow.dags.fleet.fleet_params import build_fleet_form, read_fleet_request
+from tidegate_airflow.dags.flush_params import build_form
 from tidegate_airflow.operators.action import run_action, run_replay_form
 from tidegate_airflow.operators.job import PublishOperator
 
@@ -20,6 +22,7 @@ FORMS = {
     "backfill": backfill._build_form(a_pipeline()),
     "publish": publication.FORM_PARAMS,
 }
+FLUSH_FORMS = {"flush": build_form(), "fleet": build_fleet_form(["shop"])}
 
 
 def publish(context: Any) -> Any:
@@ -29,8 +32,10 @@ def publish(context: Any) -> Any:
 RUNS: dict[str, Callable[[Any], Any]] = {
     "act": lambda context: run_action(context, "shop"),
     "replay": lambda context: run_replay_form(context, "shop"),
-    "backfill": lambda context: backfill.plan_batches("shop", dict(context["params"])),
+    "backfill": lambda context: backfill.plan_batches("shop", errors.read_form_words(context)),
     "publish": publish,
+    "flush": lambda context: run_outcome.plan_as_requested("shop"),
+    "fleet": lambda context: read_fleet_request(context, {"shop": a_pipeline(), "other": a_pipeline()}, {}, 0.0),
 }
 
 
@@ -49,11 +54,11 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def make_context(form: str, **words: Any) -> Any:
-    own = {name: param.value for name, param in FORMS[form].items()}
+    own = {name: param.value for name, param in (FORMS | FLUSH_FORMS)[form].items()}
     given = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"} if form == "backfill" else {}
     return {
         "params": {**own, **given, **words},
-        "dag_run": SimpleNamespace(triggering_user_name="ann"),
+        "dag_run": SimpleNamespace(triggering_user_name="ann", run_type="manual", conf=None),
         "ti": PushedResults(),
     }
 
@@ -85,3 +90,39 @@ def test_every_word_of_the_form_is_taken(form: str, begun: list[str], monkeypatc
     with pytest.raises(RuntimeError, match="begun"):
         RUNS[form](context)
     assert begun == ["shop"]
+
+
+@pytest.mark.parametrize(
+    ("form", "given"),
+    [
+        ("act", {"action": "rebase", "to": "earliest"}),
+        ("replay", {"offsets": ["orders:0:7"]}),
+        ("backfill", {"dry_run": True}),
+        ("publish", {"resynchronise": True}),
+        ("flush", {"dry_run": True}),
+        ("fleet", {"pipelines": ["shop"]}),
+    ],
+)
+def test_word_that_airflow_holds_back_is_told_and_nothing_else_is_done_instead(
+    form: str, given: dict[str, Any], begun: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `dag_run_conf_overrides_params = False` a run has the form's own values, whatever it was given."""
+    context = make_context(form)
+    context["dag_run"].conf = given
+    monkeypatch.setattr(errors, "get_current_context", lambda: context)
+    monkeypatch.setattr(run_outcome, "get_current_context", lambda: context)
+    with pytest.raises(AirflowFailException, match=r"\[core\] dag_run_conf_overrides_params") as problem:
+        RUNS[form](context)
+    assert all(name in str(problem.value) for name in given)
+    assert begun == []
+
+
+@pytest.mark.parametrize("form", ["act", "replay", "backfill", "publish"])
+def test_words_that_a_run_was_given_and_has_are_taken(
+    form: str, begun: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = make_context(form)
+    context["dag_run"].conf = dict(context["params"])
+    monkeypatch.setattr(errors, "get_current_context", lambda: context)
+    with pytest.raises(RuntimeError, match="begun"):
+        RUNS[form](context)

@@ -98,7 +98,7 @@ def test_slice_whose_rows_were_rolled_back_is_applied_again_by_the_run_that_goes
     assert shown(world) == {"a": "2"}
     world.destination.rollback(NAME, before)
     results = run(world)
-    assert [(r.slice, r.outcome) for r in results][0] == (3, PublishOutcome.PUBLISHED)
+    assert next((r.slice, r.outcome) for r in results) == (3, PublishOutcome.PUBLISHED)
     assert shown(world) == {"a": "2", "b": "1"}
 
 
