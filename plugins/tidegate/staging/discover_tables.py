@@ -16,6 +16,7 @@ from tidegate.ports.context import Ports, TableState
 from tidegate.progress.position_checks import check_not_overtaken
 from tidegate.schema.column import Column
 from tidegate.spec.table import Table
+from tidegate.staging.stage_request import read_epochs
 from tidegate.tables.columns import list_record_key_columns, list_value_columns
 from tidegate.tables.partial_updates import find_retracting_answers
 from tidegate.tables.templated_tables import make_concrete_table
@@ -43,6 +44,7 @@ def build_name_finder(ports: Ports, table: Table, planned: PlannedBatch) -> Stag
         value=replace(table.value, columns=None),
         value_columns=list_value_columns(table),
         metadata=pipeline.source.metadata,
+        epochs=read_epochs(ports, planned),  # a condition may look at them
         ignore_deletes=True,  # a delete of a row in a table that is not there does nothing
         when=table.when,
         route=table.route,

@@ -113,7 +113,7 @@ def _describe_records(ports: Ports, table: Table, planned: PlannedBatch, attempt
         metadata=metadata,
         ignore_deletes=not table.delete,
         when=table.when, route=table.route, delete_when=table.delete_when, retracts=find_retracting_answers(table),
-        epochs=_read_epochs(ports, planned),
+        epochs=read_epochs(ports, planned),
         naming=table.naming, has_history=table.history is not None,
         sequence=tuple(c.name for c in list_sequence_columns(table, metadata)),
         unchanged=list_unavailable_columns(table), stages_kept=stages_kept_columns(table), grouped=find_grouped(table),
@@ -221,7 +221,7 @@ def _build_summary(ports: Ports, staged: StagedBatch, attempt: str) -> dict[str,
     }
 
 
-def _read_epochs(ports: Ports, planned: PlannedBatch) -> Epochs:
+def read_epochs(ports: Ports, planned: PlannedBatch) -> Epochs:
     """The leaders' epochs of a batch's records, asked once and only where a column wants them."""
     if "leader-epoch" not in ports.pipeline.source.metadata.values():
         return {}

@@ -57,6 +57,17 @@ def test_each_name_becomes_a_table_of_its_own(world: World) -> None:
     assert (keys(world, "order"), keys(world, "line"), committed(world)) == (["1", "3"], ["2"], 3)
 
 
+def test_names_are_found_under_conditions_on_the_leaders_epoch(world: World) -> None:
+    """Without the epochs such a condition holds for no record: its table would not be made, and its rows be lost."""
+    pipeline = template()
+    pipeline = replace(pipeline, source=replace(pipeline.source, metadata={"epoch": "leader-epoch"}))
+    produce(world, "1", "order")
+    flush(world.ports(pipeline))
+    (finder,) = [job.finder for job in world.engine.stages if job.finder is not None]
+    (table,) = world.engine.stages[-1].tables
+    assert finder.epochs == table.epochs != {}
+
+
 def test_known_tables_share_the_read_and_a_new_one_costs_one_more(world: World) -> None:
     produce(world, "1", "order")
     flush(world.ports(template()))
