@@ -10,6 +10,7 @@ import decoding
 import pytest
 from tidegate.schema.column import Column
 from tidegate.spec.formats import ValueFormat
+from tidegate.spec.projection import Projection, Selected
 
 BAD = "bad"
 ROW, ID = {"id": 1}, Column("id", "BIGINT")
@@ -156,3 +157,7 @@ def test_binlog_with_a_number_that_text_does_not_order_is_bad_where_it_orders(sp
         *[None] * 3, *["the number in the metadata value.source.file has more than six digits"] * 2, None,
     ] * 2  # fmt: skip
     assert {place for reason, place in ordered if reason is None} == {99}
+    made = (Selected("id", "record.`id`", "INT"), Selected("place", "record.`f`", "STRING", reads=("F",)))
+    select = Projection("SELECT id, F AS place FROM record", "record", made, (("id", "id"),))
+    renamed = replace(stage, sequence=("place",), select=select)
+    assert decoding.decoded(spark, renamed, keyed, "reason") == [(reason,) for reason, _ in ordered]

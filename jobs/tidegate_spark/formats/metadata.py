@@ -33,8 +33,9 @@ def render_unkept_reason(decoded_value: DecodedValue, table: StageTable) -> str:
 
 
 def _list_cases(decoded_value: DecodedValue, table: StageTable) -> Iterable[str]:
+    as_they_are, ordering = _find_ordering_columns(table)
     for name, word in table.metadata.items():
-        if word == BINLOG_FILE and name in table.sequence:
+        if word == BINLOG_FILE and name.casefold() in as_they_are:
             file = decoded_value.metadata[BINLOG_FILE.removeprefix("value.")]
             text = (
                 f"the number in the metadata {word} has more than six digits, and as text it comes before 999999; "
@@ -44,6 +45,20 @@ def _list_cases(decoded_value: DecodedValue, table: StageTable) -> Iterable[str]
             yield f"WHEN change <> '{NO_CHANGE}' AND {is_long} THEN {render_literal(text)}"
         condition = decoded_value.unkept.get(word.removeprefix("value."))
         if condition is not None:
-            ordered = "" if name in table.sequence else f"'{DELETE}', "
+            ordered = "" if name.casefold() in ordering else f"'{DELETE}', "
             text = f"the metadata {word} is not a {METADATA_TYPES[word]} without loss"
             yield f"WHEN change NOT IN ({ordered}'{NO_CHANGE}') AND {condition} THEN {render_literal(text)}"
+
+
+def _find_ordering_columns(table: StageTable) -> tuple[set[str], set[str]]:
+    """The record's columns that order it as they are, under their own name or one of `select`, and those of which its
+    sequence is made in any way; without case.
+    """
+    columns = table.select.columns if table.select is not None else ()
+    made = {c.name: c for c in columns if c.is_made}
+    as_they_are, ordering = set[str](), set[str]()
+    for name in table.sequence:
+        reads = {read.casefold() for read in (made[name].reads if name in made else (name,))}
+        ordering |= reads
+        as_they_are |= set() if name in made and made[name].is_computed else reads
+    return as_they_are, ordering

@@ -195,7 +195,8 @@ def _find_column_problem(checked: _CheckedTable, name: str) -> str | None:
             return "made of a joined table, of which a delete shows nothing; make it of the record alone"
         known_for_sure = checked.types is not None
         return f"not a column of the value or of metadata; {suggest_closest(name, types)}" if known_for_sure else None
-    if name not in made and (problem := UNORDERED_METADATA.get(checked.words.get(name, ""))):
+    column = made[name].path[0].casefold() if name in made and len(made[name].path) == 1 else name
+    if not (name in made and made[name].sql) and (problem := UNORDERED_METADATA.get(checked.words.get(column, ""))):
         return problem
     return "holds a map, which has no order; choose another column" if _has_type(parse_type(types[name]), Map) else None
 

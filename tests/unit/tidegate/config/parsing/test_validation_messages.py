@@ -591,6 +591,14 @@ REFUSED = {
         ),
         "tables[0].sequence_by[0]=TX: is text, by which transaction 100 comes before 99",
     ),
+    "sequence of a transaction's id under another name": (
+        source(
+            "key: {fields: [id], schema: id BIGINT}, value: {format: debezium-json, schema: n INT}, "
+            "metadata: {tx: value.source.txId}",
+            tables="[{name: lake.a.b, select: 'SELECT *, TX AS place FROM record', sequence_by: [place]}]",
+        ),
+        "tables[0].sequence_by[0]=place: is text, by which transaction 100 comes before 99",
+    ),
     "sequence of a snapshot's mark": (
         source(
             "key: {fields: [id], schema: id BIGINT}, value: {format: debezium-json, schema: n INT}, "

@@ -1,0 +1,47 @@
+"""Metadata by which records are ordered are looked at under whatever name `select` gives to them."""
+
+from dataclasses import replace
+from typing import Any
+
+import decoding
+import pytest
+from tidegate.schema.column import Column
+from tidegate.spec.formats import ValueFormat
+from tidegate.spec.projection import Projection, Selected
+from tidegate_spark.formats.decoded import DecodedValue
+from tidegate_spark.formats.metadata import render_unkept_reason
+
+ID = Column("id", "INT")
+METADATA = {"f": "value.source.file", "p": "value.source.pos"}
+
+
+def order_by(*made: Selected) -> Any:
+    stage = replace(decoding.a_stage(ValueFormat("debezium-json"), (ID,), (ID,)), metadata=METADATA)
+    select = Projection("SELECT … FROM record", "record", made, (("id", "id"),))
+    return replace(stage, select=select, sequence=tuple(one.name for one in made))
+
+
+@pytest.fixture
+def shown() -> DecodedValue:
+    texts = {"source.file": "its_file", "source.pos": "its_place"}
+    return DecodedValue(
+        records=None,  # type: ignore[arg-type]
+        columns=(), reason="NULL", key="k", key_reason="NULL", key_there="true", metadata=texts,
+        unkept={"source.pos": "is_unkept"},
+    )  # fmt: skip
+
+
+def test_file_under_another_name_is_looked_at(shown: DecodedValue) -> None:
+    renamed = Selected("place", "record.`F`", "STRING", reads=("F",))
+    assert "its_file RLIKE" in render_unkept_reason(shown, order_by(renamed))
+
+
+def test_number_that_is_made_of_the_file_orders_and_the_file_may_be_as_long_as_it_likes(shown: DecodedValue) -> None:
+    made = Selected("place", "CAST(substring_index(f, '.', -1) AS BIGINT)", "BIGINT", is_computed=True, reads=("f",))
+    assert "its_file RLIKE" not in render_unkept_reason(shown, order_by(made))
+
+
+@pytest.mark.parametrize("is_computed", [True, False])
+def test_delete_needs_metadata_of_which_its_sequence_is_made(shown: DecodedValue, is_computed: bool) -> None:
+    made = Selected("place", "abs(P)", "BIGINT", is_computed=is_computed, reads=("P",))
+    assert "WHEN change NOT IN ('-') AND is_unkept" in render_unkept_reason(shown, order_by(made))
