@@ -113,7 +113,9 @@ class BacklogMonitor:
         watched = tuple(watches)
         self._seen = {watch: self._seen.get(watch, _PipelineProgress()) for watch in watched}
         self.failures = {}
-        topics = {watch: self._leave_out_absent(self._list_topics(broker, watch)) for watch in watched}
+        listed = {watch: self._list_topics(broker, watch) for watch in watched}
+        self._forget_others(listed)
+        topics = {watch: self._leave_out_absent(names) for watch, names in listed.items()}
         ends = _read_end_offsets(broker, topics)
         self._note_absent(topics, ends)
         calls: dict[str, int] = {}
@@ -123,6 +125,12 @@ class BacklogMonitor:
             if waiting >= watch.threshold and self._claim_call(watch):
                 calls[watch.pipeline] = waiting
         return calls
+
+    def _forget_others(self, listed: dict[MonitoredPipeline, tuple[str, ...]]) -> None:
+        """Forget topics and patterns that nobody watches any more."""
+        names, patterns = set[str]().union(*listed.values()), {watch.pattern for watch in listed}
+        self._absent = {topic: absence for topic, absence in self._absent.items() if topic in names}
+        self._matching = {pattern: known for pattern, known in self._matching.items() if pattern in patterns}
 
     def _leave_out_absent(self, topics: tuple[str, ...]) -> tuple[str, ...]:
         now = self._now()

@@ -29,15 +29,25 @@ class BacklogWatch:
         self._kafka, self._resolve, self._list_calls, self._stop = kafka, resolve, list_calls, stop
         self._monitor = BacklogMonitor(time.monotonic)
         self._broker: Broker | None = None
+        self._retired = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="tidegate backlog", daemon=True)
 
     def start(self) -> None:
         """Begin."""
         self._thread.start()
 
+    def retire(self) -> None:
+        """End, with the client of the brokers: no pipeline watches them any more."""
+        self._retired.set()
+
+    def join(self, seconds: float) -> bool:
+        """Wait for its end; whether that has come."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
     def _loop(self) -> None:
         pause, failed = 0.0, 0
-        while not self._stop.wait(pause):
+        while not self._stop.wait(pause) and not self._retired.is_set():
             try:
                 self._poll()
                 pause, failed = POLL_SECONDS, 0

@@ -102,8 +102,11 @@ class Supervisor:
         return sorted({file.stem for folder in folders for file in list_named_files(folder)})
 
     def _start_watches(self) -> None:
-        for kafka in [one.watched[0] for one in self._list_flushes() if one.watched]:
-            key = json.dumps(kafka, sort_keys=True)
+        clusters = [one.watched[0] for one in self._list_flushes() if one.watched]
+        wanted = {json.dumps(kafka, sort_keys=True): kafka for kafka in clusters}
+        for gone in self._watches.keys() - wanted.keys():
+            self._watches.pop(gone).retire()
+        for key, kafka in wanted.items():
             if key not in self._watches:
                 self._watches[key] = BacklogWatch(
                     kafka, self._place.resolve, partial(self._list_calls, key), self._shared.stop

@@ -207,6 +207,19 @@ def test_topic_that_is_not_there_is_told_seldom_and_not_asked_for_in_each_look()
     assert lookout.poll(broker, watches).keys() == {"gone", "gone too"}
 
 
+def test_nothing_is_kept_of_topics_and_patterns_that_nobody_watches_any_more() -> None:
+    world, seconds = a_world("tenant-0"), Seconds()
+    lookout = BacklogMonitor(seconds)
+    for number in range(1, 6):
+        pattern = f"tenant-[0-9]|{number}"
+        pipeline = watched(topic="", topics=(), topic_pattern=pattern)
+        gone = MonitoredPipeline.from_pipeline(watched(f"other_{number}", topic=f"gone-{number}"))
+        lookout.poll(world.broker, [MonitoredPipeline.from_pipeline(pipeline), gone])
+        seconds.now += 3600
+    assert set(lookout._matching) == {"tenant-[0-9]|5"}
+    assert set(lookout._absent) == {"gone-5"}
+
+
 class AskedForEnds:
     """The broker of a world, with the topics whose ends were asked for."""
 
