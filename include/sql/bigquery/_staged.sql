@@ -21,7 +21,8 @@
         kept AS {{ "kept" | ours }},
         {%- endif %}
         {%- if layout | default(none) | partition_unit %}
-        partition_time AS {{ "partition_time" | ours }},
+        {#- BigQuery makes partitions by ingestion of the years 1960 to 2159, and refuses rows for any other #}
+        LEAST(GREATEST(partition_time, TIMESTAMP '1960-01-01 00:00:00+00:00'), TIMESTAMP '2159-12-31 23:00:00+00:00') AS {{ "partition_time" | ours }},
         {%- endif %}
         op AS {{ "op" | ours }}, topic AS {{ "topic" | ours }}, `offset` AS {{ "offset" | ours }}, i AS {{ "i" | ours }}
       FROM {{ source | name }}

@@ -1,5 +1,6 @@
 """Every statement that is sent to BigQuery, read by GoogleSQL's own analyzer over a grid of tables and modes."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -227,6 +228,24 @@ AGAIN = [
     for kind in choose_part([kind for kind in KINDS if kind not in NOT_AGAIN], row, 4)
 ]
 REPLAYED = [(shape, kind) for row, shape in enumerate(SHAPES) for kind in choose_part(FOLDED, row, 2)]
+
+
+# what BigQuery says of any other: Cannot set pseudo column for automatic partitioned table
+INGESTION_YEARS = re.compile(
+    r"LEAST\(GREATEST\(partition_time, TIMESTAMP '1960-01-01 00:00:00\+00:00'\), "
+    r"TIMESTAMP '2159-12-31 23:00:00\+00:00'\) AS `_tidegate_partition_time`"
+)
+
+
+@pytest.mark.parametrize("kind", ["append", "upsert", "upsert_delete", "partial"])
+def test_record_of_a_time_that_has_no_partition_by_ingestion_lies_in_the_first_or_the_last(kind: str) -> None:
+    """BigQuery has them of the years 1960 to 2159: one record of another time would fail each merge of its batch."""
+    table = table_of(SHAPES["by_day"], kind)
+    pipeline = a_pipeline(table, source={"metadata": METADATA})
+    script = "\n".join(render_merge_statements(ports_of(pipeline), table, staged_of(table), "b"))
+    assert "_PARTITIONTIME" in script
+    assert INGESTION_YEARS.search(script)
+    assert not re.search(r"(?<!_)\bpartition_time\b", INGESTION_YEARS.sub("", script)), "by every way to the rows"
 
 
 @pytest.mark.parametrize(("shape", "kind"), CASES)
