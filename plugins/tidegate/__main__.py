@@ -1,5 +1,6 @@
 """``python -m tidegate``: the same operations without the scheduler."""
 
+import io
 import os
 import signal
 import sys
@@ -24,8 +25,21 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _prepare_streams() -> None:
+    """Open streams that the caller has closed, and let standard output take letters that its encoding lacks.
+
+    A closed one is missing in Python, and its number would go to the next file that is opened: a database's, say.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (as long as the process lives)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error does
+
+
 def run_and_exit() -> NoReturn:
     """Run one command and end the process with its exit code."""
+    _prepare_streams()
     signal.signal(signal.SIGTERM, _interrupt)
     code = main(prepare=_wait_for_servers)
     # merges in threads are not waited for: whatever they do now, the next run makes good; nor is a server that the

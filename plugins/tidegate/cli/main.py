@@ -47,11 +47,14 @@ def main(arguments: Sequence[str] | None = None, prepare: Callable[[], None] | N
     """Run one command; the exit code. `prepare` is called before a command, and not for help."""
     parser = build_parser()
     answer_shell(parser)
-    words = parser.parse_args(arguments)
+    words = argparse.Namespace(command=parser.prog)  # until a command is named
     try:
-        code = _run_and_tell(words, prepare)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        try:
+            parser.parse_args(arguments, words)
+            code = _run_and_tell(words, prepare)
+        finally:  # help and version end the process here
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except OSError as fault:
         if not _is_output_gone():
             raise

@@ -196,6 +196,63 @@ def test_output_that_nobody_takes_ends_a_command_with_one_line(words: list[str],
             assert (ended.returncode, ended.stderr) == (1, line)
 
 
+def test_name_that_the_terminals_letters_lack_is_shown_by_its_numbers(include) -> None:
+    text = ORDERS.replace("Orders of the shop", "B\u00fccher \u65e5\u672c")
+    (include / "pipelines" / "orders.yaml").write_text(text, encoding="utf-8")
+    how = {"env": environment() | {"PYTHONIOENCODING": "latin-1"}, "capture_output": True}
+    ended = subprocess.run([*COMMAND, "list"], check=False, **how)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert ended.stdout.decode("latin-1").endswith("lake.shop.orders: B\u00fccher \\u65e5\\u672c\n")
+
+
+# a command in whose place all is asked that commands ask of their streams; the file tells the answers
+ASKS_STREAMS = """
+import sys
+from pathlib import Path
+import tidegate.cli.commands.listing as listing
+from tidegate.__main__ import run_and_exit
+
+def run_list(words):
+    from tidegate.cli import confirmation, tables
+    from tidegate.cli.commands.progress_bar import show_progress
+    from tidegate.errors import GiveUp
+
+    with show_progress(words, "list"):
+        asked = (tables.is_terminal(), confirmation._ask("sure? "))
+    with Path(answers).open("w") as file:
+        file.write(f"{asked} above={file.fileno() > 2}")
+    raise GiveUp("as told")
+
+answers = sys.argv.pop()
+sys.argv.append("list")
+listing.run_list = run_list
+run_and_exit()
+"""
+
+
+@pytest.mark.usefixtures("include")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_command_with_closed_streams_does_its_work_and_takes_no_answer_for_no(closed: str, tmp_path: Path) -> None:
+    """No file that is opened later comes to lie where a library writes its errors."""
+    answers = tmp_path / "answers"
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", ASKS_STREAMS, str(answers)]
+    how = {"env": environment(), "stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+    ended = subprocess.run(command, check=False, **how)
+    assert answers.is_file(), ended.stderr
+    assert answers.read_text() == "(False, False) above=True"
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == ("" if "2>&-" in closed else "sure? as told\n")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_version_that_nobody_takes_ends_with_one_line(unbuffered: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        how = {"env": environment(unbuffered), "stdout": full, "stderr": subprocess.PIPE, "text": True}
+        ended = subprocess.run([*COMMAND, "--version"], check=False, **how)
+    told = "tidegate: its output cannot be written: No space left on device; what is done stands\n"
+    assert (ended.returncode, ended.stderr) == (1, told)
+
+
 def test_terminated_command_ends_as_by_ctrl_c(include) -> None:
     os.mkfifo(include / "defaults.yaml")  # reading it waits for a writer
     run = subprocess.Popen([*COMMAND, "list"], env=environment(), stderr=subprocess.PIPE, text=True)
