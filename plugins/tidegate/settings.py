@@ -68,7 +68,7 @@ def find_local_stack(variable: str) -> Path | None:
     """The file for shells in which a running `make up` has this variable; None where there is none."""
     file = Path(os.environ.get("TIDEGATE_RUN") or find_home_folder() / ".run") / "env"
     try:
-        lines = file.read_text().splitlines()
+        lines = file.read_text(encoding="utf-8").splitlines()
     except OSError:
         return None
     return file if any(line.removeprefix("export ").startswith(f"{variable}=") for line in lines) else None
@@ -82,7 +82,7 @@ def read_command_name() -> str:
 def read_version() -> str:
     """The version: pyproject.toml says it, and a wheel carries it in its metadata."""
     if is_checkout():
-        project = tomllib.loads((find_product_folder() / "pyproject.toml").read_text())["project"]
+        project = tomllib.loads((find_product_folder() / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         return str(project["version"])
     from importlib.metadata import version  # a tenth of what `--help` may take
 

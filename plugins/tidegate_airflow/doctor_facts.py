@@ -56,7 +56,7 @@ def has_dags(folder: Path) -> bool:
 
 def _makes_dags(file: Path) -> bool:
     try:
-        return DAG_WORDS in file.read_text(errors="replace")
+        return DAG_WORDS in file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
 

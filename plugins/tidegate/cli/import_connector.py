@@ -73,7 +73,7 @@ def _read_config(words: argparse.Namespace) -> ConnectorConfig:
 
 def _read_file(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else "not UTF-8 text"
         raise ConfigurationError(

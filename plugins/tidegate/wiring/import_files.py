@@ -25,11 +25,11 @@ def check_files(include: Path, name: str, pipeline: str, entry: str) -> tuple[li
         (copy / "pipelines").mkdir()
         for file in (CATALOGS, DEFAULTS):
             if (include / file).exists():
-                (copy / file).write_text((include / file).read_text())
-        with (copy / CATALOGS).open("a") as catalogs:
+                (copy / file).write_bytes((include / file).read_bytes())
+        with (copy / CATALOGS).open("a", encoding="utf-8") as catalogs:
             catalogs.write(f"\n{entry}")
         path = copy / "pipelines" / f"{name}.yaml"
-        path.write_text(pipeline)
+        path.write_text(pipeline, encoding="utf-8")
         try:
             loaded = load_pipeline(path)
         except ConfigurationError as fault:
@@ -56,7 +56,7 @@ def write_files(include: Path, name: str, pipeline: str, entry: str, *, overwrit
     path.parent.mkdir(parents=True, exist_ok=True)
     written = [path]
     if entry:
-        before = catalogs.read_text() if catalogs.exists() else ""
+        before = catalogs.read_text(encoding="utf-8") if catalogs.exists() else ""
         _replace_text(catalogs, f"{before.rstrip()}\n\n{entry}" if before.strip() else entry)
         written.insert(0, catalogs)
     _replace_text(path, pipeline)
@@ -66,5 +66,5 @@ def write_files(include: Path, name: str, pipeline: str, entry: str, *, overwrit
 def _replace_text(path: Path, text: str) -> None:
     """All of it or nothing: a scheduler may read the folder at any moment."""
     made = path.with_name(f".{path.name}.import")
-    made.write_text(text)
+    made.write_text(text, encoding="utf-8")
     os.replace(made, path)

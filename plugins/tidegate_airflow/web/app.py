@@ -209,7 +209,7 @@ def get_page(name: str = "") -> Response:
 
 
 def _render_page() -> HTMLResponse:
-    text = (STATIC_FOLDER / "index.html").read_text()
+    text = (STATIC_FOLDER / "index.html").read_text(encoding="utf-8")
     return HTMLResponse(
         text.replace("{{root}}", read_root_path()).replace("{{page}}", read_root_path().rstrip("/") + PAGE_PATH)
     )

@@ -57,7 +57,9 @@ class SubmitEngine:
             command += ["--name", f"tidegate {get_verb(job)} {job.pipeline} {job.batch}", "--py-files", files.libraries]
             command += ["--jars", self._jars] if self._jars else []
             command += [get_application(job), *build_arguments(job)]
-            done = subprocess.run(command, env=_build_environment(), capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command, env=_build_environment(), capture_output=True, text=True, errors="replace", check=False
+            )
             if done.returncode:
                 reason = _find_last_error(done.stdout + done.stderr)
                 where = f"pipeline={job.pipeline} batch={job.batch}: {get_verb(job)}"
@@ -95,7 +97,7 @@ class PackedFiles:
     def read_failure(self, where: str, verb: str) -> TidegateError | None:
         """The error that ended the job; None for one that left none, because it never began or was killed."""
         path = Path(self.failure)
-        return JobFailure.from_json(path.read_text()).to_error(where, verb) if path.exists() else None
+        return JobFailure.from_json(path.read_text(encoding="utf-8")).to_error(where, verb) if path.exists() else None
 
 
 @contextmanager
@@ -107,7 +109,7 @@ def pack_files(conf: Mapping[str, str]) -> Iterator[PackedFiles]:
         properties.touch(mode=0o600)
         settings = redact_in_application(_add_defaults({**conf, FAILURE_CONF: failure}))
         lines = [f"{key} {_escape(value)}" for key, value in settings.items()]
-        properties.write_text("\n".join(lines) + "\n")
+        properties.write_text("\n".join(lines) + "\n", encoding="utf-8")
         libraries = Path(folder) / "tidegate.zip"
         with zipfile.ZipFile(libraries, "w") as archive:
             for root, pattern in LIBRARY_PATTERNS:

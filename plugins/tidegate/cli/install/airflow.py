@@ -54,9 +54,9 @@ def write_missing_file(path: Path, text: str) -> str:
     """Write a file that is missing; one that is there stays as it is."""
     try:
         if path.exists():
-            return UNCHANGED if path.read_text(errors="replace") == text else KEPT
+            return UNCHANGED if path.read_text(encoding="utf-8", errors="replace") == text else KEPT
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
     except OSError as fault:
         raise ConfigurationError(f"file={path}: cannot be written: {fault.strerror}; choose another folder") from fault
     return WRITTEN

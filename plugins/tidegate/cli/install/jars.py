@@ -42,7 +42,9 @@ def run_jars(words: argparse.Namespace) -> int:
 def read_lock(path: Path) -> dict[str, str]:
     """SHA-256 of each jar, by its path in a Maven repository."""
     try:
-        lines = [line.split() for line in path.read_text().splitlines() if line and not line.startswith("#")]
+        lines = [
+            line.split() for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")
+        ]
         return {place: digest for digest, place in lines}
     except (OSError, ValueError) as fault:
         raise ConfigurationError(f"file={path}: not a list of checksums: {fault}; restore it, or: make lock") from fault
@@ -54,7 +56,7 @@ def write_lock(source: Path) -> None:
         download_jars(source / POM, Path(temporary))
         found = hash_jars(Path(temporary))
     lines = [f"{digest}  {place}\n" for place, digest in sorted(found.items())]
-    (source / LOCK).write_text(LOCK_HEADER + "".join(lines))
+    (source / LOCK).write_text(LOCK_HEADER + "".join(lines), encoding="utf-8")
 
 
 def fetch_jars(source: Path, locked: Mapping[str, str], folder: Path) -> None:

@@ -102,7 +102,7 @@ def write_pipeline_file(path: Path, text: str, *, is_forced: bool) -> None:
     """Write the file; ConfigurationError where one has come to stand there meanwhile, or none can be written."""
     try:
         path.parent.mkdir(exist_ok=True)
-        with path.open("w" if is_forced else "x") as file:
+        with path.open("w" if is_forced else "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as fault:
         raise ConfigurationError(f"{format_path(path)}: exists already; choose another --name, or --force") from fault

@@ -32,7 +32,7 @@ def open_trial(include: Path, name: str, text: str) -> Iterator[Path]:
         for other in (include / "pipelines").glob("*.y*ml"):
             if other.stem != name:
                 (trial / "pipelines" / other.name).symlink_to(other)
-        (trial / "pipelines" / f"{name}.yaml").write_text(text)
+        (trial / "pipelines" / f"{name}.yaml").write_text(text, encoding="utf-8")
         yield trial
 
 

@@ -205,6 +205,37 @@ def test_name_that_the_terminals_letters_lack_is_shown_by_its_numbers(include) -
     assert ended.stdout.decode("latin-1").endswith("lake.shop.orders: B\u00fccher \\u65e5\\u672c\n")
 
 
+WRITES_FILES = """
+import argparse, sys
+from pathlib import Path
+from tidegate.cli.import_connector import _read_file
+from tidegate.cli.install.airflow import write_missing_file
+from tidegate.cli.new_pipeline.init import write_pipeline_file
+from tidegate.wiring.import_files import check_files, write_files
+
+include, text, entry = Path(sys.argv[1]), "# B\\u00fccher \\u65e5\\u672c\\n", "b: {type: iceberg} # B\\u00fccher\\n"
+write_pipeline_file(include / "pipelines" / "a.yaml", text, is_forced=False)
+write_missing_file(include / "c.yaml", text)
+assert write_missing_file(include / "c.yaml", text) == "unchanged"
+check_files(include, "b", text, entry)
+write_files(include, "b", text, entry, overwrite=False)
+assert _read_file(include / "c.yaml") == text
+"""
+
+
+def test_files_are_utf_8_whatever_the_terminals_letters_are(include) -> None:
+    text = "# B\u00fccher \u65e5\u672c\n"
+    (include / "catalogs.yaml").write_text(CATALOGS + text, encoding="utf-8")
+    latin = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-c", WRITES_FILES, str(include)]
+    ended = subprocess.run(command, env=environment() | latin, capture_output=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    for file in ("pipelines/a.yaml", "pipelines/b.yaml", "c.yaml"):
+        assert (include / file).read_text(encoding="utf-8") == text
+    entry = "b: {type: iceberg} # B\u00fccher\n"
+    assert (include / "catalogs.yaml").read_text(encoding="utf-8") == f"{CATALOGS}{text}\n{entry}"
+
+
 # a command in whose place all is asked that commands ask of their streams; the file tells the answers
 ASKS_STREAMS = """
 import sys
