@@ -53,7 +53,6 @@ def write_files(include: Path, name: str, pipeline: str, entry: str, *, overwrit
             "--name, or "
             "replace it with --overwrite"
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
     written = [path]
     if entry:
         before = catalogs.read_text(encoding="utf-8") if catalogs.exists() else ""
@@ -66,5 +65,12 @@ def write_files(include: Path, name: str, pipeline: str, entry: str, *, overwrit
 def _replace_text(path: Path, text: str) -> None:
     """All of it or nothing: a scheduler may read the folder at any moment."""
     made = path.with_name(f".{path.name}.import")
-    made.write_text(text, encoding="utf-8")
-    os.replace(made, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made.write_text(text, encoding="utf-8")
+        os.replace(made, path)
+    except OSError as fault:
+        raise ConfigurationError(
+            f"file={format_path(path)}: cannot be written: {fault.strerror}; give the folder of TIDEGATE_INCLUDE room "
+            "and rights, and run the command again"
+        ) from fault

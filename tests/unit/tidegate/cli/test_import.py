@@ -56,6 +56,27 @@ def test_files_are_written_once_and_catalogs_are_only_added(folder: Path, capsys
     assert SECRET not in pipeline.read_text() + catalogs
 
 
+@pytest.mark.parametrize("taken", ["pipelines", ".events-sink.yaml.import", ".catalogs.yaml.import"])
+def test_folder_that_takes_no_file_is_one_line(taken: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As one that is mounted to be read alone, or whose disk is full."""
+    config = given(folder, as_json({**APACHE, "iceberg.catalog": "fresh"}))
+    place = folder / ("pipelines" if "sink" in taken else "") / taken
+    if taken == "pipelines":
+        place.rmdir()
+        place.write_text("no folder")
+    else:
+        place.mkdir()
+    assert main(["import", config, "--write"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"file={folder}/"), line
+    assert line.endswith("; give the folder of TIDEGATE_INCLUDE room and rights, and run the command again"), line
+    assert "cannot be written: " in line
+    place.rmdir() if place.is_dir() else place.unlink()
+    assert main(["import", config, "--write"]) == 0
+    assert (folder / "pipelines" / "events-sink.yaml").is_file()
+    assert (folder / "catalogs.yaml").read_text().count("\nfresh:") == 1
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
