@@ -1,12 +1,14 @@
 """deploy/kubernetes without a cluster: each object by Kubernetes' own schemas, and all of them by each other."""
 
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
 import yaml
+from containers.dockerfile import split_stages
 from tidegate.config.catalogs_file import load_catalogs
 
 ROOT = Path(__file__).parents[3]
@@ -64,13 +66,17 @@ def test_set_is_marked_as_not_run() -> None:
 def test_secrets_are_named_and_none_stands_in_a_file() -> None:
     named = {one["secretName"] for one in VALUES["secret"]}
     named |= {
-        volume["secret"]["secretName"] for volume in [*pod()["volumes"], *VALUES["volumes"]] if "secret" in volume
+        volume["secret"]["secretName"]
+        for volume in [*pod()["volumes"], *VALUES["volumes"], *VALUES["apiServer"]["extraVolumes"]]
+        if "secret" in volume
     }
     environment = container("spark-connect")["env"]
     named |= {one["valueFrom"]["secretKeyRef"]["name"] for one in environment if "valueFrom" in one}
     assert named == SECRETS
     readme = (FOLDER / "README.md").read_text()
-    keys = {one["secretKey"] for one in VALUES["secret"]} | {"spark-connect-token"}
+    keys = {one["secretKey"] for one in VALUES["secret"]} | {"spark-connect-token", "admin-password"}
+    (item,) = VALUES["apiServer"]["extraVolumes"][0]["secret"]["items"]
+    assert item["key"] == "admin-password"
     assert set(re.findall(r"--from-file=([\w-]+)=", readme)) == keys
     assert not [one for one in OBJECTS if one["kind"] == "Secret"]
 
@@ -127,6 +133,33 @@ def test_images_have_a_tag_and_are_those_of_the_compose_file() -> None:
     compose = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())["services"]
     assert compose["spark-connect"]["image"] == f"tidegate/spark:{tags['tidegate/spark']}"
     assert compose["airflow-scheduler"]["image"].rpartition(":")[2] == VALUES["images"]["airflow"]["tag"]
+
+
+def test_image_has_what_the_chart_calls_in_it_and_the_rest_is_switched_off() -> None:
+    """The chart is made for Airflow's own image: its probes run /entrypoint there, its sidecars /clean-logs."""
+    stages = dict(split_stages((ROOT / "deploy" / "Dockerfile").read_text()))
+    copied = [words.split()[-2:] for word, words in stages["airflow"][1] if word == "COPY"]
+    assert ["deploy/airflow/entrypoint.sh", "/entrypoint"] in copied
+    for component in ("scheduler", "dagProcessor", "triggerer"):
+        assert VALUES[component]["logGroomerSidecar"] == {"enabled": False}, component
+
+
+def test_airflow_logs_people_in_by_what_the_image_has() -> None:
+    """The chart's default is FAB, with a user admin of the password admin; the image has no provider of that name."""
+    assert "apache-airflow-providers-fab" not in (ROOT / "requirements.txt").read_text()
+    module, _, name = VALUES["config"]["core"]["auth_manager"].rpartition(".")
+    assert hasattr(import_module(module), name)
+    assert VALUES["createUserJob"] == {"enabled": False}
+    server = VALUES["apiServer"]
+    start = (ROOT / "deploy" / "airflow" / "api-server.sh").read_text()
+    (password,) = server["extraVolumeMounts"]
+    assert password["mountPath"] in start
+    assert server["args"] == ["api-server.sh"]
+    environment = {one["name"]: one["value"] for one in VALUES["env"]}
+    compose = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())["x-airflow-environment"]
+    for name in ("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS", "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"):
+        assert environment[name] == compose[name]
+    assert "TIDEGATE_METRICS_TOKEN" in {one["envName"] for one in VALUES["secret"]}
 
 
 def test_examples_are_files_that_the_product_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
