@@ -5,9 +5,15 @@ Imports stand inside, so that parsing a DAG stays cheap and a task loads only wh
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Protocol
+
+from tidegate.adapters.open_clients import Watcher
+from tidegate.ports.context import Ports
+from tidegate.ports.engine import Engine
+from tidegate.ports.publication_ports import PublicationPorts
+from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import metrics
 from tidegate_airflow.errors import raise_airflow_errors, require_result
@@ -16,7 +22,17 @@ Data = dict[str, Any]
 log = logging.getLogger(__name__)
 
 
-def assemble_ports(name: str, engine: Any = None, watcher: Any = None) -> Any:
+class TaskWatcher(Watcher, Protocol):
+    """A `Watcher` that may put the task aside: it keeps the step's checkpoint, and has that of a task put aside."""
+
+    payload: Mapping[str, Any]
+
+    def set_checkpoint_source(self, read_checkpoint: Callable[[], Data]) -> None:
+        """The step's checkpoint is read when the task is put aside."""
+        ...
+
+
+def assemble_ports(name: str, engine: Engine | None = None, watcher: Watcher | None = None) -> Ports:
     """The ports of a pipeline, with Airflow's connections; `watcher` is told of BigQuery's jobs."""
     from tidegate.adapters.open_clients import OpenClients
     from tidegate.settings import find_include_folder
@@ -27,7 +43,7 @@ def assemble_ports(name: str, engine: Any = None, watcher: Any = None) -> Any:
     return assemble_pipeline(find_include_folder(), name, resolve_connection, engine, OpenClients(watcher))
 
 
-def read_pipeline(name: str) -> Any:
+def read_pipeline(name: str) -> Pipeline:
     """The pipeline as its file says; nothing is connected to."""
     from tidegate.config.pipeline_file import load_pipeline
     from tidegate.settings import find_include_folder
@@ -48,7 +64,7 @@ def read_inputs(name: str, tables: Iterable[str] = ()) -> str:
     return digest_work_inputs(assemble_ports(name), find_include_folder(), tuple(tables))
 
 
-def run_plan(name: str, max_records: int | None = None, least: Callable[[Any], int] = lambda _: 0) -> Data:
+def run_plan(name: str, max_records: int | None = None, least: Callable[[Pipeline], int] = lambda _: 0) -> Data:
     """plan: the next batch of each table; skipped when there is nothing to do.
 
     `max_records` replaces the pipeline file's; `least` says, of the pipeline, how many records must wait.
@@ -60,21 +76,20 @@ def run_plan(name: str, max_records: int | None = None, least: Callable[[Any], i
         return plan(cap_batches(used, max_records), least(used.pipeline)).to_dict()
 
 
-def cap_batches(ports: Any, max_records: int | None) -> Any:
+def cap_batches(ports: Ports, max_records: int | None) -> Ports:
     """The ports of a pipeline whose batches take at most so many records, as a run was asked for."""
     if max_records is None:
         return ports
-    limits = {"max_records": max_records, "catch_up_records": None, "batch_seconds": 0, "max_bytes": 0}
-    merge = replace(ports.pipeline.merge, **limits)
+    merge = replace(ports.pipeline.merge, max_records=max_records, catch_up_records=None, batch_seconds=0, max_bytes=0)
     return replace(ports, pipeline=replace(ports.pipeline, merge=merge))
 
 
 def run_stage(
-    name: str, planned: Mapping[str, Any], engine: Any = None, watcher: Any = None
+    name: str, planned: Mapping[str, Any], engine: Engine | None = None, watcher: TaskWatcher | None = None
 ) -> tuple[list[Data], list[Data]]:
     """stage: one queue of staged batches for each table of the plan, oldest first; and the tables that it refuses.
 
-    `watcher` is a `DeferringWatcher`: it may defer the task with the step's checkpoint, and has that of a deferred one.
+    `watcher` may put the task aside with the step's checkpoint, and has that of a task put aside.
     """
     from tidegate.model.batch import Plan, Refusal
     from tidegate.staging.stage_checkpoint import StageCheckpoint, wrap_with_checkpoint
@@ -91,7 +106,9 @@ def run_stage(
         return staged, [asdict(one) for one in refused]
 
 
-def run_merge(name: str, staged: Mapping[str, Any], engine: Any = None, watcher: Any = None) -> Data:
+def run_merge(
+    name: str, staged: Mapping[str, Any], engine: Engine | None = None, watcher: TaskWatcher | None = None
+) -> Data:
     """merge: one table's queue, published as far as it goes; the totals, or why the rest waits.
 
     `watcher` is as for stage.
@@ -110,7 +127,7 @@ def run_merge(name: str, staged: Mapping[str, Any], engine: Any = None, watcher:
     return published
 
 
-def unwrap_queue(staged: Any) -> Mapping[str, Any]:
+def unwrap_queue(staged: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """The queue of one merge: mapped tasks are given one, the task of a pipeline's only table a list of one."""
     return staged if isinstance(staged, Mapping) else staged[0]
 
@@ -132,7 +149,7 @@ def run_clean_up(name: str) -> list[Data]:
         return [report.to_dict() for report in clean_up(assemble_ports(name))]
 
 
-def run_compact(name: str, cleaned: Iterable[Data], engine: Any = None) -> list[Data]:
+def run_compact(name: str, cleaned: Iterable[Data], engine: Engine | None = None) -> list[Data]:
     """compact: what flushes have worn, of the tables that clean_up found due."""
     from tidegate.steps.clean_up import list_tables_to_compact
     from tidegate.steps.compact import compact
@@ -181,7 +198,7 @@ def run_tables(name: str) -> list[str]:
         return list_maintained_tables(assemble_ports(name))
 
 
-def run_maintain(name: str, table: str, engine: Any = None) -> Data:
+def run_maintain(name: str, table: str, engine: Engine | None = None) -> Data:
     """maintain: one table kept small; what changed, with its files before and after. A repeat finds less to do."""
     from tidegate.steps.maintain import maintain
 
@@ -204,7 +221,7 @@ def run_backfill_plan(name: str, run_params: Mapping[str, Any]) -> Data:
 
 
 def run_backfill_slice(
-    name: str, backfill: Mapping[str, Any], piece: Mapping[str, Any], engine: Any = None
+    name: str, backfill: Mapping[str, Any], piece: Mapping[str, Any], engine: Engine | None = None
 ) -> list[Data]:
     """backfill, batch: one slice, staged and applied to each table that has one."""
     from tidegate.model.backfill import Backfill
@@ -223,7 +240,7 @@ def run_backfill_clean_up(name: str, backfill: Mapping[str, Any]) -> list[str]:
         return drop_backfill(assemble_ports(name), backfill["id"])
 
 
-def run_replay(name: str, run_params: Mapping[str, Any], engine: Any = None) -> list[Data]:
+def run_replay(name: str, run_params: Mapping[str, Any], engine: Engine | None = None) -> list[Data]:
     """replay: the dead letters of each table, or those that the form chooses, decoded again; one result for each table.
 
     A letter is applied once.
@@ -236,7 +253,7 @@ def run_replay(name: str, run_params: Mapping[str, Any], engine: Any = None) -> 
         return [result.to_dict() for result in replay_dead_letters(assemble_ports(name, engine), chosen)]
 
 
-def run_publish(name: str, run_params: Mapping[str, Any], engine: Any = None) -> Data:
+def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None = None) -> Data:
     """publish: a table's changes to its topic; skipped when there are none. `run_params` are those of the form."""
     from tidegate.publications.publish import publish
     from tidegate.publications.republish import read_republish_request
@@ -258,7 +275,7 @@ def run_publish(name: str, run_params: Mapping[str, Any], engine: Any = None) ->
             _measure_publication(used)
 
 
-def _measure_publication(used: Any) -> None:
+def _measure_publication(used: PublicationPorts) -> None:
     """How the publication stands after a run, however that went; a failure here must not hide the run's own."""
     from tidegate.errors import TidegateError
     from tidegate.publications.status import read_publication_status, to_metrics
@@ -268,30 +285,3 @@ def _measure_publication(used: Any) -> None:
             metrics.send_publication_metrics(used.publication.name, to_metrics(read_publication_status(used)))
         except TidegateError as problem:
             log.warning("publication=%s is not measured: %s", used.publication.name, problem)
-
-
-def run_leftovers(tell: Callable[[list[Data]], None]) -> list[Data]:
-    """What pipelines without a file have left in the catalogs, with what removes it; skipped when there is nothing.
-
-    Where a catalog, or a table, cannot be read, the others are told with `tell`, and the task fails or tries again.
-    """
-    from tidegate.errors import NothingToDo, join_tables
-    from tidegate.settings import find_include_folder
-    from tidegate.wiring.pipeline import find_all_leftovers
-
-    from tidegate_airflow.connections import resolve_connection
-
-    with raise_airflow_errors():
-        found, failures = find_all_leftovers(find_include_folder(), resolve_connection)
-        for one in found:
-            log.warning("left behind: pipeline=%s: %s", one.pipeline, "; ".join(one.remove))
-        leftovers = [vars(one) for one in found]
-        if failures:
-            tell(leftovers)
-            reasons = "\n".join(map(str, failures))
-            raise join_tables(
-                f"not everything could be read; of the rest see the result:\n{reasons}", map(type, failures)
-            )
-        if not leftovers:
-            raise NothingToDo("every pipeline that wrote something has its file")
-    return leftovers

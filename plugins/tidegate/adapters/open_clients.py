@@ -1,9 +1,11 @@
 """Clients of catalogs that are open in this process, so that pipelines which are looked at together share them."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 from tidegate.spec.catalog import Catalog
+
+Client = TypeVar("Client")
 
 
 class SentJob(Protocol):
@@ -35,19 +37,45 @@ class SentJob(Protocol):
         ...
 
 
+class Watcher(Protocol):
+    """Who is told of named jobs. `awaited` is the id of the one that was waited for elsewhere, empty for none."""
+
+    awaited: str
+
+    def report_sent(self, job: SentJob) -> None:
+        """A job was sent, or found where an earlier call had sent it."""
+        ...
+
+    def report_running(self, job: SentJob, seconds: float) -> None:
+        """It has been waited for so long and runs still; may raise, to wait elsewhere: the job is found by its name."""
+        ...
+
+
+class NoWatcher:
+    """Nobody is told, and jobs are waited for where they were sent."""
+
+    awaited = ""
+
+    def report_sent(self, job: SentJob) -> None:
+        """See the protocol."""
+
+    def report_running(self, job: SentJob, seconds: float) -> None:
+        """See the protocol."""
+
+
 class OpenClients:
     """One client for each catalog's name, made again when the catalog's settings, secrets included, have changed.
 
     `watcher` is told of the named jobs that a client runs, where it runs some.
     """
 
-    def __init__(self, watcher: Any = None) -> None:
+    def __init__(self, watcher: Watcher | None = None) -> None:
         self.watcher = watcher
-        self._clients: dict[str, tuple[Any, Any]] = {}
+        self._clients: dict[str, tuple[object, Any]] = {}  # a client is what its adapter makes
 
-    def client(self, catalog: str, settings: Any, make: Callable[[], Any]) -> Any:
+    def client(self, catalog: str, settings: object, make: Callable[[], Client]) -> Client:
         """The catalog's client for these settings. Two threads that need the first one at once may each make one."""
         entry = self._clients.get(catalog)
         if entry is None or entry[0] != settings:
             entry = self._clients[catalog] = (settings, make())
-        return entry[1]
+        return cast("Client", entry[1])

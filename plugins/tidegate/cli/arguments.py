@@ -1,14 +1,16 @@
 """Arguments that several commands have. Help and completion load them, and no library."""
 
 import argparse
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 from tidegate.cli.completion import complete_names
 
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 JSON_HELP = "stable output for programs"
 
 
-def add_command(commands: Any, name: str, summary: str, description: str | None = None) -> Any:
+def add_command(commands: Commands, name: str, summary: str, description: str | None = None) -> argparse.ArgumentParser:
     """The parser of a command. Its own help begins with its line in the list of all, unless there is more to say."""
     text = description or f"{summary[0].upper()}{summary[1:]}."
     return commands.add_parser(name, help=summary, description=text)
@@ -18,8 +20,13 @@ def add_name(parser: argparse.ArgumentParser, *kinds: str, **options: Any) -> No
     """A pipeline's or publication's name, which shells complete."""
     kinds = kinds or ("pipeline",)
     text = f"name of a {' or '.join(kinds)}; `tidegate list` shows them"
-    action: Any = parser.add_argument(kinds[0], help=options.pop("help", text), **options)
-    action.completer = lambda **_: complete_names(*kinds)
+    action = parser.add_argument(kinds[0], help=options.pop("help", text), **options)
+    attach_completer(action, lambda **_: complete_names(*kinds))
+
+
+def attach_completer(action: argparse.Action, complete: Callable[..., Iterable[str]]) -> None:
+    """Shells complete the argument with what the function returns: argcomplete looks for it on the action."""
+    action.completer = complete  # type: ignore[attr-defined]
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

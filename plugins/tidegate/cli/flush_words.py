@@ -1,15 +1,13 @@
 """The words of ``flush`` and ``run``. Help and completion load them, and no library."""
 
-from typing import Any
-
-from tidegate.cli.arguments import add_command, add_json, add_name, parse_positive_int
+from tidegate.cli.arguments import Commands, add_command, add_json, add_name, attach_completer, parse_positive_int
 from tidegate.cli.completion import complete_names
 
 DEFAULT_PARALLEL_FLUSHES = 4
 DEFAULT_PARALLEL_MERGES = 4  # what Airflow's pool of a catalog allows too: Spark shares its cores among them
 
 
-def add_flush(commands: Any) -> None:
+def add_flush(commands: Commands) -> None:
     """``flush``."""
     parser = add_command(commands, "flush", "run one whole cycle: plan, stage, merge, commit, clean up, heartbeat")
     add_name(parser)
@@ -27,14 +25,14 @@ def add_flush(commands: Any) -> None:
     add_json(parser)
 
 
-def add_run(commands: Any) -> None:
+def add_run(commands: Commands) -> None:
     """``run``."""
     help_text = "flush pipelines on their intervals, and run publications, until it is stopped; needs no Airflow"
     parser = add_command(commands, "run", help_text)
     name = parser.add_argument(
         "name", nargs="*", help="pipelines and publications; default: all, also those added later"
     )
-    name.completer = lambda **_: complete_names("pipeline", "publication")
+    attach_completer(name, lambda **_: complete_names("pipeline", "publication"))
     for option, default, what in (
         ("--flushes-at-once", DEFAULT_PARALLEL_FLUSHES, "pipelines that are flushed beside each other"),
         ("--merges-at-once", DEFAULT_PARALLEL_MERGES, "tables of one pipeline that are merged beside each other"),

@@ -1,14 +1,13 @@
 """The words of ``import``. Help and completion load them, and no library."""
 
 from pathlib import Path
-from typing import Any
 
-from tidegate.cli.arguments import add_command
+from tidegate.cli.arguments import Commands, add_command
 
 KAFKA = "kafka_default"
 
 
-def add_import(commands: Any) -> None:
+def add_import(commands: Commands) -> None:
     """``import``."""
     text = "turn a Kafka Connect sink, Debezium Server or Flink SQL into a pipeline file; starts where it stopped"
     parser = add_command(commands, "import", text)

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 from typing import Any
@@ -41,7 +42,7 @@ def run_run(words: argparse.Namespace) -> int:
     return 0
 
 
-def _build_handler(stop: threading.Event) -> Any:
+def _build_handler(stop: threading.Event) -> Callable[[int, FrameType | None], None]:
     def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
             os.write(2, b"stopped: what is published stands, and nothing is half published\n")
@@ -60,7 +61,7 @@ class _Printer:
 
     def __init__(self, words: argparse.Namespace) -> None:
         self._words, self._lock = words, threading.Lock()
-        self._lost = set[Any]()  # where the last line was not taken
+        self._lost = set[object]()  # where the last line was not taken
 
     def tell_done(self, work: Work, outcome: RunOutcome) -> None:
         """One line for each table."""

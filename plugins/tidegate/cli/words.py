@@ -7,7 +7,15 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tidegate.cli.arguments import add_command, add_confirmation, add_json, add_name, parse_positive_seconds
+from tidegate.cli.arguments import (
+    Commands,
+    add_command,
+    add_confirmation,
+    add_json,
+    add_name,
+    attach_completer,
+    parse_positive_seconds,
+)
 from tidegate.cli.completion import complete_file_names, complete_names
 from tidegate.cli.flush_words import add_flush, add_run
 from tidegate.cli.import_words import add_import
@@ -76,24 +84,22 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def add_files(commands: Any) -> None:
+def add_files(commands: Commands) -> None:
     """``validate`` and ``list``."""
     validate = add_command(commands, "validate", "check every pipeline file; print all problems")
     file = validate.add_argument("file", nargs="?", type=Path, help="one file instead of all")
-    file.completer = complete_file_names
+    attach_completer(file, complete_file_names)
     add_json(validate)
     parser = add_command(commands, "list", "list pipelines and publications, from their files alone")
     add_json(parser)
 
 
-def add_doctor(commands: Any) -> None:
+def add_doctor(commands: Commands) -> None:
     """``doctor``."""
     text = "check everything that a flush needs; what to fix first stands first"
     parser = add_command(commands, "doctor", text)
-    names: Any = parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="pipelines and publications; default: all"
-    )
-    names.completer = lambda **_: complete_names("pipeline", "publication")
+    names = parser.add_argument("names", nargs="*", metavar="NAME", help="pipelines and publications; default: all")
+    attach_completer(names, lambda **_: complete_names("pipeline", "publication"))
     parser.add_argument("--read-only", action="store_true", help="make no scratch table and no file")
     help_text = "how long to wait for each server; default %(default).0f"
     parser.add_argument(
@@ -102,7 +108,7 @@ def add_doctor(commands: Any) -> None:
     add_json(parser)
 
 
-def add_progress(commands: Any) -> None:
+def add_progress(commands: Commands) -> None:
     """``plan`` and ``status``."""
     plan = add_command(commands, "plan", "show what the next batch would be; changes nothing")
     add_name(plan)
@@ -114,7 +120,7 @@ def add_progress(commands: Any) -> None:
     add_json(status)
 
 
-def add_rebase(commands: Any) -> None:
+def add_rebase(commands: Commands) -> None:
     """``rebase``."""
     text = "move a position by hand; shows what that skips or reads again, and asks"
     parser = add_command(commands, "rebase", text)
@@ -124,7 +130,7 @@ def add_rebase(commands: Any) -> None:
     add_confirmation(parser)
 
 
-def add_rollback(commands: Any) -> None:
+def add_rollback(commands: Commands) -> None:
     """``undo-rollback`` and ``answer-rollback``."""
     text = "make what was rolled back current again; shows it first, and asks"
     undo = add_command(commands, "undo-rollback", text)
@@ -141,7 +147,7 @@ def add_rollback(commands: Any) -> None:
     add_confirmation(answer)
 
 
-def add_records(commands: Any) -> None:
+def add_records(commands: Commands) -> None:
     """``record`` and ``skip``."""
     record = add_command(
         commands, "record", "show one record of the log: its bytes, and each field as the decoder reads it"
@@ -157,7 +163,7 @@ def add_records(commands: Any) -> None:
     add_confirmation(skip)
 
 
-def add_backfill(commands: Any) -> None:
+def add_backfill(commands: Commands) -> None:
     """``backfill``."""
     parser = add_command(commands, "backfill", "apply a part of the log again; never overwrites what is newer")
     add_name(parser)
@@ -172,14 +178,14 @@ def add_backfill(commands: Any) -> None:
     parser.set_defaults(usage_error=parser.error)
 
 
-def add_maintain(commands: Any) -> None:
+def add_maintain(commands: Commands) -> None:
     """``maintain``."""
     parser = add_command(commands, "maintain", "compact, expire snapshots and remove orphans, table by table")
     add_name(parser)
     add_json(parser)
 
 
-def add_dead_letters(commands: Any) -> None:
+def add_dead_letters(commands: Commands) -> None:
     """``dead-letters``."""
     parser = add_command(
         commands, "dead-letters", "show, replay, discard or export records that could not be read and were set aside"
@@ -201,7 +207,7 @@ def add_dead_letters(commands: Any) -> None:
     add_confirmation(parser)
 
 
-def add_publish(commands: Any) -> None:
+def add_publish(commands: Commands) -> None:
     """``publish``."""
     parser = add_command(commands, "publish", "produce a table's changes to its topic: one run of a publication")
     add_name(parser, "publication")
@@ -217,13 +223,13 @@ def add_publish(commands: Any) -> None:
     add_json(parser)
 
 
-def add_schema(commands: Any) -> None:
+def add_schema(commands: Commands) -> None:
     """``schema``."""
     parser = add_command(commands, "schema", "print the JSON Schema of the pipeline file, for editors")
     parser.add_argument("of", nargs="?", choices=KINDS, default=KINDS[0], help=f"of which file; default {KINDS[0]}")
 
 
-def add_airflow(commands: Any) -> None:
+def add_airflow(commands: Commands) -> None:
     """``airflow install``."""
     parser = add_command(commands, "airflow", "set up the Airflow of this Python environment")
     actions = parser.add_subparsers(dest="action", required=True, help="what to do")
@@ -234,7 +240,7 @@ def add_airflow(commands: Any) -> None:
     add_json(install)
 
 
-def add_jars(commands: Any) -> None:
+def add_jars(commands: Commands) -> None:
     """``jars``."""
     text = "fetch the jars that a Spark server on this machine needs, and verify their checksums"
     parser = add_command(commands, "jars", text)
@@ -244,7 +250,7 @@ def add_jars(commands: Any) -> None:
     add_json(parser)
 
 
-def add_completion(commands: Any) -> None:
+def add_completion(commands: Commands) -> None:
     """``completion``."""
     parser = add_command(commands, "completion", "print what a shell runs to complete commands, options and names")
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="put its output into this shell's start file")

@@ -31,6 +31,7 @@ from tidegate.spec.pipeline import Pipeline
 
 __all__ = ["build_json_schema", "check_tables_of_others", "load_all_pipelines", "load_pipeline"]
 
+SharedFiles = tuple[Mapping[str, Catalog | str], Mapping[str, Any]]  # catalogs and defaults
 DESTINATION_OWNERSHIP = Ownership(TableKind.DESTINATION)
 PIPELINE_NAME_PATTERN = re.compile(r"[a-z][a-z0-9_-]{0,59}")
 BACKFILL_NAME_PATTERN = re.compile(r"_backfill(_([0-9a-f]+|replay))?$")  # the latter stands where a backfill has its id
@@ -85,7 +86,8 @@ def _check_model(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalo
 def load_all_pipelines(include: Path, only: str | None = None) -> list[tuple[str, Pipeline | ConfigurationError]]:
     """Every file under ``pipelines/`` by name, or one; each read on its own: a broken one takes no other down."""
     try:
-        shared: Any = read_catalogs(include), read_defaults(include)
+        catalogs, defaults = read_catalogs(include), read_defaults(include)
+        shared: SharedFiles | ConfigurationError = (catalogs, defaults)
     except ConfigurationError as fault:
         shared = fault
     files = sorted((include / "pipelines").glob(f"{only or '*'}.y*ml"))
@@ -94,7 +96,7 @@ def load_all_pipelines(include: Path, only: str | None = None) -> list[tuple[str
     return refuse_fleets_of_several_catalogs(include, loaded)
 
 
-def _load_or_problem(path: Path, shared: Any) -> Pipeline | ConfigurationError:
+def _load_or_problem(path: Path, shared: SharedFiles | ConfigurationError) -> Pipeline | ConfigurationError:
     if isinstance(shared, ConfigurationError):
         return shared
     try:

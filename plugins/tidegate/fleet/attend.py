@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import randrange
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tidegate.errors import NothingToDo, RetryLater
 from tidegate.ports.context import Ports
@@ -14,16 +14,17 @@ from tidegate.ports.context import Ports
 if TYPE_CHECKING:  # Kafka's client is not loaded where only the names here are needed
     from tidegate.fleet.members import Member, OpenedMembers
 
+Result = TypeVar("Result")
 # A member takes a moment. Each of its calls to the brokers may take half a minute, so that one whose coordinator is
 # away would hold up the others, until the task that attends to all of them is ended after ten minutes.
 MEMBER_SECONDS, ALL_SECONDS = 60.0, 420.0
 
 
 @dataclass(frozen=True)
-class Attended:
+class Attended(Generic[Result]):
     """What a step returned for each member, and what it raised for the others. One without work is in neither."""
 
-    results: dict[str, Any] = field(default_factory=dict)
+    results: dict[str, Result] = field(default_factory=dict)
     failures: dict[str, Exception] = field(default_factory=dict)
 
 
@@ -36,8 +37,8 @@ class Limits:
 
 
 def attend_members(
-    opened: "OpenedMembers", step: Callable[[Ports], Any], names: Iterable[str], limits: Limits | None = None
-) -> Attended:
+    opened: "OpenedMembers", step: Callable[[Ports], Result], names: Iterable[str], limits: Limits | None = None
+) -> Attended[Result]:
     """Run a step for these members, one after the other: their Kafka clients would take the cores from each other.
 
     One that has not ended within its limit is left alone, and those for which no time is left are not begun: both are
@@ -45,7 +46,7 @@ def attend_members(
     """
     limits, names = limits or Limits(), list(names)
     members: dict[str, Member] = {member.name: member for member in opened.members}
-    results, failures = dict[str, Any](), dict[str, Exception]()
+    results, failures = dict[str, Result](), dict[str, Exception]()
     deadline, first = time.monotonic() + limits.total, randrange(len(names)) if names else 0
     for name in (*names[first:], *names[:first]):
         try:
@@ -60,7 +61,7 @@ def attend_members(
     return Attended(_sort(results, names), _sort(failures, names))
 
 
-def _run_within(name: str, ports: Ports, step: Callable[[Ports], Any], deadline: float, limits: Limits) -> Any:
+def _run_within(name: str, ports: Ports, step: Callable[[Ports], Result], deadline: float, limits: Limits) -> Result:
     """What the step returns, or raises; `RetryLater` where it takes too long. It repeats without harm, as all do."""
     remaining_seconds = deadline - time.monotonic()
     if remaining_seconds <= 0:
@@ -68,7 +69,7 @@ def _run_within(name: str, ports: Ports, step: Callable[[Ports], Any], deadline:
             f"pipeline={name}: not begun: the pipelines before it took {limits.total:.0f} s; the next run begins at "
             "another one; see whether brokers and catalogs answer slowly"
         )
-    done: list[Any] = []
+    done: list[Result] = []
     problems: list[BaseException] = []
 
     def run() -> None:
@@ -92,5 +93,5 @@ def _run_within(name: str, ports: Ports, step: Callable[[Ports], Any], deadline:
     return done[0]
 
 
-def _sort(found: dict[str, Any], names: list[str]) -> dict[str, Any]:
+def _sort(found: dict[str, Result], names: list[str]) -> dict[str, Result]:
     return {name: found[name] for name in names if name in found}

@@ -56,12 +56,12 @@ class Progress:
         return self.to, self.joined
 
     @property
-    def pair(self) -> tuple[Any, ...]:
+    def pair(self) -> tuple[object, ...]:
         """The two states between which the run produces what differs; `after` counts between these two only."""
         return self.mode, self.origin, self.joined_origin, self.until, self.to, self.joined
 
     @property
-    def identity(self) -> tuple[Any, ...]:
+    def identity(self) -> tuple[object, ...]:
         """What the records look like, and the very table and topics that they belong to."""
         return self.digest, self.table_uuid, self.topic_ids
 

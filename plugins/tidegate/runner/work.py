@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.config.defaults_file import DEFAULTS_FILE
@@ -12,6 +12,7 @@ from tidegate.connections import Resolve
 from tidegate.model.batch import PublishedBatch
 from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.monitoring.work_inputs import digest_work_inputs
+from tidegate.ports.context import Ports
 from tidegate.publications.publish import PublicationResult, publish
 from tidegate.runner.pipeline_files import PipelineFiles
 from tidegate.runner.schedule import (
@@ -124,7 +125,7 @@ class Flush:
         """Whether the pipeline's file names the table, or its records can; ConfigurationError where it is wrong."""
         return has_table(self._place.files.load(self._pipeline), table)
 
-    def _assemble_ports(self) -> Any:
+    def _assemble_ports(self) -> Ports:
         return assemble_pipeline(self._place.include, self._pipeline, self._place.resolve, clients=self._clients)
 
 

@@ -5,7 +5,6 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tidegate.sampling.columns import ProposedColumn
 from tidegate.sampling.proposal import ProposedTable, ProposedValue
@@ -155,14 +154,14 @@ def comment(text: str) -> str:
     return f"  # {clean(text)}" if text else ""
 
 
-def scalar(value: Any) -> str:
+def scalar(value: object) -> str:
     """A value as YAML has it: text without quotes only where it is a plain word."""
     if isinstance(value, str) and PLAIN_PATTERN.fullmatch(value) and value.casefold() not in YAML_WORDS:
         return value
     return json.dumps(value, ensure_ascii=not isinstance(value, str) or not value.isprintable())
 
 
-def flow(value: Any) -> str:
+def flow(value: object) -> str:
     """Lists and mappings in one line."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{scalar(str(name))}: {flow(inner)}" for name, inner in value.items()) + "}"

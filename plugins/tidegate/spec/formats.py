@@ -47,7 +47,7 @@ class ValueFormat:
         return bool(self.options.get("truncate") == "apply")
 
     @property
-    def time_rules(self) -> Any:
+    def time_rules(self) -> object:
         """All that is said of columns that hold a time: the unit, with what becomes of nanoseconds if they are cut."""
         return self.timestamp_unit if self.nanoseconds == "refuse" else (self.timestamp_unit, self.nanoseconds)
 

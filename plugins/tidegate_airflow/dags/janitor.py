@@ -1,15 +1,20 @@
 """The janitor's DAG: once a day it tells what pipelines have left behind whose file is gone, and removes nothing."""
 
+import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import DAG, get_current_context, task
 from airflow.sdk.bases.xcom import BaseXCom
 
-from tidegate_airflow import tasks
+from tidegate_airflow.connections import resolve_connection
 from tidegate_airflow.dag_ids import JANITOR_DAG_ID
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import RETRY_ARGS
+from tidegate_airflow.errors import raise_airflow_errors
+
+Data = dict[str, Any]
+log = logging.getLogger(__name__)
 
 
 def build_janitor_dag() -> DAG:
@@ -25,12 +30,31 @@ def build_janitor_dag() -> DAG:
         default_args={"owner": "tidegate", **RETRY_ARGS},
         tags=["tidegate", "maintenance"],
     ) as dag:
-        task(task_id="leftovers", doc_md=task_docs.JANITOR, execution_timeout=timedelta(minutes=10))(tell_leftovers)()
+        task(task_id="leftovers", doc_md=task_docs.JANITOR, execution_timeout=timedelta(minutes=10))(report_leftovers)()
     return dag
 
 
-def tell_leftovers() -> list[dict[str, Any]]:
-    """What is left behind, as the task's result also where a catalog cannot be read and the task fails."""
-    return tasks.run_leftovers(
-        lambda leftovers: get_current_context()["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, leftovers)
-    )
+def report_leftovers() -> list[Data]:
+    """What pipelines without a file have left in the catalogs, with what removes it; skipped when there is nothing.
+
+    Where a catalog, or a table, cannot be read, the others are the task's result all the same, and it fails or tries
+    again.
+    """
+    from tidegate.errors import NothingToDo, join_tables
+    from tidegate.settings import find_include_folder
+    from tidegate.wiring.pipeline import find_all_leftovers
+
+    with raise_airflow_errors():
+        pipelines, failures = find_all_leftovers(find_include_folder(), resolve_connection)
+        for one in pipelines:
+            log.warning("left behind: pipeline=%s: %s", one.pipeline, "; ".join(one.remove))
+        leftovers = [vars(one) for one in pipelines]
+        if failures:
+            get_current_context()["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, leftovers)
+            reasons = "\n".join(map(str, failures))
+            raise join_tables(
+                f"not everything could be read; of the rest see the result:\n{reasons}", map(type, failures)
+            )
+        if not leftovers:
+            raise NothingToDo("every pipeline that wrote something has its file")
+    return leftovers

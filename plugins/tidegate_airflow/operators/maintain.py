@@ -7,6 +7,7 @@ from airflow.configuration import conf
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from tidegate.errors import SomeTablesDelayed, SomeTablesFailed
+from tidegate.ports.engine import Engine
 
 from tidegate_airflow import tasks
 from tidegate_airflow.errors import MAX_MESSAGE_CHARACTERS, push_failure_reason
@@ -14,18 +15,18 @@ from tidegate_airflow.errors import MAX_MESSAGE_CHARACTERS, push_failure_reason
 Data = dict[str, Any]
 
 
-def list_table_groups(name: str) -> list[Any]:
+def list_table_groups(name: str) -> list[str | list[str]]:
     """What the tasks are mapped over: names of tables; lists of them where Airflow takes no entry for each."""
     return group_tables(tasks.run_tables(name), conf.getint("core", "max_map_length"))
 
 
-def group_tables(names: Sequence[str], most: int) -> list[Any]:
+def group_tables(names: Sequence[str], most: int) -> list[str | list[str]]:
     """At most so many entries: the names, or lists of them as short as that permits."""
     size = -(-len(names) // most)
     return list(names) if size <= 1 else [list(names[at : at + size]) for at in range(0, len(names), size)]
 
 
-def maintain_tables(pipeline: str, given: str | list[str], engine: Any = None) -> Data | list[Data]:
+def maintain_tables(pipeline: str, given: str | list[str], engine: Engine | None = None) -> Data | list[Data]:
     """What changed in the table, or in each; one that fails keeps none of the others from it."""
     names = [given] if isinstance(given, str) else given
     get_current_context()["table"] = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

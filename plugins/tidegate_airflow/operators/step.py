@@ -17,6 +17,7 @@ from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import TaskDeferred
 from tidegate.adapters.open_clients import SentJob
 from tidegate.lineage.dataset import TaskLineage
+from tidegate.ports.engine import Engine
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_asset_event
@@ -24,6 +25,7 @@ from tidegate_airflow.errors import require_result
 from tidegate_airflow.operators.job import trace_job
 from tidegate_airflow.operators.lineage import ReportsLineage
 
+Data = dict[str, Any]
 log = logging.getLogger(__name__)
 MAX_IN_PLACE_SECONDS = (
     10.0  # seconds that a job is waited for on the worker: putting a task aside and waking it takes some, too
@@ -55,10 +57,10 @@ class DeferringWatcher:
 
     def __init__(self, context: Context, payload: Mapping[str, Any]) -> None:
         self._context, self.payload = context, payload
-        self._read_checkpoint: Callable[[], dict[str, Any]] = dict
+        self._read_checkpoint: Callable[[], Data] = dict
         self.awaited: str = payload.get("job_id", "")
 
-    def set_checkpoint_source(self, read_checkpoint: Callable[[], dict[str, Any]]) -> None:
+    def set_checkpoint_source(self, read_checkpoint: Callable[[], Data]) -> None:
         """The step's checkpoint is read when the task is deferred."""
         self._read_checkpoint = read_checkpoint
 
@@ -84,7 +86,9 @@ class DeferringWatcher:
         )
 
 
-def run_stage_step(context: Context, pipeline: str, planned: Any, memory: Mapping[str, Any], engine: Any = None) -> Any:
+def run_stage_step(
+    context: Context, pipeline: str, planned: Any, memory: Mapping[str, Any], engine: Engine | None = None
+) -> list[Data]:
     """Run the step stage, or go on with it; the tables that it refuses colour the run in the end."""
     require_result(planned, "plan")
     staged, refused = tasks.run_stage(pipeline, planned, engine, DeferringWatcher(context, memory))
@@ -93,15 +97,15 @@ def run_stage_step(context: Context, pipeline: str, planned: Any, memory: Mappin
 
 
 def run_mapped_stage_step(
-    context: Context, pipeline: str, planned: Any, memory: Mapping[str, Any], engine: Any = None
-) -> Any:
+    context: Context, pipeline: str, planned: Any, memory: Mapping[str, Any], engine: Engine | None = None
+) -> list[Data]:
     """The same, of no more queues than Airflow maps merges over: the others wait, staged, for the next run."""
     return limit_queues(
         run_stage_step(context, pipeline, planned, memory, engine), conf.getint("core", "max_map_length")
     )
 
 
-def limit_queues(queues: list[Any], most: int) -> list[Any]:
+def limit_queues(queues: list[Data], most: int) -> list[Data]:
     """At most so many queues: those whose first batch has waited longest."""
     if len(queues) <= most:
         return queues
@@ -109,7 +113,9 @@ def limit_queues(queues: list[Any], most: int) -> list[Any]:
     return sorted(queues, key=lambda queue: queue["batches"][0]["batch"])[:most]
 
 
-def run_merge_step(context: Context, pipeline: str, queues: Any, memory: Mapping[str, Any], engine: Any = None) -> Any:
+def run_merge_step(
+    context: Context, pipeline: str, queues: Any, memory: Mapping[str, Any], engine: Engine | None = None
+) -> Data:
     """Run the step merge over one table's queue, or go on with it: `memory` is empty, or what a deferred task kept. The
     asset event is sent after the publish; a repeat publishes nothing twice.
     """

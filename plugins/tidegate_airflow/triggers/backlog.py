@@ -10,6 +10,7 @@ from typing import Any
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from tidegate.monitoring.backlog import BacklogMonitor, MonitoredPipeline
 from tidegate.monitoring.failure_streak import is_worth_telling
+from tidegate.ports.broker import Broker
 
 log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0  # seconds between two looks: one small request to the brokers, whatever the number of pipelines
@@ -46,12 +47,13 @@ class BacklogTrigger(BaseEventTrigger):
         Never ends: a fault, also of the connection, is logged, and the connection is looked up anew after a while.
         """
         key, lookout = _format_broker_key(kwargs["kafka"]), BacklogMonitor(time.monotonic)
-        broker: Any = None
+        broker: Broker | None = None
         failed = 0
         while True:
             pause = POLL_SECONDS
             try:
-                broker = broker or await asyncio.to_thread(_connect_broker, kwargs["kafka"])
+                if broker is None:
+                    broker = await asyncio.to_thread(_connect_broker, kwargs["kafka"])
                 calls = await asyncio.to_thread(lookout.poll, broker, tuple(_monitored_pipelines.get(key, {}).values()))
                 for pipeline, reason in lookout.failures.items():
                     log.warning("backlog unknown: pipeline=%s: %s", pipeline, reason)
@@ -64,7 +66,7 @@ class BacklogTrigger(BaseEventTrigger):
                     log.warning("no backlog can be told, next try in %.0f s: %s: %s", RETRY_SECONDS, key, fault)
             await asyncio.sleep(pause)
 
-    async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[dict[str, int]]) -> AsyncIterator[TriggerEvent]:
         """Enter this pipeline with the poller, and fire when it is called."""
         watch, entered = (
             MonitoredPipeline.from_dict(self.watch),
@@ -88,7 +90,7 @@ def _format_broker_key(kafka: str | dict[str, str]) -> str:
     return kafka if isinstance(kafka, str) else json.dumps(kafka, sort_keys=True)
 
 
-def _connect_broker(kafka: str | dict[str, str]) -> Any:
+def _connect_broker(kafka: str | dict[str, str]) -> Broker:
     from tidegate.wiring.brokers import open_broker
 
     from tidegate_airflow.connections import resolve_connection

@@ -36,7 +36,7 @@ def read_member_statuses(dag_of: Mapping[str, str]) -> dict[str, DagStatus]:
     }
 
 
-def narrow_status(dag: DagStatus, streaks: Mapping[str, Any], *, is_busy: bool) -> DagStatus:
+def narrow_status(dag: DagStatus, streaks: Mapping[str, object], *, is_busy: bool) -> DagStatus:
     """The fleet's status as one member's: red for its own failures alone. `streaks` are by kind of failure."""
     found = [streak for streak in map(FailureStreak.from_dict, streaks.values()) if streak is not None]
     failed = "; ".join(streak.reason for streak in found) or None

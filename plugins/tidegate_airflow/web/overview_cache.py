@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from tidegate.errors import GiveUp
 from tidegate.monitoring.overview import build_overview, describe_file, find_unpublished, read_recent
@@ -18,6 +18,9 @@ from tidegate.tables.templated_tables import expand_template
 
 from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.pipeline_contexts import Group, PipelineContext
+
+if TYPE_CHECKING:  # Kafka's client is not loaded with the page
+    from tidegate.adapters.kafka.shared_broker import SharedBroker
 
 log = logging.getLogger(__name__)
 FRESH_SECONDS, REST_FACTOR = 4.0, 5.0  # a group that took long to read is rested from: the web server has other work
@@ -51,7 +54,7 @@ class OverviewCache:
         self._changed = threading.Condition()
         self._rows: dict[str, PipelineRow] = {}
         self._described: dict[str, FileDescription] = {}
-        self._recent: dict[str, tuple[Any, float, RecentActivity]] = {}
+        self._recent: dict[str, tuple[object, float, RecentActivity]] = {}
         self._answered: dict[str, float] = {}
         self._busy: dict[Group, float] = {}
         self._due: dict[Group, float] = {}
@@ -132,7 +135,7 @@ class OverviewCache:
 
     def _read_group(self, members: list[Ports]) -> None:
         """1. what connectors vouch for and every table, 2. the log, 3. the age of what waits, 4. a row for each."""
-        broker: Any = members[0].broker
+        broker = cast("SharedBroker", members[0].broker)  # the sources open no other
         broker.forget()
         readings: list[PipelineProgress] = []
         for ports, tables, connector_ms in self._read_tables(members):

@@ -4,11 +4,11 @@ A destination is each pipeline's own, as it knows the branches that the pipeline
 their catalogs while the settings of these, secrets included, are the same.
 """
 
+import os
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.config.fleets import find_fleet
@@ -22,7 +22,8 @@ from tidegate.spec.pipeline import Pipeline
 
 CONTEXT_TTL_SECONDS = 300.0  # after that a changed connection is noticed
 FAILED_TTL_SECONDS = 5.0  # where it may be the connection that somebody is correcting
-Group = tuple[Any, ...]
+Group = tuple[object, ...]
+Stamp = tuple[object, ...]  # how files stood
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class PipelineContext:
     ports: Ports
 
 
-Kept = tuple[Any, float, PipelineContext | TidegateError]  # how the files stood, and when it was opened
+Kept = tuple[Stamp, float, PipelineContext | TidegateError]  # with when it was opened
 
 
 class PipelineContexts:
@@ -46,7 +47,7 @@ class PipelineContexts:
         self._lock = threading.RLock()
         self._kept: dict[str, Kept] = {}
         self._failed: set[str] = set()
-        self._fleets: dict[str, tuple[Any, str | None]] = {}
+        self._fleets: dict[str, tuple[Stamp, str | None]] = {}
         self._brokers: dict[Group, Broker] = {}
         self._clients = OpenClients()
 
@@ -107,7 +108,7 @@ class PipelineContexts:
         with self._lock:
             self._failed.add(name)
 
-    def _read_stamp(self, name: str) -> tuple[Any, ...]:
+    def _read_stamp(self, name: str) -> Stamp:
         words = ("catalogs.yaml", f"pipelines/{name}.yaml", "defaults.yaml")
         return read_file_stamp(*(self._include / word for word in words))
 
@@ -132,12 +133,12 @@ class PipelineContexts:
         return PipelineContext((cluster, catalogs), ports)
 
 
-def read_file_stamp(*files: Path) -> tuple[Any, ...]:
+def read_file_stamp(*files: Path) -> Stamp:
     """A value that changes when one of the files does: time in nanoseconds and bytes, None for a missing one."""
     return tuple((s.st_mtime_ns, s.st_size) if (s := _stat_file(file)) else None for file in files)
 
 
-def _stat_file(file: Path) -> Any:
+def _stat_file(file: Path) -> os.stat_result | None:
     try:
         return file.stat()
     except OSError:

@@ -39,7 +39,7 @@ class PublicationsView:
         self._answered: dict[str, float] = {}
         self._due: dict[str, float] = {}
         self._looked = 0.0
-        self._kept: dict[str, tuple[Any, float, PublicationPorts]] = {}
+        self._kept: dict[str, tuple[object, float, PublicationPorts]] = {}
 
     def list_names(self) -> list[str]:
         """The publications there are. Of those that went nothing is kept."""
@@ -114,7 +114,7 @@ class PublicationsView:
         }
         return {"publication": row, "snapshots": self._read_snapshots(name), "airflow": airflow}
 
-    def _read_snapshots(self, name: str) -> Any:
+    def _read_snapshots(self, name: str) -> list[dict[str, Any]] | dict[str, Any]:
         try:
             ports = self.get_ports(name)
             if ports.snapshots.read_table(ports.publication.table) is None:

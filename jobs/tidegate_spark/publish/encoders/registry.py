@@ -1,7 +1,7 @@
 """Which module writes which format: the one that the format's description names."""
 
 from importlib import import_module
-from typing import Any
+from types import ModuleType
 
 from pyspark.sql import Column, SparkSession
 from tidegate.formats.registry import get_format
@@ -35,5 +35,5 @@ def build_part_header(spark: SparkSession, part: RecordPart) -> bytes | None:
     return None if build_header is None else bytes(build_header(spark, part))
 
 
-def _import_encoder(part: RecordPart) -> Any:
+def _import_encoder(part: RecordPart) -> ModuleType:
     return import_module(f"{ENCODERS_PACKAGE}.{get_format(part.format).encoder}")

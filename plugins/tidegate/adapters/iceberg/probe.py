@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NoSuchNamespaceError
 
 from tidegate.adapters.iceberg.scratch_table import ScratchTable
@@ -49,7 +50,7 @@ def _explain_failure(place: str, error: Exception) -> Finding:
     return make_error("catalog.reachable", f"{place} does not answer: {text}", SILENCE_ADVICE)
 
 
-def _check_namespace(catalog: Any, place: str, namespace: NamespaceNeed, scratch: str | None) -> Iterator[Finding]:
+def _check_namespace(catalog: Catalog, place: str, namespace: NamespaceNeed, scratch: str | None) -> Iterator[Finding]:
     try:
         catalog.load_namespace_properties(namespace.name)
         is_there = True
@@ -76,7 +77,7 @@ def _check_namespace(catalog: Any, place: str, namespace: NamespaceNeed, scratch
             yield from _drop_namespace(catalog, place, namespace.name)
 
 
-def _create_namespace(catalog: Any, place: str, namespace: str) -> "Iterator[Finding] | Any":
+def _create_namespace(catalog: Catalog, place: str, namespace: str) -> "Iterator[Finding] | Any":
     try:
         catalog.create_namespace(namespace)
     except NamespaceAlreadyExistsError:  # another pipeline was faster
@@ -88,7 +89,7 @@ def _create_namespace(catalog: Any, place: str, namespace: str) -> "Iterator[Fin
     return True
 
 
-def _drop_namespace(catalog: Any, place: str, namespace: str) -> Iterator[Finding]:
+def _drop_namespace(catalog: Catalog, place: str, namespace: str) -> Iterator[Finding]:
     try:
         catalog.drop_namespace(namespace)
     except (NamespaceNotEmptyError, NoSuchNamespaceError):  # a flush has made its table there meanwhile
@@ -100,7 +101,7 @@ def _drop_namespace(catalog: Any, place: str, namespace: str) -> Iterator[Findin
     yield make_ok("catalog.namespace", f"{place} did not exist: it was made and dropped again")
 
 
-def _try_commits(catalog: Any, place: str, identifier: str) -> Iterator[Finding]:
+def _try_commits(catalog: Catalog, place: str, identifier: str) -> Iterator[Finding]:
     """Each step tells what it needs; the first that fails ends the rest, and what was made is removed anyway."""
     table = ScratchTable(catalog, identifier)
     steps: tuple[tuple[str, Callable[[], None]], ...] = (

@@ -16,6 +16,7 @@ from pyiceberg.manifest import (
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
+    ManifestWriter,
 )
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics, update_snapshot_summaries
@@ -265,7 +266,7 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
                 writer.add(entry)
         return self._close_manifest(writer)
 
-    def _open_manifest(self, content: ManifestContent, spec_id: int) -> Any:
+    def _open_manifest(self, content: ManifestContent, spec_id: int) -> ManifestWriter:
         spec = self.spec(spec_id)
         if content == ManifestContent.DATA:
             return self.new_manifest_writer(spec)
@@ -273,9 +274,8 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
             spec, self.schema(), self.new_manifest_output(), self._snapshot_id, self._compression
         )
 
-    def _close_manifest(self, writer: Any) -> ManifestFile:
-        made: ManifestFile = writer.to_manifest_file()
-        return made
+    def _close_manifest(self, writer: ManifestWriter) -> ManifestFile:
+        return writer.to_manifest_file()
 
     def _summary(self, snapshot_properties: Any = None) -> Summary:
         """What the merge counted, what it replaced, what is told beside it, and new totals."""

@@ -4,9 +4,9 @@ import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
@@ -22,7 +22,7 @@ FILE_PREFIX = "file://"
 class ScratchTable:
     """A table of two rows. `remove` takes away whatever of it there is, also after a step that failed."""
 
-    def __init__(self, catalog: Any, identifier: str) -> None:
+    def __init__(self, catalog: Catalog, identifier: str) -> None:
         self._catalog, self._identifier = catalog, identifier
         self._files: set[str] = set()
         self._table: Table | None = None

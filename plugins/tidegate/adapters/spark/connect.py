@@ -4,6 +4,7 @@ import importlib
 import sys
 import threading
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 from tidegate.adapters.port_errors import to_unexpected_error
@@ -27,7 +28,7 @@ from tidegate.jobs.refused_rights import build_refused_right_error, find_refused
 _imports = threading.Lock()
 
 
-def import_job_modules(job: Job | DirectJob) -> tuple[Any, Any, Any]:
+def import_job_modules(job: Job | DirectJob) -> tuple[ModuleType, ModuleType, ModuleType]:
     """The modules of sessions, of the job, and of retries.
 
     By name and only here: the worker and the job code share no import, just the job's JSON. Threads may call at once.

@@ -1,16 +1,15 @@
 """The words of `init`; help and completion load this module and no library."""
 
 import argparse
-from typing import Any
 
-from tidegate.cli.arguments import add_command
+from tidegate.cli.arguments import Commands, add_command
 from tidegate.sampling.samples import SampleLimits
 
 DESCRIPTION = """Samples a topic, recognises its format and writes a pipeline file that `validate` accepts. Nothing is
 committed or changed on the broker. Asks for what is missing when run at a terminal."""
 
 
-def add_init(commands: Any) -> None:
+def add_init(commands: Commands) -> None:
     """``init``."""
     text = "write a pipeline file for a topic: sample it, recognise its format, propose key and columns"
     parser = add_command(commands, "init", text, DESCRIPTION)

@@ -1,7 +1,7 @@
 """commit_offsets and clean_up of a fleet: once for all members, each by itself."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow.configuration import conf
 from airflow.sdk import Context, get_current_context
@@ -20,6 +20,7 @@ from tidegate_airflow.errors import ERROR_KEY, MAX_MESSAGE_CHARACTERS
 from tidegate_airflow.operators.member import UNTOLD_KEY
 
 Data = dict[str, Any]
+Result = TypeVar("Result")
 FAILED_MEMBERS_KEY, CLEANED_KEY = "failed_members", "cleaned"  # results of a task beside its own
 
 
@@ -40,8 +41,8 @@ def pull_mapped(context: Context, task_id: str, key: str = "return_value") -> li
 
 
 def run_step_for(
-    fleet: str, names: Collection[str], step: Callable[[Ports], Any]
-) -> tuple[dict[str, Pipeline], Attended]:
+    fleet: str, names: Collection[str], step: Callable[[Ports], Result]
+) -> tuple[dict[str, Pipeline], Attended[Result]]:
     """Run a step for these members of the fleet; one whose file is gone, or wrong by now, is left out."""
     from tidegate.fleet.attend import attend_members
     from tidegate.fleet.members import load_members, open_members

@@ -11,14 +11,9 @@ from typing import Any
 
 from tidegate.adapters.bigquery.client.credentials import build_credentials
 from tidegate.adapters.bigquery.client.errors import JobFailed, translate_client_errors, translate_job_error
-from tidegate.adapters.bigquery.client.named_jobs import (
-    NamedJob,
-    NoWatcher,
-    Watcher,
-    find_newest_number,
-    iterate_pauses,
-)
+from tidegate.adapters.bigquery.client.named_jobs import NamedJob, find_newest_number, iterate_pauses
 from tidegate.adapters.bigquery.client.staging_files import Folder, open_folder
+from tidegate.adapters.open_clients import NoWatcher, Watcher
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError, OutcomeUnknown

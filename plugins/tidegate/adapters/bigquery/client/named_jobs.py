@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 from tidegate.spec.catalog import Catalog
 
@@ -33,32 +33,6 @@ class NamedJob:
             return f"{endpoint}/bigquery/v2/projects/{self.project}/jobs/{self.job_id}"
         place = f"project={self.project}&j=bq:{self.location}:{self.job_id}"
         return f"https://console.cloud.google.com/bigquery?{place}&page=queryresults"
-
-
-class Watcher(Protocol):
-    """Who is told of named jobs. `awaited` is the id of the one that was waited for elsewhere, empty for none."""
-
-    awaited: str
-
-    def report_sent(self, job: NamedJob) -> None:
-        """A job was sent, or found where an earlier call had sent it."""
-        ...
-
-    def report_running(self, job: NamedJob, seconds: float) -> None:
-        """It has been waited for so long and runs still; may raise, to wait elsewhere: the job is found by its name."""
-        ...
-
-
-class NoWatcher:
-    """Nobody is told, and jobs are waited for where they were sent."""
-
-    awaited = ""
-
-    def report_sent(self, job: NamedJob) -> None:
-        """See the protocol."""
-
-    def report_running(self, job: NamedJob, seconds: float) -> None:
-        """See the protocol."""
 
 
 def find_newest_number(has_job: Callable[[int], bool], known_number: int) -> int:
