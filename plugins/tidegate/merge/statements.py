@@ -1,5 +1,6 @@
 """The statements that bring a staged batch's rows into a destination: the merge itself, and the memory of deletes."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from tidegate.errors import GiveUp
@@ -8,7 +9,7 @@ from tidegate.merge.scd2_statements import list_change_columns, list_change_colu
 from tidegate.merge.write_mode import APPEND, MERGE_UNBOUNDED, WritePlan, is_folded
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
-from tidegate.model.merge_input import MergeInput
+from tidegate.model.merge_input import KeyPaths, MergeInput
 from tidegate.model.ownership import describe_memory
 from tidegate.ports.context import Ports
 from tidegate.ports.sql import Sql
@@ -33,41 +34,75 @@ from tidegate.tables.columns import (
 from tidegate.tables.partial_updates import find_sequences
 
 
+@dataclass(frozen=True)
+class _Batch:
+    """A staged batch on its way into one table. `table` has its columns resolved."""
+
+    ports: Ports
+    table: Table
+    staged: StagedBatch
+
+    @property
+    def sql(self) -> Sql:
+        """The statements in the dialect of the table's catalog."""
+        return self.ports.sql_for(self.table.name)
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The metadata columns of the pipeline, with what fills each."""
+        return self.ports.pipeline.source.metadata
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether records keep some of the row's values."""
+        return is_folded(self.table, self.staged)
+
+    def build_input(self, branch: str) -> MergeInput:
+        """What its templates are filled with."""
+        return build_merge_input(self.ports.pipeline, self.table, self.staged, branch)
+
+
 def render_merge_statements(
     ports: Ports, table: Table, staged: StagedBatch, branch: str, plan: WritePlan = MERGE_UNBOUNDED
 ) -> tuple[str, ...]:
     """The statements of one merge job in order; the last one writes the branch. `table` has its columns resolved."""
-    values = build_merge_input(ports.pipeline, table, staged, branch)
+    batch = _Batch(ports, table, staged)
+    values = batch.build_input(branch)
     if staged.truncated_at is not None:
-        if is_folded(table, staged):
-            _fold_records(ports, table, values)
-            return (ports.sql_for(table.name).render("merge_truncate_folded", **values),)
-        return (ports.sql_for(table.name).render("merge_truncate", **values),)
+        if batch.is_folded:
+            return (batch.sql.render("merge_truncate_folded", **_add_folding(batch, values)),)
+        return (batch.sql.render("merge_truncate", **values),)
     if table.history is not None:
-        return _render_history(ports, table, staged, values)
+        return _render_history(batch, values)
     if plan.written_as == APPEND and table.mode != TableMode.APPEND:
-        return (ports.sql_for(table.name).render("merge_new", **values),)
-    return _render_statements(ports, table, staged, _choose_statement(table), values, known=plan.bounds)
+        return (batch.sql.render("merge_new", **values),)
+    return _render_statements(batch, _choose_statement(table), values, bounds=plan.bounds)
 
 
-def _fold_records(ports: Ports, table: Table, values: MergeInput, *, late: bool = False) -> None:
-    """Add what folds a key's records; `late` ones leave a group of an equal sequence as a newer one may have."""
-    values.setdefault("flag", None)
-    values["given"] = _list_given_conditions(table, ports.pipeline.source.metadata, values["values"])
-    values["groups"], values["late"] = bool(table.sequence_groups), late
+def _add_folding(batch: _Batch, values: MergeInput, *, late: bool = False) -> MergeInput:
+    """With what folds a key's records; `late` ones leave a group of an equal sequence as a newer one may have."""
+    return {
+        **values,
+        "flag": values.get("flag"),
+        "given": _list_given_conditions(batch.table, batch.metadata, values["values"]),
+        "groups": bool(batch.table.sequence_groups),
+        "late": late,
+    }
 
 
-def _render_history(ports: Ports, table: Table, staged: StagedBatch, values: MergeInput) -> tuple[str, ...]:
+def _render_history(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
     """Remembered changes have the destination's own types where rows go from one to the other as they are."""
-    sql, metadata = ports.sql_for(table.name), ports.pipeline.source.metadata
-    bounds, columns = UNBOUNDED, list_change_columns(table, metadata)
+    ports, table = batch.ports, batch.table
+    bounds, columns = UNBOUNDED, list_change_columns(table, batch.metadata)
     if not ports.commits.has_branches(table.name):
         bounds = ports.tables.find_bounds(table.name, values)
-        columns = list_change_columns_as_held(table, metadata)
+        columns = list_change_columns_as_held(table, batch.metadata)
     own = describe_memory(table, columns)
-    create = sql.render("create_deletes", table=resource_names.name_changes_table(table), columns=columns, own=own)
+    create = batch.sql.render(
+        "create_deletes", table=resource_names.name_changes_table(table), columns=columns, own=own
+    )
     bounded = {**values, "bounds": bounds.conditions}
-    return (create, *bounds.guards, *render_history_statements(sql, ports.pipeline, table, staged, bounded))
+    return (create, *bounds.guards, *render_history_statements(batch.sql, ports.pipeline, table, batch.staged, bounded))
 
 
 def render_backfill_statements(
@@ -78,19 +113,18 @@ def render_backfill_statements(
     A table without upserts gets one row for each key that has none. One that is only appended to has no guard: there
     the rows that it holds decide. So they do where each column is in a sequence group and nothing is deleted.
     """
-    if is_folded(table, staged) and not _is_decided_by_groups(ports, table, staged, branch):
+    batch = _Batch(ports, table, staged)
+    if batch.is_folded and not _is_decided_by_groups(batch, branch):
         raise GiveUp(
             f"pipeline={ports.pipeline.name} table={table.name}: records of this range keep values of the row, and a "
             "backfill, which leaves out keys that change later, cannot tell which; nothing was merged; read the range "
             "again in order with rebase"
         )
-    values = build_merge_input(ports.pipeline, table, staged, branch)
-    values["source"] = source
-    _add_key_paths(table, values)
-    if table.mode != TableMode.APPEND and not is_folded(table, staged):
+    values: MergeInput = {**batch.build_input(branch), "source": source, **_list_key_paths(table)}
+    if table.mode != TableMode.APPEND and not batch.is_folded:
         values["guarded"] = True
     name = _choose_statement(table) if table.upsert else f"backfill_{table.mode}"
-    return _render_statements(ports, table, staged, name, values, late=True)
+    return _render_statements(batch, name, values, late=True)
 
 
 def render_replay_statements(
@@ -100,43 +134,35 @@ def render_replay_statements(
 
     A table that is only appended to gets them all: none of them is in it.
     """
-    values = build_merge_input(ports.pipeline, table, staged, branch)
-    values["source"] = source
-    if table.mode != TableMode.APPEND and not _is_decided_by_groups(ports, table, staged, branch):
+    batch = _Batch(ports, table, staged)
+    values: MergeInput = {**batch.build_input(branch), "source": source}
+    if table.mode != TableMode.APPEND and not _is_decided_by_groups(batch, branch):
         values["guarded"] = values["by_offset"] = True
-    return _render_statements(ports, table, staged, _choose_statement(table), values, late=True)
+    return _render_statements(batch, _choose_statement(table), values, late=True)
 
 
-def _is_decided_by_groups(ports: Ports, table: Table, staged: StagedBatch, branch: str) -> bool:
+def _is_decided_by_groups(batch: _Batch, branch: str) -> bool:
     """Whether the rows alone decide what a record may change, whenever it comes: by the sequences that they hold."""
-    if not table.sequence_groups or table.delete:
+    if not batch.table.sequence_groups or batch.table.delete:
         return False
-    columns = build_merge_input(ports.pipeline, table, staged, branch)["values"]
-    return set(columns) <= set(find_sequences(table, columns))
+    columns = batch.build_input(branch)["values"]
+    return set(columns) <= set(find_sequences(batch.table, columns))
 
 
-def _render_statements(  # noqa: PLR0913 (each is one word of the statements)
-    ports: Ports,
-    table: Table,
-    staged: StagedBatch,
-    name: str,
-    values: MergeInput,
-    *,
-    known: Bounds | None = None,
-    late: bool = False,
+def _render_statements(
+    batch: _Batch, name: str, values: MergeInput, *, bounds: Bounds | None = None, late: bool = False
 ) -> tuple[str, ...]:
-    """The merge, within the bounds that are `known` for it or to the destination, and what makes them true.
+    """The merge, within `bounds` or those that the destination finds, and behind what makes these true.
 
     `name` is the statement of a batch whose records are not folded. `late` records may lie before those in the table.
     """
-    if is_folded(table, staged):
-        name = "merge_folded"
-        _fold_records(ports, table, values, late=late)
-    bounds = known or ports.tables.find_bounds(table.name, values)
+    if batch.is_folded:
+        name, values = "merge_folded", _add_folding(batch, values, late=late)
+    bounds = bounds or batch.ports.tables.find_bounds(batch.table.name, values)
     bounded = {**values, "bounds": bounds.conditions}
-    if table.sequence_by and not is_folded(table, staged):
-        return (*bounds.guards, *_render_sequenced(ports, table, staged, bounded, bounds))
-    return (*bounds.guards, *_render_bounded_merge(ports.sql_for(table.name), name, bounded, bounds))
+    if batch.table.sequence_by and not batch.is_folded:
+        return (*bounds.guards, *_render_sequenced(batch, bounded, bounds))
+    return (*bounds.guards, *_render_bounded_merge(batch.sql, name, bounded, bounds))
 
 
 def _render_bounded_merge(sql: Sql, name: str, values: dict[str, Any], bounds: Bounds) -> tuple[str, ...]:
@@ -145,18 +171,16 @@ def _render_bounded_merge(sql: Sql, name: str, values: dict[str, Any], bounds: B
     return tuple(sql.render(name, **{**values, **part}) for part in parts) or (sql.render(name, **values),)
 
 
-def _render_sequenced(
-    ports: Ports, table: Table, staged: StagedBatch, values: dict[str, Any], bounds: Bounds
-) -> tuple[str, ...]:
+def _render_sequenced(batch: _Batch, values: dict[str, Any], bounds: Bounds) -> tuple[str, ...]:
     """What must be remembered of a batch's deletes is written before the rows.
 
     Both are facts of the log, and the order makes a crash between them harmless.
     """
-    sql = ports.sql_for(table.name)
+    sql, table, staged = batch.sql, batch.table, batch.staged
     merges = _render_bounded_merge(sql, "merge_sequenced", values, bounds)
     if not table.remembers_deletes:
         return merges
-    columns = list_deletes_columns(table, ports.pipeline.source.metadata)
+    columns = list_deletes_columns(table, batch.metadata)
     own = describe_memory(table, columns)
     create = sql.render("create_deletes", table=values["deletes"], columns=columns, own=own)
     # only then the rows that are there must be asked how far they had come; soft deletes leave them where they are
@@ -188,7 +212,7 @@ def build_merge_input(pipeline: Pipeline, table: Table, staged: StagedBatch, bra
     if staged.truncated_at is not None:
         values["truncated_at"] = staged.truncated_at
     if table.mode != TableMode.APPEND:
-        _add_key_paths(table, values)
+        values = {**values, **_list_key_paths(table)}
     if table.deletes == DeleteMode.SOFT:
         values["flag"] = table.deleted_column
     if is_folded(table, staged):
@@ -201,22 +225,21 @@ def build_merge_input(pipeline: Pipeline, table: Table, staged: StagedBatch, bra
     if table.target_schema is not None:
         if values.get("flag"):
             values["flag"] = table.target_schema.named(table.deleted_column) or table.deleted_column
-        _cast_key_to_destination(values, to_struct(list_key_columns(table)), table.target_schema)
-        _cast_to_destination(values, to_struct(list_staged_columns(table, metadata)), table.target_schema)
+        values = _cast_key_to_destination(values, to_struct(list_key_columns(table)), table.target_schema)
+        return _cast_to_destination(values, to_struct(list_staged_columns(table, metadata)), table.target_schema)
     return values
 
 
-def _cast_to_destination(values: MergeInput, staged: Struct, target: Struct) -> None:
-    """Name columns as the table does, with SQL for those that are staged under another name, or as another type."""
+def _cast_to_destination(values: MergeInput, staged: Struct, target: Struct) -> MergeInput:
+    """With columns named as in the table, with SQL for those that are staged under another name, or as another type."""
     keys = values["keys"]
     columns = dict.fromkeys(target.named(column) or column for column in values["values"])
     fields = {c: render_aligned_field("value", staged, target, c) for c in columns if c not in dict(keys)}
     expressions = {c: sql for c, sql in fields.items() if sql not in (None, f"value.{quote(c)}")}
-    values["values"], values["expressions"] = list(fields), expressions
-    values["as_held"] = (staged, target)
+    return {**values, "values": list(fields), "expressions": expressions, "as_held": (staged, target)}
 
 
-def _cast_key_to_destination(values: MergeInput, staged: Struct, target: Struct) -> None:
+def _cast_key_to_destination(values: MergeInput, staged: Struct, target: Struct) -> MergeInput:
     """The same for the key, whose parts are fields of the staged key. A number is compared as it is."""
     types, expressions = dict(target.fields), dict[str, str]()
     for column, field in values["keys"]:
@@ -224,15 +247,17 @@ def _cast_key_to_destination(values: MergeInput, staged: Struct, target: Struct)
         if own is not None and (isinstance(kind, Struct) or kind == Primitive("STRING")):
             expr = "key" if field is None else f"key.{quote(field)}"
             expressions |= {own: sql} if (sql := render_aligned(expr, kind, types[own])) != expr else {}
-    values["keys"] = [(target.named(column) or column, field) for column, field in values["keys"]]
-    values["key_expressions"], values["key_as_held"] = expressions, (staged, target)
+    keys = [(target.named(column) or column, field) for column, field in values["keys"]]
+    return {**values, "keys": keys, "key_expressions": expressions, "key_as_held": (staged, target)}
 
 
-def _add_key_paths(table: Table, values: MergeInput) -> None:
+def _list_key_paths(table: Table) -> KeyPaths:
     """The paths that a key is compared by, under the table's own names; and where they are in what is staged."""
     staged, target = list_key_leaves(table), table.target_schema
-    values["leaves"] = [find_own_path(target, path) if target else path for path in staged]
-    values["staged_leaves"] = [*staged]
+    return {
+        "leaves": [find_own_path(target, path) if target else path for path in staged],
+        "staged_leaves": [*staged],
+    }
 
 
 def _list_given_conditions(

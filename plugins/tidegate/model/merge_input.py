@@ -8,6 +8,13 @@ from tidegate.spec.table import Create
 KeyPath = tuple[str, ...]
 
 
+class KeyPaths(TypedDict):
+    """The paths that a key is compared by; see `MergeInput`."""
+
+    leaves: list[KeyPath]
+    staged_leaves: list[KeyPath]
+
+
 class MergeInput(TypedDict):
     """The values of a merge template. Columns go by the destination's names. What a table does not need is left out.
 
