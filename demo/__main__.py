@@ -18,9 +18,9 @@ from local.lake.catalog import resolve_properties
 from local.layout import find_run_dir
 from local.stack import PARTS, Stack, is_up, start_stack, stop_stack
 
-GIVEN_PARTS = ("kafka", "spark", "airflow")
+DEFAULT_PARTS = ("kafka", "spark", "airflow")
 # what `--with` takes; BigQuery is where the tables are, instead of the lake
-MORE_PARTS = tuple(part for part in PARTS if part not in GIVEN_PARTS)
+MORE_PARTS = tuple(part for part in PARTS if part not in DEFAULT_PARTS)
 
 
 def main(arguments: list[str]) -> int:
@@ -58,7 +58,7 @@ def _run_demo(options: argparse.Namespace, run_dir: Path, view: View) -> int:
         tables, more = run_dir / "tables", _choose_parts(options)
         product.write_include(run_dir / "include", tables, options.destination, more)
         os.environ["TIDEGATE_INCLUDE"] = str(run_dir / "include")
-        stack = start_stack(run_dir, (*GIVEN_PARTS, *more), tied_to=os.getpid(), report=view.say)
+        stack = start_stack(run_dir, (*DEFAULT_PARTS, *more), tied_to=os.getpid(), report=view.say)
         opened = _open_tables(stack, tables, options.destination)
         _tell_story(story.begin_story(stack, opened, options.rate, options.burst, view), options, verdicts)
     except KeyboardInterrupt:
@@ -74,7 +74,7 @@ def _run_demo(options: argparse.Namespace, run_dir: Path, view: View) -> int:
 
 def _choose_parts(options: argparse.Namespace) -> list[str]:
     """The parts beside those of every demo; `bigquery` among them is a destination."""
-    more = [part for part in options.parts.replace(",", " ").split() if part not in GIVEN_PARTS]
+    more = [part for part in options.parts.replace(",", " ").split() if part not in DEFAULT_PARTS]
     if "bigquery" in more:
         options.destination = "bigquery"
     elif options.destination == "bigquery":

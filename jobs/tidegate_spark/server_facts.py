@@ -12,7 +12,7 @@ from tidegate.errors import ConfigurationError
 from tidegate_spark.server_retries import ServerWatch
 from tidegate_spark.session import check_event_log, close, connect_session, open_session
 
-ASKED_SETTINGS = (
+REPORTED_SETTINGS = (
     "spark.master",
     "spark.sql.extensions",
     "spark.sql.session.timeZone",
@@ -44,7 +44,7 @@ def read_server_facts(remote: str, conf: Mapping[str, str], is_refused: Callable
 
 
 def _read_facts(spark: SparkSession, conf: Mapping[str, str]) -> dict[str, Any]:
-    settings = {name: str(spark.conf.get(name, "") or "") for name in ASKED_SETTINGS}
+    settings = {name: str(spark.conf.get(name, "") or "") for name in REPORTED_SETTINGS}
     return {
         "version": spark.version,
         "client_version": __version__,

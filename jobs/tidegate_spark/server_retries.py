@@ -10,7 +10,7 @@ from pyspark.sql.connect.client.retries import DefaultPolicy
 if TYPE_CHECKING:
     from pyspark.sql.connect.client import SparkConnectClient
 
-GONE_SECONDS = 30.0  # a server that starts again takes less, and knows nothing of its old sessions
+MAX_DOWN_SECONDS = 30.0  # a server that starts again takes less, and knows nothing of its old sessions
 # the client's own default waits up to a minute between two tries; the sum of the pauses stays at its ten minutes
 MAX_PAUSE_MS, MAX_RETRIES = 10_000, 65
 # A question costs a server nothing, and waits for no job. One that collects garbage, or whose machine is busy or moved,
@@ -40,7 +40,7 @@ class RetryWhileListening(DefaultPolicy):  # type: ignore[misc]  # pyspark's own
             return False
         now = time.monotonic()
         self._refused_since = self._refused_since or now
-        return now - self._refused_since >= GONE_SECONDS
+        return now - self._refused_since >= MAX_DOWN_SECONDS
 
 
 class ServerWatch:

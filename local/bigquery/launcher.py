@@ -66,13 +66,13 @@ def wrap_merge(run: Callable[..., Any]) -> Callable[..., Any]:
 def wrap_projection(projection: Callable[..., tuple[str, str]]) -> Callable[..., tuple[str, str]]:
     """The server's way from a file's columns to the table's, without a detour for Parquet."""
 
-    def projecting(config: Any, fields: list[Any], columns: list[str]) -> tuple[str, str]:
+    def project_file(config: Any, fields: list[Any], columns: list[str]) -> tuple[str, str]:
         if not fields or config.sourceFormat != "PARQUET":
             return projection(config, fields, columns)
         named = ((database.quote(field.name), types.duckdb_type(field)) for field in fields)
         return ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in named), "false"
 
-    return projecting
+    return project_file
 
 
 def wrap_delete(delete: Callable[[str, str, str], None]) -> Callable[[str, str, str], None]:

@@ -32,13 +32,13 @@ class KafkaPlan:
 def name_ports(parts: list[str]) -> list[str]:
     """What ports are to be chosen for: clients and the quorum, and among brokers where clients' door is guarded."""
     doors = ("kafka", "controller", *(("inner",) if "secure" in parts else ()))
-    return [door + _suffix(number) for number in _number_brokers(parts) for door in doors]
+    return [door + _get_suffix(number) for number in _number_brokers(parts) for door in doors]
 
 
 def plan_kafka(run: RunDir, parts: list[str], chosen: Mapping[str, int]) -> KafkaPlan:
     """The brokers on the ports that were chosen for them; StackError without `openssl`, where TLS is asked for."""
     numbers = _number_brokers(parts)
-    plan = KafkaPlan(bootstrap=",".join(f"{HOST}:{chosen['kafka' + _suffix(number)]}" for number in numbers))
+    plan = KafkaPlan(bootstrap=",".join(f"{HOST}:{chosen['kafka' + _get_suffix(number)]}" for number in numbers))
     guard = security.build_guard(run.path / "kafka" / "tls") if "secure" in parts else None
     probe = {"bootstrap.servers": plan.bootstrap}
     extra = dict(probe)
@@ -49,12 +49,12 @@ def plan_kafka(run: RunDir, parts: list[str], chosen: Mapping[str, int]) -> Kafk
     plan.variables[CONNECTION] = json.dumps({"conn_type": "kafka", "extra": extra})
     # given as --name=value: one id in 64 begins with a dash and would be read as an option
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    quorum = ",".join(f"{number}@{HOST}:{chosen['controller' + _suffix(number)]}" for number in numbers)
+    quorum = ",".join(f"{number}@{HOST}:{chosen['controller' + _get_suffix(number)]}" for number in numbers)
     for number in numbers:
         ports = {
-            door: chosen[door + _suffix(number)]
+            door: chosen[door + _get_suffix(number)]
             for door in ("kafka", "controller", "inner")
-            if door + _suffix(number) in chosen
+            if door + _get_suffix(number) in chosen
         }
         broker = Broker(number, ports, quorum, len(numbers), cluster, guard)
         plan.servers.append(_build_server(run, broker, probe))
@@ -65,13 +65,13 @@ def _number_brokers(parts: list[str]) -> range:
     return range(1, (BROKERS if "brokers" in parts else 1) + 1)
 
 
-def _suffix(number: int) -> str:
+def _get_suffix(number: int) -> str:
     """The first has the names that the only one has."""
     return "" if number == 1 else f"_{number}"
 
 
 def _build_server(run: RunDir, broker: Broker, probe: Mapping[str, str]) -> Server:
-    name = f"kafka{_suffix(broker.number)}"
+    name = f"kafka{_get_suffix(broker.number)}"
     folder, log = run.path / "kafka" / str(broker.number), create_log(run, name)
     port = broker.ports["kafka"]
     return Server(

@@ -170,7 +170,7 @@ def leftovers(world: World, pipeline: Pipeline) -> list[str]:
     found = []
     for table in expand_template(world.ports(pipeline)).pipeline.tables:
         found += [ref for ref in world.destination.tables[table.name].refs if ref not in ("main", "tidegate_shop")]
-        if table.finds:
+        if table.discovers_names:
             continue  # it has no intermediate table
         staged = world.destination.tables.get(f"{table.name}_shop_tmp")
         if staged is None:

@@ -11,7 +11,7 @@ from typing import Any
 from tidegate.errors import CommitRefused, GiveUp
 from tidegate.jobs.merge_job import AuditAnswers
 from tidegate.jobs.record_explanation import RecordExplanation
-from tidegate.jobs.stage_outcome import FoundNames, StageOutcome
+from tidegate.jobs.stage_outcome import DiscoveredNames, StageOutcome
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges
@@ -447,7 +447,7 @@ class MemoryDestination:
     def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
         raise AssertionError("nothing was left in a folder")
 
-    def read_found_names(self, intermediate: str, batch: int, attempt: str) -> FoundNames | None:
+    def read_discovered_names(self, intermediate: str, batch: int, attempt: str) -> DiscoveredNames | None:
         raise AssertionError("nothing was left in a folder")
 
     def read_property(self, table: str, name: str) -> str | None:

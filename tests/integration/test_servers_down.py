@@ -82,7 +82,7 @@ def relay(stack: Any) -> Iterator[Relay]:
 def test_spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_next_makes_good(
     workbench: Any, relay: Relay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_retries, "GONE_SECONDS", 3.0)
+    monkeypatch.setattr(server_retries, "MAX_DOWN_SECONDS", 3.0)
     topic = workbench.topic(2)
     workbench.pipeline("leaving", [topic], key=KEY, value=VALUE, spark={"remote": f"sc://127.0.0.1:{relay.port}"})
     produce(workbench, topic, 1, 2)
@@ -113,7 +113,7 @@ def test_spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_nex
 def test_spark_that_goes_while_a_session_is_opened_ends_the_flush_as_soon(
     workbench: Any, relay: Relay, monkeypatch: pytest.MonkeyPatch, last: int
 ) -> None:
-    monkeypatch.setattr(server_retries, "GONE_SECONDS", 3.0)
+    monkeypatch.setattr(server_retries, "MAX_DOWN_SECONDS", 3.0)
     topic, name = workbench.topic(2), f"opening{last}"
     workbench.pipeline(name, [topic], key=KEY, value=VALUE, spark={"remote": f"sc://127.0.0.1:{relay.port}"})
     produce(workbench, topic, 1, 2)

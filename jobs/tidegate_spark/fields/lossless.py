@@ -51,7 +51,7 @@ class VariantDecimal(Primitive):
     """A decimal that is parsed as a VARIANT, which tells a number from a text; any other is parsed as text, faster."""
 
 
-def with_variants(data_type: DataType) -> DataType:
+def add_variants(data_type: DataType) -> DataType:
     """The same type, whose decimals are parsed as VARIANT."""
     return replace_leaves(data_type, lambda leaf: VariantDecimal(leaf.name) if leaf.decimal else leaf)
 

@@ -53,7 +53,7 @@ def _list_record_faults(table: StageTable) -> Iterator[tuple[str, str]]:
     yield from _list_struct_faults("value_struct", values)
     kinds = dict(values) if table.select is None else {c.name: c.type for c in table.value_columns}
     kinds |= {name: METADATA_TYPES[word] for name, word in table.metadata.items()}
-    kinds |= {c.name: c.type for c in table.select.columns if c.is_made} if table.select is not None else {}
+    kinds |= {c.name: c.type for c in table.select.columns if c.is_derived} if table.select is not None else {}
     yield from _list_struct_faults("sequence", [(name, kinds[name]) for name in table.sequence if name in kinds])
     if table.select is not None:  # records are looked at before their text is taken apart, and nobody else looks again
         texts = (name for name, kind in values if kind == "STRING")

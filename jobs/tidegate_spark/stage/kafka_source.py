@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame, SparkSession
 from tidegate.jobs.stage_job import KAFKA_CONF, DeadLetterSource, StageJob, StageTable
 from tidegate.model.offsets import Ranges
-from tidegate.schema.wire_format import in_headers
+from tidegate.schema.wire_format import has_schema_ids_in_headers
 from tidegate.sql.spark import quote_name, render_literal
 
 from tidegate_spark.formats.change_events.unavailable_values import reads_old_key_header
@@ -103,7 +103,7 @@ def _render_same_id(topic_id: str | None) -> str:
 
 def wants_headers(table: StageTable) -> bool:
     """Whether the table has use for a record's headers: the source gives them only where one is asked for."""
-    are_read = any(in_headers(part.options) for part in (table.key, table.value))
+    are_read = any(has_schema_ids_in_headers(part.options) for part in (table.key, table.value))
     are_told = are_read or bool(HEADER_METADATA & set(table.metadata.values()))
     return are_told or table.set_aside is not None or reads_old_key_header(table)
 

@@ -49,7 +49,7 @@ def add_sequence(decoded: DataFrame, decoded_value: DecodedValue, table: StageTa
 def _find_computed_columns(table: StageTable) -> dict[str, Selected]:
     """The columns of the sequence that `select` makes."""
     columns = table.select.columns if table.select is not None else ()
-    return {c.name: c for c in columns if c.is_made and c.name in table.sequence}
+    return {c.name: c for c in columns if c.is_derived and c.name in table.sequence}
 
 
 def _list_needed_columns(table: StageTable) -> tuple[str, ...]:

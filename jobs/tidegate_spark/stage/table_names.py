@@ -5,7 +5,7 @@ import json
 from pyspark.sql import DataFrame, SparkSession
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.stage_job import StageTable
-from tidegate.jobs.stage_outcome import FirstBadRecord, FoundNames
+from tidegate.jobs.stage_outcome import DiscoveredNames, FirstBadRecord
 from tidegate.spec.table_template import FIELD_PATTERN, MAX_NAME_CHARACTERS, VALUE_PATTERN, TableTemplate
 from tidegate.sql.spark import quote, render_literal
 
@@ -58,9 +58,9 @@ def write_names(spark: SparkSession, table: StageTable, decoded: DataFrame) -> N
     )
     where = "CASE WHEN fate = 'bad' THEN struct(topic, partition, offset) END"
     first = decoded.selectExpr(f"min_by(to_json(struct(topic, partition, offset, reason)), {where}) AS first_bad")
-    listed = counts.orderBy("fate", "table_name").limit(table.most_names + 1 + UNNAMED_ROW_COUNT).collect()
+    listed = counts.orderBy("fate", "table_name").limit(table.max_names + 1 + UNNAMED_ROW_COUNT).collect()
     bad = sum(row["records"] for row in listed if row["fate"] == "bad")
-    outcome = FoundNames(
+    outcome = DiscoveredNames(
         attempt=table.attempt,
         names=tuple(row["table_name"] for row in listed if row["fate"] == "staged"),
         bad=bad,

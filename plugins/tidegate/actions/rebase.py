@@ -20,7 +20,7 @@ def propose_rebase(ports: Ports, to: str, table: str | None = None) -> ProposedA
     proposed = propose_moves(ports, to, table)
     moves = format_moves([move for one in proposed for move in one.moves])
     beside = (
-        format_left_topics(proposed),
+        format_dropped_topics(proposed),
         format_unpublished(proposed),
         format_old_topics(ports.pipeline.name, proposed),
     )
@@ -72,7 +72,7 @@ def format_moves(moves: list[PartitionMove]) -> str:
     return "\n".join(lines)
 
 
-def format_left_topics(proposed: list[TableMove]) -> str:
+def format_dropped_topics(proposed: list[TableMove]) -> str:
     """The topics that are read no more, of which a rebase forgets how far they were read; empty without one."""
     return "\n".join(
         f"{one.table.name}  topic={topic} is not read any more: position={json.dumps(offsets)} of it is forgotten"

@@ -9,7 +9,7 @@ from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.merge_job import AuditAnswers, MergeJob
 from tidegate.jobs.record_explanation import RecordExplanation
-from tidegate.jobs.stage_outcome import FoundNames, StageOutcome
+from tidegate.jobs.stage_outcome import DiscoveredNames, StageOutcome
 from tidegate.model.batch import StagedBatch
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import Ranges
@@ -148,8 +148,8 @@ class RoutedStaging(_Routed[StagingStore]):
     def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
         return self._route(intermediate).read_job_outcome(intermediate, batch, attempt)
 
-    def read_found_names(self, intermediate: str, batch: int, attempt: str) -> FoundNames | None:
-        return self._route(intermediate).read_found_names(intermediate, batch, attempt)
+    def read_discovered_names(self, intermediate: str, batch: int, attempt: str) -> DiscoveredNames | None:
+        return self._route(intermediate).read_discovered_names(intermediate, batch, attempt)
 
     def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
         return self._route(intermediate).read_explanation(intermediate, batch, attempt)

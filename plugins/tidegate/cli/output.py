@@ -19,8 +19,8 @@ from tidegate.monitoring.runbook import DEFAULT_PAGE, find_page
 from tidegate.settings import read_command_name
 from tidegate.steps.maintain import MaintenanceReport
 
-SHOWN_BATCHES = 5
-SHOWN_ACTIONS = 5
+MAX_SHOWN_BATCHES = 5
+MAX_SHOWN_ACTIONS = 5
 COMMAND_PATTERN = re.compile(
     r"(?<![\w./=-])tidegate(?= (?:answer-rollback|backfill|dead-letters|doctor|flush|jars|maintain|plan|publish|rebase"
     r"|record|skip|status|undo-rollback)(?:[ ;,)`]|$))"
@@ -142,9 +142,9 @@ def format_status(status: PipelineStatus | UnknownStatus) -> str:
     lines += [f"  {_format_table(table)}" for table in status["tables"]]
     for problem, page in ((t["problem"], t["runbook"]) for t in status["tables"] if t["problem"]):
         lines += [f"    {problem}", f"    see docs/runbook/{page}.md"]
-    lines += [format_action(t["table"], one) for t in status["tables"] for one in t["actions"][:SHOWN_ACTIONS]]
+    lines += [format_action(t["table"], one) for t in status["tables"] for one in t["actions"][:MAX_SHOWN_ACTIONS]]
     lines += [f"    warning: {warning}" for warning in status["warnings"]]
-    lines += [f"  {_format_past_batch(batch)}" for batch in status["batches"][:SHOWN_BATCHES]]
+    lines += [f"  {_format_past_batch(batch)}" for batch in status["batches"][:MAX_SHOWN_BATCHES]]
     if newest := status["newest_dead_letter"]:
         lines.append(f"    {format_newest_dead_letter(status, newest)}")
     lines += [f"  {format_open_backfill(one)}" for one in status["backfills"]]

@@ -63,7 +63,7 @@ class _Printer:
         self._words, self._lock = words, threading.Lock()
         self._lost = set[object]()  # where the last line was not taken
 
-    def tell_done(self, work: Work, outcome: RunOutcome) -> None:
+    def report_run(self, work: Work, outcome: RunOutcome) -> None:
         """One line for each table."""
         for batch in outcome.batches:
             self._tell(work, "published", output.format_published(batch), batch.to_dict())

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tidegate.cli.output import (
-    SHOWN_ACTIONS,
-    SHOWN_BATCHES,
+    MAX_SHOWN_ACTIONS,
+    MAX_SHOWN_BATCHES,
     format_action,
     format_newest_dead_letter,
     format_open_backfill,
@@ -69,7 +69,7 @@ def print_status(status: PipelineStatus | UnknownStatus) -> None:
     batches = [
         (b["published_at"], b["table"], b["backfill"] or b["batch"], b["read"], b["inserted"], b["updated"],
          b["deleted"], b["dead_lettered"], b["seconds"])
-        for b in status["batches"][:SHOWN_BATCHES]
+        for b in status["batches"][:MAX_SHOWN_BATCHES]
     ]  # fmt: skip
     titles = ("published", "table", "batch", "read", "inserted", "updated", "deleted", "dead letters", "seconds")
     if batches:
@@ -88,7 +88,7 @@ def _print_notes(console: Console, status: PipelineStatus) -> None:
     for one in status["backfills"]:
         console.print(format_open_backfill(one), style=WARNING)
     for table in status["tables"]:
-        for action in table["actions"][:SHOWN_ACTIONS]:
+        for action in table["actions"][:MAX_SHOWN_ACTIONS]:
             console.print(format_action(table["table"], action).strip())
 
 

@@ -70,13 +70,13 @@ def _expand_variables(value: Any, path: KeyPath, variables: Mapping[str, str], f
     if not isinstance(value, str):
         return value
 
-    def replacement(match: re.Match[str]) -> str:
+    def look_up(match: re.Match[str]) -> str:
         name = match.group(1)
         if name is not None and name not in variables:
             findings.add(path, f"${{{name}}} is not set in the environment; export it, or write $${{ for a literal")
         return "${" if name is None else variables.get(name, "")
 
-    return VARIABLE_PATTERN.sub(replacement, value)
+    return VARIABLE_PATTERN.sub(look_up, value)
 
 
 def _to_catalog(name: Any, entry: Any, findings: Problems) -> Catalog | None:

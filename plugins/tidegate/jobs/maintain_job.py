@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tidegate.jobs.left_behind import parse_left, read_count, read_text
+from tidegate.jobs.job_results import parse_job_result, read_count, read_text
 
 ORPHANS = "orphans"  # the name of the statement that removes files to which nothing refers
 
@@ -66,7 +66,7 @@ class MaintenanceOutcome:
     @classmethod
     def from_json(cls, text: str, where: str) -> "MaintenanceOutcome":
         """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
-        return parse_left(where, lambda: cls._parse(json.loads(text)))
+        return parse_job_result(where, lambda: cls._parse(json.loads(text)))
 
     @classmethod
     def _parse(cls, data: Mapping[str, Any]) -> "MaintenanceOutcome":

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tidegate.jobs.left_behind import parse_left, read_count, read_list, read_text
+from tidegate.jobs.job_results import parse_job_result, read_count, read_list, read_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class RecordExplanation:
     @classmethod
     def from_json(cls, text: str, where: str) -> "RecordExplanation":
         """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
-        return parse_left(where, lambda: cls._parse(json.loads(text)))
+        return parse_job_result(where, lambda: cls._parse(json.loads(text)))
 
     @classmethod
     def _parse(cls, data: Mapping[str, Any]) -> "RecordExplanation":

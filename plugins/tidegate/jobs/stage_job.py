@@ -44,7 +44,7 @@ class StageTable:
 
     What becomes of them:
 
-    - `when`, `route`, `naming`: which records belong to the table. `most_names`: how many tables records may name.
+    - `when`, `route`, `naming`: which records belong to the table. `max_names`: how many tables records may name.
     - `delete_when`: which records are deletes. `retracts`: the answers of `when` (false, null) that make a record one.
     - `ignore_deletes`: the table takes no deletes. `keys_only`: the value stays NULL.
     - `select`: what is made of each decoded row. `has_history`: each row is a version with a time of its own.
@@ -80,7 +80,7 @@ class StageTable:
     create: tuple[str, ...] = ()
     last_per_raw_key: bool = False
     naming: TableTemplate | None = None
-    most_names: int = 0
+    max_names: int = 0
     sequence: tuple[str, ...] = ()
     set_aside: int | None = None
     keys_only: bool = False

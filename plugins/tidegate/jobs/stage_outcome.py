@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tidegate.jobs.left_behind import build_error, parse_left, read_count, read_list, read_text
+from tidegate.jobs.job_results import build_error, parse_job_result, read_count, read_list, read_text
 from tidegate.model.batch import RECORD_COUNTS, Counts, StagedBatch
 from tidegate.model.offsets import Offsets, Ranges, parse_offsets
 
@@ -43,7 +43,7 @@ class FirstBadRecord:
         )
 
 
-def require_first_bad(outcome: "StageOutcome | FoundNames", where: str) -> FirstBadRecord:
+def require_first_bad(outcome: "StageOutcome | DiscoveredNames", where: str) -> FirstBadRecord:
     """The first of the bad records that a job has counted; `GiveUp` where it did not tell which."""
     if outcome.first_bad is None:
         raise build_error(where, f"bad={outcome.bad} and first_bad is missing")
@@ -89,7 +89,7 @@ class StageOutcome:
 
     def can_be_merged(self, span: int) -> bool:
         """Whether it may ever be merged: no bad record failed it, and its counts over that span add up."""
-        return not self.bad and self.count_records(span).unexplained() is None
+        return not self.bad and self.count_records(span).explain_imbalance() is None
 
     def to_staged_batch(self, table: str, summary: Mapping[str, str], snapshot_id: int) -> StagedBatch:
         """The batch that an attempt staged for `table`: its `summary` says what was asked."""
@@ -117,12 +117,12 @@ class StageOutcome:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str) -> "StageOutcome":
         """Inverse of `to_dict`; `GiveUp` where a field is missing or has another shape."""
-        return parse_left(where, lambda: cls._parse(data))
+        return parse_job_result(where, lambda: cls._parse(data))
 
     @classmethod
     def from_json(cls, text: str, where: str) -> "StageOutcome":
         """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
-        return parse_left(where, lambda: cls._parse(json.loads(text)))
+        return parse_job_result(where, lambda: cls._parse(json.loads(text)))
 
     @classmethod
     def _parse(cls, data: Mapping[str, Any]) -> "StageOutcome":
@@ -138,7 +138,7 @@ class StageOutcome:
 
 
 @dataclass(frozen=True)
-class FoundNames:
+class DiscoveredNames:
     """The tables that a batch's records name, as one attempt at its job found them.
 
     `bad` records name none or could not be read; `first_bad` is the first of them.
@@ -154,11 +154,11 @@ class FoundNames:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str, where: str) -> "FoundNames":
+    def from_json(cls, text: str, where: str) -> "DiscoveredNames":
         """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
-        return parse_left(where, lambda: cls._parse(json.loads(text)))
+        return parse_job_result(where, lambda: cls._parse(json.loads(text)))
 
     @classmethod
-    def _parse(cls, data: Mapping[str, Any]) -> "FoundNames":
+    def _parse(cls, data: Mapping[str, Any]) -> "DiscoveredNames":
         first_bad = FirstBadRecord.from_dict(data["first_bad"])
         return cls(read_text(data, "attempt"), read_list(data, "names"), read_count(data, "bad"), first_bad)

@@ -66,7 +66,7 @@ class _Sources:
             return (*deletes, *self._find_conditions(Transformation.TRANSFORMATION))
         if history is not None and name in history.columns:
             axis = self._find_written((*table.sequence_by, TIMESTAMP)[0])
-            return _change(axis, Transformation.TRANSFORMATION) if name == history.is_current else axis
+            return _replace_transformation(axis, Transformation.TRANSFORMATION) if name == history.is_current else axis
         return self._find_written(name)
 
     def find_rows(self) -> tuple[FieldSource, ...]:
@@ -79,10 +79,14 @@ class _Sources:
         return tuple(dict.fromkeys(found))
 
     def _find_conditions(self, how: Transformation) -> list[FieldSource]:
-        return [source for name in self._flushed.conditions for source in _change(self._find_in_record(name), how)]
+        return [
+            source
+            for name in self._flushed.conditions
+            for source in _replace_transformation(self._find_in_record(name), how)
+        ]
 
     def _find_as(self, name: str, how: Transformation) -> Iterable[FieldSource]:
-        return _change(self._find_written(name), how)
+        return _replace_transformation(self._find_written(name), how)
 
     def _find_written(self, name: str) -> tuple[FieldSource, ...]:
         if self._flushed.reads is None or name.casefold() not in self._made:
@@ -94,12 +98,12 @@ class _Sources:
         if dimension is not None:
             return (FieldSource(dimension.name, read.column, read.how),)
         found = self._find_in_record(read.column)
-        return found if read.how is Transformation.IDENTITY else _change(found, read.how)
+        return found if read.how is Transformation.IDENTITY else _replace_transformation(found, read.how)
 
     def _find_in_record(self, name: str) -> tuple[FieldSource, ...]:
         parts: tuple[Part, ...] = self._parts.get(name.casefold(), ())
         return tuple(FieldSource(topic, part.field, part.how) for topic in self._flushed.topics for part in parts)
 
 
-def _change(sources: Iterable[FieldSource], how: Transformation) -> tuple[FieldSource, ...]:
+def _replace_transformation(sources: Iterable[FieldSource], how: Transformation) -> tuple[FieldSource, ...]:
     return tuple(replace(source, how=how) for source in sources)

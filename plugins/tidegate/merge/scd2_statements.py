@@ -83,7 +83,7 @@ def _align_changes(table: Table, metadata: dict[str, str]) -> dict[str, str]:
         return {}
     types = dict(target.fields)
     for name, kind in to_struct(list_destination_columns(table, metadata)).fields:
-        own, plain = target.named(name), f"m.{quote(name)}"
+        own, plain = target.find_name(name), f"m.{quote(name)}"
         if own is not None and not isinstance(kind, Primitive):
             expressions[own] = render_aligned(plain, kind, types[own])
     return expressions

@@ -224,7 +224,7 @@ def build_merge_input(pipeline: Pipeline, table: Table, staged: StagedBatch, bra
         values.setdefault("flag", None)
     if table.target_schema is not None:
         if values.get("flag"):
-            values["flag"] = table.target_schema.named(table.deleted_column) or table.deleted_column
+            values["flag"] = table.target_schema.find_name(table.deleted_column) or table.deleted_column
         values = _cast_key_to_destination(values, to_struct(list_key_columns(table)), table.target_schema)
         return _cast_to_destination(values, to_struct(list_staged_columns(table, metadata)), table.target_schema)
     return values
@@ -233,7 +233,7 @@ def build_merge_input(pipeline: Pipeline, table: Table, staged: StagedBatch, bra
 def _cast_to_destination(values: MergeInput, staged: Struct, target: Struct) -> MergeInput:
     """With columns named as in the table, with SQL for those that are staged under another name, or as another type."""
     keys = values["keys"]
-    columns = dict.fromkeys(target.named(column) or column for column in values["values"])
+    columns = dict.fromkeys(target.find_name(column) or column for column in values["values"])
     fields = {c: render_aligned_field("value", staged, target, c) for c in columns if c not in dict(keys)}
     expressions = {c: sql for c, sql in fields.items() if sql not in (None, f"value.{quote(c)}")}
     return {**values, "values": list(fields), "expressions": expressions, "as_held": (staged, target)}
@@ -243,11 +243,11 @@ def _cast_key_to_destination(values: MergeInput, staged: Struct, target: Struct)
     """The same for the key, whose parts are fields of the staged key. A number is compared as it is."""
     types, expressions = dict(target.fields), dict[str, str]()
     for column, field in values["keys"]:
-        own, kind = target.named(column), dict(staged.fields)[column]
+        own, kind = target.find_name(column), dict(staged.fields)[column]
         if own is not None and (isinstance(kind, Struct) or kind == Primitive("STRING")):
             expr = "key" if field is None else f"key.{quote(field)}"
             expressions |= {own: sql} if (sql := render_aligned(expr, kind, types[own])) != expr else {}
-    keys = [(target.named(column) or column, field) for column, field in values["keys"]]
+    keys = [(target.find_name(column) or column, field) for column, field in values["keys"]]
     return {**values, "keys": keys, "key_expressions": expressions, "key_as_held": (staged, target)}
 
 
@@ -269,7 +269,7 @@ def _list_given_conditions(
     """
     staged: dict[str, list[str]] = {}
     for column in list_value_columns(table) if table.select is None else list_staged_columns(table, metadata):
-        own = table.target_schema.named(column.name) if table.target_schema else None
+        own = table.target_schema.find_name(column.name) if table.target_schema else None
         staged.setdefault(own or column.name, []).append(column.name)
     unchanged, conditions = set(list_unavailable_columns(table)), dict[str, tuple[str, list[str]]]()
     grouped = find_sequences(table, columns)

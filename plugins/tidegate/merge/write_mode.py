@@ -49,7 +49,7 @@ def choose_write_mode(
     if table.history is not None:
         return MERGE_UNBOUNDED
     bounds = ports.tables.find_bounds(table.name, {**values, "at": state.snapshot_id, "rows": staged.counts.staged})
-    return WritePlan(bounds, APPEND if _only_adds_new_keys(table, staged) and _has_only_new_keys(bounds) else MERGE)
+    return WritePlan(bounds, APPEND if _adds_only_new_keys(table, staged) and _has_only_new_keys(bounds) else MERGE)
 
 
 def choose_direct_write(ports: Ports, table: Table, state: TableState) -> WritePlan:
@@ -158,7 +158,7 @@ def _has_only_new_keys(bounds: Bounds) -> bool:
     return bounds.overlap is not None and not bounds.overlap.files
 
 
-def _only_adds_new_keys(table: Table, staged: StagedBatch) -> bool:
+def _adds_only_new_keys(table: Table, staged: StagedBatch) -> bool:
     """Whether a key that is not in the table is no more than a row to add, or a delete of nothing."""
     plain = table.upsert and table.deletes == DeleteMode.HARD and not table.sequence_by
     return plain and not is_folded(table, staged)

@@ -39,7 +39,7 @@ class Counts:
         """Records that a merge has to write somewhere: into the table, or into its dead letters."""
         return self.staged + self.dead_lettered
 
-    def unexplained(self) -> str | None:
+    def explain_imbalance(self) -> str | None:
         """A sentence when the records do not add up, None when they do."""
         if self.read == sum(getattr(self, name) for name in DISPOSITIONS) and self.gaps >= 0:
             return None
@@ -274,13 +274,13 @@ class PublishedBatch(PublishCost):
         ready["outcome"] = PublishOutcome(data["outcome"])
         return cls(**ready)
 
-    def then(self, later: "PublishedBatch") -> "PublishedBatch":
+    def add(self, later: "PublishedBatch") -> "PublishedBatch":
         """This result and that of the batches after it, of the same table, as one: rows and seconds add up."""
         sums = ("staged", "inserted", "updated", "deleted", "batches")
         return replace(
             later,
             **{name: getattr(self, name) + getattr(later, name) for name in sums},
-            ranges=self.ranges.joined(later.ranges),
+            ranges=self.ranges.extend_to(later.ranges),
             seconds=round(self.seconds + later.seconds, 2),
             snapshot_id=self.snapshot_id if later.snapshot_id is None else later.snapshot_id,
             valid_through_ms=later.valid_through_ms or self.valid_through_ms,

@@ -19,7 +19,7 @@ class Log:
     end: Offsets
     epochs: Offsets = field(default_factory=dict)
 
-    def joined(self, other: "Log") -> "Log":
+    def add_topics(self, other: "Log") -> "Log":
         """This log and that of other topics as one, of the other's cluster."""
         return Log(
             other.cluster_id,

@@ -109,14 +109,14 @@ class Ranges:
         """The number of offsets covered, control records and compaction gaps included."""
         return sum(end - start for _, _, start, end in self)
 
-    def joined(self, later: "Ranges") -> "Ranges":
+    def extend_to(self, later: "Ranges") -> "Ranges":
         """From this start to the end of `later`, which continues these ranges and may know more partitions.
 
         Those begin where `later` begins them. ValueError where `later` lacks a partition of these.
         """
         return Ranges.between(merge_offsets(later.start, self.start), later.end)
 
-    def only(self, topics: tuple[str, ...]) -> "Ranges":
+    def select_topics(self, topics: tuple[str, ...]) -> "Ranges":
         """The ranges of these topics alone."""
         return Ranges({t: parts for t, parts in self.by_topic.items() if t in topics})
 

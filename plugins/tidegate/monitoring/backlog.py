@@ -19,7 +19,7 @@ PROGRESS_TTL_SECONDS = (
 BUSY_PROGRESS_TTL_SECONDS = 2.0  # the same while much waits, so that a flush under way is not asked for in every look
 # seconds for which a pipeline whose progress cannot be read is left alone, or ten times what the try took: longer each
 # time, as a broker that does not answer holds up the look at all others
-FIRST_REST_SECONDS, MAX_REST_SECONDS, REST_FACTOR = 10.0, 300.0, 10.0
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS, PAUSE_FACTOR = 10.0, 300.0, 10.0
 # the same of a topic of which the brokers tell no end: to look for a new one they are asked for all that they have
 MAX_ABSENCE_SECONDS = 60.0
 REPEAT_CALL_SECONDS = 60.0  # seconds until a pipeline that has not come on is called again: it is paused, or it fails
@@ -147,7 +147,7 @@ class BacklogMonitor:
                 absence = self._absent.setdefault(topic, _Absence())
                 if topic not in noted:
                     noted.add(topic)
-                    pause = min(MAX_ABSENCE_SECONDS, FIRST_REST_SECONDS * 2 ** min(absence.missed, 10))
+                    pause = min(MAX_ABSENCE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(absence.missed, 10))
                     absence.until, absence.missed = self._now() + pause, absence.missed + 1
                 if watch.pattern is None and is_worth_telling(absence.missed):
                     self.failures[watch.pipeline] = (
@@ -178,14 +178,14 @@ class BacklogMonitor:
                 self._refresh_progress(broker, watch, ends)
             except TidegateError as reason:
                 self.failures[watch.pipeline] = str(reason)
-                self._rest(progress, begun)
+                self._postpone(progress, begun)
                 return 0
             progress.failed = 0
         return _count_beyond(progress.published, ends)
 
-    def _rest(self, progress: _PipelineProgress, begun: float) -> None:
-        now, pause = self._now(), FIRST_REST_SECONDS * 2 ** min(progress.failed, 10)
-        pause = min(MAX_REST_SECONDS, max(pause, REST_FACTOR * (now - begun) if progress.failed else 0.0))
+    def _postpone(self, progress: _PipelineProgress, begun: float) -> None:
+        now, pause = self._now(), FIRST_PAUSE_SECONDS * 2 ** min(progress.failed, 10)
+        pause = min(MAX_PAUSE_SECONDS, max(pause, PAUSE_FACTOR * (now - begun) if progress.failed else 0.0))
         progress.rested_until, progress.failed = now + pause, progress.failed + 1
 
     def _refresh_progress(self, broker: Broker, watch: MonitoredPipeline, ends: Offsets) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tidegate.model.table_state import TableState
 from tidegate.ports.context import Ports
 
-OTHERS_FOLDERS = (
+FOLDERS_OF_OTHER_FILES = (
     "pipelines",
     "publications",
 )  # of include/: what lies there belongs to one pipeline or publication each
@@ -31,7 +31,7 @@ def digest_work_inputs(ports: Ports, include: Path, tables: Collection[str] = ()
 def _find_files(include: Path, pipeline: str) -> Iterator[Path]:
     for file in include.rglob("*"):
         folder = file.relative_to(include).parts[0]
-        is_own = folder not in OTHERS_FOLDERS or (folder == "pipelines" and file.stem == pipeline)
+        is_own = folder not in FOLDERS_OF_OTHER_FILES or (folder == "pipelines" and file.stem == pipeline)
         if is_own and file.is_file():
             yield file
 

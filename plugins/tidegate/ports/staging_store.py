@@ -4,7 +4,7 @@ from typing import Protocol
 
 from tidegate.jobs.merge_job import AuditAnswers
 from tidegate.jobs.record_explanation import RecordExplanation
-from tidegate.jobs.stage_outcome import FoundNames, StageOutcome
+from tidegate.jobs.stage_outcome import DiscoveredNames, StageOutcome
 from tidegate.model.batch import StagedBatch
 from tidegate.model.table_state import SignedAttempt, Staging
 
@@ -32,7 +32,7 @@ class StagingStore(Protocol):
         """The counts that a stage job left last in its landing folder; None if it did not finish."""
         ...
 
-    def read_found_names(self, intermediate: str, batch: int, attempt: str) -> FoundNames | None:
+    def read_discovered_names(self, intermediate: str, batch: int, attempt: str) -> DiscoveredNames | None:
         """The names that a job left last in its landing folder; None if it did not finish."""
         ...
 

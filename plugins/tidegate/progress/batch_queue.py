@@ -34,7 +34,7 @@ def select_queue(
 
 def _fits(staged: StagedBatch, state: TableState | None, shape: str) -> bool:
     """Whether a staged batch was made for the table and the pipeline file as they are; any other is staged anew."""
-    if staged.counts.unexplained() or staged.shape != shape or not staged.ranges.span:
+    if staged.counts.explain_imbalance() or staged.shape != shape or not staged.ranges.span:
         return False
     if state is not None and staged.batch <= state.highest_batch:  # published once, and then rolled back
         return False
@@ -92,7 +92,7 @@ def combine(group: Sequence[StagedBatch]) -> StagedBatch:
     totals = (sum(numbers) for numbers in zip(*(_list_counts(staged.counts) for staged in group), strict=True))
     return replace(
         last,
-        ranges=first.ranges.joined(last.ranges),
+        ranges=first.ranges.extend_to(last.ranges),
         counts=Counts(*totals),
         timestamps=find_highest(*(staged.timestamps for staged in group)),
         follows=first.follows,

@@ -105,7 +105,7 @@ def measure_progress(ports: Ports, tables: Sequence[ObservedTable]) -> PipelineP
 
 def check_schemas(ports: Ports, tables: Sequence[ObservedTable]) -> tuple[ObservedTable, ...]:
     """The tables that rows are published into, refused where their schema is missing or wrong."""
-    return tuple(_check_schema(ports, one) for one in tables if not one.table.finds)
+    return tuple(_check_schema(ports, one) for one in tables if not one.table.discovers_names)
 
 
 def _check_schema(ports: Ports, seen: ObservedTable) -> ObservedTable:

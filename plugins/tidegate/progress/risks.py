@@ -22,8 +22,8 @@ def find_risks(ports: Ports, log: Log, following: Offsets) -> list[str]:
     try:
         risks += find_distant_letters(ports)
     except TidegateError as reason:
-        risks.append(f"pipeline={ports.pipeline.name}: dead letters in other namespaces cannot be told: {reason}")
-    for look in (_find_hanging_transactions, _find_expiring_records, _lone_tombstones):
+        risks.append(f"pipeline={ports.pipeline.name}: dead letters in other namespaces cannot be read: {reason}")
+    for look in (_find_hanging_transactions, _find_expiring_records, _find_lone_tombstones):
         try:
             risks += look(ports, log, following)
         except TidegateError as reason:
@@ -88,7 +88,7 @@ def _find_expiring_records(ports: Ports, log: Log, following: Offsets) -> list[s
     return risks
 
 
-def _lone_tombstones(ports: Ports, log: Log, _: Offsets) -> list[str]:
+def _find_lone_tombstones(ports: Ports, log: Log, _: Offsets) -> list[str]:
     """Compaction may leave a tombstone and take the delete event before it, the only one with the key of the value."""
     by_value = [t for t in ports.pipeline.tables if t.key.from_value and t.delete]
     blind = [t for t in by_value if get_format(t.value.format).shows_deleted_row]

@@ -8,7 +8,7 @@ from tidegate.tables.templated_tables import expand_template
 
 def select_tables(ports: Ports, name: str | None) -> tuple[Table, ...]:
     """The pipeline's tables that rows are published into, or the one of that name; `ConfigurationError` without it."""
-    tables = tuple(table for table in expand_template(ports).pipeline.tables if not table.finds)
+    tables = tuple(table for table in expand_template(ports).pipeline.tables if not table.discovers_names)
     chosen = tuple(table for table in tables if name in (None, table.name))
     if not chosen:
         names = ", ".join(table.name for table in tables) or "none yet"

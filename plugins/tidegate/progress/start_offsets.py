@@ -68,7 +68,7 @@ def _find_last_ends(ports: Ports, configured_start: Offsets, log: Log) -> Offset
     return merge_offsets(log.end, ports.broker.read_end_offsets(tuple(sorted(behind)), "read_uncommitted"))
 
 
-def resolve_held_start(ports: Ports, log: Log) -> Offsets:
+def resolve_latest_start(ports: Ports, log: Log) -> Offsets:
     """What the heartbeat holds `start: latest` at, of topics that no table has read from.
 
     What is committed outside of the log stays as it is: moved into it, the refusal of such a start would be gone, and

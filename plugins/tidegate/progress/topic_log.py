@@ -35,7 +35,7 @@ def read_known_log(ports: Ports) -> tuple[Log, dict[str, Unreadable]]:
         except (GiveUp, TopicsUnavailable) as error:
             missing_topics[topic] = error
         else:
-            log = log.joined(part)
+            log = log.add_topics(part)
     return log, missing_topics
 
 

@@ -125,11 +125,11 @@ def _find_newest(ports: PublicationPorts, parts: list[Progress] | tuple[Progress
         return max(parts, key=lambda part: part.at_ms)
     ages = {name: _read_snapshot_ages(ports, name) for name in (ports.publication.table, *ports.publication.joined)}
 
-    def age(part: Progress) -> tuple[int, ...]:
+    def measure_age(part: Progress) -> tuple[int, ...]:
         snapshot_ids = {ports.publication.table: part.to, **part.joined}
         return tuple(ages[name].get(snapshot_ids.get(name, 0), sys.maxsize) for name in ages)
 
-    return min(parts, key=lambda part: (age(part), -part.at_ms))
+    return min(parts, key=lambda part: (measure_age(part), -part.at_ms))
 
 
 def _read_snapshot_ages(ports: PublicationPorts, name: str) -> dict[int, int]:

@@ -255,7 +255,7 @@ def _compute_table_ranges(
     log = filter_table_log(whole_log, table)
     if request.ranges is None:
         return _resolve_times(ports, request, position, log)
-    mine = request.ranges.only(tuple(log.begin))
+    mine = request.ranges.select_topics(tuple(log.begin))
     for topic, partition, start, end in mine:
         where = f"pipeline={ports.pipeline.name} table={table.name} topic={topic} partition={partition}"
         begin, flushed = log.begin[topic][partition], get_offset(position.offsets, topic, partition) or 0

@@ -52,7 +52,7 @@ class ReplayResult:
     deleted: int = 0
     of_old_topics: int = 0
 
-    def plus(self, other: "ReplayResult") -> "ReplayResult":
+    def add(self, other: "ReplayResult") -> "ReplayResult":
         """This and another part of the same table's letters as one result."""
         sums = asdict(self).keys() - {"table"}
         return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in sums})
@@ -111,7 +111,7 @@ def _replay_table(work: Replay) -> ReplayResult | None:
     result = ReplayResult(table.name, 0, 0, 0, of_old_topics=rest)
     for group in possible:
         part, work = _replay_group(work, group)
-        result = result.plus(part)
+        result = result.add(part)
     if work.checks_mark:
         _forget_mark(work)
     return result if groups else None

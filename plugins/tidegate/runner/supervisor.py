@@ -47,9 +47,9 @@ class Supervisor:
 
     # what workers tell
 
-    def tell_done(self, work: Work, outcome: RunOutcome) -> None:
+    def report_run(self, work: Work, outcome: RunOutcome) -> None:
         """See Reporter; publications of tables that were published are called."""
-        self._outer.tell_done(work, outcome)
+        self._outer.report_run(work, outcome)
         tables = {batch.table for batch in outcome.batches if batch.snapshot_id is not None}
         if tables:
             self._call_publications(tables.__contains__)

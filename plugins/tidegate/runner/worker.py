@@ -30,7 +30,7 @@ UNREAD, MISSING = -2, -1  # in place of the time at which a file was changed
 class Reporter(Protocol):
     """Who is told. Several threads call at once."""
 
-    def tell_done(self, work: Work, outcome: RunOutcome) -> None:
+    def report_run(self, work: Work, outcome: RunOutcome) -> None:
         """A run did something."""
         ...
 
@@ -155,7 +155,7 @@ class Worker:
             log.info("%s: %s", self.work.name, reason)
         except SomeTables as problem:
             if problem.published:
-                self._shared.reporter.tell_done(self.work, RunOutcome(problem.published))
+                self._shared.reporter.report_run(self.work, RunOutcome(problem.published))
             self._note_failure(problem)
         except Exception as problem:
             self._note_failure(problem)
@@ -170,7 +170,7 @@ class Worker:
     def _note_success(self, outcome: RunOutcome | None) -> None:
         streak, self._streak = self._streak, None
         if outcome is not None:
-            self._shared.reporter.tell_done(self.work, outcome)
+            self._shared.reporter.report_run(self.work, outcome)
             if outcome.is_behind:
                 self._called.set()
         if streak is not None:

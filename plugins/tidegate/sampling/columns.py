@@ -94,7 +94,7 @@ def _count(seen: Observed, name: str) -> int:
 def _describe_presence(seen: Observed, name: str, part: Observed) -> list[str]:
     if name not in seen.fields:
         return [f"in none of {count(seen.objects, 'row')}"]
-    missing, nulls = seen.missing(name), part.nulls
+    missing, nulls = seen.count_missing(name), part.nulls
     words = [f"{missing} of {seen.objects} rows lack it"] if missing else []
     words += [f"null in {nulls}"] if nulls and part.present else []
     return words or ([f"in all {seen.objects} rows, never null"] if part.present and seen.objects > 1 else [])

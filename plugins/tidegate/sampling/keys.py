@@ -77,7 +77,7 @@ def _propose_object(recognised: Recognition, columns: Mapping[str, ProposedColum
         return extended
     seen = observe(objects)
     proposed, problems = propose_columns(seen, {}, keeps_text=described.encoding is Encoding.OBJECT)
-    partial = [name for name in seen.fields if seen.missing(name)]
+    partial = [name for name in seen.fields if seen.count_missing(name)]
     checks = [*problems, *(f"{name}: {one}" for column in proposed for name in (column.name,) for one in column.checks)]
     if partial:
         checks.append(f"not every key has {', '.join(partial)}; a key that lacks a field is bad")

@@ -98,7 +98,7 @@ class Observed:
         """Values that are not null."""
         return self.count - self.nulls
 
-    def missing(self, name: str) -> int:
+    def count_missing(self, name: str) -> int:
         """How many of the objects have no such field."""
         return self.objects - self.fields[name].count
 

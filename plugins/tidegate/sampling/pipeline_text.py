@@ -40,17 +40,21 @@ def render_pipeline(proposed: ProposedPipeline) -> str:
     lines = _render_head(proposed)
     only = proposed.tables[0] if len(proposed.tables) == 1 else None
     topics = [table.sample.topic for table in proposed.tables]
-    lines += [f"description: {scalar('From ' + ', '.join(topics))}", "source:", f"  kafka: {flow(proposed.kafka)}"]
+    lines += [
+        f"description: {render_scalar('From ' + ', '.join(topics))}",
+        "source:",
+        f"  kafka: {render_flow(proposed.kafka)}",
+    ]
     for table in proposed.tables:
         lines += _indent(_render_checks(c for c in table.checks if c.place == f"topic={table.sample.topic}"), 1)
-    lines.append(f"  topics: {flow(topics)}")
+    lines.append(f"  topics: {render_flow(topics)}")
     if only is not None:
         lines += _indent([*_render_key(only), *_render_value(only.value)], 1)
     lines.append("tables:")
     for table in proposed.tables:
         lines += _render_table(table, is_alone=only is not None)
     interval = proposed.tables[0].interval if only else min(table.interval for table in proposed.tables)
-    lines += ["merge:", f"  interval: {interval.value}{comment(interval.reason)}"]
+    lines += ["merge:", f"  interval: {interval.value}{render_comment(interval.reason)}"]
     return "\n".join(lines) + "\n"
 
 
@@ -66,22 +70,22 @@ def _render_head(proposed: ProposedPipeline) -> list[str]:
 
 
 def _render_table(table: ProposedTable, *, is_alone: bool) -> list[str]:
-    lines = [f"name: {scalar(table.name)}"]
+    lines = [f"name: {render_scalar(table.name)}"]
     if not is_alone:
-        lines += [f"topics: {flow([table.sample.topic])}", *_render_key(table), *_render_value(table.value)]
+        lines += [f"topics: {render_flow([table.sample.topic])}", *_render_key(table), *_render_value(table.value)]
     lines += _render_checks(table.checks, "tables")
     if table.is_keyed:
         seen = (
             f"{count(table.tombstones, 'tombstone')} seen" if table.tombstones else "a record without a value deletes"
         )
         seen = "change events say what is deleted" if table.value.format.is_change_event else seen
-        lines += [f"upsert: true{comment('there is a key')}", f"delete: true{comment(seen)}"]
+        lines += [f"upsert: true{render_comment('there is a key')}", f"delete: true{render_comment(seen)}"]
     else:
-        lines += [f"upsert: false{comment('no key: each record is appended')}", "delete: false"]
+        lines += [f"upsert: false{render_comment('no key: each record is appended')}", "delete: false"]
     if table.delete_when:
-        lines.append(f"delete_when: {scalar(table.delete_when)}{comment('flattened change events')}")
+        lines.append(f"delete_when: {render_scalar(table.delete_when)}{render_comment('flattened change events')}")
     by, why = table.partitioning
-    lines += ["create:", f"  partition_by: {flow([by] if by else [])}{comment(why)}"]
+    lines += ["create:", f"  partition_by: {render_flow([by] if by else [])}{render_comment(why)}"]
     return [f"  - {lines[0]}", *_indent(lines[1:], 2)]
 
 
@@ -89,22 +93,22 @@ def _render_key(table: ProposedTable) -> list[str]:
     key = table.key
     lines = ["key:", *_indent(_render_checks(table.checks, "key"), 1)]
     if not key.fields:
-        return [*lines, f"  fields: []{comment('none was found')}"]
+        return [*lines, f"  fields: []{render_comment('none was found')}"]
     if key.from_value:
-        lines.append(f"  from: value{comment('the record key does not hold them')}")
+        lines.append(f"  from: value{render_comment('the record key does not hold them')}")
     elif key.format and not table.value.format.holds_several_rows:
-        lines.append(f"  format: {scalar(key.format)}")
-    lines.append(f"  fields: {flow(key.fields)}{comment('; '.join(key.remarks))}")
+        lines.append(f"  format: {render_scalar(key.format)}")
+    lines.append(f"  fields: {render_flow(key.fields)}{render_comment('; '.join(key.remarks))}")
     if key.prefix:
-        lines.append(f"  prefix: {scalar(key.prefix)}")
-    lines += [f"  {name}: {flow(words)}" for name, words in key.options.items()]
+        lines.append(f"  prefix: {render_scalar(key.prefix)}")
+    lines += [f"  {name}: {render_flow(words)}" for name, words in key.options.items()]
     return [*lines, *_indent(_render_schema(key.columns), 1)]
 
 
 def _render_value(value: ProposedValue) -> list[str]:
     lines = ["value:", *_indent(_render_checks(value.checks, "value", "topic="), 1)]
-    lines.append(f"  format: {scalar(value.format.name)}{comment(value.remark)}")
-    lines += [f"  {name}: {flow(words)}" for name, words in value.options.items()]
+    lines.append(f"  format: {render_scalar(value.format.name)}{render_comment(value.remark)}")
+    lines += [f"  {name}: {render_flow(words)}" for name, words in value.options.items()]
     if not value.is_stated:
         return [*lines, *_indent(_render_schema(value.columns), 1)]
     names = ", ".join(column.ddl for column in value.columns)
@@ -149,22 +153,24 @@ def clean(text: str) -> str:
     return " ".join("".join(one if one.isprintable() else " " for one in text).split())
 
 
-def comment(text: str) -> str:
+def render_comment(text: str) -> str:
     """A YAML comment behind a value; nothing for no text."""
     return f"  # {clean(text)}" if text else ""
 
 
-def scalar(value: object) -> str:
+def render_scalar(value: object) -> str:
     """A value as YAML has it: text without quotes only where it is a plain word."""
     if isinstance(value, str) and PLAIN_PATTERN.fullmatch(value) and value.casefold() not in YAML_WORDS:
         return value
     return json.dumps(value, ensure_ascii=not isinstance(value, str) or not value.isprintable())
 
 
-def flow(value: object) -> str:
+def render_flow(value: object) -> str:
     """Lists and mappings in one line."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{scalar(str(name))}: {flow(inner)}" for name, inner in value.items()) + "}"
+        return (
+            "{" + ", ".join(f"{render_scalar(str(name))}: {render_flow(inner)}" for name, inner in value.items()) + "}"
+        )
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(flow, value)) + "]"
-    return scalar(value)
+        return "[" + ", ".join(map(render_flow, value)) + "]"
+    return render_scalar(value)

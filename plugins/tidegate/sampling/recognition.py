@@ -21,7 +21,7 @@ LINE_SHARE = 0.9  # of the texts of a topic that must have the same number of co
 NUMBER_WIDTHS = (8, 4)  # bytes of Kafka's serializers of numbers
 HEADER_ID = 5  # bytes of a magic byte and a schema id
 REGISTERED = "behind the id of a schema"
-MOST_IDS = 3  # of the schemas of one topic's keys, where the keys are as long as a number
+MAX_KEY_SCHEMA_IDS = 3  # of the schemas of one topic's keys, where the keys are as long as a number
 MAX_ID = 2**27  # registries count from 1; a greater number ahead of a value is the value's own
 
 
@@ -101,7 +101,7 @@ def _join_numbers(groups: dict[str, list[tuple[KafkaRecord, Look]]], part: str) 
     if (
         found
         and all(len(data or b"") == NUMBER_WIDTHS[0] for _, data in parts)
-        and (number in groups or len(ids) > MOST_IDS)
+        and (number in groups or len(ids) > MAX_KEY_SCHEMA_IDS)
     ):
         groups.pop(REGISTERED, None)
         joined = [(record, Look(number, Encoding.BYTES, data=data)) for record, data in parts]

@@ -17,7 +17,7 @@ def has_limits(java_options: str) -> bool:
     return all(f"-D{name}=" in java_options for name in AVRO_LIMITS)
 
 
-def with_limits(conf: Mapping[str, str]) -> dict[str, str]:
+def add_limits(conf: Mapping[str, str]) -> dict[str, str]:
     """Spark's configuration with the limits in the options of driver and executors; those that it states stay."""
     return {**conf, **{name: _add_missing_options(conf.get(name, "")) for name in JAVA_OPTIONS}}
 

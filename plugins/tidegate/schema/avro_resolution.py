@@ -54,7 +54,7 @@ def plan_decoding(latest: Any, writers: dict[int, Any], key_fields: Sequence[str
     reader = restore_dropped_fields(latest, reversed(writers.values()))
     to_spark_type(reader, {})
     reasons = {
-        str(number): find_meaning_lost(writer, reader) or find_missing_key_field(writer, reader, key_fields)
+        str(number): find_lost_meaning(writer, reader) or find_missing_key_field(writer, reader, key_fields)
         for number, writer in writers.items()
     }
     refused = {number: reason for number, reason in reasons.items() if reason}
@@ -103,10 +103,10 @@ def append_end_field(schema: Any) -> Any:
     return {"type": "record", "name": f"{BARE_FIELD}_record", "fields": [{"name": BARE_FIELD, "type": schema}, end]}
 
 
-def find_meaning_lost(writer: Any, reader: Any) -> str:
+def find_lost_meaning(writer: Any, reader: Any) -> str:
     """Why reading with another schema would silently change values: Avro resolves numbers, not what they count."""
     comparison = _MeaningComparison(collect_named_types(writer), collect_named_types(reader))
-    return comparison.find_lost(writer, reader, "")
+    return comparison.find_lost_meaning(writer, reader, "")
 
 
 @dataclass(frozen=True)
@@ -116,16 +116,16 @@ class _MeaningComparison:
     written: dict[str, Any]
     read: dict[str, Any]
 
-    def find_lost(self, theirs: Any, ours: Any, path: str) -> str:
+    def find_lost_meaning(self, theirs: Any, ours: Any, path: str) -> str:
         """Why values of the writer's type would mean something else as the reader's; empty where they do not."""
         pairs = pair_branches(_resolve_branches(theirs, self.written), _resolve_branches(ours, self.read))
-        return next((reason for old, new in pairs if (reason := self._find_lost_in_branch(old, new, path))), "")
+        return next((reason for old, new in pairs if (reason := self._find_lost_meaning_in_branch(old, new, path))), "")
 
-    def _find_lost_in_branch(self, theirs: Any, ours: Any, path: str) -> str:
+    def _find_lost_meaning_in_branch(self, theirs: Any, ours: Any, path: str) -> str:
         parts = _list_common_parts(theirs, ours, path)
         if parts is None:
-            return _find_lost_in_leaf(theirs, ours, path)
-        return next((reason for part in parts if (reason := self.find_lost(*part))), "")
+            return _find_lost_meaning_in_leaf(theirs, ours, path)
+        return next((reason for part in parts if (reason := self.find_lost_meaning(*part))), "")
 
 
 def _list_common_parts(theirs: Any, ours: Any, path: str) -> list[tuple[Any, Any, str]] | None:
@@ -141,7 +141,7 @@ def _list_common_parts(theirs: Any, ours: Any, path: str) -> list[tuple[Any, Any
     return None
 
 
-def _find_lost_in_leaf(theirs: Any, ours: Any, path: str) -> str:
+def _find_lost_meaning_in_leaf(theirs: Any, ours: Any, path: str) -> str:
     before, after = _get_meaning(theirs), _get_meaning(ours)
     if before == after and get_type_name(ours) in ROUNDED_PROMOTIONS.get(get_type_name(theirs), {}):
         before, after = (NUMBER_NAMES[get_type_name(node)] for node in (theirs, ours))

@@ -57,11 +57,11 @@ def join_records(newest: Sequence[Any]) -> Any:
                 second = f"{theirs} in record={get_full_name(other)}"
                 raise ConfigurationError(f"{first} and {second}; read them into tables of their own")
     shared = set.intersection(*(set(fields) for fields in fields_by_record))
-    joined_fields = [field if field["name"] in shared else _optional(field) for field in whole[0]["fields"]]
+    joined_fields = [field if field["name"] in shared else _make_optional(field) for field in whole[0]["fields"]]
     return _define_types_once({**whole[0], "fields": joined_fields}, set())
 
 
-def _optional(field: Any) -> Any:
+def _make_optional(field: Any) -> Any:
     return {"name": field["name"], "type": ["null", *list_branches(field["type"])], "default": None}
 
 
@@ -149,7 +149,7 @@ def _change_inner_types(node: dict[str, Any], change: Callable[[Any], Any]) -> d
 
 def _list_dropped_fields(ours: Any, theirs: Any) -> list[Any]:
     known_names = {name for field in ours["fields"] for name in (field["name"], *field.get("aliases", ()))}
-    return [_optional(field) for field in theirs["fields"] if field["name"] not in known_names]
+    return [_make_optional(field) for field in theirs["fields"] if field["name"] not in known_names]
 
 
 def _inline_types(node: Any, names: dict[str, Any], space: str = "", inside: tuple[str, ...] = ()) -> Any:

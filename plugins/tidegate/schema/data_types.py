@@ -61,7 +61,7 @@ class Struct:
     aliases: tuple[tuple[str, str], ...] = ()
     identifying: frozenset[str] = frozenset()
 
-    def named(self, name: str) -> str | None:
+    def find_name(self, name: str) -> str | None:
         """The field that goes by this name, without case: its own name before any other."""
         own = {field.casefold(): field for field, _ in self.fields}
         fields_by_name = {alias.casefold(): field for alias, field in self.aliases} | own

@@ -70,7 +70,7 @@ class _Compared:
     table: str
     rules: EvolutionRules
 
-    def incompatible(self, path: Path, why: str, remedy: str) -> IncompatibleSchema:
+    def build_error(self, path: Path, why: str, remedy: str) -> IncompatibleSchema:
         return IncompatibleSchema(f"table={self.table} column={'.'.join(path)}: {why}; nothing was written; {remedy}")
 
 
@@ -107,7 +107,7 @@ def find_schema_changes(
     """
     compared, expected = _Compared(table, rules), to_struct(columns)
     changes = tuple(_compare_structs(compared, (), current, expected))
-    filled = {current.named(name) for name, _ in expected.fields}
+    filled = {current.find_name(name) for name, _ in expected.fields}
     for name in sorted(current.required - filled):
         raise _check_unfilled(compared, (name,), current, "make it optional, or add it to value.schema")
     return changes
@@ -116,7 +116,7 @@ def find_schema_changes(
 def _compare_structs(compared: _Compared, path: Path, current: Struct, expected: Struct) -> Iterable[SchemaChange]:
     types = dict(current.fields)
     for name, data_type in expected.fields:
-        own = current.named(name)
+        own = current.find_name(name)
         if own is None:
             yield _check_added(compared, (*path, name), data_type)
             continue
@@ -125,7 +125,7 @@ def _compare_structs(compared: _Compared, path: Path, current: Struct, expected:
         is_relaxed = own in current.required and name not in expected.required and own not in current.identifying
         if is_relaxed and compared.rules.relax:
             yield SchemaChange(ChangeKind.RELAX, here, format_type(types[own]))
-    missing = current.required - {current.named(name) for name, _ in expected.fields} if path else frozenset()
+    missing = current.required - {current.find_name(name) for name, _ in expected.fields} if path else frozenset()
     for own in sorted(missing):
         if own in current.identifying or not compared.rules.relax:
             raise _check_unfilled(compared, (*path, own), current, "make it optional, or allow evolve.relax")
@@ -156,22 +156,22 @@ def _check_added(compared: _Compared, path: Path, data_type: DataType) -> Schema
     if compared.rules.add:
         return SchemaChange(ChangeKind.ADD, path, format_type(data_type))
     why = f"the table has no such column and evolve.add_columns=false: type={format_type(data_type)}"
-    raise compared.incompatible(path, why, "add the column by hand, or allow it")
+    raise compared.build_error(path, why, "add the column by hand, or allow it")
 
 
 def _check_unfilled(compared: _Compared, path: Path, current: Struct, remedy: str) -> IncompatibleSchema:
     if path[-1] not in current.identifying:
-        return compared.incompatible(path, "required, and the pipeline does not fill it", remedy)
+        return compared.build_error(path, "required, and the pipeline does not fill it", remedy)
     why = "one of the table's identifier fields, so it is required, and the pipeline does not fill it"
-    return compared.incompatible(path, why, "add it to value.schema, or drop the table's identifier fields")
+    return compared.build_error(path, why, "add it to value.schema, or drop the table's identifier fields")
 
 
 def _refuse_change(compared: _Compared, path: Path, current: DataType, expected: DataType) -> IncompatibleSchema:
     why = f"incompatible change from type={format_type(current)} to type={format_type(expected)}"
     if _is_wider(expected, current):
-        return compared.incompatible(path, f"{why}, and evolve.widen=false", "widen it by hand, or allow it")
+        return compared.build_error(path, f"{why}, and evolve.widen=false", "widen it by hand, or allow it")
     remedy = "correct the schema in the pipeline file, change the column by hand, or write to another table"
-    return compared.incompatible(path, why, remedy)
+    return compared.build_error(path, why, remedy)
 
 
 def _is_wider(wide: DataType, narrow: DataType) -> bool:
@@ -230,7 +230,7 @@ def render_aligned_field(expr: str, staged: Struct, target: Struct, name: str) -
     Under several of its names the field's own comes first, then the older ones.
     """
     types = dict(target.fields)
-    sources = [(n, t) for n, t in staged.fields if target.named(n) == name]
+    sources = [(n, t) for n, t in staged.fields if target.find_name(n) == name]
     sources.sort(key=lambda source: source[0].casefold() != name.casefold())
     expressions = [render_aligned(f"{expr}.{quote(n)}", t, types[name]) for n, t in sources]
     return f"coalesce({', '.join(expressions)})" if len(expressions) > 1 else next(iter(expressions), None)
@@ -240,7 +240,7 @@ def find_own_path(schema: Struct, path: Path) -> Path:
     """The path to a field by the table's own names; what the table does not have stays as it is."""
     if not path:
         return ()
-    own, types = schema.named(path[0]), dict(schema.fields)
+    own, types = schema.find_name(path[0]), dict(schema.fields)
     below = types.get(own or "")
     return (own or path[0], *(find_own_path(below, path[1:]) if isinstance(below, Struct) else path[1:]))
 

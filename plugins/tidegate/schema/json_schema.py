@@ -27,7 +27,7 @@ SIMPLE_TYPES = {"integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}
 def to_columns(text: str, older: Iterable[str] = (), logical: bool = False) -> tuple[Column, ...]:
     """The properties of an object, and those that only `older` versions have, the newest first: records still do.
 
-    `logical` properties, and lists of such, are of the type that Connect means by them; see `kinds_of`.
+    `logical` properties, and lists of such, are of the type that Connect means by them; see `describe_logical_types`.
     ConfigurationError names a property that has no single type.
     """
     columns: dict[str, Column] = {}
@@ -42,7 +42,7 @@ def to_columns(text: str, older: Iterable[str] = (), logical: bool = False) -> t
     return tuple(columns.values())
 
 
-def kinds_of(text: str) -> dict[str, dict[str, Any]]:
+def describe_logical_types(text: str) -> dict[str, dict[str, Any]]:
     """The properties that Connect's logical types stand behind: name and parameters, as in Connect's own schema, and
     the same of a list's `items`, a map's `values` and a struct's `fields`."""
     schema = json.loads(text)
@@ -53,7 +53,7 @@ def kinds_of(text: str) -> dict[str, dict[str, Any]]:
 def _find_properties(schema: Any) -> dict[str, Any]:
     """The properties of the schema's object, which may be a definition in it, or a choice with null; empty without."""
     try:
-        node = _Node(schema, schema, ()).present().node
+        node = _Node(schema, schema, ()).drop_null().node
     except ConfigurationError:
         return {}
     properties = node.get("properties") if isinstance(node, dict) else None
@@ -63,22 +63,22 @@ def _find_properties(schema: Any) -> dict[str, Any]:
 def _describe_kinds(given: "_Node") -> dict[str, Any]:
     """What is known of a value and of its parts; nothing where no logical type is named."""
     try:
-        place = given.present()
+        place = given.drop_null()
     except ConfigurationError:  # it holds itself, or nobody knows what: its columns are declared, or refused
         return {}
     node = place.node if isinstance(place.node, dict) else {}
     parts: dict[str, Any] = {}
     for word, inside, step in (("items", "items", "[]"), ("values", "additionalProperties", "{}")):
         if isinstance(node.get(inside), dict):
-            parts[word] = _describe_kinds(place.below(node[inside], step))
+            parts[word] = _describe_kinds(place.go_below(node[inside], step))
     properties = node.get("properties")
     inner = properties.items() if isinstance(properties, dict) else ()
-    fields = {name: _describe_kinds(place.below(one, name)) for name, one in inner}
+    fields = {name: _describe_kinds(place.go_below(one, name)) for name, one in inner}
     parts["fields"] = [{"field": name, **kinds} for name, kinds in fields.items() if kinds]
-    return {**(_kind(node) or {}), **{word: found for word, found in parts.items() if found}}
+    return {**(_find_logical_kind(node) or {}), **{word: found for word, found in parts.items() if found}}
 
 
-def _kind(node: Any) -> dict[str, Any] | None:
+def _find_logical_kind(node: Any) -> dict[str, Any] | None:
     """The logical type that a schema names; None for others, which may have any title."""
     if not isinstance(node, dict) or "connect.type" not in node or node.get("title") not in (*LOGICAL, DECIMAL):
         return None
@@ -95,34 +95,34 @@ class _Node(NamedTuple):
     references: tuple[str, ...] = ()
     is_logical: bool = False
 
-    def below(self, node: Any, *path: str) -> "_Node":
+    def go_below(self, node: Any, *path: str) -> "_Node":
         return self._replace(node=node, path=(*self.path, *path))
 
-    def resolved(self) -> "_Node":
+    def resolve(self) -> "_Node":
         """The definition that a reference inside of the schema points to; ConfigurationError where there is none."""
         if not isinstance(self.node, dict) or "$ref" not in self.node:
             return self
         reference = str(self.node["$ref"])
         if reference in self.references or not reference.startswith("#/"):
-            raise self.open()
+            raise self.build_open_type_error()
         node = self.root
         for word in reference.removeprefix("#/").split("/"):
             name = unquote(word).replace("~1", "/").replace("~0", "~")
             node = node.get(name) if isinstance(node, dict) else None
-        return self._replace(node=node, references=(*self.references, reference)).resolved()
+        return self._replace(node=node, references=(*self.references, reference)).resolve()
 
-    def present(self) -> "_Node":
+    def drop_null(self) -> "_Node":
         """What the value is where it is not null: the other one of a choice with null, or the one that stands alone."""
-        place = self.resolved()
+        place = self.resolve()
         node = place.node if isinstance(place.node, dict) else {}
-        branches = [place.below(one).resolved() for word in ("oneOf", "anyOf") for one in node.get(word, ())]
+        branches = [place.go_below(one).resolve() for word in ("oneOf", "anyOf") for one in node.get(word, ())]
         alone = node.get("allOf", ())
         if len(alone) == 1 and not branches and not node.keys() & {"type", "properties"}:
-            return place.below(alone[0]).present()
+            return place.go_below(alone[0]).drop_null()
         real = [one for one in branches if not (isinstance(one.node, dict) and one.node.get("type") == "null")]
-        return real[0].present() if branches and len(real) == 1 else place
+        return real[0].drop_null() if branches and len(real) == 1 else place
 
-    def open(self) -> ConfigurationError:
+    def build_open_type_error(self) -> ConfigurationError:
         name = ".".join(self.path).replace(".[]", "[]").replace(".{}", "{}")
         return ConfigurationError(
             f"the JSON Schema leaves the type of {name} open; declare the columns in the pipeline file"
@@ -130,11 +130,11 @@ class _Node(NamedTuple):
 
 
 def _to_type(schema_node: _Node) -> str:
-    place = schema_node.present()
+    place = schema_node.drop_null()
     node = place.node
     if not isinstance(node, dict):  # true and false are schemas too: of anything, and of nothing
-        raise place.open()
-    if place.is_logical and (logical_type := _logical_type(place)):
+        raise place.build_open_type_error()
+    if place.is_logical and (logical_type := _find_logical_type(place)):
         return logical_type
     is_text = all(one is None or isinstance(one, str) for one in node.get("enum", (0,)))
     words = node.get("type", "string" if is_text else None)
@@ -147,33 +147,35 @@ def _to_type(schema_node: _Node) -> str:
     return _list_parts(kind, place)
 
 
-def _logical_type(place: _Node) -> str | None:
+def _find_logical_type(place: _Node) -> str | None:
     """The type that Connect means: of a property itself or a list's elements. Deeper ones stay what is sent."""
-    kind = _kind(place.node)
+    kind = _find_logical_kind(place.node)
     if kind is None:
         return "BINARY" if place.node.get("connect.type") == "bytes" and place.node.get("type") == "string" else None
     is_read = len(place.path) == 1 or place.path[1:] == ("[]",)
     if kind["name"] != DECIMAL:
         return LOGICAL[kind["name"]] if is_read else None
     if not is_read:  # its bytes are no number, and nobody would read them there
-        raise place.open()
+        raise place.build_open_type_error()
     try:
         precision = min(int(kind["parameters"].get("connect.decimal.precision", MAX_PRECISION)), MAX_PRECISION)
         scale = int(kind["parameters"].get("scale", 0))
     except ValueError:
-        raise place.open() from None
+        raise place.build_open_type_error() from None
     if not 0 <= scale <= precision or precision < 1:  # Connect has such; no table does
-        raise place.open()
+        raise place.build_open_type_error()
     return f"DECIMAL({precision},{scale})"
 
 
 def _list_parts(kind: str | None, place: _Node) -> str:
     node = place.node
     if kind == "array" and "items" in node and "prefixItems" not in node and not isinstance(node["items"], list):
-        return f"ARRAY<{_to_type(place.below(node['items'], '[]'))}>"
+        return f"ARRAY<{_to_type(place.go_below(node['items'], '[]'))}>"
     if kind == "object" and node.get("properties"):
-        fields = (f"{quote(name)}: {_to_type(place.below(inner, name))}" for name, inner in node["properties"].items())
+        fields = (
+            f"{quote(name)}: {_to_type(place.go_below(inner, name))}" for name, inner in node["properties"].items()
+        )
         return f"STRUCT<{', '.join(fields)}>"
     if kind == "object" and isinstance(node.get("additionalProperties"), dict):
-        return f"MAP<STRING, {_to_type(place.below(node['additionalProperties'], '{}'))}>"
-    raise place.open()
+        return f"MAP<STRING, {_to_type(place.go_below(node['additionalProperties'], '{}'))}>"
+    raise place.build_open_type_error()

@@ -42,6 +42,6 @@ def lay_out(word: str, versions: Iterable[Ids]) -> dict[str, Any] | None:
     return {"format": word} if word == "apicurio" else None
 
 
-def in_headers(options: dict[str, Any]) -> bool:
+def has_schema_ids_in_headers(options: dict[str, Any]) -> bool:
     """Whether the headers of a record are needed to read it."""
     return str((options.get(WIRE) or {}).get("format", "")).endswith("-header")

@@ -88,7 +88,7 @@ class Selected:
     reads: tuple[str, ...] = ()
 
     @property
-    def is_made(self) -> bool:
+    def is_derived(self) -> bool:
         """Whether it is more than a column of the record under its own name."""
         return self.is_computed or bool(self.reads)
 
@@ -194,7 +194,7 @@ def list_passed_columns(select: Select, record: Sequence[Field]) -> set[str]:
     return names
 
 
-def find_made(select: Select) -> dict[str, Item]:
+def find_derived_columns(select: Select) -> dict[str, Item]:
     """What `select` makes of the record alone, by names without case: records can be ordered by it, deletes too."""
     items = (item for item in select.items if item.name is not None and not item.is_joined)
     return {item.name.casefold(): item for item in items if item.name and not _is_passed(select, item)}

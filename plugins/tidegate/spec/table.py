@@ -104,7 +104,7 @@ class Table:
         return self.name.split(".", 1)[1]
 
     @property
-    def finds(self) -> bool:
+    def discovers_names(self) -> bool:
         """Whether this is the table of names, in which a template's new tables are looked for, and no destination."""
         return self.naming is not None and self.naming.name is None
 

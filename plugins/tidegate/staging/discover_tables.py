@@ -6,7 +6,7 @@ from functools import partial
 from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import StageTable
-from tidegate.jobs.stage_outcome import FoundNames, require_first_bad
+from tidegate.jobs.stage_outcome import DiscoveredNames, require_first_bad
 from tidegate.merge.compare_and_swap import Swap, publish_head, retry_commits, write_on_branch
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
@@ -55,7 +55,7 @@ def build_name_finder(ports: Ports, table: Table, planned: PlannedBatch) -> Stag
         create=create if folder is None else (),
         folder=folder or "",
         naming=table.naming,
-        most_names=table.max_tables,
+        max_names=table.max_tables,
     )
 
 
@@ -87,7 +87,7 @@ def discover_tables(ports: Ports, planned: PlannedBatch, stage_table: StageTable
     job's list of names is gone.
     """
     pipeline, where = ports.pipeline, f"pipeline={ports.pipeline.name} batch={planned.batch}"
-    found = _read_found_names(ports, planned, stage_table)
+    found = _read_discovered_names(ports, planned, stage_table)
     if found is None or found.attempt != stage_table.attempt:
         raise RetryLater(f"{where}: the names of attempt={stage_table.attempt} are not there; stage again")
     if found.bad:
@@ -100,7 +100,7 @@ def discover_tables(ports: Ports, planned: PlannedBatch, stage_table: StageTable
     known_names = {table.identifier for table in pipeline.tables}
     catalog = planned.table.partition(".")[0]
     new = [name for name in found.names if name not in known_names]
-    made = [table for table in pipeline.tables if table.naming and not table.finds]
+    made = [table for table in pipeline.tables if table.naming and not table.discovers_names]
     table = next(table for table in pipeline.tables if table.name == planned.table)
     if len(made) + len(new) > table.max_tables:
         raise GiveUp(
@@ -110,17 +110,17 @@ def discover_tables(ports: Ports, planned: PlannedBatch, stage_table: StageTable
     return [make_concrete_table(pipeline, f"{catalog}.{name}") for name in new]
 
 
-def _read_found_names(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -> FoundNames | None:
+def _read_discovered_names(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -> DiscoveredNames | None:
     pipeline = ports.pipeline
     if stage_table.folder:
         table = next(table for table in pipeline.tables if table.name == planned.table)
         into = resource_names.name_intermediate_table(pipeline, table)
-        return ports.staging.read_found_names(into, planned.batch, stage_table.attempt)
+        return ports.staging.read_discovered_names(into, planned.batch, stage_table.attempt)
     state = ports.tables.read_state(planned.table, pipeline.name)
     property_value = state.marks.get(resource_names.name_registry_property(pipeline)) if state else None
     if not property_value:
         return None
-    return FoundNames.from_json(property_value, f"pipeline={pipeline.name} table={planned.table}")
+    return DiscoveredNames.from_json(property_value, f"pipeline={pipeline.name} table={planned.table}")
 
 
 def advance_registry(ports: Ports, plan: Plan, planned: PlannedBatch) -> None:

@@ -21,7 +21,7 @@ def list_key_limits(table: Table) -> tuple[Limit, ...]:
     if target is None or not table.key.fields:
         return ()
     for column in list_key_columns(table):
-        field, own = find_key_field(table, column.name), target.named(column.name)
+        field, own = find_key_field(table, column.name), target.find_name(column.name)
         expr = "key_struct" if field is None else f"key_struct.{quote(field)}"
         if own is not None:
             found += _list_limits(expr, parse_type(column.type), dict(target.fields)[own], column.name)
@@ -39,7 +39,7 @@ def list_value_limits(table: Table, metadata: dict[str, str]) -> tuple[Limit, ..
 def _list_field_limits(expr: str, staged: Struct, target: Struct, above: str, depth: int = 0) -> Iterator[Limit]:
     types = dict(target.fields)
     for name, kind in staged.fields:
-        own = target.named(name)
+        own = target.find_name(name)
         if own is not None:
             yield from _list_limits(f"{expr}.{quote(name)}", kind, types[own], f"{above}{name}", depth)
 

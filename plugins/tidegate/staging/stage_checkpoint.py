@@ -38,13 +38,13 @@ def wrap_with_checkpoint(ports: Ports, checkpoint: StageCheckpoint) -> Ports:
     """Ports over which a stage repeats what the checkpoint holds, and then adds to it."""
     earlier_attempts = iter(tuple(checkpoint.attempts))
 
-    def attempt() -> str:
+    def choose_attempt() -> str:
         earlier = next(earlier_attempts, None)
         if earlier is None:
             checkpoint.attempts.append(ports.new_attempt())
         return earlier or checkpoint.attempts[-1]
 
-    return replace(ports, new_attempt=attempt, engine=_CheckpointedEngine(ports.engine, checkpoint))
+    return replace(ports, new_attempt=choose_attempt, engine=_CheckpointedEngine(ports.engine, checkpoint))
 
 
 class _CheckpointedEngine:

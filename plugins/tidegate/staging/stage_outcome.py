@@ -27,7 +27,7 @@ def read_staged_batch(ports: Ports, planned: PlannedBatch, stage_table: StageTab
         is_flush = stage_table.intermediate == name_intermediate_table(ports.pipeline, find_table(ports, planned.table))
         problem_text = _describe_bad_records(ports.pipeline.name, outcome.bad, first, stage_table, can_skip=is_flush)
         raise BadRecord(f"{where}: {problem_text}")
-    problem = outcome.count_records(planned.ranges.span).unexplained()
+    problem = outcome.count_records(planned.ranges.span).explain_imbalance()
     if problem:
         raise GiveUp(f"{where}: {problem}")
     return find_staged(ports, stage_table.intermediate, planned, stage_table.attempt)

@@ -45,7 +45,7 @@ def run_or_take_over(ports: Ports, job: StageJob, check: Callable[[], None] = la
     return job.tables
 
 
-def find_left_behind(
+def find_unfinished_batch(
     ports: Ports, table: Table, ahead: Offsets, log_end: Offsets, above: int
 ) -> tuple[int, Ranges] | None:
     """Number and ranges of a batch that begins at `ahead` and whose files an earlier run could not bring in.
@@ -53,7 +53,7 @@ def find_left_behind(
     A plan that asks for it again takes the files over. Only of numbers `above` those that are used; of several the one
     that reaches farthest. None in a pipeline whose records name tables: their job is never taken over.
     """
-    if any(one.finds for one in ports.pipeline.tables):
+    if any(one.discovers_names for one in ports.pipeline.tables):
         return None
     signed = ports.staging.list_signed_attempts(resource_names.name_intermediate_table(ports.pipeline, table))
     fit = [one for one in signed if not one.is_landed and one.batch > above and one.ranges.continues(ahead)]
@@ -68,7 +68,12 @@ def _take_over(ports: Ports, job: StageJob, table: StageTable) -> StageTable | N
     attempt = next((one.attempt for one in signed if (one.batch, one.request) == (job.batch, request)), None)
     folder = None if attempt is None else ports.staging.find_landing_folder(table.intermediate, job.batch, attempt)
     outcome = None if attempt is None else ports.staging.read_job_outcome(table.intermediate, job.batch, attempt)
-    if attempt is None or folder is None or outcome is None or outcome.count_records(job.ranges.span).unexplained():
+    if (
+        attempt is None
+        or folder is None
+        or outcome is None
+        or outcome.count_records(job.ranges.span).explain_imbalance()
+    ):
         return None
     return replace(table, attempt=attempt, folder=folder, summary={**table.summary, "tidegate.attempt": attempt})
 

@@ -107,7 +107,7 @@ class _TableCleaning:
 
 def _find_leftovers(ports: Ports, table: Table, batch: int) -> tuple[str, int]:
     """What to clean, and up to which batch: where names are a property of their table, all but its newest snapshot."""
-    if table.finds and ports.commits.has_branches(table.name):
+    if table.discovers_names and ports.commits.has_branches(table.name):
         return table.name, batch - 1
     return resource_names.name_intermediate_table(ports.pipeline, table), batch
 

@@ -13,7 +13,7 @@ from tidegate.progress.low_watermark import commit_to_group, compute_low_waterma
 from tidegate.progress.offset_hook import apply_offset_hook
 from tidegate.progress.pipeline_progress import measure_progress
 from tidegate.progress.risks import find_risks
-from tidegate.progress.start_offsets import resolve_held_start
+from tidegate.progress.start_offsets import resolve_latest_start
 from tidegate.progress.table_progress import ObservedTable, observe_tables
 from tidegate.progress.topic_log import list_ignored_topics, list_row_topics, read_known_log
 from tidegate.spec.source import StartKind
@@ -91,7 +91,7 @@ def _find_empty_start(ports: Ports, own: Offsets) -> Offsets:
     log, kind = read_known_log(ports)[0], ports.pipeline.source.start.kind
     unread = tuple(topic for topic in log.begin if topic not in own)
     if kind == StartKind.LATEST:
-        start = resolve_held_start(ports, log)
+        start = resolve_latest_start(ports, log)
         return {topic: start[topic] for topic in unread}
     empty = tuple(topic for topic in unread if log.begin[topic] == log.end[topic])
     asked_topics = unread if kind == StartKind.GROUP else empty

@@ -140,11 +140,11 @@ def rewrite_table(ports: Ports, table: str, files: TableFiles, statements: dict[
 def _render_maintenance(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
     settings, render = ports.pipeline.maintenance, build_renderer(ports, table)
 
-    def before(seconds: int, at_most_ms: int | None = None) -> str:
+    def format_time_before(seconds: int, at_most_ms: int | None = None) -> str:
         ms = ports.now_ms() - seconds * 1000
         return _format_timestamp(ms if at_most_ms is None else min(ms, at_most_ms))
 
-    older_than = before(settings.orphans_older_than_seconds)
+    older_than = format_time_before(settings.orphans_older_than_seconds)
     orphans = {ORPHANS: render(ORPHANS, older_than=older_than, prefix_listing=not files.is_local)}
     if not _may_remove_orphans(ports, table, files):
         orphans = {}
@@ -157,7 +157,7 @@ def _render_maintenance(ports: Ports, table: str, files: TableFiles) -> dict[str
     kept_ms = None if files.tagged_ms is None else files.tagged_ms - CLOCK_SKEW_MS
     expire = render(
         "expire",
-        older_than=before(settings.keep_snapshots_for_seconds, kept_ms),
+        older_than=format_time_before(settings.keep_snapshots_for_seconds, kept_ms),
         retain_last=max(settings.keep_snapshots, files.since_tagged + EXPECTED_COMMITS_MEANWHILE),
     )
     rewrites = _render_rewrites(render, settings, files) if is_rewritten(ports, table) else {}

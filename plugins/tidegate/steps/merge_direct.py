@@ -197,7 +197,7 @@ def _read_counts(direct: StagedBatch, outcome: DirectOutcome, took_ms: int) -> S
         raise _CountsLost
     counts = counted.count_records(direct.ranges.span)
     odd_counts = {"bad": counted.bad, "dead_lettered": counted.dead_lettered, "unusual": outcome.unusual}
-    odd_counts |= {"kept": counted.kept or 0, "unexplained": int(counts.unexplained() is not None)}
+    odd_counts |= {"kept": counted.kept or 0, "unexplained": int(counts.explain_imbalance() is not None)}
     if any(odd_counts.values()) or not counts.staged:
         numbers = " ".join(f"{name}={number}" for name, number in {**odd_counts, "staged": counts.staged}.items())
         raise _MustBeStaged(numbers, is_odd=any(odd_counts.values()))

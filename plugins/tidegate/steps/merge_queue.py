@@ -33,7 +33,7 @@ class QueueResult:
         """The results of the queue as one; raises the failure, if there is one."""
         if self.failure is not None:
             raise self.failure
-        return reduce(PublishedBatch.then, self.published)
+        return reduce(PublishedBatch.add, self.published)
 
 
 def group_by_table(batches: Sequence[StagedBatch]) -> list[list[StagedBatch]]:

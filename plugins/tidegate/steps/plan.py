@@ -48,7 +48,7 @@ from tidegate.progress.topic_log import read_known_log
 from tidegate.spec.runtime import UseWhen
 from tidegate.spec.table import Table
 from tidegate.staging.skipped_records import find_skipped_places
-from tidegate.staging.takeover import find_left_behind
+from tidegate.staging.takeover import find_unfinished_batch
 from tidegate.tables.templated_tables import expand_template
 
 logger = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ def plan_observed(
 ) -> Plan:
     """Steps 2 to 4 of `plan`, for tables that were read already. `ports` hold the tables that records have named."""
     log, missing = read_known_log(ports)
-    tables = [_end_log(one, until) for one in attach_log(ports, observed, log, missing)]
+    tables = [_cap_log(one, until) for one in attach_log(ports, observed, log, missing)]
     wait_reason = _describe_full_queues(ports, tables)
     sizer = BatchSizer(ports)
     cuts_new = not wait_reason and not _has_only_table_waiting(ports, tables)
@@ -185,7 +185,7 @@ def _explain_too_few(batches: Sequence[PlannedBatch], remaining: int, at_least: 
     return f"waiting={waiting} records_threshold={at_least}: fewer than start a flush"
 
 
-def _end_log(one: TableWithLog, until: Offsets | None) -> TableWithLog:
+def _cap_log(one: TableWithLog, until: Offsets | None) -> TableWithLog:
     """The table, with a log that ends at `until` at the latest."""
     if until is None or one.error is not None:
         return one
@@ -224,7 +224,7 @@ def _plan_new_batch(
     if not ranges.span:
         return None
     highest_taken = max([one.state.highest_batch if one.state else 0, *(staged.batch for staged in one.queue)])
-    number, ranges = find_left_behind(ports, table, start, log.end, highest_taken) or (0, ranges)
+    number, ranges = find_unfinished_batch(ports, table, start, log.end, highest_taken) or (0, ranges)
     if ports.pipeline.has_several:
         ports.schemas.describe_table(table)  # a schema that is missing must not stop the read that tables share
     follows = one.queue[-1].attempt if one.queue else ""

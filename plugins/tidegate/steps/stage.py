@@ -106,10 +106,10 @@ def _build_requests(
 ) -> tuple[list[_Request], _Request | None]:
     """What is asked for each table, and, for a table that records name, the look for names; failures are noted."""
     requests, finder = list[_Request](), None
-    for planned in sorted(group, key=lambda one: find_table(ports, one.table).finds):
+    for planned in sorted(group, key=lambda one: find_table(ports, one.table).discovers_names):
         table = find_table(ports, planned.table)
         with isolate_failure(planned.table, failures):
-            if table.finds:
+            if table.discovers_names:
                 finder = _Request(planned, build_name_finder(ports, table, planned))
             else:
                 requests.append(_Request(planned, build_stage_table(ports, plan, planned)))

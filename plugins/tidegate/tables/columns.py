@@ -14,7 +14,7 @@ from tidegate.spec.projection import (
     Field,
     Projection,
     Selected,
-    find_made,
+    find_derived_columns,
     list_passed_columns,
     list_unusable_columns,
     resolve_projection,
@@ -38,7 +38,7 @@ def resolve_columns(table: Table, metadata: dict[str, str], state: TableState | 
         return replace(table, target_schema=state.struct)
     ours = {*metadata, table.key.into, *([table.deleted_column] if table.deletes == DeleteMode.SOFT else [])}
     ours |= set(table.history.columns) if table.history else set()
-    ours |= {state.struct.named(name) for name in ours if name is not None}
+    ours |= {state.struct.find_name(name) for name in ours if name is not None}
     own = {c.name: c for c in state.columns}  # one that was renamed may come under its old names too
     fields = [(name, inner) for name, inner in add_old_names(state.struct).fields if name not in ours]
     columns = tuple(_adopt_found_type(own.get(name), name, inner) for name, inner in fields)
@@ -229,7 +229,7 @@ def _list_selected_columns(table: Table, metadata: dict[str, str]) -> tuple[Sele
     assert table.select is not None
     record, where = _list_record_fields(table, metadata), f"table={table.name}"
     columns, passed = resolve_projection(table.select, record, where), list_passed_columns(table.select, record)
-    ordered = passed | set(find_made(table.select))
+    ordered = passed | set(find_derived_columns(table.select))
     for what, names, usable in (("key.fields", table.key_columns, passed), ("sequence_by", table.sequence_by, ordered)):
         changed = [name for name in names if name.casefold() not in usable]
         if changed:
@@ -270,7 +270,7 @@ def _check_names(table: Table, columns: tuple[Column, ...]) -> None:
 def list_sequence_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
     """The columns of `sequence_by` in its order, as the destination has them; empty without it."""
     columns_by_name = {c.name.casefold(): c for c in (*list_value_columns(table), *list_metadata_columns(metadata))}
-    columns_by_name |= _made_of_record(table, metadata)
+    columns_by_name |= _list_derived_columns(table, metadata)
     missing = [name for name in table.sequence_by if name.casefold() not in columns_by_name]
     if missing:
         raise ConfigurationError(
@@ -280,10 +280,14 @@ def list_sequence_columns(table: Table, metadata: dict[str, str]) -> tuple[Colum
     return tuple(columns_by_name[name.casefold()] for name in table.sequence_by)
 
 
-def _made_of_record(table: Table, metadata: dict[str, str]) -> dict[str, Column]:
+def _list_derived_columns(table: Table, metadata: dict[str, str]) -> dict[str, Column]:
     """The columns of `sequence_by` that `select` makes, by names without case."""
     select, sequence_names = table.select, {name.casefold() for name in table.sequence_by}
-    items = () if select is None else tuple(item for name, item in find_made(select).items() if name in sequence_names)
+    items = (
+        ()
+        if select is None
+        else tuple(item for name, item in find_derived_columns(select).items() if name in sequence_names)
+    )
     if select is None or not items:
         return {}
     columns = resolve_projection(

@@ -162,7 +162,7 @@ def _list_own_paths(declared: DataType, own: DataType, above: Path = (), at: Pat
         case Struct(), Struct():
             types = dict(own.fields)
             for name, inner in declared.fields:
-                found = own.named(name)
+                found = own.find_name(name)
                 if found is not None:
                     yield (*above, name), (*at, found)
                     yield from _list_own_paths(inner, types[found], (*above, name), (*at, found))
@@ -189,7 +189,7 @@ def _check_deciding_there(pipeline: Pipeline, table: Table, state: TableState) -
     """So do rows that lack what they are decided by: it would be added as NULL, to which any record is newer."""
     written_with = _read_names(pipeline, state, DECIDED_BY_PROPERTY)
     for name in _list_deciding(table):
-        if name.casefold() in written_with and state.struct.named(name) is None:
+        if name.casefold() in written_with and state.struct.find_name(name) is None:
             raise IncompatibleSchema(
                 f"pipeline={pipeline.name} table={table.name} column={name}: rows that are there were written with it, "
                 "and the table has it no more: NULL in its place would let older records overwrite them, or deleted "
@@ -207,9 +207,9 @@ def _check_marks_kept(pipeline: Pipeline, table: Table, state: TableState) -> No
     """A row that is marked as deleted would stay so when it comes back, and all versions of a key become its last."""
     if table.mode == TableMode.APPEND or state.snapshot_id is None or state.total_records == 0:
         return
-    kept = {state.struct.named(name) for name in _list_marks(table)}
+    kept = {state.struct.find_name(name) for name in _list_marks(table)}
     for name in _read_names(pipeline, state, ROW_MARKS_PROPERTY).values():
-        if (own := state.struct.named(name)) is not None and own not in kept:
+        if (own := state.struct.find_name(name)) is not None and own not in kept:
             raise IncompatibleSchema(
                 f"pipeline={pipeline.name} table={table.name} column={own}: rows that are there were written with it, "
                 "and this file sets it no more: rows that are marked as deleted would stay so when they come back, or "
@@ -225,7 +225,7 @@ def _check_history_is_begun(pipeline: Pipeline, table: Table, state: TableState)
     if table.history is None or state.snapshot_id is None or not has_rows:
         return
     written_with = _read_names(pipeline, state, DECIDED_BY_PROPERTY)
-    missing = [name for name in table.history.columns if state.struct.named(name) is None]
+    missing = [name for name in table.history.columns if state.struct.find_name(name) is None]
     if missing and not any(name.casefold() in written_with for name in missing):
         raise IncompatibleSchema(
             f"pipeline={pipeline.name} table={table.name} column={missing[0]}: the table has rows, and none says since "
@@ -238,7 +238,7 @@ def check_same_fields(table: str, state: TableState, columns: tuple[Column, ...]
     """Raise `IncompatibleSchema` where a column's struct has other fields than the table's."""
     current_types = dict(state.struct.fields)
     for name, expected in to_struct(columns).fields:
-        current = current_types.get(state.struct.named(name) or name)
+        current = current_types.get(state.struct.find_name(name) or name)
         if (
             isinstance(expected, Struct)
             and isinstance(current, Struct)

@@ -26,7 +26,7 @@ def find_sequences(table: Table, columns: Iterable[str]) -> dict[str, str]:
 
     `ConfigurationError` for a group whose columns the destination does not have.
     """
-    named = table.target_schema.named if table.target_schema else lambda _: None
+    named = table.target_schema.find_name if table.target_schema else lambda _: None
     own = {name.casefold(): name for name in columns}
 
     def find(name: str) -> str:

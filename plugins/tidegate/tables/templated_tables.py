@@ -17,7 +17,7 @@ from tidegate.spec.table_template import TableTemplate
 def expand_template(ports: Ports) -> Ports:
     """The same ports, with the tables that the template has made so far, and that of names, among the pipeline's."""
     pipeline = ports.pipeline
-    if pipeline.template is None or any(table.finds for table in pipeline.tables):
+    if pipeline.template is None or any(table.discovers_names for table in pipeline.tables):
         return ports
     table_names = {table.name for table in pipeline.tables}
     made = [

@@ -24,7 +24,7 @@ from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 
 ISOLATION = "read_committed"
-SHOWN_TOPICS = 10
+MAX_SHOWN_TOPICS = 10
 Kafka = str | dict[str, str]
 
 
@@ -42,7 +42,7 @@ def sample_topic(
         log = broker.read_log((topic,), ISOLATION)
     except PositionLost as fault:
         names = [name for name in broker.list_topics(".*") if not name.startswith("_")]
-        near = difflib.get_close_matches(topic, names, n=3, cutoff=0.5) or names[:SHOWN_TOPICS]
+        near = difflib.get_close_matches(topic, names, n=3, cutoff=0.5) or names[:MAX_SHOWN_TOPICS]
         there = f"there are: {', '.join(near)}" if near else "there is none"
         raise ConfigurationError(f"{describe_kafka_place(kafka)} topic={topic}: no such topic; {there}") from fault
     begin, end = log.begin.get(topic, {}), log.end.get(topic, {})

@@ -39,10 +39,10 @@ def build_actions_dag(pipeline: Pipeline) -> DAG:
         **settings,
     ) as dag:
 
-        def act() -> dict[str, Any]:
+        def run_chosen_action() -> dict[str, Any]:
             return run_action(get_current_context(), pipeline.name)
 
-        build_form_task(pipeline, TASK_ID, task_docs.ACT, act)
+        build_form_task(pipeline, TASK_ID, task_docs.ACT, run_chosen_action)
     dag.params = to_params_dict(_build_form(pipeline))
     return dag
 

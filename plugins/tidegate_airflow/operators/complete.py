@@ -22,7 +22,7 @@ def tell_complete_periods(name: str, table: str, period: str, branch: str) -> li
     context = get_current_context()
     asset = build_complete_asset(table, period, branch)
     begun_ms, through_ms = tasks.run_complete(name, table)
-    last = find_last_told(context, asset, Period(period))
+    last = find_last_reported_period(context, asset, Period(period))
     keys = list_complete_periods(Period(period), last, _remember_begin(context, asset, begun_ms), through_ms)
     if not keys:
         raise AirflowSkipException(f"pipeline={name} table={table}: no {period} has become complete")
@@ -31,7 +31,7 @@ def tell_complete_periods(name: str, table: str, period: str, branch: str) -> li
     return keys
 
 
-def find_last_told(context: Context, asset: Any, period: Period) -> str | None:
+def find_last_reported_period(context: Context, asset: Any, period: Period) -> str | None:
     """The newest key of the last run that told any; the events of one run have no order.
 
     Somebody may add an event by hand, with a key of another form or with none: that says nothing of what was told.

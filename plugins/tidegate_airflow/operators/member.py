@@ -17,8 +17,10 @@ from tidegate_airflow.operators.step import DeferringWatcher, JobLink, run_stage
 
 Data = dict[str, Any]
 PLANNED_KEY = "planned"  # the result of a stage that had to plan by itself
-LEFT_TO_OTHERS = {PublishedElsewhere.__name__, TableRemoved.__name__}  # no failures
-UNTOLD_KEY = "untold"  # of a merge that failed: what it published all the same; Airflow drops the events of such a task
+HARMLESS_ERRORS = {PublishedElsewhere.__name__, TableRemoved.__name__}  # no failures
+UNREPORTED_KEY = (
+    "untold"  # of a merge that failed: what it published all the same; Airflow drops the events of such a task
+)
 MERGED_KEY = "merged"  # of a merge that went to wait: the tables that are done
 
 
@@ -76,7 +78,7 @@ def run_member_merge(context: Context, fleet: str, given: Data, memory: Mapping[
             merged["failed"].append({"table": queue["table"], **_describe_problem(problem)})
     result = {"pipeline": given["pipeline"], "tables": merged["published"]}
     if merged["published"] and _list_own_failures(merged["failed"]):
-        context["ti"].xcom_push(key=UNTOLD_KEY, value=result)
+        context["ti"].xcom_push(key=UNREPORTED_KEY, value=result)
     _raise_failures(merged["failed"], has_published=bool(merged["published"]))
     for published in merged["published"]:
         emit_asset_event(context, published, fleet)
@@ -90,7 +92,7 @@ def _describe_problem(problem: AirflowException) -> Data:
 
 
 def _list_own_failures(failed: list[Data]) -> list[Data]:
-    return [one for one in failed if one["kind"] not in LEFT_TO_OTHERS]
+    return [one for one in failed if one["kind"] not in HARMLESS_ERRORS]
 
 
 def _raise_failures(failed: list[Data], *, has_published: bool) -> None:

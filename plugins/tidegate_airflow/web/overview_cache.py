@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # Kafka's client is not loaded with the page
     from tidegate.adapters.kafka.shared_broker import SharedBroker
 
 log = logging.getLogger(__name__)
-FRESH_SECONDS, REST_FACTOR = 4.0, 5.0  # a group that took long to read is rested from: the web server has other work
+FRESH_SECONDS, PAUSE_FACTOR = 4.0, 5.0  # a group that took long to read is rested from: the web server has other work
 IDLE_SECONDS = 15.0  # who looks after so long waits for new numbers: the last ones are from another time
 RECENT_FRESH_SECONDS = 30.0
 SLOW_SECONDS = 3.0  # who fails after so long is not asked again for the next pipeline of the same group
@@ -130,7 +130,7 @@ class OverviewCache:
             took = time.monotonic() - begun
             with self._changed:
                 self._busy.pop(group, None)
-                self._due[group] = time.monotonic() + REST_FACTOR * took - FRESH_SECONDS
+                self._due[group] = time.monotonic() + PAUSE_FACTOR * took - FRESH_SECONDS
                 self._changed.notify_all()
 
     def _read_group(self, members: list[Ports]) -> None:

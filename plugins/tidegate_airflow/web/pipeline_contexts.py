@@ -34,7 +34,7 @@ class PipelineContext:
     ports: Ports
 
 
-Kept = tuple[Stamp, float, PipelineContext | TidegateError]  # with when it was opened
+CachedContext = tuple[Stamp, float, PipelineContext | TidegateError]  # with when it was opened
 
 
 class PipelineContexts:
@@ -45,7 +45,7 @@ class PipelineContexts:
         self._resolve = resolve
         self._files = PipelineFiles(include)
         self._lock = threading.RLock()
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, CachedContext] = {}
         self._failed: set[str] = set()
         self._fleets: dict[str, tuple[Stamp, str | None]] = {}
         self._brokers: dict[Group, Broker] = {}
@@ -71,7 +71,7 @@ class PipelineContexts:
         connections.
         """
         with self._lock:
-            entry = self._find_kept(name)
+            entry = self._find_cached(name)
         if entry is None:
             stamp, loaded = self._read_stamp(name), self._load(name)  # without the lock: it may read all files
             with self._lock:
@@ -83,7 +83,7 @@ class PipelineContexts:
             raise entry[2].with_traceback(None)
         return entry[2]
 
-    def _find_kept(self, name: str) -> Kept | None:
+    def _find_cached(self, name: str) -> CachedContext | None:
         entry, ttl = self._kept.get(name), FAILED_TTL_SECONDS if name in self._failed else CONTEXT_TTL_SECONDS
         is_fresh = entry is not None and entry[0] == self._read_stamp(name) and time.monotonic() - entry[1] <= ttl
         return entry if is_fresh else None

@@ -22,7 +22,7 @@ from tidegate_airflow.web.airflow_runs import DagStatus, describe_dag, to_schedu
 from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.pipeline_contexts import CONTEXT_TTL_SECONDS, read_file_stamp
 
-FRESH_SECONDS, REST_FACTOR = 10.0, 5.0  # a reading that took long is rested from
+FRESH_SECONDS, PAUSE_FACTOR = 10.0, 5.0  # a reading that took long is rested from
 IDLE_SECONDS = 15.0  # who looks after so long waits for new numbers
 READER_THREADS = 4
 MAX_SNAPSHOTS, MAX_RUNS, MAX_ERRORS = 20, 20, 8
@@ -94,7 +94,7 @@ class PublicationsView:
             reading = replace(last, error=describe_problem(problem), needs_person=isinstance(problem, GiveUp))
         with self._changed:
             self._readings[name], self._answered[name] = reading, time.monotonic()
-            self._due[name] = time.monotonic() + max(FRESH_SECONDS, REST_FACTOR * (time.monotonic() - begun))
+            self._due[name] = time.monotonic() + max(FRESH_SECONDS, PAUSE_FACTOR * (time.monotonic() - begun))
             self._changed.notify_all()
 
     def get_overview(self, names: list[str]) -> list[PublicationRow]:

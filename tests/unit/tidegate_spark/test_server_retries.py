@@ -35,7 +35,7 @@ def knock_at(port: int) -> RetryWhileListening:
 def test_server_that_is_gone_is_asked_for_a_moment_only_and_one_that_comes_back_begins_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server_retries, "GONE_SECONDS", 0.2)
+    monkeypatch.setattr(server_retries, "MAX_DOWN_SECONDS", 0.2)
     with listening() as port:
         pass
     error, policy = unavailable(port), knock_at(port)

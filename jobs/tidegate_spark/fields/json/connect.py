@@ -18,11 +18,11 @@ from tidegate_spark.fields.avro import render_date, render_timestamp
 from tidegate_spark.fields.decimals import render_decimal, render_variable_scale
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.lossless import (
+    add_variants,
     render_conversion,
     render_has_bad_key,
     render_is_lossy,
     render_text,
-    with_variants,
 )
 
 DEBEZIUM_PREFIX, CONNECT_PREFIX = "io.debezium.time.", "org.apache.kafka.connect.data."
@@ -54,7 +54,7 @@ class ConnectFields(Fields):
 
     def get_type(self, column: Column) -> DataType:
         """See `Fields`; a decimal's bytes are text, and its number is none."""
-        return with_variants(super().get_type(column))
+        return add_variants(super().get_type(column))
 
     @property
     def kind_schema(self) -> str:

@@ -88,7 +88,7 @@ class TextFields(Fields):
     def render_values(self, parsed: str) -> list[str]:
         """See `Fields`."""
         texts = ((c, f"{parsed}.{quote(c.name)}") for c in self.columns)
-        return [f"{_converted(text, c)} AS {quote(c.name)}" for c, text in texts]
+        return [f"{_render_converted(text, c)} AS {quote(c.name)}" for c, text in texts]
 
     def render_is_lossy(self, parsed: str, column: Column, made: str | None = None) -> str | None:
         """See `Fields`."""
@@ -118,7 +118,7 @@ def _is_bytes(column: Column) -> bool:
     return column.type.upper() == "BINARY"
 
 
-def _converted(text: str, column: Column) -> str:
+def _render_converted(text: str, column: Column) -> str:
     """Canal writes each byte as the character of ISO-8859-1 that it is."""
     latin = f"CASE WHEN {text} RLIKE {render_literal(LATIN)} THEN encode({text}, 'ISO-8859-1') END"
     return latin if _is_bytes(column) else render_conversion(text, column.type)

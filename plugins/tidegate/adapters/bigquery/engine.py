@@ -3,7 +3,7 @@
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.publish_script import list_created_tables
 from tidegate.adapters.bigquery.stores import table_marks
-from tidegate.adapters.bigquery.stores.namespaces import drop_made_namespaces
+from tidegate.adapters.bigquery.stores.namespaces import drop_existing_namespaces
 from tidegate.errors import GiveUp
 from tidegate.failpoints import hit_failpoint
 from tidegate.jobs.direct_job import DirectJob, DirectOutcome
@@ -22,7 +22,7 @@ class BigQueryEngine:
         """Run the statements of a merge job; each of them may be run twice."""
         if not isinstance(job, MergeJob):
             raise GiveUp(f"pipeline={job.pipeline}: BigQuery runs statements, and this is another job")
-        for statement in drop_made_namespaces(self._warehouse, job.statements):
+        for statement in drop_existing_namespaces(self._warehouse, job.statements):
             self._warehouse.run_statement(statement)
             hit_failpoint("job.statement")
         for made in list_created_tables(job.statements):

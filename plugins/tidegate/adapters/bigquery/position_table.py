@@ -14,15 +14,15 @@ from tidegate.adapters.bigquery.client.client import Warehouse, name_job
 from tidegate.adapters.bigquery.client.errors import JobFailed, translate_job_error
 from tidegate.adapters.bigquery.publish_script import (
     AUDIT_FAILED,
+    MISSING_ROWS_TEXT,
     POSITION_MOVED,
-    ROWS_GONE,
     render_staged_assertion,
     render_transaction,
     writes_into,
 )
 from tidegate.adapters.bigquery.query_cost import estimate_scan_bytes, read_job_cost
 from tidegate.adapters.bigquery.stores import staging
-from tidegate.adapters.bigquery.stores.namespaces import drop_made_namespaces
+from tidegate.adapters.bigquery.stores.namespaces import drop_existing_namespaces
 from tidegate.adapters.bigquery.stores.ownership import check_readable, claim
 from tidegate.adapters.bigquery.stores.table_marks import remove_expiration
 from tidegate.errors import AuditFailed, CommitRefused, RetryLater
@@ -152,7 +152,7 @@ def run_table_commit(warehouse: Warehouse, sql: Sql, table_commit: TableCommit, 
     where = f"pipeline={table_commit.pipeline} table={table_commit.table}"
     name = name or name_job("publish", table_commit.table, table_commit.uuid, table_commit.attempt)
     checks = _render_staged_checks(warehouse, table_commit.source)
-    statements = (*checks, *drop_made_namespaces(warehouse, table_commit.statements))
+    statements = (*checks, *drop_existing_namespaces(warehouse, table_commit.statements))
 
     scanned = estimate_scan_bytes(warehouse, where, table_commit.statements) if table_commit.statements else None
     target = quote_name(warehouse.to_reference(table_commit.table))
@@ -196,7 +196,7 @@ def _translate_publish_error(
     warehouse: Warehouse, where: str, table_commit: TableCommit, error: JobFailed
 ) -> Exception:
     source = table_commit.source
-    if ROWS_GONE in error.message and source is not None:
+    if MISSING_ROWS_TEXT in error.message and source is not None:
         staging.forget_attempt(warehouse, source.intermediate, source.batch, source.attempt)
         return RetryLater(f"{where}: staged rows are gone from intermediate={source.intermediate}")
     if AUDIT_FAILED in error.message:

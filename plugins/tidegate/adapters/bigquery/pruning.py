@@ -56,7 +56,7 @@ class TableLayout:
         """The Spark type of the column that says where a row lies."""
         if self.partitioning is None or self.partitioning.of_ingestion:
             return "TIMESTAMP"
-        kind = dict(self.schema.fields)[self.schema.named(self.partitioning.column) or ""]
+        kind = dict(self.schema.fields)[self.schema.find_name(self.partitioning.column) or ""]
         return kind.name if isinstance(kind, Primitive) else "TIMESTAMP"
 
 
@@ -187,7 +187,7 @@ def _build_bound(layout: TableLayout, partition: Partitioning, spans: Iterable[A
     if outside and partition.numbers is not None:
         beyond = [(MIN_INT64, partition.numbers.start - 1), (partition.numbers.stop, MAX_INT64)]
     ranges = tuple((render_constant(first) or "", render_constant(last) or "") for first, last in [*spans, *beyond])
-    return Bound((layout.schema.named(partition.column) or partition.column,), ranges, bool(outside))
+    return Bound((layout.schema.find_name(partition.column) or partition.column,), ranges, bool(outside))
 
 
 def _build_full_bound(layout: TableLayout, partition: Partitioning) -> Bound:
@@ -199,7 +199,7 @@ def _build_full_bound(layout: TableLayout, partition: Partitioning) -> Bound:
     elif layout.partition_type != "DATE":
         zone = UTC if layout.partition_type == "TIMESTAMP" else None
         first, last = datetime.min.replace(tzinfo=zone), datetime.max.replace(tzinfo=zone)
-    column = layout.schema.named(partition.column) or partition.column
+    column = layout.schema.find_name(partition.column) or partition.column
     return Bound((column,), ((render_constant(first) or "", render_constant(last) or ""),), nulls=True)
 
 

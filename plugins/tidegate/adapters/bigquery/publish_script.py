@@ -12,7 +12,7 @@ from tidegate.sql.googlesql import quote_name, render_literal
 MAX_SCRIPT_BYTES = 1024 * 1024  # BigQuery's limit of an unresolved query, in bytes
 POSITION_MOVED = "tidegate: the position has moved"  # what a script says whose position is not as it was read
 AUDIT_FAILED = "tidegate: an audit does not hold"  # what a script says whose rows break an audit
-ROWS_GONE = "tidegate: staged rows are gone"  # whose staged rows are fewer than were brought in
+MISSING_ROWS_TEXT = "tidegate: staged rows are gone"  # whose staged rows are fewer than were brought in
 _DDL_KEYWORDS = ("CREATE", "ALTER")
 _CREATE_TABLE_PATTERN = re.compile(r"^CREATE TABLE IF NOT EXISTS `[^`]+`\.`([^`]+)`\.`([^`]+)`", re.MULTILINE)
 
@@ -59,7 +59,7 @@ def render_staged_assertion(table: str, source: StagedSource, rows: int) -> str:
     return (
         f"ASSERT (SELECT COUNT(*) FROM {quote_name(table)} "
         f"WHERE batch_number = {source.batch} AND attempt = {render_literal(source.attempt)}) = {rows} "
-        f"AS {render_literal(ROWS_GONE)}"
+        f"AS {render_literal(MISSING_ROWS_TEXT)}"
     )
 
 

@@ -161,13 +161,13 @@ def render_from_key(column: str, field: str | None, schemas: tuple[Struct, Struc
     """SQL text: a table's key column out of the staged `key`; `schemas` are of the pipeline's key and of the table."""
     expr = "key" if field is None else f"key.{quote(field)}"
     staged, target = schemas or (Struct(()), Struct(()))
-    kind = next((kind for name, kind in staged.fields if target.named(name) == column), None)
+    kind = next((kind for name, kind in staged.fields if target.find_name(name) == column), None)
     return _render_aligned(expr, kind, dict(target.fields)[column]) if isinstance(kind, Struct) else expr
 
 
 def _get_field(expr: str, staged: Struct, target: Struct, name: str, depth: int = 0) -> str | None:
     types = dict(target.fields)
-    sources = [(n, t) for n, t in staged.fields if target.named(n) == name]
+    sources = [(n, t) for n, t in staged.fields if target.find_name(n) == name]
     sources.sort(key=lambda source: source[0].casefold() != name.casefold())
     values = [_render_aligned(f"{expr}.{quote(n)}", t, types[name], depth) for n, t in sources]
     return f"COALESCE({', '.join(values)})" if len(values) > 1 else next(iter(values), None)

@@ -69,7 +69,7 @@ def _load_tables(catalogs: Catalogs, catalog: str, failures: list[TidegateError]
             spaces += (".".join((catalog, *namespace)) for namespace in below)
     for space in spaces:
         with _keep_apart(catalogs, f"{space}.*", failures):
-            names += (f"{space}.{name}" for name in catalogs.names_in(space))
+            names += (f"{space}.{name}" for name in catalogs.list_table_names(space))
     for name in sorted(names):
         tables.clear()
         with _keep_apart(catalogs, name, failures):

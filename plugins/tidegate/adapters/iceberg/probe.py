@@ -22,7 +22,7 @@ LOGIN_ADVICE = "correct the login, the password or the rights there"
 
 def check_catalog(catalogs: Catalogs, name: str, need: CatalogNeed) -> Iterator[Finding]:
     """Servers, log-in and namespaces; then, with a scratch name, one table made and removed in each namespace."""
-    place = catalogs.login(name)
+    place = catalogs.describe_login(name)
     try:
         silent = [server for server, uri in catalogs.list_servers(name) if greet_uri(server, uri)]
         if silent:

@@ -18,7 +18,7 @@ RECORD_TIMEOUT_SECONDS = 30.0  # seconds for one record
 CUTS_TIMEOUT_SECONDS = 30.0  # seconds for what the leaders say of all partitions
 SEEK_PAUSE_SECONDS = 0.02
 CUT_PATTERN = re.compile(r"truncation detected .*broker end offset is (\d+)")
-ONE_RECORD = {  # nothing is fetched ahead, and the end of a partition is told instead of waited for
+ONE_RECORD_SETTINGS = {  # nothing is fetched ahead, and the end of a partition is told instead of waited for
     "enable.partition.eof": "true",
     "enable.auto.commit": "false",
     "queued.min.messages": "1",
@@ -26,7 +26,7 @@ ONE_RECORD = {  # nothing is fetched ahead, and the end of a partition is told i
     "log_level": "3",
 }
 
-ASKED_FOR_CUTS = {
+CUT_CONSUMER_SETTINGS = {
     "group.id": "tidegate-epochs",
     "isolation.level": "read_uncommitted",
     "auto.offset.reset": "error",
@@ -37,7 +37,9 @@ ASKED_FOR_CUTS = {
 
 def find_epochs(settings: Mapping[str, str], ranges: Ranges, isolation: str) -> Epochs:
     """The epochs of every partition that has any, by the offset at which each begins."""
-    consumer = Consumer({**settings, **ONE_RECORD, "group.id": "tidegate-epochs", "isolation.level": isolation})
+    consumer = Consumer(
+        {**settings, **ONE_RECORD_SETTINGS, "group.id": "tidegate-epochs", "isolation.level": isolation}
+    )
     try:
         return _find_epochs(consumer, ranges)
     finally:
@@ -74,7 +76,7 @@ def find_cuts(settings: Mapping[str, str], offsets: Offsets, epochs: Offsets) ->
     The client asks a leader where an epoch ended when it is sent to an offset that is said to be of that epoch, and
     tells a log that was cut as an error, in words.
     """
-    consumer = Consumer({**settings, **ONE_RECORD, **ASKED_FOR_CUTS})
+    consumer = Consumer({**settings, **ONE_RECORD_SETTINGS, **CUT_CONSUMER_SETTINGS})
     try:
         places = [TopicPartition(t, p, offsets[t][p], leader_epoch=epoch) for t, p, epoch in iterate_offsets(epochs)]
         consumer.assign(places)

@@ -27,7 +27,7 @@ SAMPLE_SETTINGS = {
     "fetch.queue.backoff.ms": "10",
     "log_level": "0",
 }
-LEAST_RECORDS = 5  # of each end of a partition, however many partitions there are
+MIN_RECORDS_PER_END = 5  # of each end of a partition, however many partitions there are
 WIDER, TRIES = 10, 4  # the end of a log may hold markers of transactions alone: it is looked for further ahead
 TELL_SECONDS = 1.0
 Ranges = dict[int, tuple[int, int]]
@@ -85,7 +85,7 @@ def sample_records(
     are there and none came.
     """
     begin, end = log
-    size = max(LEAST_RECORDS, limits.records // (2 * max(1, len(end))))
+    size = max(MIN_RECORDS_PER_END, limits.records // (2 * max(1, len(end))))
     reading = _Reading(topic, limits, tell, time.monotonic() + limits.seconds)
     consumer = Consumer({**settings, **SAMPLE_SETTINGS})
     try:

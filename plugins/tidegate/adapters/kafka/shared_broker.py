@@ -10,7 +10,7 @@ from typing import TypeVar
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tidegate.adapters.kafka.broker import KafkaBroker
-from tidegate.adapters.kafka.leader_epochs import ONE_RECORD
+from tidegate.adapters.kafka.leader_epochs import ONE_RECORD_SETTINGS
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.errors import GiveUp, PositionLost, RetryLater, TopicsUnavailable
 from tidegate.model.kafka_log import KafkaRecord
@@ -103,7 +103,7 @@ class SharedBroker:
         self._raise_unavailable(topics)
         log = self._logs[isolation]
         if late := tuple(topic for topic in topics if topic not in log.end):
-            log = self._logs[isolation] = log.joined(self._read_available(late, isolation))
+            log = self._logs[isolation] = log.add_topics(self._read_available(late, isolation))
             self._raise_unavailable(topics)
         return _select_topics(log, topics)
 
@@ -132,7 +132,7 @@ class SharedBroker:
         addresses = [place for place in places if place not in self._ages]
         if len(self._ages) > MAX_CACHED_AGES:
             self._ages.clear()
-        settings = {**self._settings, **ONE_RECORD, **PROMPT_FETCH_SETTINGS, "group.id": "tidegate-status"}
+        settings = {**self._settings, **ONE_RECORD_SETTINGS, **PROMPT_FETCH_SETTINGS, "group.id": "tidegate-status"}
         consumer = Consumer(settings) if addresses else None
         try:
             deadline = time.monotonic() + AGES_TIMEOUT_SECONDS

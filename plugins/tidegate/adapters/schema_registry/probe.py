@@ -9,7 +9,7 @@ from tidegate.adapters.server_greeting import SILENCE_SECONDS, greet_uri
 from tidegate.adapters.server_probe import Server, find_connection_failure
 from tidegate.diagnosis.finding import Finding, make_error, make_ok
 
-ASKED_SECONDS = 4.0
+REQUEST_TIMEOUT_SECONDS = 4.0
 REACHABLE_ADVICE = "check that the registry runs, and that the address is the right one"
 LOGIN_ADVICE = "check login, password and rights of the registry's connection"
 
@@ -37,7 +37,7 @@ def check_registry(name: str, settings: Mapping[str, Any]) -> Iterator[Finding]:
             auth=(user, password) if user else None,
             headers={"Authorization": f"Bearer {token}"} if token else {},
             verify=settings.get("ssl.ca.location") or True,
-            timeout=ASKED_SECONDS,
+            timeout=REQUEST_TIMEOUT_SECONDS,
         )
     except (httpx.HTTPError, OSError) as fault:
         yield make_error("registry.reachable", f"{server} gave no answer: {fault}", REACHABLE_ADVICE)

@@ -158,7 +158,7 @@ class RegistrySchemas:
         options = {**settings, "ids": sorted({version.id for version in versions})}
         options |= self._build_wire_options(settings, table, part, versions)
         is_value = part == "value"
-        kinds = {str(version.id): json_schema.kinds_of(version.text) for version in versions}
+        kinds = {str(version.id): json_schema.describe_logical_types(version.text) for version in versions}
         options |= {"kinds": kinds} if any(kinds.values()) else {}
         if not needs_columns:
             return options, None

@@ -20,7 +20,7 @@ from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
 from tidegate.redaction import redact_in_application
-from tidegate.schema.avro_limits import JAVA_OPTIONS, with_limits
+from tidegate.schema.avro_limits import JAVA_OPTIONS, add_limits
 from tidegate.settings import PACKAGE, is_checkout
 
 SPARK_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
@@ -119,7 +119,7 @@ def pack_files(conf: Mapping[str, str]) -> Iterator[PackedFiles]:
 
 
 def _add_defaults(conf: Mapping[str, str]) -> dict[str, str]:
-    conf = with_limits({"spark.sql.extensions": SPARK_EXTENSIONS, **conf})
+    conf = add_limits({"spark.sql.extensions": SPARK_EXTENSIONS, **conf})
     stacks = {name: f"{STACK_OPTION} {conf[name]}" for name in JAVA_OPTIONS if "-Xss" not in conf[name]}
     return {**conf, **stacks}
 

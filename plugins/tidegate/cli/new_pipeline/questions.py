@@ -17,7 +17,7 @@ from tidegate.spec.catalog import Catalog
 from tidegate.wiring.sampling import list_topics
 
 DEFAULT_KAFKA, DEFAULT_REGISTRY = "kafka_default", "schema_registry_default"
-SHOWN_TOPICS = 30
+MAX_SHOWN_TOPICS = 30
 NAME_LENGTH = 60
 
 
@@ -71,8 +71,8 @@ def ask(question: str, default: str, check: Callable[[str], bool] = bool) -> str
 def ask_topics(kafka: KafkaPlace, resolve: Resolve) -> tuple[str, ...]:
     """The topics, chosen from a list."""
     names = list_topics(kafka, resolve)
-    more = f" and {len(names) - SHOWN_TOPICS} more" if len(names) > SHOWN_TOPICS else ""
-    print(f"topics: {', '.join(names[:SHOWN_TOPICS])}{more}", file=sys.stderr)
+    more = f" and {len(names) - MAX_SHOWN_TOPICS} more" if len(names) > MAX_SHOWN_TOPICS else ""
+    print(f"topics: {', '.join(names[:MAX_SHOWN_TOPICS])}{more}", file=sys.stderr)
     answer = ask("Topic, or several with blanks between", names[0] if names else "")
     return tuple(answer.replace(",", " ").split())
 

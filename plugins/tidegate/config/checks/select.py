@@ -9,7 +9,7 @@ from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.formats.registry import get_format
 from tidegate.spec.catalog import Catalog
-from tidegate.spec.projection import RECORD_FIELDS, Field, Select, find_made, list_passed_columns
+from tidegate.spec.projection import RECORD_FIELDS, Field, Select, find_derived_columns, list_passed_columns
 
 
 def check_select(
@@ -25,10 +25,10 @@ def check_select(
         return None
     if record is not None:
         _check_reads(select, record | {field.name for field in RECORD_FIELDS}, where, findings)
-        ordered = {name.casefold() for name in table.sequence_by} - set(find_made(select))
+        ordered = {name.casefold() for name in table.sequence_by} - set(find_derived_columns(select))
         _check_passed_columns(select, record, {"key.fields": keys, "sequence_by": ordered}, where, findings)
-    made = _list_made_columns(select, record or set())
-    _check_made_columns(table, made, where, findings)
+    made = _list_derived_columns(select, record or set())
+    _check_derived_columns(table, made, where, findings)
     return set(made)
 
 
@@ -44,14 +44,14 @@ def _check_passed_columns(
             findings.add(where, f"{problem}; select such columns as they are")
 
 
-def _list_made_columns(select: Select, record: set[str]) -> list[str]:
+def _list_derived_columns(select: Select, record: set[str]) -> list[str]:
     """The names of all columns, without case; one that is made twice is there twice."""
     made = [item.name.casefold() for item in select.items if item.name is not None]
     stars = (item for item in select.items if item.name is None)
     return made + [name for star in stars for name in sorted(record - {column.casefold() for column in star.left_out})]
 
 
-def _check_made_columns(table: TableModel, made: list[str], where: KeyPath, findings: Problems) -> None:
+def _check_derived_columns(table: TableModel, made: list[str], where: KeyPath, findings: Problems) -> None:
     """Note names that two columns have, and those of columns that deletes and history add."""
     twice = sorted({name for name in made if made.count(name) > 1})
     if twice:

@@ -10,7 +10,7 @@ from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.schema.data_types import Array, DataType, Map, Struct, parse_type
-from tidegate.spec.projection import Select, find_made
+from tidegate.spec.projection import Select, find_derived_columns
 from tidegate.spec.record_metadata import METADATA_TYPES
 from tidegate.spec.table_template import is_template
 
@@ -186,7 +186,7 @@ def _check_sequence_by(checked: _CheckedTable, findings: Problems) -> None:
 
 def _find_column_problem(checked: _CheckedTable, name: str) -> str | None:
     select = _select(checked.table)
-    made = {} if select is None else find_made(select)
+    made = {} if select is None else find_derived_columns(select)
     types = {**(checked.types or {}), **checked.metadata, **{n: item.type or "STRING" for n, item in made.items()}}
     if name in checked.key_names:
         return "a key column, which is the same in all records of a key; choose another"

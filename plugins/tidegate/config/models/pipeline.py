@@ -147,7 +147,7 @@ class GroupsModel(StrictModel):
     )
 
 
-def _partial_tag(value: object) -> str:
+def _choose_partial_tag(value: object) -> str:
     return "<groups>" if isinstance(value, dict | GroupsModel) else "<word>"
 
 
@@ -189,7 +189,7 @@ class TableModel(StrictModel):
         description="The branch that is written, and that holds the position; made from main if it is not there.",
     )
     partial_updates: Annotated[
-        Annotated[bool, Tag("<word>")] | Annotated[GroupsModel, Tag("<groups>")], Discriminator(_partial_tag)
+        Annotated[bool, Tag("<word>")] | Annotated[GroupsModel, Tag("<groups>")], Discriminator(_choose_partial_tag)
     ] = Field(
         default=False, description="true: NULL or missing fields keep the row's value; or {sequence_groups: ...}."
     )

@@ -9,7 +9,7 @@ from tidegate.migration.flink.column_definitions import FlinkColumn, parse_flink
 from tidegate.migration.flink.tokens import Tokens, split_statements
 from tidegate.sql.spark import quote
 
-WORDS_SHOWN = 8
+MAX_SHOWN_WORDS = 8
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,9 @@ def _read_statement(script: FlinkScript, tokens: Tokens) -> None:
     elif tokens.take("INSERT", "INTO") or tokens.take("INSERT", "OVERWRITE"):
         script.inserts.append(_parse_insert(tokens))
     elif not (tokens.take("BEGIN") or tokens.take("END")):
-        script.others.append(" ".join(tokens.texts[:WORDS_SHOWN]) if tokens.texts[0] == "CREATE" else tokens.texts[0])
+        script.others.append(
+            " ".join(tokens.texts[:MAX_SHOWN_WORDS]) if tokens.texts[0] == "CREATE" else tokens.texts[0]
+        )
 
 
 def _read_partition(tokens: Tokens) -> str:

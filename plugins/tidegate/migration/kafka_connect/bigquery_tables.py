@@ -14,7 +14,7 @@ from tidegate.sinks.world import World
 INGESTION_TIME = next(d for d in DESTINATIONS.values() if d is not SPARK_DESTINATION).partition_columns[0]
 DAY_MS = 86_400_000
 GROUP_REFERENCE = re.compile(r"\$(\d+|\{\w+\})")
-ONE_VALUE = ("string", "raw")
+SINGLE_VALUE_FORMATS = ("string", "raw")
 
 
 def plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, topics: list[str]) -> list[dict[str, Any]]:
@@ -119,7 +119,7 @@ def plan_key(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: Ch
     """The key's columns: all of the record's key in one column, or what a transform or the user names."""
     column = ledger.get("kafkaKeyFieldName")
     ledger.map("kafkaKeyFieldName", f"source.key.into: {column}")
-    is_bare = plan.key.get("format") in ONE_VALUE and not plan.key.get("from")
+    is_bare = plan.key.get("format") in SINGLE_VALUE_FORMATS and not plan.key.get("from")
     if is_bare:
         plan.key["fields"] = [column or "key"]
         ledger.map("kafkaKeyFieldName", f"source.key.fields: [{column}]", "the key is one value")

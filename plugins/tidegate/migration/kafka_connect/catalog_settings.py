@@ -15,7 +15,7 @@ SAME_NAMES = (
     "adls.account-name", "rest.sigv4-enabled", "rest.signing-region", "rest.signing-name", "prefix",
 )  # fmt: skip
 RENAMED = {"client.region": "s3.region", "rest-sigv4-enabled": "rest.sigv4-enabled"}
-NOT_NEEDED = {
+UNNEEDED_SETTINGS = {
     "io-impl": DERIVED,
     "s3.path-style-access": f"{DERIVED}; with s3.endpoint paths are the default",
     "cache-enabled": "tables are loaded afresh",
@@ -130,8 +130,8 @@ def _plan_property(ledger: SettingsLedger, draft: Draft, word: str, name: str) -
         holds = SECRET_NAMES.get(word, f"{word} in its extra")
         draft.need_connection(name_catalog_connection(draft), holds)
         ledger.map(name, "catalogs.yaml: connection", f"connection {name_catalog_connection(draft)} holds it")
-    elif word in NOT_NEEDED:
-        ledger.drop(name, NOT_NEEDED[word])
+    elif word in UNNEEDED_SETTINGS:
+        ledger.drop(name, UNNEEDED_SETTINGS[word])
     elif word in SAME_NAMES or word in RENAMED:
         key = RENAMED.get(word, word)
         text = value.replace("s3a://", "s3://", 1) if key == "warehouse" else value

@@ -80,7 +80,7 @@ def _add_schema(draft: Draft, plan: RecordPlan, world: World, index: int) -> Non
 
 
 def _list_made_columns(plan: RecordPlan) -> set[str]:
-    own = {*plan.dropped, *plan.computed_over_fields()}
+    own = {*plan.dropped, *plan.list_replaced_fields()}
     return {name.casefold() for name in (*plan.metadata, *plan.computed) if name not in own}
 
 

@@ -43,11 +43,11 @@ class RecordPlan:
             replaced = {*self.computed, *self.renamed, *self.dropped}
             stay = dict.fromkeys([*self.key.get("fields", []), *self.kept, *self.metadata])
             return _join([*(quote(name) for name in stay if name not in replaced), *renamed, *computed])
-        replaced_names = dict.fromkeys([*self.dropped, *self.renamed, *self.computed_over_fields()])
+        replaced_names = dict.fromkeys([*self.dropped, *self.renamed, *self.list_replaced_fields()])
         star = f"* EXCEPT ({', '.join(map(quote, replaced_names))})" if replaced_names else "*"
         return _join([star, *renamed, *computed])
 
-    def computed_over_fields(self) -> list[str]:
+    def list_replaced_fields(self) -> list[str]:
         """Columns that are computed in place of the record's own field."""
         return [column for column, expression in self.computed.items() if quote(column) in expression]
 

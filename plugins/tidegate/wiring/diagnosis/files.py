@@ -65,7 +65,7 @@ def read_files(subjects: Subjects, names: tuple[str, ...]) -> list[Finding]:
             findings += [_to_finding("files.publications", problem) for problem in publication.problems]
         else:
             subjects.publications[name] = publication
-    return _without_repeats(findings) + _summarise(subjects)
+    return _drop_repeats(findings) + _summarise(subjects)
 
 
 def _summarise(subjects: Subjects) -> list[Finding]:
@@ -81,7 +81,7 @@ def _summarise(subjects: Subjects) -> list[Finding]:
     return found
 
 
-def _without_repeats(findings: list[Finding]) -> list[Finding]:
+def _drop_repeats(findings: list[Finding]) -> list[Finding]:
     """Each pipeline file repeats, or quotes, what is wrong with the catalogs: the first one is told."""
     kept = list[Finding]()
     for finding in findings:

@@ -91,7 +91,7 @@ class _OpenedPorts:
 
 def _check_tables(opened: _OpenedPorts, name: str) -> Iterator[Finding]:
     ports = opened.get(name)
-    tables = [table for table in ports.pipeline.tables if not table.finds]
+    tables = [table for table in ports.pipeline.tables if not table.discovers_names]
     failed = 0
     for table in tables:
         found = _check_table(ports, table)

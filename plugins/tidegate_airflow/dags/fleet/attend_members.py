@@ -17,7 +17,7 @@ from tidegate_airflow.connections import resolve_connection
 from tidegate_airflow.dag_ids import name_fleet
 from tidegate_airflow.dags.fleet.plan_members import LOOK_KEY
 from tidegate_airflow.errors import ERROR_KEY, MAX_MESSAGE_CHARACTERS
-from tidegate_airflow.operators.member import UNTOLD_KEY
+from tidegate_airflow.operators.member import UNREPORTED_KEY
 
 Data = dict[str, Any]
 Result = TypeVar("Result")
@@ -76,7 +76,7 @@ def clean_up_members(fleet: str) -> list[Data]:
     cleaned = {name: [report.to_dict() for report in reports] for name, reports in done.results.items()}
     context["ti"].xcom_push(key=CLEANED_KEY, value=cleaned)
     raise_member_failures(context, done.failures)
-    for merged in pull_mapped(context, "merge", UNTOLD_KEY):
+    for merged in pull_mapped(context, "merge", UNREPORTED_KEY):
         for published in merged["tables"]:
             emit_asset_event(context, published, name_fleet(fleet))
     due = [

@@ -34,7 +34,7 @@ class FleetRequest:
         number: int | None = self.params["max_records"]
         return number
 
-    def count_least(self, pipeline: Pipeline) -> int:
+    def compute_min_records(self, pipeline: Pipeline) -> int:
         """How many records must wait: as many as start a flush, where only the heartbeat is due."""
         return pipeline.merge.records_threshold if self.by_time and not pipeline.merge.is_timed else 0
 

@@ -126,7 +126,7 @@ def plan_fleet(fleet: str) -> list[Data]:
 def _look_at(opened: "OpenedMembers", members: Mapping[str, Pipeline], request: FleetRequest) -> "list[MemberLook]":
     from tidegate.fleet.look import look_at_members
 
-    least = {name: request.count_least(members[name]) for name in request.names}
+    least = {name: request.compute_min_records(members[name]) for name in request.names}
     looks = look_at_members(opened, least, partial(tasks.cap_batches, max_records=request.max_records))
     for one in looks:
         if one.error is not None:

@@ -49,7 +49,7 @@ def test_snapshot_ids_are_text_as_a_browser_would_round_them() -> None:
 
 def test_counts_that_add_up_need_no_explanation() -> None:
     counts = Counts(span=12, read=10, staged=7, ignored=2, filtered=1)
-    assert (counts.unexplained(), counts.gaps) == (None, 2)
+    assert (counts.explain_imbalance(), counts.gaps) == (None, 2)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_counts_that_add_up_need_no_explanation() -> None:
     ],
 )
 def test_records_that_do_not_add_up_are_named(counts: Counts) -> None:
-    assert f"span=10 read={counts.read} staged={counts.staged}" in (counts.unexplained() or "")
+    assert f"span=10 read={counts.read} staged={counts.staged}" in (counts.explain_imbalance() or "")
 
 
 def test_stage_job_survives_the_command_line() -> None:

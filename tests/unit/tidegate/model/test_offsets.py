@@ -79,7 +79,7 @@ def test_batch_continues_only_from_exactly_its_start(position: dict, continues: 
 
 def test_only_takes_a_tables_topics() -> None:
     ranges = Ranges({"t": {0: (1, 3)}, "u": {0: (1, 2)}})
-    assert ranges.only(("u", "v")) == Ranges({"u": {0: (1, 2)}})
+    assert ranges.select_topics(("u", "v")) == Ranges({"u": {0: (1, 2)}})
 
 
 @given(OFFSETS)

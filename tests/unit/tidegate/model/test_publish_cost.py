@@ -23,8 +23,8 @@ def test_batch_without_a_snapshot_wrote_nothing_and_a_destination_that_does_not_
 
 
 def test_bytes_of_a_queue_add_up() -> None:
-    assert published(bytes_written=5).then(published(bytes_written=7)).bytes_written == 12
-    assert published().then(published()).bytes_written is None
+    assert published(bytes_written=5).add(published(bytes_written=7)).bytes_written == 12
+    assert published().add(published()).bytes_written is None
 
 
 def test_result_that_an_earlier_version_left_has_no_size() -> None:

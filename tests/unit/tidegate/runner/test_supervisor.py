@@ -90,7 +90,7 @@ def test_publication_is_called_behind_a_flush_that_published_its_table(
     supervisor = Supervisor(place, (), Shared(Slots(1), threading.Event(), Ear()))  # type: ignore[arg-type]
     worker = supervisor._workers["orders_out"] = Waiting(place, "orders_out")  # type: ignore[assignment]
     batch: Any = SimpleNamespace(table=f"lake.shop.{table}", snapshot_id=snapshot)
-    supervisor.tell_done(Flush(place, "shop"), RunOutcome((batch,)))
+    supervisor.report_run(Flush(place, "shop"), RunOutcome((batch,)))
     assert worker.calls == called
 
 

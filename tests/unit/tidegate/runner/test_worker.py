@@ -57,7 +57,7 @@ class Ear:
     def __init__(self) -> None:
         self.heard: list[tuple[str, object]] = []
 
-    def tell_done(self, work: Work, outcome: RunOutcome) -> None:
+    def report_run(self, work: Work, outcome: RunOutcome) -> None:
         self.heard.append(("done", outcome))
 
     def tell_failure(self, work: Work, streak: FailureStreak) -> None:

@@ -13,7 +13,7 @@ from pipeline_files import CATALOGS
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import GiveUp
 from tidegate.model.kafka_log import KafkaRecord
-from tidegate.sampling.pipeline_text import ProposedPipeline, render_pipeline, scalar
+from tidegate.sampling.pipeline_text import ProposedPipeline, render_pipeline, render_scalar
 from tidegate.sampling.proposal import ProposedTable, propose_table
 from tidegate.sampling.recognition import look_at
 from tidegate.sampling.samples import TopicSample
@@ -248,7 +248,7 @@ def test_no_value_of_a_record_is_written_into_the_file(include) -> None:
 def test_text_in_the_file_is_read_back_as_it_was(text) -> None:
     import yaml
 
-    assert yaml.safe_load(f"[{scalar(text)}]") == [text]
+    assert yaml.safe_load(f"[{render_scalar(text)}]") == [text]
 
 
 def test_numbers_of_eight_bytes_are_one_kind_whatever_their_size() -> None:

@@ -13,7 +13,7 @@ from tidegate.schema.avro import (
     to_columns,
     to_spark_type,
 )
-from tidegate.schema.avro_resolution import append_end_field, find_meaning_lost, plan_decoding, simplify_types
+from tidegate.schema.avro_resolution import append_end_field, find_lost_meaning, plan_decoding, simplify_types
 from tidegate.schema.avro_versions import restore_dropped_fields
 
 INNER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]}
@@ -106,7 +106,7 @@ def test_version_that_counts_something_else_is_not_read_as_the_latest(old: Any, 
         (["null", old], new),
         (record(("n", old), name="N"), record(("n", new), name="N")),
     ):
-        reason = find_meaning_lost(record(("a", before)), record(("a", after)))
+        reason = find_lost_meaning(record(("a", before)), record(("a", after)))
         assert bool(reason) == lost
         assert not lost or reason.startswith("field a")
 
@@ -139,7 +139,7 @@ def test_number_in_a_union_or_of_another_type_keeps_its_meaning_or_its_version_i
     old: Any, new: Any, said: str
 ) -> None:
     for before, after in ((old, new), ({"type": "array", "items": old}, {"type": "array", "items": new})):
-        reason = find_meaning_lost(record(("a", before)), record(("a", after)))
+        reason = find_lost_meaning(record(("a", before)), record(("a", after)))
         assert bool(reason) == bool(said), reason
         assert said in reason
 
@@ -152,8 +152,8 @@ def test_named_members_of_a_union_are_compared_by_their_names() -> None:
         }
         return record(("a", ["null", members[first], members[second]]))
 
-    assert find_meaning_lost(union("A", "B"), union("B", "A")) == ""
-    lost = find_meaning_lost(union("A", "B", "timestamp-millis"), union("B", "A"))
+    assert find_lost_meaning(union("A", "B"), union("B", "A")) == ""
+    lost = find_lost_meaning(union("A", "B", "timestamp-millis"), union("B", "A"))
     assert lost == "field a.at was timestamp-millis and is timestamp-micros"
 
 
@@ -240,8 +240,8 @@ def test_schema_gets_one_field_more_at_its_end_and_a_bare_value_becomes_a_record
 def test_field_found_by_its_alias_counts_in_the_same_unit_or_its_version_is_refused() -> None:
     latest = record(("at", timed("timestamp-micros")))
     latest["fields"][0]["aliases"] = ["created"]
-    assert find_meaning_lost(record(("created", timed("timestamp-micros"))), latest) == ""
-    assert find_meaning_lost(record(("created", timed("timestamp-millis"))), latest).startswith("field at was ")
+    assert find_lost_meaning(record(("created", timed("timestamp-micros"))), latest) == ""
+    assert find_lost_meaning(record(("created", timed("timestamp-millis"))), latest).startswith("field at was ")
 
 
 def field_names(schema: Any) -> list[str]:

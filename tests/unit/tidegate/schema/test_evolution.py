@@ -117,7 +117,7 @@ def test_renamed_column_is_known_by_its_old_name() -> None:
     assert made(table, "name STRING", "x INT") == []
     assert made(table, "NAME STRING", "full_name STRING") == []
     taken = held("full_name STRING", "name INT", aliases=(("name", "full_name"),))
-    assert (taken.named("name"), taken.named("full_name")) == ("name", "full_name")
+    assert (taken.find_name("name"), taken.find_name("full_name")) == ("name", "full_name")
 
 
 def test_table_without_a_declared_schema_reads_a_renamed_column_under_every_name() -> None:

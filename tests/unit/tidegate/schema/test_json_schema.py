@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tidegate.errors import ConfigurationError
-from tidegate.schema.json_schema import kinds_of, to_columns
+from tidegate.schema.json_schema import describe_logical_types, to_columns
 
 TYPES: dict[str, tuple[Any, str]] = {
     "whole": ({"type": "integer"}, "BIGINT"),
@@ -85,7 +85,7 @@ def test_object_that_is_a_definition_or_may_be_null_has_its_properties() -> None
     ):
         text = json.dumps(schema)
         assert [(c.name, c.type) for c in to_columns(text, logical=True)] == [("id", "BIGINT"), ("at", "TIMESTAMP")]
-        assert set(kinds_of(text)) == {"at"}
+        assert set(describe_logical_types(text)) == {"at"}
 
 
 @pytest.mark.parametrize("scale", ["-2", "39", "two", "13"])
@@ -129,10 +129,12 @@ def test_logical_types_of_connect_are_columns_of_their_meaning() -> None:
         "micros": "TIMESTAMP_NTZ", "times": "ARRAY<TIMESTAMP>", "bytes": "BINARY", "titled": "BIGINT",
         "inside": "STRUCT<`day`: BIGINT>", "time": "BIGINT",
     }  # fmt: skip
-    assert set(kinds_of(text)) == {"amount", "narrow", "day", "at", "micros", "times", "inside"}
-    assert kinds_of(text)["amount"] == {"name": DATA + "Decimal", "parameters": {"scale": "2"}}
-    assert kinds_of(text)["times"] == {"items": {"name": DATA + "Timestamp", "parameters": {}}}
-    assert kinds_of(text)["inside"] == {"fields": [{"field": "day", "name": DATA + "Date", "parameters": {}}]}
+    assert set(describe_logical_types(text)) == {"amount", "narrow", "day", "at", "micros", "times", "inside"}
+    assert describe_logical_types(text)["amount"] == {"name": DATA + "Decimal", "parameters": {"scale": "2"}}
+    assert describe_logical_types(text)["times"] == {"items": {"name": DATA + "Timestamp", "parameters": {}}}
+    assert describe_logical_types(text)["inside"] == {
+        "fields": [{"field": "day", "name": DATA + "Date", "parameters": {}}]
+    }
 
 
 def test_logical_types_are_found_at_every_depth_and_a_schema_that_holds_itself_ends() -> None:
@@ -144,7 +146,7 @@ def test_logical_types_are_found_at_every_depth_and_a_schema_that_holds_itself_e
     }
     text = json.dumps({"type": "object", "properties": properties, "definitions": {"Row": row}})
     told = {"name": DATA + "Timestamp", "parameters": {}}
-    assert kinds_of(text) == {"rows": {"items": {"values": {"fields": [{"field": "at", **told}]}}}}
+    assert describe_logical_types(text) == {"rows": {"items": {"values": {"fields": [{"field": "at", **told}]}}}}
 
 
 def test_decimal_whose_bytes_nobody_would_read_has_to_be_declared() -> None:

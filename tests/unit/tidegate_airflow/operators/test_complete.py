@@ -14,7 +14,7 @@ import pytest
 from fakes import a_pipeline, a_table
 from tidegate.spec.runtime import Period
 from tidegate_airflow.dags.flush import build_flush_dag
-from tidegate_airflow.operators.complete import find_last_told
+from tidegate_airflow.operators.complete import find_last_reported_period
 
 ROOT = Path(__file__).parents[4]
 DAGS = """
@@ -141,7 +141,7 @@ class Events(list[Any]):
 def test_event_that_somebody_added_by_hand_says_nothing_of_what_was_told(strange: str | None) -> None:
     keys = [strange, "2026-01-01T07", "2026-01-01T08"]
     context: Any = {"inlet_events": {"asset": Events(SimpleNamespace(partition_key=key) for key in keys)}}
-    assert find_last_told(context, "asset", Period.HOUR) == "2026-01-01T08"
+    assert find_last_reported_period(context, "asset", Period.HOUR) == "2026-01-01T08"
 
 
 def test_runs_at_once_tell_one_after_the_other() -> None:

@@ -7,7 +7,7 @@ import pytest
 from decoding import a_stage
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.offsets import Ranges
-from tidegate.schema.avro_limits import AVRO_LIMITS, JAVA_OPTIONS, has_limits, with_limits
+from tidegate.schema.avro_limits import AVRO_LIMITS, JAVA_OPTIONS, add_limits, has_limits
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate_spark.fields.avro_lengths import compile_skip, fits_schema
 from tidegate_spark.fields.avro_limits import LENGTH_CHECK_OPTION, guard_lengths
@@ -36,7 +36,7 @@ def test_server_has_limits_only_with_all_of_them(missing: str) -> None:
 
 def test_submitted_jobs_get_the_limits_and_keep_what_the_user_states() -> None:
     own = "-Xss4m -Dorg.apache.avro.limits.bytes.maxLength=7"
-    conf = with_limits({DRIVER: own, "a": "b"})
+    conf = add_limits({DRIVER: own, "a": "b"})
     assert conf["a"] == "b"
     assert conf[DRIVER].startswith(own)
     assert conf[DRIVER].count("bytes.maxLength") == 1

@@ -36,4 +36,4 @@ class BigQueryDeadLetters(BigQueryPort):
     @translate_bigquery_errors
     def count_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
         """See the port."""
-        return bigquery_dead_letters.count_of_others(self._get_warehouse(name), name, table, attempt, ranges)
+        return bigquery_dead_letters.count_letters_of_others(self._get_warehouse(name), name, table, attempt, ranges)

@@ -8,7 +8,7 @@ from tidegate.adapters.bigquery.stores import (
 )
 from tidegate.jobs.merge_job import AuditAnswers
 from tidegate.jobs.record_explanation import RecordExplanation
-from tidegate.jobs.stage_outcome import FoundNames, StageOutcome
+from tidegate.jobs.stage_outcome import DiscoveredNames, StageOutcome
 from tidegate.model.batch import StagedBatch
 from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.context import Staging
@@ -45,17 +45,17 @@ class BigQueryStaging(BigQueryPort):
         )
 
     @translate_bigquery_errors
-    def read_found_names(self, intermediate: str, batch: int, attempt: str) -> FoundNames | None:
+    def read_discovered_names(self, intermediate: str, batch: int, attempt: str) -> DiscoveredNames | None:
         """See the port."""
         place = staging.get_folder(intermediate, batch, attempt)
-        text = staging.read_left_text(self._get_warehouse(intermediate), place)
-        return None if text is None else FoundNames.from_json(text, f"folder={place}")
+        text = staging.read_outcome_text(self._get_warehouse(intermediate), place)
+        return None if text is None else DiscoveredNames.from_json(text, f"folder={place}")
 
     @translate_bigquery_errors
     def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
         """See the port."""
         place = staging.get_folder(intermediate, batch, attempt)
-        text = staging.read_left_text(self._get_warehouse(intermediate), place)
+        text = staging.read_outcome_text(self._get_warehouse(intermediate), place)
         return None if text is None else RecordExplanation.from_json(text, f"folder={place}")
 
     @translate_bigquery_errors

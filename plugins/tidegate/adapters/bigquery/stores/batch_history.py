@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.stores.namespaces import drop_made_namespaces
+from tidegate.adapters.bigquery.stores.namespaces import drop_existing_namespaces
 from tidegate.adapters.bigquery.stores.ownership import claim
 from tidegate.adapters.bigquery.stores.table_marks import remove_expiration
 from tidegate.failpoints import hit_failpoint
@@ -60,7 +60,7 @@ def _create_table(warehouse: Warehouse, control: str, labels: Mapping[str, str])
         f"CREATE TABLE IF NOT EXISTS {quote_name(reference)} ({columns}) CLUSTER BY batch "
         f"OPTIONS (labels = [{rendered_labels}])",
     )
-    for statement in drop_made_namespaces(warehouse, statements):
+    for statement in drop_existing_namespaces(warehouse, statements):
         warehouse.run_statement(statement)
     remove_expiration(warehouse, control)
 

@@ -79,7 +79,7 @@ def read_of_attempt(warehouse: Warehouse, name: str, destination: str, attempt: 
     return [DeadLetter.from_row(row) for row in rows]
 
 
-def count_of_others(warehouse: Warehouse, name: str, destination: str, attempt: str, ranges: Ranges) -> int:
+def count_letters_of_others(warehouse: Warehouse, name: str, destination: str, attempt: str, ranges: Ranges) -> int:
     """How many of a destination lie in these ranges and are not this attempt's."""
     parts = [
         f"(topic = {render_literal(topic)} AND `partition` = {partition} AND `offset` >= {start} AND `offset` < {end})"

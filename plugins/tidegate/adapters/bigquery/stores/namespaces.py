@@ -8,14 +8,14 @@ from tidegate.adapters.bigquery.client.client import Warehouse
 _CREATE_NAMESPACE_PATTERN = re.compile(r"CREATE SCHEMA IF NOT EXISTS `([^`]+)`\.`([^`]+)`\s*")
 
 
-def drop_made_namespaces(warehouse: Warehouse, statements: Iterable[str]) -> list[str]:
+def drop_existing_namespaces(warehouse: Warehouse, statements: Iterable[str]) -> list[str]:
     """The statements without those that would make a dataset which is there.
 
     BigQuery asks for `bigquery.datasets.create` in the project before it looks whether there is anything to make.
     """
-    return [statement for statement in statements if not _is_made(warehouse, statement)]
+    return [statement for statement in statements if not _is_existing(warehouse, statement)]
 
 
-def _is_made(warehouse: Warehouse, statement: str) -> bool:
+def _is_existing(warehouse: Warehouse, statement: str) -> bool:
     found = _CREATE_NAMESPACE_PATTERN.fullmatch(statement)
     return found is not None and warehouse.has_dataset(f"{found[1]}.{found[2]}")

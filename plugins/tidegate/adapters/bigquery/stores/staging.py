@@ -124,11 +124,11 @@ def _load_and_check(
 
 def read_job_outcome(warehouse: Warehouse, place: str) -> StageOutcome | None:
     """The counts of a job, which it leaves last in its folder; None where it did not finish."""
-    text = read_left_text(warehouse, place)
+    text = read_outcome_text(warehouse, place)
     return None if text is None else StageOutcome.from_json(text, f"folder={place}")
 
 
-def read_left_text(warehouse: Warehouse, place: str) -> str | None:
+def read_outcome_text(warehouse: Warehouse, place: str) -> str | None:
     """What a job leaves last in its folder, one line of JSON: counts, the names it found, or what it explains."""
     for path in warehouse.folder.list_paths(f"{place}/counts"):
         if path.rsplit("/", 1)[1].startswith("part-"):

@@ -37,4 +37,8 @@ class IcebergDeadLetters(IcebergPort):
     def count_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
         """See the port."""
         loaded_table = self.catalogs.table(name)
-        return 0 if loaded_table is None else iceberg_dead_letters.count_of_others(loaded_table, table, attempt, ranges)
+        return (
+            0
+            if loaded_table is None
+            else iceberg_dead_letters.count_letters_of_others(loaded_table, table, attempt, ranges)
+        )

@@ -5,7 +5,7 @@ from tidegate.adapters.iceberg.stores import staging as iceberg_staging
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
 from tidegate.jobs.merge_job import AuditAnswers
 from tidegate.jobs.record_explanation import RecordExplanation
-from tidegate.jobs.stage_outcome import FoundNames, StageOutcome
+from tidegate.jobs.stage_outcome import DiscoveredNames, StageOutcome
 from tidegate.model.batch import StagedBatch
 from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.context import Staging
@@ -38,7 +38,7 @@ class IcebergStaging(IcebergPort):
         return None
 
     @translate_iceberg_errors
-    def read_found_names(self, intermediate: str, batch: int, attempt: str) -> FoundNames | None:
+    def read_discovered_names(self, intermediate: str, batch: int, attempt: str) -> DiscoveredNames | None:
         """See the port: no job leaves files for Iceberg."""
         return None
 

@@ -34,7 +34,7 @@ class IcebergTables(IcebergPort):
     @translate_iceberg_errors
     def list_tables(self, namespace: str) -> list[str]:
         """See the port."""
-        return self.catalogs.names_in(namespace)
+        return self.catalogs.list_table_names(namespace)
 
     @translate_iceberg_errors
     def read_state(self, table: str, pipeline: str) -> TableState | None:

@@ -42,12 +42,12 @@ def find_overlap(table: Table, snapshot_id: int, ranges: Sequence[KeyRange]) -> 
     if len(manifests) > MAX_MANIFESTS or files > MAX_FILES:
         return None
 
-    def rows_of(manifest: ManifestFile) -> list[int]:
+    def list_row_counts(manifest: ManifestFile) -> list[int]:
         entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
         data_files = (entry.data_file for entry in entries)
         return [file.record_count for file in data_files if not is_outside(file)]
 
-    rows = [count for counts in ExecutorFactory.get_or_create().map(rows_of, manifests) for count in counts]
+    rows = [count for counts in ExecutorFactory.get_or_create().map(list_row_counts, manifests) for count in counts]
     return Overlap(len(rows), sum(rows))
 
 

@@ -56,7 +56,7 @@ def read_of_attempt(table: Table, destination: str, attempt: str) -> list[DeadLe
     return [DeadLetter.from_row(row) for row in rows.to_pylist()]
 
 
-def count_of_others(table: Table, destination: str, attempt: str, ranges: Ranges) -> int:
+def count_letters_of_others(table: Table, destination: str, attempt: str, ranges: Ranges) -> int:
     """How many of a destination lie in these ranges and are not this attempt's.
 
     Asked before every merge: of the letters of all times only the files are opened that may hold such offsets.

@@ -69,7 +69,7 @@ class Catalogs:
             found.append((Server.from_uri(f"{what}={name}", place, uri), uri))
         return found
 
-    def login(self, name: str) -> str:
+    def describe_login(self, name: str) -> str:
         """Where the login of a catalog stands, as ``name=value`` for a message."""
         connection = self._connections.get(name)
         return f"catalog={name} connection={connection}" if connection else f"catalog={name} of catalogs.yaml"
@@ -102,7 +102,7 @@ class Catalogs:
                 "view, or name a table in the file"
             )
 
-    def names_in(self, namespace: str) -> list[str]:
+    def list_table_names(self, namespace: str) -> list[str]:
         """Names of the tables in ``catalog.namespace``."""
         catalog, identifier = namespace.split(".", 1)
         try:

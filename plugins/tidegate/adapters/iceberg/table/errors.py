@@ -47,7 +47,7 @@ def judge_error(catalogs: Catalogs, verb: str, table: str, error: Exception) -> 
     and whoever reads the table again finds what is so now.
     """
     if is_access_error(error):
-        login = catalogs.login(table.split(".", 1)[0])
+        login = catalogs.describe_login(table.split(".", 1)[0])
         return ConfigurationError(
             f"{login}: the log-in or its rights were refused during {verb} of table={table}: {format_one_line(error)}; "
             "correct the login, the password or the rights there"

@@ -48,10 +48,10 @@ def _sum_manifest(manifest: ManifestFile) -> int | None:
 
 
 def _read_manifests(io: FileIO, manifests: Sequence[ManifestFile]) -> list[DataFile]:
-    def files_of(manifest: ManifestFile) -> list[DataFile]:
+    def list_files(manifest: ManifestFile) -> list[DataFile]:
         return [entry.data_file for entry in manifest.fetch_manifest_entry(io, discard_deleted=True)]
 
-    return [file for files in ExecutorFactory.get_or_create().map(files_of, manifests) for file in files]
+    return [file for files in ExecutorFactory.get_or_create().map(list_files, manifests) for file in files]
 
 
 def _count_deleted_rows(io: FileIO, deletes: Sequence[DataFile], live: Collection[str]) -> int:

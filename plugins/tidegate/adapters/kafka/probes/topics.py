@@ -13,7 +13,7 @@ from tidegate.adapters.kafka.broker_answers import RETRYABLE
 from tidegate.adapters.kafka.probes.cluster import Cluster
 from tidegate.diagnosis.brokers import GroupFacts, TopicFacts
 
-ASKED_SECONDS, RETRY_PAUSE_SECONDS = 4.0, 0.2
+REQUEST_TIMEOUT_SECONDS, RETRY_PAUSE_SECONDS = 4.0, 0.2
 HIDDEN_REASON = "it may also not exist: brokers tell that only to those who may describe it"
 READ_SETTINGS = (
     "cleanup.policy",
@@ -27,7 +27,7 @@ UNKNOWN_TOPIC_CODES = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOP
 
 def list_topic_names(cluster: Cluster) -> list[str]:
     """The topics that the user may describe."""
-    return sorted(cluster.admin.list_topics(timeout=ASKED_SECONDS).topics)
+    return sorted(cluster.admin.list_topics(timeout=REQUEST_TIMEOUT_SECONDS).topics)
 
 
 def read_topics(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicFacts]:
@@ -36,13 +36,13 @@ def read_topics(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicFacts
     if not names:
         return {}
     described = cluster.admin.describe_topics(
-        TopicCollection(names), include_authorized_operations=True, request_timeout=ASKED_SECONDS
+        TopicCollection(names), include_authorized_operations=True, request_timeout=REQUEST_TIMEOUT_SECONDS
     )
     settings = _read_settings(cluster, names)
     found, facts = dict[str, Any](), dict[str, TopicFacts]()
     for name in names:
         try:
-            found[name] = described[name].result(ASKED_SECONDS + 1)
+            found[name] = described[name].result(REQUEST_TIMEOUT_SECONDS + 1)
         except KafkaException as error:
             facts[name] = _explain_failure(cluster, name, error.args[0])
     times = _read_newest_times(cluster, found)
@@ -51,11 +51,11 @@ def read_topics(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicFacts
 
 def _read_settings(cluster: Cluster, names: list[str]) -> dict[str, dict[str, str] | None]:
     resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
-    futures = cluster.admin.describe_configs(resources, request_timeout=ASKED_SECONDS)
+    futures = cluster.admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_SECONDS)
     settings: dict[str, dict[str, str] | None] = {}
     for resource, future in futures.items():
         try:
-            found = future.result(ASKED_SECONDS + 1)
+            found = future.result(REQUEST_TIMEOUT_SECONDS + 1)
             settings[resource.name] = {name: found[name].value for name in READ_SETTINGS if name in found}
         except KafkaException:  # what it means is told by the topic's description
             settings[resource.name] = None
@@ -86,11 +86,11 @@ def _read_newest_times(cluster: Cluster, topics: Mapping[str, Any]) -> dict[str,
         for one in topic.partitions
         if _has_leader(one)
     }
-    futures = cluster.admin.list_offsets(specs, request_timeout=ASKED_SECONDS) if specs else {}
+    futures = cluster.admin.list_offsets(specs, request_timeout=REQUEST_TIMEOUT_SECONDS) if specs else {}
     times: dict[str, int] = {}
     for place, future in futures.items():
         with suppress(KafkaException):
-            times[place.topic] = max(times.get(place.topic, -1), future.result(ASKED_SECONDS + 1).timestamp)
+            times[place.topic] = max(times.get(place.topic, -1), future.result(REQUEST_TIMEOUT_SECONDS + 1).timestamp)
     return times
 
 
@@ -108,10 +108,10 @@ def _explain_failure(cluster: Cluster, topic: str, error: KafkaError) -> TopicFa
 def read_groups(cluster: Cluster, groups: Iterable[str]) -> list[GroupFacts]:
     """Facts about each consumer group; one that nobody has used yet has no members."""
     names = list(dict.fromkeys(groups))
-    deadline, facts = time.monotonic() + ASKED_SECONDS, dict[str, GroupFacts]()
+    deadline, facts = time.monotonic() + REQUEST_TIMEOUT_SECONDS, dict[str, GroupFacts]()
     while names:
         futures = cluster.admin.describe_consumer_groups(
-            names, include_authorized_operations=True, request_timeout=ASKED_SECONDS
+            names, include_authorized_operations=True, request_timeout=REQUEST_TIMEOUT_SECONDS
         )
         is_last = time.monotonic() > deadline
         found = {name: _await_group(cluster, name, future, is_last) for name, future in futures.items()}
@@ -124,7 +124,7 @@ def read_groups(cluster: Cluster, groups: Iterable[str]) -> list[GroupFacts]:
 def _await_group(cluster: Cluster, name: str, future: Any, is_last: bool) -> GroupFacts | None:
     """The facts; None where the group's coordinator is loading, unless it was asked for the last time."""
     try:
-        group = future.result(ASKED_SECONDS + 1)
+        group = future.result(REQUEST_TIMEOUT_SECONDS + 1)
     except KafkaException as error:
         fault: KafkaError = error.args[0]
         if fault.code() in RETRYABLE and not is_last:

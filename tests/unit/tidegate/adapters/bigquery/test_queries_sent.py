@@ -120,7 +120,7 @@ def test_what_is_asked_of_history_and_dead_letters_is_what_bigquery_reads(tmp_pa
     batch_history.read_newest_batches(warehouse, CONTROL, 5)
     dead_letters.read_newest_letters(warehouse, LETTERS, 5)
     dead_letters.read_of_attempt(warehouse, LETTERS, "it's", "a")
-    dead_letters.count_of_others(warehouse, LETTERS, "it's", "a", ranges)
+    dead_letters.count_letters_of_others(warehouse, LETTERS, "it's", "a", ranges)
     warehouse.folder = LocalFolder(tmp_path)
     dead_letters.copy_waiting(warehouse, LETTERS, "it's", "copy")
     for memory in (DELETES, CHANGES):

@@ -79,6 +79,6 @@ def test_bytes_stand_in_the_result_and_add_up_over_a_queue() -> None:
     assert found == PublishCost(bytes_scanned=7, bytes_billed=20, job="p:EU.j")
     none = PublishedBatch("t", 1, Ranges.from_dict({}), 0, 0, 0, 0, 0.0, 1, None)
     one = replace(none, batch=2, **vars(found))
-    both = none.then(one).then(replace(one, job="p:EU.k"))
+    both = none.add(one).add(replace(one, job="p:EU.k"))
     assert (both.bytes_scanned, both.bytes_billed, both.job) == (14, 40, "p:EU.k")
-    assert none.then(none).bytes_billed is None
+    assert none.add(none).bytes_billed is None

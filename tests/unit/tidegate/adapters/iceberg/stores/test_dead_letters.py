@@ -10,7 +10,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 from pyiceberg.types import StringType
 from tidegate.adapters.iceberg.stores import dead_letters
-from tidegate.adapters.iceberg.stores.dead_letters import count_of_others, list_waiting, read_of_attempt
+from tidegate.adapters.iceberg.stores.dead_letters import count_letters_of_others, list_waiting, read_of_attempt
 from tidegate.model.offsets import Ranges
 
 ORDERS, ITEMS = "lake.shop.orders", "lake.shop.it's"
@@ -71,10 +71,10 @@ def test_letters_of_other_attempts_in_the_ranges_are_counted(letters: Table, mos
     write(letters, ORDERS, "old", ("a", 1, 5), ("a", 1, 100), ("b", 0, 150), ("a", 2, 6))
     write(letters, ORDERS, "mine", ("a", 0, 150), ("a", 1, 6))
     write(letters, ITEMS, "old", ("a", 0, 150), ("a", 1, 6), ("a", 1, 8))
-    assert count_of_others(letters, ORDERS, "mine", RANGES) == 3
-    assert count_of_others(letters, ITEMS, "mine", RANGES) == 3
-    assert count_of_others(letters, ORDERS, "old", RANGES) == 2
-    assert count_of_others(letters, ORDERS, "mine", Ranges.from_dict({"a": {"0": [100, 100]}})) == 0
+    assert count_letters_of_others(letters, ORDERS, "mine", RANGES) == 3
+    assert count_letters_of_others(letters, ITEMS, "mine", RANGES) == 3
+    assert count_letters_of_others(letters, ORDERS, "old", RANGES) == 2
+    assert count_letters_of_others(letters, ORDERS, "mine", Ranges.from_dict({"a": {"0": [100, 100]}})) == 0
 
 
 def test_letters_elsewhere_are_not_opened(letters: Table) -> None:
@@ -87,7 +87,7 @@ def test_letters_elsewhere_are_not_opened(letters: Table) -> None:
     ]:
         path.unlink()
     write(letters, ORDERS, "old", ("a", 0, 120), ("a", 0, 250))
-    assert count_of_others(letters, ORDERS, "mine", RANGES) == 1
+    assert count_letters_of_others(letters, ORDERS, "mine", RANGES) == 1
 
 
 def test_letters_of_a_destination_are_found_and_no_others_opened(letters: Table) -> None:

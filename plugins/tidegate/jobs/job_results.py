@@ -5,10 +5,10 @@ from typing import Any, TypeVar
 
 from tidegate.errors import GiveUp
 
-Left = TypeVar("Left")
+Parsed = TypeVar("Parsed")
 
 
-def parse_left(where: str, parse: Callable[[], Left]) -> Left:
+def parse_job_result(where: str, parse: Callable[[], Parsed]) -> Parsed:
     """What `parse` makes of it; `GiveUp` where a field is missing or has another shape. `where` begins the message."""
     try:
         return parse()

@@ -9,7 +9,7 @@ from tidegate.errors import GiveUp
 from tidegate.jobs.maintain_job import MaintenanceOutcome, ProcedureOutcome
 from tidegate.jobs.merge_job import AuditAnswers
 from tidegate.jobs.record_explanation import RecordExplanation
-from tidegate.jobs.stage_outcome import FirstBadRecord, FoundNames, StageOutcome
+from tidegate.jobs.stage_outcome import DiscoveredNames, FirstBadRecord, StageOutcome
 
 COUNTS = '{"read": 9, "staged": 5, "superseded": 1, "filtered": 1, "ignored": 1, "dead_lettered": 1, "bad": 0'
 ENDS = ', "timestamps": {"orders": {"0": 17, "10": 18}}, "first_bad": null}'
@@ -32,8 +32,8 @@ TEXTS: list[tuple[Any, str]] = [
     (StageOutcome, COUNTS + ', "rows": 6' + ENDS),
     (StageOutcome, COUNTS + ', "truncated_at": null' + ENDS),
     (StageOutcome, EVERYTHING),
-    (FoundNames, NAMES),
-    (FoundNames, '{"attempt": "a1", "names": [], "bad": 0, "first_bad": null}'),
+    (DiscoveredNames, NAMES),
+    (DiscoveredNames, '{"attempt": "a1", "names": [], "bad": 0, "first_bad": null}'),
     (RecordExplanation, '{"found": false}'),
     (RecordExplanation, EXPLANATION),
     (AuditAnswers, ANSWERS),
@@ -99,9 +99,9 @@ def test_batch_with_a_bad_record_or_counts_that_do_not_add_up_is_never_merged(
         (StageOutcome.from_json, EVERYTHING.replace('"partition"', '"place"'), "'partition' is missing"),
         (StageOutcome.from_json, "[]", "list indices"),
         (StageOutcome.from_json, PLAIN[:40], "Expecting"),
-        (FoundNames.from_json, NAMES.replace('"names"', '"tables"'), "'names' is missing"),
-        (FoundNames.from_json, NAMES.replace('["shop.b", "shop.a"]', '"shop.b"'), "names='shop.b' is no list"),
-        (FoundNames.from_json, NAMES.replace('"a1"', "1"), "attempt=1 is no text"),
+        (DiscoveredNames.from_json, NAMES.replace('"names"', '"tables"'), "'names' is missing"),
+        (DiscoveredNames.from_json, NAMES.replace('["shop.b", "shop.a"]', '"shop.b"'), "names='shop.b' is no list"),
+        (DiscoveredNames.from_json, NAMES.replace('"a1"', "1"), "attempt=1 is no text"),
         (RecordExplanation.from_json, EXPLANATION.replace('"fate"', '"fat"'), "'fate' is missing"),
         (RecordExplanation.from_json, EXPLANATION.replace('"accepted"', '"taken"'), "unexpected keyword"),
         (MaintenanceOutcome.from_json, MAINTAINED.replace("rows", "lines"), "'rows' is missing"),
