@@ -64,16 +64,18 @@ def read_inputs(name: str, tables: Iterable[str] = ()) -> str:
     return digest_work_inputs(assemble_ports(name), find_include_folder(), tuple(tables))
 
 
-def run_plan(name: str, max_records: int | None = None, least: Callable[[Pipeline], int] = lambda _: 0) -> Data:
+def run_plan(
+    name: str, max_records: int | None = None, count_required: Callable[[Pipeline], int] = lambda _: 0
+) -> Data:
     """plan: the next batch of each table; skipped when there is nothing to do.
 
-    `max_records` replaces the pipeline file's; `least` says, of the pipeline, how many records must wait.
+    `max_records` replaces the pipeline file's; `count_required` says how many records of the pipeline must wait.
     """
     from tidegate.steps.plan import plan
 
     with raise_airflow_errors():
         used = assemble_ports(name)
-        return plan(cap_batches(used, max_records), least(used.pipeline)).to_dict()
+        return plan(cap_batches(used, max_records), count_required(used.pipeline)).to_dict()
 
 
 def cap_batches(ports: Ports, max_records: int | None) -> Ports:

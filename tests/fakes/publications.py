@@ -71,9 +71,9 @@ class Table:
         rows = sum(len(dict(two.items() ^ one.items())) for one, two in pairwise(before))
         return SnapshotLag(len(between), rows, min(between, default=None))
 
-    def list_ancestors(self, name: str, most: int) -> list[TableSnapshot]:
+    def list_ancestors(self, name: str, limit: int) -> list[TableSnapshot]:
         newest = sorted((s for s in self.snapshots if s <= (self.current or 0)), reverse=True)
-        return [TableSnapshot(number, number, "append", 1) for number in newest[:most]]
+        return [TableSnapshot(number, number, "append", 1) for number in newest[:limit]]
 
     def pin(self, name: str, snapshot_id: int, tag: str) -> None:
         self._of(name).tags[tag] = snapshot_id

@@ -35,12 +35,12 @@ def find_refused_right(text: str) -> str | None:
     return None
 
 
-def summarize_failure(text: str, most: int) -> str:
+def summarize_failure(text: str, limit: int) -> str:
     """The first line of a failure's text, with the right that was refused wherever that stands in it."""
     text = text.strip()
-    line, refusal = next(iter(text.splitlines()), "")[:most], find_refused_right(text)
+    line, refusal = next(iter(text.splitlines()), "")[:limit], find_refused_right(text)
     more = f": {refusal}" if refusal and find_refused_right(line) != refusal else ""
-    return line[: most - len(more)] + more
+    return line[: limit - len(more)] + more
 
 
 def build_refused_right_error(where: str, refusal: str) -> ConfigurationError:

@@ -96,8 +96,8 @@ class Snapshots(Protocol):
         """What lies between the two, told from the snapshots' summaries; None stands for an empty table."""
         ...
 
-    def list_ancestors(self, name: str, most: int) -> list[TableSnapshot]:
-        """At most `most` of the snapshots from the current one down its ancestors, newest first."""
+    def list_ancestors(self, name: str, limit: int) -> list[TableSnapshot]:
+        """At most `limit` of the snapshots from the current one down its ancestors, newest first."""
         ...
 
     def find_touched_files(self, name: str, old: int, new: int) -> TouchedFiles | None:

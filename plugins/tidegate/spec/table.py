@@ -105,7 +105,7 @@ class Table:
 
     @property
     def discovers_names(self) -> bool:
-        """Whether this is the table of names, in which a template's new tables are looked for, and no destination."""
+        """Whether it collects the names of a template's new tables from records; no rows go into it."""
         return self.naming is not None and self.naming.name is None
 
     @property

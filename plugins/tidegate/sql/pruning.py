@@ -60,8 +60,8 @@ class Bounds:
 UNBOUNDED = Bounds()
 
 
-def join_intervals(intervals: Iterable[tuple[Any, Any]], step: Any, most: int) -> tuple[tuple[Any, Any], ...]:
-    """Intervals, ends included, as at most `most` that hold them all: neighbours are one, then those closest by.
+def join_intervals(intervals: Iterable[tuple[Any, Any]], step: Any, limit: int) -> tuple[tuple[Any, Any], ...]:
+    """Intervals, ends included, as at most `limit` that hold them all: neighbours are one, then those closest by.
 
     `step` is the distance from one value to the next.
     """
@@ -71,7 +71,7 @@ def join_intervals(intervals: Iterable[tuple[Any, Any]], step: Any, most: int) -
             ranges[-1] = (ranges[-1][0], max(ranges[-1][1], last))
         else:
             ranges.append((first, last))
-    while len(ranges) > most:
+    while len(ranges) > limit:
         gaps = [after[0] - before[1] for before, after in pairwise(ranges)]
         at = gaps.index(min(gaps))
         ranges[at : at + 2] = [(ranges[at][0], ranges[at + 1][1])]

@@ -20,9 +20,9 @@ def list_table_groups(name: str) -> list[str | list[str]]:
     return group_tables(tasks.run_tables(name), conf.getint("core", "max_map_length"))
 
 
-def group_tables(names: Sequence[str], most: int) -> list[str | list[str]]:
-    """At most so many entries: the names, or lists of them as short as that permits."""
-    size = -(-len(names) // most)
+def group_tables(names: Sequence[str], limit: int) -> list[str | list[str]]:
+    """At limit so many entries: the names, or lists of them as short as that permits."""
+    size = -(-len(names) // limit)
     return list(names) if size <= 1 else [list(names[at : at + size]) for at in range(0, len(names), size)]
 
 

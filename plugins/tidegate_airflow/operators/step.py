@@ -105,12 +105,12 @@ def run_mapped_stage_step(
     )
 
 
-def limit_queues(queues: list[Data], most: int) -> list[Data]:
-    """At most so many queues: those whose first batch has waited longest."""
-    if len(queues) <= most:
+def limit_queues(queues: list[Data], limit: int) -> list[Data]:
+    """At limit so many queues: those whose first batch has waited longest."""
+    if len(queues) <= limit:
         return queues
-    log.warning("tables=%s have a batch; [core] max_map_length=%s of them are merged in this run", len(queues), most)
-    return sorted(queues, key=lambda queue: queue["batches"][0]["batch"])[:most]
+    log.warning("tables=%s have a batch; [core] max_map_length=%s of them are merged in this run", len(queues), limit)
+    return sorted(queues, key=lambda queue: queue["batches"][0]["batch"])[:limit]
 
 
 def run_merge_step(

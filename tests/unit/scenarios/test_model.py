@@ -5,17 +5,14 @@ from contextlib import suppress
 from typing import Any
 
 from examples import choose_number
-from fakes import Crash, CrashAt, PauseAt, World, a_pipeline, a_table
+from fakes import a_pipeline, a_table
+from fakes.interrupted_runner import InterruptedRunner
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tidegate.errors import ConfigurationError, NothingToDo, PublishedElsewhere, RetryLater
-from tidegate.model.batch import StagedBatch
+from tidegate.errors import ConfigurationError
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.schema.column import Column
-from tidegate.steps.flush import flush
-from tidegate.steps.merge import merge
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
+from tidegate.spec.pipeline import Pipeline
 
 NAME, PARTITIONS = "lake.shop.orders", 3
 COLUMNS = (Column("id", "INT"), Column("part", "STRING"), Column("n", "INT"))
@@ -52,19 +49,18 @@ def expected(mode: str, changes: list[tuple[tuple, int | None]]) -> list[dict[st
     return [{"id": key[0], "part": key[1], "n": n} for key, n in rows]
 
 
-def pipeline_of(mode: str, cap: int):
-    table = a_table(NAME, mode, keys=("id", "part"), columns=COLUMNS)
-    return a_pipeline(table, max_records=cap, on_rollback="rewind")
-
-
-class Runner:
+class Runner(InterruptedRunner):
     """Plays one sequence of steps in a world of its own."""
 
     def __init__(self, mode: str) -> None:
-        self.mode, self.world = mode, World()
+        super().__init__()
+        self.mode = mode
         self.world.broker.create("orders", PARTITIONS)
         self.changes: list[tuple[tuple, int | None]] = []
-        self.staged: list[StagedBatch] = []
+
+    def build_pipeline(self, cap: int) -> Pipeline:
+        table = a_table(NAME, self.mode, keys=("id", "part"), columns=COLUMNS)
+        return a_pipeline(table, max_records=cap, on_rollback="rewind")
 
     def change(self, key: tuple, n: int | None) -> None:
         named = {"id": key[0], "part": key[1]}
@@ -74,33 +70,6 @@ class Runner:
 
     def abort(self, partition: int) -> None:
         self.world.broker.transaction("orders", [({"id": 0}, {"id": 0, "n": -1})], partition, "abort")
-
-    def flush(self, cap: int, hook=None) -> bool:
-        """Whether there was work."""
-        try:
-            flush(self.world.ports(pipeline_of(self.mode, cap), hook))
-        except NothingToDo:
-            return False
-        except (PublishedElsewhere, RetryLater, Crash):
-            pass
-        return True
-
-    def crash(self, cap: int, at: int) -> None:
-        self.flush(cap, CrashAt(at))
-
-    def pause(self, cap: int, at: int, others: int) -> None:
-        self.flush(cap, PauseAt(at, lambda: [self.flush(cap) for _ in range(others)]))
-
-    def stage(self, cap: int) -> None:
-        """Stage and walk away; a zombie may come back for it at any later time."""
-        ports = self.world.ports(pipeline_of(self.mode, cap))
-        with suppress(NothingToDo):
-            self.staged += stage(ports, plan(ports))
-
-    def zombie(self, index: int) -> None:
-        if index < len(self.staged):
-            with suppress(PublishedElsewhere, RetryLater):
-                merge(self.world.ports(pipeline_of(self.mode, 9)), self.staged[index])
 
     def foreign(self) -> None:
         """A compaction: main moves, rows do not."""
@@ -121,15 +90,8 @@ class Runner:
         """Read everything once more: upserts end in the same rows, other modes are not meant for it."""
         if self.mode.startswith("upsert"):
             with suppress(ConfigurationError):  # no position yet
-                ports = self.world.ports(pipeline_of(self.mode, 9))
+                ports = self.world.ports(self.build_pipeline(9))
                 rebase_positions(ports, propose_moves(ports, "earliest"))
-
-    def finish(self) -> None:
-        for _ in range(400):
-            self.world.clock.tick(600_000)  # a heartbeat is always due: batches without rows advance
-            if not self.flush(50):
-                return
-        raise AssertionError("the pipeline never came to rest")
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[str]:

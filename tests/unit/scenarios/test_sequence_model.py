@@ -1,23 +1,20 @@
 """Random records with and without a sequence, late ones included, against a model that takes them one at a time."""
 
 import json
-from contextlib import suppress
 from itertools import count
 from typing import Any
 
 import pytest
 from examples import choose_number
-from fakes import Crash, CrashAt, PauseAt, World, a_pipeline, a_table
+from fakes import a_pipeline, a_table
+from fakes.interrupted_runner import InterruptedRunner
 from fakes.one_at_a_time import Change, expected
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tidegate.errors import GiveUp, NothingToDo, PublishedElsewhere, RetryLater
-from tidegate.model.batch import StagedBatch
+from tidegate.errors import GiveUp
 from tidegate.schema.column import Column
+from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.flush import flush
-from tidegate.steps.merge import merge
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
 
 NAME, PARTITIONS, GONE = "lake.shop.orders", 2, "gone"
 COLUMNS = tuple(Column(name, "INT") for name in ("id", "n", "lsn", "sub"))
@@ -47,17 +44,17 @@ SETTINGS = {
 }
 
 
-class Runner:
+class Runner(InterruptedRunner):
     """Plays one sequence of steps in a world of its own."""
 
     def __init__(self, mode: str, deletes: str) -> None:
-        self.mode, self.deletes, self.world, self.numbers = mode, deletes, World(), count()
+        super().__init__()
+        self.mode, self.deletes, self.numbers = mode, deletes, count()
         self.world.broker.create("orders", PARTITIONS)
         self.world.engine.conditions[GONE] = lambda row: row.get("n") == -1
         self.changes: list[Change] = []
-        self.staged: list[StagedBatch] = []
 
-    def pipeline(self, cap: int):
+    def build_pipeline(self, cap: int) -> Pipeline:
         more = {"sequence_by": ("lsn", "sub"), "deletes": self.deletes, "delete_when": GONE}
         return a_pipeline(a_table(NAME, self.mode, columns=COLUMNS, **more), max_records=cap)
 
@@ -67,39 +64,6 @@ class Runner:
         value = None if kind == "tombstone" else row
         self.world.broker.produce("orders", {"id": key}, value, key % PARTITIONS)
         self.changes.append((key, kind, sequence, n))
-
-    def flush(self, cap: int, hook=None) -> bool:
-        """Whether there was work."""
-        try:
-            flush(self.world.ports(self.pipeline(cap), hook))
-        except NothingToDo:
-            return False
-        except (PublishedElsewhere, RetryLater, Crash):
-            pass
-        return True
-
-    def crash(self, cap: int, at: int) -> None:
-        self.flush(cap, CrashAt(at))
-
-    def pause(self, cap: int, at: int, others: int) -> None:
-        self.flush(cap, PauseAt(at, lambda: [self.flush(cap) for _ in range(others)]))
-
-    def stage(self, cap: int) -> None:
-        ports = self.world.ports(self.pipeline(cap))
-        with suppress(NothingToDo):
-            self.staged += stage(ports, plan(ports))
-
-    def zombie(self, index: int) -> None:
-        if index < len(self.staged):
-            with suppress(PublishedElsewhere, RetryLater):
-                merge(self.world.ports(self.pipeline(9)), self.staged[index])
-
-    def finish(self) -> None:
-        for _ in range(400):
-            self.world.clock.tick(600_000)
-            if not self.flush(50):
-                return
-        raise AssertionError("the pipeline never came to rest")
 
     def check(self) -> None:
         model = expected(self.mode, self.deletes, self.changes)
@@ -195,6 +159,6 @@ def test_memory_of_deletes_that_is_dropped_while_its_columns_are_looked_at_is_ma
         return claim(table, own)
 
     runner.world.destination.claim = note_claim  # type: ignore[method-assign]
-    flush(runner.world.ports(runner.pipeline(50), drop_memory))
+    flush(runner.world.ports(runner.build_pipeline(50), drop_memory))
     assert met
     assert [row["id"] for row in runner.world.rows(f"{NAME}_deletes")] == [1]

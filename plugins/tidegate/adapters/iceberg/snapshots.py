@@ -81,7 +81,7 @@ class IcebergSnapshots:
         )
 
     @translate_iceberg_errors
-    def list_ancestors(self, name: str, most: int) -> list[TableSnapshot]:
+    def list_ancestors(self, name: str, limit: int) -> list[TableSnapshot]:
         """See the port."""
         table = self._load_table(name)
         return [
@@ -91,7 +91,7 @@ class IcebergSnapshots:
                 one.summary.operation.value if one.summary else "",
                 count_changed_rows(one),
             )
-            for one in islice(Lineage(table.metadata).ancestors(table.current_snapshot()), most)
+            for one in islice(Lineage(table.metadata).ancestors(table.current_snapshot()), limit)
         ]
 
     @translate_iceberg_errors

@@ -119,8 +119,8 @@ def _read_newest(consumer: Consumer, reading: _Reading, whole: Ranges, size: int
     return starts
 
 
-def _read(consumer: Consumer, reading: _Reading, ranges: Ranges, most: int) -> None:
-    """Read at most so many records of each range."""
+def _read(consumer: Consumer, reading: _Reading, ranges: Ranges, limit: int) -> None:
+    """Read at most `limit` records of each range."""
     if not ranges:
         return
     counts = dict.fromkeys(ranges, 0)
@@ -137,7 +137,7 @@ def _read(consumer: Consumer, reading: _Reading, ranges: Ranges, most: int) -> N
             if is_inside:
                 reading.add(message)
                 counts[partition] += 1
-            if not is_inside or counts[partition] >= most or (message.offset() or 0) >= ranges[partition][1] - 1:
+            if not is_inside or counts[partition] >= limit or (message.offset() or 0) >= ranges[partition][1] - 1:
                 del counts[partition]
                 consumer.pause([TopicPartition(reading.topic, partition)])
 

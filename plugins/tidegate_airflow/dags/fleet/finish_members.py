@@ -36,13 +36,13 @@ WHOLE_FLEET = ""  # where a pipeline stands: the run could not look at any
 
 @dataclass
 class _Ending:
-    """The end of one run: what is remembered of each member, and who is told of what."""
+    """The end of one run: what is remembered of each member, and which failures the notifiers report."""
 
     context: Context
     memory: FleetMemory
     now: float
     members: Mapping[str, Pipeline] = field(default_factory=dict)
-    told: list[Data] = field(default_factory=list)
+    failures: list[Data] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
 
     def note_failure(self, name: str, key: str, failure: Failure, message: str) -> None:
@@ -50,7 +50,7 @@ class _Ending:
         before = self.memory.get_streak(name, key)
         streak = extend_streak(before, failure, self.context["dag_run"].run_id, self.now)
         self.memory.set_streak(name, key, streak)
-        self.told.append({"pipeline": name, **to_failure(streak, is_new=streak.is_new)})
+        self.failures.append({"pipeline": name, **to_failure(streak, is_new=streak.is_new)})
         self.messages.append(message)
 
     def note_success(self, name: str, key: str) -> None:
@@ -67,7 +67,7 @@ class _Ending:
         """Keep what later runs, and the callbacks of this one, must know."""
         self.memory.forget_others({WHOLE_FLEET, *list_pipeline_names()})
         write_memory(fleet, self.context, self.memory)
-        self.context["ti"].xcom_push(key=MEMBER_FAILURES_KEY, value=self.told)
+        self.context["ti"].xcom_push(key=MEMBER_FAILURES_KEY, value=self.failures)
 
 
 def finish_fleet_run(fleet: str) -> Data:
@@ -124,7 +124,7 @@ def _note_members(ending: _Ending, look: Data, outcomes: Mapping[str, MemberOutc
 def _note_red(ending: _Ending, outcome: MemberOutcome, inputs: str) -> None:
     name, streak = outcome.pipeline, ending.memory.get_streak(outcome.pipeline, FLUSH_KEY)
     if streak is not None and outcome.waits(streak):
-        ending.told.append({"pipeline": name, **to_failure(streak, is_new=False)})
+        ending.failures.append({"pipeline": name, **to_failure(streak, is_new=False)})
         ending.messages += outcome.messages
         return
     failure = outcome.to_failure(ending.members[name], streak, inputs)

@@ -1,6 +1,7 @@
 """A whole flush: the tables, the group's offsets and what is left behind, also when something on the way fails."""
 
 import logging
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -431,34 +432,18 @@ def test_status_beside_a_flush_tells_of_no_log_cut_short(world: World) -> None:
 
 def test_killed_at_any_call_of_a_flush_the_next_one_gives_the_same_table() -> None:
     """Protocol, what must hold: 1. Every call of every port, before and after it took effect."""
-    for number in range(1, 500):
-        world = changing_world()
-        crash = CrashAt(number)
-        try:
-            flush(world.ports(TWO, crash))
-        except Crash:
-            pass
-        else:
-            break
-        finish(world)
-        expected = [{"id": "a", "name": "3"}, {"id": "c", "name": "1"}]
+    expected = [{"id": "a", "name": "3"}, {"id": "c", "name": "1"}]
+    crashes = 0
+    for world, crash in iterate_crashes():
+        crashes += 1
         assert (world.rows(ORDERS), world.rows(COPY)) == (expected, expected), f"killed {crash.at}"
         assert committed(world) == {"orders": {0: 6, 1: 0}}, f"killed {crash.at}"
-    assert number > 60
+    assert crashes > 60
 
 
 def test_rubbish_of_a_killed_flush_is_removed_by_the_next_one_without_new_records() -> None:
     """A quiet topic may send nothing for weeks; the staged rows of its last batch must not wait for that."""
-    for number in range(1, 500):
-        world = changing_world()
-        crash = CrashAt(number)
-        try:
-            flush(world.ports(TWO, crash))
-        except Crash:
-            pass
-        else:
-            break
-        finish(world)
+    for world, crash in iterate_crashes():
         for name in ("orders", "copy"):
             assert world.destination.tables[f"lake.shop.{name}_shop_tmp"].rows() == [], f"killed {crash.at}"
             assert len(world.destination.tables[f"lake.shop.{name}"].refs) == 2, f"killed {crash.at}"
@@ -498,6 +483,19 @@ def quietly(world: World, pipeline) -> None:
         flush(world.ports(pipeline))
     except TidegateError:
         return
+
+
+def iterate_crashes() -> Iterator[tuple[World, CrashAt]]:
+    """A world for each call at which its first flush was killed, when the flushes behind that one have ended."""
+    for number in range(1, 500):
+        world, crash = changing_world(), CrashAt(number)
+        try:
+            flush(world.ports(TWO, crash))
+        except Crash:
+            finish(world)
+            yield world, crash
+        else:
+            return
 
 
 def finish(world: World) -> None:

@@ -1,0 +1,62 @@
+"""Flushes of one pipeline in a world of its own: whole ones, killed ones, and those that stand still beside others."""
+
+from contextlib import suppress
+
+from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.model.batch import StagedBatch
+from tidegate.spec.pipeline import Pipeline
+from tidegate.steps.flush import flush
+from tidegate.steps.merge import merge
+from tidegate.steps.plan import plan
+from tidegate.steps.stage import stage
+
+from fakes.clock import Crash
+from fakes.world import CrashAt, Hook, PauseAt, World
+
+MAX_FLUSHES = 400
+HEARTBEAT_MS = 600_000  # a heartbeat is due then: batches without rows advance
+
+
+class InterruptedRunner:
+    """Each method is a step of a random walk; `cap` is the most records that a batch takes."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.staged: list[StagedBatch] = []
+
+    def build_pipeline(self, cap: int) -> Pipeline:
+        raise NotImplementedError
+
+    def flush(self, cap: int, hook: Hook | None = None) -> bool:
+        """Whether there was work."""
+        try:
+            flush(self.world.ports(self.build_pipeline(cap), hook))
+        except NothingToDo:
+            return False
+        except (PublishedElsewhere, RetryLater, Crash):
+            pass
+        return True
+
+    def crash(self, cap: int, at: int) -> None:
+        self.flush(cap, CrashAt(at))
+
+    def pause(self, cap: int, at: int, others: int) -> None:
+        self.flush(cap, PauseAt(at, lambda: [self.flush(cap) for _ in range(others)]))
+
+    def stage(self, cap: int) -> None:
+        """Stage and walk away; a zombie may come back for it at any later time."""
+        ports = self.world.ports(self.build_pipeline(cap))
+        with suppress(NothingToDo):
+            self.staged += stage(ports, plan(ports))
+
+    def zombie(self, index: int) -> None:
+        if index < len(self.staged):
+            with suppress(PublishedElsewhere, RetryLater):
+                merge(self.world.ports(self.build_pipeline(9)), self.staged[index])
+
+    def finish(self) -> None:
+        for _ in range(MAX_FLUSHES):
+            self.world.clock.tick(HEARTBEAT_MS)
+            if not self.flush(50):
+                return
+        raise AssertionError("the pipeline never came to rest")
