@@ -282,17 +282,12 @@ def list_sequence_columns(table: Table, metadata: dict[str, str]) -> tuple[Colum
 
 def _list_derived_columns(table: Table, metadata: dict[str, str]) -> dict[str, Column]:
     """The columns of `sequence_by` that `select` makes, by names without case."""
-    select, sequence_names = table.select, {name.casefold() for name in table.sequence_by}
-    items = (
-        ()
-        if select is None
-        else tuple(item for name, item in find_derived_columns(select).items() if name in sequence_names)
-    )
+    select, names = table.select, {name.casefold() for name in table.sequence_by}
+    items = [] if select is None else [item for name, item in find_derived_columns(select).items() if name in names]
     if select is None or not items:
         return {}
-    columns = resolve_projection(
-        replace(select, items=items), _list_record_fields(table, metadata), f"table={table.name}"
-    )
+    sequence = replace(select, items=tuple(items))
+    columns = resolve_projection(sequence, _list_record_fields(table, metadata), f"table={table.name}")
     return {c.name.casefold(): Column(c.name, c.type) for c in columns}
 
 
