@@ -30,12 +30,12 @@ class Refused(AssertionError):
     """The analyzer's words, with the statement."""
 
 
-def _kept() -> Path:
+def _get_module_path() -> Path:
     return CACHE / f"zetasql-{version('zetasql')}-{version('wasmtime')}.cwasm"
 
 
 def is_compiled() -> bool:
-    return _kept().exists()
+    return _get_module_path().exists()
 
 
 def compile_once() -> None:
@@ -50,7 +50,7 @@ def _service() -> Any:
     from zetasql.core import wasm_client
     from zetasql.core.local_service import ZetaSqlLocalService
 
-    kept = _kept()
+    kept = _get_module_path()
     compiled = wasmtime.Module
 
     class Kept:

@@ -964,8 +964,8 @@ def _lines(cases: Iterable[Case]) -> Iterable[str]:
     for case in ordered:
         unit = f", `timestamp_unit: {case.unit}`" if case.unit else ""
         unit += f", `{case.option}`" if case.option else ""
-        made = case.value if case.value in (BAD, DELETE) else f"`{_shown(case.value)}`"
-        written = "nothing" if case.edge == "missing" and case.text == NOTHING else f"`{_shown(case.text)}`"
+        made = case.value if case.value in (BAD, DELETE) else f"`{_format_value(case.value)}`"
+        written = "nothing" if case.edge == "missing" and case.text == NOTHING else f"`{_format_value(case.text)}`"
         yield f"| `{case.type}`{unit} | {case.edge} | {written} | {made} |"
 
 
@@ -976,15 +976,15 @@ def documented(text: str) -> str:
     return f"{before}{begin}{table()}\n{end}{rest.partition(end)[2]}"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, tuple):
-        return f"({', '.join(map(_shown, value))})"
+        return f"({', '.join(map(_format_value, value))})"
     if isinstance(value, list):
-        return f"[{', '.join(map(_shown, value))}]"
+        return f"[{', '.join(map(_format_value, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_shown(name)}: {_shown(one)}' for name, one in value.items())}}}"
+        return f"{{{', '.join(f'{_format_value(name)}: {_format_value(one)}' for name, one in value.items())}}}"
     if isinstance(value, bytes):
         return repr(value)[1:].replace("'", '"')
     is_hidden = isinstance(value, str) and not value.isprintable()

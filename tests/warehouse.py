@@ -57,6 +57,6 @@ class WarehouseBench:
     def tables(self) -> list[str]:
         return sorted(table.table_id for table in self.client.list_tables(f"{PROJECT}.{self.dataset}"))
 
-    def left(self) -> list[str]:
+    def list_staging_files(self) -> list[str]:
         """Files below the staging folder."""
         return sorted(str(path.relative_to(self.files)) for path in self.files.rglob("*") if path.is_file())

@@ -85,7 +85,7 @@ class Trial:
         assert self._pairs("every") == sorted(self.all)
         for table in ("last", "every"):
             assert self.dwh.rows(f"{table}_{self.name}_tmp") == []
-        assert self.dwh.left() == []
+        assert self.dwh.list_staging_files() == []
         assert bench.committed(self.name) == bench.ends(self.topic)
 
     def _pairs(self, table: str) -> list[tuple[int, str]]:

@@ -169,16 +169,16 @@ def fault(kind: str, at: Point, die: Callable[[], None]) -> Callable[[Point], No
         elif kind == "stopped":
             os.kill(os.getpid(), signal.SIGSTOP)
         else:
-            raise (_lost if kind == "lost" else _raised)(point)
+            raise (_build_lost_answer if kind == "lost" else _build_refusal)(point)
 
     return meet
 
 
-def _raised(point: Point) -> Exception:
+def _build_refusal(point: Point) -> Exception:
     return RetryLater(f"injected {point}") if "engine." in point.name else Broken(f"injected {point}")
 
 
-def _lost(point: Point) -> Exception:
+def _build_lost_answer(point: Point) -> Exception:
     """An effect that took place and an answer that never came, in the words of the port's adapter."""
     call = point.name.partition("/")[2]
     if call.startswith(("engine.", "broker.")):

@@ -177,7 +177,7 @@ def ends_with_the_table(asked: dict[str, Any], snapshot: int) -> bool:
     with suppress(NothingToDo):
         for _ in range(3):
             publish(outside)
-    records = dict(seen(asked["bootstrap"], asked["topic"]))
+    records = dict(read_records(asked["bootstrap"], asked["topic"]))
     return {key: value for key, value in records.items() if value is not None} == history(snapshot + 1).latest()
 
 
@@ -217,10 +217,10 @@ def walked(workbench: Any, delivery: str, fault: str, step: int) -> tuple[dict[s
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [], done.stderr
-    return json.loads(told.read_text()), seen(workbench.stack.kafka_bootstrap, topic)
+    return json.loads(told.read_text()), read_records(workbench.stack.kafka_bootstrap, topic)
 
 
-def seen(bootstrap: str, topic: str) -> list[tuple[str, str | None]]:
+def read_records(bootstrap: str, topic: str) -> list[tuple[str, str | None]]:
     return [(m.key().decode(), m.value() and m.value().decode()) for m in read_committed(bootstrap, topic)]
 
 

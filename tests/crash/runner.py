@@ -54,16 +54,16 @@ class Running:
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
 
-    def ended(self) -> Ended:
+    def wait_for_end(self) -> Ended:
         """Wait for its end."""
         code = self.runners.ask(wait=self.pid)
-        assert code is not None, f"still running after {PATIENCE} s: {self.told()}"
-        return Ended(code, self.told(), (self.folder / "met").exists())
+        assert code is not None, f"still running after {PATIENCE} s: {self.read_output()}"
+        return Ended(code, self.read_output(), (self.folder / "met").exists())
 
-    def told(self) -> str:
+    def read_output(self) -> str:
         return (self.folder / "told").read_text()
 
-    def passed(self) -> list[Point]:
+    def list_passed_points(self) -> list[Point]:
         """The points of a run that ended by itself."""
         return [Point.parse(line) for line in (self.folder / "passed").read_text().splitlines()]
 
@@ -95,7 +95,7 @@ class Runners:
         return Running(self, pid, folder)
 
     def run(self, environment: Mapping[str, str], *words: str, at: Point | None = None, kind: str = "none") -> Ended:
-        return self.start(environment, *words, at=at, kind=kind).ended()
+        return self.start(environment, *words, at=at, kind=kind).wait_for_end()
 
     def ask(self, **what: Any) -> Any:
         assert self._server.stdin is not None
@@ -162,13 +162,13 @@ def _run(asked: dict[str, Any], folder: Path) -> int:
     from tidegate.cli.commands import flush, maintain, progress, rebase
     from tidegate.cli.main import main
 
-    def met(point: Point) -> None:
+    def act_at_point(point: Point) -> None:
         if str(point) == asked["at"]:
             (folder / "met").touch()
             act(point)
 
     act = fault(asked["kind"], Point.parse(asked["at"]), _die) if asked["at"] else lambda _: None
-    journey, assembled = Journey(met), flush.assemble_checked_pipeline
+    journey, assembled = Journey(act_at_point), flush.assemble_checked_pipeline
     for module in (flush, maintain, progress, rebase):
         module.assemble_checked_pipeline = lambda *words: journey.ports(assembled(*words))
     with journey.inside():

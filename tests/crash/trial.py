@@ -47,9 +47,9 @@ class Trial:
     def points(self) -> list[Point]:
         """The points of one uninterrupted flush."""
         running = self.runners.start(self.workbench.environment(), "flush", self.name)
-        ended = running.ended()
+        ended = running.wait_for_end()
         assert ended.code == 0, ended.told
-        return running.passed()
+        return running.list_passed_points()
 
     def suffers(self, at: Point, kind: str) -> None:
         """Flush with the fault, then until nothing is left, and check everything."""

@@ -23,7 +23,7 @@ def read() -> dict[str, Any]:
     }
 
 
-def told(dag: Any) -> dict[str, Any]:
+def describe_dag(dag: Any) -> dict[str, Any]:
     """What a person sees of a DAG."""
     return {
         "tags": sorted(dag.tags),
@@ -66,7 +66,11 @@ def main() -> None:
     before = set(sys.modules)
     dags = read()
     imported = sorted(name for name in HEAVY if name in sys.modules and name not in before)
-    seen = {"opened": list(opened), "imported": imported, "dags": {name: told(dag) for name, dag in dags.items()}}
+    seen = {
+        "opened": list(opened),
+        "imported": imported,
+        "dags": {name: describe_dag(dag) for name, dag in dags.items()},
+    }
     print("SEEN " + json.dumps(seen))
 
 

@@ -56,11 +56,11 @@ class AirflowClient:
         answer.raise_for_status()
 
     def trigger(self, dag_id: str, **conf: Any) -> str:
-        answer = self.asked(dag_id, **conf)
+        answer = self.post_run(dag_id, **conf)
         answer.raise_for_status()
         return str(answer.json()["dag_run_id"])
 
-    def asked(self, dag_id: str, **conf: Any) -> requests.Response:
+    def post_run(self, dag_id: str, **conf: Any) -> requests.Response:
         """What Airflow answers to the trigger form."""
         url = f"{self.url}/api/v2/dags/{dag_id}/dagRuns"
         return self._session.post(url, json={"logical_date": None, "conf": conf}, timeout=60)

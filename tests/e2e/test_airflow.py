@@ -73,8 +73,8 @@ def test_each_published_batch_updates_the_asset_of_its_table(scene: Scene) -> No
 def test_a_backfill_from_the_form_shows_first_and_then_restores_what_is_missing(scene: Scene) -> None:
     dag, times = "tidegate_solo_backfill", {"from": "2020-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"}
     before = scene.rows("e2e.solo")
-    assert scene.airflow.asked(dag, ranges={"solo": {"zero": [0, 1]}}).status_code == 400
-    assert scene.airflow.asked(dag, **{**times, "from": "yesterday"}).status_code == 400
+    assert scene.airflow.post_run(dag, ranges={"solo": {"zero": [0, 1]}}).status_code == 400
+    assert scene.airflow.post_run(dag, **{**times, "from": "yesterday"}).status_code == 400
     with pytest.warns(UserWarning, match="copy-on-write"):
         scene.table("e2e.solo").delete()
     scene.airflow.unpause(dag)
@@ -112,14 +112,14 @@ def test_publication_through_spark_submit_brings_the_table_to_its_topic(scene: S
     run = scene.airflow.trigger(dag)
     assert scene.airflow.finished(dag, run, patience=600) == "success"
     assert scene.airflow.result(dag, run, "publish")["inserted"] == 3
-    assert held(scene, "solo.out") == scene.rows("e2e.solo") == {1: "A", 3: "c", 4: "d"}
+    assert read_last_values(scene, "solo.out") == scene.rows("e2e.solo") == {1: "A", 3: "c", 4: "d"}
     again = scene.airflow.trigger(dag)
     assert scene.airflow.finished(dag, again, patience=600) == "success"
     assert scene.airflow.task_states(dag, again) == {"publish": ["skipped"]}, "nothing came since"
     scene.airflow.unpause(dag, paused=True)
 
 
-def held(scene: Scene, topic: str) -> dict[int, str]:
+def read_last_values(scene: Scene, topic: str) -> dict[int, str]:
     """The last value of each key, for a reader of what is committed."""
     settings = {"group.id": "held", "isolation.level": "read_committed", "enable.partition.eof": "true"}
     consumer = Consumer({"bootstrap.servers": scene.stack.kafka_bootstrap, "auto.offset.reset": "earliest", **settings})

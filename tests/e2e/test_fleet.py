@@ -66,7 +66,7 @@ def test_page_shows_a_member_s_own_state_in_the_dag_of_its_fleet(scene: Scene) -
 
 
 def test_form_picks_pipelines_and_a_person_s_run_tries_what_waits(scene: Scene) -> None:
-    assert scene.airflow.asked(DAG, pipelines=["solo"]).status_code == 400
+    assert scene.airflow.post_run(DAG, pipelines=["solo"]).status_code == 400
     scene.produce("barge", {1: None, 4: "d"})
     scene.produce("ferry", {3: "c"})
     shown = scene.airflow.trigger(DAG, dry_run=True, pipelines=["ferry"])

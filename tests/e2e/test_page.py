@@ -285,8 +285,8 @@ def test_form_of_the_actions_begins_with_a_preview_and_refuses_what_does_not_fit
     expect(admin.get_by_test_id("trigger-dag-submit")).to_be_visible()
     expect(admin.locator("input[name=element_preview]")).to_be_checked()
     keep(admin, "actions-form")
-    assert scene.airflow.asked(dag, action="explode").status_code == 400
-    assert scene.airflow.asked(dag, at="nowhere").status_code == 400
+    assert scene.airflow.post_run(dag, action="explode").status_code == 400
+    assert scene.airflow.post_run(dag, at="nowhere").status_code == 400
     shown = scene.airflow.trigger(dag, action="rebase", to="earliest")
     assert scene.airflow.finished(dag, shown) == "success"
     preview = scene.airflow.result(dag, shown, "act", key="preview")

@@ -159,7 +159,7 @@ def opened(chromium: Browser, address: tuple[str, Any]) -> Iterator[Callable[...
     assert complaints == []
 
 
-def shown(page: Page) -> list[str]:
+def list_names(page: Page) -> list[str]:
     return page.locator("tbody th a").all_inner_texts()
 
 
@@ -167,7 +167,7 @@ def test_two_hundred_are_shown_the_worst_first_with_one_request_for_each_reading
     page = opened()
     expect(page.get_by_text(f"{MANY} pipelines")).to_be_visible()
     expect(page.locator("tbody tr").nth(2)).to_contain_text("catching up")
-    assert shown(page)[:3] == [ROLLED_BACK, DEAD, BEHIND]
+    assert list_names(page)[:3] == [ROLLED_BACK, DEAD, BEHIND]
     expect(page.locator("tbody tr").nth(0)).to_contain_text("on_rollback")
     expect(page.locator("tbody tr").nth(1)).to_contain_text("brokers=kafka-2:7070 gave no answer within 30 s")
     asked = page.evaluate("performance.getEntriesByType('resource').filter((one) => one.name.includes('/api/')).length")
@@ -179,10 +179,10 @@ def test_keyboard_alone_sorts_filters_and_opens_and_the_focus_stays(opened: Call
     page = opened()
     page.get_by_role("button", name="Pipeline").press("Enter")
     expect(page.get_by_role("columnheader", name="Pipeline")).to_have_attribute("aria-sort", "ascending")
-    assert shown(page)[0] == NAMES[0]
+    assert list_names(page)[0] == NAMES[0]
     page.keyboard.press("Enter")
     expect(page.get_by_role("columnheader", name="Pipeline")).to_have_attribute("aria-sort", "descending")
-    assert shown(page)[0] == NAMES[-1]
+    assert list_names(page)[0] == NAMES[-1]
     page.get_by_role("searchbox").fill("number 09")
     expect(page.get_by_text(f"12 of {MANY} pipelines")).to_be_visible()
     assert "q=number" in page.url
@@ -191,7 +191,7 @@ def test_keyboard_alone_sorts_filters_and_opens_and_the_focus_stays(opened: Call
     only = page.get_by_role("button", name="catching up")
     only.press("Space")
     expect(only).to_have_attribute("aria-pressed", "true")
-    assert shown(page) == [BEHIND]
+    assert list_names(page) == [BEHIND]
     page.get_by_role("link", name=BEHIND).press("Enter")
     expect(page.get_by_role("heading", name="Partitions")).to_be_visible()
 
@@ -203,14 +203,14 @@ def test_tag_is_a_filter_beside_the_others_and_stands_in_the_address(opened: Cal
     tags.get_by_text("odd").press("Enter")
     expect(page.get_by_text(f"100 of {MANY} pipelines")).to_be_visible()
     expect(tags.nth(1)).to_be_focused()
-    assert set(shown(page)) == {name for name in NAMES if int(name[5:]) // 10 % 2}
+    assert set(list_names(page)) == {name for name in NAMES if int(name[5:]) // 10 % 2}
     page.get_by_role("searchbox").fill("number 09")
     expect(page.get_by_text(f"10 of {MANY} pipelines")).to_be_visible()
     assert "tag=odd" in page.url
     page.reload()
     expect(page.get_by_text(f"10 of {MANY} pipelines")).to_be_visible()
     expect(tags.nth(1)).to_have_attribute("aria-pressed", "true")
-    assert set(shown(page)) == {f"shop_09{digit}" for digit in range(10)}
+    assert set(list_names(page)) == {f"shop_09{digit}" for digit in range(10)}
     tags.nth(1).click()
     expect(page.get_by_text(f"12 of {MANY} pipelines")).to_be_visible()
     assert "tag=" not in page.url
@@ -221,7 +221,7 @@ def test_bytes_written_are_shown_where_they_are_known_and_a_dash_where_not(opene
     page.get_by_role("button", name="Written").click()
     expect(page.get_by_role("columnheader", name="Written")).to_have_attribute("aria-sort", "ascending")
     at = [text.startswith("Written") for text in page.locator("thead th").all_text_contents()].index(True)
-    assert shown(page)[0] == BEHIND
+    assert list_names(page)[0] == BEHIND
     cells = [page.locator("tbody tr").nth(row).locator("th, td").nth(at).inner_text() for row in (0, 1)]
     assert cells == ["1.4 MiB", "\u2013"]
     page.get_by_role("link", name=BEHIND).click()

@@ -23,8 +23,8 @@ def test_a_dry_run_shows_the_plan_and_a_wrong_word_is_refused_by_the_form(scene:
     dag = "tidegate_behind"
     assert scene.airflow.finished(dag, scene.first_run(dag)) == "success"  # of its last time by the cron expression
     scene.produce("behind", dict.fromkeys(range(130), "x"))
-    assert scene.airflow.asked(dag, max_records=0).status_code == 400
-    assert scene.airflow.asked(dag, max_records="many").status_code == 400
+    assert scene.airflow.post_run(dag, max_records=0).status_code == 400
+    assert scene.airflow.post_run(dag, max_records="many").status_code == 400
     run = scene.airflow.trigger(dag, dry_run=True, max_records=7)
     assert scene.airflow.finished(dag, run) == "success"
     planned = scene.airflow.result(dag, run, "plan", key="planned")

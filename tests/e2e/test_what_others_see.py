@@ -55,7 +55,7 @@ def test_no_password_stands_in_anything_that_the_runs_left_behind(scene: Scene) 
     assert scene.airflow.finished("tidegate_counted", counted) == "success"
     scene.airflow.unpause("tidegate_counted", paused=True)
     assert any((scene.folder / "events").iterdir()), "no event log was written"
-    assert [path for path, found in left_behind(scene) for secret in SECRETS.values() if secret in found] == []
+    assert [path for path, found in iterate_texts(scene) for secret in SECRETS.values() if secret in found] == []
 
 
 def dump_metadata(home: Path) -> list[tuple[str, str]]:
@@ -72,7 +72,7 @@ def dump_metadata(home: Path) -> list[tuple[str, str]]:
     return rows
 
 
-def left_behind(scene: Scene) -> Iterator[tuple[str, str]]:
+def iterate_texts(scene: Scene) -> Iterator[tuple[str, str]]:
     """Everything to be searched, with its place. The brokers' own files are theirs."""
     own = (scene.folder / name for name in ("events", "include", "run", "standalone", "warehouse"))
     for file in (file for folder in own for file in folder.rglob("*") if file.is_file()):

@@ -122,7 +122,7 @@ class MemoryBroker:
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         ids, begin, end, epochs = {}, {}, {}, {}
         for topic in topics:
-            parts = self._known(topic)
+            parts = self._get_partitions(topic)
             ids[topic] = self.ids[topic]
             begin[topic] = {p: part.begin for p, part in enumerate(parts)}
             end[topic] = {p: part.stable_end(isolation) for p, part in enumerate(parts)}
@@ -133,7 +133,7 @@ class MemoryBroker:
 
     def read_topic_ids(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:
         for topic in topics:
-            self._known(topic)
+            self._get_partitions(topic)
         return self.cluster_id if topics else "", {topic: self.ids[topic] for topic in topics}
 
     def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
@@ -143,7 +143,7 @@ class MemoryBroker:
         return {
             topic: {
                 p: min((r.offset for r in part.records if r.timestamp >= timestamp_ms), default=part.end)
-                for p, part in enumerate(self._known(topic))
+                for p, part in enumerate(self._get_partitions(topic))
             }
             for topic in topics
         }
@@ -195,7 +195,7 @@ class MemoryBroker:
     def find_log_cuts(self, offsets: Offsets, epochs: Offsets) -> Offsets:
         self.cuts_asked += 1
         ends = {
-            (t, p): part.epochs[epoch + 1] if epoch + 1 < len((part := self._known(t)[p]).epochs) else part.end
+            (t, p): part.epochs[epoch + 1] if epoch + 1 < len((part := self._get_partitions(t)[p]).epochs) else part.end
             for t, p, epoch in iterate_offsets(epochs)
         }
         return group_by_topic({(t, p): end for (t, p), end in ends.items() if end < offsets[t][p]})
@@ -211,21 +211,21 @@ class MemoryBroker:
 
     def read_committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
         for topic in topics:
-            self._known(topic)
+            self._get_partitions(topic)
         return {t: dict(parts) for t, parts in self.groups.get(group, {}).items() if t in topics}
 
     def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
         there = {topic: parts for topic, parts in offsets.items() if topic in self.partitions}
         self.groups[group] = merge_offsets(self.groups.get(group, {}), there)
         for topic in offsets:
-            self._known(topic)
+            self._get_partitions(topic)
         hit_failpoint("group.committed")
         before = self.beats.get(group)
         if beat_ms is not None:
             self.beats[group] = beat_ms
         return before
 
-    def _known(self, topic: str) -> list[Partition]:
+    def _get_partitions(self, topic: str) -> list[Partition]:
         if topic not in self.partitions:
             raise PositionLost(f"topic={topic} does not exist on brokers=memory: create it, or correct source.topics")
         return self.partitions[topic]

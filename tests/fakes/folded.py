@@ -51,7 +51,7 @@ def _merged(
     fresh = number > 0 or standing is None
     row = {**(standing or {}), **rows[0]["key"], **(dict.fromkeys(asked["values"]) if fresh else {})}
     for change in lives[number]:
-        row |= {name: change["value"].get(name) for name in asked["values"] if _given(asked, name, change)}
+        row |= {name: change["value"].get(name) for name in asked["values"] if _gives_value(asked, name, change)}
     for name in (name for name in asked["values"] if asked["given"][name][0] == "by_sequence"):
         row |= _of_group(asked, name, lives[number], None if fresh else standing)
     row |= {flag: ends_deleted} if flag else {}
@@ -75,7 +75,7 @@ def _of_group(asked: dict[str, Any], name: str, life: list[Row], standing: Row |
     return {name: newest["value"].get(name)} if wins else {}
 
 
-def _given(asked: dict[str, Any], name: str, change: Row) -> bool:
+def _gives_value(asked: dict[str, Any], name: str, change: Row) -> bool:
     how, fields = asked["given"][name]
     if how == "by_sequence":
         return False

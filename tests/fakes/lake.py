@@ -116,7 +116,7 @@ class MemoryDestination:
             return None
         ancestors, tagged = found.ancestors(self._written(table)), found.tagged(pipeline)
         recorded = Position.from_properties(pipeline, found.properties)
-        recorded = recorded or _carried([*([tagged] if tagged else []), *ancestors], pipeline)
+        recorded = recorded or _find_carried_position([*([tagged] if tagged else []), *ancestors], pipeline)
         rolled_back = recorded is not None and (tagged is None or tagged not in ancestors)
         end = ancestors[-1] if ancestors else None
         cut_off = end is not None and end.parent is not None and tagged is not None and end.sequence > tagged.sequence
@@ -124,10 +124,10 @@ class MemoryDestination:
             uuid=found.uuid,
             snapshot_id=found.refs.get(self._written(table)),
             schema_id=found.schema_id,
-            position=_carried(ancestors, pipeline) if rolled_back else recorded,
+            position=_find_carried_position(ancestors, pipeline) if rolled_back else recorded,
             highest_batch=recorded.batch if recorded else 0,
             columns=found.columns,
-            schema=_held(found),
+            schema=_to_struct(found),
             rolled_back=rolled_back,
             recorded=recorded,
             snapshot_ms=tagged.ms if tagged else 0,
@@ -153,9 +153,9 @@ class MemoryDestination:
 
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
         found = self._table(table)
-        made = find_schema_changes(table, _held(found), columns, EvolutionRules(add, widen, relax))
+        made = find_schema_changes(table, _to_struct(found), columns, EvolutionRules(add, widen, relax))
         if made:
-            found.columns, found.schema_id = _grown(found.columns, columns, made), found.schema_id + 1
+            found.columns, found.schema_id = _apply_changes(found.columns, columns, made), found.schema_id + 1
         return [str(change) for change in made]
 
     def find_bounds(self, table: str, values: Mapping[str, Any]) -> Bounds:
@@ -560,16 +560,18 @@ def without(rows: Iterable[Row], others: Iterable[Row]) -> tuple[Row, ...]:
     return tuple(kept)
 
 
-def _carried(snapshots: list[Snapshot], pipeline: str) -> Position | None:
+def _find_carried_position(snapshots: list[Snapshot], pipeline: str) -> Position | None:
     positions = (Position.from_properties(pipeline, snapshot.summary) for snapshot in snapshots)
     return next((position for position in positions if position is not None), None)
 
 
-def _held(table: MemoryTable) -> Struct:
+def _to_struct(table: MemoryTable) -> Struct:
     return replace(to_struct(table.columns), aliases=tuple(table.renamed.items()))
 
 
-def _grown(held: tuple[Column, ...], wanted: tuple[Column, ...], made: tuple[SchemaChange, ...]) -> tuple[Column, ...]:
+def _apply_changes(
+    held: tuple[Column, ...], wanted: tuple[Column, ...], made: tuple[SchemaChange, ...]
+) -> tuple[Column, ...]:
     """The columns after some changes; one that changes inside gets the wanted type as a whole."""
     columns, types = {c.name: c for c in held}, {c.name: c.type for c in wanted}
     for change in made:

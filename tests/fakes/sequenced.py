@@ -101,7 +101,7 @@ def _stands_at(statement: dict[str, Any], standing: Row) -> list[Any]:
     return comparable([standing.get(name) for name in statement["sequence"]])
 
 
-def _made(statement: dict[str, Any], row: Row) -> Row:
+def _build_row(statement: dict[str, Any], row: Row) -> Row:
     return {**row["key"], **{name: row["value"].get(name) for name in statement["values"]}}
 
 
@@ -110,11 +110,11 @@ def _hard(
 ) -> tuple[str | None, Row]:
     if standing is None:
         inserted = newest is not None and not change.ends_deleted
-        return ("inserted", _made(statement, newest)) if inserted else (None, {})
+        return ("inserted", _build_row(statement, newest)) if inserted else (None, {})
     counts = newest is not None and _reaches(newest, _stands_at(statement, standing))
     if change.ends_deleted if counts else change.reset is not None:
         return "deleted", {}
-    return ("updated", _made(statement, newest)) if counts else (None, {})
+    return ("updated", _build_row(statement, newest)) if counts else (None, {})
 
 
 def _soft(
@@ -123,10 +123,10 @@ def _soft(
     flag, ends = statement["flag"], {statement["flag"]: change.ends_deleted}
     ordered = dict(zip(statement["sequence"], newest["sequence"], strict=True)) if newest else {}
     if standing is None:
-        return ("inserted", {**_made(statement, row), **ordered, **ends}) if row else (None, {})
+        return ("inserted", {**_build_row(statement, row), **ordered, **ends}) if row else (None, {})
     stands_at = _stands_at(statement, standing)
     if row is not None and _reaches(row, stands_at):
-        return "updated", {**_made(statement, row), **ordered, **ends}
+        return "updated", {**_build_row(statement, row), **ordered, **ends}
     if newest is not None and _reaches(newest, stands_at):
         return "updated", {**ordered, flag: True}
     return ("updated", {flag: True}) if change.reset else (None, {})

@@ -189,14 +189,14 @@ class MemoryEngine:
         skipped = 0
         for topic, partition, start, end in job.ranges:
             records = self._records(job, (topic, partition, start, end))
-            alone = [record for record in records if not _held(table, record)]
+            alone = [record for record in records if not _has_placeholder(table, record)]
             last = {json.dumps(record.key): -1 for record in records}
             last |= {json.dumps(record.key): record.offset for record in alone}
             for record in records:
                 outcome["read"] += 1
                 seen = stamps.setdefault(topic, {})
                 seen[str(partition)] = max(record.timestamp, seen.get(str(partition), 0))
-                if table.last_per_raw_key and _superseded(table, record, last[json.dumps(record.key)]):
+                if table.last_per_raw_key and _is_superseded(table, record, last[json.dumps(record.key)]):
                     outcome["superseded"] += 1
                     continue
                 fate, row = self._decode(table, topic, partition, record)
@@ -276,7 +276,7 @@ class MemoryEngine:
             made = self._selected(table.select, {**at, "timestamp": record.timestamp, **made, **key})
         row = {"key": key, "value": made, "op": "d" if deleted else "u"}
         row["kept"] = kept
-        row["sequence"] = _sequence(table, deleted, {**(value or {}), **known})
+        row["sequence"] = _get_sequence(table, deleted, {**(value or {}), **known})
         return "staged", {**row, **at, "i": 0, "timestamp": record.timestamp}
 
     def _selected(self, asked: Projection, shown: Row) -> Row:
@@ -302,7 +302,7 @@ class MemoryEngine:
             rows = [row for row in statement["rows"] if row["op"] != "bad"]
             into = [column for column, field in statement["keys"] if field is None]
             rows = [{**row, "key": {into[0]: row["key"]}} for row in rows] if into else rows
-            return [_as_held(row, statement) for row in rows]
+            return [_rename_columns(row, statement) for row in rows]
         pinned = self.destination.tables.get(statement["source"])
         if pinned is None or statement["snapshot_id"] not in pinned.snapshots:
             raise RetryLater(f"Spark failed in merge: no snapshot={statement['snapshot_id']}")
@@ -313,7 +313,7 @@ class MemoryEngine:
         rows = [r for r in rows if r["offset"] > statement.get("truncated_at", -1)]
         if statement.get("guarded"):
             rows = _without_later(rows, [r for r in held if r["batch_number"] > statement["batch"]], statement)
-        return [_as_held(row, statement) for row in rows]
+        return [_rename_columns(row, statement) for row in rows]
 
     def _remember(self, statement: dict[str, Any]) -> None:
         has_history = statement["statement"] == "remember_changes"
@@ -380,23 +380,23 @@ def _unfit(table: StageTable, record: Record, key: Row, value: Row | None) -> st
     return f"the value of {kept[0]} is not in the event" if kept else None
 
 
-def _held(table: StageTable, record: Record) -> bool:
+def _has_placeholder(table: StageTable, record: Record) -> bool:
     """Whether the placeholder of an unchanged value is somewhere in the record's value."""
     return table.value.unavailable is not None and table.value.unavailable in json.dumps(record.value)
 
 
-def _superseded(table: StageTable, record: Record, last: int) -> bool:
-    return record.key is not None and record.offset < last and not _held(table, record)
+def _is_superseded(table: StageTable, record: Record, last: int) -> bool:
+    return record.key is not None and record.offset < last and not _has_placeholder(table, record)
 
 
-def _sequence(table: StageTable, deleted: bool, row: Row) -> list[Any] | None:
+def _get_sequence(table: StageTable, deleted: bool, row: Row) -> list[Any] | None:
     carried = [row.get(name) for name in table.sequence if name not in table.metadata]
     shown = not carried or any(part is not None for part in carried)
     shown = shown or table.has_history
     return [row.get(name) for name in table.sequence] if table.sequence and (shown or not deleted) else None
 
 
-def _as_held(row: Row, statement: dict[str, Any]) -> Row:
+def _rename_columns(row: Row, statement: dict[str, Any]) -> Row:
     """A staged row under the table's names, where a column was renamed."""
     key = dict(zip((column for column, _ in statement["keys"]), row["key"].values(), strict=True))
     if row["value"] is None:
@@ -460,22 +460,24 @@ def _apply(
     def key_of(row: Row) -> tuple[Any, ...]:
         return tuple(json.dumps(row.get(name)) for name in keys)
 
-    def made(row: Row) -> Row:
+    def build_row(row: Row) -> Row:
         return {**row["key"], **{name: row["value"].get(name) for name in values}}
 
     ordered = sorted(staged, key=lambda r: (r["offset"], r["i"]))
     counts = {"inserted": 0, "updated": 0, "deleted": 0}
     if statement == "merge_append":
-        added = [made(row) for row in ordered if row["op"] != "d"]
+        added = [build_row(row) for row in ordered if row["op"] != "d"]
         return [*table, *added], {**counts, "inserted": len(added)}
     if statement == "merge_new":  # what is there is not looked at: a key that is there is there twice
-        added = [made(row) for row in {key_of(r["key"]): r for r in ordered}.values() if row["op"] != "d"]
+        added = [build_row(row) for row in {key_of(r["key"]): r for r in ordered}.values() if row["op"] != "d"]
         return [*table, *added], {**counts, "inserted": len(added)}
     if statement == "merge_delete":
         last = {key_of(r["key"]): (r["offset"], r["i"]) for r in ordered if r["op"] == "d"}
         kept = [row for row in table if key_of(row) not in last]
         added = [
-            made(r) for r in ordered if r["op"] != "d" and (r["offset"], r["i"]) > last.get(key_of(r["key"]), (-1, 0))
+            build_row(r)
+            for r in ordered
+            if r["op"] != "d" and (r["offset"], r["i"]) > last.get(key_of(r["key"]), (-1, 0))
         ]
         return [*kept, *added], {"inserted": len(added), "updated": 0, "deleted": len(table) - len(kept)}
     last_of = {key_of(r["key"]): r for r in ordered}
@@ -483,7 +485,7 @@ def _apply(
         there = {key_of(row) for row in table}
         last_of = {key: r for key, r in last_of.items() if r["op"] == "d" or key not in there}
     if statement == "merge_soft_delete":
-        return _soft_delete(asked["flag"], table, ordered, key_of, made)
+        return _soft_delete(asked["flag"], table, ordered, key_of, build_row)
     after = []
     for row in table:
         change = last_of.pop(key_of(row), None)
@@ -493,8 +495,8 @@ def _apply(
             counts["deleted"] += 1
         else:
             counts["updated"] += 1
-            after.append({**row, **made(change)})
-    added = [made(change) for change in last_of.values() if change["op"] != "d"]
+            after.append({**row, **build_row(change)})
+    added = [build_row(change) for change in last_of.values() if change["op"] != "d"]
     return [*after, *added], {**counts, "inserted": len(added)}
 
 

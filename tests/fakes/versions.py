@@ -86,7 +86,7 @@ def merge_history(asked: dict[str, Any], table: list[Row], staged: list[Row], re
     for fact in (fact for fact in remembered if json.dumps(fact["key"]) in touched):
         value = fact["value"] and {name: fact["value"].get(name) for name in asked["values"]}
         changes.append((fact["key"], words[fact[KIND]], fact[TIME], fact["sequence"] or [], fact["offset"], value))
-    made = {json.dumps([row[name] for name in _names(asked)]): row for row in _made(asked, changes)}
+    made = {json.dumps([row[name] for name in _names(asked)]): row for row in _build_versions(asked, changes)}
     kept = [row for row in table if json.dumps(_key(asked, row)) not in touched]
     before = {json.dumps([r[n] for n in _names(asked)]): r for r in table if json.dumps(_key(asked, r)) in touched}
     counts = {"inserted": len(made.keys() - before.keys()), "deleted": len(before.keys() - made.keys())}
@@ -94,7 +94,7 @@ def merge_history(asked: dict[str, Any], table: list[Row], staged: list[Row], re
     return [*kept, *made.values()], counts
 
 
-def _made(asked: dict[str, Any], changes: list[Any]) -> list[Row]:
+def _build_versions(asked: dict[str, Any], changes: list[Any]) -> list[Row]:
     stamps = [name for name, _ in asked["compared"]]
     rows = []
     for name in dict.fromkeys(json.dumps(change[0]) for change in changes):

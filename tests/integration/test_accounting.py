@@ -89,7 +89,7 @@ def test_compacted_topic_is_read_over_its_holes_wherever_batches_are_cut(workben
     for _ in range(10):
         workbench.produce(topic, *(row(n, timestamp=next(stamps)) for n in range(3)))
     workbench.produce(topic, row(3, timestamp=next(stamps)))
-    wait_until(lambda: kept(workbench, topic) < 10, "compaction has taken records away")
+    wait_until(lambda: count_records_in_log(workbench, topic) < 10, "compaction has taken records away")
     for name, most in (("whole", 1000), ("cut", 4)):
         workbench.pipeline(name, [topic], key=KEY, value=VALUE, table=APPEND, merge={"max_records": most})
         workbench.drain(name)
@@ -99,7 +99,7 @@ def test_compacted_topic_is_read_over_its_holes_wherever_batches_are_cut(workben
     assert (whole["span"], whole["gaps"] > 20) == (31, True)
 
 
-def kept(workbench, topic: str) -> int:
+def count_records_in_log(workbench, topic: str) -> int:
     """How many records the log still has."""
     from confluent_kafka import Consumer, TopicPartition
 

@@ -228,13 +228,13 @@ def test_what_cannot_be_decided_is_refused_in_one_sentence_each(workbench) -> No
     topic = filled(workbench, "refused")
     ports = workbench.ports("refused")
 
-    def asked(*pair: int, table: tuple[str, ...] = ()) -> object:
+    def propose(*pair: int, table: tuple[str, ...] = ()) -> object:
         return propose_backfill(ports, parse_request({topic: {"0": pair}}, None, None, table))
 
     with pytest.raises(ConfigurationError, match="the flush will read what comes after it"):
-        asked(0, 7)
+        propose(0, 7)
     with pytest.raises(ConfigurationError, match="no table="):
-        asked(0, 1, table=("lake.shop.other",))
+        propose(0, 1, table=("lake.shop.other",))
     workbench.retain_from(topic, 3)
     told = workbench.cli("backfill", "refused", "--range", json.dumps({topic: {"0": [1, 4]}}))
     assert (told.returncode, told.stderr.count("\n")) == (1, 1)

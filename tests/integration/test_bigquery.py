@@ -50,7 +50,7 @@ def test_upserts_and_deletes_end_as_the_last_record_says_and_clean_up_leaves_not
     assert (first.inserted, first.updated, first.deleted) == (3, 0, 0)
     assert (second.inserted, second.updated, second.deleted) == (1, 1, 1)
     assert bench.committed(name) == {topic: {0: 8}}
-    assert (dwh.left(), dwh.rows("orders_orders_tmp")) == ([], [])
+    assert (dwh.list_staging_files(), dwh.rows("orders_orders_tmp")) == ([], [])
     with pytest.raises(NothingToDo):
         bench.flush(name)
 
@@ -87,7 +87,7 @@ def test_one_pipeline_writes_tables_of_both_and_every_mode_takes_what_is_its(dwh
         (5, "e", 8, 9),
     ]  # fmt: skip
     assert bench.committed("mixed") == {topic: {0: 10}}
-    assert dwh.left() == []
+    assert dwh.list_staging_files() == []
 
 
 def test_values_of_every_type_arrive_as_they_were_sent_and_null_keys_match_themselves(dwh: Any) -> None:
@@ -177,7 +177,7 @@ def test_of_two_runners_at_once_one_publishes_and_a_late_one_changes_nothing(dwh
     with pytest.raises(PublishedElsewhere):
         merge(slow, late)
     assert pairs(dwh, "race") == [(1, "b")]
-    assert dwh.left() == []
+    assert dwh.list_staging_files() == []
 
 
 def test_records_name_their_tables_which_are_made_at_first_sight(dwh: Any) -> None:
@@ -195,7 +195,7 @@ def test_records_name_their_tables_which_are_made_at_first_sight(dwh: Any) -> No
     bench.flush("named")
     assert [pairs(dwh, f"of_{kind}") for kind in ("one", "two", "three")] == [[(1, "a2")], [], [(3, "c")]]
     assert bench.committed("named") == {topic: {0: 5}}
-    assert dwh.left() == []
+    assert dwh.list_staging_files() == []
     bench.produce(topic, of("no.table", 4, "d"))
     with pytest.raises(SomeTablesFailed, match=r"offset=5 reason=its values make no table name"):
         bench.flush("named")
@@ -285,7 +285,7 @@ def brought_in_by_a_replay(dwh: Any, topic: str) -> None:
     assert pairs(dwh, "letters") == [(1, "a"), (3, "c"), (4, "newer"), (5, "e")]
     letters = dwh.sql("SELECT `offset`, replayed_at IS NOT NULL AS done FROM `tidegate_letters_dead_letters`")
     assert {row["offset"]: row["done"] for row in letters} == {1: False, 3: True, 4: True}
-    assert (dwh.left(), [name for name in dwh.tables() if "backfill" in name]) == ([], [])
+    assert (dwh.list_staging_files(), [name for name in dwh.tables() if "backfill" in name]) == ([], [])
     assert json.loads(bench.cli("dead-letters", "letters", "--replay", "--json").stdout)["replayed"] == 0
 
 
@@ -314,7 +314,7 @@ def test_one_bad_record_is_looked_at_skipped_and_discarded(dwh: Any) -> None:
     assert [one["action"] for one in status["tables"][0]["actions"]] == ["discard", "skip", "skip"]
     refused = bench.cli("undo-rollback", "skips")
     assert (refused.returncode, "tidegate rebase skips --to" in refused.stderr) == (1, True)
-    assert (dwh.left(), [name for name in dwh.tables() if "backfill" in name]) == ([], [])
+    assert (dwh.list_staging_files(), [name for name in dwh.tables() if "backfill" in name]) == ([], [])
 
 
 def test_backfill_brings_back_what_is_missing_and_nothing_older(dwh: Any) -> None:
@@ -330,7 +330,7 @@ def test_backfill_brings_back_what_is_missing_and_nothing_older(dwh: Any) -> Non
     done = bench.cli("backfill", "again", "--range", ranges)
     assert done.returncode == 0, done.stderr
     assert pairs(dwh, "again") == [(1, "a"), (2, "b2")]
-    assert dwh.left() == []
+    assert dwh.list_staging_files() == []
     assert [name for name in dwh.tables() if "backfill" in name] == []
 
 

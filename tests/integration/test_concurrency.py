@@ -177,7 +177,7 @@ def test_runner_that_sleeps_through_two_newer_batches_changes_nothing(sleepers: 
         sleepers.workbench.drain(sleepers.name)
     rows = sleepers.rows("last"), sleepers.rows("all")
     sleeper.resume()
-    ended = sleeper.ended()
+    ended = sleeper.wait_for_end()
     assert (sleepers.rows("last"), sleepers.rows("all")) == rows
     if moment in ("before the commit of offsets", "before the clean-up"):
         assert ended.code == 0, ended  # it had published before it fell asleep
@@ -199,7 +199,7 @@ def test_offsets_that_a_runner_commits_late_are_healed_by_the_next_flush(sleeper
     sleepers.workbench.drain(sleepers.name)
     assert sleepers.workbench.committed(sleepers.name) != behind
     sleeper.resume()
-    assert sleeper.ended().code == 0
+    assert sleeper.wait_for_end().code == 0
     assert sleepers.workbench.committed(sleepers.name) == behind
     sleepers.workbench.drain(sleepers.name)
     sleepers.check()

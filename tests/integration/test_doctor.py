@@ -234,4 +234,4 @@ def test_bigquery_is_looked_at_and_nothing_is_left(workbench: Any, dwh: Any) -> 
     found = diagnose(workbench.include, workbench.resolve(), seconds=60).findings
     assert list_errors(found) == []
     assert [one.check for one in found if "dry run" in one.cause] == ["catalog.commit"]
-    assert (dwh.tables(), dwh.left()) == ([], [])
+    assert (dwh.tables(), dwh.list_staging_files()) == ([], [])

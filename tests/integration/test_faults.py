@@ -36,7 +36,7 @@ def test_flush_killed_by_the_operating_system_is_finished_by_the_next(workbench,
     runner = runners.start(workbench.environment(), "flush", "killed", at=cut, kind="stopped")
     wait_until(runner.stopped, "the runner has cut its branch")
     os.kill(runner.pid, signal.SIGKILL)
-    assert runner.ended().code == -signal.SIGKILL
+    assert runner.wait_for_end().code == -signal.SIGKILL
     assert len(workbench.iceberg("shop.killed").metadata.refs) == 3
     assert ids(workbench, "shop.killed") == [1]
     workbench.drain("killed")

@@ -38,7 +38,7 @@ def list_formats(kind: str) -> list[str]:
 
 
 @pytest.fixture
-def told(spark: Any) -> Any:
+def registry_of_session(spark: Any) -> Any:
     registry, name = SchemaRegistry(), REGISTRY_CONF.removeprefix("spark.")
     spark.conf.set(name, json.dumps({part: {"url": registry.url} for part in ("key", "value")}))
     yield registry
@@ -47,7 +47,7 @@ def told(spark: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-def test_form_of_a_key_is_another_one_just_where_its_bytes_are(spark: Any, told: Any, kind: str) -> None:
+def test_form_of_a_key_is_another_one_just_where_its_bytes_are(spark: Any, registry_of_session: Any, kind: str) -> None:
     wider, changed = CHANGES[kind]
     added = "named_struct('x', 1, 'y', CAST(NULL AS STRING))" if kind.startswith("STRUCT") else VALUES[kind]
     found = {}

@@ -43,7 +43,7 @@ def a_stage(word: str, columns: tuple[Column, ...] = ROW, **options: Any) -> Any
     return replace(decoding.a_stage(fmt, columns, columns[:2]), key=KEY)
 
 
-def found(spark: Any, stage: Any, *records: tuple[bytes | None, bytes | None]) -> list[tuple[Any, ...]]:
+def decode_keys(spark: Any, stage: Any, *records: tuple[bytes | None, bytes | None]) -> list[tuple[Any, ...]]:
     """The key, the operation, and why the record is bad, of each row."""
     rows = decoding.decoded(spark, stage, list(records), "key_struct", "op", "fate", "reason")
     return [(None if key is None else tuple(key), op, fate, reason) for key, op, fate, reason in rows]
@@ -52,7 +52,7 @@ def found(spark: Any, stage: Any, *records: tuple[bytes | None, bytes | None]) -
 def test_json_value_has_the_key_whatever_the_records_key_is(spark) -> None:
     values = [text(row(1, "a", 1)), text({"ID": 2, "part": None}), None, text({"n": 3}),
               b'{"id": "x", "part": "a"}', b"{"]  # fmt: skip
-    every = found(spark, a_stage("json"), *((key, value) for key in BAD_KEYS for value in values))
+    every = decode_keys(spark, a_stage("json"), *((key, value) for key in BAD_KEYS for value in values))
     for number in range(len(BAD_KEYS)):
         good, other, tombstone, lacking, wrong, broken = every[number * len(values) :][: len(values)]
         assert good == ((1, "a"), "u", "staged", None)
@@ -67,7 +67,7 @@ def test_json_value_has_the_key_whatever_the_records_key_is(spark) -> None:
 def test_payload_of_connects_envelope_has_the_key(spark) -> None:
     stage = a_stage("json", envelope=True)
     value = text({"schema": {}, "payload": row(1, "a", 1)})
-    first, second = found(spark, stage, (b"other", value), (b"other", text({"schema": None, "payload": None})))
+    first, second = decode_keys(spark, stage, (b"other", value), (b"other", text({"schema": None, "payload": None})))
     assert first == ((1, "a"), "u", "staged", None)
     assert second[1:] == ("d", "bad", NOT_SHOWN)
 
@@ -88,7 +88,7 @@ def test_change_event_deletes_and_moves_by_the_row_before_it(spark, word: str) -
         made = [{"op": op, "before": before, "after": after} for op, before, after in events]
         values, made_options = [*avro(AVRO_EVENT, *made)], avro_options(AVRO_EVENT, {})
         stage = a_stage(word, to_columns(AVRO_ROW), reader=made_options.reader, writers={})
-    every = found(spark, stage, *((key, value) for key in BAD_KEYS for value in [*values, None]))
+    every = decode_keys(spark, stage, *((key, value) for key in BAD_KEYS for value in [*values, None]))
     for number in range(len(BAD_KEYS)):
         # two of the update that moves the row
         done = every[number * (len(values) + 2) :][: len(values) + 2]
@@ -132,7 +132,7 @@ def test_avro_record_has_the_key(spark) -> None:
     made = avro_options(AVRO_ROW, {})
     stage = a_stage("avro", to_columns(AVRO_ROW), reader=made.reader, writers={})
     values = [*avro(AVRO_ROW, row(1, "a", 1), row(2, None, None)), None]
-    first, second, gone = found(spark, stage, *((b"\x00other", value) for value in values))
+    first, second, gone = decode_keys(spark, stage, *((b"\x00other", value) for value in values))
     assert (first, second) == (((1, "a"), "u", "staged", None), ((2, None), "u", "staged", None))
     assert gone[1:] == ("d", "bad", NOT_SHOWN)
 
@@ -144,14 +144,14 @@ def test_protobuf_message_has_the_key(spark) -> None:
     keys = tuple(c for c in columns if c.name in ("id", "name"))
     key = KeyFormat(fields=("id", "name"), from_value=True)
     stage = replace(decoding.a_stage(value, columns, keys), key=key)
-    assert found(spark, stage, (b"other", full), (b"other", None)) == [
+    assert decode_keys(spark, stage, (b"other", full), (b"other", None)) == [
         ((7, "Zoë"), "u", "staged", None),
         ((None, None), "d", "bad", NOT_SHOWN),
     ]
 
 
 def test_line_of_csv_has_the_key(spark) -> None:
-    good, wrong = found(spark, a_stage("csv"), (b"other", b"1,a,7"), (b"other", b"x,a,7"))
+    good, wrong = decode_keys(spark, a_stage("csv"), (b"other", b"1,a,7"), (b"other", b"x,a,7"))
     assert good == ((1, "a"), "u", "staged", None)
     assert wrong[2:] == ("bad", "the value column id is not a BIGINT without loss")
 
@@ -164,7 +164,7 @@ def test_rows_of_a_message_have_their_keys_either_way(spark, word: str) -> None:
         "maxwell-json": {"type": "insert", "data": data},
         "ogg-json": {"op_type": "I", "after": data},
     }[word]
-    assert found(spark, a_stage(word), (b"other", text(message)), (b"other", None)) == [
+    assert decode_keys(spark, a_stage(word), (b"other", text(message)), (b"other", None)) == [
         ((1, "a"), "c", "staged", None),
         ((None, None), "-", "ignored", None),
     ]

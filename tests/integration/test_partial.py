@@ -152,7 +152,7 @@ def test_groups_end_as_the_model_wherever_batches_are_cut_and_after_a_second_rea
     workbench.pipeline(name, [topic], key=KEY, value={"schema": schema}, table=asked)
     changes = grouped_changes(120, len(name), spread)
 
-    def found() -> list[str]:
+    def read_rows() -> list[str]:
         rows = workbench.rows(f"shop.{name}")
         return sorted(repr(sorted({"name": None, **row}.items())) for row in rows)
 
@@ -163,14 +163,14 @@ def test_groups_end_as_the_model_wherever_batches_are_cut_and_after_a_second_rea
         )
         workbench.produce(topic, *records)
         workbench.flush(name)
-        assert found() == grouped_model(changes[:end], soft)
+        assert read_rows() == grouped_model(changes[:end], soft)
     if spread:
         workbench.spark_sql(f"UPDATE lake.shop.{name} SET vb = NULL, b = NULL WHERE id < 5")
         workbench.spark_sql(f"DELETE FROM lake.shop.{name} WHERE id BETWEEN 5 AND 9")
         ranges = {topic: {str(partition): [0, end] for partition, end in workbench.ends(topic)[topic].items()}}
         done = workbench.cli("backfill", name, "--range", json.dumps(ranges))
         assert done.returncode == 0, done.stderr
-        assert found() == grouped_model(changes, soft)
+        assert read_rows() == grouped_model(changes, soft)
 
 
 MOVED = "the row has another key now, and the value of {} is not in the event, as it did not change: "

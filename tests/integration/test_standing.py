@@ -36,7 +36,7 @@ class Table:
         (published,) = self.workbench.flush("p").published
         return published.snapshot_id
 
-    def lost(self) -> str:
+    def flush_and_refuse(self) -> str:
         with pytest.raises(PositionLost) as caught:
             self.workbench.flush("p")
         (told,) = read_status(self.ports())["tables"]
@@ -85,7 +85,7 @@ def test_rollback_fails_until_it_is_answered_and_a_batch_staged_before_it_is_not
     table.produce(3)
     (staged,) = stage(table.ports(), plan(table.ports()))
     table.sql(rollback(first))
-    message = table.lost()
+    message = table.flush_and_refuse()
     assert "was rolled back" in message
     assert "--rewind" in message
     assert "--keep" in message
@@ -114,7 +114,7 @@ def test_rollback_behind_a_foreign_compaction_loses_nothing_and_one_before_it_is
     table.flush(3)
     assert table.ids == [1, 2, 3]
     table.sql(REWRITE, rollback(first))
-    assert f"position={{'{table.topic}': {{0: 1}}}}" in table.lost()
+    assert f"position={{'{table.topic}': {{0: 1}}}}" in table.flush_and_refuse()
     table.write(on_rollback="rewind")
     table.workbench.drain("p")
     assert table.ids == [1, 2, 3]
@@ -131,7 +131,7 @@ def test_rollback_to_where_no_snapshot_tells_a_position_is_never_guessed(table) 
         f"CALL lake.system.expire_snapshots(table => 'shop.p', snapshot_ids => array({', '.join(map(str, older))}))",
     )
     table.write(on_rollback="rewind")
-    assert "no snapshot of main tells a position to rewind to" in table.lost()
+    assert "no snapshot of main tells a position to rewind to" in table.flush_and_refuse()
     table.rebase(json.dumps({table.topic: {"0": 1}}))
     table.workbench.drain("p")
     assert table.ids == [-1, 1, 2]
@@ -145,7 +145,7 @@ def test_position_outlives_every_snapshot_but_the_last_and_a_history_cut_off_is_
     assert table.ids == [1, 2, 3]
     table.sql(REWRITE, "INSERT INTO lake.shop.p VALUES (-1, 'foreign')", EXPIRE)
     table.produce(4)
-    assert "nobody can tell whether the table was rolled back" in table.lost()
+    assert "nobody can tell whether the table was rolled back" in table.flush_and_refuse()
     table.write(on_rollback="keep")
     table.workbench.drain("p")
     table.write()
@@ -163,7 +163,7 @@ def test_create_or_replace_shows_like_a_rollback_and_both_ways_out_lead_on(table
     table.produce(3)
     (staged,) = stage(table.ports(), plan(table.ports()))
     table.sql(statement)
-    assert "was rolled back or replaced" in table.lost()
+    assert "was rolled back or replaced" in table.flush_and_refuse()
     with pytest.raises(PositionLost):
         merge(table.ports(), staged)
     assert table.ids == left
@@ -172,7 +172,7 @@ def test_create_or_replace_shows_like_a_rollback_and_both_ways_out_lead_on(table
     assert table.ids == [*left, 3]
     table.sql(statement)
     table.write()
-    table.lost()
+    table.flush_and_refuse()
     table.rebase("earliest")
     table.workbench.drain("p")
     assert table.ids == sorted([*([2, 3] if left else []), 1, 2, 3])
@@ -198,7 +198,7 @@ def test_what_others_remove_by_hand_is_told_or_healed(table) -> None:
     table.flush(2)
     table.sql("ALTER TABLE lake.shop.p DROP TAG tidegate_p")
     table.produce(3)
-    assert "answer-rollback p --table lake.shop.p --keep" in table.lost()
+    assert "answer-rollback p --table lake.shop.p --keep" in table.flush_and_refuse()
     table.write(on_rollback="rewind")
     (batch,) = stage(table.ports(), plan(table.ports()))
     table.sql("DROP TABLE lake.shop.p_p_tmp PURGE")
@@ -220,19 +220,19 @@ def test_log_of_another_cluster_topic_or_length_is_told_and_rebase_leads_on(tabl
     table.flush(1, 2)
     table.produce(3)
     table.sql("ALTER TABLE lake.shop.p SET TBLPROPERTIES ('tidegate.p.cluster-id' = 'elsewhere')")
-    assert "another cluster" in table.lost()
+    assert "another cluster" in table.flush_and_refuse()
     table.rebase(json.dumps({table.topic: {"0": 2}}))
     table.workbench.drain("p")
     assert table.ids == [1, 2, 3]
     table.workbench.retain_from(table.topic, 3)
     table.produce(4, 5)
     table.workbench.retain_from(table.topic, 4)
-    assert "so 1 offsets are gone" in table.lost()
+    assert "so 1 offsets are gone" in table.flush_and_refuse()
     table.workbench.recreate(table.topic)
-    assert "deleted and created again" in table.lost()
+    assert "deleted and created again" in table.flush_and_refuse()
     properties = "'tidegate.p.topic-ids' = '{}'"
     table.sql(f"ALTER TABLE lake.shop.p SET TBLPROPERTIES ({properties})")
-    assert "the log ends at offset=0" in table.lost()
+    assert "the log ends at offset=0" in table.flush_and_refuse()
     table.produce(6)
     table.rebase("earliest")
     table.workbench.drain("p")

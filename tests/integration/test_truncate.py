@@ -24,7 +24,7 @@ def put(id: int, name: str) -> tuple[Any, Any]:
     return {"id": id}, debezium("u", None, {"id": id, "name": name, "day": DAYS[id % 2]})
 
 
-def gone(id: int) -> tuple[Any, Any]:
+def build_delete(id: int) -> tuple[Any, Any]:
     return {"id": id}, debezium("d", {"id": id}, None)
 
 
@@ -35,12 +35,12 @@ def names(rows: list[dict[str, Any]]) -> dict[int, str]:
 # batches of records, and the rows after the last one; the table holds 1, 2 and 3 before the first
 CASES: dict[str, tuple[list[list[Any]], dict[int, str]]] = {
     "rows before and after it in one batch": (
-        [[put(1, "b"), put(4, "before"), TRUNCATE, put(2, "after"), put(5, "x"), put(5, "y"), gone(1)]],
+        [[put(1, "b"), put(4, "before"), TRUNCATE, put(2, "after"), put(5, "x"), put(5, "y"), build_delete(1)]],
         {2: "after", 5: "y"},
     ),
     "alone": ([[TRUNCATE]], {}),
-    "first of a batch": ([[TRUNCATE, put(1, "new"), put(6, "z"), gone(6)]], {1: "new"}),
-    "last of a batch": ([[put(1, "b"), put(7, "z"), gone(2), TRUNCATE]], {}),
+    "first of a batch": ([[TRUNCATE, put(1, "new"), put(6, "z"), build_delete(6)]], {1: "new"}),
+    "last of a batch": ([[put(1, "b"), put(7, "z"), build_delete(2), TRUNCATE]], {}),
     "twice, with rows between them": ([[TRUNCATE, put(8, "between"), TRUNCATE, put(9, "behind")]], {9: "behind"}),
     "and rows in the batch behind it": ([[put(1, "b"), TRUNCATE], [put(3, "again")]], {3: "again"}),
     "in two batches": ([[TRUNCATE, put(1, "b"), put(2, "c")], [put(3, "d"), TRUNCATE, put(1, "e")]], {1: "e"}),
@@ -66,7 +66,7 @@ def test_truncate_is_told_in_the_result_the_snapshot_and_history(workbench) -> N
     workbench.pipeline("told", [topic], key=KEY, value=VALUE, table=PARTITIONED)
     workbench.produce(topic, put(1, "a"), put(2, "a"), put(3, "a"))
     workbench.flush("told")
-    workbench.produce(topic, gone(3))
+    workbench.produce(topic, build_delete(3))
     workbench.flush("told")
     workbench.produce(topic, put(4, "b"), TRUNCATE, put(2, "c"))
     (done,) = workbench.flush("told").published

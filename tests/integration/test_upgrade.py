@@ -39,7 +39,7 @@ AFTER = {
 
 
 @pytest.fixture
-def kept(workbench: "Workbench") -> dict[str, Any]:
+def restored(workbench: "Workbench") -> dict[str, Any]:
     workbench.pipeline("shop", [LEFT, RIGHT], **PIPELINE)
     (workbench.include / "publications").mkdir()
     (workbench.include / "publications" / "out.yaml").write_text(yaml.safe_dump(PUBLICATION))
@@ -67,7 +67,7 @@ def to_json(data: Any) -> Any:
 
 
 def test_pipeline_that_an_older_version_flushed_and_staged_goes_on_where_that_one_stopped(
-    workbench: "Workbench", kept: dict[str, Any]
+    workbench: "Workbench", restored: dict[str, Any]
 ) -> None:
     assert read_names(workbench) == BEFORE
     [status] = json.loads(workbench.cli("status", "shop", "--json").stdout)["pipelines"]
@@ -76,7 +76,7 @@ def test_pipeline_that_an_older_version_flushed_and_staged_goes_on_where_that_on
     assert read_history(workbench) == list_batches(1, 2)
     past = read_batch_history(workbench.ports("shop"), 20)["batches"]
     assert {row["bytes_written"] for row in past} == {None}, "that version did not count them"
-    attempts = {staged["attempt"] for staged in kept["tasks"]["staged"]}
+    attempts = {staged["attempt"] for staged in restored["tasks"]["staged"]}
     waiting = [batch["attempt"] for table in read_storage(workbench.ports("shop")) for batch in table["staged"]]
     assert set(waiting) == attempts
 
@@ -97,11 +97,11 @@ def test_pipeline_that_an_older_version_flushed_and_staged_goes_on_where_that_on
     assert read_history(workbench) == list_batches(1, 2, 3, 4)
     newest = read_batch_history(workbench.ports("shop"), 2)["batches"]
     assert all(row["bytes_written"] > 0 for row in newest)
-    assert to_offsets(kept["committed"]) != workbench.committed("shop")
+    assert to_offsets(restored["committed"]) != workbench.committed("shop")
 
 
 def test_publication_goes_on_from_the_state_that_an_older_version_left(
-    workbench: "Workbench", kept: dict[str, Any]
+    workbench: "Workbench", restored: dict[str, Any]
 ) -> None:
     def ports() -> Any:
         return assemble_publication(workbench.include, "out", workbench.resolve())
@@ -109,7 +109,7 @@ def test_publication_goes_on_from_the_state_that_an_older_version_left(
     def count() -> Counter[tuple[bytes, bytes | None]]:
         return Counter((message.key(), message.value()) for message in read(workbench, OUT))
 
-    assert kept["records"][f"{OUT}-state"], "there is a state to go on from"
+    assert restored["records"][f"{OUT}-state"], "there is a state to go on from"
     before = count()
     assert read_publication_status(ports()).snapshots_behind == 0
     with pytest.raises(NothingToDo):
@@ -150,10 +150,10 @@ def test_triggers_that_an_older_version_stored_wait_on() -> None:
 
 
 def test_dead_letter_that_an_older_version_left_outlives_a_topic_that_was_created_again(
-    workbench: "Workbench", kept: dict[str, Any]
+    workbench: "Workbench", restored: dict[str, Any]
 ) -> None:
     """That version kept no topic id: the column is added, and the letter is never taken for one of the new topic."""
-    assert kept["committed"]
+    assert restored["committed"]
     letters = "shop.tidegate_shop_dead_letters"
     (before,) = workbench.rows(letters)
     workbench.recreate(LEFT, 2)

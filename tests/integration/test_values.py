@@ -121,12 +121,12 @@ def test_value_is_what_was_written_or_its_record_is_bad(spark, word: str) -> Non
     options = {**told, **({"envelope": True} if word in ("json in an envelope", "json with its schema") else {})}
     fmt = ValueFormat(word.partition(" ")[0], timestamp_unit=units or None, options=options, nanoseconds=finer)
     decoded = decoding.values(spark, decoding.a_stage(fmt, columns), [record(word, case, kinds) for case in cases])
-    found = [_made(kinds.index(kind_of(case)), case, *one) for case, one in zip(cases, decoded, strict=True)]
+    found = [_get_result(kinds.index(kind_of(case)), case, *one) for case, one in zip(cases, decoded, strict=True)]
     wrong = [(case, made) for case, made in zip(cases, found, strict=True) if written(case.value) != written(made)]
     assert wrong == []
 
 
-def _made(number: int, case: Case, reason: str | None, row: Any) -> Any:
+def _get_result(number: int, case: Case, reason: str | None, row: Any) -> Any:
     if reason is not None:
         return BAD
     value = row[f"c{number}"]

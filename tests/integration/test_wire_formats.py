@@ -34,22 +34,22 @@ class Writer:
     def avro(self, schema: Any, data: Any, part: str = "value") -> tuple[bytes, list[tuple[str, bytes]]]:
         from confluent_kafka.schema_registry.avro import AvroSerializer
 
-        return self._made(AvroSerializer(self.client, json.dumps(schema), conf=self._conf()), data, part)
+        return self._serialize(AvroSerializer(self.client, json.dumps(schema), conf=self._conf()), data, part)
 
     def message(self, made: Any, part: str = "value") -> tuple[bytes, list[tuple[str, bytes]]]:
         from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 
-        return self._made(ProtobufSerializer(type(made), self.client, self._conf()), made, part)
+        return self._serialize(ProtobufSerializer(type(made), self.client, self._conf()), made, part)
 
     def object(self, schema: Any, data: Any, part: str = "value") -> tuple[bytes, list[tuple[str, bytes]]]:
         from confluent_kafka.schema_registry.json_schema import JSONSerializer
 
-        return self._made(JSONSerializer(json.dumps(schema), self.client, conf=self._conf()), data, part)
+        return self._serialize(JSONSerializer(json.dumps(schema), self.client, conf=self._conf()), data, part)
 
     def _conf(self) -> dict[str, Any]:
         return {name.replace("_", "."): value for name, value in self.settings.items()}
 
-    def _made(self, serializer: Any, data: Any, part: str) -> tuple[bytes, list[tuple[str, bytes]]]:
+    def _serialize(self, serializer: Any, data: Any, part: str) -> tuple[bytes, list[tuple[str, bytes]]]:
         from confluent_kafka.serialization import SerializationContext
 
         headers: list[tuple[str, bytes]] = []

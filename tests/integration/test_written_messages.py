@@ -65,7 +65,7 @@ PARTS: dict[str, list[tuple[str, Any]]] = {
 
 
 @pytest.fixture
-def told(spark: Any) -> Iterator[SchemaRegistry]:
+def registry(spark: Any) -> Iterator[SchemaRegistry]:
     """A registry that the session knows."""
     registry = SchemaRegistry()
     spark.conf.set(CONF, json.dumps({part: {"url": registry.url} for part in ("key", "value")}))
@@ -141,21 +141,21 @@ def _render_cell(value: str, kind: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["value", "key"])
-def test_row_of_every_type_is_what_readers_have(spark: Any, told: SchemaRegistry, name: str) -> None:
+def test_row_of_every_type_is_what_readers_have(spark: Any, registry: SchemaRegistry, name: str) -> None:
     """The earliest and the last of each type, nothing, and NULL; a key has no lists and maps."""
     rows, expected = make_rows(spark, SIMPLE if name == "key" else {**SIMPLE, **PARTS})
     part = a_part(rows, name)
     data = write(spark, rows, part)
-    of_message, found = deserialize(told, part, data)
+    of_message, found = deserialize(registry, part, data)
     assert [one.SerializeToString(deterministic=True) for one in found] == [
         of_message(**row).SerializeToString(deterministic=True) for row in expected
     ]
     at = next(n for n, row in enumerate(expected) if "c3" not in row)
     assert (found[2].c3, found[2].HasField("c3"), found[at].HasField("c3")) == (0, True, False), "0 is told from NULL"
-    read_in_pipeline(spark, told, rows, part, data)
+    read_in_pipeline(spark, registry, rows, part, data)
 
 
-def test_row_that_no_message_holds_does_not_end_the_worker(spark: Any, told: SchemaRegistry) -> None:
+def test_row_that_no_message_holds_does_not_end_the_worker(spark: Any, registry: SchemaRegistry) -> None:
     rows = spark.sql("SELECT 0 AS n, map('a', 'é') AS a UNION ALL SELECT 1, map('a', CAST(X'ff' AS STRING))")
     part = a_part(rows)
     found = rows.select(
@@ -186,7 +186,7 @@ FIELDS: dict[
 
 @pytest.mark.parametrize("syntax", ["proto2", "proto3"])
 def test_registered_message_is_used_as_it_is_with_each_type_that_it_may_have(
-    spark: Any, told: SchemaRegistry, syntax: str
+    spark: Any, registry: SchemaRegistry, syntax: str
 ) -> None:
     """Alone, `optional`, in a `oneof` and `repeated`; of the columns that it lacks it gets a field."""
     is_old, fields, columns = syntax == "proto2", [], {}
@@ -214,11 +214,13 @@ def test_registered_message_is_used_as_it_is_with_each_type_that_it_may_have(
         row.field.add(name="must", number=900, type="TYPE_STRING", label="LABEL_REQUIRED")
         columns["must"] = ("'m'", "STRING", "m")
     columns["added"] = ("7L", "BIGINT", 7)
-    told.register("t-value", {"schema": base64.b64encode(file.SerializeToString()).decode(), "schemaType": "PROTOBUF"})
-    check_registered(spark, told, row, columns)
+    registry.register(
+        "t-value", {"schema": base64.b64encode(file.SerializeToString()).decode(), "schemaType": "PROTOBUF"}
+    )
+    check_registered(spark, registry, row, columns)
 
 
-def check_registered(spark: Any, told: SchemaRegistry, row: Any, columns: dict[str, tuple[str, str, Any]]) -> None:
+def check_registered(spark: Any, registry: SchemaRegistry, row: Any, columns: dict[str, tuple[str, str, Any]]) -> None:
     """A row for each member of the oneof, and one of NULLs where that is allowed."""
     members = [one.name for one in row.field if one.HasField("oneof_index") and not one.proto3_optional]
     kept = {one.name for one in row.field if one.label == one.LABEL_REQUIRED or not (
@@ -234,8 +236,8 @@ def check_registered(spark: Any, told: SchemaRegistry, row: Any, columns: dict[s
     rows = spark.sql(" UNION ALL ".join(lines))
     part = a_part(rows, message="shop.Row")
     data = write(spark, rows, part)
-    of_message, found = deserialize(told, part, data, "shop.Row")
-    assert told.subjects["t-value"] == [1, 2], "extended by the column that it lacked"
+    of_message, found = deserialize(registry, part, data, "shop.Row")
+    assert registry.subjects["t-value"] == [1, 2], "extended by the column that it lacked"
     for one, wanted in zip(found, expected, strict=True):
         wrapped = {
             name: [{"value": v} for v in value] if isinstance(value, list) else {"value": value}
@@ -246,4 +248,4 @@ def check_registered(spark: Any, told: SchemaRegistry, row: Any, columns: dict[s
         assert one.SerializeToString(deterministic=True) == of_message(**{**wanted, **wrapped}).SerializeToString(
             deterministic=True
         )
-    read_in_pipeline(spark, told, rows, part, data)
+    read_in_pipeline(spark, registry, rows, part, data)

@@ -70,7 +70,7 @@ class Failure:
         """Do the remedy; the clicks to it. What stands in the sentence itself takes none."""
         raise NotImplementedError
 
-    def rest(self, scene: Scene) -> None:
+    def pause_dags(self, scene: Scene) -> None:
         """Start no more runs: the others need the machine."""
         for dag in {self.dag, f"tidegate_{self.name}"}:
             with suppress(HTTPError):  # of a file that is still wrong there is no DAG

@@ -61,7 +61,7 @@ def observe(failure: Failure, scene: Scene) -> Observation:
         print_tasks(failure, scene, since)
         left = find_leftovers(failure, scene)
     finally:
-        failure.rest(scene)
+        failure.pause_dags(scene)
     sentence = shorten(str(row.get("reason") or "").replace(str(scene.bench.folder), "…"))
     return Observation(failure.name, failure.title, sentence, told, failure.remedy, clicks, well, left, wrong_page)
 

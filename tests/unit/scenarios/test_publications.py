@@ -396,12 +396,12 @@ def test_heartbeat_tells_up_to_which_time_the_topic_holds_the_table_also_without
 
 
 def test_heartbeat_that_cannot_be_sent_is_a_warning(caplog: pytest.LogCaptureFixture, monkeypatch) -> None:
-    def gone(topic: str, records: object) -> None:
+    def refuse_to_send(topic: str, records: object) -> None:
         raise RetryLater("brokers=b gave no answer")
 
     outside = Outside(heartbeat_topic="beats")
     outside.table.commit(a="1")
-    monkeypatch.setattr(outside.topic, "send", gone)
+    monkeypatch.setattr(outside.topic, "send", refuse_to_send)
     assert publish(outside.ports()).to_snapshot_id == 10
     assert "the heartbeat was not sent: brokers=b gave no answer" in caplog.text
 

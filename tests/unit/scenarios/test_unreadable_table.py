@@ -121,7 +121,7 @@ def test_plan_is_tried_again_where_a_table_cannot_be_read_and_another_needs_a_pe
     """Each of the tables in turn is the first of the pipeline; with and without a third that has no work."""
     third = "lake.shop.third"
     for names in ((ORDERS, COPY), (COPY, ORDERS), (ORDERS, COPY, third)):
-        world = made(*names)
+        world = build_world(*names)
         snapshots = world.destination.tables[ORDERS].ancestors()
         world.destination.rollback(ORDERS, snapshots[1].id)
         pipeline = a_pipeline(*(a_table(name) for name in names))
@@ -134,7 +134,7 @@ def test_plan_is_tried_again_where_a_table_cannot_be_read_and_another_needs_a_pe
         assert "did not answer" not in str(final.value)
 
 
-def made(*names: str) -> World:
+def build_world(*names: str) -> World:
     """Tables that stand at the end of a topic of two partitions, after two batches."""
     world = World()
     world.broker.create("orders", 2)

@@ -30,11 +30,11 @@ def world() -> World:
     return made
 
 
-def seen(ports: Ports) -> dict[str, Any]:
+def read_overview(ports: Ports) -> dict[str, Any]:
     return build_overview(read_pipeline_progress(ports))
 
 
-def told(row: dict[str, Any], interval: int = 60, now_ms: int = 0, **schedule: Any) -> tuple[str, str]:
+def describe_state(row: dict[str, Any], interval: int = 60, now_ms: int = 0, **schedule: Any) -> tuple[str, str]:
     return describe_pipeline_state(row, ScheduleState(**schedule), interval, now_ms)
 
 
@@ -44,7 +44,7 @@ def test_lag_is_counted_by_table_and_partition_and_aged_by_its_oldest_record(wor
     for name in ("b", "c"):
         world.broker.produce("right", {"id": name}, {"id": name, "name": "y"}, timestamp=world.clock.ms)
         world.clock.tick(10_000)
-    row = seen(ports)
+    row = read_overview(ports)
     assert (row["lag"], row["lag_seconds"]) == (2, 20.0)
     assert [(t["table"], t["lag"], t["lag_seconds"]) for t in row["tables"]] == [
         ("lake.shop.left", 0, 0.0), ("lake.shop.right", 2, 20.0),
@@ -60,7 +60,7 @@ def test_unpublished_names_the_records_whose_age_must_be_known(world: World) -> 
 def test_age_that_brokers_do_not_tell_is_unknown_and_not_zero(world: World) -> None:
     broker = world.broker
     broker.read_timestamp = lambda topic, partition, offset: None  # type: ignore[method-assign]
-    assert seen(world.ports(a_pipeline(*TWO)))["lag_seconds"] is None
+    assert read_overview(world.ports(a_pipeline(*TWO)))["lag_seconds"] is None
 
 
 def test_connectors_heartbeat_proves_freshness_of_what_has_no_lag(world: World) -> None:
@@ -114,7 +114,7 @@ def test_history_tells_when_each_partition_last_moved(world: World) -> None:
 def test_pipeline_without_lag_is_current(world: World) -> None:
     ports = world.ports(a_pipeline(*TWO))
     flush(ports)
-    assert told(seen(ports)) == (Health.CURRENT, "nothing waits")
+    assert describe_state(read_overview(ports)) == (Health.CURRENT, "nothing waits")
 
 
 def test_rolled_back_table_is_stuck_and_the_reason_is_the_way_out(world: World) -> None:
@@ -122,24 +122,24 @@ def test_rolled_back_table_is_stuck_and_the_reason_is_the_way_out(world: World) 
     flush(ports)
     table = world.destination.tables["lake.shop.left"]
     world.destination.rollback("lake.shop.left", table.ancestors()[-1].id)
-    state, reason = told(seen(ports), paused=True)
+    state, reason = describe_state(read_overview(ports), paused=True)
     assert state == Health.STUCK
     assert "on_rollback" in reason
 
 
 def test_full_queue_is_stuck_even_while_other_tables_move() -> None:
     table = {"table": "lake.a.b", "problem": None, "open_batches": 10, "max_pending": 10}
-    assert told({"tables": [table], "lag": 5})[0] == Health.STUCK
+    assert describe_state({"tables": [table], "lag": 5})[0] == Health.STUCK
 
 
 def test_table_whose_catalog_may_answer_again_is_not_stuck(world: World) -> None:
     pipeline = a_pipeline(*TWO)
     flush(world.ports(pipeline))
-    row = seen(world.ports(pipeline, destination=UnreadableTable(world.destination, "lake.shop.left")))
-    state, reason = told(row)
+    row = read_overview(world.ports(pipeline, destination=UnreadableTable(world.destination, "lake.shop.left")))
+    state, reason = describe_state(row)
     assert (state, "catalog or files did not answer" in reason) == (Health.UNKNOWN, True)
-    assert told(row, failed="run 7") == (Health.FAILING, "run 7")
-    assert told(row, paused=True)[0] == Health.PAUSED
+    assert describe_state(row, failed="run 7") == (Health.FAILING, "run 7")
+    assert describe_state(row, paused=True)[0] == Health.PAUSED
 
 
 @pytest.mark.parametrize(
@@ -161,18 +161,18 @@ def test_table_whose_catalog_may_answer_again_is_not_stuck(world: World) -> None
 def test_state_in_words(changed: dict[str, Any], schedule: dict[str, Any], state: str) -> None:
     calm = {"lag": 0, "lag_seconds": 0.0, "open_batches": 0, "published_ms": 1, "tables": []}
     row = changed if "error" in changed else {**calm, **changed}
-    assert told(row, now_ms=2_000_000, **schedule)[0] == state
+    assert describe_state(row, now_ms=2_000_000, **schedule)[0] == state
 
 
 def test_position_that_fits_again_is_shown_at_the_next_reading_and_not_after_the_next_run(world: World) -> None:
     ports = world.ports(a_pipeline(*TWO))
     flush(ports)
     refused = {"failed": "plan failed: the log is another one", "refused_at": 100.0}
-    row = seen(ports)
-    assert told({**row, "read_at": 99.0}, **refused)[0] == Health.FAILING
-    assert told({**row, "read_at": 101.0}, **refused) == (Health.CURRENT, "nothing waits")
-    assert told({**row, "read_at": 101.0, "error": "no answer"}, **refused)[0] == Health.FAILING
-    assert told({**row, "read_at": 101.0}, failed="stage failed: x")[0] == Health.FAILING
+    row = read_overview(ports)
+    assert describe_state({**row, "read_at": 99.0}, **refused)[0] == Health.FAILING
+    assert describe_state({**row, "read_at": 101.0}, **refused) == (Health.CURRENT, "nothing waits")
+    assert describe_state({**row, "read_at": 101.0, "error": "no answer"}, **refused)[0] == Health.FAILING
+    assert describe_state({**row, "read_at": 101.0}, failed="stage failed: x")[0] == Health.FAILING
 
 
 def test_failure_is_over_as_soon_as_what_failed_has_succeeded_but_not_where_a_table_may_be_left_out(
@@ -185,9 +185,9 @@ def test_failure_is_over_as_soon_as_what_failed_has_succeeded_but_not_where_a_ta
     )
     for ports in (alone, several):
         flush(ports)
-    assert told(seen(alone), **fixed) == (Health.CURRENT, "nothing waits")
-    assert told({**seen(alone), "error": "no answer"}, **fixed) == (Health.UNKNOWN, "no answer")
-    assert told(seen(several), **fixed) == (Health.FAILING, "stage failed: x")
+    assert describe_state(read_overview(alone), **fixed) == (Health.CURRENT, "nothing waits")
+    assert describe_state({**read_overview(alone), "error": "no answer"}, **fixed) == (Health.UNKNOWN, "no answer")
+    assert describe_state(read_overview(several), **fixed) == (Health.FAILING, "stage failed: x")
 
 
 def test_fewer_records_than_start_a_flush_may_wait_for_ever() -> None:

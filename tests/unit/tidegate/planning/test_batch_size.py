@@ -17,7 +17,7 @@ CONTROL = "lake.shop.tidegate_shop_batches"
 MILLION = 1_000_000
 
 
-def told(batch: int, read: int, stage_seconds: float, seconds: float = 0.0, **more: Any) -> dict[str, Any]:
+def build_history_row(batch: int, read: int, stage_seconds: float, seconds: float = 0.0, **more: Any) -> dict[str, Any]:
     known = {"batch": batch, "read": read, "stage_seconds": stage_seconds, "seconds": seconds, "staged_bytes": 0}
     return {**known, "backfill": None, "table": "lake.shop.orders", "published_at_ms": batch, **more}
 
@@ -47,13 +47,23 @@ def with_merge(**given: Any) -> Pipeline:
     ("rows", "rate"),
     [
         ([], None),
-        ([told(1, 50_000, 100.0, 25.0)], 400.0),
-        ([told(1, 50_000, 100.0), told(2, 60_000, 100.0), told(3, 10_000, 100.0)], 600.0),
-        ([told(1, 50_000, 5.0, 4.9)], None),  # what every batch costs took the time
-        ([told(1, 9_999, 100.0)], None),
-        ([told(1, 50_000, 0.0, 100.0)], None),  # resumed: its staging was another run's
-        ([told(1, 50_000, 100.0, backfill="x 1/1")], None),
-        ([told(n, 20_000, 100.0) for n in range(2, 7)] + [told(1, 90_000, 100.0)], 200.0),  # the newest five tell
+        ([build_history_row(1, 50_000, 100.0, 25.0)], 400.0),
+        (
+            [
+                build_history_row(1, 50_000, 100.0),
+                build_history_row(2, 60_000, 100.0),
+                build_history_row(3, 10_000, 100.0),
+            ],
+            600.0,
+        ),
+        ([build_history_row(1, 50_000, 5.0, 4.9)], None),  # what every batch costs took the time
+        ([build_history_row(1, 9_999, 100.0)], None),
+        ([build_history_row(1, 50_000, 0.0, 100.0)], None),  # resumed: its staging was another run's
+        ([build_history_row(1, 50_000, 100.0, backfill="x 1/1")], None),
+        (
+            [build_history_row(n, 20_000, 100.0) for n in range(2, 7)] + [build_history_row(1, 90_000, 100.0)],
+            200.0,
+        ),  # the newest five tell
     ],
 )
 def test_rate_is_that_of_the_fastest_of_the_newest_batches_that_tell(world: World, rows: list, rate: float) -> None:
@@ -62,7 +72,10 @@ def test_rate_is_that_of_the_fastest_of_the_newest_batches_that_tell(world: Worl
 
 
 def test_tables_share_a_batchs_read_and_its_merges_add_up(world: World) -> None:
-    rows = [told(1, 50_000, 100.0, 50.0, staged_bytes=10_000_000), told(1, 50_000, 100.0, 50.0, staged_bytes=5_000_000)]
+    rows = [
+        build_history_row(1, 50_000, 100.0, 50.0, staged_bytes=10_000_000),
+        build_history_row(1, 50_000, 100.0, 50.0, staged_bytes=5_000_000),
+    ]
     remember(world, rows[0], rows[1] | {"table": "lake.shop.copy"})
     assert measure_throughput(world.ports(a_pipeline())) == MeasuredThroughput(250.0, 300.0)
 
@@ -70,9 +83,9 @@ def test_tables_share_a_batchs_read_and_its_merges_add_up(world: World) -> None:
 def test_the_fastest_batch_tells_the_rate_and_the_widest_one_the_bytes(world: World) -> None:
     remember(
         world,
-        told(1, 50_000, 100.0, staged_bytes=50_000 * 100),
-        told(2, 20_000, 100.0, staged_bytes=20_000 * 300),
-        told(3, 30_000, 100.0, staged_bytes=30_000 * 200),
+        build_history_row(1, 50_000, 100.0, staged_bytes=50_000 * 100),
+        build_history_row(2, 20_000, 100.0, staged_bytes=20_000 * 300),
+        build_history_row(3, 30_000, 100.0, staged_bytes=30_000 * 200),
     )
     assert measure_throughput(world.ports(a_pipeline())) == MeasuredThroughput(500.0, 300.0)
 
@@ -128,7 +141,7 @@ def test_batch_takes_what_its_time_and_its_bytes_allow(
 
 
 def test_plan_says_why_a_batch_is_smaller_than_it_may_be(world: World, few: None) -> None:
-    remember(world, told(1, 50_000, 100.0))
+    remember(world, build_history_row(1, 50_000, 100.0))
     fill(world, 2 * MIN_BATCH_RECORDS)
     planned = plan(world.ports(with_merge(batch_seconds=3)))
     assert planned.tables[0].ranges.span == 1500
@@ -137,7 +150,7 @@ def test_plan_says_why_a_batch_is_smaller_than_it_may_be(world: World, few: None
 
 
 def test_tables_in_step_stay_so(world: World, few: None) -> None:
-    remember(world, told(1, 50_000, 100.0))
+    remember(world, build_history_row(1, 50_000, 100.0))
     fill(world, 2 * MIN_BATCH_RECORDS)
     pipeline = a_pipeline(a_table("lake.shop.orders"), a_table("lake.shop.copy"))
     planned = plan(world.ports(replace(pipeline, merge=Merge(batch_seconds=3))))
@@ -146,10 +159,10 @@ def test_tables_in_step_stay_so(world: World, few: None) -> None:
 
 
 def test_small_backlog_asks_no_history(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def asked(*_: Any) -> None:
+    def refuse_to_read(*_: Any) -> None:
         raise AssertionError("asked")
 
-    monkeypatch.setattr(world.destination, "read_history", asked)
+    monkeypatch.setattr(world.destination, "read_history", refuse_to_read)
     fill(world, 3)
     assert plan(world.ports(a_pipeline())).size_reason == ""
 

@@ -32,7 +32,7 @@ OTHER = "payments"
 APART = a_pipeline(a_table(ORDERS), a_table(COPY, topics=(OTHER,)))
 
 
-def made() -> World:
+def build_world() -> World:
     """Two tables that hold two batches."""
     world = World()
     world.broker.create("orders")
@@ -45,7 +45,7 @@ def made() -> World:
 
 @pytest.fixture
 def world() -> World:
-    return made()
+    return build_world()
 
 
 def produce(world: World, key: str, name: str | None, topic: str = "orders") -> None:
@@ -59,7 +59,7 @@ def roll_back(world: World, table: str = COPY) -> int:
     return ancestors[0].id
 
 
-def told(world: World, pipeline: Pipeline = TWO, **instead: object) -> str:
+def flush_and_fail(world: World, pipeline: Pipeline = TWO, **instead: object) -> str:
     with pytest.raises(SomeTablesFailed) as failed:
         flush(world.ports(pipeline, **instead))
     return str(failed.value)
@@ -78,7 +78,7 @@ def test_others_go_on_while_a_table_that_was_rolled_back_is_told_in_every_run(wo
     roll_back(world)
     for name in ("3", "4"):
         produce(world, "a", name)
-        message = told(world)
+        message = flush_and_fail(world)
         for words in (f"table={COPY} was rolled back", "on_rollback: rewind", f"tables={COPY}", "pipeline=shop"):
             assert words in message
         assert world.rows(ORDERS) == [{"id": "a", "name": name}]
@@ -106,14 +106,14 @@ def test_error_of_a_run_carries_what_was_published_all_the_same(world: World) ->
 def test_run_in_which_the_others_have_no_work_is_told_too_and_keeps_the_offsets(world: World) -> None:
     roll_back(world)
     world.broker.groups.clear()
-    assert "was rolled back" in told(world)
+    assert "was rolled back" in flush_and_fail(world)
     assert committed(world) == 2
 
 
 def test_group_stays_at_what_was_recorded_for_the_refused_table(world: World) -> None:
     roll_back(world)
     produce(world, "a", "3")
-    told(world)
+    flush_and_fail(world)
     assert committed(world) == 2
     assert commit_offsets(world.ports(TWO)) == heartbeat(world.ports(TWO)).committed == {"orders": {0: 2, 1: 0}}
 
@@ -123,7 +123,7 @@ def test_table_that_is_mended_catches_up_alone_and_then_shares_the_read_again(wo
     before = roll_back(world)
     for key in ("b", "c"):
         produce(world, key, "x")
-        told(world)
+        flush_and_fail(world)
     pipeline = TWO if answer in ("forward", "rebase") else replace(TWO, on_rollback=answer)
     if answer == "forward":
         world.destination.rollback(COPY, before)
@@ -175,7 +175,7 @@ def test_damage_to_one_topic_stops_the_tables_that_read_it_alone(damage: Callabl
         produce(world, "b", "2", OTHER)
     damage(world)
     produce(world, "b", "2")
-    assert message in told(world, APART)
+    assert message in flush_and_fail(world, APART)
     assert world.rows(ORDERS) == [{"id": "a", "name": "1"}, {"id": "b", "name": "2"}]
     assert world.rows(COPY) == [{"id": "a", "name": "1"}]
     assert message in str(problem(world, COPY, APART))
@@ -259,7 +259,7 @@ def test_table_added_later_stays_outside_while_all_that_are_inside_are_refused(w
     three = a_pipeline(a_table(ORDERS), a_table(COPY), a_table(late), max_records=1)
     roll_back(world, ORDERS)
     roll_back(world, COPY)
-    assert f"table={ORDERS}" in told(world, three)
+    assert f"table={ORDERS}" in flush_and_fail(world, three)
     assert world.rows(late) == [{"id": "a", "name": "1"}]
     assert committed(world) == 2
 
@@ -288,14 +288,14 @@ def test_queue_of_a_refused_table_neither_grows_nor_holds_up_the_others(world: W
     pipeline = a_pipeline(a_table(ORDERS), a_table(COPY, max_pending=1), heartbeat=Heartbeat(interval_seconds=0))
     for name in "345":
         produce(world, "a", name)
-        told(world, pipeline)
+        flush_and_fail(world, pipeline)
     assert world.rows(ORDERS) == [{"id": "a", "name": "5"}]
     assert world.destination.list_staged("lake.shop.copy_shop_tmp", COPY) == []
 
 
 def damaged() -> World:
     """`copy` was rolled back, and there are new records."""
-    world = made()
+    world = build_world()
     roll_back(world)
     produce(world, "b", "new")
     return world
@@ -333,7 +333,7 @@ def test_killed_at_any_call_of_a_run_with_a_refused_table_nothing_is_lost_and_no
 def test_table_rolled_back_or_mended_between_any_two_calls_of_a_run_ends_equal() -> None:
     for begins in ("sound", "damaged"):
         for number in range(1, 500):
-            world = damaged() if begins == "damaged" else made()
+            world = damaged() if begins == "damaged" else build_world()
             produce(world, "c", "new")
 
             pause = PauseAt(number, partial(mended_or_damaged, world))

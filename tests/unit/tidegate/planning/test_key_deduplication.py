@@ -80,7 +80,7 @@ SPAN, SEEN = 100_000, 2_000
 CHANCE = random.Random(7)
 
 
-def seen(key_of: Callable[[int], int | None]) -> float | None:
+def estimate_share(key_of: Callable[[int], int | None]) -> float | None:
     """The share that a sample from eight places of one partition tells."""
     offsets = (at for start in range(0, SPAN, SPAN // 8) for at in range(start, start + SEEN // 8))
     keys = [None if (key := key_of(at)) is None else b"%d" % key for at in offsets]
@@ -108,7 +108,7 @@ def repeated(keys: int) -> Callable[[int], int | None]:
 def test_share_of_superseded_records_is_told_from_a_sample(
     key_of: Callable[[int], int | None], least: float, most: float
 ) -> None:
-    share = seen(key_of)
+    share = estimate_share(key_of)
     assert share is not None
     assert least <= share <= most
 

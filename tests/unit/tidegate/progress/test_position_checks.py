@@ -23,13 +23,13 @@ def state(position: Position | None, *, rolled_back: bool) -> TableState:
     return TableState("u", 1, 0, position, 2, (), rolled_back, NEW)
 
 
-def lost(position: Position, found: Log) -> str:
+def explain_loss(position: Position, found: Log) -> str:
     with pytest.raises(PositionLost) as caught:
         check_log(PIPELINE, TABLE, position, found)
     return str(caught.value)
 
 
-def told(message: str, what: str, *values: str, way_out: str = "tidegate rebase") -> None:
+def check_message(message: str, what: str, *values: str, way_out: str = "tidegate rebase") -> None:
     """What happened, `name=value` for all that is needed to look it up, and what to do next."""
     for part in (what, *values, way_out, "pipeline=shop", "table=lake.shop.orders"):
         assert part in message
@@ -48,7 +48,9 @@ def test_lost_position_is_not_begun_anew_whatever_answers_a_rollback(choice: str
     found = replace(state(None, rolled_back=False), recorded=None, snapshot_id=None, position_lost=True)
     with pytest.raises(PositionLost) as raised:
         resolve_position(a_pipeline(TABLE, on_rollback=choice), TABLE, found)
-    told(str(raised.value), "its position is gone", f"{TABLE.name}_tidegate_position", way_out="rebase shop --to group")
+    check_message(
+        str(raised.value), "its position is gone", f"{TABLE.name}_tidegate_position", way_out="rebase shop --to group"
+    )
 
 
 @pytest.mark.parametrize(("choice", "position"), [("rewind", OLD), ("keep", NEW)])
@@ -60,7 +62,7 @@ def test_rollback_is_answered_as_configured(choice: str, position: Position) -> 
 def test_rollback_fails_by_default_and_names_both_ways_out() -> None:
     with pytest.raises(PositionLost) as caught:
         resolve_position(PIPELINE, TABLE, state(OLD, rolled_back=True))
-    told(str(caught.value), "was rolled back", "undo-rollback shop --table", "--rewind", way_out="--keep")
+    check_message(str(caught.value), "was rolled back", "undo-rollback shop --table", "--rewind", way_out="--keep")
 
 
 def test_rewind_without_a_snapshot_to_rewind_to_fails_instead_of_starting_over() -> None:
@@ -78,23 +80,23 @@ def test_position_without_recorded_ids_holds() -> None:
 
 
 def test_brokers_of_another_cluster_are_not_read() -> None:
-    message = lost(Position({"orders": {0: 10}}, cluster_id="c1"), log(cluster="c2"))
-    told(message, "another cluster", "cluster_id=c2", "recorded=c1")
+    message = explain_loss(Position({"orders": {0: 10}}, cluster_id="c1"), log(cluster="c2"))
+    check_message(message, "another cluster", "cluster_id=c2", "recorded=c1")
 
 
 def test_recreated_topic_is_not_read_as_if_its_offsets_meant_the_same_records() -> None:
-    message = lost(Position({"orders": {0: 10}}, topic_ids={"orders": "i1"}), log(topic_id="i2"))
-    told(message, "deleted and created again", "topic=orders", "topic_id=i2", "recorded=i1")
+    message = explain_loss(Position({"orders": {0: 10}}, topic_ids={"orders": "i1"}), log(topic_id="i2"))
+    check_message(message, "deleted and created again", "topic=orders", "topic_id=i2", "recorded=i1")
 
 
 def test_retention_that_passed_the_position_is_told_with_the_number_of_lost_offsets() -> None:
-    message = lost(Position({"orders": {0: 10}}), log(begin=25))
-    told(message, "15 offsets are gone", "partition=0", "position=10", "offset=25")
+    message = explain_loss(Position({"orders": {0: 10}}), log(begin=25))
+    check_message(message, "15 offsets are gone", "partition=0", "position=10", "offset=25")
     assert "retention" in message
 
 
 def test_one_lost_offset_is_one_too_many() -> None:
-    assert "so 1 offsets are gone" in lost(Position({"orders": {0: 10}}), log(begin=11))
+    assert "so 1 offsets are gone" in explain_loss(Position({"orders": {0: 10}}), log(begin=11))
 
 
 def test_retention_exactly_at_the_position_lost_nothing() -> None:
@@ -102,22 +104,28 @@ def test_retention_exactly_at_the_position_lost_nothing() -> None:
 
 
 def test_log_that_ends_before_the_position_is_not_waited_for() -> None:
-    told(lost(Position({"orders": {0: 101}}), log()), "ends at offset=100", "position=101", "partition=0")
+    check_message(
+        explain_loss(Position({"orders": {0: 101}}), log()), "ends at offset=100", "position=101", "partition=0"
+    )
 
 
 def test_partition_that_the_log_does_not_have_is_named() -> None:
-    told(lost(Position({"orders": {1: 5}}), log()), "partition=1", "no such partition")
+    check_message(explain_loss(Position({"orders": {1: 5}}), log()), "partition=1", "no such partition")
 
 
 @pytest.mark.parametrize(
     ("offsets", "to"), [({"gone": {0: 5}}, "earliest"), ({"gone": {0: 5}, "orders": {0: 9}}, "'{\"orders\": {}}'")]
 )
 def test_topic_that_is_not_read_any_more_is_named_with_a_move_that_leaves_the_others(offsets: dict, to: str) -> None:
-    told(lost(Position(offsets), log()), "topic=gone is not read any more", f"tidegate rebase shop --to {to}")
+    check_message(
+        explain_loss(Position(offsets), log()), "topic=gone is not read any more", f"tidegate rebase shop --to {to}"
+    )
 
 
 def test_damage_to_a_topic_that_is_read_is_told_before_one_that_is_not() -> None:
-    told(lost(Position({"gone": {0: 5}, "orders": {0: 101}}), log()), "ends at offset=100", "--to earliest")
+    check_message(
+        explain_loss(Position({"gone": {0: 5}, "orders": {0: 101}}), log()), "ends at offset=100", "--to earliest"
+    )
 
 
 GROWN = Log("c1", {}, {"orders": {0: 0, 1: 3}}, {"orders": {0: 50, 1: 9}})
@@ -127,7 +135,7 @@ GROWN = Log("c1", {}, {"orders": {0: 0, 1: 3}}, {"orders": {0: 50, 1: 9}})
 def test_partition_growth_is_refused_where_offsets_order_keys(mode: str) -> None:
     with pytest.raises(PositionLost) as caught:
         resolve_next_start(PIPELINE, a_table(mode=mode), OLD, GROWN)
-    told(str(caught.value), "new partition=1", "topic=orders", way_out="on_partition_growth: accept")
+    check_message(str(caught.value), "new partition=1", "topic=orders", way_out="on_partition_growth: accept")
 
 
 def test_growth_is_harmless_where_sequences_order_keys() -> None:
@@ -152,14 +160,14 @@ def test_rollback_that_cannot_be_told_apart_from_expiry_says_so() -> None:
     unclear = TableState("u", 1, 0, None, 2, (), rolled_back=True, recorded=NEW, untraceable=True)
     with pytest.raises(PositionLost) as caught:
         resolve_position(a_pipeline(TABLE, on_rollback="rewind"), TABLE, unclear)
-    told(str(caught.value), "nobody can tell", "--keep", str(NEW.offsets))
+    check_message(str(caught.value), "nobody can tell", "--keep", str(NEW.offsets))
     assert resolve_position(a_pipeline(TABLE, on_rollback="keep"), TABLE, unclear) == NEW
 
 
 def test_rollback_with_nothing_to_rewind_to_names_what_is_left_to_do() -> None:
     with pytest.raises(PositionLost) as caught:
         resolve_position(a_pipeline(TABLE, on_rollback="rewind"), TABLE, state(None, rolled_back=True))
-    told(str(caught.value), "no snapshot of main tells a position", "--keep")
+    check_message(str(caught.value), "no snapshot of main tells a position", "--keep")
 
 
 def test_fewer_partitions_than_a_topic_had_are_a_partial_answer_and_no_reason_to_move_the_position() -> None:

@@ -63,7 +63,7 @@ def run(world: World, ranges: str = ALL, pipeline=PIPELINE, hook=None, **instead
     return results
 
 
-def shown(world: World) -> dict[str, str]:
+def read_names(world: World) -> dict[str, str]:
     return {row["id"]: row["name"] for row in world.rows(NAME)}
 
 
@@ -80,13 +80,13 @@ def leftovers(world: World) -> list[str]:
 
 def test_backfill_of_an_intact_table_changes_nothing(world: World) -> None:
     run(world)
-    assert shown(world) == {"a": "2", "b": "1"}
+    assert read_names(world) == {"a": "2", "b": "1"}
 
 
 def test_backfill_restores_what_another_writer_took_away(world: World) -> None:
     damage(world)
     run(world)
-    assert shown(world) == {"a": "2", "b": "1"}
+    assert read_names(world) == {"a": "2", "b": "1"}
 
 
 def test_slice_whose_rows_were_rolled_back_is_applied_again_by_the_run_that_goes_on(world: World) -> None:
@@ -114,18 +114,18 @@ def test_slices_are_applied_newest_first_and_hold_at_most_the_cap(world: World) 
 def test_newer_row_is_not_overwritten_by_an_older_record(world: World) -> None:
     damage(world, {"id": "a", "name": "2"})
     run(world, '{"orders": {"0": [0, 2]}}')
-    assert shown(world) == {"a": "2", "b": "1"}
+    assert read_names(world) == {"a": "2", "b": "1"}
 
 
 def test_deleted_key_does_not_come_back(world: World) -> None:
     run(world, '{"orders": {"0": [2, 3]}}')
-    assert "c" not in shown(world)
+    assert "c" not in read_names(world)
 
 
 def test_delete_in_the_range_removes_a_row_that_should_not_be_there(world: World) -> None:
     damage(world, {"id": "a", "name": "2"}, {"id": "b", "name": "1"}, {"id": "c", "name": "ghost"})
     [result] = run(world, '{"orders": {"0": [3, 4]}}')
-    assert (shown(world), result.deleted) == ({"a": "2", "b": "1"}, 1)
+    assert (read_names(world), result.deleted) == ({"a": "2", "b": "1"}, 1)
 
 
 def test_every_record_is_read_once_and_what_only_decides_without_its_value(world: World) -> None:
@@ -157,7 +157,7 @@ def test_flush_goes_on_after_a_backfill(world: World) -> None:
     run(world)
     produce(world, "d", "1")
     flush_all(world)
-    assert shown(world) == {"a": "2", "b": "1", "d": "1"}
+    assert read_names(world) == {"a": "2", "b": "1", "d": "1"}
 
 
 def test_table_rolled_back_past_a_backfill_is_noticed_and_rewound_to_the_right_position(world: World) -> None:
@@ -169,7 +169,7 @@ def test_table_rolled_back_past_a_backfill_is_noticed_and_rewound_to_the_right_p
     run(world, '{"orders": {"0": [0, 6]}}')
     world.destination.rollback(NAME, first.id)
     flush_all(world, pipeline)
-    assert shown(world) == {"a": "2", "b": "1", "d": "1"}
+    assert read_names(world) == {"a": "2", "b": "1", "d": "1"}
 
 
 def test_rolling_back_the_backfill_alone_is_no_rollback_of_the_pipeline(world: World) -> None:
@@ -215,7 +215,7 @@ def test_same_command_goes_on_where_it_stopped(world: World) -> None:
         (3, "already applied"), (2, "already applied"), (1, "published"),
     ]  # fmt: skip
     assert len(world.engine.stages) == before + 1
-    assert shown(world) == {"a": "2", "b": "1"}
+    assert read_names(world) == {"a": "2", "b": "1"}
 
 
 @pytest.mark.parametrize("losses", [1, 99])
@@ -235,7 +235,7 @@ def test_backfill_whose_clean_up_lost_every_race_leaves_the_same_command_its_wor
     world.destination.forget_backfill = forget
     damage(world)
     assert [result.outcome for result in run(world)] == ["published"] * 3
-    assert (shown(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+    assert (read_names(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
 
 
 def test_mark_that_an_earlier_version_left_on_the_table_counts_for_nothing(world: World) -> None:
@@ -244,7 +244,7 @@ def test_mark_that_an_earlier_version_left_on_the_table_counts_for_nothing(world
     world.destination.tables[NAME].properties[resource_names.name_backfill_property("shop", planned.id)] = left
     damage(world)
     run(world)
-    assert (shown(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+    assert (read_names(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
 
 
 def test_column_that_is_added_during_a_backfill_is_filled_in_all_slices(world: World) -> None:
@@ -282,10 +282,10 @@ def test_slice_whose_mark_was_lost_is_applied_once_more_and_changes_nothing(worl
     for _ in range(2):
         with pytest.raises(Crash):
             apply_backfill(world.ports(PIPELINE), planned, crash)
-    assert shown(world) == {"a": "2"}
+    assert read_names(world) == {"a": "2"}
     world.destination.mark_applied = marked
     run(world)
-    assert (shown(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+    assert (read_names(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
 
 
 def crash(_: AppliedSlice) -> None:
@@ -308,7 +308,7 @@ def test_answer_to_a_publish_that_was_lost_is_looked_up(world: World, takes_effe
     world.destination.publish = lose
     results = run(world)
     assert (results[0].outcome, results[0].snapshot_id) == ("published", lost[0].head)
-    assert (shown(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+    assert (read_names(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
 
 
 def test_range_of_times_is_gone_on_with_although_it_means_other_offsets_by_now(world: World) -> None:
@@ -342,7 +342,7 @@ def test_given_up_backfill_leaves_what_it_applied_and_nothing_else(world: World)
     assert abandon_backfill(ports, planned.id) == [
         resource_names.name_backfill_table(PIPELINE, PIPELINE.tables[0], planned.id)
     ]
-    assert (shown(world), leftovers(world)) == ({"a": "2"}, [])
+    assert (read_names(world), leftovers(world)) == ({"a": "2"}, [])
     with pytest.raises(GiveUp, match="no such backfill"):
         abandon_backfill(ports, planned.id)
 
@@ -357,7 +357,7 @@ def test_open_backfill_of_a_table_that_the_file_names_no_more_is_refused_with_bo
     with pytest.raises(ConfigurationError, match=asked):
         run(world)
     assert [result.outcome for result in run(world, pipeline=both)][-1] == PublishOutcome.PUBLISHED
-    assert (shown(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+    assert (read_names(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
 
 
 def test_slice_is_applied_although_the_table_cannot_be_read_for_its_row_of_history(world: World) -> None:
@@ -374,7 +374,7 @@ def test_slice_is_applied_although_the_table_cannot_be_read_for_its_row_of_histo
     applied = run(world, hook=fail_once)
     assert "failed" in published
     assert {one.outcome for one in applied} == {PublishOutcome.PUBLISHED}
-    assert (shown(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+    assert (read_names(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
 
 
 def test_status_lists_open_backfills_and_history_tells_of_their_slices(world: World) -> None:
@@ -418,13 +418,13 @@ def test_flush_that_publishes_during_a_backfill_decides_about_its_keys(world: Wo
         flush_all(world)
 
     interrupted(world, when, newer, '{"orders": {"0": [0, 5]}}')
-    assert shown(world) == {"b": "newer"}
+    assert read_names(world) == {"b": "newer"}
 
 
 def test_two_runners_of_one_backfill_apply_it_once(world: World) -> None:
     damage(world)
     interrupted(world, "commits.publish", lambda: run(world), ALL)
-    assert shown(world) == {"a": "2", "b": "1"}
+    assert read_names(world) == {"a": "2", "b": "1"}
     run(world)
     assert leftovers(world) == []
 
@@ -444,7 +444,7 @@ def test_backfill_killed_at_any_call_is_finished_by_the_next(world: World) -> No
             produce(fresh, "b", "newer")
             flush_all(fresh)
             run(fresh)
-            assert shown(fresh) == {"a": "2", "b": "newer"}, crash.at
+            assert read_names(fresh) == {"a": "2", "b": "newer"}, crash.at
             assert leftovers(fresh) == [], crash.at
             continue
         break
@@ -472,7 +472,7 @@ def test_backfill_paused_at_any_call_while_the_flush_goes_on_overwrites_nothing(
             raise AssertionError(f"call={number}: {error}") from error
         if pause.calls < number:
             break
-        assert shown(world) == {"a": "newest"}, f"call={number}"
+        assert read_names(world) == {"a": "newest"}, f"call={number}"
     assert number > 100
 
 
@@ -547,7 +547,7 @@ def test_later_records_that_are_gone_are_named_and_nothing_is_written(world: Wor
 
     with pytest.raises(PositionLost, match=r"later offsets, .* 1 offsets \[5, 6\) that are needed are gone"):
         interrupted(world, "commits.start_branch", flush_and_forget, '{"orders": {"0": [0, 2]}}')
-    assert shown(world) == {}
+    assert read_names(world) == {}
 
 
 def test_range_that_the_topic_lost_since_it_was_planned_is_refused(world: World) -> None:
@@ -600,7 +600,7 @@ def test_rollback_that_no_flush_answers_without_new_records_is_answered_by_the_c
             retry(world, pipeline=pipeline)
     answer_rollbacks(ports, propose_answers(ports, policy, NAME), policy, "ann")
     run(world, pipeline=pipeline)
-    assert shown(world) == {"a": "2", "b": "1"}
+    assert read_names(world) == {"a": "2", "b": "1"}
 
 
 def test_recreated_topic_is_refused(world: World) -> None:
@@ -614,14 +614,14 @@ def test_topic_recreated_between_two_slices_is_noticed_before_its_records_are_ap
     pipeline = a_pipeline(max_records=3)
     planned = propose_backfill(world.ports(pipeline), parse_request(ALL, None, None)).backfill
     apply_slice(world.ports(pipeline), planned, 2)
-    before = shown(world)
+    before = read_names(world)
     world.broker.create("orders")
     for key in ("x", "b", "y", "z", "v"):
         produce(world, key, "of another topic")
     for _ in range(2):
         with pytest.raises(PositionLost, match=f"created again since this .*--abandon {planned.id}"):
             apply_slice(world.ports(pipeline), planned, 1)
-    assert shown(world) == before
+    assert read_names(world) == before
 
 
 def test_log_that_was_cut_below_the_position_decides_about_no_backfill(world: World) -> None:
@@ -631,7 +631,7 @@ def test_log_that_was_cut_below_the_position_decides_about_no_backfill(world: Wo
         produce(world, key, "1")
     with pytest.raises(PositionLost, match="was cut at offset=4"):
         run(world, '{"orders": {"0": [0, 1]}}')
-    assert shown(world) == {"a": "2", "b": "1"}
+    assert read_names(world) == {"a": "2", "b": "1"}
 
 
 def test_topic_recreated_during_a_backfill_is_noticed_and_the_way_out_works(world: World) -> None:

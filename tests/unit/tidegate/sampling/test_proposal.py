@@ -47,7 +47,7 @@ def proposed(*pairs: tuple[Any, Any], key: tuple[str, ...] = (), **more: Any) ->
     return propose_table(a_sample(*pairs, **more), "lake.shop.t", unknown, key)
 
 
-def said(table: ProposedTable) -> str:
+def join_checks(table: ProposedTable) -> str:
     return "\n".join(map(str, table.checks))
 
 
@@ -130,7 +130,7 @@ def test_key_by_its_look(include, key, value, fields, word, prefix, types) -> No
     pipeline = written(include, table)
     assert (pipeline.tables[0].upsert, pipeline.tables[0].delete) == (bool(fields), bool(fields))
     assert types is None or [c.type for c in pipeline.source.key.columns] == types
-    assert fields or "every record is appended" in said(table)
+    assert fields or "every record is appended" in join_checks(table)
 
 
 def test_key_that_is_named_is_taken_from_the_value(include) -> None:
@@ -148,7 +148,7 @@ def test_mixed_records_are_said_with_counts_and_places() -> None:
         (None, "poison"),
         ({"id": 3}, b"\x00\x00\x00\x00\x09x"),
     )
-    told = said(table)
+    told = join_checks(table)
     assert "1 of 5 values look different: text, not a change event; at t:1:1" in told
     assert "1 of 5 values look different: behind the id of a schema, not a change event; at t:0:2" in told
     assert "changes of 2 source tables (a, b) would be mixed" in told
@@ -158,21 +158,21 @@ def test_mixed_records_are_said_with_counts_and_places() -> None:
 def test_records_that_repeat_keys_are_said_unless_the_topic_is_one_of_states() -> None:
     pairs = [({"id": 1}, {"id": 1}), ({"id": 1}, {"id": 1})]
     told = "2 records have 1 keys, and upsert keeps the last of each"
-    assert told in said(proposed(*pairs))
-    assert told not in said(proposed(*pairs, compacted=True))
-    assert told not in said(proposed(*pairs, ({"id": 1}, None)))
+    assert told in join_checks(proposed(*pairs))
+    assert told not in join_checks(proposed(*pairs, compacted=True))
+    assert told not in join_checks(proposed(*pairs, ({"id": 1}, None)))
 
 
 def test_key_that_most_records_lack_is_none(include) -> None:
     table = proposed((None, {"id": 1}), (None, {"id": 2}), ("x", {"id": 3}))
     assert written(include, table).tables[0].upsert is False
-    assert "2 of 3 records have no key, so that none is used" in said(table)
+    assert "2 of 3 records have no key, so that none is used" in join_checks(table)
 
 
 def test_flattened_events_delete_by_their_column(include) -> None:
     table = proposed(*[({"id": n}, {"id": n, "__deleted": "false"}) for n in range(3)])
     assert written(include, table).tables[0].delete_when == "__deleted = 'true'"
-    assert "are taken for deletes" in said(table)
+    assert "are taken for deletes" in join_checks(table)
 
 
 def test_envelope_of_an_object_says_its_types(include) -> None:
@@ -255,7 +255,7 @@ def test_numbers_of_eight_bytes_are_one_kind_whatever_their_size() -> None:
     numbers = [1, 2**24, 2**25, 2**31 + 7]
     table = proposed(*((number.to_bytes(8), {"n": 1}) for number in numbers))
     assert (table.key.format, table.key.columns[0].type) == ("raw", "BIGINT")
-    assert "look different" not in said(table)
+    assert "look different" not in join_checks(table)
     large = proposed(*(((2**24 * n + 5).to_bytes(8), {"n": 1}) for n in range(1, 9)))
     assert (large.key.format, large.key.columns[0].type) == ("raw", "BIGINT")
 
@@ -270,7 +270,7 @@ def test_numbers_of_eight_bytes_are_one_kind_whatever_their_size() -> None:
 )
 def test_value_that_stays_as_it_is_is_said(include, value, told) -> None:
     table = proposed((None, value), (None, value))
-    assert told in said(table)
+    assert told in join_checks(table)
     assert written(include, table).source.value.columns[0].name == "value"
 
 

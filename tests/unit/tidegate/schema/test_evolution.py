@@ -17,12 +17,12 @@ from tidegate.schema.evolution import (
 INT, TEXT = Primitive("INT"), Primitive("STRING")
 
 
-def held(*fields: str, required: tuple[str, ...] = (), aliases: tuple[tuple[str, str], ...] = ()) -> Struct:
+def build_struct(*fields: str, required: tuple[str, ...] = (), aliases: tuple[tuple[str, str], ...] = ()) -> Struct:
     columns = [Column(*field.split(" ", 1)) for field in fields]
     return Struct(to_struct(columns).fields, frozenset(required), aliases)
 
 
-def made(table: Struct, *columns: str, **rules: bool) -> list[str]:
+def list_changes(table: Struct, *columns: str, **rules: bool) -> list[str]:
     wanted = [Column(*column.removesuffix(" NOT NULL").split(" ", 1), "NOT NULL" not in column) for column in columns]
     return [str(change) for change in find_schema_changes("lake.shop.t", table, wanted, EvolutionRules(**rules))]
 
@@ -31,7 +31,7 @@ def test_map_is_its_entries_in_a_table_that_knows_no_maps() -> None:
     columns = (Column("m", "MAP<STRING, INT>"), Column("s", "STRUCT<a: ARRAY<STRUCT<m: MAP<STRING, DATE>>>>"))
     entries = replace_map_types(columns)
     assert entries[0].type == "ARRAY<STRUCT<`key`: STRING, `value`: INT>>"
-    table = held(
+    table = build_struct(
         "m ARRAY<STRUCT<key: STRING, value: BIGINT>>",
         "s STRUCT<a: ARRAY<STRUCT<m: ARRAY<STRUCT<key: STRING, value: DATE>>>>>",
     )
@@ -59,7 +59,7 @@ GROWS = [
 
 @pytest.mark.parametrize(("before", "after", "expected"), GROWS)
 def test_table_grows_by_what_loses_nothing(before: str, after: str, expected: list[str]) -> None:
-    assert made(held(before), after) == expected
+    assert list_changes(build_struct(before), after) == expected
 
 
 REFUSED = [
@@ -80,22 +80,22 @@ REFUSED = [
 @pytest.mark.parametrize(("before", "after"), REFUSED)
 def test_any_other_change_is_refused_with_both_types_and_the_way_out(before: str, after: str) -> None:
     with pytest.raises(IncompatibleSchema, match=r"column=x.* incompatible change from type=.* to type=") as caught:
-        made(held(before), after)
+        list_changes(build_struct(before), after)
     assert "nothing was written" in str(caught.value)
 
 
 def test_required_column_is_relaxed_where_the_record_may_lack_it() -> None:
-    assert made(held("x INT", required=("x",)), "x INT") == ["relaxed x"]
-    assert made(held("x INT", required=("x",)), "x INT NOT NULL") == []
+    assert list_changes(build_struct("x INT", required=("x",)), "x INT") == ["relaxed x"]
+    assert list_changes(build_struct("x INT", required=("x",)), "x INT NOT NULL") == []
     nested = Struct((("x", Struct((("a", INT), ("b", INT)), frozenset({"a", "b"}))),))
-    assert made(nested, "x STRUCT<a: INT>") == ["relaxed x.a", "relaxed x.b"]
-    assert made(Struct((("x", Array(INT, True)),)), "x ARRAY<INT>") == ["relaxed x.element"]
-    assert made(Struct((("x", Map(TEXT, INT, True)),)), "x MAP<STRING, INT>") == ["relaxed x.value"]
+    assert list_changes(nested, "x STRUCT<a: INT>") == ["relaxed x.a", "relaxed x.b"]
+    assert list_changes(Struct((("x", Array(INT, True)),)), "x ARRAY<INT>") == ["relaxed x.element"]
+    assert list_changes(Struct((("x", Map(TEXT, INT, True)),)), "x MAP<STRING, INT>") == ["relaxed x.value"]
 
 
 def test_required_column_that_nobody_fills_is_refused() -> None:
     with pytest.raises(IncompatibleSchema, match="column=y: required, and the pipeline does not fill it"):
-        made(held("x INT", "y INT", required=("y",)), "x INT")
+        list_changes(build_struct("x INT", "y INT", required=("y",)), "x INT")
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ def test_required_column_that_nobody_fills_is_refused() -> None:
 )
 def test_change_that_is_not_allowed_names_the_rule(before: str, after: str, rule: str) -> None:
     with pytest.raises(IncompatibleSchema, match=f"evolve.{rule}"):
-        made(held(before), after, **{rule: False})
+        list_changes(build_struct(before), after, **{rule: False})
 
 
 def test_renamed_column_is_known_by_its_old_name() -> None:
-    table = held("full_name STRING", "x INT", aliases=(("name", "full_name"),))
-    assert made(table, "name STRING", "x INT") == []
-    assert made(table, "NAME STRING", "full_name STRING") == []
-    taken = held("full_name STRING", "name INT", aliases=(("name", "full_name"),))
+    table = build_struct("full_name STRING", "x INT", aliases=(("name", "full_name"),))
+    assert list_changes(table, "name STRING", "x INT") == []
+    assert list_changes(table, "NAME STRING", "full_name STRING") == []
+    taken = build_struct("full_name STRING", "name INT", aliases=(("name", "full_name"),))
     assert (taken.find_name("name"), taken.find_name("full_name")) == ("name", "full_name")
 
 
@@ -148,7 +148,7 @@ def test_staged_value_is_fitted_to_the_tables_type(staged: str, table: str, sql:
 
 
 def test_field_staged_under_several_of_its_names_is_the_first_that_is_there() -> None:
-    table = held("full_name STRING", "y INT", aliases=(("name", "full_name"),))
-    staged = held("name STRING", "full_name STRING")
+    table = build_struct("full_name STRING", "y INT", aliases=(("name", "full_name"),))
+    staged = build_struct("name STRING", "full_name STRING")
     assert render_aligned_field("value", staged, table, "full_name") == "coalesce(value.`full_name`, value.`name`)"
     assert render_aligned_field("value", staged, table, "y") is None

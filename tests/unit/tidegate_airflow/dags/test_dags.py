@@ -58,7 +58,7 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def seen(include: Path) -> dict[str, Any]:
+def dag_reading(include: Path) -> dict[str, Any]:
     return read(include)
 
 
@@ -70,28 +70,30 @@ def test_expression_that_is_longer_than_a_tag_is_cut_in_the_tag_alone() -> None:
     assert f"expression='{times}'" in repr(dag.timetable.timetable)
 
 
-def test_task_reads_the_file_of_its_own_pipeline_alone(include: Path, seen: dict[str, Any]) -> None:
+def test_task_reads_the_file_of_its_own_pipeline_alone(include: Path, dag_reading: dict[str, Any]) -> None:
     dag = "tidegate_p1_backfill"
     own = read(include, _AIRFLOW_PARSING_CONTEXT_DAG_ID=dag)["dags"]
     flushes = [name for name in own if name.startswith("tidegate_") and not name.startswith("tidegate_publish_")]
     assert sorted(flushes) == [f"tidegate_p1{kind}" for kind in ("", "_actions", "_backfill", "_maintenance")]
-    assert own[dag]["serialized"] == seen["dags"][dag]["serialized"]
+    assert own[dag]["serialized"] == dag_reading["dags"][dag]["serialized"]
 
 
-def test_reading_the_dag_files_opens_no_connection_and_imports_nothing_that_is_slow(seen: dict[str, Any]) -> None:
-    assert seen["opened"] == []
-    assert seen["imported"] == []
+def test_reading_the_dag_files_opens_no_connection_and_imports_nothing_that_is_slow(
+    dag_reading: dict[str, Any],
+) -> None:
+    assert dag_reading["opened"] == []
+    assert dag_reading["imported"] == []
 
 
-def test_every_pipeline_has_its_dags_and_no_other(seen: dict[str, Any], include: Path) -> None:
+def test_every_pipeline_has_its_dags_and_no_other(dag_reading: dict[str, Any], include: Path) -> None:
     names = [file.stem for file in (include / "pipelines").glob("*.yaml")]
     assert {
         f"tidegate_{name}{what}" for name in names for what in ("", "_actions", "_backfill", "_maintenance")
-    } <= set(seen["dags"])
+    } <= set(dag_reading["dags"])
 
 
-def test_every_dag_and_task_is_explained_and_has_an_owner(seen: dict[str, Any]) -> None:
-    for name, dag in seen["dags"].items():
+def test_every_dag_and_task_is_explained_and_has_an_owner(dag_reading: dict[str, Any]) -> None:
+    for name, dag in dag_reading["dags"].items():
         assert dag["doc"], name
         assert dag["description"], name
         assert "tidegate" in dag["tags"], name
@@ -100,12 +102,16 @@ def test_every_dag_and_task_is_explained_and_has_an_owner(seen: dict[str, Any]) 
             assert told["owner"] == "tidegate", f"{name}.{task}"
 
 
-def test_every_dag_of_a_pipeline_has_the_tags_of_its_file_beside_those_of_the_product(seen: dict[str, Any]) -> None:
+def test_every_dag_of_a_pipeline_has_the_tags_of_its_file_beside_those_of_the_product(
+    dag_reading: dict[str, Any],
+) -> None:
     kinds = {"tidegate_p1": "flush", "tidegate_p1_backfill": "backfill", "tidegate_p1_maintenance": "maintenance"}
     for name, kind in kinds.items():
         interval = ["every 1m"] if kind == "flush" else []
-        assert seen["dags"][name]["tags"] == sorted(["tidegate", kind, "lake", "team-p1", "gold", *interval])
-    assert seen["dags"]["tidegate_p2"]["tags"] == sorted(["tidegate", "flush", "lake", "team-p2", "gold", "every 1m"])
+        assert dag_reading["dags"][name]["tags"] == sorted(["tidegate", kind, "lake", "team-p1", "gold", *interval])
+    assert dag_reading["dags"]["tidegate_p2"]["tags"] == sorted(
+        ["tidegate", "flush", "lake", "team-p2", "gold", "every 1m"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,49 +123,51 @@ def test_every_dag_of_a_pipeline_has_the_tags_of_its_file_beside_those_of_the_pr
         ("nightly", "cron 30 2 * * * or at 5 records"),
     ],
 )
-def test_tag_of_a_flush_says_when_it_runs(seen: dict[str, Any], pipeline: str, expected: str) -> None:
-    assert expected in seen["dags"][f"tidegate_{pipeline}"]["tags"]
+def test_tag_of_a_flush_says_when_it_runs(dag_reading: dict[str, Any], pipeline: str, expected: str) -> None:
+    assert expected in dag_reading["dags"][f"tidegate_{pipeline}"]["tags"]
 
 
-def test_every_word_of_a_form_is_described(seen: dict[str, Any]) -> None:
-    for name, dag in seen["dags"].items():
+def test_every_word_of_a_form_is_described(dag_reading: dict[str, Any]) -> None:
+    for name, dag in dag_reading["dags"].items():
         for word, schema in dag["params"].items():
             assert schema["title"], f"{name}.{word}"
             assert schema["description"], f"{name}.{word}"
-    assert set(seen["dags"]["tidegate_p0"]["params"]) == {"max_records", "until_current", "dry_run"}
+    assert set(dag_reading["dags"]["tidegate_p0"]["params"]) == {"max_records", "until_current", "dry_run"}
 
 
-def test_form_of_the_actions_asks_for_every_word_that_an_action_takes(seen: dict[str, Any]) -> None:
+def test_form_of_the_actions_asks_for_every_word_that_an_action_takes(dag_reading: dict[str, Any]) -> None:
     for name in ("p0", "submitted"):
-        dag = seen["dags"][f"tidegate_{name}_actions"]
+        dag = dag_reading["dags"][f"tidegate_{name}_actions"]
         assert list(dag["tasks"]) == ["act"]
         assert set(dag["params"]) == {*WORDS, "action", "preview", "previewed"}
         assert dag["params"]["action"]["enum"] == list(ActionKind)
         assert set(dag["params"]["action"]["values_display"]) == set(ActionKind)
 
 
-def test_the_tasks_of_a_flush_are_named_by_its_verbs(seen: dict[str, Any]) -> None:
+def test_the_tasks_of_a_flush_are_named_by_its_verbs(dag_reading: dict[str, Any]) -> None:
     tasks = ["plan", "stage", "merge", "commit_offsets", "clean_up", "compact", "heartbeat", "freshness"]
-    found = seen["dags"]["tidegate_p0"]["tasks"]
+    found = dag_reading["dags"]["tidegate_p0"]["tasks"]
     assert sorted(found) == sorted(tasks)
     assert {task for task in tasks if found[task]["group"] == "rows"} == {"stage", "merge"}
     assert {task for task in tasks if found[task]["group"] == "progress"} == {"commit_offsets", "clean_up", "compact"}
 
 
-def test_flushes_are_followed_by_compaction_unless_it_is_left_to_the_clock(seen: dict[str, Any]) -> None:
-    assert "compact" not in seen["dags"]["tidegate_nightly"]["tasks"]
-    assert "compact" in seen["dags"]["tidegate_submitted"]["tasks"]
+def test_flushes_are_followed_by_compaction_unless_it_is_left_to_the_clock(dag_reading: dict[str, Any]) -> None:
+    assert "compact" not in dag_reading["dags"]["tidegate_nightly"]["tasks"]
+    assert "compact" in dag_reading["dags"]["tidegate_submitted"]["tasks"]
 
 
-def test_tasks_that_send_jobs_to_bigquery_link_to_them(seen: dict[str, Any]) -> None:
+def test_tasks_that_send_jobs_to_bigquery_link_to_them(dag_reading: dict[str, Any]) -> None:
     for dag in ("tidegate_p0", "tidegate_submitted"):
-        tasks = seen["dags"][dag]["tasks"]
+        tasks = dag_reading["dags"][dag]["tasks"]
         assert {task for task, told in tasks.items() if told["links"]} >= {"stage", "merge"}
         assert "BigQuery job" in tasks["merge"]["links"]
 
 
-def test_time_and_records_start_a_flush_as_the_file_says(seen: dict[str, Any]) -> None:
-    p0, counted, nightly = (seen["dags"][f"tidegate_{name}"]["serialized"] for name in ("p0", "counted", "nightly"))
+def test_time_and_records_start_a_flush_as_the_file_says(dag_reading: dict[str, Any]) -> None:
+    p0, counted, nightly = (
+        dag_reading["dags"][f"tidegate_{name}"]["serialized"] for name in ("p0", "counted", "nightly")
+    )
     assert "BacklogTrigger" not in p0
     assert '"delta": 60.0' in p0
     assert "BacklogTrigger" in counted
@@ -168,15 +176,17 @@ def test_time_and_records_start_a_flush_as_the_file_says(seen: dict[str, Any]) -
     assert "30 2 * * *" in nightly
 
 
-def test_publication_runs_when_its_table_was_published_or_on_its_interval_or_by_hand(seen: dict[str, Any]) -> None:
-    dags = {name: seen["dags"][f"tidegate_publish_{name}"] for name in PUBLICATIONS}
+def test_publication_runs_when_its_table_was_published_or_on_its_interval_or_by_hand(
+    dag_reading: dict[str, Any],
+) -> None:
+    dags = {name: dag_reading["dags"][f"tidegate_publish_{name}"] for name in PUBLICATIONS}
     assert all(list(dag["tasks"]) == ["publish"] for dag in dags.values())
     assert "lake.shop.p0" in dags["asset"]["serialized"]
     assert '"delta": 300.0' in dags["timed"]["serialized"]
     assert "NullTimetable" in dags["by_hand"]["serialized"]
 
 
-def test_changing_one_file_changes_the_dags_of_that_pipeline_alone(include: Path, seen: dict[str, Any]) -> None:
+def test_changing_one_file_changes_the_dags_of_that_pipeline_alone(include: Path, dag_reading: dict[str, Any]) -> None:
     write(include, "p3", "{interval: 90s}")
     (include / "pipelines" / "p4.yaml").unlink()
     try:
@@ -185,8 +195,8 @@ def test_changing_one_file_changes_the_dags_of_that_pipeline_alone(include: Path
         write(include, "p3")
         write(include, "p4")
     gone = {f"tidegate_p4{kind}" for kind in ("", "_actions", "_backfill", "_maintenance")}
-    assert set(seen["dags"]) - set(now) == gone
-    changed = {name for name, dag in now.items() if dag["serialized"] != seen["dags"][name]["serialized"]}
+    assert set(dag_reading["dags"]) - set(now) == gone
+    changed = {name for name, dag in now.items() if dag["serialized"] != dag_reading["dags"][name]["serialized"]}
     assert changed == {"tidegate_p3"}
 
 
@@ -202,9 +212,9 @@ def find_mentions(node: Any, asset: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("pipeline", "watchers"), [("counted", 1), ("nightly", 1), ("p0", 0)])
 def test_backlog_has_its_watchers_in_every_place_because_airflow_takes_those_of_the_last(
-    seen: dict[str, Any], pipeline: str, watchers: int
+    dag_reading: dict[str, Any], pipeline: str, watchers: int
 ) -> None:
-    serialized = json.loads(seen["dags"][f"tidegate_{pipeline}"]["serialized"])
+    serialized = json.loads(dag_reading["dags"][f"tidegate_{pipeline}"]["serialized"])
     mentions = find_mentions(serialized, f"tidegate_{pipeline}_backlog")
     assert len(mentions) >= 3, "the schedule, and the tasks that keep what they tell later runs"
     assert [len(mention.get("watchers", [])) for mention in mentions] == [watchers] * len(mentions)

@@ -32,7 +32,7 @@ def backend() -> Iterator[Backend]:
     stats.initialize(factory=before or stats.NoStatsLogger, export_legacy_names=True)
 
 
-def told(notifier: Notifier, run_id: str = "r1") -> None:
+def notify(notifier: Notifier, run_id: str = "r1") -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from tidegate_airflow.failures.notifiers import build_failure_callbacks
@@ -54,7 +54,7 @@ def test_a_gauge_has_tags_and_a_name_of_its_own_for_backends_without_tags(backen
 
 
 def test_a_notifier_is_made_with_its_arguments_and_sees_the_run() -> None:
-    told(Notifier("fakes.notifier.KeepingNotifier", {"text": "failed: {{ run_id }}"}))
+    notify(Notifier("fakes.notifier.KeepingNotifier", {"text": "failed: {{ run_id }}"}))
     from fakes.notifier import KeepingNotifier
 
     assert KeepingNotifier.kept[-1] == ("failed: r1", "r1")
@@ -63,4 +63,4 @@ def test_a_notifier_is_made_with_its_arguments_and_sees_the_run() -> None:
 @pytest.mark.parametrize("path", ["nowhere.at.All", "fakes.notifier.Missing", "os.system", "json.JSONDecoder"])
 def test_what_is_no_notifier_is_told_and_not_called(path: str) -> None:
     with pytest.raises(ConfigurationError, match=r"on_failure\.notifier="):
-        told(Notifier(path))
+        notify(Notifier(path))

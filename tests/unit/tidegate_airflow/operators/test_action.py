@@ -29,7 +29,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return made
 
 
-def asked(user: str | None = "ann", **words: Any) -> tuple[Any, dict[str, Any]]:
+def build_context(user: str | None = "ann", **words: Any) -> tuple[Any, dict[str, Any]]:
     """A task's context of a run that somebody has started, and the results that it leaves."""
     left: dict[str, Any] = {}
 
@@ -40,51 +40,53 @@ def asked(user: str | None = "ann", **words: Any) -> tuple[Any, dict[str, Any]]:
     return {"params": {**EMPTY, **words}, "dag_run": run, "ti": SimpleNamespace(xcom_push=xcom_push)}, left
 
 
-def told(world: World) -> tuple[Any, list[str]]:
+def read_position_and_actors(world: World) -> tuple[Any, list[str]]:
     (table,) = read_status(world.ports(PIPELINE))["tables"]
     return table["position"], [one["by"] for one in table["actions"]]
 
 
 def test_preview_shows_and_changes_nothing_and_what_it_showed_is_done_by_who_asked(world: World) -> None:
-    context, left = asked(action="rebase", to="earliest")
+    context, left = build_context(action="rebase", to="earliest")
     assert run_action(context, "shop")["done"] == "only a preview: nothing was changed"
     assert f"{ORDERS}  orders 1: 1 -> 0, reads again 1 offsets" in left["preview"]["text"]
-    assert told(world) == ({"orders": {0: 1, 1: 1}}, [])
+    assert read_position_and_actors(world) == ({"orders": {0: 1, 1: 1}}, [])
 
-    context, _ = asked(action="rebase", preview=False, previewed=left["preview"]["digest"], **left["preview"]["pins"])
+    context, _ = build_context(
+        action="rebase", preview=False, previewed=left["preview"]["digest"], **left["preview"]["pins"]
+    )
     done = run_action(context, "shop")
     assert done == {"action": "rebase", "done": "the position was moved", "by": "ann"}
-    assert told(world) == ({"orders": {0: 0, 1: 0}}, ["ann"])
+    assert read_position_and_actors(world) == ({"orders": {0: 0, 1: 0}}, ["ann"])
 
 
 def test_nothing_else_is_done_than_what_was_shown(world: World) -> None:
-    context, left = asked(action="rebase", to="earliest")
+    context, left = build_context(action="rebase", to="earliest")
     run_action(context, "shop")
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "c"}, 0)
     flush(world.ports(PIPELINE))
-    context, _ = asked(action="rebase", to="earliest", preview=False, previewed=left["preview"]["digest"])
+    context, _ = build_context(action="rebase", to="earliest", preview=False, previewed=left["preview"]["digest"])
     with pytest.raises(AirflowFailException, match="something else would be done now"):
         run_action(context, "shop")
-    assert told(world) == ({"orders": {0: 2, 1: 1}}, [])
+    assert read_position_and_actors(world) == ({"orders": {0: 2, 1: 1}}, [])
 
 
 def test_nothing_to_do_is_a_skip_that_says_why(world: World) -> None:
-    context, left = asked(action="undo-rollback", preview=False)
+    context, left = build_context(action="undo-rollback", preview=False)
     with pytest.raises(AirflowSkipException, match="none was rolled back"):
         run_action(context, "shop")
     assert "none was rolled back" in left["preview"]["text"]
 
 
 def test_run_of_nobody_is_airflows_own(world: World) -> None:
-    context, _ = asked(None, action="rebase", to="earliest", preview=False)
+    context, _ = build_context(None, action="rebase", to="earliest", preview=False)
     assert run_action(context, "shop")["by"] == "airflow"
-    assert told(world)[1] == ["airflow"]
+    assert read_position_and_actors(world)[1] == ["airflow"]
 
 
 def test_long_preview_is_cut_and_says_where_the_rest_stands(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "c"}, 0)
     monkeypatch.setattr("tidegate_airflow.operators.action.MAX_PREVIEW_CHARACTERS", 10)
-    context, left = asked(action="rebase", to="latest")
+    context, left = build_context(action="rebase", to="latest")
     run_action(context, "shop")
     assert left["preview"]["text"] == f"{ORDERS[:10]}\n... the rest stands in the log of this task"
     assert MAX_PREVIEW_CHARACTERS == 20_000

@@ -84,7 +84,7 @@ LOOKS = [
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def events(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("airflow")
     (folder / "dags").mkdir()
     (folder / "dags" / "hours.py").write_text(DAGS)
@@ -103,8 +103,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
-def test_each_hour_is_one_event_and_a_run_without_one_makes_none(seen: dict[str, Any]) -> None:
-    told = [(name, key) for name, key, _ in seen["told"]]
+def test_each_hour_is_one_event_and_a_run_without_one_makes_none(events: dict[str, Any]) -> None:
+    told = [(name, key) for name, key, _ in events["told"]]
     assert sorted(told) == [
         ("lake.shop.customers/hour", "2026-01-01T10"),
         ("lake.shop.orders/hour", "2026-01-01T02"),
@@ -112,18 +112,18 @@ def test_each_hour_is_one_event_and_a_run_without_one_makes_none(seen: dict[str,
         ("lake.shop.orders/hour", "2026-01-01T04"),
         ("lake.shop.orders/hour", "2026-01-01T05"),
     ]
-    assert [states["complete_0"] for states in seen["states"]] == ["success", "success", *["skipped"] * 2, "success"]
-    assert [states["complete_1"] for states in seen["states"]] == [*["skipped"] * 4, "success"]
-    assert {states["clean_up"] for states in seen["states"]} == {"failed"}
+    assert [states["complete_0"] for states in events["states"]] == ["success", "success", *["skipped"] * 2, "success"]
+    assert [states["complete_1"] for states in events["states"]] == [*["skipped"] * 4, "success"]
+    assert {states["clean_up"] for states in events["states"]} == {"failed"}
 
 
-def test_event_says_what_it_is_of(seen: dict[str, Any]) -> None:
-    extras = [extra for name, key, extra in seen["told"] if key == "2026-01-01T05"]
+def test_event_says_what_it_is_of(events: dict[str, Any]) -> None:
+    extras = [extra for name, key, extra in events["told"] if key == "2026-01-01T05"]
     assert extras == [{"pipeline": "shop", "table": "lake.shop.orders", "valid_through_ms": at(6)}]
 
 
-def test_dag_that_is_scheduled_on_partitions_starts_once_for_each_hour(seen: dict[str, Any]) -> None:
-    assert seen["started"] == ["2026-01-01T02", "2026-01-01T03", "2026-01-01T04", "2026-01-01T05"]
+def test_dag_that_is_scheduled_on_partitions_starts_once_for_each_hour(events: dict[str, Any]) -> None:
+    assert events["started"] == ["2026-01-01T02", "2026-01-01T03", "2026-01-01T04", "2026-01-01T05"]
 
 
 class Events(list[Any]):

@@ -189,10 +189,10 @@ def test_committed_offsets_expire_as_brokers_say_or_after_seven_days_and_that_is
 
 
 def test_part_that_fails_says_so_and_the_others_are_there(client: Any, airflow: Any, world: World) -> None:
-    def gone(group: str, topics: Any) -> Any:
+    def fail_to_read(group: str, topics: Any) -> Any:
         raise RetryLater("brokers=b gave no answer within 30 s")
 
-    world.broker.read_committed = gone  # type: ignore[method-assign]
+    world.broker.read_committed = fail_to_read  # type: ignore[method-assign]
     seen = client.get("/api/pipelines/shop", headers=login(airflow, "admin")).json()
     assert seen["offsets"] == {"error": "brokers=b gave no answer within 30 s"}
     assert seen["storage"]
@@ -208,10 +208,10 @@ def test_dead_letters_are_given_page_by_page_as_people_can_read_them(client: Any
 def test_catalog_that_does_not_answer_is_told_about_without_its_password(
     client: Any, airflow: Any, world: World
 ) -> None:
-    def gone(name: str, limit: int) -> Any:
+    def fail_to_read(name: str, limit: int) -> Any:
         raise OSError("cannot reach postgresql://lake:hunter2@db/catalog")
 
-    world.destination.read_dead_letters = gone  # type: ignore[method-assign]
+    world.destination.read_dead_letters = fail_to_read  # type: ignore[method-assign]
     answer = client.get("/api/pipelines/shop/dead-letters", headers=login(airflow, "admin"))
     assert (answer.status_code, answer.json()) == (503, {"detail": "OSError: cannot reach postgresql://***@db/catalog"})
 

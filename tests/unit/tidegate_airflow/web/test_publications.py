@@ -44,7 +44,7 @@ def view(clock: SteppedTime) -> View:
     return View(made, lambda _: pytest.fail("no connection is needed"))
 
 
-def seen(view: View) -> dict[str, tuple[Any, ...]]:
+def read_readings(view: View) -> dict[str, tuple[Any, ...]]:
     readings = view.get_readings(["left", "right"], patience=60)
     return {
         name: (one.status and one.status.snapshots_behind, one.read_at, one.error) for name, one in readings.items()
@@ -52,18 +52,18 @@ def seen(view: View) -> dict[str, tuple[Any, ...]]:
 
 
 def test_first_look_after_a_while_waits_for_new_numbers(view: View, clock: SteppedTime) -> None:
-    assert seen(view) == {"left": (0, 1000.0, None), "right": (0, 1000.0, None)}
+    assert read_readings(view) == {"left": (0, 1000.0, None), "right": (0, 1000.0, None)}
     view.outside["left"].table.commit(a="2", b="1")
     clock.seconds += 600
-    assert seen(view) == {"left": (1, 1600.0, None), "right": (0, 1600.0, None)}
+    assert read_readings(view) == {"left": (1, 1600.0, None), "right": (0, 1600.0, None)}
 
 
 def test_failure_keeps_the_last_numbers_and_their_time(view: View, clock: SteppedTime) -> None:
-    seen(view)
+    read_readings(view)
     view.failure = RetryLater("brokers=b:9092 gave no answer")
     clock.seconds += 600
     error = "brokers=b:9092 gave no answer"
-    assert seen(view) == {"left": (0, 1000.0, error), "right": (0, 1000.0, error)}
+    assert read_readings(view) == {"left": (0, 1000.0, error), "right": (0, 1000.0, error)}
 
 
 def test_nothing_is_kept_of_publications_that_went(view: View, clock: SteppedTime, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_nothing_is_kept_of_publications_that_went(view: View, clock: SteppedTim
         (tmp_path / "publications" / f"{name}.yaml").touch()
     view._include = tmp_path
     assert view.list_names() == ["left", "right"]
-    seen(view)
+    read_readings(view)
     (tmp_path / "publications" / "right.yaml").unlink()
     assert view.list_names() == ["left"]
     assert [set(kept) for kept in (view._readings, view._answered, view._due)] == [{"left"}] * 3

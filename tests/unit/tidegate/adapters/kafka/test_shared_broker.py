@@ -111,10 +111,10 @@ def test_brokers_that_are_gone_when_logs_are_read_are_waited_for_once(monkeypatc
 def test_brokers_that_do_not_answer_are_waited_for_once_for_all_pipelines(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, ahead = Asked(monkeypatch), ReadAheadBroker({"bootstrap.servers": "b:1"})
 
-    def away(*_: Any) -> Any:
+    def fail(*_: Any) -> Any:
         raise RetryLater("brokers=b:1 gave no answer")
 
-    monkeypatch.setattr(KafkaBroker, "list_topics", away)
+    monkeypatch.setattr(KafkaBroker, "list_topics", fail)
     ahead.read_names_ahead()
     for call in (lambda: ahead.read_log(("orders",), "read_committed"), lambda: ahead.list_topics(".*")):
         with pytest.raises(RetryLater, match="gave no answer"):

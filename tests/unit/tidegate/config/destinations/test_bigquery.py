@@ -13,32 +13,32 @@ dwh: {type: bigquery, project: p, staging: 'gs://bucket/staging'}
 VALUE = "value: {schema: 'id BIGINT, at TIMESTAMP, day DATE, n INT, x DOUBLE, tags ARRAY<STRING>'}"
 
 
-def asked(more: str, schema: str = VALUE, name: str = "dwh.shop.orders") -> str:
+def render_file(more: str, schema: str = VALUE, name: str = "dwh.shop.orders") -> str:
     return source(f"key: {{fields: [id], schema: id BIGINT}}, {schema}", tables=f"[{{name: {name}, {more}}}]")
 
 
 def laid_out(create: str, name: str = "dwh.shop.orders") -> str:
-    return asked(f"create: {{{create}}}", name=name)
+    return render_file(f"create: {{{create}}}", name=name)
 
 
 REFUSED = {
     "an array of arrays": (
-        asked("delete: true", "value: {schema: 'id BIGINT, a ARRAY<ARRAY<INT>>'}"),
+        render_file("delete: true", "value: {schema: 'id BIGINT, a ARRAY<ARRAY<INT>>'}"),
         "source.value.schema=id BIGINT, a ARRAY<ARRAY<INT>>: type=ARRAY<ARRAY<INT>>: BigQuery has no arrays of arrays",
     ),
     "a name with a dot": (
-        asked("delete: true", "value: {schema: 'id BIGINT, `a.b` INT'}"),
+        render_file("delete: true", "value: {schema: 'id BIGINT, `a.b` INT'}"),
         "source.value.schema=id BIGINT, `a.b` INT: column=a.b: BigQuery takes up to 300 letters",
     ),
     "a name of BigQuery's own": (
-        asked("delete: true", "metadata: {_PARTITIONTIME: timestamp}, value: {schema: id BIGINT}"),
+        render_file("delete: true", "metadata: {_PARTITIONTIME: timestamp}, value: {schema: id BIGINT}"),
         "source.metadata._PARTITIONTIME=timestamp: column=_PARTITIONTIME: BigQuery reserves names that begin so",
     ),
     "a key of floating point": (
         source("key: {fields: [x], schema: x DOUBLE}", tables="[{name: dwh.shop.orders}]"),
         "source.key.fields[0]=x: floating point, by which BigQuery finds no rows",
     ),
-    "a sequence of floating point": (asked("sequence_by: [x]"), "tables[0].sequence_by[0]=x: floating point"),
+    "a sequence of floating point": (render_file("sequence_by: [x]"), "tables[0].sequence_by[0]=x: floating point"),
     "two partition columns": (
         laid_out("partition_by: [days(at), day]"),
         "create.partition_by[1]=day: BigQuery partitions by one column",
@@ -81,11 +81,11 @@ REFUSED = {
         "create.cluster_by[2]=ID: BigQuery clusters by a column once; keep one",
     ),
     "a dataset with a dash": (
-        asked("delete: true", name="dwh.web-shop.orders"),
+        render_file("delete: true", name="dwh.web-shop.orders"),
         "name=dwh.web-shop.orders: dataset=web-shop: BigQuery's datasets have letters, digits and underscores",
     ),
     "structs that lie too deep": (
-        asked("delete: true", f"value: {{schema: 'id BIGINT, deep {'STRUCT<a: ' * 15}INT{'>' * 15}'}}"),
+        render_file("delete: true", f"value: {{schema: 'id BIGINT, deep {'STRUCT<a: ' * 15}INT{'>' * 15}'}}"),
         "BigQuery nests structs 15 deep, and the staged row is one of them",
     ),
     "another time of partitions": (
@@ -97,20 +97,23 @@ REFUSED = {
         "create.partition_by[0]=days(_PARTITIONTIME): BigQuery's own column; name one of the table's",
     ),
     "history by the time of a record": (
-        asked("history: scd2, create: {partition_by: [days(_PARTITIONTIME)]}"),
+        render_file("history: scd2, create: {partition_by: [days(_PARTITIONTIME)]}"),
         "create.partition_by[0]=days(_PARTITIONTIME): a row of history has no record's time to lie at; name a column",
     ),
     "a namespace that is no dataset": (
-        asked("namespaces: [a-b]", VALUE.replace("n INT", "n STRING"), "'dwh.{n}.orders'"),
+        render_file("namespaces: [a-b]", VALUE.replace("n INT", "n STRING"), "'dwh.{n}.orders'"),
         "namespaces[0]=a-b: not a dataset's name: letters, digits and underscores",
     ),
-    "change ingestion": (asked("strategy: cdc"), "tables[0].strategy=cdc: not available in this version; use merge"),
+    "change ingestion": (
+        render_file("strategy: cdc"),
+        "tables[0].strategy=cdc: not available in this version; use merge",
+    ),
     "more load jobs than a day has": (
-        asked("delete: true") + "merge: {interval: 30s}",
+        render_file("delete: true") + "merge: {interval: 30s}",
         "merge.interval=30s: BigQuery takes 1500 load jobs for one table a day; must be at least 58s",
     ),
     "flushes of a few records": (
-        asked("delete: true") + "merge: {records_threshold: 10}",
+        render_file("delete: true") + "merge: {records_threshold: 10}",
         "merge.records_threshold=10: each flush is a load job",
     ),
 }
@@ -146,7 +149,7 @@ SELECTED = {
 def test_columns_that_select_makes_are_those_that_count(case: str, include: Path) -> None:
     select, create, message = SELECTED[case]
     schema = "value: {schema: 'id BIGINT, n STRING, day DATE, deep ARRAY<ARRAY<INT>>'}"
-    text = asked(f"select: '{select}', create: {{{create}}}", schema)
+    text = render_file(f"select: '{select}', create: {{{create}}}", schema)
     if not message:
         assert load(include, text).tables[0].select
         return
@@ -171,14 +174,14 @@ def test_what_bigquery_cannot_have_is_refused_with_the_way_out(case: str, includ
 def test_columns_beyond_the_limit_are_counted_with_their_fields(include: Path) -> None:
     fields = ", ".join(f"f{n}: INT" for n in range(5_000))
     (line,) = problems(
-        include, asked("delete: true", f"value: {{schema: 'id BIGINT, a STRUCT<{fields}>, b STRUCT<{fields}>'}}")
+        include, render_file("delete: true", f"value: {{schema: 'id BIGINT, a STRUCT<{fields}>, b STRUCT<{fields}>'}}")
     )
     assert "BigQuery holds 10000 columns, fields of structs included" in line
 
 
 def test_structs_that_are_as_deep_as_they_may_be_are_taken(include: Path) -> None:
     deep = f"value: {{schema: 'id BIGINT, deep {'STRUCT<a: ' * 13}MAP<STRING, INT>{'>' * 13}'}}"
-    assert load(include, asked("delete: true", deep)).tables[0].value.columns
+    assert load(include, render_file("delete: true", deep)).tables[0].value.columns
 
 
 @pytest.mark.parametrize(
@@ -198,5 +201,5 @@ def test_layouts_that_bigquery_has_are_taken(create: str, include: Path) -> None
 def test_a_server_of_ones_own_takes_as_many_load_jobs_as_come(include: Path) -> None:
     catalog = {"type": "bigquery", "project": "p", "staging": "file:///tmp/s", "endpoint": "http://127.0.0.1:9050"}
     (include / "catalogs.yaml").write_text(json.dumps({"dwh": catalog}))
-    pipeline = load(include, asked("delete: true") + "merge: {interval: 5s, records_threshold: 10}")
+    pipeline = load(include, render_file("delete: true") + "merge: {interval: 5s, records_threshold: 10}")
     assert (pipeline.merge.interval_seconds, pipeline.merge.records_threshold) == (5, 10)

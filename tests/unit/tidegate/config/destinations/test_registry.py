@@ -44,20 +44,20 @@ def describe(include: Path, monkeypatch: pytest.MonkeyPatch) -> Describe:
     return register
 
 
-def asked(more: str, name: str = "pond.shop.orders") -> str:
+def render_file(more: str, name: str = "pond.shop.orders") -> str:
     key = "key: {fields: [id], schema: id BIGINT}, value: {schema: 'id BIGINT, day DATE'}"
     return source(key, tables=f"[{{name: {name}, {more}}}]")
 
 
 def test_table_of_a_registered_type_may_be_written(describe: Describe, include: Path) -> None:
     describe()
-    assert load(include, asked("delete: true")).tables[0].name == "pond.shop.orders"
+    assert load(include, render_file("delete: true")).tables[0].name == "pond.shop.orders"
 
 
 def test_unknown_type_is_refused_with_those_that_are_registered(describe: Describe, include: Path) -> None:
     describe()
     (include / "catalogs.yaml").write_text(f"{LAKE}\nsea: {{type: sea}}\n")
-    (line,) = problems(include, asked("delete: true", "sea.shop.orders"))
+    (line,) = problems(include, render_file("delete: true", "sea.shop.orders"))
     assert "unknown type of catalog" in line
     assert all(name in line for name in ("iceberg", "bigquery", "pond")), line
 
@@ -76,13 +76,13 @@ def test_what_a_type_cannot_do_is_refused(
     describe: Describe, include: Path, more: str, name: str, message: str
 ) -> None:
     describe()
-    found = problems(include, asked(more, name))
+    found = problems(include, render_file(more, name))
     assert any(message in line for line in found), found
 
 
 def test_what_a_type_can_do_is_taken(describe: Describe, include: Path) -> None:
     describe(has_named_branches=True, keeps_letters_of_others=True)
-    assert load(include, asked("branch: wip, create: {partition_by: [days(_SHORE)]}")).tables[0].branch == "wip"
+    assert load(include, render_file("branch: wip, create: {partition_by: [days(_SHORE)]}")).tables[0].branch == "wip"
 
 
 @pytest.mark.parametrize("keeps", [True, False])

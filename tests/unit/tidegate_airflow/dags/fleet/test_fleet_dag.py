@@ -41,47 +41,54 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def seen(include: Path) -> dict[str, Any]:
+def dag_reading(include: Path) -> dict[str, Any]:
     return read(include)
 
 
-def test_members_flush_in_the_dag_of_their_fleet_and_keep_their_other_dags(seen: dict[str, Any]) -> None:
-    dags = {name for name in seen["dags"] if name.startswith("tidegate_")}
+def test_members_flush_in_the_dag_of_their_fleet_and_keep_their_other_dags(dag_reading: dict[str, Any]) -> None:
+    dags = {name for name in dag_reading["dags"] if name.startswith("tidegate_")}
     others = {
         f"tidegate_{name}_{kind}" for name in (*MEMBERS, "nightly") for kind in ("actions", "backfill", "maintenance")
     }
     alone = {f"tidegate_alone{kind}" for kind in ("", "_actions", "_backfill", "_maintenance")}
     assert dags == {FLEET, "tidegate_fleet_night", *others, *alone}
-    assert seen["opened"] == []
-    assert seen["imported"] == []
+    assert dag_reading["opened"] == []
+    assert dag_reading["imported"] == []
 
 
-def test_tasks_of_a_fleet_are_named_by_the_verbs_and_explained(seen: dict[str, Any]) -> None:
-    tasks = seen["dags"][FLEET]["tasks"]
+def test_tasks_of_a_fleet_are_named_by_the_verbs_and_explained(dag_reading: dict[str, Any]) -> None:
+    tasks = dag_reading["dags"][FLEET]["tasks"]
     assert sorted(tasks) == ["clean_up", "commit_offsets", "compact", "heartbeat", "merge", "plan", "stage"]
     assert all(told["doc"] and told["owner"] == "tidegate" for told in tasks.values())
     assert {name for name, told in tasks.items() if told["group"] == "rows"} == {"stage", "merge"}
     assert "BigQuery job" in tasks["merge"]["links"]
-    assert set(seen["dags"][FLEET]["tags"]) == {"tidegate", "fleet", "lake", *(f"team-{name}" for name in MEMBERS)}
+    assert set(dag_reading["dags"][FLEET]["tags"]) == {
+        "tidegate",
+        "fleet",
+        "lake",
+        *(f"team-{name}" for name in MEMBERS),
+    }
 
 
-def test_fleet_runs_at_the_shortest_interval_and_when_enough_records_of_a_member_wait(seen: dict[str, Any]) -> None:
-    serialized = seen["dags"][FLEET]["serialized"]
+def test_fleet_runs_at_the_shortest_interval_and_when_enough_records_of_a_member_wait(
+    dag_reading: dict[str, Any],
+) -> None:
+    serialized = dag_reading["dags"][FLEET]["serialized"]
     assert '"delta": 5.0' in serialized
     assert serialized.count("BacklogTrigger") >= 1
-    assert "30 2 * * *" in seen["dags"]["tidegate_fleet_night"]["serialized"]
+    assert "30 2 * * *" in dag_reading["dags"]["tidegate_fleet_night"]["serialized"]
 
 
-def test_form_picks_members_and_asks_what_a_flush_is_asked(seen: dict[str, Any]) -> None:
-    params = seen["dags"][FLEET]["params"]
+def test_form_picks_members_and_asks_what_a_flush_is_asked(dag_reading: dict[str, Any]) -> None:
+    params = dag_reading["dags"][FLEET]["params"]
     assert list(params) == ["pipelines", "max_records", "until_current", "dry_run"]
     assert params["pipelines"]["items"] == {"type": "string", "enum": list(MEMBERS)}
     assert all(schema["title"] and schema["description"] for schema in params.values())
 
 
-def test_task_of_a_fleet_reads_no_pipeline_file_to_find_its_dag(include: Path, seen: dict[str, Any]) -> None:
+def test_task_of_a_fleet_reads_no_pipeline_file_to_find_its_dag(include: Path, dag_reading: dict[str, Any]) -> None:
     own = read(include, _AIRFLOW_PARSING_CONTEXT_DAG_ID=FLEET)["dags"]
-    assert own[FLEET]["tasks"] == seen["dags"][FLEET]["tasks"]
+    assert own[FLEET]["tasks"] == dag_reading["dags"][FLEET]["tasks"]
     assert own[FLEET]["params"]["pipelines"]["items"] == {"type": "string"}
 
 

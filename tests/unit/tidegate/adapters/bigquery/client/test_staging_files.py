@@ -16,24 +16,24 @@ ATTEMPT = "shop/orders_shop_tmp/batch=7/attempt=a1"
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Any:
+def bucket_objects(monkeypatch: pytest.MonkeyPatch) -> Any:
     with bucket_server() as (address, objects):
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
         yield objects
 
 
 @pytest.fixture
-def folder(held: dict[str, bytes]) -> Folder:
+def folder(bucket_objects: dict[str, bytes]) -> Folder:
     return open_folder("gs://bucket/some/prefix/", AnonymousCredentials, "p")
 
 
 def test_files_of_a_bucket_are_written_read_listed_and_removed_below_their_prefix(
-    folder: Folder, held: dict[str, bytes]
+    folder: Folder, bucket_objects: dict[str, bytes]
 ) -> None:
     folder.write(f"{ATTEMPT}/landed.json", b'{"rows": 3}')
     folder.write(f"{ATTEMPT}/rows/part-0.parquet", b"\x00\r\n--bytes\n")
     folder.write("shop/orders_shop_tmp/batch=70/attempt=b/landed.json", b"{}")
-    assert sorted(held)[0] == f"some/prefix/{ATTEMPT}/landed.json"
+    assert sorted(bucket_objects)[0] == f"some/prefix/{ATTEMPT}/landed.json"
     assert folder.read(f"{ATTEMPT}/landed.json") == b'{"rows": 3}'
     assert folder.read(f"{ATTEMPT}/nothing") is None
     assert folder.list_paths("shop/orders_shop_tmp/batch=7") == [
@@ -45,11 +45,11 @@ def test_files_of_a_bucket_are_written_read_listed_and_removed_below_their_prefi
 
 
 def test_a_file_that_another_run_removes_meanwhile_is_no_fault(
-    folder: Any, held: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+    folder: Any, bucket_objects: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder.write(f"{ATTEMPT}/landed.json", b"{}")
     listed = list(folder._bucket.list_blobs())
-    held.clear()
+    bucket_objects.clear()
     monkeypatch.setattr(folder._bucket, "list_blobs", lambda prefix: listed)
     folder.delete("shop")
 

@@ -47,7 +47,7 @@ def numbers(low: int, high: int) -> tuple[bytes, bytes]:
     return to_bytes(LongType(), low), to_bytes(LongType(), high)
 
 
-def found(table: Table, *ranges: KeyRange) -> Overlap | None:
+def find_overlap_now(table: Table, *ranges: KeyRange) -> Overlap | None:
     current = table.current_snapshot()
     assert current is not None
     return find_overlap(table, current.snapshot_id, ranges or (RECENT,))
@@ -61,32 +61,32 @@ def test_file_whose_keys_end_before_or_begin_after_the_batchs_is_ruled_out(
     table: Table, low: int, high: int, near: int
 ) -> None:
     add(table, id=numbers(low, high))
-    assert found(table) == Overlap(near, 10 * near)
+    assert find_overlap_now(table) == Overlap(near, 10 * near)
 
 
 def test_rows_of_all_files_that_are_left_are_counted(table: Table) -> None:
     for rows, first in ((10, 0), (20, 150), (30, 180), (40, 500)):
         add(table, rows, id=numbers(first, first + 40))
-    assert found(table) == Overlap(2, 50)
+    assert find_overlap_now(table) == Overlap(2, 50)
 
 
 @pytest.mark.parametrize("ends", [(b"a", "bä".encode()[:-1]), ("ä".encode()[:-1], b"b"), (b"\xff", b"\xff")])
 def test_file_whose_bounds_were_cut_within_a_letter_may_hold_the_keys(table: Table, ends: tuple[bytes, bytes]) -> None:
     add(table, 10, line=ends)
     add(table, 20, line=(b"a", b"b"))
-    assert found(table, KeyRange(("line",), StringType(), "c", "d", nulls=False)) == Overlap(1, 10)
+    assert find_overlap_now(table, KeyRange(("line",), StringType(), "c", "d", nulls=False)) == Overlap(1, 10)
 
 
 def test_file_without_statistics_may_hold_the_keys(table: Table) -> None:
     add(table)
-    assert found(table) == Overlap(1, 10)
+    assert find_overlap_now(table) == Overlap(1, 10)
 
 
 def test_one_part_of_the_key_that_lies_apart_is_enough(table: Table) -> None:
     add(table, id=numbers(100, 200), line=(b"a", b"c"))
     apart = KeyRange(("line",), StringType(), "d", "e", nulls=False)
-    assert found(table, RECENT, apart) == Overlap()
-    assert found(table, RECENT, KeyRange(("line",), StringType(), "b", "e", nulls=False)) == Overlap(1, 10)
+    assert find_overlap_now(table, RECENT, apart) == Overlap()
+    assert find_overlap_now(table, RECENT, KeyRange(("line",), StringType(), "b", "e", nulls=False)) == Overlap(1, 10)
 
 
 @pytest.mark.parametrize(
@@ -95,32 +95,34 @@ def test_one_part_of_the_key_that_lies_apart_is_enough(table: Table) -> None:
 )
 def test_null_meets_null(table: Table, staged: bool, nulls: dict[int, int], near: int) -> None:
     add(table, nulls=nulls, line=(b"a", b"c"))
-    assert found(table, KeyRange(("line",), StringType(), "x", "z", nulls=staged)) == Overlap(near, 10 * near)
+    assert find_overlap_now(table, KeyRange(("line",), StringType(), "x", "z", nulls=staged)) == Overlap(
+        near, 10 * near
+    )
 
 
 def test_file_of_nulls_alone_holds_no_key_with_a_value(table: Table) -> None:
     add(table, nulls={ID: 10})
-    assert found(table) == Overlap()
-    assert found(table, KeyRange(("id",), LongType(), 1, 2, nulls=True)) == Overlap(1, 10)
+    assert find_overlap_now(table) == Overlap()
+    assert find_overlap_now(table, KeyRange(("id",), LongType(), 1, 2, nulls=True)) == Overlap(1, 10)
 
 
 def test_key_in_a_struct_is_found_by_its_way(table: Table) -> None:
     add(table, part=numbers(5, 9))
-    assert found(table, KeyRange(("k", "part"), LongType(), 10, 11, nulls=False)) == Overlap()
-    assert found(table, KeyRange(("k", "part"), LongType(), 9, 11, nulls=False)) == Overlap(1, 10)
+    assert find_overlap_now(table, KeyRange(("k", "part"), LongType(), 10, 11, nulls=False)) == Overlap()
+    assert find_overlap_now(table, KeyRange(("k", "part"), LongType(), 9, 11, nulls=False)) == Overlap(1, 10)
 
 
 def test_widened_column_is_compared_by_the_narrow_files_bounds_too(table: Table) -> None:
     add(table, id=(to_bytes(IntegerType(), -7), to_bytes(IntegerType(), 150)))
-    assert found(table) == Overlap(1, 10)
-    assert found(table, KeyRange(("id",), IntegerType(), 151, 160, nulls=False)) == Overlap()
+    assert find_overlap_now(table) == Overlap(1, 10)
+    assert find_overlap_now(table, KeyRange(("id",), IntegerType(), 151, 160, nulls=False)) == Overlap()
 
 
 def test_column_of_another_type_or_none_tells_nothing(table: Table) -> None:
     add(table, id=numbers(0, 5))
-    assert found(table, KeyRange(("id",), StringType(), "x", "z", nulls=False)) is None
-    assert found(table, KeyRange(("gone",), LongType(), 10, 11, nulls=False)) is None
-    assert found(table, KeyRange(("id", "deeper"), LongType(), 10, 11, nulls=False)) is None
+    assert find_overlap_now(table, KeyRange(("id",), StringType(), "x", "z", nulls=False)) is None
+    assert find_overlap_now(table, KeyRange(("gone",), LongType(), 10, 11, nulls=False)) is None
+    assert find_overlap_now(table, KeyRange(("id", "deeper"), LongType(), 10, 11, nulls=False)) is None
 
 
 def test_snapshot_that_is_cut_decides_and_no_later_one(table: Table) -> None:
@@ -129,7 +131,7 @@ def test_snapshot_that_is_cut_decides_and_no_later_one(table: Table) -> None:
     assert cut is not None
     add(table, id=numbers(100, 105))
     assert find_overlap(table, cut.snapshot_id, (RECENT,)) == Overlap()
-    assert found(table) == Overlap(1, 10)
+    assert find_overlap_now(table) == Overlap(1, 10)
 
 
 def test_files_that_were_deleted_do_not_count(table: Table) -> None:
@@ -137,18 +139,18 @@ def test_files_that_were_deleted_do_not_count(table: Table) -> None:
     with table.transaction() as change, change.update_snapshot().overwrite() as files:
         for task in table.scan().plan_files():
             files.delete_data_file(task.file)
-    assert found(table) == Overlap()
+    assert find_overlap_now(table) == Overlap()
 
 
 def test_table_of_too_many_files_is_not_read(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     for first in range(3):
         add(table, id=numbers(first, first))
-    assert found(table) == Overlap()
+    assert find_overlap_now(table) == Overlap()
     monkeypatch.setattr(file_overlap, "MAX_FILES", 2)
-    assert found(table) is None
+    assert find_overlap_now(table) is None
     monkeypatch.undo()
     monkeypatch.setattr(file_overlap, "MAX_MANIFESTS", 2)
-    assert found(table) is None
+    assert find_overlap_now(table) is None
 
 
 def test_uuid_is_no_text_that_leaves_files_unread(table: Table) -> None:

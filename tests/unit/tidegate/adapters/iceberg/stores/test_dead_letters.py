@@ -61,12 +61,12 @@ def files(letters: Table) -> set[str]:
 
 
 @pytest.fixture(params=[100, 1])
-def most_ranges(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+def max_ranges(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(dead_letters, "MAX_FILTER_RANGES", request.param)
     return int(request.param)
 
 
-def test_letters_of_other_attempts_in_the_ranges_are_counted(letters: Table, most_ranges: int) -> None:
+def test_letters_of_other_attempts_in_the_ranges_are_counted(letters: Table, max_ranges: int) -> None:
     write(letters, ORDERS, "old", ("a", 0, 99), ("a", 0, 100), ("a", 0, 199), ("a", 0, 200))
     write(letters, ORDERS, "old", ("a", 1, 5), ("a", 1, 100), ("b", 0, 150), ("a", 2, 6))
     write(letters, ORDERS, "mine", ("a", 0, 150), ("a", 1, 6))

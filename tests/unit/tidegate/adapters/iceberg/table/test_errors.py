@@ -241,11 +241,11 @@ def test_error_that_nobody_foresaw_is_ours_with_its_kind_and_a_publish_of_it_is_
 def test_lost_race_of_a_commit_that_is_no_publish_is_tried_again(kit: Kit) -> None:
     kit.seeded()
 
-    def lost() -> None:
+    def fail_the_commit() -> None:
         raise CommitFailedException("branch main has changed")
 
     with pytest.raises(RetryLater, match=f"table={TABLE}: another writer changed it during evolve"):
-        after_a_load(kit, lost).tables.evolve(TABLE, (), add=True, widen=True, relax=True)
+        after_a_load(kit, fail_the_commit).tables.evolve(TABLE, (), add=True, widen=True, relax=True)
 
 
 @pytest.mark.parametrize(
