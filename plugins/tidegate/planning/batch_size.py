@@ -1,4 +1,4 @@
-"""How many records a batch takes: what waits, within the pipeline's caps, by what earlier batches took.
+"""How many records a batch takes: those that wait, up to the pipeline's caps and the measured speed of earlier ones.
 
 A large batch costs less per record; one that runs for hours holds up every other, and is lost whole when it fails.
 """
@@ -12,16 +12,16 @@ from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Ports
 
 log = logging.getLogger(__name__)
-HISTORY_MIN_BACKLOG_RECORDS = 100_000  # so many are read in a moment: history is not asked for them
+HISTORY_MIN_BACKLOG_RECORDS = 100_000  # fewer are read in a moment: their number needs no history
 HISTORY_BATCHES, HISTORY_MAX_ROWS = 5, 50  # newest batches that are looked at; a row of history is one table's
-# A batch tells the rate of records if they, and not what every batch costs, are what took the time.
+# In smaller and faster batches the fixed cost of a batch hides the cost of its records.
 MEASURED_MIN_RECORDS, MEASURED_MIN_SECONDS = 10_000, 10.0
 MIN_BATCH_RECORDS = 1000
 
 
 @dataclass(frozen=True)
 class MeasuredThroughput:
-    """What the newest batches of a pipeline took; None where none of them tells."""
+    """The speed and the size of a pipeline's newest batches; None where none of them is large enough."""
 
     records_per_second: float | None = None
     bytes_per_record: float | None = None
@@ -29,14 +29,14 @@ class MeasuredThroughput:
 
 @dataclass(frozen=True)
 class BatchSize:
-    """The most records of the next batch; `reason` says why it is less than the pipeline's own cap, if it is."""
+    """The most records of the next batch. `reason`: why that is below the pipeline's own cap; empty if it is not."""
 
     records: int
     reason: str = ""
 
 
 class BatchSizer:
-    """The size of the next batch, the same for all tables that are in step; history is asked once, if at all."""
+    """Chooses the size of the next batch, which tables at the same offsets share. It reads history at most once."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
@@ -44,10 +44,7 @@ class BatchSizer:
         self.reason = ""
 
     def choose_max_records(self, backlog: int) -> int:
-        """The most records of a batch when `backlog` offsets wait; `reason` then says why that is less than the file's.
-
-        History is read in the first call that needs it, and not again.
-        """
+        """The most records of a batch when `backlog` offsets wait. Sets `reason` if that is below the file's cap."""
         cap = self._ports.pipeline.merge.cap(backlog)
         if min(backlog, cap) <= HISTORY_MIN_BACKLOG_RECORDS:
             return cap
@@ -59,7 +56,7 @@ class BatchSizer:
 
 
 def compute_batch_size(ports: Ports, backlog: int, throughput: MeasuredThroughput) -> BatchSize:
-    """The cap of the pipeline file, or less: what takes `merge.batch_time`, what stages `merge.max_bytes`."""
+    """The smallest of three: the file's cap, the records of `merge.batch_time`, the records of `merge.max_bytes`."""
     merge = ports.pipeline.merge
     cap = merge.cap(backlog)
     limits = [BatchSize(cap)]
@@ -71,16 +68,16 @@ def compute_batch_size(ports: Ports, backlog: int, throughput: MeasuredThroughpu
         each = round(throughput.bytes_per_record)
         reason = f"earlier batches staged {each} bytes for each record, and merge.max_bytes={merge.max_bytes}"
         limits.append(BatchSize(int(merge.max_bytes / throughput.bytes_per_record), reason))
-    least = min(limits, key=lambda size: size.records)
-    records = max(least.records, min(cap, MIN_BATCH_RECORDS))
-    return BatchSize(records, least.reason if records < min(cap, backlog) else "")
+    smallest = min(limits, key=lambda size: size.records)
+    records = max(smallest.records, min(cap, MIN_BATCH_RECORDS))
+    return BatchSize(records, smallest.reason if records < min(cap, backlog) else "")
 
 
 def measure_throughput(ports: Ports) -> MeasuredThroughput:
-    """Records per second of the fastest of the newest batches, and the most staged bytes for a record of one.
+    """Records per second of the fastest of the newest batches, and the most staged bytes for each record.
 
-    Only batches of 10,000 records and more tell, a rate only those of 10 s and more, and no backfill does. Never
-    raises: where history cannot be read, both are None.
+    Counts batches of 10,000 records and more; for the rate, those that took 10 s and more. Backfills do not count.
+    Never raises: if history cannot be read, both are None.
     """
     limit = min(HISTORY_BATCHES * len(ports.pipeline.tables), HISTORY_MAX_ROWS)
     try:
@@ -97,7 +94,7 @@ def measure_throughput(ports: Ports) -> MeasuredThroughput:
 
 
 def _sum_by_batch(rows: Iterable[HistoryRow]) -> list[dict[str, float]]:
-    """Batches that tell, newest first: tables share a batch's read, and its merges add up."""
+    """One sum for each large batch, newest first: its tables share one read, and the times of their merges add up."""
     batches: dict[int, dict[str, float]] = {}
     for row in rows:
         stage_seconds = row.get("stage_seconds")
@@ -107,5 +104,5 @@ def _sum_by_batch(rows: Iterable[HistoryRow]) -> list[dict[str, float]]:
             one["seconds"] += row["seconds"]
             one["staging"] = max(one["staging"], stage_seconds)
             one["bytes"] += row.get("staged_bytes") or 0
-    telling = (batch for batch in sorted(batches, reverse=True) if batches[batch]["read"] >= MEASURED_MIN_RECORDS)
-    return [{**batches[batch], "seconds": batches[batch]["seconds"] + batches[batch]["staging"]} for batch in telling]
+    large = (batch for batch in sorted(batches, reverse=True) if batches[batch]["read"] >= MEASURED_MIN_RECORDS)
+    return [{**batches[batch], "seconds": batches[batch]["seconds"] + batches[batch]["staging"]} for batch in large]

@@ -14,10 +14,10 @@ Delay = tuple[str, GiveUp | RetryLater]  # a table that cannot be planned, for g
 
 
 def to_refusals(ports: Ports, refused: Sequence[Delay], *, has_work: bool) -> tuple[Refusal, ...]:
-    """The refusals as they travel with a plan.
+    """The refusals that a plan carries; the other tables go on.
 
-    Raised instead: the reason where all tables are refused, first one that may pass; `SomeTables` where the others have
-    no work.
+    If all tables are refused, raises one reason: of one that a retry may solve, else of the first table. If the other
+    tables have no work, raises `SomeTables`.
     """
     if refused and len(refused) == len(ports.pipeline.tables):
         raise next((error for _, error in refused if isinstance(error, RetryLater)), refused[0][1])
@@ -37,14 +37,14 @@ def isolate_failure(table: str, failures: list[Failure]) -> Iterator[None]:
 
 
 def note_refusals(failures: Sequence[Delay]) -> tuple[Refusal, ...]:
-    """The failures as they travel with a run, each in the log."""
+    """The same failures as plain values for a plan or a task. Logs each message once."""
     for message in dict.fromkeys(str(error) for _, error in failures):
         log.warning(message)
     return tuple(Refusal(table, type(error).__name__, str(error)) for table, error in failures)
 
 
 def join_failures(failures: Sequence[Failure]) -> GiveUp:
-    """The first table's error; where others say something else, of its kind and with their words too."""
+    """One error for all: the class of the first, with each message once."""
     first = failures[0][1]
     words = dict.fromkeys(str(error) for _, error in failures)
     return first if len(words) == 1 else type(first)("\n".join(words))

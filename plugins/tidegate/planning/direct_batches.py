@@ -11,22 +11,22 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import SparkMode, UseWhen
 from tidegate.spec.table import DeleteMode, Table, TableMode
 
-# a pipeline's property of its table: the last batch that was to be direct and was staged after all
+# A property of the destination table, for each pipeline: the last batch that was planned direct and then staged.
 STAGED_INSTEAD_PROPERTY = "staged-instead"
-REFUSED_BATCH_PROPERTY = "tidegate.not-direct"  # of an intermediate table: the last batch that could not be direct
-BATCHES_STAGED = 50  # after such a batch, this many are staged at once: each might be read twice otherwise
-# Rows of the table for each offset of the batch. The merge of a direct batch knows none of its keys beforehand, so it
-# reads the key of every row; beyond, bounds and named keys of staged rows save more than staging costs.
+REFUSED_BATCH_PROPERTY = "tidegate.not-direct"  # of the intermediate table: the last batch that could not be direct
+BATCHES_STAGED = 50  # after such a batch so many are staged: a direct try that fails reads the batch twice
+# Rows of the table for each offset of the batch. A direct merge does not know the batch's keys, so it reads the key of
+# every row. In larger tables a staged merge, which knows them, saves more than staging costs.
 MAX_ROWS_PER_OFFSET = 10
-SMALL_TABLE_ROWS = 100_000  # whose keys are read for less than a batch is staged for, however few its offsets are
+SMALL_TABLE_ROWS = 100_000  # reading the keys of so many rows costs less than staging any batch
 DIRECT_MODES = (TableMode.UPSERT_DELETE, TableMode.UPSERT, TableMode.APPEND)
 
 
 def can_merge_directly(pipeline: Pipeline, table: Table) -> bool:
-    """Whether the rows of a batch are right without a look at staged ones, in this pipeline and table.
+    """Whether this pipeline and table allow a merge without staged rows.
 
-    Not where several tables share one read, where a batch of the queue may wait, where rows that are there decide
-    (`sequence_by`, history, partial updates), and where audits or a truncate are asked of the staged rows.
+    Staged rows are needed if several tables share one read, if the table's own rows decide (`sequence_by`, history,
+    partial updates), if rows are soft-deleted or selected by SQL, and for audits and truncates.
     """
     return (
         pipeline.merge.direct == UseWhen.AUTO
@@ -45,7 +45,7 @@ def can_merge_directly(pipeline: Pipeline, table: Table) -> bool:
 
 
 def is_direct_worth_it(table: Table, state: TableState | None, ranges: Ranges) -> bool:
-    """Whether the merge reads so few rows of the table, and writes so few, that staging would cost more."""
+    """Whether a direct merge costs less than staging: it reads the keys of few rows, and rewrites no files."""
     if table.mode == TableMode.APPEND or state is None:
         return True
     if state.rewrites_files or state.total_records is None:
@@ -54,12 +54,12 @@ def is_direct_worth_it(table: Table, state: TableState | None, ranges: Ranges) -
 
 
 def is_behind_refused(batch: int, last_refused: str | None) -> bool:
-    """Whether a batch shortly before could not be direct. `last_refused` is its number, None for none."""
+    """Whether one of the batches just before could not be direct. `last_refused` is its number, None for none."""
     return last_refused is not None and int(last_refused) <= batch <= int(last_refused) + BATCHES_STAGED
 
 
 def find_staged_instead(pipeline: str, state: TableState | None) -> tuple[int, str] | None:
-    """The last direct batch that was staged after all: its number, and the attempt that was to be direct."""
+    """The last batch that was planned direct and then staged: its number, and the attempt of the direct try."""
     marks = state.marks if state else {}
     text = marks.get(resource_names.name_pipeline_property(pipeline, STAGED_INSTEAD_PROPERTY), "")
     number, _, attempt = text.partition(" ")
@@ -67,5 +67,5 @@ def find_staged_instead(pipeline: str, state: TableState | None) -> tuple[int, s
 
 
 def build_staged_instead(pipeline: str, batch: int, attempt: str) -> dict[str, str]:
-    """The property that remembers it, for the commit that publishes the batch."""
+    """The property that `find_staged_instead` reads; the commit that publishes the batch sets it."""
     return {resource_names.name_pipeline_property(pipeline, STAGED_INSTEAD_PROPERTY): f"{batch} {attempt}"}

@@ -14,24 +14,22 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import UseWhen
 from tidegate.spec.table import DeleteMode, Table, TableMode
 
-# options by which more than a key's bytes says what it is, or by which the last record of a key may be no row's
+# With these options the key's bytes alone do not identify it, or the last record of a key may make no row.
 BESIDE_BYTES = ("wire_format", "ignored_records", WIRE, OTHER_IDS)
-# offsets of a batch from which its keys are looked at; choosing the last records of a smaller one costs no second
+# Smaller batches are not sampled: choosing the last records of one takes less than a second.
 SAMPLED_MIN_RECORDS = 100_000
-MIN_SAMPLED_KEYS = 500  # keys: fewer say nothing
-FREQUENT_KEY_COUNT = 4  # times in a sample: a key by itself, which says nothing of the others
-MIN_SUPERSEDED_SHARE = (
-    0.5  # of the records: what it costs to leave them out is then saved in decoding, writing and merging them
-)
+MIN_SAMPLED_KEYS = 500  # fewer give no estimate
+FREQUENT_KEY_COUNT = 4  # a key seen so often in a sample is counted by itself, not extrapolated
+MIN_SUPERSEDED_SHARE = 0.5  # from here on the saved decoding, writing and merging pays for finding the last records
 
 
 def can_keep_last_per_key(pipeline: Pipeline, table: Table) -> bool:
     """Whether staging only the last record of each raw key provably gives the same table.
 
-    Only where the last record of a key decides alone, by its offset: not where a condition looks at a value, where
-    earlier records become rows too, where every record is to be decoded, or where a truncate may lie between them. One
-    key can have several byte forms, so the merge chooses the last record of the decoded key all the same. Records in
-    which the source holds the place of an unchanged value are not left out by the job.
+    It does if the last record of a key, by offset, decides alone. It does not if a condition looks at values, if
+    earlier records become rows too, if every record must be decoded, or if a truncate may lie between two records. One
+    key may have several byte forms, so the merge still chooses the last record of each decoded key. The job keeps
+    records that hold a placeholder for an unchanged value.
     """
     return (
         table.last_per_key != UseWhen.NEVER
@@ -55,20 +53,20 @@ def can_keep_last_per_key(pipeline: Pipeline, table: Table) -> bool:
 
 
 def _is_found_in_bytes(placeholder: str | None) -> bool:
-    """Whether records with the placeholder, which do not decide alone, are told apart before they are decoded."""
+    """Whether the job can find the placeholder of unchanged values in the raw bytes, before it decodes a record."""
     return placeholder is None or re.fullmatch("[A-Za-z0-9_]+", placeholder) is not None
 
 
 def is_deduplication_worth_it(share: float | None) -> bool:
-    """Whether so many records would be left out that it pays; where nothing is known, it is done."""
+    """Whether enough records would be left out to pay for it; an unknown share counts as enough."""
     return share is None or share >= MIN_SUPERSEDED_SHARE
 
 
 def estimate_superseded_share(keys: Mapping[tuple[str, int], Sequence[bytes | None]], ranges: Ranges) -> float | None:
-    """About which share of the records a later one of their key supersedes; None where too few keys were seen.
+    """The estimated share of records that a later record of the same key supersedes; None if too few keys were sampled.
 
-    From how many records of each partition's sample have the same key: two records of `n` have it by chance as often
-    as two of the whole range. Keys that are seen often stand for themselves; a record without a key is of no other.
+    Two records of a sample have the same key as often as two records of the whole range, so pairs in the sample give
+    the number of pairs in the range. Keys seen often are counted by themselves. A record without a key supersedes none.
     """
     spans = {(topic, partition): end - start for topic, partition, start, end in ranges}
     samples = {place: sample for place, sample in keys.items() if len(sample) >= MIN_SAMPLED_KEYS}

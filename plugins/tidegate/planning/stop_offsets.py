@@ -29,7 +29,7 @@ def resolve_stop_offsets(ports: Ports, until: str) -> Offsets:
 
 
 def cap_at(end: Offsets, bounds: Offsets, reached: Offsets) -> Offsets:
-    """The log's `end`, brought down to `bounds`; never before what is `reached` already."""
+    """The log's `end`, lowered to `bounds`, but never below the offsets that are `reached` already."""
     return {
         topic: {
             partition: min(

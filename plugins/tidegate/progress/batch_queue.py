@@ -15,11 +15,10 @@ from tidegate.tables.dimension_tables import describe_table
 def select_queue(
     ports: Ports, table: Table, state: TableState | None, position: Position | None, staged: Sequence[StagedBatch]
 ) -> tuple[StagedBatch, ...]:
-    """Of all that is `staged`, the batches that lead on from `position` without a hole, oldest first.
+    """The `staged` batches that continue from `position` without a gap, oldest first.
 
-    The first starts exactly at the position, each next one where the one before it ends. A table without a position
-    has no such place: there the first is one that followed no other when it was planned, so that a batch from the
-    middle of the log never becomes the first of a new table.
+    The first starts exactly at the position, each other one at the end of the one before it. In a table without a
+    position the first is a batch that was planned as the first: one from the middle of the log must not become it.
     """
     if not staged:
         return ()
@@ -27,13 +26,13 @@ def select_queue(
     shape = compute_shape(resolve_columns(describe_table(ports, table), metadata, state), metadata)
     queue: list[StagedBatch] = []
     for batch in staged:
-        if _fits(batch, state, shape) and _is_next(batch, queue, position):
+        if _is_current(batch, state, shape) and _is_next(batch, queue, position):
             queue.append(batch)
     return tuple(queue)
 
 
-def _fits(staged: StagedBatch, state: TableState | None, shape: str) -> bool:
-    """Whether a staged batch was made for the table and the pipeline file as they are; any other is staged anew."""
+def _is_current(staged: StagedBatch, state: TableState | None, shape: str) -> bool:
+    """Whether a staged batch was made for this table and this pipeline file. Others are staged again."""
     if staged.counts.explain_imbalance() or staged.shape != shape or not staged.ranges.span:
         return False
     if state is not None and staged.batch <= state.highest_batch:  # published once, and then rolled back
@@ -48,22 +47,22 @@ def _is_next(staged: StagedBatch, queue: Sequence[StagedBatch], position: Positi
 
 
 def count_mergeable(queue: Sequence[StagedBatch]) -> int:
-    """How many batches wait for a merge: those without rows ahead of the first with some need none."""
+    """How many batches wait for a merge. Batches without rows at the head of the queue do not."""
     first = next((n for n, staged in enumerate(queue) if staged.counts.to_write), len(queue))
     return len(queue) - first
 
 
 def find_rowless_end(queue: Sequence[StagedBatch]) -> Offsets:
-    """Where the batches without rows at the head of the queue end: as good as published, the position follows."""
+    """Where the batches without rows at the head of the queue end. They count as published; the position follows."""
     ahead = queue[: len(queue) - count_mergeable(queue)]
     return ahead[-1].ranges.end if ahead else {}
 
 
 def publishes_without_rows(ports: Ports, table: Table, state: TableState | None, staged: StagedBatch) -> bool:
-    """Whether a batch without rows makes a snapshot, so that the position follows it.
+    """Whether a batch without rows makes a snapshot, which moves the position.
 
-    Once per heartbeat interval; after a whole batch of `merge.max_records`, which would be read again if it were lost;
-    and when `max_pending` of them wait, so that they never pile up.
+    It does once per heartbeat interval, after a batch of `merge.max_records` (a long read, which a loss would repeat),
+    and when `max_pending` such batches wait.
     """
     interval_ms = ports.pipeline.heartbeat.interval_seconds * 1000
     if staged.ranges.span >= ports.pipeline.merge.max_records or staged.together >= table.max_pending:
@@ -71,7 +70,7 @@ def publishes_without_rows(ports: Ports, table: Table, state: TableState | None,
     return 0 < interval_ms <= ports.now_ms() - (state.snapshot_ms if state else 0)
 
 
-def merge_groups(queue: Sequence[StagedBatch]) -> Iterator[tuple[StagedBatch, ...]]:
+def iterate_merge_groups(queue: Sequence[StagedBatch]) -> Iterator[tuple[StagedBatch, ...]]:
     """Cut a queue into groups that are merged together: a batch with rows, and those without rows just ahead of it."""
     group: list[StagedBatch] = []
     for staged in queue:
@@ -83,8 +82,8 @@ def merge_groups(queue: Sequence[StagedBatch]) -> Iterator[tuple[StagedBatch, ..
         yield tuple(group)
 
 
-def combine(group: Sequence[StagedBatch]) -> StagedBatch:
-    """One batch that stands for a group: the last one, with the ranges and counts of all."""
+def combine_batches(group: Sequence[StagedBatch]) -> StagedBatch:
+    """The group as one batch: the last one, with the ranges and the counts of all."""
     first, last = group[0], group[-1]
     if first is last:
         return last

@@ -19,11 +19,11 @@ log = logging.getLogger(__name__)
 
 
 def compute_low_watermark(ports: Ports, tables: Sequence[ObservedTable]) -> Offsets:
-    """Per partition the smallest offset that all tables have come to.
+    """Per partition the smallest of all tables' next offsets.
 
-    From the tables themselves, so that a stale caller cannot report too much. A table that begins where the group
-    stands, and has not begun, keeps the group there; so does one that cannot be read, for now or as it is. The first
-    one's error where none can.
+    Reads the tables, so a caller with old values cannot report too much. The group stays where it is for two kinds of
+    tables: those that will begin at the group's offsets and have not begun, and those that cannot be read. If no table
+    can be read, raises the error of the first.
     """
     marks, absent, failures = list[Offsets](), list[Table](), list[RetryLater | GiveUp]()
     by_group = ports.pipeline.source.start.kind in (StartKind.GROUP, StartKind.LATEST)
@@ -45,11 +45,12 @@ def compute_low_watermark(ports: Ports, tables: Sequence[ObservedTable]) -> Offs
 
 
 def _compute_table_watermark(ports: Ports, seen: ObservedTable) -> Offsets | None:
-    """One table's next offsets; none for one that came later and has not caught up yet, None where it has not begun.
+    """One table's next offsets. Empty if it was added later and has not caught up. None if it has not begun.
 
-    A batch without rows counts as advanced, although the position follows later. A table without a position holds the
-    others back at the start of what is staged for it; without that it is not there yet, and has no say. One that cannot
-    go on, say after a rollback, holds them at what was recorded for it. One that cannot be read raises its error.
+    - Batches without rows at the head of the queue count as published; the position follows later.
+    - A table without a position is at the start of its first staged batch.
+    - A table that cannot go on, for example after a rollback, is at the position that was recorded last.
+    - A table that cannot be read raises its error.
     """
     position, queue = seen.position, seen.queue
     if seen.error is not None:
@@ -66,13 +67,13 @@ def _compute_table_watermark(ports: Ports, seen: ObservedTable) -> Offsets | Non
 
 
 def _find_staged_start(ports: Ports, seen: ObservedTable) -> Offsets | None:
-    """Where a table without a position begins whose queue is not known: the first of what is staged for it."""
+    """Where the first staged batch begins, of a table without a position whose queue is not known."""
     starts = [batch.ranges.start for batch in read_staged(ports, seen) if batch.watermark == WatermarkSide.INSIDE]
     return find_lowest(*starts) if starts else None
 
 
 def _hold_absent_tables(ports: Ports, reached: Offsets, absent: list[Table]) -> Offsets:
-    """The watermark, held where the group stands on the topics of tables that have not begun."""
+    """The watermark, which stays at the group's offsets for the topics of tables that have not begun."""
     of_absent = {topic for table in absent for topic in table.topics or list_row_topics(ports)}
     topics = tuple(topic for topic in reached if topic in of_absent)
     if not topics:
@@ -86,14 +87,14 @@ def _hold_absent_tables(ports: Ports, reached: Offsets, absent: list[Table]) -> 
 
 @dataclass(frozen=True)
 class CommittedOffsets:
-    """What was committed to the consumer group, and when the last heartbeat was, as noted there before."""
+    """The offsets committed to the consumer group, and the time of the heartbeat before, as the group had noted it."""
 
     offsets: Offsets
     beat_ms: int | None = None
 
 
 def commit_to_group(ports: Ports, offsets: Offsets, beat_ms: int | None = None) -> CommittedOffsets:
-    """Commit to the consumer group: no topic that the brokers do not have. `beat_ms` notes the time of a heartbeat."""
+    """Commit to the consumer group. Leaves out topics that no longer exist. `beat_ms` notes the time of a heartbeat."""
     before, group = None, ports.pipeline.source.group
     if any(offsets.values()):
         try:

@@ -13,7 +13,7 @@ from tidegate.spec.table import Table
 
 
 def resolve_batch_start(ports: Ports, one: TableWithLog) -> Offsets:
-    """Where the next batch of a table starts: the end of its queue; `PositionLost` where it must not."""
+    """Where the next batch of a table starts: the end of its queue. `PositionLost` if records before it are lost."""
     if one.end is None:
         return resolve_complete_start(ports, one.table, one.log, exists=one.state is not None)
     start = resolve_next_start(ports.pipeline, one.table, one.end, one.log)
@@ -22,7 +22,7 @@ def resolve_batch_start(ports: Ports, one: TableWithLog) -> Offsets:
 
 
 def _check_new_partitions(pipeline: Pipeline, one: TableWithLog, known: Offsets) -> None:
-    """`PositionLost` where a partition that came since begins behind its first record: retention has passed there."""
+    """`PositionLost` if a new partition has lost its first records to retention before they were read."""
     new = {(t, p): o for t, p, o in iterate_offsets(one.log.begin) if t in known and p not in known[t] and o}
     if new and pipeline.on_incomplete_start == RiskPolicy.FAIL:
         (topic, partition), begin = next(iter(new.items()))
@@ -36,9 +36,10 @@ def _check_new_partitions(pipeline: Pipeline, one: TableWithLog, known: Offsets)
 
 
 def resolve_complete_start(ports: Ports, table: Table, log: Log, *, exists: bool = False) -> Offsets:
-    """Where a table without a position begins; refused where that leaves out what was asked for, or keys for good.
+    """Where a table without a position begins; `PositionLost` if that leaves out records that it needs.
 
-    A table that `exists`, and holds rows that another writer has left at the offsets where it stopped, lacks no keys.
+    It needs the records from `source.start` on, and, with upserts, every key of a compacted topic. A table that
+    `exists` with rows of another writer, whose offsets the pipeline continues, has the earlier keys.
     """
     configured_start = _read_configured_start(ports, log)
     start = _clamp_to_log(configured_start, log)
@@ -53,15 +54,13 @@ def resolve_complete_start(ports: Ports, table: Table, log: Log, *, exists: bool
 
 
 def _holds_rows_of_others(ports: Ports, table: Table) -> bool:
-    """Whether another writer has filled the table, and the pipeline goes on from the offsets that this one reached."""
+    """Whether another writer has filled the table, and the pipeline continues at its offsets."""
     is_continued = ports.pipeline.source.start.kind in (StartKind.OFFSETS, StartKind.GROUP)
     return is_continued and ports.tables.count_rows(table.name) != 0
 
 
 def _find_last_ends(ports: Ports, configured_start: Offsets, log: Log) -> Offsets:
-    """The ends of the log; where a start lies behind them those that count records of open transactions too, as the
-    brokers have them by now.
-    """
+    """The ends of the log. Topics in which a start lies behind the end are read again, open transactions included."""
     behind = {t for t, p, offset in iterate_offsets(configured_start) if offset > (get_offset(log.end, t, p) or 0)}
     if not behind:
         return log.end
@@ -69,10 +68,10 @@ def _find_last_ends(ports: Ports, configured_start: Offsets, log: Log) -> Offset
 
 
 def resolve_latest_start(ports: Ports, log: Log) -> Offsets:
-    """What the heartbeat holds `start: latest` at, of topics that no table has read from.
+    """The offsets that the heartbeat commits for `start: latest`, of topics that no table has read from.
 
-    What is committed outside of the log stays as it is: moved into it, the refusal of such a start would be gone, and
-    so would the records between the two.
+    A committed offset outside the log stays: a start there is refused, and moving it into the log would hide that, and
+    lose the records between the two.
     """
     if ports.pipeline.on_incomplete_start == RiskPolicy.FAIL:
         return _read_configured_start(ports, log)
@@ -82,9 +81,9 @@ def resolve_latest_start(ports: Ports, log: Log) -> Offsets:
 def resolve_first_start(ports: Ports, log: Log) -> Offsets:
     """Where a table without a position begins, by `source.start`; a start outside the log is moved into it.
 
-    `latest` is the end, or what the group has committed. The heartbeat commits the first end that was seen, or the
-    start would move on with every record and nothing would ever be read. A partition or a topic that came behind that
-    look is read from its begin: Kafka's own consumers lose its first records.
+    `latest` is what the group has committed, or else the end of the log. The heartbeat commits the first end that it
+    sees; without that the start would move with every record, and nothing would ever be read. Partitions and topics
+    that are added after that are read from their begin, unlike Kafka's own consumers, which lose the first records.
     """
     return _clamp_to_log(_read_configured_start(ports, log), log)
 
@@ -113,8 +112,9 @@ def _clamp_to_log(configured_start: Offsets, log: Log) -> Offsets:
 
 
 def check_start(pipeline: Pipeline, table: Table, configured_start: Offsets, log: Log, ends: Offsets) -> None:
-    """PositionLost where a first batch cannot start where it is asked to: the log has lost those records already, or
-    ends before them. `ends` are those of the log, behind open transactions.
+    """PositionLost if the log begins behind the configured start, or ends before it.
+
+    `ends` count the records of open transactions too.
     """
     for topic, partition, offset in iterate_offsets(configured_start):
         begin, end = get_offset(log.begin, topic, partition), get_offset(ends, topic, partition)
@@ -139,9 +139,7 @@ def check_start(pipeline: Pipeline, table: Table, configured_start: Offsets, log
 
 
 def check_complete(pipeline: Pipeline, table: Table, compacted: tuple[str, ...], start: Offsets, log: Log) -> None:
-    """PositionLost where a table would lack keys for good: what a compacted topic keeps is told once, at whatever
-    offset.
-    """
+    """PositionLost if a start in the middle of a compacted topic leaves out keys that no later record has."""
     for topic, partition, offset in iterate_offsets(start):
         left_out = offset - log.begin[topic][partition]
         if topic in compacted and left_out > 0:

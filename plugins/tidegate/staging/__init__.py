@@ -1,4 +1,1 @@
-"""What a stage job left behind.
-
-Whether it may be merged, taken over by a retry, and the checkpoint of a task that gave its slot back.
-"""
+"""What a stage job is asked, and what it left: may it be merged, may a retry take it over, where does a task go on."""

@@ -23,9 +23,9 @@ from tidegate.tables.templated_tables import make_concrete_table
 
 
 def build_name_finder(ports: Ports, table: Table, planned: PlannedBatch) -> StageTable:
-    """What the stage job needs to list the names in a batch.
+    """What the stage job is asked, to list the names in a batch.
 
-    It leaves them as a property of the table of names, or in a folder where Spark has no hand in that table.
+    It leaves them in a property of the table of names, or in a folder if Spark does not write that table.
     """
     pipeline, attempt = ports.pipeline, ports.new_attempt()
     folder = ports.staging.find_landing_folder(
@@ -45,7 +45,7 @@ def build_name_finder(ports: Ports, table: Table, planned: PlannedBatch) -> Stag
         value_columns=list_value_columns(table),
         metadata=pipeline.source.metadata,
         epochs=read_epochs(ports, planned),  # a condition may look at them
-        ignore_deletes=True,  # a delete of a row in a table that is not there does nothing
+        ignore_deletes=True,  # to a table that does not exist yet a delete does nothing
         when=table.when,
         route=table.route,
         delete_when=table.delete_when,
@@ -81,33 +81,40 @@ def _render_registry_creation(ports: Ports, table: Table, planned: PlannedBatch,
 
 
 def discover_tables(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -> list[Table]:
-    """Tables that records of the batch name and that are not there yet; nothing is created here.
+    """The new tables that records of the batch name. Creates nothing.
 
-    BadRecord with the first record that names no table, GiveUp for more tables than `max_tables`, RetryLater where the
+    BadRecord with the first record that names no table. GiveUp for more tables than `max_tables`. RetryLater if the
     job's list of names is gone.
     """
     pipeline, where = ports.pipeline, f"pipeline={ports.pipeline.name} batch={planned.batch}"
-    found = _read_discovered_names(ports, planned, stage_table)
-    if found is None or found.attempt != stage_table.attempt:
+    names = _require_names(ports, planned, stage_table, where)
+    known_names = {table.identifier for table in pipeline.tables}
+    catalog = planned.table.partition(".")[0]
+    new = [name for name in names if name not in known_names]
+    existing = [table for table in pipeline.tables if table.naming and not table.discovers_names]
+    table = next(table for table in pipeline.tables if table.name == planned.table)
+    if len(existing) + len(new) > table.max_tables:
+        raise GiveUp(
+            f"{where}: records name {len(new)} new tables beside {len(existing)}, more than "
+            f"max_tables={table.max_tables}, e.g. {', '.join(new[:3])}; nothing was merged; raise tables[].max_tables "
+            "if they are meant"
+        )
+    return [make_concrete_table(pipeline, f"{catalog}.{name}") for name in new]
+
+
+def _require_names(ports: Ports, planned: PlannedBatch, stage_table: StageTable, where: str) -> tuple[str, ...]:
+    """The names that the job found in the batch; raises unless each record of it names a table."""
+    discovered = _read_discovered_names(ports, planned, stage_table)
+    if discovered is None or discovered.attempt != stage_table.attempt:
         raise RetryLater(f"{where}: the names of attempt={stage_table.attempt} are not there; stage again")
-    if found.bad:
-        first = require_first_bad(found, where)
+    if discovered.bad:
+        first = require_first_bad(discovered, where)
         raise BadRecord(
-            f"{where}: {found.bad} records name no table or cannot be decoded; the first: topic={first.topic} "
+            f"{where}: {discovered.bad} records name no table or cannot be decoded; the first: topic={first.topic} "
             f"partition={first.partition} offset={first.offset} reason={first.reason}; nothing was merged; "
             "correct the producer, or tables[].name and tables[].namespaces"
         )
-    known_names = {table.identifier for table in pipeline.tables}
-    catalog = planned.table.partition(".")[0]
-    new = [name for name in found.names if name not in known_names]
-    made = [table for table in pipeline.tables if table.naming and not table.discovers_names]
-    table = next(table for table in pipeline.tables if table.name == planned.table)
-    if len(made) + len(new) > table.max_tables:
-        raise GiveUp(
-            f"{where}: records name {len(new)} new tables beside {len(made)}, more than max_tables={table.max_tables}, "
-            f"e.g. {', '.join(new[:3])}; nothing was merged; raise tables[].max_tables if they are meant"
-        )
-    return [make_concrete_table(pipeline, f"{catalog}.{name}") for name in new]
+    return discovered.names
 
 
 def _read_discovered_names(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -> DiscoveredNames | None:
@@ -124,7 +131,7 @@ def _read_discovered_names(ports: Ports, planned: PlannedBatch, stage_table: Sta
 
 
 def advance_registry(ports: Ports, plan: Plan, planned: PlannedBatch) -> None:
-    """Say that the batch's names are known; all that they name is staged. One compare-and-swap, like a publish."""
+    """Move the position of the table of names behind the batch, whose tables are all staged. One compare-and-swap."""
     retry_commits(
         ports,
         f"pipeline={ports.pipeline.name} table={planned.table}",

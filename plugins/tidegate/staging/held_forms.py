@@ -1,6 +1,7 @@
-"""What a table's columns hold and Spark has no type for: texts that are UUIDs, bytes of one length.
+"""Column types of a table that Spark has not: UUIDs, which it reads as text, and bytes of one length.
 
-A value of another form would fail the merge of its whole batch. It makes its record bad instead, with its column.
+One value that does not fit would fail the merge of its whole batch. So each value is checked while it is staged, and
+one that does not fit makes its record bad, with the column's name.
 """
 
 from collections.abc import Iterable, Iterator

@@ -34,14 +34,14 @@ class SkippedRecord:
 
 
 def list_skipped_records(pipeline: str, state: TableState | None) -> list[SkippedRecord]:
-    """All records that were ever skipped for the table, and are remembered, oldest first."""
+    """The records that a person has skipped for the table, oldest first."""
     marks = state.marks if state else {}
     text = marks.get(resource_names.name_pipeline_property(pipeline, SKIPPED_PROPERTY), "[]")
     return [SkippedRecord(**one) for one in json.loads(text)]
 
 
 def build_property(pipeline: str, records: list[SkippedRecord]) -> dict[str, str]:
-    """The property that remembers them."""
+    """The property of the table that keeps the list."""
     text = json.dumps([asdict(one) for one in records], separators=(",", ":"))
     return {resource_names.name_pipeline_property(pipeline, SKIPPED_PROPERTY): text}
 

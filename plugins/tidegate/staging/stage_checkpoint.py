@@ -1,7 +1,7 @@
-"""A stage that was interrupted while a destination took its files in: the same step again, without Spark's part.
+"""Lets a stage that stopped while BigQuery loaded its files go on at the files, without running Spark again.
 
-The step gives each table an attempt and runs a job for it. Called again with what it remembers, it gives the same
-attempts, finds the jobs done, and goes on where it was: at the files.
+The step gives each table an attempt and runs a job for it. A checkpoint keeps both. Called again with it, the step
+gives the same attempts, skips the jobs that have ended, and goes on with the files.
 """
 
 import hashlib
@@ -53,9 +53,7 @@ class _CheckpointedEngine:
         self._earlier_jobs = iter(tuple(checkpoint.jobs))
 
     def run(self, job: Job) -> None:
-        """Run a stage job unless it has been run; another in its place means that the pipeline was changed, or
-        that another version asks for it in other words.
-        """
+        """Run a stage job unless the checkpoint has it. RetryLater if the checkpoint has another job in its place."""
         if not isinstance(job, StageJob):
             self._engine.run(job)
             return

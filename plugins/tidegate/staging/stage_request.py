@@ -35,7 +35,7 @@ from tidegate.tables.dimension_tables import format_pins, pin_dimensions
 from tidegate.tables.lookup import find_table
 from tidegate.tables.partial_updates import find_grouped, find_retracting_answers
 
-# After a batch with records in an unusual spelling, this many batches get no plain pass: each might be read twice.
+# After a batch with unusually spelled records so many get no plain pass: a plain pass that fails reads a batch twice.
 BATCHES_READ_WHOLE = 50
 # What is known of a staged batch before it is written; these fields travel with its rows in the snapshot's summary.
 SUMMARY_FIELDS = (
@@ -87,7 +87,7 @@ def build_stage_table(
 
 
 def drops_queue(ports: Ports, planned: PlannedBatch) -> bool:
-    """Whether room for a record that was skipped since is made by dropping what waits ahead of this batch."""
+    """Whether staging this batch would drop older ones that wait: the table is made anew, to skip a record."""
     state, metadata = ports.tables.read_state(planned.table, ports.pipeline.name), ports.pipeline.source.metadata
     table = pin_dimensions(ports, resolve_columns(find_table(ports, planned.table), metadata, state))
     if table.errors.set_aside is not None or not list_skipped_records(ports.pipeline.name, state):
@@ -98,7 +98,7 @@ def drops_queue(ports: Ports, planned: PlannedBatch) -> bool:
 
 
 def _mark_refused(planned: PlannedBatch) -> dict[str, str]:
-    """What keeps the next batches from being direct, and from a plain pass, behind one with odd records."""
+    """Marks of a batch with odd records: the next batches are neither direct nor read in a plain pass."""
     marks = (REFUSED_BATCH_PROPERTY, UNUSUAL_BATCH_PROPERTY)
     return dict.fromkeys(marks, str(planned.batch)) if planned.refused else {}
 

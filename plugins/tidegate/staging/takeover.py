@@ -48,10 +48,10 @@ def run_or_take_over(ports: Ports, job: StageJob, check: Callable[[], None] = la
 def find_unfinished_batch(
     ports: Ports, table: Table, ahead: Offsets, log_end: Offsets, above: int
 ) -> tuple[int, Ranges] | None:
-    """Number and ranges of a batch that begins at `ahead` and whose files an earlier run could not bring in.
+    """Number and ranges of a batch that an earlier run staged as files from `ahead` on and did not load.
 
-    A plan that asks for it again takes the files over. Only of numbers `above` those that are used; of several the one
-    that reaches farthest. None in a pipeline whose records name tables: their job is never taken over.
+    A plan that asks for this batch again takes its files over. Looks at numbers above `above` alone; of several batches
+    takes the one that reaches farthest. None in a pipeline whose records name tables: their jobs are never taken over.
     """
     if any(one.discovers_names for one in ports.pipeline.tables):
         return None

@@ -10,7 +10,7 @@ from tidegate.errors import PublishedElsewhere, TidegateError
 from tidegate.model.batch import PublishedBatch, StagedBatch
 from tidegate.model.publish_cost import PublishOutcome
 from tidegate.ports.context import Ports
-from tidegate.progress.batch_queue import combine, count_mergeable, describe_full_queue, merge_groups
+from tidegate.progress.batch_queue import combine_batches, count_mergeable, describe_full_queue, iterate_merge_groups
 from tidegate.progress.position_checks import resolve_position
 from tidegate.steps.merge import merge
 from tidegate.steps.merge_direct import merge_direct
@@ -109,8 +109,8 @@ def _drain(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoi
 
 def _merge_remaining(ports: Ports, remaining: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
     published = checkpoint.published
-    for group in merge_groups(remaining):
-        done = _claim_deferred(merge(ports, combine(group)), checkpoint.awaited)
+    for group in iterate_merge_groups(remaining):
+        done = _claim_deferred(merge(ports, combine_batches(group)), checkpoint.awaited)
         if done.batch in [one.batch for one in published]:
             continue  # before the task was deferred
         published.append(done)

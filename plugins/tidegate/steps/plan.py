@@ -36,7 +36,7 @@ from tidegate.planning.key_deduplication import (
 from tidegate.planning.stop_offsets import cap_at
 from tidegate.ports.context import Ports
 from tidegate.progress.batch_queue import (
-    combine,
+    combine_batches,
     count_mergeable,
     describe_full_queue,
     publishes_without_rows,
@@ -207,7 +207,7 @@ def _list_table_batches(ports: Ports, one: TableWithLog, fresh: PlannedBatch | N
     """The queue, then the new batch; nothing while the queue holds no rows and its position need not follow yet."""
     queue, table = one.queue, one.table
     idle = fresh is None and not count_mergeable(queue)
-    if idle and not (queue and publishes_without_rows(ports, table, one.state, combine(queue))):
+    if idle and not (queue and publishes_without_rows(ports, table, one.state, combine_batches(queue))):
         return []
     resumed = [PlannedBatch(table.name, s.batch, s.ranges, s.attempt) for s in queue]
     return [*resumed, *([fresh] if fresh else [])]

@@ -10,7 +10,7 @@ from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import Counts, PublishedBatch, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.monitoring.status import read_status
-from tidegate.progress.batch_queue import combine, merge_groups
+from tidegate.progress.batch_queue import combine_batches, iterate_merge_groups
 from tidegate.progress.table_progress import observe_tables
 from tidegate.spec.pipeline import Heartbeat
 from tidegate.steps.flush import flush
@@ -295,7 +295,7 @@ def test_batches_that_stand_for_one_keep_the_latest_time_of_each_partition() -> 
         )
         for number, times in enumerate(({0: 900, 1: 100}, {1: 700}, {0: 300, 1: 200}))
     )  # fmt: skip
-    assert combine((first, second, last)).timestamps == {"orders": {0: 900, 1: 700}}
+    assert combine_batches((first, second, last)).timestamps == {"orders": {0: 900, 1: 700}}
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_batches_that_stand_for_one_begin_where_the_first_does_and_bring_the_tab
         )
         for number, watermark in enumerate(watermarks)
     )  # fmt: skip
-    joined = combine((first, last))
+    joined = combine_batches((first, last))
     assert (joined.follows, joined.watermark, joined.attempt) == ("before a0", together, "a1")
 
 
@@ -331,9 +331,9 @@ def test_groups_cut_a_queue_behind_each_batch_with_rows(world: World) -> None:
     aborted(world)
     ports = world.ports(TWO)
     queue = group_by_table(stage(ports, plan(ports)))[1]
-    cut = list(merge_groups(queue))
+    cut = list(iterate_merge_groups(queue))
     assert [[staged.batch for staged in group] for group in cut] == [[1], [2, 3, 4], [5]]
-    joined = combine(cut[1])
+    joined = combine_batches(cut[1])
     assert (joined.batch, joined.together, joined.counts.span, joined.counts.staged) == (4, 3, 5, 1)
     assert joined.ranges.to_dict() == {"orders": {"0": [1, 6], "1": [0, 0]}}
 
