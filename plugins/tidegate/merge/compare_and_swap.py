@@ -18,10 +18,10 @@ from tidegate.ports.context import Head, Ports, TableCommit, TableState
 
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
-# before each further cut: bursts of other writers, as of a compaction, are waited out
+# before each further cut: a burst of other writers, such as a compaction, is over by then
 RETRY_PAUSES_SECONDS = (0.0, 1.0, 2.0, 4.0)
-MAX_ROUNDS = len(RETRY_PAUSES_SECONDS) + 1  # of a table that others write to, before the task's own retry takes over
-# commits of one publish: each follows within a moment, so that even a busy writer leaves room for one
+MAX_ROUNDS = len(RETRY_PAUSES_SECONDS) + 1  # then the task's own retry takes over
+# Commits of one publish. They follow each other so fast that even a busy writer leaves room for one.
 MAX_SWAP_ATTEMPTS = 20
 ATTEMPT_PROPERTY = "tidegate.attempt"
 
@@ -223,7 +223,7 @@ def build_commit(swap: Swap, head: Head) -> TableCommit:
 
 
 def _find_publish_audits(swap: Swap, head: Head) -> tuple[tuple[str, str], ...]:
-    """The audits, where only the publish itself can ask them."""
+    """The audits, if the publish itself must ask them: in a destination without branches."""
     if swap.audited is None or not head.statements:
         return ()
     return tuple(zip(swap.audited.request.questions, swap.audited.texts, strict=True))
@@ -241,7 +241,7 @@ def _has_main_moved(table_commit: TableCommit, state: TableState) -> bool:
 
 
 def _reparent_branch(swap: Swap, table_commit: TableCommit, state: TableState) -> Head | None:
-    """The written rows above main as it is now, None when it moved again; `CommitRefused` asks for another merge."""
+    """Put the written rows onto the newer main. None if main moved again; `CommitRefused` asks for another merge."""
     merge_again = CommitRefused(f"{swap.where}: main moved to snapshot={state.snapshot_id}")
     if swap.reparenting is None or state.snapshot_id is None or not _is_same_except_main(swap.state, state):
         raise merge_again
@@ -249,7 +249,7 @@ def _reparent_branch(swap: Swap, table_commit: TableCommit, state: TableState) -
         head = swap.ports.commits.reparent(table_commit, state.snapshot_id, swap.reparenting.keys, swap.written_summary)
     except CommitRefused:
         return None
-    except Exception as error:  # whatever it is: what cannot be put there can be merged there
+    except Exception as error:  # whatever failed, a merge onto the newer main still works
         log.warning("not put onto a newer main: %s: %s", swap.where, error)
         raise merge_again from error
     if not swap.is_own_head(head, state.snapshot_id):
@@ -279,9 +279,9 @@ def _carries_commit(swap: Swap, table_commit: TableCommit, state: TableState) ->
 
 
 def _is_newest_commit(swap: Swap, table_commit: TableCommit, state: TableState) -> bool:
-    """Whether this commit is the table's last: all that is known of one that leaves no property behind.
+    """Whether this commit, which sets no property, is the table's last one.
 
-    One that others wrote over is not found, and its caller may merge it again.
+    A commit behind which another writer has committed is not recognised; the caller may merge again.
     """
     commits, pipeline = swap.ports.commits, swap.ports.pipeline.name
     if commits.has_branches(swap.table):

@@ -14,8 +14,8 @@ from tidegate.ports.context import Ports
 from tidegate.schema.column import Column
 
 LETTER_ADDRESS = ("table", "topic", "partition", "offset")
-MAX_NAMED_RANGES = 100  # of more, each letter would be compared with too many
-TOPIC_ID_COLUMN = Column("topic_id", "STRING")  # tables of the version before lack it
+MAX_NAMED_RANGES = 100  # with more, each letter is compared with too many ranges
+TOPIC_ID_COLUMN = Column("topic_id", "STRING")  # tables of older versions lack it
 LETTER_REASON = ("stage", "error_class", "message", "batch")
 
 
@@ -24,10 +24,13 @@ def render_dead_letter_statements(
 ) -> tuple[str, ...]:
     """Statements that bring the dead letters of a staged batch into their table, to be run before its rows are merged.
 
-    They may be run again at any time: a place in the log is one dead letter for each table and topic id. A batch that
-    is published has its dead letters written, and those of attempts above `published`, the highest batch that ever was,
-    are gone at the same offsets. What a published batch set aside stays: it is marked as replayed where this batch has
-    read it again from the same topic, and left alone where the topic was created again or the letter tells no id.
+    They may run again at any time: table, topic id, partition and offset identify a dead letter.
+
+    - Letters of this batch are written.
+    - Letters that unpublished attempts left at the same offsets are deleted. Unpublished are those of batches above
+      `published`, the highest batch that was ever published.
+    - Letters of published batches stay. They are marked as replayed if this batch has read their records again from
+      the same topic; not if the topic was created again, or the letter has no topic id.
     """
     name, own = resource_names.name_dead_letter_table(ports.pipeline), describe_dead_letters(ports.pipeline)
     has_others = ports.dead_letters.count_letters_of_others(name, staged.table, staged.attempt, staged.ranges)
@@ -55,12 +58,12 @@ def render_dead_letter_statements(
 
 
 def add_topic_id_column(ports: Ports, name: str) -> bool:
-    """Make a dead-letter table of the version before able to tell topics apart; whether it was one. Idempotent."""
+    """Add the column of topic ids to a dead-letter table of an older version; whether it was missing. Idempotent."""
     return bool(ports.tables.evolve(name, (TOPIC_ID_COLUMN,), add=True, widen=False, relax=False))
 
 
 def find_known_topic_ids(topic_ids: Mapping[str, str]) -> dict[str, str]:
-    """The ids without those that the brokers did not tell."""
+    """The topic ids, without the empty ones that stand for an unknown id."""
     return {topic: topic_id for topic, topic_id in topic_ids.items() if topic_id and topic_id != NO_TOPIC_ID}
 
 
@@ -80,7 +83,7 @@ def _render_others(ports: Ports, name: str, staged: StagedBatch, published: int)
 
 
 def _list_named_ranges(ranges: Ranges) -> list[tuple[str, int | None, int, int]]:
-    """What of the log a batch covers, by partition; of very many by topic, from the first offset to the last."""
+    """The ranges of a batch by partition; with very many, by topic, from its lowest to its highest offset."""
     busy = [part for part in ranges if part[3] > part[2]]
     if len(busy) <= MAX_NAMED_RANGES:
         return list(busy)

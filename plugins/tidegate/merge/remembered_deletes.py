@@ -1,7 +1,7 @@
 """The table that remembers deletes, or changes, beside a destination: kept to the columns that a merge writes there."""
 
 from tidegate.errors import CommitRefused, GiveUp
-from tidegate.merge.scd2_statements import list_change_columns, list_change_columns_as_held
+from tidegate.merge.scd2_statements import list_change_columns, list_destination_change_columns
 from tidegate.model import resource_names
 from tidegate.model.ownership import describe_memory
 from tidegate.ports.context import Ports
@@ -11,7 +11,7 @@ from tidegate.tables.compatibility import check_same_fields
 
 
 def evolve_memory(ports: Ports, where: str, table: Table) -> None:
-    """Let the memory of a table follow the key's types; one that is not there yet is made by the merge itself.
+    """Change the types in the table of remembered deletes as the key's types changed. The merge creates a missing one.
 
     `GiveUp` where it was made for another key or order, `CommitRefused` where it was dropped meanwhile.
     """
@@ -19,7 +19,7 @@ def evolve_memory(ports: Ports, where: str, table: Table) -> None:
     if not table.remembers:
         return
     has_history = table.history is not None
-    list_columns = list_change_columns if ports.commits.has_branches(table.name) else list_change_columns_as_held
+    list_columns = list_change_columns if ports.commits.has_branches(table.name) else list_destination_change_columns
     columns = (list_columns if has_history else list_deletes_columns)(table, pipeline.source.metadata)
     is_there = ports.tables.claim(memory, describe_memory(table, columns)) is not None
     state = ports.tables.read_state(memory, pipeline.name) if is_there else None

@@ -15,14 +15,14 @@ from tidegate.spec.table import Table
 from tidegate.sql.spark import quote
 from tidegate.tables.columns import list_destination_columns, list_sequence_columns, list_version_columns
 
-# a time that a record always has: what a delete that shows none of its own falls back on
+# a delete without an ordering column of these types falls back on its record's time, which is always there
 TIME_TYPES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
 RESERVED_PREFIX = "_tidegate_"
 TypedColumn = tuple[str, DataType | None]  # a column's name and type, None where nobody tells it
 
 
 def list_change_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
-    """The columns of the table that remembers changes: the destination's, and of each change its time and place."""
+    """The columns of the table of changes: those of the destination, and each change's time and place in the log."""
     made = {c.name for c in list_version_columns(table, metadata)}
     own = tuple(Column(c.name, c.type) for c in list_destination_columns(table, metadata) if c.name not in made)
     items = ", ".join(f"{quote(c.name)}: {c.type}" for c in list_sequence_columns(table, metadata))
@@ -32,8 +32,8 @@ def list_change_columns(table: Table, metadata: dict[str, str]) -> tuple[Column,
     return (*own, *(Column(RESERVED_PREFIX + name, data_type) for name, data_type in place.items()))
 
 
-def list_change_columns_as_held(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
-    """The same with the types that the destination holds, where a row's values go from one to the other as they are."""
+def list_destination_change_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+    """The same columns with the destination's types: values are copied from one to the other without a cast."""
     destination_types = (
         {name.casefold(): format_type(kind) for name, kind in table.target_schema.fields} if table.target_schema else {}
     )
@@ -42,7 +42,7 @@ def list_change_columns_as_held(table: Table, metadata: dict[str, str]) -> tuple
 
 
 def get_axis_type(table: Table, metadata: dict[str, str]) -> str:
-    """The type of the time that versions are laid out in."""
+    """The type of the column that orders a key's versions."""
     return list_version_columns(table, metadata)[0].type
 
 
@@ -62,7 +62,7 @@ def render_history_statements(
         "change_expressions": _align_changes(table, metadata),
     }
     axis = ordered[0].type if ordered else "TIMESTAMP"
-    # of what Kafka itself tells nothing is missing; a value, and what its format tells, is not in every delete
+    # Kafka's own metadata is in every record. Fields of the value and its format's metadata may be missing in deletes.
     always = [name for name, word in metadata.items() if not word.startswith("value.")]
     untimed = bool(ordered) and ordered[0].name not in always and staged.deletes > 0
     items = ", ".join(f"{quote(c.name)}: {c.type}" for c in ordered)
@@ -77,7 +77,7 @@ def _name_history_columns(history: History) -> dict[str, str]:
 
 
 def _align_changes(table: Table, metadata: dict[str, str]) -> dict[str, str]:
-    """SQL for the remembered columns that have parts, in the table's order: rows of both are put together by places."""
+    """SQL that puts the parts of remembered structs into the table's order: the union of both goes by place."""
     target, expressions = table.target_schema, dict[str, str]()
     if target is None:
         return {}
@@ -90,9 +90,9 @@ def _align_changes(table: Table, metadata: dict[str, str]) -> dict[str, str]:
 
 
 def _list_compared_columns(table: Table, metadata: dict[str, str], columns: list[str]) -> dict[str, list[TypedColumn]]:
-    """The columns that are compared, with their types: all those of a row that is there, and those of two changes.
+    """Columns with their types: `written`, by which rows are compared, and `compared`, by which changes are.
 
-    A change that says the same as the one before it is told by all columns but those that say when and whence it came.
+    A change equals the one before it if all columns are equal but those that say when and from where it came.
     """
     types = {c.name.casefold(): parse_type(c.type) for c in list_destination_columns(table, metadata)}
     not_compared = {

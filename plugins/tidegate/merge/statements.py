@@ -5,7 +5,11 @@ from typing import Any
 
 from tidegate.errors import GiveUp
 from tidegate.jobs.direct_job import ROWS_NAME
-from tidegate.merge.scd2_statements import list_change_columns, list_change_columns_as_held, render_history_statements
+from tidegate.merge.scd2_statements import (
+    list_change_columns,
+    list_destination_change_columns,
+    render_history_statements,
+)
 from tidegate.merge.write_mode import APPEND, MERGE_UNBOUNDED, WritePlan, is_folded
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
@@ -80,7 +84,7 @@ def render_merge_statements(
 
 
 def _add_folding(batch: _Batch, values: MergeInput, *, late: bool = False) -> MergeInput:
-    """With what folds a key's records; `late` ones leave a group of an equal sequence as a newer one may have."""
+    """The values with those that fold a key's records. `late` records do not change a group of an equal sequence."""
     return {
         **values,
         "flag": values.get("flag"),
@@ -91,12 +95,12 @@ def _add_folding(batch: _Batch, values: MergeInput, *, late: bool = False) -> Me
 
 
 def _render_history(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
-    """Remembered changes have the destination's own types where rows go from one to the other as they are."""
+    """The statements of a table with history. Without branches the memory of changes has the destination's types."""
     ports, table = batch.ports, batch.table
     bounds, columns = UNBOUNDED, list_change_columns(table, batch.metadata)
     if not ports.commits.has_branches(table.name):
         bounds = ports.tables.find_bounds(table.name, values)
-        columns = list_change_columns_as_held(table, batch.metadata)
+        columns = list_destination_change_columns(table, batch.metadata)
     own = describe_memory(table, columns)
     create = batch.sql.render(
         "create_deletes", table=resource_names.name_changes_table(table), columns=columns, own=own
@@ -110,8 +114,8 @@ def render_backfill_statements(
 ) -> tuple[str, ...]:
     """The same for a slice of a backfill, staged in `source`: keys that a later record there supersedes are left out.
 
-    A table without upserts gets one row for each key that has none. One that is only appended to has no guard: there
-    the rows that it holds decide. So they do where each column is in a sequence group and nothing is deleted.
+    A table without upserts gets one row for each key that has none. Later records are not compared in a table that is
+    only appended to, nor if each column is in a sequence group and nothing is deleted: there the table's rows decide.
     """
     batch = _Batch(ports, table, staged)
     if batch.is_folded and not _is_decided_by_groups(batch, branch):
@@ -130,7 +134,7 @@ def render_backfill_statements(
 def render_replay_statements(
     ports: Ports, table: Table, staged: StagedBatch, branch: str, source: str
 ) -> tuple[str, ...]:
-    """The same for dead letters, among which and after which other records lie: the later is the one by offset.
+    """The same for dead letters. Other records lie between and after them; of one key the highest offset decides.
 
     A table that is only appended to gets them all: none of them is in it.
     """
@@ -142,7 +146,7 @@ def render_replay_statements(
 
 
 def _is_decided_by_groups(batch: _Batch, branch: str) -> bool:
-    """Whether the rows alone decide what a record may change, whenever it comes: by the sequences that they hold."""
+    """Whether the table's rows alone decide what a late record may change, by the sequences that they hold."""
     if not batch.table.sequence_groups or batch.table.delete:
         return False
     columns = batch.build_input(branch)["values"]
@@ -152,7 +156,7 @@ def _is_decided_by_groups(batch: _Batch, branch: str) -> bool:
 def _render_statements(
     batch: _Batch, name: str, values: MergeInput, *, bounds: Bounds | None = None, late: bool = False
 ) -> tuple[str, ...]:
-    """The merge, within `bounds` or those that the destination finds, and behind what makes these true.
+    """The merge, limited to `bounds`, or to those that the destination finds; first the statements that make them true.
 
     `name` is the statement of a batch whose records are not folded. `late` records may lie before those in the table.
     """
@@ -166,15 +170,15 @@ def _render_statements(
 
 
 def _render_bounded_merge(sql: Sql, name: str, values: dict[str, Any], bounds: Bounds) -> tuple[str, ...]:
-    """The merge, once for each part where a batch has several: every key is in one of them, with all of its rows."""
+    """The merge, once for each part of the batch. All rows of one key are in one part."""
     parts = ({"bounds": part.conditions, "part": part.staged} for part in bounds.parts)
     return tuple(sql.render(name, **{**values, **part}) for part in parts) or (sql.render(name, **values),)
 
 
 def _render_sequenced(batch: _Batch, values: dict[str, Any], bounds: Bounds) -> tuple[str, ...]:
-    """What must be remembered of a batch's deletes is written before the rows.
+    """First the statement that remembers the batch's deletes, then the merge of its rows.
 
-    Both are facts of the log, and the order makes a crash between them harmless.
+    In this order a crash between the two is harmless: both only write what the log says.
     """
     sql, table, staged = batch.sql, batch.table, batch.staged
     merges = _render_bounded_merge(sql, "merge_sequenced", values, bounds)
@@ -183,7 +187,7 @@ def _render_sequenced(batch: _Batch, values: dict[str, Any], bounds: Bounds) -> 
     columns = list_deletes_columns(table, batch.metadata)
     own = describe_memory(table, columns)
     create = sql.render("create_deletes", table=values["deletes"], columns=columns, own=own)
-    # only then the rows that are there must be asked how far they had come; soft deletes leave them where they are
+    # A delete without a sequence takes that of the table's row. A soft delete keeps that row, so nothing is asked.
     asks_rows = staged.unsequenced_deletes > 0 and not values["soft"]
     remember = sql.render("remember_deletes", **{k: v for k, v in values.items() if k != "flag"}, asks_rows=asks_rows)
     return (create, *((remember,) if staged.deletes else ()), *merges)
@@ -231,7 +235,7 @@ def build_merge_input(pipeline: Pipeline, table: Table, staged: StagedBatch, bra
 
 
 def _cast_to_destination(values: MergeInput, staged: Struct, target: Struct) -> MergeInput:
-    """With columns named as in the table, with SQL for those that are staged under another name, or as another type."""
+    """With the table's column names, and SQL for columns that are staged under another name or type."""
     keys = values["keys"]
     columns = dict.fromkeys(target.find_name(column) or column for column in values["values"])
     fields = {c: render_aligned_field("value", staged, target, c) for c in columns if c not in dict(keys)}
@@ -240,7 +244,7 @@ def _cast_to_destination(values: MergeInput, staged: Struct, target: Struct) -> 
 
 
 def _cast_key_to_destination(values: MergeInput, staged: Struct, target: Struct) -> MergeInput:
-    """The same for the key, whose parts are fields of the staged key. A number is compared as it is."""
+    """The same for the key, whose parts are fields of the staged key. Numbers need no cast to be compared."""
     types, expressions = dict(target.fields), dict[str, str]()
     for column, field in values["keys"]:
         own, kind = target.find_name(column), dict(staged.fields)[column]
@@ -252,7 +256,7 @@ def _cast_key_to_destination(values: MergeInput, staged: Struct, target: Struct)
 
 
 def _list_key_paths(table: Table) -> KeyPaths:
-    """The paths that a key is compared by, under the table's own names; and where they are in what is staged."""
+    """The paths that a key is compared by: under the table's names, and in the staged rows."""
     staged, target = list_key_leaves(table), table.target_schema
     return {
         "leaves": [find_own_path(target, path) if target else path for path in staged],
@@ -285,5 +289,5 @@ def _list_given_conditions(
 
 
 def _choose_statement(table: Table) -> str:
-    """The merge of a batch whose last record of each key decides alone."""
+    """The name of the statement for a batch whose last record of each key decides alone."""
     return "merge_soft_delete" if table.deletes == DeleteMode.SOFT else f"merge_{table.mode}"

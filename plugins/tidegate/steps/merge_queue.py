@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class QueueResult:
-    """What became of one table's queue; `failure` is why the rest of it waits on."""
+    """What was published of one table's queue; `failure` is why the rest still waits."""
 
     table: str
     published: tuple[PublishedBatch, ...]
@@ -94,7 +94,7 @@ def merge_queue(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeChe
 
 
 def _drain(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
-    """Publish what remains of the queue; of a task that was sent twice, the one that is behind looks again."""
+    """Publish what remains of the queue. If another run of this task is ahead, look again at what remains."""
     for _ in queue:
         try:
             return _merge_remaining(ports, _find_remaining(ports, queue, checkpoint.awaited), checkpoint)
@@ -119,7 +119,7 @@ def _merge_remaining(ports: Ports, remaining: Sequence[StagedBatch], checkpoint:
 
 
 def _merge_direct(ports: Ports, direct: StagedBatch) -> QueueResult:
-    """A direct batch is alone: nothing is staged ahead of it."""
+    """Merge a direct batch. It is alone in its queue."""
     try:
         counted, published = merge_direct(ports, direct)
         record_batch(ports, counted, published)
@@ -136,7 +136,7 @@ def _claim_deferred(published: PublishedBatch, awaited: DeferredJob | None) -> P
 
 
 def _find_remaining(ports: Ports, queue: Sequence[StagedBatch], awaited: DeferredJob | None) -> Sequence[StagedBatch]:
-    """The queue behind the batch that the table stands at; with that one when it is the last, or was waited for."""
+    """The queue behind the batch at which the table is; that one is included if it is the last, or was waited for."""
     table = find_table(ports, queue[0].table)
     state = ports.tables.read_state(table.name, ports.pipeline.name)
     position = resolve_position(ports.pipeline, table, state)

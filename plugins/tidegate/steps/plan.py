@@ -130,14 +130,14 @@ def plan_observed(
 
 
 def _describe_full_queues(ports: Ports, tables: Sequence[TableWithLog]) -> str:
-    """Why no table gets a new batch: the queue of one is full. Empty where none is."""
+    """Which queue is full, so that no table gets a new batch; empty if none is."""
     usable = (one for one in tables if one.error is None)
     full = (one for one in usable if count_mergeable(one.queue) >= one.table.max_pending)
     return "; ".join(describe_full_queue(ports, one.table, one.queue) for one in full)
 
 
 def _has_only_table_waiting(ports: Ports, tables: Sequence[TableWithLog]) -> bool:
-    """Whether the pipeline's only table has a batch to merge: the next one would be held up by it anyway."""
+    """Whether the pipeline's only table has a batch to merge; a further one would wait behind it."""
     return not ports.pipeline.has_several and any(count_mergeable(one.queue) for one in tables if one.error is None)
 
 
@@ -166,7 +166,7 @@ def _collect_batches(
 
 
 def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWithLog]) -> int:
-    """Offsets that no batch reaches, of the table that is farthest behind."""
+    """How many offsets lie behind the planned batches, for the table with the most."""
     reached = {batch.table: batch.ranges.end for batch in batches}
     logs = {one.table.name: one.log for one in tables if one.error is None}
     spans = (
@@ -178,7 +178,7 @@ def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWith
 
 
 def _explain_too_few(batches: Sequence[PlannedBatch], remaining: int, at_least: int) -> str:
-    """A sentence if too few records wait to start a flush. Staged batches are finished, however small they are."""
+    """A sentence if too few records wait to start a flush. Staged batches are always finished."""
     waiting = max((batch.ranges.span for batch in batches), default=0) + remaining
     if not batches or waiting >= at_least or any(batch.resumed for batch in batches):
         return ""
@@ -199,12 +199,12 @@ def _find_highest_batch(ports: Ports, one: TableWithLog) -> int:
     except TidegateError:
         if one.error is None:
             raise
-        staged = 0  # a number tells the batches of one table apart: those of a table that cannot be read are not ours
+        staged = 0  # numbers are unique for each table alone, so a table that cannot be read does not count
     return max(staged, one.state.highest_batch if one.state else 0)
 
 
 def _list_table_batches(ports: Ports, one: TableWithLog, fresh: PlannedBatch | None) -> list[PlannedBatch]:
-    """The queue, then the new batch; nothing while the queue holds no rows and its position need not follow yet."""
+    """The queue, then the new batch. Empty if nothing has rows and the position need not move yet."""
     queue, table = one.queue, one.table
     idle = fresh is None and not count_mergeable(queue)
     if idle and not (queue and publishes_without_rows(ports, table, one.state, combine_batches(queue))):
@@ -226,7 +226,9 @@ def _plan_new_batch(
     highest_taken = max([one.state.highest_batch if one.state else 0, *(staged.batch for staged in one.queue)])
     number, ranges = find_unfinished_batch(ports, table, start, log.end, highest_taken) or (0, ranges)
     if ports.pipeline.has_several:
-        ports.schemas.describe_table(table)  # a schema that is missing must not stop the read that tables share
+        ports.schemas.describe_table(
+            table
+        )  # the other tables, which share the read, must not fail for a missing schema
     follows = one.queue[-1].attempt if one.queue else ""
     may_leave_out = can_keep_last_per_key(ports.pipeline, table)
     is_sampled = may_leave_out and table.last_per_key == UseWhen.AUTO
@@ -244,7 +246,7 @@ def _plan_new_batch(
 
 
 def _is_direct(ports: Ports, one: TableWithLog, planned: PlannedBatch) -> bool:
-    """Whether the batch is merged without being staged; never one behind a queue, or with records to set aside."""
+    """Whether the batch is merged without staging. Never behind a queue, or with records to set aside."""
     table: Table = one.table
     if not can_merge_directly(ports.pipeline, table) or not ports.commits.has_branches(table.name) or one.queue:
         return False
@@ -257,10 +259,10 @@ def _is_direct(ports: Ports, one: TableWithLog, planned: PlannedBatch) -> bool:
 
 
 def _classify_watermark(one: TableWithLog, others: Sequence[TableWithLog], ranges: Ranges) -> WatermarkSide:
-    """How the table stands to the others with this batch; once inside it stays there, however far it falls behind.
+    """Whether the table counts for the group's offsets from this batch on: inside, outside, or joining.
 
-    A table without a position while others have one came later: it is outside, until a batch of its own ends where the
-    others stand already.
+    A table that was added later is outside until a batch of its own ends where the other tables are already. Once
+    inside it stays inside, however far it falls behind.
     """
     inside = [other.end.offsets for other in others if other.position and other.end and not other.end.outside]
     came_later = one.end.outside if one.end else bool(inside)

@@ -58,7 +58,7 @@ def stage(ports: Ports, plan: Plan, refused: list[Refusal] | None = None) -> lis
 def _list_new_batches(
     ports: Ports, plan: Plan, resumed: list[StagedBatch], failures: list[Failure]
 ) -> list[PlannedBatch]:
-    """What is to be staged, in groups; not what would drop rows that wait, which Kafka may have no more."""
+    """The batches to stage, sorted by group; not those that would drop waiting rows, which Kafka may have lost."""
     waiting, new = {batch.table for batch in resumed if batch.counts.to_write}, list[PlannedBatch]()
     for planned in sorted((t for t in plan.tables if not t.resumed and not t.direct), key=_get_group_key):
         with isolate_failure(planned.table, failures):
@@ -86,7 +86,7 @@ class _Request(NamedTuple):
 
 
 def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> tuple[list[StagedBatch], list[Failure]]:
-    """Stage tables of the same ranges by one job. A table that fails, before or after the job, spoils no other one."""
+    """Stage tables with the same ranges in one job. A table that fails does not fail the others."""
     failures = list[Failure]()
     requests, finder = _build_requests(ports, plan, group, failures)
     if not requests and finder is None:
@@ -104,7 +104,7 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> t
 def _build_requests(
     ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...], failures: list[Failure]
 ) -> tuple[list[_Request], _Request | None]:
-    """What is asked for each table, and, for a table that records name, the look for names; failures are noted."""
+    """The request for each table, and the one that looks for new table names, if there is one. Adds to `failures`."""
     requests, finder = list[_Request](), None
     for planned in sorted(group, key=lambda one: find_table(ports, one.table).discovers_names):
         table = find_table(ports, planned.table)
@@ -119,7 +119,7 @@ def _build_requests(
 def _stage_requests(
     ports: Ports, plan: Plan, requests: list[_Request], finder: _Request | None, failures: list[Failure]
 ) -> list[StagedBatch]:
-    """Run the job, and read what it left for each table, then for the tables that it found; failures are noted."""
+    """Run the job and read its result for each table, new ones included. Adds to `failures`."""
     planned_batches = [request.planned for request in (*requests, *([finder] if finder else []))]
     stage_tables, took = _run_group(
         ports, plan, planned_batches[0], [request.stage_table for request in requests], finder and finder.stage_table
@@ -135,7 +135,7 @@ def _stage_requests(
 
 
 def _check_group_not_overtaken(ports: Ports, group: tuple[PlannedBatch, ...]) -> None:
-    """`PublishedElsewhere` where another run was faster: the winner of a race cleans up what the loser stages."""
+    """`PublishedElsewhere` if another run published first: it removes what this run stages."""
     for planned in group:
         if planned.follows:
             continue  # it starts behind the queue, where the position is not yet
@@ -148,7 +148,7 @@ def _run_group(
 ) -> tuple[tuple[StageTable, ...], float]:
     """Stage a group of tables by one job; each with the attempt that counts, and the seconds that it took.
 
-    The topics are compared with those of the plan before the job reads them: what it stages is merged without a look.
+    First compares the topics with those of the plan: a merge does not look at them again.
     """
     where = f"pipeline={ports.pipeline.name} batch={first.batch}"
     job = StageJob(
@@ -175,7 +175,7 @@ def _stage_new_tables(ports: Ports, plan: Plan, named: PlannedBatch, stage_table
         wider = replace(ports, pipeline=replace(ports.pipeline, tables=(*ports.pipeline.tables, *new)))
         group = (replace(named, table=table.name) for table in new)
         staged, failures = _stage_group(wider, plan, tuple(group))
-        if failures:  # the names are not known as long as one of them is not staged: it would begin behind this batch
+        if failures:  # while a new table is not staged its name stays unknown; else it would begin behind this batch
             raise join_failures(failures)
     advance_registry(ports, plan, named)
     return staged

@@ -11,7 +11,7 @@ from fakes import World, a_pipeline, a_table
 from googlesql import Analyzer, Refused
 from tidegate.adapters.bigquery.publish_script import render_transaction
 from tidegate.adapters.sql_templates import SqlFiles
-from tidegate.merge.scd2_statements import list_change_columns_as_held
+from tidegate.merge.scd2_statements import list_destination_change_columns
 from tidegate.merge.statements import render_backfill_statements, render_merge_statements, render_replay_statements
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Ranges
@@ -207,7 +207,7 @@ def analyzer_of(
         ),
     }  # fmt: skip
     if table.history:
-        tables[f"{NAME}_changes"] = list_change_columns_as_held(table, pipeline.source.metadata)
+        tables[f"{NAME}_changes"] = list_destination_change_columns(table, pipeline.source.metadata)
     if table.remembers_deletes:
         tables[f"{NAME}_deletes"] = list_deletes_columns(table, pipeline.source.metadata)
     tables |= more or {}
