@@ -9,7 +9,7 @@
         {% include "_staged_key.sql" %} AS {{ column | quoted }},
         {%- endfor %}
         {%- for column in values %}
-        {{ (column | from_value(as_held)) if as_held is defined else "value." ~ (column | quoted) }} AS {{ column | quoted }},
+        {{ (column | from_value(value_structs)) if value_structs is defined else "value." ~ (column | quoted) }} AS {{ column | quoted }},
         {%- endfor %}
         {%- if sequence is defined %}
         {% if sequence %}sequence AS {{ "sequence" | ours }}, {% endif %}`partition` AS {{ "partition" | ours }}, `timestamp` AS {{ "timestamp" | ours }},

@@ -1,1 +1,1 @@
-{{ column | from_key(field, key_as_held | default(none)) }}
+{{ column | from_key(field, key_structs | default(none)) }}

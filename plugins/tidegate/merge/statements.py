@@ -240,7 +240,7 @@ def _cast_to_destination(values: MergeInput, staged: Struct, target: Struct) -> 
     columns = dict.fromkeys(target.find_name(column) or column for column in values["values"])
     fields = {c: render_aligned_field("value", staged, target, c) for c in columns if c not in dict(keys)}
     expressions = {c: sql for c, sql in fields.items() if sql not in (None, f"value.{quote(c)}")}
-    return {**values, "values": list(fields), "expressions": expressions, "as_held": (staged, target)}
+    return {**values, "values": list(fields), "expressions": expressions, "value_structs": (staged, target)}
 
 
 def _cast_key_to_destination(values: MergeInput, staged: Struct, target: Struct) -> MergeInput:
@@ -252,7 +252,7 @@ def _cast_key_to_destination(values: MergeInput, staged: Struct, target: Struct)
             expr = "key" if field is None else f"key.{quote(field)}"
             expressions |= {own: sql} if (sql := render_aligned(expr, kind, types[own])) != expr else {}
     keys = [(target.find_name(column) or column, field) for column, field in values["keys"]]
-    return {**values, "keys": keys, "key_expressions": expressions, "key_as_held": (staged, target)}
+    return {**values, "keys": keys, "key_expressions": expressions, "key_structs": (staged, target)}
 
 
 def _list_key_paths(table: Table) -> KeyPaths:

@@ -32,7 +32,7 @@ class MergeInput(TypedDict):
     - `leaves`, `staged_leaves`: the paths that a key is compared by, in the destination and, in the same order, in the
       pipeline's own key columns.
     - `expressions`, `key_expressions`: SQL for columns that are staged under another name or type.
-    - `as_held`, `key_as_held`: the structs of the staged rows and of the destination.
+    - `value_structs`, `key_structs`: the structs of the staged rows and of the destination.
     - `flag`: the column of a soft delete. `soft`: deletes leave the row.
 
     Order:
@@ -68,9 +68,9 @@ class MergeInput(TypedDict):
     deletes: NotRequired[str | None]
     soft: NotRequired[bool]
     expressions: NotRequired[dict[str, str]]
-    as_held: NotRequired[tuple[Struct, Struct]]
+    value_structs: NotRequired[tuple[Struct, Struct]]
     key_expressions: NotRequired[dict[str, str]]
-    key_as_held: NotRequired[tuple[Struct, Struct]]
+    key_structs: NotRequired[tuple[Struct, Struct]]
     guarded: NotRequired[bool]
     by_offset: NotRequired[bool]
     given: NotRequired[dict[str, tuple[str, list[str]]]]

@@ -15,8 +15,8 @@ from tidegate.planning.key_deduplication import can_keep_last_per_key
 from tidegate.ports.context import Ports
 from tidegate.schema.column import Column
 from tidegate.spec.table import Table
-from tidegate.staging.held_forms import list_key_limits, list_value_limits
 from tidegate.staging.skipped_records import find_skipped_places, list_skipped_records, make_room_for_letters
+from tidegate.staging.type_limits import list_key_limits, list_value_limits
 from tidegate.tables.columns import (
     build_projection,
     compute_shape,

@@ -8,7 +8,7 @@ from tidegate.schema.column import Column
 from tidegate.schema.data_types import UUID_FORM, Array, Map, Primitive, Struct
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
-from tidegate.staging.held_forms import UUID_PATTERN, list_key_limits, list_value_limits
+from tidegate.staging.type_limits import UUID_PATTERN, list_key_limits, list_value_limits
 
 TEXT, UUID, FOUR_BYTES = Primitive("STRING"), Primitive("STRING", form=UUID_FORM), Primitive("BINARY", form=4)
 PARTS = "STRUCT<u: STRING, f: BINARY>"
