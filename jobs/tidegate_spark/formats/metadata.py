@@ -55,7 +55,7 @@ def _find_ordering_columns(table: StageTable) -> tuple[set[str], set[str]]:
     sequence is made in any way; without case.
     """
     columns = table.select.columns if table.select is not None else ()
-    made = {c.name: c for c in columns if c.is_made}
+    made = {c.name: c for c in columns if c.is_derived}
     as_they_are, ordering = set[str](), set[str]()
     for name in table.sequence:
         reads = {read.casefold() for read in (made[name].reads if name in made else (name,))}

@@ -79,11 +79,9 @@ class OverviewCache:
             return {name: self._get_row(name) for name in names}
 
     def _forget_others(self, names: list[str]) -> None:
-        by_name: tuple[dict[str, Any], ...] = (
-            self._rows, self._described, self._recent, self._answered, self._groups,
-        )  # fmt: skip
-        for known in by_name:
-            for gone in known.keys() - set(names):
+        gone_names = self._rows.keys() | self._described.keys() | self._recent.keys() | self._answered.keys()
+        for gone in (gone_names | self._groups.keys()) - set(names):
+            for known in (self._rows, self._described, self._recent, self._answered, self._groups):
                 known.pop(gone, None)
 
     def _get_row(self, name: str) -> PipelineRow:
