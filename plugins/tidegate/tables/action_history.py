@@ -1,13 +1,13 @@
 """What people did to a pipeline's position in a table, who and when: set beside the position, in the same commit."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from tidegate.model import resource_names
 from tidegate.ports.context import Ports, TableState
 
 ACTIONS_PROPERTY = "actions"
-MAX_KEPT_ACTIONS = 20  # a few kilobytes: each write of the table's metadata carries them
+MAX_KEPT_ACTIONS, MAX_CHARACTERS = 20, 1000  # some kilobytes: each write of the table's metadata carries them
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,14 @@ def add_action(ports: Ports, state: TableState, action: str, by: str, details: s
     """The property that tells of this action and of those before it, for the commit that does it."""
     done = Action(ports.now_ms(), by, action, details)
     kept = [*list_actions(ports.pipeline.name, state), done][-MAX_KEPT_ACTIONS:]
-    text = json.dumps([asdict(one) for one in kept], separators=(",", ":"))
+    short = [replace(one, by=_shorten(one.by), details=_shorten(one.details)) for one in kept]
+    text = json.dumps([asdict(one) for one in short], separators=(",", ":"))
     return {resource_names.name_pipeline_property(ports.pipeline.name, ACTIONS_PROPERTY): text}
+
+
+def _shorten(text: str) -> str:
+    """The text; of a very long one, whoever wrote it, the beginning."""
+    return text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 30]}... ({len(text)} characters)"
 
 
 def list_actions(pipeline: str, state: TableState | None) -> list[Action]:
