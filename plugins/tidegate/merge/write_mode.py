@@ -18,15 +18,15 @@ APPEND, MERGE, TRUNCATE = "append", "merge", "truncate"
 WRITTEN_AS_PROPERTY = "tidegate.written-as"
 DIRECT_PROPERTY = "tidegate.direct"  # of a snapshot whose rows were not staged
 TRUNCATED_AT_PROPERTY = "tidegate.truncated-at"  # the offset of the truncate in a snapshot's batch
-# Spark would sort the rows once more, to leave out a key's earlier ones before it moves them to where they are compared
+# else Spark sorts the rows once more, to drop a key's earlier ones before the shuffle
 DISTINCT_KEYS_CONF = {"spark.sql.optimizer.windowGroupLimitThreshold": "-1"}
-# a truncate takes all partitions, not only those that the rows behind it fall into
+# a truncate replaces all partitions, not only those of the rows behind it
 WHOLE_TABLE_CONF = {"spark.sql.sources.partitionOverwriteMode": "static"}
 
 
 @dataclass(frozen=True)
 class WritePlan:
-    """What was found of the table before a batch is written; without `bounds` nothing was looked for."""
+    """How a batch is written; `bounds` limit which files the merge reads, None if none were looked for."""
 
     bounds: Bounds | None = None
     written_as: str = MERGE
@@ -38,10 +38,7 @@ MERGE_UNBOUNDED = WritePlan()
 def choose_write_mode(
     ports: Ports, table: Table, staged: StagedBatch, state: TableState, values: MergeInput
 ) -> WritePlan:
-    """How the rows get into the snapshot of `state`, from which the branch must be cut: it holds for no other one.
-
-    `values` are what the merge is filled with.
-    """
+    """How the rows are written above the snapshot of `state`. Holds for a branch cut from that snapshot only."""
     if staged.truncated_at is not None:
         return WritePlan(written_as=TRUNCATE)
     if table.mode == TableMode.APPEND:
@@ -53,9 +50,9 @@ def choose_write_mode(
 
 
 def choose_direct_write(ports: Ports, table: Table, state: TableState) -> WritePlan:
-    """How rows of which nothing is known before they are written get in: merged, unless the table holds none.
+    """How the rows of a direct batch are written: merged, or appended to an empty table.
 
-    That is looked up in its manifests: what a snapshot tells of its rows is as good as its writer.
+    Whether it is empty is read from the manifests: the counts in a snapshot's summary may be wrong.
     """
     if table.mode == TableMode.APPEND:
         return WritePlan(UNBOUNDED, APPEND)
@@ -80,9 +77,9 @@ def choose_spark_conf(staged: StagedBatch, plan: WritePlan) -> dict[str, str]:
 
 
 def _count_rows_read(staged: StagedBatch, plan: WritePlan) -> int | None:
-    """At most how many rows the statements read, of the batch and of the table; None where that is not known.
+    """At most how many rows the statements read, of the batch and of the table; None if that is not known.
 
-    A direct job knows more than its statement: how many records it reads.
+    None for a direct batch: its job counts the records itself.
     """
     if staged.direct:
         return None
@@ -94,7 +91,7 @@ def _count_rows_read(staged: StagedBatch, plan: WritePlan) -> int | None:
 
 
 def check_is_sole_writer(ports: Ports, where: str, staged: StagedBatch) -> None:
-    """`GiveUp` where a truncate would take rows that another pipeline brought in, from another source table."""
+    """`GiveUp` if a truncate would remove rows that another pipeline has written."""
     if staged.truncated_at is None:
         return
     others = [name for name in ports.tables.list_pipelines(staged.table) if name != ports.pipeline.name]
@@ -107,15 +104,15 @@ def check_is_sole_writer(ports: Ports, where: str, staged: StagedBatch) -> None:
 
 
 def is_folded(table: Table, staged: StagedBatch) -> bool:
-    """Whether a key's records are folded column by column: in partial updates, and where one keeps an unchanged value.
+    """Whether a key's records are folded column by column: for partial updates, and for unchanged values.
 
-    Without such records the last one of each key decides alone, and the statement is the cheaper one.
+    Else the last record of each key decides alone, and a cheaper statement does.
     """
     return table.partial_updates or staged.kept > 0
 
 
 def is_always_written(table: Table, staged: StagedBatch) -> bool:
-    """Whether a staged row changes the table whatever that holds: no row is a delete, and none can come too late."""
+    """Whether each staged row changes the table, whatever the table holds: none is a delete, and none can be late."""
     if table.mode == TableMode.APPEND:
         return True
     return (
@@ -127,10 +124,10 @@ def is_always_written(table: Table, staged: StagedBatch) -> bool:
 
 
 def plan_reparenting(table: Table, staged: StagedBatch, values: MergeInput) -> Reparenting | None:
-    """How it can be proven that a merge does the same on a newer main; None where that takes its rows, not its files.
+    """How the files of a newer main prove that the merge would do the same there; None if its rows must be read.
 
-    A delete, or an upsert that writes each column, is the same whatever became of the row of its key. Audits ask about
-    the branch as a whole, and a truncate takes whatever main holds.
+    Files do for deletes, and for upserts that write each column: they do not depend on the row they replace. Audits
+    read the whole branch, and a truncate removes whatever main has.
     """
     if table.audits or staged.truncated_at is not None:
         return None
@@ -145,7 +142,7 @@ def plan_reparenting(table: Table, staged: StagedBatch, values: MergeInput) -> R
 
 
 def _writes_each_column(table: Table, values: MergeInput) -> bool:
-    """Whether an upsert of a row that is there leaves nothing of it; without values it would not even touch it."""
+    """Whether an upsert replaces each column of a row. One without value columns does not touch the row."""
     written = {name for name, _ in values["keys"]} | set(values["values"])
     return (
         bool(values["values"])
@@ -159,6 +156,6 @@ def _has_only_new_keys(bounds: Bounds) -> bool:
 
 
 def _adds_only_new_keys(table: Table, staged: StagedBatch) -> bool:
-    """Whether a key that is not in the table is no more than a row to add, or a delete of nothing."""
+    """Whether a record of a key that is not in the table only adds a row, or deletes nothing."""
     plain = table.upsert and table.deletes == DeleteMode.HARD and not table.sequence_by
     return plain and not is_folded(table, staged)

@@ -8,10 +8,10 @@ from tidegate.ports.context import Ports
 
 
 def apply_offset_hook(ports: Ports, published: Offsets, quiet: Offsets) -> Offsets:
-    """What the pipeline's hook makes of the offsets; `GiveUp` when it lowers or removes one, or goes too far.
+    """The offsets as the pipeline's hook returns them; `GiveUp` if it lowers or removes one, or raises one too far.
 
-    It may raise offsets and add partitions, up to what is published: `published` for topics that carry rows, and the
-    end of the log for all others, which nobody publishes.
+    It may raise offsets and add partitions: up to `published` in topics that carry rows, up to the end of the log in
+    all others.
     """
     offsets = merge_offsets(published, quiet)
     if ports.heartbeat_hook is None:
@@ -31,11 +31,11 @@ def apply_offset_hook(ports: Ports, published: Offsets, quiet: Offsets) -> Offse
 
 def _call_hook(hook: Callable[[str, Offsets], Offsets], where: str, pipeline: str, offsets: Offsets) -> Offsets:
     try:
-        proposed = hook(pipeline, merge_offsets(offsets))  # a copy: what it does to its argument changes nothing
+        proposed = hook(pipeline, merge_offsets(offsets))  # a copy, which the hook may change
         return {str(t): {int(p): int(o) for p, o in parts.items()} for t, parts in proposed.items()}
     except TidegateError:
         raise
-    except Exception as fault:  # it is the user's own code: whatever it raises is told, and holds nothing up
+    except Exception as fault:  # the user's own code: whatever it raises is logged, and the heartbeat goes on
         raise GiveUp(f"{where}: {type(fault).__name__}: {fault}; correct it, or take it out of the file") from fault
 
 

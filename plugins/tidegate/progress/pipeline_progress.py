@@ -32,7 +32,7 @@ class PartitionProgress(NamedTuple):
 
     @property
     def lag(self) -> int:
-        """Offsets that wait; 0 too where the log has become shorter."""
+        """How many offsets wait; 0 if the log has become shorter."""
         return max(0, self.end - self.offset)
 
 
@@ -48,7 +48,7 @@ class TableProgress(TableWithLog):
 
     @property
     def lag(self) -> int:
-        """Offsets of the log that this table has not come to."""
+        """How many offsets of the log wait for this table."""
         return sum(one.lag for one in self.iterate_next())
 
     def iterate_next(self) -> Iterator[PartitionProgress]:
@@ -70,7 +70,7 @@ class PipelineProgress:
     tables: tuple[TableProgress, ...]
 
     def iterate_published(self) -> Iterator[PartitionProgress]:
-        """Each partition of the log with the smallest offset that all tables have come to."""
+        """Each partition of the log with the smallest of the tables' next offsets."""
         for topic, partition, end in iterate_offsets(self.log.end):
             offsets = [get_offset(table.following, topic, partition) for table in self.tables]
             begin = get_offset(self.log.begin, topic, partition) or 0
@@ -95,7 +95,7 @@ def read_pipeline_progress(ports: Ports) -> PipelineProgress:
 def measure_progress(ports: Ports, tables: Sequence[ObservedTable]) -> PipelineProgress:
     """Put tables that were read already beside the log.
 
-    Connectors' heartbeats are read before the log: they hold for a table that is at an end which is read later.
+    Reads connectors' heartbeats before the log: a table that is at the log's end then has all that they vouch for.
     """
     tables = check_schemas(ports, tables)
     connector_ms = read_connector_heartbeat_ms(ports)
@@ -111,7 +111,7 @@ def check_schemas(ports: Ports, tables: Sequence[ObservedTable]) -> tuple[Observ
 def _check_schema(ports: Ports, seen: ObservedTable) -> ObservedTable:
     if seen.error is None:
         try:
-            with suppress(RetryLater):  # a registry that does not answer now hides nothing of what is known
+            with suppress(RetryLater):  # a registry that is away must not hide the rest
                 ports.schemas.describe_table(seen.table)
         except GiveUp as error:
             return refuse_table(seen, error)
@@ -151,7 +151,7 @@ def _check_start(ports: Ports, seen: TableWithLog) -> TableWithLog:
 
 
 def _find_next_offsets(ports: Ports, seen: TableWithLog) -> Offsets:
-    """What is read and holds no rows is done, although the position follows later: the group's offsets say the same."""
+    """Batches without rows at the head of the queue count as published, as in the group's offsets."""
     begin = seen.log.begin
     if not seen.is_read:
         return merge_offsets(begin, ports.broker.read_committed(ports.pipeline.source.group, tuple(seen.log.end)))

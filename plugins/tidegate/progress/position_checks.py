@@ -15,10 +15,9 @@ from tidegate.spec.table import Table
 
 
 def resolve_position(pipeline: Pipeline, table: Table, state: TableState | None) -> Position | None:
-    """The position to go on from, None for a table that has none; a rolled back table answers by `on_rollback`.
+    """The position to continue from; None for a table without one. `on_rollback` decides for a rolled back table.
 
-    PositionLost where the table has rows and no position any more, and where it was rolled back and nothing says what
-    to do then.
+    PositionLost if the table has rows and has lost its position, or was rolled back without an answer to that.
     """
     if state is None:
         return None
@@ -40,7 +39,7 @@ def resolve_position(pipeline: Pipeline, table: Table, state: TableState | None)
 
 
 def name_moved(pipeline: Pipeline, table: Table) -> str:
-    """What `rebase` is to move, of this table alone: the others stand elsewhere, and would skip or double rows."""
+    """The arguments of `rebase` that move this table alone: the other tables have positions of their own."""
     return pipeline.name + (f" --table {table.name}" if pipeline.has_several else "")
 
 
@@ -72,10 +71,10 @@ def _describe_rollback(pipeline: Pipeline, table: Table, state: TableState) -> s
 
 
 def check_not_overtaken(pipeline: Pipeline, table: Table, state: TableState | None, batch: int, ranges: Ranges) -> None:
-    """Raise `PublishedElsewhere` when the table no longer stands where a batch starts.
+    """Raise `PublishedElsewhere` if the table's position is no longer the start of the batch.
 
-    A number that is not above the table's highest is of a batch that was published, or of one from before a rebase,
-    whose offsets may mean other records by now.
+    So it is for a batch whose number is not above the table's highest: it was published, or it is older than a rebase,
+    and its offsets may mean other records now.
     """
     position = resolve_position(pipeline, table, state)
     is_old = state is not None and batch <= state.highest_batch
@@ -93,7 +92,7 @@ def _describe_overtaken(state: TableState | None) -> str:
 class _Where(NamedTuple):
     """The table in words, and the command that moves its position.
 
-    `stays` says that what a move does not name stays at the position that is checked.
+    `stays`: partitions that a move does not name stay at the position that is checked.
     """
 
     table: str
@@ -101,7 +100,7 @@ class _Where(NamedTuple):
     stays: bool
 
     def name_move(self, offsets: Offsets) -> str:
-        """The command that moves to these offsets alone; to all that the log holds, where others would not stay."""
+        """The command that moves these partitions alone; or all to the log's begin, if the others would not stay."""
         return f"{self.rebase} --to '{json.dumps(offsets)}'" if self.stays and offsets else self.move_to_begin
 
     @property
@@ -111,10 +110,10 @@ class _Where(NamedTuple):
 
 
 def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log, *, rewound: bool = False) -> None:
-    """Raise `PositionLost` when the log is not the one that was read, or no longer holds what comes next.
+    """Raise `PositionLost` if the log is another one than was read, or has lost the next records.
 
-    `RetryLater` where the same topic shows fewer partitions than it had: topics do not shrink, answers may be partial.
-    A position that is `rewound`, behind a rollback, is not the recorded one, from which a move begins.
+    `RetryLater` if the same topic has fewer partitions than before: topics do not shrink, so the answer was partial.
+    `rewound`: the position is that of a rolled back table, not the recorded one, from which `rebase` moves.
     """
     where = _Where(
         f"pipeline={pipeline.name} table={table.name}",
@@ -137,7 +136,7 @@ def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log, *,
 
 
 def _check_nothing_is_lost(where: _Where, position: Position, log: Log) -> None:
-    """`PositionLost` where the log begins behind the position; the way out moves the partitions that lost offsets."""
+    """`PositionLost` if the log begins behind the position. Proposes to move the partitions that lost offsets."""
     begins = [(t, p, o, get_offset(log.begin, t, p)) for t, p, o in iterate_offsets(position.offsets)]
     lost = {(t, p): begin for t, p, offset, begin in begins if begin is not None and begin > offset}
     if lost:
@@ -151,7 +150,7 @@ def _check_nothing_is_lost(where: _Where, position: Position, log: Log) -> None:
 
 
 def _check_topics_are_read(where: _Where, position: Position, log: Log) -> None:
-    """`PositionLost` where a topic was read that is not any more; the way out leaves all others where they are."""
+    """`PositionLost` if the position has a topic that is no longer read. Proposes to forget that one alone."""
     unread = [topic for topic in position.offsets if topic not in log.begin]
     if unread:
         kept = next((topic for topic in position.offsets if topic in log.begin), None)
@@ -199,17 +198,19 @@ def _check_offset(where: _Where, topic: str, partition: int, offset: int, log: L
 
 
 def check_read_log(ports: Ports, table: Table, position: Position, log: Log) -> None:
-    """PositionLost where the log is not the one that was read up to the position: its records decide nothing then."""
-    check_log(ports.pipeline, table, replace(position, offsets={}), log)  # leaders of other brokers tell of no cut
+    """PositionLost if this log is another one than was read up to the position."""
+    check_log(
+        ports.pipeline, table, replace(position, offsets={}), log
+    )  # first: another cluster's leaders know no cuts of this log
     check_not_cut(ports, table, position, log)
     check_log(ports.pipeline, table, position, log)
 
 
 def check_not_cut(ports: Ports, table: Table, position: Position, log: Log) -> None:
-    """`PositionLost` where a leader that lacked what was read has cut the log, also if it has grown again since.
+    """`PositionLost` if an unclean leader has cut the log below the position, even if the log has grown again.
 
-    Leaders are asked where there is a newer one and something is to be read: a position that says that nobody newer
-    leads is recorded by a batch alone, and only behind this look at all of its partitions.
+    Asks the leaders only if one is newer than the recorded epoch and there is something to read. Only a batch records
+    newer epochs, and only behind this check.
     """
     epochs = _find_older_epochs(position, log)
     if not epochs or all(
@@ -231,7 +232,7 @@ def check_not_cut(ports: Ports, table: Table, position: Position, log: Log) -> N
 
 
 def _find_older_epochs(position: Position, log: Log) -> Offsets:
-    """The recorded epochs of the partitions that somebody newer leads by now, and that still hold the position."""
+    """The recorded epochs of partitions that have a newer leader and still hold the position."""
     epochs: Offsets = {}
     for topic, partition, epoch in iterate_offsets(position.epochs):
         offset, begin = get_offset(position.offsets, topic, partition), get_offset(log.begin, topic, partition)
@@ -242,9 +243,9 @@ def _find_older_epochs(position: Position, log: Log) -> Offsets:
 
 
 def resolve_next_start(pipeline: Pipeline, table: Table, position: Position, log: Log) -> Offsets:
-    """Where the next batch starts: the position, and the log's begin for partitions that it does not know.
+    """Where the next batch starts: at the position, and at the log's begin in new partitions.
 
-    PositionLost where a topic has grown, and offsets alone order the records of a key.
+    PositionLost if a topic has new partitions and the records of a key are ordered by offset alone.
     """
     grown = [
         (topic, partition)
@@ -263,7 +264,7 @@ def resolve_next_start(pipeline: Pipeline, table: Table, position: Position, log
 
 
 def check_truncates_are_ordered(pipeline: Pipeline, table: Table, log: Log) -> None:
-    """`GiveUp` where truncates are to be applied, and the offsets of one partition do not order all records."""
+    """`GiveUp` if truncates are applied and the topic has several partitions: no offset orders all records then."""
     counts = {topic: len(partitions) for topic, partitions in log.end.items()}
     several = next((topic for topic, count in counts.items() if count > 1), None)
     if table.value.applies_truncates and several is not None:
@@ -275,7 +276,7 @@ def check_truncates_are_ordered(pipeline: Pipeline, table: Table, log: Log) -> N
 
 
 def check_is_destination(where: str, state: TableState | None) -> None:
-    """`GiveUp` where the table that is to be written is one that the product made for itself."""
+    """`GiveUp` if the destination is a table that the product made for itself."""
     if state is not None and state.kind:
         raise GiveUp(
             f"{where}: the table is one of Tidegate's own, kind={state.kind}, of another pipeline or destination; "

@@ -52,13 +52,15 @@ def list_tables_to_compact(reports: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def clean_up(ports: Ports) -> list[CleanUpReport]:
-    """Return, for each table, what was removed.
+    """Remove, for each table, what its published batches have left; return what was removed.
 
-    For each table: batches up to the one published *for that table* send their dead letters to `errors.topic`, if there
-    is one, and go from its intermediate table, with their snapshots and files; so do attempts at later batches that a
-    bad record has ended, which are never merged; then this pipeline's branches of the published batches; then deletes
-    that have been remembered long enough. Idempotent, but for what was sent before a failure. A failure is reported and
-    logged and never fails the flush: the next run does what this one left.
+    1. Send the dead letters of batches up to the one published for that table to `errors.topic`, if there is one.
+    2. Remove those batches from its intermediate table, and attempts that a bad record has ended, which never merge.
+    3. Drop this pipeline's branches of the published batches.
+    4. Forget deletes that have been remembered long enough.
+
+    Idempotent, except that dead letters may be sent again after a failure. A failure is logged and reported, and does
+    not fail the flush: the next run does the rest.
     """
     ports = expand_template(ports)
     return [_TableCleaning(ports, table).clean() for table in ports.pipeline.tables]
@@ -75,7 +77,7 @@ class _TableCleaning:
         """Clean as far as it goes."""
         try:
             self._clean()
-        except Exception as error:  # whatever it is, rows are published and must not be held up by leftovers
+        except Exception as error:  # whatever it is, rows are published: leftovers must not fail the flush
             reason = f"{type(error).__name__}: {error}"
             where = f"pipeline={self._ports.pipeline.name} table={self._table.name} batch={self.report.published}"
             log.warning("not cleaned up, the next run will: %s: %s", where, reason)
@@ -91,7 +93,7 @@ class _TableCleaning:
             return
         batch = state.recorded.batch
         self._note(published=batch)
-        if table.errors.topic:  # first of all: what is removed afterwards says which may not have been sent yet
+        if table.errors.topic:  # first: batches that are still staged may have letters that were not sent
             self._note(sent_dead_letters=send_dead_letters(ports, table, batch))
         removed = ports.staging.clean_up(*_find_leftovers(ports, table, batch))
         published = removed.get("batches", 0) or _count_direct_batches(ports, table, state)
@@ -106,14 +108,14 @@ class _TableCleaning:
 
 
 def _find_leftovers(ports: Ports, table: Table, batch: int) -> tuple[str, int]:
-    """What to clean, and up to which batch: where names are a property of their table, all but its newest snapshot."""
+    """The table to clean, and up to which batch. A table of names with branches keeps its newest snapshot alone."""
     if table.discovers_names and ports.commits.has_branches(table.name):
         return table.name, batch - 1
     return resource_names.name_intermediate_table(ports.pipeline, table), batch
 
 
 def _count_direct_batches(ports: Ports, table: Table, state: TableState) -> int:
-    """1 where the table's newest snapshot is a batch that was not staged, and so left nothing to remove; else 0."""
+    """1 if the table's newest snapshot is a direct batch, which left nothing to remove; else 0."""
     if ports.pipeline.merge.direct == UseWhen.NEVER:
         return 0
     last = ports.commits.read_head(table.name, resource_names.name_tag(ports.pipeline.name))

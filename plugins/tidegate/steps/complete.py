@@ -25,11 +25,11 @@ MAX_AHEAD_MS = 3_600_000  # of records whose clock is merely not ours; what brok
 def read_completeness(ports: Ports, table: str) -> tuple[int, int]:
     """When the table has begun, and the time up to which everything is in it, in milliseconds of records' time.
 
-    It has begun at the greatest time of a record that is in it now: where nothing is known of earlier hours, only those
-    after this are surely read from their first record on. NothingToDo while a partition has shown no record, while the
-    table stands still, and while the topic has a partition that the position does not know: its records may be older.
-    Of several pipelines that write the table the one that is farthest behind decides. No time counts that the clock has
-    not come to: one record of a producer whose clock is wrong would complete all hours until then.
+    - The table has begun at the greatest time of a record in it now: only later hours were surely read whole.
+    - NothingToDo while a partition has shown no record, while the table stands still, and while the topic has a
+      partition that was not read yet: its records may be older.
+    - If several pipelines write the table, the one that is farthest behind decides.
+    - Times after now do not count: one record from a wrong clock would complete all hours until then.
     """
     seen = _read_table_progress(ports, table)
     where = f"pipeline={ports.pipeline.name} table={table}"
