@@ -71,10 +71,10 @@ def read_connection_from_env(conn_id: str, environ: Mapping[str, str] | None = N
         return _from_json(conn_id, text) if text.startswith("{") else _from_uri(conn_id, text)
     except (ValueError, TypeError, AttributeError):
         # The fault's own text quotes the value, password included: it must not become this error's cause.
-        raise make_unreadable_variable_error(conn_id) from None
+        raise build_unreadable_variable_error(conn_id) from None
 
 
-def make_unreadable_variable_error(conn_id: str) -> ConfigurationError:
+def build_unreadable_variable_error(conn_id: str) -> ConfigurationError:
     """What to say of a connection's variable whose value is of no form; never the value."""
     return ConfigurationError(f"{name_variable(conn_id)}: cannot be read; {ACCEPTED_FORMS}")
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tidegate.connections import Connection, make_unreadable_variable_error, parse_extra
+from tidegate.connections import Connection, build_unreadable_variable_error, parse_extra
 from tidegate.errors import ConfigurationError, RetryLater
 
 
@@ -64,7 +64,7 @@ def _require_missing(conn_id: str) -> None:
             raise
         except Exception as fault:  # its text may quote a secret
             if isinstance(backend, EnvironmentVariablesBackend):
-                raise make_unreadable_variable_error(conn_id) from None
+                raise build_unreadable_variable_error(conn_id) from None
             place = type(backend).__name__
             raise RetryLater(
                 f"connection={conn_id}: {place}, where Airflow keeps it, cannot be read: {type(fault).__name__}; see "

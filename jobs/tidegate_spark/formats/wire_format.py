@@ -19,7 +19,7 @@ WIDE_HEADER_BYTES, NARROW_HEADER_BYTES = 9, 5  # bytes of the magic byte and an 
 RECORD_PARTS = ("key", "value")
 
 
-def normalise_wire_format(records: DataFrame, table: StageTable) -> DataFrame:
+def normalize_wire_format(records: DataFrame, table: StageTable) -> DataFrame:
     """The records with the magic byte and four bytes of schema id before the bytes of key and value.
 
     Bytes whose schema nobody knows are left out, and `<part>_wire` says why: a value of no bytes stays no value.

@@ -27,7 +27,7 @@ from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN,
 from tidegate_spark.formats.decoded import NO_CHANGE, TRUNCATE, DecodedValue
 from tidegate_spark.formats.plain_json import UNUSUAL, decode_plain_key, decode_plain_value
 from tidegate_spark.formats.registry import add_key_object, get_value_decoder
-from tidegate_spark.formats.wire_format import ignore_other_schemas, normalise_wire_format, restore_sent_bytes
+from tidegate_spark.formats.wire_format import ignore_other_schemas, normalize_wire_format, restore_sent_bytes
 from tidegate_spark.stage.bigquery_limits import add_limit_reasons, render_storable_time
 from tidegate_spark.stage.dead_letters import (
     DEAD_LETTER_DISPOSITION,
@@ -106,7 +106,7 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
     if is_plain:
         decoded_value = decode_plain_value(records, table)
     else:
-        decoded_value = get_value_decoder(table)(add_key_object(normalise_wire_format(records, table), table), table)
+        decoded_value = get_value_decoder(table)(add_key_object(normalize_wire_format(records, table), table), table)
     decode_key = decode_plain_key if is_plain else None
     decoded_value = replace(decoded_value, records=ignore_other_schemas(decoded_value.records, table))
     is_truncate = decoded_value.truncated

@@ -73,7 +73,7 @@ class _Printer:
         for report in outcome.maintained:
             self._tell(work, "maintained", output.format_maintenance(report), report.to_dict())
 
-    def tell_failure(self, work: Work, streak: FailureStreak) -> None:
+    def report_failure(self, work: Work, streak: FailureStreak) -> None:
         """Not each time: see `is_worth_telling`."""
         if not is_worth_telling(streak.runs):
             return
@@ -81,7 +81,7 @@ class _Printer:
         data = {"reason": streak.reason, "runs": streak.runs}
         self._tell(work, "failed", f"{work.name}: failed{again}: {streak.reason}", data)
 
-    def tell_recovery(self, work: Work, streak: FailureStreak) -> None:
+    def report_recovery(self, work: Work, streak: FailureStreak) -> None:
         """One line."""
         text = f"{work.name}: well again after {streak.runs} failed runs"
         self._tell(work, "recovered", text, {"reason": streak.reason, "runs": streak.runs})

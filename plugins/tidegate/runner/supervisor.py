@@ -54,13 +54,13 @@ class Supervisor:
         if tables:
             self._call_publications(tables.__contains__)
 
-    def tell_failure(self, work: Work, streak: FailureStreak) -> None:
+    def report_failure(self, work: Work, streak: FailureStreak) -> None:
         """See Reporter."""
-        self._outer.tell_failure(work, streak)
+        self._outer.report_failure(work, streak)
 
-    def tell_recovery(self, work: Work, streak: FailureStreak) -> None:
+    def report_recovery(self, work: Work, streak: FailureStreak) -> None:
         """See Reporter; a run may have published and failed behind that, so that nobody was told of its tables."""
-        self._outer.tell_recovery(work, streak)
+        self._outer.report_recovery(work, streak)
         if isinstance(work, Flush):
             self._call_publications(work.writes)
 

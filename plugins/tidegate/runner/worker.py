@@ -34,11 +34,11 @@ class Reporter(Protocol):
         """A run did something."""
         ...
 
-    def tell_failure(self, work: Work, streak: FailureStreak) -> None:
+    def report_failure(self, work: Work, streak: FailureStreak) -> None:
         """A run failed."""
         ...
 
-    def tell_recovery(self, work: Work, streak: FailureStreak) -> None:
+    def report_recovery(self, work: Work, streak: FailureStreak) -> None:
         """A run succeeded after failed ones."""
         ...
 
@@ -174,7 +174,7 @@ class Worker:
             if outcome.is_behind:
                 self._called.set()
         if streak is not None:
-            self._shared.reporter.tell_recovery(self.work, streak)
+            self._shared.reporter.report_recovery(self.work, streak)
 
     def _note_failure(self, problem: Exception) -> None:
         is_ours = isinstance(problem, TidegateError)
@@ -187,7 +187,7 @@ class Worker:
         failed = FailedTask(self.work.name, type(problem).__name__, message)
         failure = Failure(identify_reason(message, [failed]), message, inputs)
         self._streak = extend_streak(self._streak, failure, str(self._runs), self._shared.now())
-        self._shared.reporter.tell_failure(self.work, self._streak)
+        self._shared.reporter.report_failure(self.work, self._streak)
 
     def _digest_inputs(self) -> str:
         try:

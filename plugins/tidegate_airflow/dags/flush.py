@@ -25,7 +25,7 @@ from tidegate_airflow.dags.run_outcome import (
     clean_up_unless_dry,
     finish_run,
     plan_as_requested,
-    tell_complete_unless_dry,
+    report_complete_unless_dry,
 )
 from tidegate_airflow.dags.schedule import build_schedule, build_watched_backlog, describe_schedule
 from tidegate_airflow.operators.step import StepOperator
@@ -155,7 +155,7 @@ def build_complete_tasks(pipeline: Pipeline, cleaned: Any, settings: dict[str, A
             trigger_rule=TriggerRule.ALL_DONE,
             max_active_tis_per_dag=1,  # another run would find the same hours not told
             **{**settings, "retries": 0},  # the next run tells what this one could not, and no flush waits for it
-        )(tell_complete_unless_dry)(pipeline.name, table.name, pipeline.complete.value, table.branch)
+        )(report_complete_unless_dry)(pipeline.name, table.name, pipeline.complete.value, table.branch)
 
 
 def _build_compact_task(pipeline: Pipeline, cleaned: Any) -> None:

@@ -32,7 +32,7 @@ from tidegate_airflow.failures.back_off import (
     remember_success,
     wait_if_nothing_changed,
 )
-from tidegate_airflow.operators.complete import tell_complete_periods
+from tidegate_airflow.operators.complete import report_complete_periods
 from tidegate_airflow.operators.step import REFUSED_TABLES_KEY
 
 FAILED_STATES = {"failed", "upstream_failed"}
@@ -83,10 +83,10 @@ def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
     return cleaned
 
 
-def tell_complete_unless_dry(name: str, table: str, period: str, branch: str) -> list[str]:
+def report_complete_unless_dry(name: str, table: str, period: str, branch: str) -> list[str]:
     """complete, in every run that may write."""
     _skip_if_dry(get_current_context())
-    return tell_complete_periods(name, table, period, branch)
+    return report_complete_periods(name, table, period, branch)
 
 
 def finish_run(name: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from tidegate_airflow.assets import build_complete_asset
 BEGUN_KEY = "begun_ms"
 
 
-def tell_complete_periods(name: str, table: str, period: str, branch: str) -> list[str]:
+def report_complete_periods(name: str, table: str, period: str, branch: str) -> list[str]:
     """Add the keys of what is complete and was not told to the task's event; skipped where there is none.
 
     What was told are the asset's events: Airflow stores them together with the task's success, so that a task that dies

@@ -71,7 +71,7 @@ def build_application() -> FastAPI:
     app.include_router(api)
     app.include_router(pages)
     app.middleware("http")(_add_headers)
-    app.exception_handler(TidegateError)(_handle_problem)
+    app.exception_handler(TidegateError)(_answer_problem)
     return app
 
 
@@ -84,7 +84,7 @@ async def _add_headers(request: Request, call_next: Callable[[Request], Any]) ->
     return answer
 
 
-async def _handle_problem(request: Request, problem: Exception) -> JSONResponse:
+async def _answer_problem(request: Request, problem: Exception) -> JSONResponse:
     return JSONResponse({"detail": describe_problem(problem)}, status_code=503)
 
 

@@ -6,7 +6,12 @@ from contextlib import suppress
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from tidegate.adapters.kafka.broker_answers import NoLeader, check_committed, explain_no_leader, make_unknown
+from tidegate.adapters.kafka.broker_answers import (
+    NoLeader,
+    check_committed,
+    explain_no_leader,
+    build_partial_answer_error,
+)
 from tidegate.errors import GiveUp, PositionLost, RetryLater, TidegateError
 
 # A client without a right to its group goes on looking for the group's coordinator until every call has timed out.
@@ -74,7 +79,7 @@ def read_group_retention(admin: AdminClient, timeout: float) -> float | None:
     """Seconds for which brokers keep a quiet group's offsets; None where they will not say. KafkaException if gone."""
     brokers = admin.list_topics(timeout=timeout).brokers
     if not brokers:
-        raise make_unknown("no broker is named")
+        raise build_partial_answer_error("no broker is named")
     resources = [ConfigResource(ConfigResource.Type.BROKER, str(min(brokers)))]
     try:
         config = admin.describe_configs(resources, request_timeout=timeout)[resources[0]].result(timeout + 5)

@@ -48,8 +48,8 @@ def explain_no_leader(servers: str, failure: NoLeader) -> TopicsUnavailable:
     )
 
 
-def make_unknown(what: str) -> KafkaException:
-    """The error of an answer with a hole, which the brokers are asked again for."""
+def build_partial_answer_error(what: str) -> KafkaException:
+    """The error of an answer that lacks a partition; a retry asks the brokers again."""
     message = f"{what}: a partition's leader may be in election; nothing was changed, run it again in a moment"
     return KafkaException(KafkaError(KafkaError._PARTIAL, message))
 
@@ -106,14 +106,14 @@ def check_description(cluster: Any, topics: Iterable[Any]) -> tuple[str, dict[st
     """
     topics = list(topics)
     if not cluster.cluster_id:
-        raise make_unknown("the brokers do not tell their cluster's id")
+        raise build_partial_answer_error("the brokers do not tell their cluster's id")
     ids = {topic.name: str(topic.topic_id) for topic in topics}
     for topic in topics:
         partitions = sorted(partition.id for partition in topic.partitions)
         if not partitions or partitions != list(range(len(partitions))):
-            raise make_unknown(f"topic={topic.name} partitions={partitions} are not all that it has")
+            raise build_partial_answer_error(f"topic={topic.name} partitions={partitions} are not all that it has")
         if ids[topic.name] == NO_TOPIC_ID and set(ids.values()) != {NO_TOPIC_ID}:
-            raise make_unknown(f"topic={topic.name} has no id now")
+            raise build_partial_answer_error(f"topic={topic.name} has no id now")
     return cluster.cluster_id, ids, [(t.name, p.id) for t in topics for p in t.partitions]
 
 

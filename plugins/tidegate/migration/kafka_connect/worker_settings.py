@@ -106,13 +106,13 @@ def start_draft(name: str, choices: Choices, description: str, catalog: str) -> 
     """A draft with the order of its sections, and the connection to Kafka."""
     inline = {"bootstrap.servers": choices.brokers} if choices.brokers and not choices.kafka else None
     source: dict[str, Any] = {"kafka": inline or choices.kafka or KAFKA}
-    draft = Draft(choices.name or make_pipeline_name(name), {"description": description, "source": source}, catalog)
+    draft = Draft(choices.name or build_pipeline_name(name), {"description": description, "source": source}, catalog)
     if inline is None:
         draft.need_connection(source["kafka"], "bootstrap.servers in its extra, and the log-in to the brokers")
     return draft
 
 
-def make_pipeline_name(text: str) -> str:
+def build_pipeline_name(text: str) -> str:
     """A connector's name as the name of a file: lower case, letters, digits, dash and underscore."""
     cleaned = "".join(one if (one.isalnum() and one.isascii()) or one in "_-" else "_" for one in text.casefold())
     cleaned = cleaned.strip("_-")[:60]

@@ -15,7 +15,7 @@ from tidegate.wiring.diagnosis.files import check_connections, check_folder, rea
 from tidegate.wiring.diagnosis.publications import list_publication_probes
 from tidegate.wiring.diagnosis.servers import list_server_probes
 from tidegate.wiring.diagnosis.spark import check_spark_conf, list_spark_probes
-from tidegate.wiring.diagnosis.subjects import Subjects, make_masking_resolve
+from tidegate.wiring.diagnosis.subjects import Subjects, build_masking_resolve
 from tidegate.wiring.diagnosis.tables import list_pipeline_probes
 
 NOISY_LOGGERS = ("pyspark.sql.connect.logging", "pyiceberg.io")  # findings say what they would
@@ -49,7 +49,7 @@ def diagnose(
         logging.getLogger(logger).disabled = True
     findings, is_late = check_folder(include), False
     if all(finding.severity is not Severity.ERROR for finding in findings):
-        subjects = Subjects(include, make_masking_resolve(resolve, mask), mask)
+        subjects = Subjects(include, build_masking_resolve(resolve, mask), mask)
         findings += read_files(subjects, names)
         findings += scan_for_secrets(include, findings)
         findings += check_connections(subjects, has_airflow())

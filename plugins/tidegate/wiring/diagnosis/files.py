@@ -65,10 +65,10 @@ def read_files(subjects: Subjects, names: tuple[str, ...]) -> list[Finding]:
             findings += [_to_finding("files.publications", problem) for problem in publication.problems]
         else:
             subjects.publications[name] = publication
-    return _drop_repeats(findings) + _summarise(subjects)
+    return _drop_repeats(findings) + _summarize(subjects)
 
 
-def _summarise(subjects: Subjects) -> list[Finding]:
+def _summarize(subjects: Subjects) -> list[Finding]:
     counts = {
         "files.catalogs": ("catalogs", len(subjects.catalogs)),
         "files.pipelines": ("pipelines", len(subjects.pipelines)),

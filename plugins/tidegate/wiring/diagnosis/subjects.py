@@ -137,7 +137,7 @@ def uses_avro(pipeline: Pipeline) -> bool:
     return any(get_format(part.format).schema is SchemaKind.AVRO for part in list_parts(pipeline))
 
 
-def make_masking_resolve(resolve: Resolve, mask: SecretMask) -> Resolve:
+def build_masking_resolve(resolve: Resolve, mask: SecretMask) -> Resolve:
     """`resolve`, which notes the secrets of what it finds."""
 
     def find(conn_id: str) -> Connection | None:

@@ -78,7 +78,7 @@ def test_publication_of_a_pipeline_that_recovers_looks_for_what_nobody_told_it(
     supervisor = Supervisor(place, (), Shared(Slots(1), threading.Event(), ear))  # type: ignore[arg-type]
     workers = {name: Waiting(place, name) for name in ("orders_out", "timed", "broken")}
     supervisor._workers.update(workers)  # type: ignore[arg-type]
-    supervisor.tell_recovery(Flush(place, pipeline), STREAK)
+    supervisor.report_recovery(Flush(place, pipeline), STREAK)
     assert {name: worker.calls for name, worker in workers.items()} == {"orders_out": called, "timed": 0, "broken": 0}
     assert ear.heard == 1
 

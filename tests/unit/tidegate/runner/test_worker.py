@@ -60,10 +60,10 @@ class Ear:
     def report_run(self, work: Work, outcome: RunOutcome) -> None:
         self.heard.append(("done", outcome))
 
-    def tell_failure(self, work: Work, streak: FailureStreak) -> None:
+    def report_failure(self, work: Work, streak: FailureStreak) -> None:
         self.heard.append(("failed", (streak.reason, streak.runs)))
 
-    def tell_recovery(self, work: Work, streak: FailureStreak) -> None:
+    def report_recovery(self, work: Work, streak: FailureStreak) -> None:
         self.heard.append(("recovered", streak.runs))
 
 
