@@ -7,6 +7,7 @@ from typing import Any
 
 from tidegate.adapters.bigquery.client.client import CALL_TIMEOUT_SECONDS, Warehouse, to_labels
 from tidegate.adapters.bigquery.client.errors import JobFailed, translate_client_errors, translate_job_error
+from tidegate.errors import RetryLater
 from tidegate.failpoints import hit_failpoint
 
 
@@ -56,7 +57,14 @@ def _submit_job(warehouse: Warehouse, job_id: str, request: LoadRequest, source:
     job = {"job_id": job_id, "job_config": config, "timeout": CALL_TIMEOUT_SECONDS}
     if isinstance(source, str):
         return warehouse.client.load_table_from_uri(source, into, **job)
-    with source.open("rb") as file:
+    try:
+        file = source.open("rb")
+    except FileNotFoundError as error:
+        raise RetryLater(
+            f"{request.where}: file={source} is gone; another run has published its batch, or somebody removed it; "
+            "nothing of it is merged; run the flush again"
+        ) from error
+    with file:
         return warehouse.client.load_table_from_file(file, into, num_retries=3, **job)
 
 

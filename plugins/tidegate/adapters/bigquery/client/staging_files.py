@@ -62,7 +62,10 @@ class LocalFolder:
 
     def get_load_source(self, path: str) -> list[Path] | str:
         """See the protocol."""
-        return [file for file in sorted((self._root / path).glob("*.parquet")) if not file.name.startswith((".", "_"))]
+        place, names = self._root / path, list[str]()
+        with suppress(FileNotFoundError):
+            names = sorted(os.listdir(place))
+        return [place / name for name in names if name.endswith(".parquet") and not name.startswith((".", "_"))]
 
     def read(self, path: str) -> bytes | None:
         """See the protocol."""
@@ -74,19 +77,28 @@ class LocalFolder:
     def write(self, path: str, content: bytes) -> None:
         """See the protocol."""
         file = self._root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        fresh = file.with_name(f".{file.name}.{os.getpid()}")
-        fresh.write_bytes(content)
-        fresh.replace(file)
+        try:
+            _write_whole(file, content)
+        except FileNotFoundError:  # another run has removed the folder since it was made
+            _write_whole(file, content)
 
     def list_paths(self, path: str) -> list[str]:
         """See the protocol."""
-        paths = (self._root / path).rglob("*")
-        return sorted(file.relative_to(self._root).as_posix() for file in paths if file.is_file())
+        found = os.walk(self._root / path)  # which leaves out what another run removes meanwhile
+        return sorted(
+            (Path(place) / name).relative_to(self._root).as_posix() for place, _, names in found for name in names
+        )
 
     def delete(self, path: str) -> None:
         """See the protocol."""
         shutil.rmtree(self._root / path, ignore_errors=True)
+
+
+def _write_whole(file: Path, content: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    fresh = file.with_name(f".{file.name}.{os.getpid()}")
+    fresh.write_bytes(content)
+    fresh.replace(file)
 
 
 class Bucket:

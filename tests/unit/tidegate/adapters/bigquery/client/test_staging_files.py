@@ -1,6 +1,9 @@
 """Staging in Cloud Storage: what is written, loaded by one job from one address, found and removed below a prefix."""
 
+import os
+import shutil
 from functools import cached_property
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +13,7 @@ from google.auth.credentials import AnonymousCredentials
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.client.load_jobs import LoadRequest, run_load_job
 from tidegate.adapters.bigquery.client.staging_files import Folder, open_folder
+from tidegate.errors import RetryLater
 from tidegate.spec.catalog import Catalog
 
 ATTEMPT = "shop/orders_shop_tmp/batch=7/attempt=a1"
@@ -52,6 +56,57 @@ def test_a_file_that_another_run_removes_meanwhile_is_no_fault(
     bucket_objects.clear()
     monkeypatch.setattr(folder._bucket, "list_blobs", lambda prefix: listed)
     folder.delete("shop")
+
+
+def make_local(root: Path) -> Folder:
+    folder = open_folder(root.as_uri(), AnonymousCredentials, "p")
+    for attempt in ("a1", "a2"):
+        folder.write(f"shop/orders_shop_tmp/batch=7/attempt={attempt}/rows/part-0.parquet", b"rows")
+    folder.write("shop/orders_shop_tmp/batch=8/attempt=a3/landed.json", b"{}")
+    return folder
+
+
+@pytest.mark.parametrize("gone", ["batch=7", "attempt=a2", "rows"])
+def test_folder_that_another_run_removes_while_it_is_listed_holds_nothing(
+    gone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two runs on one machine: one lists what waits, the other removes what it has published."""
+    folder, scan = make_local(tmp_path), os.scandir
+
+    def scan_behind_the_other_run(place: Any) -> Any:
+        if not isinstance(place, int) and Path(place).name == gone:
+            shutil.rmtree(place, ignore_errors=True)
+        return scan(place)
+
+    monkeypatch.setattr(os, "scandir", scan_behind_the_other_run)
+    left = folder.list_paths("shop")
+    assert "shop/orders_shop_tmp/batch=8/attempt=a3/landed.json" in left
+    assert not any(gone in path for path in left)
+    assert folder.get_load_source(f"{ATTEMPT}/rows") == ([] if gone != "attempt=a2" else [tmp_path / left[0]])
+
+
+def test_file_is_written_although_another_run_removes_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, make, removals = make_local(tmp_path), Path.mkdir, iter([True])
+
+    def make_before_the_other_run(place: Path, *mode: int, **how: Any) -> None:
+        make(place, *mode, **how)
+        if how.get("parents") and next(removals, False):
+            shutil.rmtree(tmp_path / "shop")
+
+    monkeypatch.setattr(Path, "mkdir", make_before_the_other_run)
+    folder.write(f"{ATTEMPT}/landed.json", b"landed")
+    assert folder.list_paths("shop") == [f"{ATTEMPT}/landed.json"]
+    assert folder.read(f"{ATTEMPT}/landed.json") == b"landed"
+
+
+def test_file_that_is_gone_before_it_is_loaded_has_its_batch_staged_again(tmp_path: Path) -> None:
+    (file, *_) = make_local(tmp_path).get_load_source(f"{ATTEMPT}/rows")
+    Path(file).unlink()
+    asked = LoadRequest("intermediate=dwh.shop.orders_shop_tmp", "dwh.shop.orders_shop_tmp", {})
+    with pytest.raises(RetryLater, match=r"^intermediate=dwh\.shop\.orders_shop_tmp: file=.*part-0\.parquet is gone"):
+        run_load_job(Loading(), asked, "load_1", Path(file))
 
 
 class Loading(Warehouse):
