@@ -34,6 +34,9 @@ from tidegate_spark.formats.metadata import render_is_unkept
 OPERATIONS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
 # a statement whose rows follow (MySQL: binlog_rows_query_log_events); the end of a transaction; TiCDC's word on time
 ROWLESS_TYPES = ("QUERY", "XACOMMIT", "TIDB_WATERMARK")
+# With GTIDs Canal makes a message of each one, of no table and under the type that stands for none (UPDATE, mostly).
+# Whatever else such a message may tell of, an XA transaction that was rolled back is none of it.
+IS_OF_NO_TABLE = "(e.table = '' AND e.type <> 'XAROLLBACK')"
 METADATA = {
     "database": "e.database",
     "table": "e.table",
@@ -130,13 +133,15 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     fields, keys = TextFields(list_all_columns(table), rules), TextFields(list_key_fields(table).columns)
     old = f", old: ARRAY<{keys.text_struct}>" if keys.columns else ""
     metadata = "".join(
-        f", {sql}" for word, sql in METADATA_FIELDS.items() if f"value.{word}" in table.metadata.values()
+        f", {sql}"
+        for word, sql in METADATA_FIELDS.items()
+        if word == "table" or f"value.{word}" in table.metadata.values()
     )
     inside = f"type: STRING, isDdl: BOOLEAN, data: ARRAY<{fields.text_struct}>{old}{metadata}"
     parsed = records.selectExpr("*", f"{_render_parsed_message('value_text', inside)} AS j")
     events = parsed.selectExpr("*", f"{render_object('j')} AS e")
     cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPERATIONS.items())
-    rowless = f"e.type IN ({', '.join(map(render_literal, ROWLESS_TYPES))}) AND coalesce(size(datas), 0) < 1"
+    rowless = f"(e.type IN ({', '.join(map(render_literal, ROWLESS_TYPES))}) OR {IS_OF_NO_TABLE})"
     read = events.selectExpr(
         "*",
         f"CASE WHEN NOT coalesce(e.isDdl, false) THEN CASE e.type {cases} END END AS event_op",
@@ -145,7 +150,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     ).selectExpr(
         "*",
         f"CASE WHEN value IS NULL THEN NULL {render_unreadable_cases('j', render_literal('data'))} "
-        f"WHEN {IS_TRUNCATE} THEN {render_truncate_reason(table)} WHEN e.isDdl OR {rowless} THEN NULL "
+        f"WHEN {IS_TRUNCATE} THEN {render_truncate_reason(table)} "
+        f"WHEN e.isDdl OR {rowless} AND coalesce(size(datas), 0) < 1 THEN NULL "
         "WHEN event_op IS NULL THEN concat('the message has an unknown type=', coalesce(e.type, 'none')) "
         "WHEN coalesce(size(datas), 0) < 1 THEN concat('the message has no data: type=', e.type) "
         "WHEN exists(datas, d -> d IS NULL) THEN concat('the message has null in place of a row: type=', e.type) "
