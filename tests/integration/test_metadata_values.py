@@ -161,3 +161,20 @@ def test_binlog_with_a_number_that_text_does_not_order_is_bad_where_it_orders(sp
     select = Projection("SELECT id, F AS place FROM record", "record", made, (("id", "id"),))
     renamed = replace(stage, sequence=("place",), select=select)
     assert decoding.decoded(spark, renamed, keyed, "reason") == [(reason,) for reason, _ in ordered]
+
+
+def test_update_of_spanner_without_its_other_columns_is_bad_unless_updates_are_partial(spark) -> None:
+    """What such an update leaves out is NULL in it, and would empty the row."""
+    told = ("NEW_VALUES", "OLD_AND_NEW_VALUES", "NEW_ROW", "NEW_ROW_AND_OLD_VALUES", None)
+    events = [
+        {"op": op, "before": None, "after": {"id": 1, "note": "NEW_VALUES"}, "source": {"value_capture_type": kind}}
+        for op in ("u", "c")
+        for kind in told
+    ]
+    events += [{"schema": None, "payload": event} for event in events[:5]]
+    values = [json.dumps(event).encode() for event in events]
+    stage = decoding.a_stage(ValueFormat("debezium-json"), (ID,), (ID,))
+    found = [reason and reason.partition(" (")[0] for reason in decoding.reasons(spark, stage, values)]
+    sparse = "the update holds only the columns that have changed"
+    assert found == [sparse, sparse, *[None] * 8, sparse, sparse, *[None] * 3]
+    assert decoding.reasons(spark, replace(stage, is_partial=True), values) == [None] * 15

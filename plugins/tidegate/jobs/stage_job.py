@@ -50,7 +50,7 @@ class StageTable:
     - `select`: what is made of each decoded row. `has_history`: each row is a version with a time of its own.
     - `sequence`: columns, of the value or of metadata, that order the records of one key. `grouped`: columns that are
       written by a sequence of their own.
-    - `stages_kept`: each row says which of its columns keep their value.
+    - `stages_kept`: each row says which of its columns keep their value. `is_partial`: NULL says so.
     - `last_per_raw_key`: a record that a later one of the same key bytes supersedes is left out.
     - `tries_plain`: records are first read by short expressions, if their format has such, and once more as a whole if
       some are spelled in an unusual way.
@@ -100,6 +100,7 @@ class StageTable:
     marks: dict[str, str] = field(default_factory=dict)
     key_limits: tuple[tuple[str, str], ...] = ()
     value_limits: tuple[tuple[str, str], ...] = ()
+    is_partial: bool = False
 
 
 @dataclass(frozen=True)

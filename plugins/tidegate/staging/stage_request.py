@@ -118,6 +118,7 @@ def _describe_records(ports: Ports, table: Table, planned: PlannedBatch, attempt
         sequence=tuple(c.name for c in list_sequence_columns(table, metadata)),
         unchanged=list_unavailable_columns(table), stages_kept=stages_kept_columns(table), grouped=find_grouped(table),
         partition_time=ports.pipeline.merge.partition_time,
+        is_partial=bool(table.partial_updates),
         select=build_projection(table, metadata),
         verified=list_verified_fields(table) if ports.pipeline.source.verify_integrity else (),
         key_limits=list_key_limits(table), value_limits=list_value_limits(table, metadata),

@@ -37,6 +37,12 @@ NO_DOCUMENT_ADVICE = (
 )
 NO_DOCUMENT_REASON = "before or after is a text, and not one JSON object"
 ROW_SCHEMA = "get(filter(e.schema.fields, f -> f.field = 'after'), 0).fields"
+# Spanner's change streams say in their events how much of a row an update holds; what it leaves out is NULL in `after`
+SPARSE_CAPTURE_TYPES = ("NEW_VALUES", "OLD_AND_NEW_VALUES")
+SPARSE_REASON = (
+    "the update holds only the columns that have changed (source.value_capture_type of Spanner), and NULL for all "
+    "others: make the change stream with value_capture_type = 'NEW_ROW', or set partial_updates: true"
+)
 SOURCE_COLUMN = Column("source", "MAP<STRING, STRING>")
 UPSERT_OPERATIONS = ("c", "r", "u")
 IS_TRUNCATE = f"coalesce(event_op = '{TRUNCATE}', false)"
@@ -89,10 +95,22 @@ def _render_located_reason(fields: ConnectFields, table: StageTable) -> str:
         f"CASE WHEN value IS NULL OR {render_is_null_payload('e', 'j')} THEN NULL "
         f"WHEN j.{CORRUPT_COLUMN} IS NOT NULL AND {render_has_text_row()} THEN '{NO_DOCUMENT_REASON}' "
         f"{render_unreadable_cases('j', misfits)} {render_unknown_event_cases('row', table, is_json=True)} "
+        f"{'' if table.is_partial else _render_sparse_case()} "
         f"{render_no_column_case(AFTER_TEXT, 'row', fields, list_known_fields(table))} "
         f"{render_respelled_case(AFTER_TEXT, 'row', fields)} "
         f"ELSE {render_inner_reason('row', fields, 'the value', AFTER_PLACES)} END"
     )
+
+
+def _render_sparse_case() -> str:
+    """`WHEN … THEN …` for an update of which nobody can tell whether a column is NULL or was left out."""
+    kinds = ", ".join(map(render_literal, SPARSE_CAPTURE_TYPES))
+    paths = ("$.source.value_capture_type", "$.payload.source.value_capture_type")
+    said = ", ".join(f"get_json_object(value_text, '{path}')" for path in paths)
+    # few records have the word: the others are not taken apart once more
+    may_be = "event_op = 'u' AND contains(value_text, 'NEW_VALUES')"
+    is_sparse = f"{may_be} AND coalesce(coalesce({said}) IN ({kinds}), false)"
+    return f"WHEN {is_sparse} THEN {render_literal(SPARSE_REASON)}"
 
 
 def _list_places(fields: Fields, metadata: str) -> list[tuple[Fields, str]]:
