@@ -8,9 +8,9 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from tidegate.adapters.kafka.broker_answers import (
     NoLeader,
+    build_partial_answer_error,
     check_committed,
     explain_no_leader,
-    build_partial_answer_error,
 )
 from tidegate.errors import GiveUp, PositionLost, RetryLater, TidegateError
 
