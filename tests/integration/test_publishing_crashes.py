@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import wait_until
-from crash.publishing import history, judge, ports, seen, walked
+from crash.publishing import history, judge, ports, read_records, walked
 from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.publications.plan import plan_run
 from tidegate.publications.publish import build_publish_job, publish
@@ -73,7 +73,7 @@ def test_broker_that_is_killed_inside_a_transaction_costs_no_change_and_doubles_
         fatal += calls
         wait_until(lambda now=snapshot: is_published(asked, now), "a run finds nothing left to do")
         assert not fatal, "the broker was killed"
-    judge(seen(broker.kafka_bootstrap, "out"), 3)
+    judge(read_records(broker.kafka_bootstrap, "out"), 3)
 
 
 def is_published(asked: dict[str, Any], snapshot: int) -> bool:
@@ -106,7 +106,7 @@ def test_attempt_that_was_planned_on_older_progress_produces_nothing(workbench) 
         publish(ports(asked, 1))
         publish(ports(asked, 2))
         late.engine.run(job)
-        judge(seen(workbench.stack.kafka_bootstrap, name), 3)
+        judge(read_records(workbench.stack.kafka_bootstrap, name), 3)
 
 
 @pytest.mark.parametrize("limit", [{"max.message.bytes": "900"}, {}], ids=["of the topic", "of the client"])
@@ -119,4 +119,4 @@ def test_record_that_is_too_large_is_named_and_gives_up(workbench, limit: dict[s
         publish(outside)
     outside.snapshots.commit(small="x")
     publish(outside, resynchronise=True)
-    assert dict(seen(workbench.stack.kafka_bootstrap, topic)) == {"small": "x"}
+    assert dict(read_records(workbench.stack.kafka_bootstrap, topic)) == {"small": "x"}
