@@ -65,12 +65,12 @@ class Backfilling:
 
 class Plain(Backfilling, test_model.Runner):
     def ports(self, cap: int, hook: Any = None) -> Any:
-        return self.world.ports(test_model.pipeline_of(self.mode, cap), hook)
+        return self.world.ports(self.build_pipeline(cap), hook)
 
 
 class Sequenced(Backfilling, test_sequence_model.Runner):
     def ports(self, cap: int, hook: Any = None) -> Any:
-        return self.world.ports(self.pipeline(cap), hook)
+        return self.world.ports(self.build_pipeline(cap), hook)
 
 
 def play(runner: Any, steps: list) -> None:
