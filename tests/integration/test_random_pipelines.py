@@ -14,7 +14,7 @@ from random_pipelines import PARTITIONS, Model, Placed, Shape, sort_rows
 from tidegate.steps.maintain import list_maintained_tables, maintain
 
 FIRST = int(os.environ.get("WALK_SEED", "105"))
-COUNT = int(os.environ.get("WALKS", "2"))
+COUNT = int(os.environ.get("WALKS", "1"))
 TURNS = 3
 
 

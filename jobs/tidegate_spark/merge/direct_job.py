@@ -13,11 +13,7 @@ from tidegate_spark.stage.kafka_source import read_records
 from tidegate_spark.stage.record_pass import build_outcome, build_pass, list_row_columns
 
 # The rows are read once: what would read them beforehand, to leave files of the table out, would read Kafka twice.
-READ_ONCE_CONF = {
-    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
-    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
-    "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled": "false",
-}
+READ_ONCE_CONF = {**DECODING_CONF, "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled": "false"}
 
 
 def run(spark: SparkSession, job: DirectJob) -> DirectOutcome:
@@ -29,7 +25,7 @@ def run(spark: SparkSession, job: DirectJob) -> DirectOutcome:
     """
     stage = guard_lengths(spark, job.stage)
     (table,) = stage.tables
-    configure(spark, {**READ_ONCE_CONF, **DECODING_CONF, **choose_evaluation(stage.ranges.span), **job.conf})
+    configure(spark, {**READ_ONCE_CONF, **choose_evaluation(stage.ranges.span), **job.conf})
     is_plain = table.tries_plain and can_read_plainly(table)
     counts, written = build_pass(stage.ranges, table, read_records(spark, stage), is_plain=is_plain)
     hit_failpoint("job.decoded")

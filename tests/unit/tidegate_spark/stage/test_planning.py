@@ -1,4 +1,4 @@
-"""What decodes records is planned without constraints: Spark derives more of them than it can hold."""
+"""What decodes records is planned without constraints and pruning: Spark derives more of them than it can hold."""
 
 from typing import Any
 
@@ -51,3 +51,18 @@ def test_direct_job(configured: dict[str, str], span: int) -> None:
     with pytest.raises(Configured):
         direct_job.run(None, DirectJob(a_job(span), "MERGE"))  # type: ignore[arg-type]
     assert configured.items() >= DECODING_CONF.items()
+
+
+def test_spark_derives_nothing_and_looks_for_no_files_to_leave_out() -> None:
+    """Each of these was half of a plan and more: constraints, and the keys of a joined dimension."""
+    assert (
+        dict.fromkeys(
+            (
+                "spark.sql.constraintPropagation.enabled",
+                "spark.sql.optimizer.dynamicPartitionPruning.enabled",
+                "spark.sql.optimizer.runtime.bloomFilter.enabled",
+            ),
+            "false",
+        )
+        == DECODING_CONF
+    )
