@@ -6,6 +6,7 @@ from typing import Any
 
 from examples import choose_number
 from fakes import Crash, CrashAt, PauseAt
+from fakes.interrupted_runner import InterruptedRunner
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tidegate.errors import CommitRefused, ConfigurationError, GiveUp, NothingToDo, RetryLater
@@ -28,13 +29,8 @@ BACKFILLS = st.one_of(
 )
 
 
-class Backfilling:
+class Backfilling(InterruptedRunner):
     """What a runner of either model learns: backfills of a share of what each partition has flushed."""
-
-    world: Any
-
-    def ports(self, cap: int, hook: Any = None) -> Any:
-        raise AssertionError("each model has its own pipeline")
 
     def backfill(self, shares: tuple[float, float], cap: int, hook: Any = None) -> None:
         state = self.world.destination.read_state("lake.shop.orders", "shop")
@@ -43,7 +39,7 @@ class Backfilling:
         low, high = sorted(shares)
         flushed = state.position.offsets["orders"]
         ranges = {"orders": {p: [int(low * o), round(high * o)] for p, o in flushed.items()}}
-        ports = self.ports(cap, hook)
+        ports = self.world.ports(self.build_pipeline(cap), hook)
         with suppress(NothingToDo, ConfigurationError, GiveUp, RetryLater, CommitRefused, Crash):
             apply_backfill(ports, propose_backfill(ports, parse_request(ranges, None, None)).backfill, lambda _: None)
 
@@ -51,7 +47,7 @@ class Backfilling:
         self.backfill(shares, cap, CrashAt(at))
 
     def overtaken_backfill(self, shares: tuple[float, float], cap: int, at: int, others: int) -> None:
-        self.backfill(shares, cap, PauseAt(at, lambda: [self.flush(9) for _ in range(others)]))  # type: ignore[attr-defined]
+        self.backfill(shares, cap, PauseAt(at, lambda: [self.flush(9) for _ in range(others)]))
 
     def lose(self, keep: int) -> None:
         """Another writer deletes rows; every `keep`-th stays."""
@@ -60,17 +56,15 @@ class Backfilling:
 
     def zombie(self, index: int) -> None:
         with suppress(GiveUp):  # a batch from the middle of the log is not what a table without a position begins with
-            super().zombie(index)  # type: ignore[misc]
+            super().zombie(index)
 
 
 class Plain(Backfilling, test_model.Runner):
-    def ports(self, cap: int, hook: Any = None) -> Any:
-        return self.world.ports(self.build_pipeline(cap), hook)
+    pass
 
 
 class Sequenced(Backfilling, test_sequence_model.Runner):
-    def ports(self, cap: int, hook: Any = None) -> Any:
-        return self.world.ports(self.build_pipeline(cap), hook)
+    pass
 
 
 def play(runner: Any, steps: list) -> None:
