@@ -1,9 +1,15 @@
 """PyIceberg's REST catalog, which waits for an answer as long as it is told to: its own waits for ever."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from traceback import clear_frames
 from typing import Any
 
 from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table.update import TableRequirement, TableUpdate
+from pyiceberg.typedef import Identifier
 from pyiceberg.utils.config import Config, merge_config
 
 TIMEOUTS = (
@@ -20,6 +26,36 @@ class PatientRestCatalog(RestCatalog):
         super()._config_headers(session)
         connect, read = (float(self.properties[name]) / 1000 if name in self.properties else None for name in TIMEOUTS)
         session.request = partial(session.request, timeout=(connect, read))
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        """See PyIceberg: a table that is not there is an error, and usual."""
+        with _forget_frames():
+            table: Table = super().load_table(identifier)
+        return table
+
+    def commit_table(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        """See PyIceberg: a commit that another one has overtaken is an error, and usual."""
+        with _forget_frames():
+            answer: CommitTableResponse = super().commit_table(table, requirements, updates)
+        return answer
+
+
+@contextmanager
+def _forget_frames() -> Iterator[None]:
+    """Let an error hold no values of the calls that it came through.
+
+    PyIceberg's retries keep the error, and the error keeps them by its traceback. So all callers' values, with the
+    Kafka client of their flush, would stay until Python's collector comes.
+    """
+    try:
+        yield
+    except Exception as error:
+        for one in (error, error.__cause__, error.__context__):
+            if one is not None:
+                clear_frames(one.__traceback__)
+        raise
 
 
 def open_rest_catalog(name: str, properties: dict[str, Any]) -> RestCatalog:

@@ -1,9 +1,10 @@
 """PyIceberg's catalogs and tables, opened once per process by the names of ``catalogs.yaml``."""
 
 import sys
-from collections.abc import Mapping
+import weakref
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,7 +12,9 @@ import pydantic
 from pyiceberg.catalog import Catalog as IcebergCatalog
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import BadRequestError, NoSuchNamespaceError, NoSuchTableError, ValidationError
+from pyiceberg.io import FileIO
 from pyiceberg.table import Table
+from pyiceberg.typedef import EMPTY_DICT, Properties
 
 from tidegate.adapters.iceberg.table.format_version import find_unknown_metadata
 from tidegate.adapters.iceberg.table.sql_catalog import has_view, keep_metadata, keep_order_of_time, prepare_database
@@ -27,6 +30,8 @@ POSTGRES_PREFIX = "postgresql://"
 # How long a writer waits for another one's commit in a SQLite catalog. It takes milliseconds, or seconds on a machine
 # with too much to do; a lock that a program keeps is told before, by `adapters.spark.catalog_lock`.
 LOCK_SECONDS = 30
+STORE_SETTINGS = {"adls", "client", "gcs", "hdfs", "s3"}  # what properties begin with that a client is made of
+MAX_FILE_SYSTEMS = 16  # of keys that a catalog hands out, older ones are let go
 
 
 class Catalogs:
@@ -160,14 +165,40 @@ def _open_catalog(name: str, properties: dict[str, Any]) -> IcebergCatalog:
     if uri.startswith(POSTGRES_PREFIX):  # without a driver SQLAlchemy takes the newest, which is not the one installed
         properties["uri"] = uri.replace(POSTGRES_PREFIX, "postgresql+psycopg2://", 1)
     if properties.get("type") == "rest":
-        return _open_rest(name, properties)
+        opened = _open_rest(name, properties)
+        _share_file_systems(opened)
+        return opened
     if properties.get("type") == "sql":  # a process that stays outlives the connections of its database
         properties.setdefault("pool_pre_ping", "true")
     opened = load_catalog(name, **{key: str(value) for key, value in properties.items()})
+    _share_file_systems(opened)
     if properties.get("type") == "sql":
         keep_metadata(cast("SqlCatalog", opened))
         keep_order_of_time(cast("SqlCatalog", opened))
     return opened
+
+
+def _share_file_systems(catalog: IcebergCatalog) -> None:
+    """Let all tables that are loaded from a catalog use the same clients of an object store: one for each log-in.
+
+    PyIceberg opens a client, with connections of its own, for each table that it loads, and Python's collector alone
+    ends it: a process that flushes has hundreds of descriptors open until that comes.
+    """
+    reference, load = weakref.ref(catalog), type(catalog)._load_file_io
+
+    @lru_cache(MAX_FILE_SYSTEMS)
+    def open_file_system(kind: Hashable, settings: frozenset[tuple[str, Any]], scheme: str, netloc: str = "") -> Any:
+        return cast("Any", kind)(dict(settings))._initialize_fs(scheme, netloc or None)
+
+    def load_file_io(properties: Properties = EMPTY_DICT, location: str | None = None) -> FileIO:
+        io: Any = load(cast("IcebergCatalog", reference()), properties, location)
+        if hasattr(io, "_initialize_fs"):
+            given = io.properties.items()
+            settings = frozenset((name, value) for name, value in given if name.partition(".")[0] in STORE_SETTINGS)
+            io.fs_by_scheme = partial(open_file_system, cast("Hashable", type(io)), settings)
+        return cast("FileIO", io)
+
+    catalog._load_file_io = load_file_io  # type: ignore[method-assign]
 
 
 def _open_rest(name: str, properties: dict[str, Any]) -> IcebergCatalog:

@@ -5,7 +5,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.io import load_file_io
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata
@@ -71,7 +70,7 @@ def keep_metadata(catalog: "SqlCatalog") -> None:
 
     @lru_cache(MAX_KEPT_METADATA)
     def read_metadata(location: str) -> TableMetadata:
-        return FromInputFile.table_metadata(load_file_io(catalog.properties, location).new_input(location))
+        return FromInputFile.table_metadata(catalog._load_file_io(location=location).new_input(location))
 
     def build_table(row: "IcebergTables") -> Table:
         location = row.metadata_location
