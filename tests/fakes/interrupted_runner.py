@@ -1,5 +1,6 @@
 """Flushes of one pipeline in a world of its own: whole ones, killed ones, and those that stand still beside others."""
 
+from abc import ABC, abstractmethod
 from contextlib import suppress
 
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
@@ -17,15 +18,16 @@ MAX_FLUSHES = 400
 HEARTBEAT_MS = 600_000  # a heartbeat is due then: batches without rows advance
 
 
-class InterruptedRunner:
+class InterruptedRunner(ABC):
     """Each method is a step of a random walk; `cap` is the most records that a batch takes."""
 
     def __init__(self) -> None:
         self.world = World()
         self.staged: list[StagedBatch] = []
 
+    @abstractmethod
     def build_pipeline(self, cap: int) -> Pipeline:
-        raise NotImplementedError
+        """The pipeline whose batches take at most `cap` records."""
 
     def flush(self, cap: int, hook: Hook | None = None) -> bool:
         """Whether there was work."""
