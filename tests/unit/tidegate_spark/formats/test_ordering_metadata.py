@@ -22,7 +22,7 @@ def order_by(*made: Selected) -> Any:
 
 
 @pytest.fixture
-def shown() -> DecodedValue:
+def decoded_value() -> DecodedValue:
     texts = {"source.file": "its_file", "source.pos": "its_place"}
     return DecodedValue(
         records=None,  # type: ignore[arg-type]
@@ -31,17 +31,19 @@ def shown() -> DecodedValue:
     )  # fmt: skip
 
 
-def test_file_under_another_name_is_looked_at(shown: DecodedValue) -> None:
+def test_file_under_another_name_is_looked_at(decoded_value: DecodedValue) -> None:
     renamed = Selected("place", "record.`F`", "STRING", reads=("F",))
-    assert "its_file RLIKE" in render_unkept_reason(shown, order_by(renamed))
+    assert "its_file RLIKE" in render_unkept_reason(decoded_value, order_by(renamed))
 
 
-def test_number_that_is_made_of_the_file_orders_and_the_file_may_be_as_long_as_it_likes(shown: DecodedValue) -> None:
+def test_number_that_is_made_of_the_file_orders_and_the_file_may_be_as_long_as_it_likes(
+    decoded_value: DecodedValue,
+) -> None:
     made = Selected("place", "CAST(substring_index(f, '.', -1) AS BIGINT)", "BIGINT", is_computed=True, reads=("f",))
-    assert "its_file RLIKE" not in render_unkept_reason(shown, order_by(made))
+    assert "its_file RLIKE" not in render_unkept_reason(decoded_value, order_by(made))
 
 
 @pytest.mark.parametrize("is_computed", [True, False])
-def test_delete_needs_metadata_of_which_its_sequence_is_made(shown: DecodedValue, is_computed: bool) -> None:
+def test_delete_needs_metadata_of_which_its_sequence_is_made(decoded_value: DecodedValue, is_computed: bool) -> None:
     made = Selected("place", "abs(P)", "BIGINT", is_computed=is_computed, reads=("P",))
-    assert "WHEN change NOT IN ('-') AND is_unkept" in render_unkept_reason(shown, order_by(made))
+    assert "WHEN change NOT IN ('-') AND is_unkept" in render_unkept_reason(decoded_value, order_by(made))
