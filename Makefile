@@ -22,7 +22,7 @@ BEGUN := $(shell date +%s)
 # which tests of contract, integration and e2e: those of tests/long_tests.py are left to `make test-long`
 TESTS := not long
 
-.PHONY: help setup test-setup up down demo test test-fast test-long checks lint types unit contract integration servers e2e \
+.PHONY: help setup test-setup up down demo test test-fast test-long ready checks lint types unit contract integration servers e2e \
 	test-crash test-soak test-night test-mutations test-pythons bench docs messages wheel sbom lock clean soak verify-bigquery
 
 help:  ## this list
@@ -41,12 +41,12 @@ demo: WITH := $(DESTINATION)
 demo: setup  ## a small shop's change events, live, until Ctrl-C; ARGS=--once stops after the verdict, DESTINATION=bigquery, WITH="rest s3 postgres brokers secure"
 	@$(VENV_PYTHON) -m demo --destination $(or $(DESTINATION),iceberg) --with "$(WITH)" $(ARGS)
 
-test test-long test-night test-soak test-setup contract integration servers live: WITH := bigquery celery registry rest s3
+test test-long test-night test-soak test-setup ready contract integration servers live: WITH := bigquery celery registry rest s3
 
 test-setup: setup  ## what the tests need besides: PostgreSQL, Chromium, Debezium's jars, a JDK, openssl, Python 3.13; a line for each that is missing; TESTS=long for what only long tests need
 	@PYTHONPATH=.:tests:plugins $(VENV_PYTHON) -m machine "$(TESTS)"
 
-test: test-setup checks unit live  ## every hazard once, cheapest first; about 20 minutes on two cores
+test: ready unit live  ## every hazard once, cheapest first; about 20 minutes on two cores
 
 test-fast: lint  ## what starts no server: style and layers, then unit tests and types beside each other; about 3 minutes on two cores
 	@bash local/beside.sh unit types
@@ -62,8 +62,11 @@ test-long: export WALKS ?= 40
 test-long: export OUTAGE_SECONDS ?= 300
 test-long: export TIDEGATE_EXAMPLES = all
 test-long soak test-soak test-crash: HANGS_AFTER := 14400
-test-long: test-setup checks unit live test-crash test-soak test-night test-mutations test-pythons  ## all of it, with every repeat; write the run into docs/test-runs.md
+test-long: ready unit live test-crash test-soak test-night test-mutations test-pythons  ## all of it, with every repeat; write the run into docs/test-runs.md
 	@echo "a line for docs/test-runs.md: | $$(date -u +%F) | $$(git rev-parse --short HEAD) | $$((($$(date +%s) - $(BEGUN)) / 60)) | everything passed |"
+
+ready: setup  # as the one waits for networks, and the other does not
+	@bash local/beside.sh test-setup checks WITH="$(WITH)" TESTS="$(TESTS)"
 
 checks: lint  ## style, layers and links; then static types and the manual beside each other, as each keeps one core busy
 	@bash local/beside.sh types docs

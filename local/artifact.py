@@ -21,7 +21,8 @@ def fetch_artifact(lock_file: Path, folder: Path) -> Path:
     folder.mkdir(parents=True)
     file = folder / name_file(artifact)
     get = ["mvn", "-B", "-q", GET, f"-Dartifact={artifact}", "-Dtransitive=false", f"-Ddest={file}"]
-    setup.run_command(f"fetch {artifact}", get)
+    with setup.MAVEN:
+        setup.run_command(f"fetch {artifact}", get)
     with file.open("rb") as content:
         found = hashlib.file_digest(content, "sha256").hexdigest()
     if found != digest:

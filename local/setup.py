@@ -12,9 +12,16 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
+
+Result = TypeVar("Result")
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK_FILE = ROOT / "requirements.txt"
@@ -24,8 +31,11 @@ LOG_FILE = CACHE / "setup.log"
 SYSTEM_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 JAR_SETS = ("spark", "kafka")
 PROGRESS_SECONDS = 10
+POLL_SECONDS = 0.5
 STAMP_NAME = ".tidegate-stamp"
 JARS_MARK = ".tidegate-jars"  # as `tidegate jars` marks a folder that it may replace
+MAVEN = threading.Lock()  # its processes do not share ~/.m2/repository while they write it
+_interrupted = threading.Event()
 
 
 class SetupError(Exception):
@@ -39,14 +49,29 @@ def main(extras: Sequence[str] = ()) -> int:
     try:
         with (CACHE / "setup.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # a second `make setup` beside this one waits and finds everything done
-            built = [_build_packages(), *(build_jars(name) for name in JAR_SETS)]
-            built += [build() for name, build in EXTRA_STEPS.items() if name in extras]
+            built = [_build_packages()]
+            jars = [partial(build_jars, name) for name in JAR_SETS]
+            built += run_beside([*jars, *(build for name, build in EXTRA_STEPS.items() if name in extras)])
     except SetupError as error:
         print(f"setup: {error}", file=sys.stderr)
         return 1
     done = f"done in {time.monotonic() - started:.0f} s" if any(built) else "everything is there"
     print(f"setup: {done}; Python {platform.python_version()}")
     return 0
+
+
+def run_beside(steps: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Run the steps in threads beside each other, as most of them wait for a network; their results in their order.
+
+    The first failure is raised once all of them have ended. Ctrl-C ends their commands, and none is tried again.
+    """
+    with ThreadPoolExecutor(max(1, len(steps))) as pool:
+        running = [pool.submit(step) for step in steps]
+        try:
+            return [one.result() for one in running]
+        except KeyboardInterrupt:
+            _interrupted.set()
+            raise SetupError("interrupted") from None
 
 
 def _build_packages() -> bool:
@@ -190,31 +215,39 @@ def _fetch_jars(source: Path, folder: Path) -> None:
         (folder / JARS_MARK).touch()  # the set-up's own, of whatever version: it may be replaced
     command = [str(VENV / "bin" / "python"), "-m", "tidegate", "jars", "--from", str(source), "--into", str(folder)]
     paths = {"PYTHONPATH": str(ROOT / "plugins")}
-    run_command(f"fetch the jars of {source.relative_to(ROOT)}", command, paths)
+    with MAVEN:
+        run_command(f"fetch the jars of {source.relative_to(ROOT)}", command, paths)
 
 
 def run_command(what: str, command: list[str], settings: dict[str, str] | None = None) -> None:
     """Run a long command twice at most (networks hiccup), its output in the log, a sign of life every ten seconds."""
     for _ in range(2):
-        with LOG_FILE.open("a") as log:
+        with tempfile.TemporaryFile("w+", errors="replace") as output:
             child = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=os.environ | (settings or {})
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=os.environ | (settings or {})
             )
             code = _wait_for(child, what)
+            output.seek(0)
+            lines = output.read().strip().splitlines()
+        with LOG_FILE.open("a") as log:
+            log.writelines(f"{line}\n" for line in lines)
         if code == 0:
             return
-    reason = next(iter(LOG_FILE.read_text(errors="replace").strip().splitlines()[-1:]), "no output")
-    raise SetupError(f"cannot {what}, exit_code={code}: {reason.strip()} (log: {LOG_FILE})")
+    reason = lines[-1].strip() if lines else "no output"
+    raise SetupError(f"cannot {what}, exit_code={code}: {reason} (log: {LOG_FILE})")
 
 
 def _wait_for(child: "subprocess.Popen[bytes]", what: str) -> int:
-    started = time.monotonic()
+    started = reported = time.monotonic()
     try:
-        while True:
+        while not _interrupted.is_set():
             try:
-                return child.wait(timeout=PROGRESS_SECONDS)
+                return child.wait(timeout=POLL_SECONDS)
             except subprocess.TimeoutExpired:
-                print(f"setup: {what}: {time.monotonic() - started:.0f} s ...", flush=True)
+                if time.monotonic() - reported >= PROGRESS_SECONDS:
+                    reported = time.monotonic()
+                    print(f"setup: {what}: {reported - started:.0f} s ...", flush=True)
     except KeyboardInterrupt:
-        child.terminate()
-        raise SetupError("interrupted") from None
+        pass
+    child.terminate()
+    raise SetupError("interrupted")

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 LOCK = Path(tempfile.gettempdir()) / "tidegate-tests-apt.lock"  # tests run in several processes, apt-get in one
@@ -14,8 +15,8 @@ LOCK = Path(tempfile.gettempdir()) / "tidegate-tests-apt.lock"  # tests run in s
 def install(*packages: str) -> None:
     """Install the packages where we may, by `apt-get` as root; whether it worked is for the caller to see."""
     if _may_install():
-        wanted = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
-        _run_together(["apt-get", "update", "-q"], wanted)
+        _update_lists()
+        _run_together(["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages])
 
 
 def unpack(package: str, folder: Path) -> None:
@@ -28,7 +29,8 @@ def unpack_all(packages: Sequence[str], folder: Path) -> None:
     if not _may_install():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    _run_together(["apt-get", "update", "-q"], ["apt-get", "download", "-q", *packages], folder=folder)
+    _update_lists()
+    _run_together(["apt-get", "download", "-q", *packages], folder=folder)
     for archive in folder.glob("*.deb"):
         _run_together(["dpkg-deb", "-x", str(archive), str(folder)])
         archive.unlink()
@@ -36,6 +38,12 @@ def unpack_all(packages: Sequence[str], folder: Path) -> None:
 
 def _may_install() -> bool:
     return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+@cache
+def _update_lists() -> None:
+    """Once a process is enough."""
+    _run_together(["apt-get", "update", "-q"])
 
 
 def _run_together(*commands: list[str], folder: Path | None = None) -> None:

@@ -2,7 +2,8 @@
 
 ``python -m machine`` (`make test-setup`) fetches what it may: PostgreSQL, Chromium, promtool, nginx and Redis from
 Debian as root, Chromium from Playwright otherwise, Debezium's jars by Maven, and it compiles GoogleSQL's analyzer.
-``python -m machine long`` also fetches what only the tests of `make test-long` need. No test installs anything.
+``python -m machine long`` also fetches what only the tests of `make test-long` need. No test installs anything. The
+steps run beside each other, as most of them wait for a network and one keeps a core busy for a minute.
 """
 
 import fcntl
@@ -11,7 +12,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import debian
 import fab_packages
@@ -51,9 +51,7 @@ def main(tests: str = "not long") -> int:
         bring_fab,
         *((bring_rabbitmq, bring_older_airflow) if tests.startswith("long") else ()),
     ]
-    with ThreadPoolExecutor(1) as beside:  # it keeps a core busy for a minute, while the others wait for answers
-        compiled = beside.submit(compile_analyzer)
-        missing = [line for step in steps for line in step()] + compiled.result()
+    missing = [line for lines in setup.run_beside([compile_analyzer, *steps]) for line in lines]
     for line in missing:
         print(f"test-setup: missing: {line}", file=sys.stderr)
     return 1 if missing else 0

@@ -1,8 +1,13 @@
 """`make setup` does each step once per lock, and says in one line what a machine lacks."""
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
+import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,6 +33,71 @@ def test_an_interrupted_step_is_done_again(tmp_path: Path) -> None:
         setup.build_unless_stamped(tmp_path, "b", "step", breaks)
     runs: list[str] = []
     assert setup.build_unless_stamped(tmp_path, "a", "step", lambda: runs.append("run"))
+
+
+def test_steps_run_beside_each_other_and_their_results_keep_their_order() -> None:
+    meeting = threading.Barrier(3)
+
+    def step(name: str) -> str:
+        meeting.wait(timeout=60)
+        return name
+
+    assert setup.run_beside([partial(step, name) for name in ("jars", "server", "packages")]) == [
+        "jars",
+        "server",
+        "packages",
+    ]
+
+
+def test_a_step_that_fails_is_told_once_the_others_have_ended() -> None:
+    ended: list[str] = []
+    failed = threading.Event()
+
+    def breaks() -> None:
+        failed.set()
+        raise setup.SetupError("network")
+
+    def goes_on() -> None:
+        failed.wait(timeout=60)
+        ended.append("server")
+
+    with pytest.raises(setup.SetupError, match="network"):
+        setup.run_beside([breaks, goes_on])
+    assert ended == ["server"]
+
+
+def test_the_reason_of_a_failed_command_is_its_own_last_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setup, "LOG_FILE", tmp_path / "setup.log")
+    seen = tmp_path / "tries"
+    commands = {
+        "fetch the jars": f"echo again >> {seen}; echo no route; exit 3",
+        "install uv": "echo installed",
+    }
+    with pytest.raises(setup.SetupError, match="cannot fetch the jars, exit_code=3: no route \\(log: "):
+        setup.run_beside([partial(setup.run_command, what, ["bash", "-c", code]) for what, code in commands.items()])
+    assert seen.read_text().splitlines() == ["again"] * 2
+    assert sorted(setup.LOG_FILE.read_text().splitlines()) == ["installed", "no route", "no route"]
+
+
+@pytest.mark.usefixtures("keyboard")
+def test_ctrl_c_ends_the_commands_and_none_is_tried_again(tmp_path: Path) -> None:
+    code = (
+        "from local import setup; from functools import partial; from pathlib import Path\n"
+        f"setup.LOG_FILE = Path({str(tmp_path / 'setup.log')!r})\n"
+        "commands = {name: ['bash', '-c', f'echo >> {name}; exec sleep 600'] for name in 'ab'}\n"
+        "steps = [partial(setup.run_command, *command) for command in commands.items()]\n"
+        "try:\n    setup.run_beside(steps)\nexcept setup.SetupError as error:\n    print(error)\n"
+    )
+    path = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, cwd=tmp_path, env=path, stdout=subprocess.PIPE, text=True) as steps:
+        deadline = time.monotonic() + 60
+        while not all((tmp_path / name).exists() for name in "ab"):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        steps.send_signal(signal.SIGINT)
+        assert steps.communicate(timeout=60)[0].strip() == "interrupted"
+    assert [(tmp_path / name).read_text() for name in "ab"] == ["\n", "\n"]
 
 
 def test_uv_is_installed_from_the_lock_with_its_hashes() -> None:
