@@ -11,7 +11,7 @@ VENV_PYTHON := .venv/bin/python
 # after so many seconds in one test its process ends with the stacks of its threads: a build names what hangs
 HANGS_AFTER := 900
 PYTEST = $(VENV_PYTHON) -m pytest -o faulthandler_timeout=$(HANGS_AFTER) -o faulthandler_exit_on_timeout=true
-PARTS := -n 3 --dist loadgroup --no-loadscope-reorder --max-worker-restart 0
+PARTS := -n 4 --dist loadgroup --no-loadscope-reorder --max-worker-restart 0
 ARGS ?=
 WITH ?=
 PROJECT ?=
@@ -87,7 +87,7 @@ unit: setup  ## tests without servers, on all cores
 contract: setup  ## one behaviour suite over every implementation of a port
 	@$(PYTEST) tests/contract -m "$(TESTS)" $(ARGS)
 
-integration: setup  ## tests on a real broker, Spark and Iceberg, in three parts beside each other
+integration: setup  ## tests on a real broker, Spark and Iceberg, in four parts beside each other
 	@$(PYTEST) tests/integration $(PARTS) -m "$(TESTS)" $(ARGS)
 
 servers: setup  ## contract and integration tests on servers that they share

@@ -37,7 +37,7 @@ os.environ["AIRFLOW_HOME"] = _airflow.name
 # for 48 MB of code, full after half of the tests: from then on a thread that looks for code to throw away took a fifth
 # of the server's CPU. And each time that its classes outgrow a bound, at first 21 MB, all of the heap is collected.
 JVM_OPTIONS = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:MetaspaceSize=512m"
+    f"{shared_spark.FIRST_COMPILER_ALONE} -XX:ReservedCodeCacheSize=512m -XX:MetaspaceSize=512m"
     " -XX:+IgnoreUnrecognizedVMOptions -XX:SweeperThreshold=5"  # in percent of the room; Java 20 has no such thread
 )
 os.environ.setdefault("TIDEGATE_STACK_JVM_OPTIONS", JVM_OPTIONS)
@@ -45,32 +45,40 @@ os.environ.setdefault("TIDEGATE_STACK_JVM_OPTIONS", JVM_OPTIONS)
 ROOT = Path(__file__).parents[1]
 # The files that take longest. Parts beside each other begin with them, so that none waits for another's last.
 LONGEST_FILES = (
-    "test_security.py",
-    "test_lake.py",
-    "test_bigquery.py",
-    "test_lake_keys.py",
-    "test_lake_expiry.py",
-    "test_runner.py",
-    "test_values.py",
-    "test_row_semantics.py",
-    "test_maintenance.py",
     "test_publications.py",
+    "test_bigquery.py",
+    "test_values.py",
+    "test_destination.py",
+    "test_store_rights.py",
     "test_backfill.py",
+    "test_maintenance.py",
+    "test_lake.py",
+    "test_security.py",
+    "test_broker.py",
     "test_bigquery_modes.py",
-    "test_history.py",
+    "test_row_semantics.py",
+    "test_written_messages.py",
+    "test_expressions.py",
+    "test_transforms.py",
+    "test_broker_limits.py",
     "test_servers_down.py",
-    "test_truncate.py",
-    "test_ways_out.py",
-    "test_standing.py",
-    "test_sequence.py",
-    "test_fan_out.py",
-    "test_concurrency.py",
+    "test_direct.py",
+    "test_held_keys.py",
+    "test_server_connections.py",
+    "test_mongodb.py",
     "test_publishing_crashes.py",
-    "test_lake_faults.py",
-    "test_init.py",
-    "test_decoder_fuzz.py",
-    "test_partial.py",
-    "test_publication_aggregates.py",
+    "test_written_records.py",
+    "test_plain_keys.py",
+    "test_random_pipelines.py",
+    "test_dead_letters.py",
+    "test_doctor.py",
+    "test_key_from_value.py",
+    "test_schemas.py",
+    "test_connect_types.py",
+    "test_wire_formats.py",
+    "test_fan_out.py",
+    "test_faults.py",
+    "test_presence.py",
 )
 # Servers that take a part of a run half a minute to start, and are needed by few files.
 SERVERS_OF_ONE_PART = ("lake_servers", "bigquery")

@@ -18,6 +18,7 @@ STATSD_VARIABLE = (
 )
 
 DAGS_VARIABLE = "TIDEGATE_AIRFLOW_DAGS"  # a folder of DAGs beside the product's own; none without it
+IDLE_SLEEP_VARIABLE = "TIDEGATE_AIRFLOW_IDLE_SLEEP"  # seconds that an idle scheduler sleeps between two looks
 PRODUCT_VARIABLE = "TIDEGATE_AIRFLOW_PRODUCT"  # whose dags/, plugins/ and jobs/ run; the checkout's without it
 
 
@@ -69,7 +70,8 @@ def _build_settings(home: Path, port: int, database: str, shape: Shape) -> dict[
         "api_auth": {"jwt_secret": _generate_secret(64)},  # the services must share one
         "workers": {"execution_api_timeout": 30},  # its first call after a start takes up to 15 s
         "scheduler": {
-            "scheduler_idle_sleep_time": 0.1,  # default 1 s: half of what a short task takes
+            # default 1 s: half of what a short task takes; each look costs 10 ms of CPU
+            "scheduler_idle_sleep_time": os.environ.get(IDLE_SLEEP_VARIABLE, "0.1"),
             **(_build_takeover_settings() if shape != Shape() else {}),
         },
         **_build_celery_settings(shape.queue),

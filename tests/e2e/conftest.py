@@ -19,7 +19,7 @@ from guarded_broker import GuardedBroker, guarded_broker
 from pyiceberg.catalog import load_catalog
 from relay import Relay
 
-from local.airflow.settings import DAGS_VARIABLE, LOGINS_VARIABLE, STATSD_VARIABLE
+from local.airflow.settings import DAGS_VARIABLE, IDLE_SLEEP_VARIABLE, LOGINS_VARIABLE, STATSD_VARIABLE
 from local.ports import HOST
 from local.stack import Stack, start_stack
 
@@ -360,6 +360,7 @@ def _settings(
         LOGINS_VARIABLE: str(logins),
         STATSD_VARIABLE: statsd.address,
         DAGS_VARIABLE: str(folder / "consumers"),
+        IDLE_SLEEP_VARIABLE: "0.4",  # other tests need the CPU, and this stack lives for ten minutes
         **found,
     }
 

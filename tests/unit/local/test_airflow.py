@@ -59,6 +59,14 @@ def test_tasks_of_a_lost_worker_wait_for_less_where_others_can_take_them(tmp_pat
     assert both.get("database", "sql_alchemy_conn") == METADATA
 
 
+def test_idle_scheduler_looks_ten_times_a_second_or_as_often_as_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert read_settings(tmp_path / "default", Shape()).getfloat("scheduler", "scheduler_idle_sleep_time") == 0.1
+    monkeypatch.setenv(settings.IDLE_SLEEP_VARIABLE, "0.4")
+    assert read_settings(tmp_path / "told", Shape()).getfloat("scheduler", "scheduler_idle_sleep_time") == 0.4
+
+
 def test_another_version_of_the_product_runs_where_one_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
