@@ -105,6 +105,26 @@ def test_topic_that_is_created_again_before_the_merge_is_not_taken_for_the_old_o
     assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
 
 
+def test_topic_that_is_created_again_while_the_batch_is_staged_after_all_is_refused(world: World) -> None:
+    flush(world.ports(PIPELINE))
+    send_orders(world, ("c", "odd"))
+    batch, met = stage_next(world), list[str]()
+    world.engine.unusual = lambda _: True
+
+    def create_again(call: str, when: str) -> None:
+        if (call, when) == ("engine.run", "before") and not met:
+            met.append(call)
+            world.broker.delete("orders")
+            world.broker.create("orders", 2)
+            send_orders(world, *((key, "new") for key in "abcdefgh"))
+
+    with pytest.raises(PositionLost, match="a topic was created again"):
+        _ = merge_queue(world.ports(PIPELINE, create_again), [batch]).total
+    assert met == ["engine.run"]
+    assert read_orders(world) == {"a": "2", "b": "1"}
+    assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
+
+
 @BOTH
 def test_audit_that_was_added_before_the_retry_is_asked(world: World, direct: bool) -> None:
     pipeline = a_pipeline(direct=direct)
