@@ -93,17 +93,18 @@ def run_stage(
 
     `watcher` may put the task aside with the step's checkpoint, and has that of a task put aside.
     """
-    from tidegate.model.batch import Plan, Refusal
+    from tidegate.model.batch import Plan
     from tidegate.staging.stage_checkpoint import StageCheckpoint, wrap_with_checkpoint
     from tidegate.steps.merge_queue import group_by_table
-    from tidegate.steps.stage import stage
+    from tidegate.steps.stage import stage_tables
 
-    checkpoint, refused = StageCheckpoint.from_dict(watcher.payload if watcher else {}), list[Refusal]()
+    checkpoint = StageCheckpoint.from_dict(watcher.payload if watcher else {})
     if watcher:
         watcher.set_checkpoint_source(checkpoint.to_dict)
     with raise_airflow_errors():
         ports = wrap_with_checkpoint(assemble_ports(name, engine, watcher), checkpoint)
-        queues = group_by_table(stage(ports, Plan.from_dict(planned), refused))
+        batches, refused = stage_tables(ports, Plan.from_dict(planned))
+        queues = group_by_table(batches)
         staged = [{"table": queue[0].table, "batches": [batch.to_dict() for batch in queue]} for queue in queues]
         return staged, [asdict(one) for one in refused]
 

@@ -17,7 +17,7 @@ from tidegate.steps.commit_offsets import commit_offsets
 from tidegate.steps.heartbeat import heartbeat
 from tidegate.steps.merge_queue import QueueResult, group_by_table, merge_queue
 from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
+from tidegate.steps.stage import stage_tables
 from tidegate.tables.templated_tables import expand_template
 
 log = logging.getLogger(__name__)
@@ -74,12 +74,12 @@ def plan_flush(ports: Ports, at_least: int = 0, until: Offsets | None = None) ->
 
 def flush_planned(ports: Ports, expanded_ports: Ports, planned: Plan, merges_at_once: int = 1) -> FlushResult:
     """The other steps of a flush, see there. `expanded_ports` hold the tables that records have named."""
-    refused = [*planned.refused]
     try:
-        staged = stage(expanded_ports, planned, refused)
+        staged, refused_staging = stage_tables(expanded_ports, planned)
     except GiveUp:
         _clean_up_behind_failure(expanded_ports)  # attempts that nobody will merge
         raise
+    refused = [*planned.refused, *refused_staging]
     ports = (
         expanded_ports
         if {batch.table for batch in staged} <= {t.name for t in expanded_ports.pipeline.tables}

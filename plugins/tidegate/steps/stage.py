@@ -23,8 +23,23 @@ from tidegate.tables.templated_tables import expand_template
 log = logging.getLogger(__name__)
 
 
-def stage(ports: Ports, plan: Plan, refused: list[Refusal] | None = None) -> list[StagedBatch]:
-    """Return the staged batches of the plan, each table's in the order of its queue.
+class StageResult(NamedTuple):
+    """The batches that can be merged, each table's in the order of its queue; and the tables that cannot go on."""
+
+    batches: list[StagedBatch]
+    refused: tuple[Refusal, ...]
+
+
+def stage(ports: Ports, plan: Plan) -> list[StagedBatch]:
+    """Stage the plan as `stage_tables` does; a table that fails raises its reason, with the others staged."""
+    batches, failures = _stage_plan(ports, plan)
+    if failures:
+        raise join_failures(failures)
+    return batches
+
+
+def stage_tables(ports: Ports, plan: Plan) -> StageResult:
+    """Stage the plan; a table that fails is in `refused`, and the others go on. Raises where nothing is staged.
 
     Tables that the file does not name any more are left out; TableRemoved, where it names none of the plan's.
 
@@ -36,37 +51,38 @@ def stage(ports: Ports, plan: Plan, refused: list[Refusal] | None = None) -> lis
     5. A batch for which the intermediate table must be made anew waits until the rows that wait there are published.
     6. Tables that records name for the first time are staged over the same ranges, from where the batch starts.
 
-    A table that fails is added to `refused`, for a caller that goes on with the others; without it, or where nothing is
-    staged, the reason is raised.
+    A repeat call uses what is staged for the plan's queue, and stages its new batches again under the same numbers.
     """
+    batches, failures = _stage_plan(ports, plan)
+    if failures and not batches:
+        raise join_failures(failures)
+    return StageResult(batches, note_refusals(failures))
+
+
+def _stage_plan(ports: Ports, plan: Plan) -> tuple[list[StagedBatch], list[Failure]]:
     ports = expand_template(ports)
     plan = keep_known_tables(ports, plan)
     staged = [_resume_batch(ports, table) for table in plan.tables if table.resumed]
     staged += [build_direct_batch(ports, plan, table) for table in plan.tables if table.direct]
-    failures: list[Failure] = []
-    for _, group in groupby(_list_new_batches(ports, plan, staged, failures), key=_get_group_key):
+    new, failures = _list_new_batches(ports, plan, staged)
+    for _, group in groupby(new, key=_get_group_key):
         done, failed = _stage_group(ports, plan, tuple(group))
         staged, failures = staged + done, failures + failed
-    if failures and (refused is None or not staged):
-        raise join_failures(failures)
-    if refused is not None:
-        refused += note_refusals(failures)
     order = {table.table: place for place, table in enumerate(plan.tables)}
-    return sorted(staged, key=lambda batch: (order.get(batch.table, len(order)), batch.table, batch.batch))
+    return sorted(staged, key=lambda batch: (order.get(batch.table, len(order)), batch.table, batch.batch)), failures
 
 
-def _list_new_batches(
-    ports: Ports, plan: Plan, resumed: list[StagedBatch], failures: list[Failure]
-) -> list[PlannedBatch]:
+def _list_new_batches(ports: Ports, plan: Plan, resumed: list[StagedBatch]) -> tuple[list[PlannedBatch], list[Failure]]:
     """The batches to stage, sorted by group; not those that would drop waiting rows, which Kafka may have lost."""
     waiting, new = {batch.table for batch in resumed if batch.counts.to_write}, list[PlannedBatch]()
+    failures = list[Failure]()
     for planned in sorted((t for t in plan.tables if not t.resumed and not t.direct), key=_get_group_key):
         with isolate_failure(planned.table, failures):
             if planned.table in waiting and drops_queue(ports, planned):
                 log.info("not staged before what waits is published: table=%s batch=%s", planned.table, planned.batch)
                 continue
             new.append(planned)
-    return new
+    return new, failures
 
 
 def _get_group_key(planned: PlannedBatch) -> tuple[int, str]:
@@ -87,12 +103,12 @@ class _Request(NamedTuple):
 
 def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> tuple[list[StagedBatch], list[Failure]]:
     """Stage tables with the same ranges in one job. A table that fails does not fail the others."""
-    failures = list[Failure]()
-    requests, finder = _build_requests(ports, plan, group, failures)
+    requests, finder, failures = _build_requests(ports, plan, group)
     if not requests and finder is None:
         return [], failures
     try:
-        return _stage_requests(ports, plan, requests, finder, failures), failures
+        staged, failed_behind = _stage_requests(ports, plan, requests, finder)
+        return staged, failures + failed_behind
     except GiveUp as error:  # of the job itself
         failed = {name for name, _ in failures}
         return [], failures + [(planned.table, error) for planned in group if planned.table not in failed]
@@ -102,10 +118,10 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> t
 
 
 def _build_requests(
-    ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...], failures: list[Failure]
-) -> tuple[list[_Request], _Request | None]:
-    """The request for each table, and the one that looks for new table names, if there is one. Adds to `failures`."""
-    requests, finder = list[_Request](), None
+    ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]
+) -> tuple[list[_Request], _Request | None, list[Failure]]:
+    """The request for each table, the one that looks for new table names, if there is one, and what failed."""
+    requests, finder, failures = list[_Request](), None, list[Failure]()
     for planned in sorted(group, key=lambda one: find_table(ports, one.table).discovers_names):
         table = find_table(ports, planned.table)
         with isolate_failure(planned.table, failures):
@@ -113,25 +129,25 @@ def _build_requests(
                 finder = _Request(planned, build_name_finder(ports, table, planned))
             else:
                 requests.append(_Request(planned, build_stage_table(ports, plan, planned)))
-    return requests, finder
+    return requests, finder, failures
 
 
 def _stage_requests(
-    ports: Ports, plan: Plan, requests: list[_Request], finder: _Request | None, failures: list[Failure]
-) -> list[StagedBatch]:
-    """Run the job and read its result for each table, new ones included. Adds to `failures`."""
+    ports: Ports, plan: Plan, requests: list[_Request], finder: _Request | None
+) -> tuple[list[StagedBatch], list[Failure]]:
+    """Run the job and read its result for each table, new ones included."""
     planned_batches = [request.planned for request in (*requests, *([finder] if finder else []))]
     stage_tables, took = _run_group(
         ports, plan, planned_batches[0], [request.stage_table for request in requests], finder and finder.stage_table
     )
-    staged: list[StagedBatch] = []
+    staged, failures = list[StagedBatch](), list[Failure]()
     for (planned, _), stage_table in zip(requests, stage_tables, strict=True):
         with isolate_failure(planned.table, failures):
             staged.append(replace(read_staged_batch(ports, planned, stage_table), stage_seconds=took))
     if finder is not None:
         with isolate_failure(finder.planned.table, failures):
             staged += _stage_new_tables(ports, plan, *finder)
-    return staged
+    return staged, failures
 
 
 def _check_group_not_overtaken(ports: Ports, group: tuple[PlannedBatch, ...]) -> None:

@@ -12,7 +12,7 @@ from tidegate.model.batch import Plan
 from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
+from tidegate.steps.stage import stage, stage_tables
 
 GOOD, BROKEN = "lake.shop.good", "lake.shop.broken"
 APART = (a_table(BROKEN, topics=("broken",)), a_table(GOOD, topics=("good",)))
@@ -125,14 +125,13 @@ def test_batches_that_wait_are_published_although_nothing_new_can_be_staged(worl
     assert committed(world) == {"broken": {0: 1, 1: 0}, "good": {0: 1, 1: 0}}
 
 
-def test_caller_that_takes_no_refusals_gets_the_reason(world: World) -> None:
+def test_stage_of_one_batch_raises_the_reason_and_stage_of_all_tables_returns_it(world: World) -> None:
     produce(world, "good", "g", 1)
     world.broker.produce("broken", {"id": "b"}, BAD)
     ports = world.ports(ORDERS[0])
     with pytest.raises(BadRecord, match="topic=broken partition=0 offset=1"):
         stage(ports, plan(ports))
-    refused: list[Any] = []
-    staged = stage(ports, replace(plan(ports), refused=()), refused)
+    staged, refused = stage_tables(ports, replace(plan(ports), refused=()))
     assert ([batch.table for batch in staged], [(one.table, one.kind) for one in refused]) == (
         [GOOD],
         [(BROKEN, "BadRecord")],
