@@ -117,16 +117,15 @@ def parse_properties(text: str) -> dict[str, str]:
         if (len(pending) - len(pending.rstrip("\\"))) % 2:
             pending = pending[:-1]
             continue
-        _add_entry(settings, pending)
+        settings |= _parse_entry(pending)
         pending = ""
-    _add_entry(settings, pending)
-    return settings
+    return settings | _parse_entry(pending)
 
 
-def _add_entry(settings: dict[str, str], line: str) -> None:
+def _parse_entry(line: str) -> dict[str, str]:
+    """The name with its value; empty for a line that is no setting."""
     match = ENTRY_PATTERN.fullmatch(line)
-    if match is not None:
-        settings[_unescape(match[1])] = _unescape(match[2])
+    return {} if match is None else {_unescape(match[1]): _unescape(match[2])}
 
 
 def _unescape(text: str) -> str:

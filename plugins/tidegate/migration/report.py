@@ -92,8 +92,8 @@ def format_translation(data: dict[str, Any], settings: tuple[SettingReport, ...]
     return "\n".join(lines)
 
 
-def _format_setting(one: SettingReport) -> str:
-    return _wrap(": ".join(part for part in (one.name, one.target, one.reason) if part))
+def _format_setting(setting: SettingReport) -> str:
+    return _wrap(": ".join(part for part in (setting.name, setting.target, setting.reason) if part))
 
 
 def _wrap(text: str) -> str:

@@ -32,9 +32,8 @@ NO_GROUP = (
 )
 
 
-def translate_flink_sql(config: ConnectorConfig, choices: Choices, world: World) -> Translation:
+def translate_flink_sql(config: ConnectorConfig, choices: Choices, _: World) -> Translation:
     """The script as a draft, with a report of each option, setting and statement."""
-    del world
     script = parse_script(config.statements)
     ledger = SettingsLedger(_list_settings(script))
     inserts = _choose_inserts(script, ledger)
@@ -47,7 +46,7 @@ def translate_flink_sql(config: ConnectorConfig, choices: Choices, world: World)
     is_upsert = plan_kafka_table(ledger, draft, source, f"TABLE {source_name}.")
     draft.data["tables"] = [_plan_sink(script, ledger, draft, insert, is_upsert=is_upsert) for insert in inserts]
     draft.data["merge"] = {"interval": "1m"}
-    _note_statements(script, ledger)
+    _note_statements(ledger)
     group = source.options.get("properties.group.id", "")
     position = PositionSource(
         groups=(group,) if group else (),
@@ -135,8 +134,8 @@ def _plan_sink(
         entry["when"] = insert.condition
         entry |= {"when_false": "delete"} if is_upsert else {}
         draft.check(("tables",), "The WHERE is Flink's text: read it as Spark SQL.")
-    _plan_table_options(ledger, entry, sink, f"TABLE {script.complete(insert.target)}.")
-    return entry
+    create = _plan_creation(ledger, sink, f"TABLE {script.complete(insert.target)}.")
+    return {**entry, "create": create} if create else entry
 
 
 def _list_table_options(options: dict[str, str]) -> list[str]:
@@ -144,7 +143,8 @@ def _list_table_options(options: dict[str, str]) -> list[str]:
     return [name for name in options if name.startswith(words)]
 
 
-def _plan_table_options(ledger: SettingsLedger, entry: dict[str, Any], sink: FlinkTable, prefix: str) -> None:
+def _plan_creation(ledger: SettingsLedger, sink: FlinkTable, prefix: str) -> dict[str, Any]:
+    """How a table is made that does not stand yet; accounts for each option of the sink's table."""
     properties: dict[str, str] = {}
     for name, value in sink.options.items():
         if name in ("write.upsert.enabled", "upsert-enabled"):
@@ -158,10 +158,9 @@ def _plan_table_options(ledger: SettingsLedger, entry: dict[str, Any], sink: Fli
             ledger.map(f"{prefix}{name}", f"tables[].create.properties.{name}", "for a table that is still to be made")
         elif name.startswith("sink."):
             ledger.drop(f"{prefix}{name}", "how Flink's tasks write")
-    create = ({"partition_by": list(sink.partitions)} if sink.partitions else {}) | (
+    return ({"partition_by": list(sink.partitions)} if sink.partitions else {}) | (
         {"properties": properties} if properties else {}
     )
-    entry.update({"create": create} if create else {})
 
 
 def _build_select(insert: FlinkInsert, sink: FlinkTable, source: FlinkTable) -> str:
@@ -195,7 +194,7 @@ def _format_column(expression: str, alias: str, kinds: dict[str, str], names: An
     return f"{typed} AS {quote(target or f'column_{index + 1}')}"
 
 
-def _note_statements(script: FlinkScript, ledger: SettingsLedger) -> None:
+def _note_statements(ledger: SettingsLedger) -> None:
     for name in ledger.list_names("SET "):
         ledger.drop(name, "a setting of Flink's job; Airflow and Spark have their own")
     for name in ledger.list_names("statement "):

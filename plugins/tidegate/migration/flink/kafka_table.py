@@ -93,7 +93,7 @@ def _plan_part(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: 
         draft.fill_in(("source", side), f"format: what Flink's {given} reads.")
     below = f"{side}." if f"{side}.format" in options else ""
     if given.endswith("-confluent"):
-        _plan_registry(ledger, draft, part, f"{prefix}{below}{given}.", side)
+        part["avro"] = _plan_registry(ledger, draft, f"{prefix}{below}{given}.", side)
     for option, reason in IGNORED.items():
         ledger.drop(f"{prefix}{below}{option}", reason)
     for option, key in CSV_OPTIONS.items():
@@ -106,18 +106,19 @@ def _plan_part(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: 
     return part
 
 
-def _plan_registry(ledger: SettingsLedger, draft: Draft, part: dict[str, Any], prefix: str, side: str) -> None:
+def _plan_registry(ledger: SettingsLedger, draft: Draft, prefix: str, side: str) -> dict[str, str]:
     names = ledger.list_names(prefix)
     url, subject = ledger.get(f"{prefix}url"), ledger.get(f"{prefix}subject")
     others = [name for name in names if name not in (f"{prefix}url", f"{prefix}subject")]
-    part["avro"] = {"registry": REGISTRY if others or "@" in url else url}
+    options = {"registry": REGISTRY if others or "@" in url else url}
     if subject:
-        part["avro"]["subject"] = subject
+        options["subject"] = subject
         ledger.map(f"{prefix}subject", f"source.{side}.avro.subject")
     ledger.map(f"{prefix}url", f"source.{side}.avro.registry")
     for name in others:
         ledger.map(name, f"source.{side}.avro.registry", f"connection {REGISTRY} holds it")
         draft.need_connection(REGISTRY, "the registry's address as host, and its log-in")
+    return options
 
 
 def _note_rest(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: str) -> None:

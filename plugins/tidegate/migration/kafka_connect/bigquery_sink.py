@@ -68,7 +68,7 @@ def translate_bigquery_sink(config: ConnectorConfig, choices: Choices, world: Wo
     ledger.map("deleteEnabled", f"tables[].delete: {str(deletes).lower()}")
     note_creation(ledger, draft)
     _note_key(ledger, draft, plan, choices, world)
-    plan_kafka_data(ledger, draft, plan)
+    plan_kafka_data(ledger, plan)
     complete_records(draft, plan, world)
     _plan_merge(ledger, draft, writes_keys=upserts or deletes)
     for name, reason in WITHOUT_MEANING.items():

@@ -143,9 +143,8 @@ def _read_key_fields(draft: Draft, world: World, column: str) -> list[str]:
     return [name for one in types if isinstance(one, Struct) for name, *_ in one.fields]
 
 
-def plan_kafka_data(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None:
+def plan_kafka_data(ledger: SettingsLedger, plan: RecordPlan) -> None:
     """A struct of topic, partition, offset and the time of the insert."""
-    del draft
     column = ledger.get("kafkaDataFieldName")
     if not column:
         return

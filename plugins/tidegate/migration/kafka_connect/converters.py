@@ -64,7 +64,7 @@ def plan_converter(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, side:
         draft.fill_in(
             path, f"what {converter} reads; see docs/formats.md. json stands here so that the file can be read."
         )
-    _plan_options(ledger, draft, part, side, converter)
+    part |= _plan_options(ledger, draft, part["format"], side, converter)
     plan.is_typed = plan.is_typed or (side == "value" and _is_typed(part))
 
 
@@ -73,46 +73,46 @@ def _is_typed(part: dict[str, Any]) -> bool:
     return bool(described.schema or described.only_column or part.get("json", {}).get("registry"))
 
 
-def _plan_options(ledger: SettingsLedger, draft: Draft, part: dict[str, Any], side: Side, converter: str) -> None:
-    prefix = f"{side}.converter."
+def _plan_options(ledger: SettingsLedger, draft: Draft, name: str, side: Side, converter: str) -> dict[str, Any]:
+    """The options below the format `name`, by that name; empty where it needs none."""
+    prefix, options = f"{side}.converter.", dict[str, Any]()
     if converter == "JsonConverter":
-        _plan_envelope(ledger, part, side)
+        options |= _plan_envelope(ledger, side)
     elif f"{prefix}schemas.enable" in ledger.list_names(prefix):
         ledger.drop(f"{prefix}schemas.enable", f"{converter or 'this converter'} does not read it")
     if converter in PLAIN_CONVERTERS:
-        for name in filter(lambda one: _belongs_to_registry(one.removeprefix(prefix)), ledger.list_names(prefix)):
-            ledger.drop(name, f"{converter} asks no registry")
+        for setting in filter(lambda one: _belongs_to_registry(one.removeprefix(prefix)), ledger.list_names(prefix)):
+            ledger.drop(setting, f"{converter} asks no registry")
     elif any(ledger.has(f"{prefix}{word}") for word in ("schema.registry.url", "apicurio.registry.url")):
-        _plan_registry(ledger, draft, part, side)
-    for name in ledger.list_names(prefix):
-        word = name.removeprefix(prefix)
+        options |= _plan_registry(ledger, draft, name, side)
+    for setting in ledger.list_names(prefix):
+        word = setting.removeprefix(prefix)
         if word in READ_WITHOUT:
-            ledger.drop(name, READ_WITHOUT[word])
+            ledger.drop(setting, READ_WITHOUT[word])
+    return {name: options} if options else {}
 
 
-def _plan_envelope(ledger: SettingsLedger, part: dict[str, Any], side: Side) -> None:
+def _plan_envelope(ledger: SettingsLedger, side: Side) -> dict[str, Any]:
     """JsonConverter expects an envelope unless it is told otherwise."""
     name = f"{side}.converter.schemas.enable"
     enveloped = ledger.is_true(name, default=True)
     if side == "key":
         ledger.drop(name, "an envelope around a key is seen in each record")
     elif enveloped:
-        part["json"] = {"envelope": True}
         ledger.map(name, "source.value.json.envelope: true")
+        return {"envelope": True}
     else:
         ledger.map(name, "source.value.format: json", "plain objects, the default")
+    return {}
 
 
-def _plan_registry(ledger: SettingsLedger, draft: Draft, part: dict[str, Any], side: Side) -> None:
+def _plan_registry(ledger: SettingsLedger, draft: Draft, encoding: str, side: Side) -> dict[str, Any]:
     """The registry's address stays in the file only where no login belongs to it."""
-    prefix, encoding = f"{side}.converter.", part["format"]
-    options: dict[str, Any] = part.setdefault(encoding, {})
-    target = f"source.{side}.{encoding}"
+    prefix, target = f"{side}.converter.", f"source.{side}.{encoding}"
     own = [name for name in ledger.list_names(prefix) if _belongs_to_registry(name.removeprefix(prefix))]
     urls = [name for name in own if name.endswith("registry.url")]
     url = ledger.get(urls[0]) if urls else ""
     plain = bool(url) and len(own) == len(urls) and not has_secret(url) and "," not in url and "${" not in url
-    options["registry"] = url if plain else REGISTRY
     for name in own:
         ledger.map(name, f"{target}.registry", "" if plain else f"connection {REGISTRY} holds it")
         if not plain:
@@ -120,7 +120,7 @@ def _plan_registry(ledger: SettingsLedger, draft: Draft, part: dict[str, Any], s
             draft.need_connection(
                 REGISTRY, "the registry's address as host" if name in urls else _name_client_word(word)
             )
-    _plan_wire_format(ledger, draft, options, side)
+    return {"registry": url if plain else REGISTRY, **_plan_wire_format(ledger, draft, side)}
 
 
 def _belongs_to_registry(word: str) -> bool:
@@ -137,8 +137,9 @@ def _name_client_word(word: str) -> str:
     return f"{word.removeprefix('schema.registry.')} in its extra, under the name of Confluent's Python client"
 
 
-def _plan_wire_format(ledger: SettingsLedger, draft: Draft, options: dict[str, Any], side: Side) -> None:
-    prefix = f"{side}.converter."
+def _plan_wire_format(ledger: SettingsLedger, draft: Draft, side: Side) -> dict[str, str]:
+    """What names a record's schema: the subject, and the bytes or header before the record."""
+    prefix, options = f"{side}.converter.", dict[str, str]()
     target = f"source.{side}, beside registry:"
     for word in ("subject.name.strategy", f"{side}.subject.name.strategy"):
         strategy = ledger.get(f"{prefix}{word}").rpartition(".")[2]
@@ -155,3 +156,4 @@ def _plan_wire_format(ledger: SettingsLedger, draft: Draft, options: dict[str, A
         in_header = ledger.is_true(f"{prefix}apicurio.registry.headers.enabled")
         options["wire_format"] = "apicurio-header" if in_header else "apicurio"
         ledger.map(f"{prefix}apicurio.registry.headers.enabled", f"{target} wire_format: {options['wire_format']}")
+    return options

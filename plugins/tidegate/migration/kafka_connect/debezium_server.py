@@ -138,8 +138,7 @@ def _plan_table(ledger: SettingsLedger, draft: Draft, topic: str, *, several: bo
     ledger.map(f"{SINK}upsert", f"tables[].upsert, tables[].delete: {str(upserts).lower()}", reason)
     ledger.map(f"{SINK}upsert-keep-deletes", "tables[].deletes: soft" if keeps else "tables[].deletes: hard",
                "the sink wrote __deleted; the new BOOLEAN column is is_deleted" if keeps else "")  # fmt: skip
-    _plan_creation(ledger, draft, table, topic)
-    return table
+    return {**table, **_plan_creation(ledger, draft, topic)}
 
 
 def _name_table(ledger: SettingsLedger, topic: str) -> str:
@@ -154,14 +153,15 @@ def _name_table(ledger: SettingsLedger, topic: str) -> str:
     return name.lower() if ledger.is_true(f"{SINK}destination-lowercase-table-names") else name
 
 
-def _plan_creation(ledger: SettingsLedger, draft: Draft, table: dict[str, Any], topic: str) -> None:
+def _plan_creation(ledger: SettingsLedger, draft: Draft, topic: str) -> dict[str, Any]:
+    """How the table is made and evolves: `create` and `evolve` of its entry, where they are not the default."""
     own, default = f"{SINK}partition-by.{topic}", f"{SINK}partition-by"
     partitions = parse_partitions(ledger.get(own) or ledger.get(default))
-    table.update({"create": {"partition_by": partitions}} if partitions else {})
+    entry: dict[str, Any] = {"create": {"partition_by": partitions}} if partitions else {}
     for name in (own, default):
         ledger.map(name, "tables[].create.partition_by", "for a table that is still to be made")
     adds = ledger.is_true(f"{SINK}allow-field-addition", default=True)
-    table.update({} if adds else {"evolve": {"add_columns": False, "widen": False, "relax": False}})
+    entry |= {} if adds else {"evolve": {"add_columns": False, "widen": False, "relax": False}}
     ledger.map(f"{SINK}allow-field-addition", "tables[].evolve")
     ledger.refuse(
         f"{SINK}excluded-columns",
@@ -172,13 +172,14 @@ def _plan_creation(ledger: SettingsLedger, draft: Draft, table: dict[str, Any], 
     version = ledger.get(f"{SINK}format-version", "3")
     if version == "2":
         ledger.map(f"{SINK}format-version", "tables[].create.properties: format 2 is the default")
-        return
+        return entry
     ledger.refuse(
         f"{SINK}format-version", "tables of format 3 are refused: let the pipeline make a new table of format 2"
     )
     text = "Debezium Server makes tables of Iceberg's format 3 unless format-version=2 is set; those are refused."
     if text not in draft.to_check:
         draft.to_check.append(text)
+    return entry
 
 
 def _plan_keys(draft: Draft, plan: RecordPlan, choices: Choices, world: World) -> None:

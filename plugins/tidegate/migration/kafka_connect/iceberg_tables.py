@@ -26,7 +26,7 @@ def plan_iceberg_tables(ledger: SettingsLedger, draft: Draft, names: list[str]) 
             continue
         if field:
             entry |= _build_route(field, pattern, name)
-        _plan_branch(ledger, entry, name)
+        entry |= _plan_branch(ledger, name)
         entry["create"] = _plan_creation(ledger, name)
         entry["evolve"] = _plan_evolution(ledger)
         entries.append({key: value for key, value in entry.items() if value != {}})
@@ -44,13 +44,12 @@ def _build_route(field: str, pattern: str, name: str) -> dict[str, Any]:
     return {"when": f"lower({quote_name(field)}) = {render_literal(name.casefold())}"}
 
 
-def _plan_branch(ledger: SettingsLedger, entry: dict[str, Any], name: str) -> None:
+def _plan_branch(ledger: SettingsLedger, name: str) -> dict[str, str]:
     own, default = f"iceberg.table.{name}.commit-branch", "iceberg.tables.default-commit-branch"
     branch = ledger.get(own) or ledger.get(default)
-    if branch:
-        entry["branch"] = branch
     for setting in (own, default):
         ledger.map(setting, f"tables[].branch: {branch}")
+    return {"branch": branch} if branch else {}
 
 
 def _plan_creation(ledger: SettingsLedger, name: str) -> dict[str, Any]:

@@ -88,12 +88,17 @@ def _note_client(ledger: SettingsLedger, draft: Draft, name: str, word: str) -> 
         draft.need_connection(connection, f"{CLIENT_NAMES.get(word, word)} in its extra")
 
 
-def plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices, found: tuple[str, ...] | None) -> list[str]:
-    """Put the topics into the draft; the list, empty where only a pattern is known. `found` are those that match it."""
+def plan_topics(
+    ledger: SettingsLedger, draft: Draft, choices: Choices, matching_topics: tuple[str, ...] | None
+) -> list[str]:
+    """Put the topics into the draft; the list, empty where only a pattern is known.
+
+    `matching_topics` are the topics that match the pattern, None where no broker was asked.
+    """
     topics, pattern = ledger.list_items("topics"), ledger.get("topics.regex")
     source = draft.data["source"]
     if pattern and not topics:
-        known = list(choices.topics) or sorted(found or ())
+        known = list(choices.topics) or sorted(matching_topics or ())
         ledger.map("topics.regex", "source.topic_pattern")
         source["topic_pattern"] = pattern
         return known

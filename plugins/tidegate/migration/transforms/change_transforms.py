@@ -103,18 +103,16 @@ def plan_debezium_transform(transform: Transform, plan: RecordPlan, draft: Draft
     )
 
 
-def plan_dms(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
+def plan_dms(transform: Transform, _: RecordPlan, draft: Draft) -> None:
     """AWS DMS: the row lies under `data`; its fields stand in no setting."""
-    del plan
     transform.refuse_all(
         "the fields below `data` stand in no setting; copy the example of docs/transforms.md, DMS envelope"
     )
     draft.to_fill_in.append("value.schema, when, delete_when and select of the DMS envelope (docs/transforms.md)")
 
 
-def plan_kafka_metadata(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
+def plan_kafka_metadata(transform: Transform, plan: RecordPlan, _: Draft) -> None:
     """Where the record lay, as columns `_kafka_metadata_topic` and so on, or as one struct."""
-    del draft
     name = transform.get("field_name", "_kafka_metadata")
     extra = transform.get("external_field").partition(",")
     if transform.is_true("nested"):
@@ -137,7 +135,6 @@ def _plan_nested_metadata(plan: RecordPlan, name: str, extra: tuple[str, str, st
     plan.computed[name] = f"CAST(named_struct({values}) AS STRUCT<{types}>)"
 
 
-def refuse_router(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
+def refuse_router(transform: Transform, _: RecordPlan, __: Draft) -> None:
     """Debezium's router gives topics other names, by which a sink chooses tables."""
-    del plan, draft
     transform.refuse_all(ROUTED)

@@ -16,9 +16,8 @@ EPOCH_FUNCTIONS = {"seconds": "unix_seconds", "milliseconds": "unix_millis", "mi
 OF_KEY = "it changes the record's key; say in source.key what the key columns are"
 
 
-def plan_insert_field(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
+def plan_insert_field(transform: Transform, plan: RecordPlan, _: Draft) -> None:
     """Where the record lay, and a fixed text, as columns."""
-    del draft
     if transform.is_of_key:
         transform.refuse_all(OF_KEY)
         return
@@ -36,9 +35,8 @@ def plan_insert_field(transform: Transform, plan: RecordPlan, draft: Draft) -> N
     transform.map("type", "source.metadata, tables[].select")
 
 
-def plan_replace_field(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
+def plan_replace_field(transform: Transform, plan: RecordPlan, __: Draft) -> None:
     """Fields left out, kept or renamed."""
-    del draft
     if transform.is_of_key:
         transform.refuse_all(OF_KEY)
         return
@@ -73,9 +71,8 @@ def plan_mask_field(transform: Transform, plan: RecordPlan, draft: Draft) -> Non
     transform.map_all("tables[].select", "CAST(... AS STRING) for each field")
 
 
-def plan_cast(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
+def plan_cast(transform: Transform, plan: RecordPlan, __: Draft) -> None:
     """Fields of another type: of typed formats by CAST, of JSON by the column's type."""
-    del draft
     spec = [pair.rpartition(":") for pair in transform.list_items("spec")]
     unknown = [kind for name, _, kind in spec if kind not in CAST_TYPES or not name]
     if transform.is_of_key or unknown:
@@ -95,9 +92,8 @@ def plan_cast(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
     transform.drop("replace.null.with.default", "a NULL stays NULL")
 
 
-def plan_timestamp(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
+def plan_timestamp(transform: Transform, plan: RecordPlan, _: Draft) -> None:
     """A time from a number or a text, or the other way."""
-    del draft
     column, target = transform.get("field"), transform.get("target.type")
     pattern, unit = transform.get("format"), transform.get("unix.precision", "milliseconds")
     if transform.is_of_key or not column or unit not in UNITS:
@@ -134,24 +130,21 @@ def _convert_time(field: str, target: str, pattern: str, unit: str) -> str:
     return ""
 
 
-def plan_copy_value(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
+def plan_copy_value(transform: Transform, plan: RecordPlan, _: Draft) -> None:
     """A field under a second name."""
-    del draft
     plan.computed[transform.get("target.field")] = quote(transform.get("source.field"))
     transform.map_all("tables[].select")
 
 
-def plan_value_to_key(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
+def plan_value_to_key(transform: Transform, plan: RecordPlan, _: Draft) -> None:
     """The key is made of the value's fields."""
-    del draft
     plan.key = {"from": "value", "fields": transform.list_items("fields")}
     transform.drop("replace.null.with.default", "a NULL stays NULL")
     transform.map_all("source.key.from: value, source.key.fields")
 
 
-def plan_extract_field(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
+def plan_extract_field(transform: Transform, plan: RecordPlan, _: Draft) -> None:
     """One field in place of a struct: of a key it names the key column."""
-    del draft
     field = transform.get("field")
     if transform.is_of_key:
         plan.key["fields"] = [field]
@@ -163,9 +156,8 @@ def plan_extract_field(transform: Transform, plan: RecordPlan, draft: Draft) -> 
         )
 
 
-def plan_hoist_field(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
+def plan_hoist_field(transform: Transform, plan: RecordPlan, _: Draft) -> None:
     """A name for a bare key."""
-    del draft
     if transform.is_of_key:
         plan.key["fields"] = [transform.get("field")]
         transform.map_all(f"source.key.fields: [{transform.get('field')}]")
@@ -173,7 +165,7 @@ def plan_hoist_field(transform: Transform, plan: RecordPlan, draft: Draft) -> No
         transform.refuse_all("a whole value as one column: use format string or raw, or STRUCT in tables[].select")
 
 
-def plan_regex_router(transform: Transform, plan: RecordPlan, draft: Draft) -> None:
+def plan_regex_router(transform: Transform, plan: RecordPlan, _: Draft) -> None:
     """Another name for a topic: it decides the table where the sink names tables by topics."""
     regex, replacement = transform.get("regex"), transform.get("replacement")
     try:
@@ -181,7 +173,6 @@ def plan_regex_router(transform: Transform, plan: RecordPlan, draft: Draft) -> N
     except re.error:
         transform.refuse_all("its regex is not one that Python reads; name the tables in tables[].name yourself")
         return
-    del draft
     plan.topic_renames.append((regex, replacement))
     transform.map_all("tables[].name", "where the sink names a table by its topic; else it has no effect on the table")
 
