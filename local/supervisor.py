@@ -102,24 +102,24 @@ def _name_ports(parts: list[str]) -> list[str]:
     return list(dict.fromkeys([*names, *(name_ports(parts) if "kafka" in parts else ())]))
 
 
-def _add_kafka(made: Plan, run: RunDir, parts: list[str], chosen: Mapping[str, int]) -> None:
+def _add_kafka(plan: Plan, run: RunDir, parts: list[str], chosen: Mapping[str, int]) -> None:
     brokers = plan_kafka(run, parts, chosen)
-    made.addresses["KAFKA_BOOTSTRAP"] = brokers.bootstrap
-    made.exported |= brokers.variables
-    made.servers.extend(brokers.servers)
+    plan.addresses["KAFKA_BOOTSTRAP"] = brokers.bootstrap
+    plan.exported |= brokers.variables
+    plan.servers.extend(brokers.servers)
 
 
-def _add_registry(made: Plan, run: RunDir, port: int) -> dict[str, str]:
+def _add_registry(plan: Plan, run: RunDir, port: int) -> dict[str, str]:
     variables = registry.build_variables(port)
-    made.exported |= variables
-    made.servers.append(registry.build_server(run, port))
+    plan.exported |= variables
+    plan.servers.append(registry.build_server(run, port))
     return variables
 
 
-def _add_spark(made: Plan, run: RunDir, port: int, token: str) -> None:
-    made.addresses["SPARK_REMOTE"] = spark.build_remote(port, token)
-    made.exported |= spark.build_connection(port, token)
-    made.servers.append(spark.build_server(run, port, token))
+def _add_spark(plan: Plan, run: RunDir, port: int, token: str) -> None:
+    plan.addresses["SPARK_REMOTE"] = spark.build_remote(port, token)
+    plan.exported |= spark.build_connection(port, token)
+    plan.servers.append(spark.build_server(run, port, token))
 
 
 class Supervisor:

@@ -45,13 +45,15 @@ def plan_lake(run: RunDir, parts: list[str], chosen: Mapping[str, int]) -> LakeP
     return plan
 
 
-def _plan_rest(run: RunDir, parts: list[str], chosen: Mapping[str, int], made: Secrets) -> Server:
+def _plan_rest(run: RunDir, parts: list[str], chosen: Mapping[str, int], secrets: Secrets) -> Server:
     """The REST catalog over the database and the store that are in the stack too."""
     properties = dict[str, str]()
     if "postgres" in parts:
         properties["uri"] = f"jdbc:postgresql://{HOST}:{chosen['postgres']}/{postgres.DATABASE}"
-        properties |= {"jdbc.user": postgres.USER, "jdbc.password": made.password}
+        properties |= {"jdbc.user": postgres.USER, "jdbc.password": secrets.password}
     if "s3" in parts:
-        properties |= rest.build_store_properties(f"http://{HOST}:{chosen['s3']}", made.access_key, made.secret_key)
+        properties |= rest.build_store_properties(
+            f"http://{HOST}:{chosen['s3']}", secrets.access_key, secrets.secret_key
+        )
     database = partial(postgres.is_ready, chosen["postgres"]) if "postgres" in parts else None
     return rest.build_server(run, chosen["rest"], properties, database)

@@ -225,7 +225,7 @@ GUARDS = [
     Guard(
         "the group waits for a table that cannot be read",
         "plugins/tidegate/progress/low_watermark.py",
-        "            failures.append(failure)\n            absent.append(seen.table)\n",
+        "            failures.append(failure)\n            absent.append(observed.table)\n",
         "            failures.append(failure)\n",
         "tests/unit/scenarios/test_unreadable_table.py::test_flush_publishes_the_tables_that_can_be_read_and_the_group_waits_for_"
         "the_other[earliest]",
@@ -334,7 +334,7 @@ GUARDS = [
     Guard(
         "a log that was cut and has grown again is not read on from",
         "plugins/tidegate/progress/table_progress.py",
-        "            check_not_cut(ports, seen.table, end, log)\n",
+        "            check_not_cut(ports, observed.table, end, log)\n",
         "",
         "tests/unit/tidegate/steps/test_plan_after_elections.py::"
         "test_log_that_was_cut_is_told_with_the_place_of_the_cut_whether_it_has_grown_again_or_not[3]",

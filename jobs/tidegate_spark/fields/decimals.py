@@ -89,6 +89,6 @@ def _render_plain_number(whole: str, scale: str) -> str:
     )
 
 
-def _render_once(value: str, made: str) -> str:
-    """`made`, SQL over `b`, of a value that is worked out once."""
-    return f"get(transform(array({value}), b -> {made}), 0)"
+def _render_once(value: str, expression: str) -> str:
+    """`expression`, SQL over `b`, of a value that is worked out once."""
+    return f"get(transform(array({value}), b -> {expression}), 0)"

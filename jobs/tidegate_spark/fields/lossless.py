@@ -106,13 +106,12 @@ def _render_leaf_conversion(expr: str, leaf: Primitive, unit: str | None) -> str
 
 
 def render_is_lossy(
-    expr: str, data_type: DataType, unit: str | None, text: str | None = None, made: str | None = None
+    expr: str, data_type: DataType, unit: str | None, text: str | None = None, conversion: str | None = None
 ) -> str | None:
     """A condition that is true where `render_conversion` would lose something; None where it never can.
 
-    `text` is the JSON that was parsed: it says what the parser has changed before. `made` is where
-    `render_conversion` has been
-    worked out already.
+    `text` is the JSON that was parsed: it says what the parser has changed before. `conversion` is where
+    `render_conversion` has been worked out already.
     """
     if not _is_checked(data_type, text is not None):
         return None
@@ -127,7 +126,7 @@ def render_is_lossy(
             inner = [render_is_lossy(f"{expr}.{quote(name)}", t, unit, text) for name, t in fields]
             return "(" + " OR ".join(f"coalesce({part}, false)" for part in inner if part) + ")"
         case Primitive():
-            return _render_is_leaf_lossy(expr, data_type, unit, text, made)
+            return _render_is_leaf_lossy(expr, data_type, unit, text, conversion)
 
 
 def render_has_bad_key(expr: str, text: str) -> str:
@@ -141,19 +140,20 @@ def render_has_key_twice(expr: str) -> str:
     return f"size(array_distinct(map_keys({expr}))) < size({expr})"
 
 
-def _render_is_leaf_lossy(expr: str, leaf: Primitive, unit: str | None, text: str | None, made: str | None) -> str:
+def _render_is_leaf_lossy(expr: str, leaf: Primitive, unit: str | None, text: str | None, value: str | None) -> str:
     if leaf.lenient or leaf.encoding:
-        return f"({render_text(expr, leaf)} IS NOT NULL AND ({made or render_conversion(expr, leaf, unit)}) IS NULL)"
+        value = value or render_conversion(expr, leaf, unit)
+        return f"({render_text(expr, leaf)} IS NOT NULL AND ({value}) IS NULL)"
     if leaf.name in CHECKED_TYPES:
         return f"({expr} IS NOT NULL AND ({render_is_changed(expr, leaf.name, text or '')}))"
     leaf_text = render_text(expr, leaf)
-    problem = render_is_text_lossy(leaf_text, leaf, unit, made)
+    problem = render_is_text_lossy(leaf_text, leaf, unit, value)
     if unit and text and leaf.name in MOMENTS:
         problem += f" OR {leaf_text} RLIKE '{INTEGER_PATTERN}' AND {render_is_quoted(leaf_text, expr, text)}"
     if isinstance(leaf, VariantDecimal) and text:
         problem += f" OR schema_of_variant({expr}) = 'DOUBLE' AND {text} RLIKE {render_literal(LONG_NUMBER_PATTERN)}"
     if leaf.decimal:
-        lost = f"({made or render_variable_scale(leaf_text, leaf)}) IS NULL"
+        lost = f"({value or render_variable_scale(leaf_text, leaf)}) IS NULL"
         problem = f"CASE WHEN startswith({leaf_text}, '{{') THEN {lost} ELSE {problem} END"
     return f"({leaf_text} IS NOT NULL AND ({problem}))"
 
@@ -252,12 +252,12 @@ def _render_has_usual_year(text: str) -> str:
     return f"substring({text}, 5, 1) = '-' AND substring({text}, 1, 4) BETWEEN '1000' AND '9998'"
 
 
-def render_is_text_lossy(text: str, leaf: Primitive, unit: str | None, made: str | None = None) -> str:
+def render_is_text_lossy(text: str, leaf: Primitive, unit: str | None, conversion: str | None = None) -> str:
     """A condition: `render_text_conversion` is NULL for a text that is there, or lost something of it.
 
-    `made` is where `render_text_conversion` has been worked out already.
+    `conversion` is where `render_text_conversion` has been worked out already.
     """
-    value = made or render_text_conversion(text, leaf, unit)
+    value = conversion or render_text_conversion(text, leaf, unit)
     if leaf.decimal:
         precision, scale = leaf.decimal
         usual = (

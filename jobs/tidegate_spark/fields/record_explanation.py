@@ -62,13 +62,13 @@ class _FieldExplanation:
         self._records, self._table, self._decode, self._row_number = records, table, decode, row_number
 
     def explain(
-        self, part: str, columns: Sequence[Column], reason: str | None, made: dict[str, Any] | None
+        self, part: str, columns: Sequence[Column], reason: str | None, row: dict[str, Any] | None
     ) -> list[FieldExplanation]:
         """One entry for each column; `accepted` is None where nothing can be told of a column by itself."""
         texts = self._read_texts(part, columns)
         suspects = [c for c in columns if texts is None or texts[c.name] is not None or not c.nullable]
         reasons = self._find_reasons(part, suspects) if reason else {}
-        return [_describe_field(part, column, texts, reasons, made if reason is None else None) for column in columns]
+        return [_describe_field(part, column, texts, reasons, row if reason is None else None) for column in columns]
 
     def _read_texts(self, part: str, columns: Sequence[Column]) -> dict[str, str | None] | None:
         """What each field holds, as text; None where the decoder gives no texts."""
@@ -111,11 +111,11 @@ def _describe_field(
     column: Column,
     texts: dict[str, str | None] | None,
     reasons: dict[str, str] | None,
-    made: dict[str, Any] | None,
+    row: dict[str, Any] | None,
 ) -> FieldExplanation:
-    found = _to_text(made.get(column.name)) if texts is None and made else texts[column.name] if texts else None
+    found = _to_text(row.get(column.name)) if texts is None and row else texts[column.name] if texts else None
     why = reasons.get(column.name) if reasons else None
-    is_known = reasons is not None and (texts is not None or made is not None or why is not None)
+    is_known = reasons is not None and (texts is not None or row is not None or why is not None)
     if why and texts is not None and found is None:
         why = f"the {part} field {column.name} is required and missing"
     return FieldExplanation(

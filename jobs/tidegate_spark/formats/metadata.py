@@ -15,11 +15,11 @@ LONG_FILE_NUMBER_PATTERN = "[.][0-9]{7,}$"
 BINLOG_FILE = "value.source.file"
 
 
-def render_is_unkept(source: str, made: str, kind: str = "") -> str:
-    """A condition: `source` is not NULL, and what is `made` of it is; of a decimal, or not the same number."""
+def render_is_unkept(source: str, conversion: str, kind: str = "") -> str:
+    """A condition: `source` is not NULL, and what is `conversion` of it is; of a decimal, or not the same number."""
     leaf = Primitive(kind) if kind else None
     rounded = f" OR {render_is_text_lossy(source, leaf, None)}" if leaf is not None and leaf.decimal else ""
-    return f"({source} IS NOT NULL AND (({made}) IS NULL{rounded}))"
+    return f"({source} IS NOT NULL AND (({conversion}) IS NULL{rounded}))"
 
 
 def render_unkept_reason(decoded_value: DecodedValue, table: StageTable) -> str:

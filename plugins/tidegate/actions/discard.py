@@ -31,17 +31,17 @@ def propose_discard(ports: Ports, chosen: LetterFilter, because: str) -> Propose
     )
 
 
-def _describe_discard(one: ProposedDiscard) -> dict[str, Any]:
-    places = [[letter.topic, letter.partition, letter.offset] for letter in one.letters]
-    return {"table": one.table.name, "dead_letters": len(one.letters), "places": places}
+def _describe_discard(proposal: ProposedDiscard) -> dict[str, Any]:
+    places = [[letter.topic, letter.partition, letter.offset] for letter in proposal.letters]
+    return {"table": proposal.table.name, "dead_letters": len(proposal.letters), "places": places}
 
 
-def _format_discard(one: ProposedDiscard) -> str:
-    lines = [f"{one.table.name}: {len(one.letters)} dead letters would be discarded and never replayed"]
-    for letter in one.letters[:MAX_SHOWN_PLACES]:
+def _format_discard(proposal: ProposedDiscard) -> str:
+    lines = [f"{proposal.table.name}: {len(proposal.letters)} dead letters would be discarded and never replayed"]
+    for letter in proposal.letters[:MAX_SHOWN_PLACES]:
         reason = shorten_text(letter.message)
         lines.append(f"  topic={letter.topic} partition={letter.partition} offset={letter.offset}: {reason}")
-    more = len(one.letters) - MAX_SHOWN_PLACES
+    more = len(proposal.letters) - MAX_SHOWN_PLACES
     return "\n".join([*lines, *([f"  and {more} more"] if more > 0 else [])])
 
 

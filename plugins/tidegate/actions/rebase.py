@@ -43,11 +43,11 @@ def _join_targets(proposed: list[TableMove]) -> Offsets:
     return joined
 
 
-def _describe_move(one: TableMove) -> dict[str, Any]:
+def _describe_move(move: TableMove) -> dict[str, Any]:
     return {
-        "table": one.table.name,
-        "partitions": [_describe_partition(part) for part in one.moves],
-        "old_topics": [asdict(old) for old in one.old_topics],
+        "table": move.table.name,
+        "partitions": [_describe_partition(part) for part in move.moves],
+        "old_topics": [asdict(old) for old in move.old_topics],
     }
 
 

@@ -76,20 +76,20 @@ def _format_snapshot(snapshot: PastSnapshot) -> str:
     return f"snapshot={snapshot.snapshot_id} of {format_time_ms(snapshot.at_ms)}, {writer}, changed rows={rows}"
 
 
-def _list_partitions(one: ProposedAnswer) -> list[dict[str, Any]]:
+def _list_partitions(proposal: ProposedAnswer) -> list[dict[str, Any]]:
     """By partition: the offset that the table holds, and the one that was recorded before the rollback."""
     return [
         {"topic": part.topic, "partition": part.partition, "held": part.after, "recorded": part.before}
-        for part in one.undone
+        for part in proposal.undone
     ]
 
 
-def _format_answer(one: ProposedAnswer, answer: str) -> str:
+def _format_answer(proposal: ProposedAnswer, answer: str) -> str:
     effect = "are read again" if answer == "rewind" else "stay out of the table"
-    name = one.move.table.name
+    name = proposal.move.table.name
     lines = [
         f"{name}  {part.topic} {part.partition}: offsets [{part.after}, {part.before}) {effect}: {part.read_again}"
-        for part in one.undone
+        for part in proposal.undone
     ]
     lines.append(f"{name}  afterwards the rollback can no longer be undone with: tidegate undo-rollback")
     return "\n".join(lines)

@@ -31,21 +31,21 @@ def translate_errors(judge: Judge, where: Where = name_table) -> Callable[[Calla
 
     def decorate(method: Callable[P, T]) -> Callable[P, T]:
         @wraps(method)
-        def call(*given: P.args, **named: P.kwargs) -> T:
+        def call(*arguments: P.args, **keywords: P.kwargs) -> T:
             try:
-                return method(*given, **named)
+                return method(*arguments, **keywords)
             except (TidegateError, CommitRefused):
                 raise
             except Exception as error:
-                raise _judge_error(judge, where, method.__name__, given, error) from error
+                raise _judge_error(judge, where, method.__name__, arguments, error) from error
 
         return call
 
     return decorate
 
 
-def _judge_error(judge: Judge, where: Where, verb: str, given: tuple[Any, ...], error: Exception) -> TidegateError:
-    port, first = given[0], given[1] if len(given) > 1 else ""
+def _judge_error(judge: Judge, where: Where, verb: str, arguments: tuple[Any, ...], error: Exception) -> TidegateError:
+    port, first = arguments[0], arguments[1] if len(arguments) > 1 else ""
     is_publish = isinstance(first, TableCommit)
     subject = first.table if isinstance(first, TableCommit) else str(first)
     known = judge(port, verb, subject, error) or to_unexpected_error(verb, where(port, subject), error)

@@ -94,12 +94,12 @@ def _format_value(value: Any) -> str:
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def format_maintenance(done: MaintenanceReport) -> str:
+def format_maintenance(report: MaintenanceReport) -> str:
     """One maintained table."""
-    after = vars(done.after)
-    counts = " ".join(f"{name}={number}->{after[name]}" for name, number in vars(done.before).items())
-    what = "compacted" if done.compacted else "not compacted"
-    return f"{done.table}: {what}: {counts} orphans_removed={done.orphans_removed}"
+    after = vars(report.after)
+    counts = " ".join(f"{name}={number}->{after[name]}" for name, number in vars(report.before).items())
+    what = "compacted" if report.compacted else "not compacted"
+    return f"{report.table}: {what}: {counts} orphans_removed={report.orphans_removed}"
 
 
 def _format_past_batch(batch: BatchReport) -> str:
@@ -109,10 +109,10 @@ def _format_past_batch(batch: BatchReport) -> str:
     return f"{batch['published_at']} {batch['table']}: {kind} {records} {rows} seconds={batch['seconds']}"
 
 
-def format_action(table: str, one: ActionReport) -> str:
+def format_action(table: str, action: ActionReport) -> str:
     """What a person did to a table."""
-    by = f" by {one['by']}" if one["by"] else ""
-    return f"    {one['at']} {table}: {one['action']}{by}: {one['details']}"
+    by = f" by {action['by']}" if action["by"] else ""
+    return f"    {action['at']} {table}: {action['action']}{by}: {action['details']}"
 
 
 def format_newest_dead_letter(status: PipelineStatus, newest: dict[str, Any]) -> str:
@@ -121,10 +121,12 @@ def format_newest_dead_letter(status: PipelineStatus, newest: dict[str, Any]) ->
     return f"dead letters: {status['dead_letters']}, the newest at {place}: {newest['message']}"
 
 
-def format_open_backfill(one: BackfillStatus) -> str:
+def format_open_backfill(backfill: BackfillStatus) -> str:
     """A backfill that was begun and has not ended."""
-    applied = ", ".join(f"{t}: {len(numbers)} of {one['slices']} slices" for t, numbers in one["applied"].items())
-    return f"open backfill={one['backfill']}: applied {applied}"
+    applied = ", ".join(
+        f"{t}: {len(numbers)} of {backfill['slices']} slices" for t, numbers in backfill["applied"].items()
+    )
+    return f"open backfill={backfill['backfill']}: applied {applied}"
 
 
 def _format_table(table: TableStatus) -> str:

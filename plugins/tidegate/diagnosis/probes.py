@@ -75,37 +75,37 @@ def run_probes(probes: Sequence[Probe], seconds: float = PROBE_SECONDS) -> tuple
     return [finding for one in running.values() for finding in one.findings], any(r.is_late for r in running.values())
 
 
-def _await_end(one: _Running, seconds: float, slots: threading.Semaphore) -> None:
-    seconds = max(seconds, one.probe.least_seconds)
-    while not one.ended.wait(0.02):
-        if one.begun is not None and time.monotonic() - one.begun > seconds:
-            one.is_late = True
-            cause = f"{one.probe.name} gave no answer within {seconds:.0f} s"
-            late = make_error(one.probe.check, cause, ADVICE[one.probe.check])
-            one.findings = [*one.findings, replace(late, used_by=one.probe.used_by)]
-            one.ended.set()
+def _await_end(running: _Running, seconds: float, slots: threading.Semaphore) -> None:
+    seconds = max(seconds, running.probe.least_seconds)
+    while not running.ended.wait(0.02):
+        if running.begun is not None and time.monotonic() - running.begun > seconds:
+            running.is_late = True
+            cause = f"{running.probe.name} gave no answer within {seconds:.0f} s"
+            late = make_error(running.probe.check, cause, ADVICE[running.probe.check])
+            running.findings = [*running.findings, replace(late, used_by=running.probe.used_by)]
+            running.ended.set()
             slots.release()  # its thread may wait for ever
 
 
-def _run(one: _Running, others: dict[str, _Running], slots: threading.Semaphore) -> None:
-    needed = [others[name] for name in one.probe.needs if name in others]
+def _run(running: _Running, others: dict[str, _Running], slots: threading.Semaphore) -> None:
+    needed = [others[name] for name in running.probe.needs if name in others]
     for other in needed:
         other.ended.wait()
-    if any(other.concerns(one.probe) for other in needed):
-        one.ended.set()
+    if any(other.concerns(running.probe) for other in needed):
+        running.ended.set()
         return
     slots.acquire()
     try:
-        findings = one.probe.run()  # which loads the libraries that it needs: that is no server's time
-        one.begun = time.monotonic()
+        findings = running.probe.run()  # which loads the libraries that it needs: that is no server's time
+        running.begun = time.monotonic()
         for finding in findings:
-            one.add(finding)
+            running.add(finding)
     except TidegateError as error:
-        one.add(from_error(one.probe.check, error))
+        running.add(from_error(running.probe.check, error))
     except Exception as error:
-        log.info("unexpected: probe=%s", one.probe.name, exc_info=error)
-        one.add(from_unexpected(one.probe.check, one.probe.name, error))
+        log.info("unexpected: probe=%s", running.probe.name, exc_info=error)
+        running.add(from_unexpected(running.probe.check, running.probe.name, error))
     finally:
-        if not one.is_late:
+        if not running.is_late:
             slots.release()
-        one.ended.set()
+        running.ended.set()

@@ -93,5 +93,5 @@ def _run_within(name: str, ports: Ports, step: Callable[[Ports], Result], deadli
     return done[0]
 
 
-def _sort(found: dict[str, Result], names: list[str]) -> dict[str, Result]:
-    return {name: found[name] for name in names if name in found}
+def _sort(results: dict[str, Result], names: list[str]) -> dict[str, Result]:
+    return {name: results[name] for name in names if name in results}

@@ -89,10 +89,10 @@ def _read_logs(observed: Iterable[_Observed]) -> None:
         brokers[number].read_ahead(names, isolation)
 
 
-def _plan(one: _Observed, at_least: int) -> MemberLook:
-    name = one.member.name
+def _plan(observed: _Observed, at_least: int) -> MemberLook:
+    name = observed.member.name
     try:
-        return MemberLook(name, plan=plan_observed(one.ports, one.tables, at_least))
+        return MemberLook(name, plan=plan_observed(observed.ports, observed.tables, at_least))
     except TooFewRecords as reason:
         return MemberLook(name, idle=str(reason), postponed=True)
     except NothingToDo as reason:

@@ -114,17 +114,17 @@ def identify_reason(message: str, failed: Iterable[FailedTask]) -> str:
     return hashlib.sha256(repr(parts or _blur_numbers(message)).encode()).hexdigest()[:16]
 
 
-def _list_parts(one: FailedTask) -> list[tuple[str, str, str]]:
+def _list_parts(failure: FailedTask) -> list[tuple[str, str, str]]:
     """A line for each table that failed, whether it failed together with others or by itself."""
-    kind = "" if find_kind(one.kind) else one.kind  # the text of an error that is not ours is not told
-    return [(one.task, kind, _blur_numbers(line)) for line in one.message.splitlines() or [""]]
+    kind = "" if find_kind(failure.kind) else failure.kind  # the text of an error that is not ours is not told
+    return [(failure.task, kind, _blur_numbers(line)) for line in failure.message.splitlines() or [""]]
 
 
 def _blur_numbers(text: str) -> str:
     places: list[str] = []
 
-    def keep_place(found: re.Match[str]) -> str:
-        places.append(found.group())
+    def keep_place(match: re.Match[str]) -> str:
+        places.append(match.group())
         return "\0"
 
     blurred = CHANGING_TEXT.sub("#", PLACE.sub(keep_place, text))

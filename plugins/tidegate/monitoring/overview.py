@@ -56,19 +56,19 @@ def _get_flush_threshold(ports: Ports) -> int:
     return 1 if merge.is_timed else max(1, merge.records_threshold)
 
 
-def _describe_table(ports: Ports, one: TableProgress) -> TableOverview:
-    ages = [measure_lag_seconds(ports, part) for part in one.iterate_next()]
+def _describe_table(ports: Ports, progress: TableProgress) -> TableOverview:
+    ages = [measure_lag_seconds(ports, part) for part in progress.iterate_next()]
     return {
-        "table": one.table.name,
-        "batch": one.position.batch if one.position else None,
-        "lag": one.lag,
+        "table": progress.table.name,
+        "batch": progress.position.batch if progress.position else None,
+        "lag": progress.lag,
         "lag_seconds": _find_oldest_age(ages),
-        "valid_through": format_time_ms(one.valid_through_ms),
-        "open_batches": len(one.queue),
-        "max_pending": one.table.max_pending,
-        "problem": one.problem,
-        "needs_person": isinstance(one.error, GiveUp),
-        "runbook": find_page_of_problem(one.problem),
+        "valid_through": format_time_ms(progress.valid_through_ms),
+        "open_batches": len(progress.queue),
+        "max_pending": progress.table.max_pending,
+        "problem": progress.problem,
+        "needs_person": isinstance(progress.error, GiveUp),
+        "runbook": find_page_of_problem(progress.problem),
     }
 
 

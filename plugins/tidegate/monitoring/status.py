@@ -98,26 +98,26 @@ def _describe_backfills(progress: PipelineProgress) -> list[BackfillStatus]:
     return rows
 
 
-def _describe_table(ports: Ports, one: TableProgress) -> TableStatus:
-    position, state, name, problem = one.position, one.state, one.table.name, one.problem
+def _describe_table(ports: Ports, progress: TableProgress) -> TableStatus:
+    position, state, name, problem = progress.position, progress.state, progress.table.name, progress.problem
     staged, rows = tuple[StagedBatch, ...](), None
     try:
-        if one.is_read:
-            staged = read_staged(ports, one)
+        if progress.is_read:
+            staged = read_staged(ports, progress)
             rows = ports.tables.count_rows(name)
     except (GiveUp, RetryLater) as reason:
         problem = problem or str(reason)
     published = position.batch if position else 0
     return {
         "table": name,
-        "mode": one.table.mode,
-        "exists": state is not None if one.is_read else None,
+        "mode": progress.table.mode,
+        "exists": state is not None if progress.is_read else None,
         "batch": position.batch if position else None,
         "position": position.offsets if position else None,
         "snapshot_id": str(state.snapshot_id) if state and state.snapshot_id else None,
-        "valid_through": format_time_ms(one.valid_through_ms),
+        "valid_through": format_time_ms(progress.valid_through_ms),
         "rows": rows,
-        "lag": one.lag,
+        "lag": progress.lag,
         "rolled_back": state.rolled_back if state else False,
         "open_batches": [s.batch for s in staged if s.batch > published],
         "actions": describe_actions(ports, state),

@@ -27,24 +27,24 @@ def compute_low_watermark(ports: Ports, tables: Sequence[ObservedTable]) -> Offs
     """
     marks, absent, failures = list[Offsets](), list[Table](), list[RetryLater | GiveUp]()
     by_group = ports.pipeline.source.start.kind in (StartKind.GROUP, StartKind.LATEST)
-    for seen in tables:
+    for observed in tables:
         try:
-            mark = _compute_table_watermark(ports, seen)
+            mark = _compute_table_watermark(ports, observed)
         except (RetryLater, GiveUp) as failure:
             log.warning("pipeline=%s: the group stays where it is for a table: %s", ports.pipeline.name, failure)
             failures.append(failure)
-            absent.append(seen.table)
+            absent.append(observed.table)
             continue
         if mark is not None:
             marks.append(mark)
         elif by_group:
-            absent.append(seen.table)
+            absent.append(observed.table)
     if failures and len(failures) == len(tables):
         raise failures[0]
     return _hold_absent_tables(ports, find_lowest(*marks), absent)
 
 
-def _compute_table_watermark(ports: Ports, seen: ObservedTable) -> Offsets | None:
+def _compute_table_watermark(ports: Ports, observed: ObservedTable) -> Offsets | None:
     """One table's next offsets. Empty if it was added later and has not caught up. None if it has not begun.
 
     - Batches without rows at the head of the queue count as published; the position follows later.
@@ -52,12 +52,12 @@ def _compute_table_watermark(ports: Ports, seen: ObservedTable) -> Offsets | Non
     - A table that cannot go on, for example after a rollback, is at the position that was recorded last.
     - A table that cannot be read raises its error.
     """
-    position, queue = seen.position, seen.queue
-    if seen.error is not None:
-        if not seen.is_read or isinstance(seen.error, RetryLater):
-            raise seen.error
+    position, queue = observed.position, observed.queue
+    if observed.error is not None:
+        if not observed.is_read or isinstance(observed.error, RetryLater):
+            raise observed.error
         if position is None:
-            return _find_staged_start(ports, seen)
+            return _find_staged_start(ports, observed)
     if position is None and not queue:
         return None
     if position.outside if position else queue[0].watermark != WatermarkSide.INSIDE:
@@ -66,9 +66,9 @@ def _compute_table_watermark(ports: Ports, seen: ObservedTable) -> Offsets | Non
     return merge_offsets(start, find_rowless_end(queue))
 
 
-def _find_staged_start(ports: Ports, seen: ObservedTable) -> Offsets | None:
+def _find_staged_start(ports: Ports, observed: ObservedTable) -> Offsets | None:
     """Where the first staged batch begins, of a table without a position whose queue is not known."""
-    starts = [batch.ranges.start for batch in read_staged(ports, seen) if batch.watermark == WatermarkSide.INSIDE]
+    starts = [batch.ranges.start for batch in read_staged(ports, observed) if batch.watermark == WatermarkSide.INSIDE]
     return find_lowest(*starts) if starts else None
 
 

@@ -108,14 +108,14 @@ def check_schemas(ports: Ports, tables: Sequence[ObservedTable]) -> tuple[Observ
     return tuple(_check_schema(ports, one) for one in tables if not one.table.discovers_names)
 
 
-def _check_schema(ports: Ports, seen: ObservedTable) -> ObservedTable:
-    if seen.error is None:
+def _check_schema(ports: Ports, observed: ObservedTable) -> ObservedTable:
+    if observed.error is None:
         try:
             with suppress(RetryLater):  # a registry that is away must not hide the rest
-                ports.schemas.describe_table(seen.table)
+                ports.schemas.describe_table(observed.table)
         except GiveUp as error:
-            return refuse_table(seen, error)
-    return seen
+            return refuse_table(observed, error)
+    return observed
 
 
 def compare_with_log(
@@ -133,40 +133,40 @@ def compare_with_log(
     return PipelineProgress(ports, log, tuple(_measure_table(ports, one, connector_ms) for one in beside))
 
 
-def _measure_table(ports: Ports, seen: TableWithLog, connector_ms: int | None) -> TableProgress:
-    if seen.error is None:
-        seen = _check_start(ports, seen)
-    following = _find_next_offsets(ports, seen)
-    table = TableProgress(**vars(seen), following=following, valid_through_ms=None)
+def _measure_table(ports: Ports, observed: TableWithLog, connector_ms: int | None) -> TableProgress:
+    if observed.error is None:
+        observed = _check_start(ports, observed)
+    following = _find_next_offsets(ports, observed)
+    table = TableProgress(**vars(observed), following=following, valid_through_ms=None)
     return replace(table, valid_through_ms=_compute_valid_through_ms(table, connector_ms))
 
 
-def _check_start(ports: Ports, seen: TableWithLog) -> TableWithLog:
+def _check_start(ports: Ports, observed: TableWithLog) -> TableWithLog:
     """Refuse a table whose next batch could not start."""
     try:
-        resolve_batch_start(ports, seen)
+        resolve_batch_start(ports, observed)
     except PositionLost as error:
-        return replace(seen, error=error)
-    return seen
+        return replace(observed, error=error)
+    return observed
 
 
-def _find_next_offsets(ports: Ports, seen: TableWithLog) -> Offsets:
+def _find_next_offsets(ports: Ports, observed: TableWithLog) -> Offsets:
     """Batches without rows at the head of the queue count as published, as in the group's offsets."""
-    begin = seen.log.begin
-    if not seen.is_read:
-        return merge_offsets(begin, ports.broker.read_committed(ports.pipeline.source.group, tuple(seen.log.end)))
-    if seen.position is None:
-        following = resolve_first_start(ports, seen.log)
+    begin = observed.log.begin
+    if not observed.is_read:
+        return merge_offsets(begin, ports.broker.read_committed(ports.pipeline.source.group, tuple(observed.log.end)))
+    if observed.position is None:
+        following = resolve_first_start(ports, observed.log)
     else:
-        following = merge_offsets(begin, seen.position.offsets)
-    return merge_offsets(following, find_rowless_end(seen.queue) if seen.error is None else {})
+        following = merge_offsets(begin, observed.position.offsets)
+    return merge_offsets(following, find_rowless_end(observed.queue) if observed.error is None else {})
 
 
-def _compute_valid_through_ms(seen: TableProgress, connector_ms: int | None) -> int | None:
+def _compute_valid_through_ms(observed: TableProgress, connector_ms: int | None) -> int | None:
     """By the table's own records, or by a connector's heartbeat if nothing waits."""
-    if seen.position is None:
+    if observed.position is None:
         return None
-    times = [seen.position.valid_through_ms]
-    if seen.error is None and not seen.lag:
+    times = [observed.position.valid_through_ms]
+    if observed.error is None and not observed.lag:
         times.append(connector_ms)
     return max((time for time in times if time is not None), default=None)

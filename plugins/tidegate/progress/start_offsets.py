@@ -12,26 +12,26 @@ from tidegate.spec.source import StartKind
 from tidegate.spec.table import Table
 
 
-def resolve_batch_start(ports: Ports, one: TableWithLog) -> Offsets:
+def resolve_batch_start(ports: Ports, observed: TableWithLog) -> Offsets:
     """Where the next batch of a table starts: the end of its queue. `PositionLost` if records before it are lost."""
-    if one.end is None:
-        return resolve_complete_start(ports, one.table, one.log, exists=one.state is not None)
-    start = resolve_next_start(ports.pipeline, one.table, one.end, one.log)
-    _check_new_partitions(ports.pipeline, one, one.end.offsets)
+    if observed.end is None:
+        return resolve_complete_start(ports, observed.table, observed.log, exists=observed.state is not None)
+    start = resolve_next_start(ports.pipeline, observed.table, observed.end, observed.log)
+    _check_new_partitions(ports.pipeline, observed, observed.end.offsets)
     return start
 
 
-def _check_new_partitions(pipeline: Pipeline, one: TableWithLog, known: Offsets) -> None:
+def _check_new_partitions(pipeline: Pipeline, observed: TableWithLog, position: Offsets) -> None:
     """`PositionLost` if a new partition has lost its first records to retention before they were read."""
-    new = {(t, p): o for t, p, o in iterate_offsets(one.log.begin) if t in known and p not in known[t] and o}
+    new = {(t, p): o for t, p, o in iterate_offsets(observed.log.begin) if t in position and p not in position[t] and o}
     if new and pipeline.on_incomplete_start == RiskPolicy.FAIL:
-        (topic, partition), begin = next(iter(new.items()))
-        is_rewound = one.state is not None and one.state.rolled_back  # a move begins at the recorded position
+        table, ((topic, partition), begin) = observed.table, next(iter(new.items()))
+        is_rewound = observed.state is not None and observed.state.rolled_back  # a move begins at the recorded position
         to = "earliest" if is_rewound else f"'{json.dumps(group_by_topic(new))}'"
         raise PositionLost(
-            f"pipeline={pipeline.name} table={one.table.name}: topic={topic} partition={partition} is new, and its log "
+            f"pipeline={pipeline.name} table={table.name}: topic={topic} partition={partition} is new, and its log "
             f"starts at offset={begin}, so {begin} offsets are gone before they were read; lengthen the topic's "
-            f"retention, and move the position, e.g. with: tidegate rebase {name_moved(pipeline, one.table)} --to {to}"
+            f"retention, and move the position, e.g. with: tidegate rebase {name_moved(pipeline, table)} --to {to}"
         )
 
 

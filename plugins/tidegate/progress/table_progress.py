@@ -74,27 +74,27 @@ def _observe_table(ports: Ports, table: Table) -> ObservedTable:
         state = ports.tables.read_state(table.name, ports.pipeline.name)
     except (GiveUp, RetryLater) as error:
         return ObservedTable(table=table, error=error, is_read=False)
-    seen = ObservedTable(table=table, state=state)
+    observed = ObservedTable(table=table, state=state)
     try:
         position = resolve_position(ports.pipeline, table, state)
-        seen = replace(seen, staged=read_staged(ports, seen))
-        queue = select_queue(ports, table, state, position, seen.staged or ())
+        observed = replace(observed, staged=read_staged(ports, observed))
+        queue = select_queue(ports, table, state, position, observed.staged or ())
     except (GiveUp, RetryLater) as error:
-        return refuse_table(seen, error)
-    return replace(seen, position=position, queue=queue)
+        return refuse_table(observed, error)
+    return replace(observed, position=position, queue=queue)
 
 
-def read_staged(ports: Ports, seen: ObservedTable) -> tuple[StagedBatch, ...]:
+def read_staged(ports: Ports, observed: ObservedTable) -> tuple[StagedBatch, ...]:
     """All batches in the table's intermediate table; read now where nobody has needed them yet."""
-    if seen.staged is not None:
-        return seen.staged
-    intermediate = resource_names.name_intermediate_table(ports.pipeline, seen.table)
-    return tuple(ports.staging.list_staged(intermediate, seen.table.name))
+    if observed.staged is not None:
+        return observed.staged
+    intermediate = resource_names.name_intermediate_table(ports.pipeline, observed.table)
+    return tuple(ports.staging.list_staged(intermediate, observed.table.name))
 
 
-def refuse_table(seen: ObservedTable, error: GiveUp | RetryLater) -> ObservedTable:
+def refuse_table(observed: ObservedTable, error: GiveUp | RetryLater) -> ObservedTable:
     """The table where it was last known to stand; what is staged for it does not count while it cannot go on."""
-    return replace(seen, position=_get_recorded(seen.state), queue=(), error=error)
+    return replace(observed, position=_get_recorded(observed.state), queue=(), error=error)
 
 
 def _get_recorded(state: TableState | None) -> Position | None:
@@ -114,19 +114,19 @@ def attach_log(
     )
 
 
-def _attach_table_log(ports: Ports, seen: ObservedTable, log: Log, missing: Unreadable | None) -> TableWithLog:
-    beside = TableWithLog(**vars(seen), log=log)
+def _attach_table_log(ports: Ports, observed: ObservedTable, log: Log, missing: Unreadable | None) -> TableWithLog:
+    beside = TableWithLog(**vars(observed), log=log)
     if beside.error is not None:
         return beside
     if missing is not None:
         return replace(beside, error=missing)
-    rewound = seen.state is not None and seen.state.rolled_back
+    rewound = observed.state is not None and observed.state.rolled_back
     try:
-        if seen.position is not None:
-            check_log(ports.pipeline, seen.table, replace(seen.position, offsets={}), log, rewound=rewound)
-        if (end := seen.end) is not None:
-            check_not_cut(ports, seen.table, end, log)
-            check_log(ports.pipeline, seen.table, end, log, rewound=rewound)
+        if observed.position is not None:
+            check_log(ports.pipeline, observed.table, replace(observed.position, offsets={}), log, rewound=rewound)
+        if (end := observed.end) is not None:
+            check_not_cut(ports, observed.table, end, log)
+            check_log(ports.pipeline, observed.table, end, log, rewound=rewound)
     except (GiveUp, TopicsUnavailable) as error:
         return replace(beside, error=error)
     return beside

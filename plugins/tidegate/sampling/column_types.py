@@ -43,68 +43,68 @@ class Guess:
         )
 
 
-def guess_type(seen: Observed, name: str, *, keeps_text: bool = True) -> Guess:
+def guess_type(observed: Observed, name: str, *, keeps_text: bool = True) -> Guess:
     """The type of a column called `name`. `keeps_text`: a STRING holds the text of anything, as in JSON."""
-    kinds = _list_kinds(seen)
+    kinds = _list_kinds(observed)
     if not kinds:
         return Guess(TEXT, checks=("only null was seen; STRING is no more than a placeholder",))
     if len(kinds) > 1:
-        return _guess_mixed(seen, kinds, keeps_text)
-    return _guess_kind(kinds[0], seen, name, keeps_text)
+        return _guess_mixed(kinds, keeps_text)
+    return _guess_kind(kinds[0], observed, name, keeps_text)
 
 
-def _guess_kind(kind: str, seen: Observed, name: str, keeps_text: bool) -> Guess:
+def _guess_kind(kind: str, observed: Observed, name: str, keeps_text: bool) -> Guess:
     guess: Callable[[], Guess] = {
         "booleans": lambda: Guess(Primitive("BOOLEAN")),
-        "integers": lambda: _guess_integer(seen, name),
-        "numbers": lambda: _guess_number(seen),
-        "texts": lambda: _guess_text(seen),
+        "integers": lambda: _guess_integer(observed, name),
+        "numbers": lambda: _guess_number(observed),
+        "texts": lambda: _guess_text(observed),
         "bytes": lambda: Guess(Primitive("BINARY")),
-        "times": lambda: _guess_moment(seen),
-        "lists": lambda: _guess_list(seen, name, keeps_text),
-        "objects": lambda: _guess_object(seen, keeps_text),
+        "times": lambda: _guess_moment(observed),
+        "lists": lambda: _guess_list(observed, name, keeps_text),
+        "objects": lambda: _guess_object(observed, keeps_text),
         "extensions": lambda: Guess(TEXT, (), ("values of an extension type, which no column holds; leave it out",)),
     }[kind]
     return guess()
 
 
-def _list_kinds(seen: Observed) -> list[str]:
-    numbers = seen.fractions.count + seen.floats
+def _list_kinds(observed: Observed) -> list[str]:
+    numbers = observed.fractions.count + observed.floats
     counts = {
-        "booleans": seen.booleans,
-        "numbers": numbers + seen.integers if numbers else 0,
-        "integers": 0 if numbers else seen.integers,
-        "texts": seen.texts.total(),
-        "bytes": seen.blobs,
-        "times": seen.moments,
-        "lists": seen.lists,
-        "objects": seen.objects,
-        "extensions": seen.extensions,
+        "booleans": observed.booleans,
+        "numbers": numbers + observed.integers if numbers else 0,
+        "integers": 0 if numbers else observed.integers,
+        "texts": observed.texts.total(),
+        "bytes": observed.blobs,
+        "times": observed.moments,
+        "lists": observed.lists,
+        "objects": observed.objects,
+        "extensions": observed.extensions,
     }
     return [kind for kind, number in counts.items() if number]
 
 
-def _guess_mixed(seen: Observed, kinds: list[str], keeps_text: bool) -> Guess:
+def _guess_mixed(kinds: list[str], keeps_text: bool) -> Guess:
     names = " and ".join(kinds)
     if keeps_text:
         return Guess(TEXT, checks=(f"{names} were seen; STRING keeps the text of each",))
     return Guess(TEXT, checks=(f"{names} were seen, and no type holds both: such records are bad; leave it out",))
 
 
-def _guess_integer(seen: Observed, name: str) -> Guess:
-    least, greatest = seen.least or 0, seen.greatest or 0
+def _guess_integer(observed: Observed, name: str) -> Guess:
+    least, greatest = observed.least or 0, observed.greatest or 0
     remark = f"{least} to {greatest}"
     if BIGINT_RANGE[0] <= least and greatest <= BIGINT_RANGE[1]:
         fits = "; INT would hold these" if INT_RANGE[0] <= least and greatest <= INT_RANGE[1] else ""
-        return Guess(Primitive("BIGINT"), (remark + fits,), _suspect_time(seen, name))
+        return Guess(Primitive("BIGINT"), (remark + fits,), _suspect_time(observed, name))
     if max(len(str(abs(least))), len(str(abs(greatest)))) <= MAX_DIGITS:
         return Guess(Primitive("DECIMAL(38,0)"), (f"{remark}: beyond BIGINT",))
     return Guess(TEXT, (), (f"{remark}: more than 38 digits, which no number holds; STRING keeps them",))
 
 
-def _suspect_time(seen: Observed, name: str) -> tuple[str, ...]:
+def _suspect_time(observed: Observed, name: str) -> tuple[str, ...]:
     """Integers that may be times are said and never taken for times."""
-    least, greatest = seen.least or 0, seen.greatest or 0
+    least, greatest = observed.least or 0, observed.greatest or 0
     is_called_so = TIME_NAME_PATTERN.search(name) is not None
     for unit, factor in UNITS.items():
         begin, end = (datetime(year, 1, 1, tzinfo=UTC).timestamp() * factor for year in YEARS)
@@ -119,14 +119,14 @@ def _suspect_time(seen: Observed, name: str) -> tuple[str, ...]:
     return ()
 
 
-def _guess_number(seen: Observed) -> Guess:
-    numbers = seen.fractions
-    if seen.floats or not numbers.count:
-        remarks = (f"{count(seen.not_finite, 'value')} NaN or infinite",) if seen.not_finite else ()
+def _guess_number(observed: Observed) -> Guess:
+    numbers = observed.fractions
+    if observed.floats or not numbers.count:
+        remarks = (f"{count(observed.not_finite, 'value')} NaN or infinite",) if observed.not_finite else ()
         return Guess(Primitive("DOUBLE"), remarks)
-    whole = max(abs(seen.least or 0), abs(seen.greatest or 0))
-    digits = max(numbers.integer_digits, len(str(whole)) if seen.integers else 1, 1)
-    mixed = (f"{seen.integers} of them whole",) if seen.integers else ()
+    whole = max(abs(observed.least or 0), abs(observed.greatest or 0))
+    digits = max(numbers.integer_digits, len(str(whole)) if observed.integers else 1, 1)
+    mixed = (f"{observed.integers} of them whole",) if observed.integers else ()
     is_fixed = numbers.least_scale == numbers.scale > 1 and numbers.has_trailing_zero and not numbers.has_exponent
     if is_fixed and digits + numbers.scale <= MAX_DIGITS:
         precision = min(MAX_DIGITS, max(18, digits + numbers.scale + SPARE_DIGITS))
@@ -144,56 +144,56 @@ def _guess_number(seen: Observed) -> Guess:
     return Guess(Primitive("DOUBLE"), mixed, (check,))
 
 
-def _guess_text(seen: Observed) -> Guess:
-    kinds = frozenset(seen.texts)
+def _guess_text(observed: Observed) -> Guess:
+    kinds = frozenset(observed.texts)
     if kinds in TEXT_TYPES:
         name, remark = TEXT_TYPES[kinds]
         return Guess(Primitive(name), (remark,))
     moments = kinds & {TextKind.MOMENT, TextKind.LOCAL_MOMENT, TextKind.FINE_MOMENT}
     if kinds == {TextKind.MOMENT, TextKind.LOCAL_MOMENT}:
-        local = seen.texts[TextKind.LOCAL_MOMENT]
-        return Guess(Primitive("TIMESTAMP"), (), (f"{local} of {seen.present} have no offset and are read as UTC",))
+        local = observed.texts[TextKind.LOCAL_MOMENT]
+        return Guess(Primitive("TIMESTAMP"), (), (f"{local} of {observed.present} have no offset and are read as UTC",))
     if kinds == moments and moments:
         check = "times with parts of a microsecond, for which TIMESTAMP has no place; see value.nanoseconds"
         return Guess(TEXT, (), (check,))
     if kinds & {TextKind.DATE, *moments} and TextKind.EMPTY in kinds:
-        return Guess(TEXT, (), (f"dates or times, and {seen.texts[TextKind.EMPTY]} empty texts that are none",))
+        return Guess(TEXT, (), (f"dates or times, and {observed.texts[TextKind.EMPTY]} empty texts that are none",))
     return Guess(TEXT)
 
 
-def _guess_moment(seen: Observed) -> Guess:
-    check = f"{seen.fine_moments} have parts of a microsecond and are bad without value.nanoseconds: truncate"
-    return Guess(Primitive("TIMESTAMP"), (), (check,) if seen.fine_moments else ())
+def _guess_moment(observed: Observed) -> Guess:
+    check = f"{observed.fine_moments} have parts of a microsecond and are bad without value.nanoseconds: truncate"
+    return Guess(Primitive("TIMESTAMP"), (), (check,) if observed.fine_moments else ())
 
 
-def _guess_list(seen: Observed, name: str, keeps_text: bool) -> Guess:
-    element = seen.element
+def _guess_list(observed: Observed, name: str, keeps_text: bool) -> Guess:
+    element = observed.element
     if element is None or not element.count:
         return Guess(Array(TEXT), checks=("only empty lists were seen; STRING elements are a placeholder",))
     inner = guess_type(element, name, keeps_text=keeps_text).nested("elements")
     return Guess(Array(inner.type), inner.remarks, inner.checks)
 
 
-def _guess_object(seen: Observed, keeps_text: bool) -> Guess:
-    if not seen.fields:
+def _guess_object(observed: Observed, keeps_text: bool) -> Guess:
+    if not observed.fields:
         return Guess(Map(TEXT, TEXT), checks=("only empty objects were seen; MAP<STRING, STRING> is a placeholder",))
-    is_odd = any(not name.strip() or not name.isprintable() for name in seen.fields)
-    if is_odd or len({name.casefold() for name in seen.fields}) < len(seen.fields):
+    is_odd = any(not name.strip() or not name.isprintable() for name in observed.fields)
+    if is_odd or len({name.casefold() for name in observed.fields}) < len(observed.fields):
         check = "names inside of it differ only in case, or are empty or no text, which no STRUCT holds"
         return Guess(TEXT if keeps_text else Map(TEXT, TEXT), checks=(check,))
-    if _is_map(seen):
-        inner = guess_type(_join(seen.fields.values()), "", keeps_text=keeps_text).nested("values")
-        check = f"{len(seen.fields)} names, each in few of {count(seen.objects, 'object')}: taken for a map"
+    if _is_map(observed):
+        inner = guess_type(_join(observed.fields.values()), "", keeps_text=keeps_text).nested("values")
+        check = f"{len(observed.fields)} names, each in few of {count(observed.objects, 'object')}: taken for a map"
         return Guess(Map(TEXT, inner.type), inner.remarks, (check, *inner.checks))
-    parts = {name: guess_type(inner, name, keeps_text=keeps_text) for name, inner in seen.fields.items()}
+    parts = {name: guess_type(inner, name, keeps_text=keeps_text) for name, inner in observed.fields.items()}
     nested = [guess.nested(name) for name, guess in parts.items()]
     checks = tuple(one for guess in nested for one in guess.checks)
     return Guess(Struct(tuple((name, guess.type) for name, guess in parts.items())), (), checks)
 
 
-def _is_map(seen: Observed) -> bool:
-    present = sum(inner.count for inner in seen.fields.values()) / len(seen.fields)
-    return len(seen.fields) > MAP_FIELDS and present < MAP_SHARE * seen.objects
+def _is_map(observed: Observed) -> bool:
+    present = sum(inner.count for inner in observed.fields.values()) / len(observed.fields)
+    return len(observed.fields) > MAP_FIELDS and present < MAP_SHARE * observed.objects
 
 
 def _join(parts: Iterable[Observed]) -> Observed:

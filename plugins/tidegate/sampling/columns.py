@@ -65,39 +65,39 @@ def observe(rows: Iterable[Mapping[str, Any]]) -> Observed:
 
 
 def propose_columns(
-    seen: Observed, stated: Mapping[str, Guess], *, keeps_text: bool, may_lack: bool = False
+    observed: Observed, stated: Mapping[str, Guess], *, keeps_text: bool, may_lack: bool = False
 ) -> tuple[list[ProposedColumn], list[str]]:
     """The columns of rows, in the order of their first sight, and what is wrong with fields that became none.
 
     A type that the source states goes before what was seen. `may_lack`: a missing field says nothing.
     """
     columns, problems = list[ProposedColumn](), list[str]()
-    names = [*stated, *(name for name in seen.fields if name not in stated)]
-    chosen = {name.casefold(): name for name in sorted(names, key=lambda one: _count(seen, one))}
+    names = [*stated, *(name for name in observed.fields if name not in stated)]
+    chosen = {name.casefold(): name for name in sorted(names, key=lambda one: _count(observed, one))}
     for name in names:
         if chosen[name.casefold()] != name:
             problems.append(f"field {name!r} is left out: it differs from {chosen[name.casefold()]} only in case")
         elif not name.strip() or not name.isprintable():
             problems.append(f"field {name!r} is left out: no column can have this name")
         else:
-            part = seen.fields.get(name, Observed())
+            part = observed.fields.get(name, Observed())
             guess = stated.get(name) or guess_type(part, name, keeps_text=keeps_text)
-            remarks = (*guess.remarks, *([] if may_lack else _describe_presence(seen, name, part)))
+            remarks = (*guess.remarks, *([] if may_lack else _describe_presence(observed, name, part)))
             columns.append(ProposedColumn(name, render_ddl_type(guess.type), remarks, guess.checks))
     return columns, problems
 
 
-def _count(seen: Observed, name: str) -> int:
-    return seen.fields[name].count if name in seen.fields else 0
+def _count(observed: Observed, name: str) -> int:
+    return observed.fields[name].count if name in observed.fields else 0
 
 
-def _describe_presence(seen: Observed, name: str, part: Observed) -> list[str]:
-    if name not in seen.fields:
-        return [f"in none of {count(seen.objects, 'row')}"]
-    missing, nulls = seen.count_missing(name), part.nulls
-    words = [f"{missing} of {seen.objects} rows lack it"] if missing else []
+def _describe_presence(observed: Observed, name: str, part: Observed) -> list[str]:
+    if name not in observed.fields:
+        return [f"in none of {count(observed.objects, 'row')}"]
+    missing, nulls = observed.count_missing(name), part.nulls
+    words = [f"{missing} of {observed.objects} rows lack it"] if missing else []
     words += [f"null in {nulls}"] if nulls and part.present else []
-    return words or ([f"in all {seen.objects} rows, never null"] if part.present and seen.objects > 1 else [])
+    return words or ([f"in all {observed.objects} rows, never null"] if part.present and observed.objects > 1 else [])
 
 
 def read_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

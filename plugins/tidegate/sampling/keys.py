@@ -6,7 +6,6 @@ from typing import Any
 
 from tidegate.formats.encoding import Encoding
 from tidegate.sampling.columns import ProposedColumn, observe, propose_columns
-from tidegate.sampling.observations import Observed
 from tidegate.sampling.recognition import Look, Recognition, find_format
 from tidegate.sampling.rows import Row
 from tidegate.sampling.samples import count
@@ -75,9 +74,9 @@ def _propose_object(recognised: Recognition, columns: Mapping[str, ProposedColum
     extended = _read_extended_key(objects, columns)
     if extended is not None:
         return extended
-    seen = observe(objects)
-    proposed, problems = propose_columns(seen, {}, keeps_text=described.encoding is Encoding.OBJECT)
-    partial = [name for name in seen.fields if seen.count_missing(name)]
+    observed = observe(objects)
+    proposed, problems = propose_columns(observed, {}, keeps_text=described.encoding is Encoding.OBJECT)
+    partial = [name for name in observed.fields if observed.count_missing(name)]
     checks = [*problems, *(f"{name}: {one}" for column in proposed for name in (column.name,) for one in column.checks)]
     if partial:
         checks.append(f"not every key has {', '.join(partial)}; a key that lacks a field is bad")
@@ -85,7 +84,7 @@ def _propose_object(recognised: Recognition, columns: Mapping[str, ProposedColum
     if nested or not proposed:
         return ProposedKey(checks=(*checks, f"key field {', '.join(nested)} is a list or a map: rows cannot be found"))
     key = ProposedKey(tuple(c.name for c in proposed), described.name, remarks=("fields of the record's key",))
-    return _settle_types(replace(key, columns=tuple(proposed), checks=tuple(checks)), seen, columns)
+    return _settle_types(replace(key, columns=tuple(proposed), checks=tuple(checks)), columns)
 
 
 def _read_extended_key(objects: Sequence[dict[str, Any]], columns: Mapping[str, ProposedColumn]) -> ProposedKey | None:
@@ -97,7 +96,7 @@ def _read_extended_key(objects: Sequence[dict[str, Any]], columns: Mapping[str, 
     return ProposedKey(("_id",), find_format(Encoding.OBJECT).name, options, remarks=("MongoDB's document key",))
 
 
-def _settle_types(key: ProposedKey, seen: Observed, columns: Mapping[str, ProposedColumn]) -> ProposedKey:
+def _settle_types(key: ProposedKey, columns: Mapping[str, ProposedColumn]) -> ProposedKey:
     """Key and value have one column of a name and so one type; else the key's columns get a prefix."""
     folded = {name.casefold(): name for name in columns}
     both = [column for column in key.columns if column.name.casefold() in folded]
@@ -113,13 +112,17 @@ def _settle_types(key: ProposedKey, seen: Observed, columns: Mapping[str, Propos
     return replace(key, columns=tuple(replace(c, type=own.get(c.name, c.type)) for c in key.columns))
 
 
-def _is_readable(found: str, target: str) -> bool:
+def _is_readable(sampled_type: str, target: str) -> bool:
     """Whether what looks like one type is read as the other without loss."""
     texts = {"STRING", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ"}
     is_number = target in {"INT", "BIGINT", "DOUBLE", "FLOAT"} or target.startswith("DECIMAL")
-    if found == "BIGINT":
+    if sampled_type == "BIGINT":
         return is_number or target in {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ"}
-    return found == target or (found in texts and target in texts) or (found.startswith("DECIMAL") and is_number)
+    return (
+        sampled_type == target
+        or (sampled_type in texts and target in texts)
+        or (sampled_type.startswith("DECIMAL") and is_number)
+    )
 
 
 def _propose_bytes(recognised: Recognition, columns: Mapping[str, ProposedColumn]) -> ProposedKey:

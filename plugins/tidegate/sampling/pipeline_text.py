@@ -75,11 +75,11 @@ def _render_table(table: ProposedTable, *, is_alone: bool) -> list[str]:
         lines += [f"topics: {render_flow([table.sample.topic])}", *_render_key(table), *_render_value(table.value)]
     lines += _render_checks(table.checks, "tables")
     if table.is_keyed:
-        seen = (
+        remark = (
             f"{count(table.tombstones, 'tombstone')} seen" if table.tombstones else "a record without a value deletes"
         )
-        seen = "change events say what is deleted" if table.value.format.is_change_event else seen
-        lines += [f"upsert: true{render_comment('there is a key')}", f"delete: true{render_comment(seen)}"]
+        remark = "change events say what is deleted" if table.value.format.is_change_event else remark
+        lines += [f"upsert: true{render_comment('there is a key')}", f"delete: true{render_comment(remark)}"]
     else:
         lines += [f"upsert: false{render_comment('no key: each record is appended')}", "delete: false"]
     if table.delete_when:

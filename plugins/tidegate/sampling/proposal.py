@@ -235,10 +235,10 @@ def _propose_key(
     return replace(key, checks=(*checks, *key.checks))
 
 
-def _settle_registered(key: ProposedKey, found: Registered, value: ProposedValue) -> ProposedKey:
+def _settle_registered(key: ProposedKey, registered: Registered, value: ProposedValue) -> ProposedKey:
     """A registered key's column and the value's of that name need one type and one spelling, or a prefix."""
     types = {column.name.casefold(): (column.name, column.type) for column in value.columns}
-    for column in found.columns:
+    for column in registered.columns:
         other = types.get(column.name.casefold(), (column.name, column.type))
         if other != (column.name, column.type):
             check = f"{column.name} is {column.type} in the key and {other[0]} {other[1]} in the value"

@@ -229,21 +229,23 @@ def qualify_names(schema: Any) -> Any:
     return qualified if len({short for _, short in full_names}) < len(full_names) else schema
 
 
-def _qualify(node: Any, space: str, met: set[tuple[str, str]]) -> Any:
+def _qualify(node: Any, space: str, known_types: set[tuple[str, str]]) -> Any:
     if isinstance(node, str):
-        return f"{space}.{node}" if (space, node) in met and space else node
+        return f"{space}.{node}" if (space, node) in known_types and space else node
     if isinstance(node, list):
-        return [_qualify(branch, space, met) for branch in node]
+        return [_qualify(branch, space, known_types) for branch in node]
     if not isinstance(node, dict):
         return node
     if node.get("type") in NAMED_TYPES:
         space, short = _split_name(node, space)
-        met.add((space, short))
+        known_types.add((space, short))
         node = {**node, "name": short, "namespace": space}
-    made = {k: _qualify(v, space, met) if k in ("type", "items", "values") else v for k, v in node.items()}
+    qualified = {k: _qualify(v, space, known_types) if k in ("type", "items", "values") else v for k, v in node.items()}
     if "fields" in node:
-        made["fields"] = [{**field, "type": _qualify(field["type"], space, met)} for field in node["fields"]]
-    return made
+        qualified["fields"] = [
+            {**field, "type": _qualify(field["type"], space, known_types)} for field in node["fields"]
+        ]
+    return qualified
 
 
 def collect_named_types(schema: Any) -> Names:

@@ -60,10 +60,10 @@ def _find_properties(schema: Any) -> dict[str, Any]:
     return properties if isinstance(properties, dict) else {}
 
 
-def _describe_kinds(given: "_Node") -> dict[str, Any]:
+def _describe_kinds(schema: "_Node") -> dict[str, Any]:
     """What is known of a value and of its parts; nothing where no logical type is named."""
     try:
-        place = given.drop_null()
+        place = schema.drop_null()
     except ConfigurationError:  # it holds itself, or nobody knows what: its columns are declared, or refused
         return {}
     node = place.node if isinstance(place.node, dict) else {}

@@ -103,11 +103,11 @@ class _Words:
                 return
 
 
-def _read_import(words: _Words, made: dict[str, Any]) -> None:
+def _read_import(words: _Words, file: dict[str, Any]) -> None:
     name = words.take_any()
     if name == "public":
-        made.setdefault("publicDependency", []).append(len(made["dependency"]))
-    made["dependency"].append(_unquote(words.take_any() if name in ("public", "weak") else name))
+        file.setdefault("publicDependency", []).append(len(file["dependency"]))
+    file["dependency"].append(_unquote(words.take_any() if name in ("public", "weak") else name))
     words.expect(";")
 
 
@@ -136,7 +136,7 @@ def _read_message(words: _Words, syntax: str) -> dict[str, Any]:
     return made
 
 
-def _read_reserved(words: _Words, made: dict[str, Any]) -> None:
+def _read_reserved(words: _Words, message: dict[str, Any]) -> None:
     """Numbers that no new field may take; names are of no account, as a new field has a column's."""
     while (word := words.take_any()) != ";":
         if word.isdigit():
@@ -144,29 +144,29 @@ def _read_reserved(words: _Words, made: dict[str, Any]) -> None:
             if words.see() == "to":
                 words.take()
                 last = MAX_NUMBER if words.see() == "max" else _to_number(words)
-            made.setdefault("reservedRange", []).append({"start": int(word), "end": last + 1})
+            message.setdefault("reservedRange", []).append({"start": int(word), "end": last + 1})
 
 
-def _read_labelled_field(words: _Words, made: dict[str, Any], word: str, syntax: str) -> None:
+def _read_labelled_field(words: _Words, message: dict[str, Any], word: str, syntax: str) -> None:
     label = LABELS.get(word)
     field = _read_field(words, words.take_any() if label else word, label or LABELS["optional"])
     if word == "optional" and syntax == "proto3":
         field["proto3Optional"] = True
-    made["field"].append(field)
+    message["field"].append(field)
 
 
-def _read_oneof(words: _Words, made: dict[str, Any]) -> None:
-    index = len(made["oneofDecl"])
-    made["oneofDecl"].append({"name": words.take_any()})
+def _read_oneof(words: _Words, message: dict[str, Any]) -> None:
+    index = len(message["oneofDecl"])
+    message["oneofDecl"].append({"name": words.take_any()})
     words.expect("{")
     while (word := words.take_any()) != "}":
         if word == "option":
             words.skip_statement()
         elif word != ";":
-            made["field"].append({**_read_field(words, word, LABELS["optional"]), "oneofIndex": index})
+            message["field"].append({**_read_field(words, word, LABELS["optional"]), "oneofIndex": index})
 
 
-def _read_map(words: _Words, made: dict[str, Any]) -> None:
+def _read_map(words: _Words, message: dict[str, Any]) -> None:
     """A map is a list of messages of a key and a value, whose type lies in the message itself."""
     words.expect("<")
     key = words.take_any()
@@ -175,12 +175,12 @@ def _read_map(words: _Words, made: dict[str, Any]) -> None:
     words.expect(">")
     name = words.see() or ""
     entry = "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Entry"
-    made["field"].append(_read_field(words, entry, LABELS["repeated"]))
+    message["field"].append(_read_field(words, entry, LABELS["repeated"]))
     parts = [
         {"name": part, "number": number, "label": LABELS["optional"], **_name_type(kind)}
         for number, (part, kind) in enumerate((("key", key), ("value", value)), start=1)
     ]
-    made["nestedType"].append({"name": entry, "field": parts, "options": {"mapEntry": True}})
+    message["nestedType"].append({"name": entry, "field": parts, "options": {"mapEntry": True}})
 
 
 def _read_field(words: _Words, kind: str, label: str) -> dict[str, Any]:

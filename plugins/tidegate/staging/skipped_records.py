@@ -54,9 +54,9 @@ def add_skipped_record(
     None where it is full without them.
     """
 
-    def is_over(one: SkippedRecord) -> bool:
-        is_old = one.topic == record.topic and one.topic_id != record.topic_id
-        return is_old or one.offset < (get_offset(position, one.topic, one.partition) or 0)
+    def is_over(skipped: SkippedRecord) -> bool:
+        is_old = skipped.topic == record.topic and skipped.topic_id != record.topic_id
+        return is_old or skipped.offset < (get_offset(position, skipped.topic, skipped.partition) or 0)
 
     kept = [one for one in known if one != record]
     if sum(not is_over(one) for one in kept) >= MAX_SKIPPED_RECORDS:
@@ -77,8 +77,8 @@ def find_skipped_places(
     return tuple(sorted(one.place for one in inside)) if known else None
 
 
-def _lies_within(one: SkippedRecord, bounds: tuple[int, int] | None) -> bool:
-    return bounds is not None and bounds[0] <= one.offset < bounds[1]
+def _lies_within(skipped: SkippedRecord, bounds: tuple[int, int] | None) -> bool:
+    return bounds is not None and bounds[0] <= skipped.offset < bounds[1]
 
 
 def make_room_for_letters(table: Table) -> Table:

@@ -91,10 +91,10 @@ class ConnectFields(Fields):
         """See `Fields`."""
         return [f"{self._render_value(parsed, c)} AS {quote(c.name)}" for c in self.columns]
 
-    def render_is_lossy(self, parsed: str, column: Column, made: str | None = None) -> str | None:
+    def render_is_lossy(self, parsed: str, column: Column, conversion: str | None = None) -> str | None:
         """See `Fields`."""
         expr, entry = f"{parsed}.{quote(column.name)}", f"{self.kinds}[{render_literal(column.name)}]"
-        return self._render_is_lossy(expr, entry, self.get_type(column), self.get_unit(column), made)
+        return self._render_is_lossy(expr, entry, self.get_type(column), self.get_unit(column), conversion)
 
     def _render_value(self, parsed: str, column: Column) -> str:
         expr, entry = f"{parsed}.{quote(column.name)}", f"{self.kinds}[{render_literal(column.name)}]"

@@ -64,11 +64,11 @@ class ReadingRules:
         return make_truncated(made) if column.name.casefold() in self.truncated else made
 
 
-def find_word(given: Words, column: Column) -> str | None:
+def find_word(words: Words, column: Column) -> str | None:
     """What is said of this column."""
-    if given is None or isinstance(given, str):
-        return given
-    return {name.casefold(): word for name, word in given.items()}.get(column.name.casefold())
+    if words is None or isinstance(words, str):
+        return words
+    return {name.casefold(): word for name, word in words.items()}.get(column.name.casefold())
 
 
 @dataclass(frozen=True)
@@ -122,24 +122,26 @@ class Fields:
         """One struct of all columns."""
         return f"struct({', '.join(self.render_values(parsed))})"
 
-    def render_reason(self, parsed: str, what: str, made: str | None = None) -> str:
-        """SQL text: why the object at `parsed` cannot be used, NULL when it can; `made` is where its `struct` is."""
+    def render_reason(self, parsed: str, what: str, conversion: str | None = None) -> str:
+        """SQL text: why the object at `parsed` cannot be used, NULL when it can; its `struct` is at `conversion`."""
         both = (
-            (self._render_loss_case(parsed, what, column, made), self._render_lack_cases(parsed, what, column))
+            (self._render_loss_case(parsed, what, column, conversion), self._render_lack_cases(parsed, what, column))
             for column in self.columns
         )
         return render_first_reason(*(case for cases in both for case in cases))
 
-    def render_loss_reason(self, parsed: str, what: str, made: str | None = None) -> str:
+    def render_loss_reason(self, parsed: str, what: str, conversion: str | None = None) -> str:
         """The part of `render_reason` about fields that hold what their columns cannot."""
-        return render_first_reason(*(self._render_loss_case(parsed, what, column, made) for column in self.columns))
+        return render_first_reason(
+            *(self._render_loss_case(parsed, what, column, conversion) for column in self.columns)
+        )
 
     def render_lack_reason(self, parsed: str, what: str) -> str:
         """The part of `render_reason` about fields, or parts of them, that are NULL and must not be."""
         return render_first_reason(*(self._render_lack_cases(parsed, what, column) for column in self.columns))
 
-    def _render_loss_case(self, parsed: str, what: str, column: Column, made: str | None) -> str:
-        condition = self.render_is_lossy(parsed, column, f"{made}.{quote(column.name)}" if made else None)
+    def _render_loss_case(self, parsed: str, what: str, column: Column, conversion: str | None) -> str:
+        condition = self.render_is_lossy(parsed, column, f"{conversion}.{quote(column.name)}" if conversion else None)
         text = f"{what} field {column.name} is not a {column.type} without loss"
         reason = render_misfit_reason(text, f"{parsed}.{quote(column.name)}", column.type)
         return f"WHEN {condition} THEN {reason}" if condition else ""
@@ -150,10 +152,14 @@ class Fields:
         own = "" if column.nullable else f"WHEN {self.render_is_null(parsed, column)} THEN {reason}"
         return f"{inside} {own}".strip()
 
-    def render_is_lossy(self, parsed: str, column: Column, made: str | None = None) -> str | None:
+    def render_is_lossy(self, parsed: str, column: Column, conversion: str | None = None) -> str | None:
         """A condition: the column's field would lose something; None where it never can."""
         return render_is_lossy(
-            f"{parsed}.{quote(column.name)}", self.get_type(column), self.get_unit(column), self.text or None, made
+            f"{parsed}.{quote(column.name)}",
+            self.get_type(column),
+            self.get_unit(column),
+            self.text or None,
+            conversion,
         )
 
     def render_is_null(self, parsed: str, column: Column) -> str:

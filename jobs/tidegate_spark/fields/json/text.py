@@ -168,14 +168,14 @@ def render_unmarked_value(expr: str, data_type: DataType) -> str:
     return _render_unmarked_keys(expr, made) if isinstance(data_type, Map) else made
 
 
-def _render_unmarked_keys(expr: str, made: str) -> str:
-    """The map `made` of that at `expr`, with its keys as they were: in them, too, the mark stands twice.
+def _render_unmarked_keys(expr: str, conversion: str) -> str:
+    """The map `conversion` of that at `expr`, with its keys as they were: in them, too, the mark stands twice.
 
     One in which a key stands twice is bad, and stays: Spark makes no such map.
     """
     keys = f"transform(map_keys({expr}), k -> replace(k, '{NUMBER_MARK}{NUMBER_MARK}', '{NUMBER_MARK}'))"
     has_mark = f"exists(map_keys({expr}), k -> contains(k, '{NUMBER_MARK}')) AND NOT {render_has_key_twice(expr)}"
-    return f"CASE WHEN {has_mark} THEN map_from_arrays({keys}, map_values({made})) ELSE {made} END"
+    return f"CASE WHEN {has_mark} THEN map_from_arrays({keys}, map_values({conversion})) ELSE {conversion} END"
 
 
 def _render_unmarked_leaf(expr: str, name: str) -> str:
@@ -219,9 +219,9 @@ def _render_unmarked_string(expr: str) -> str:
     )
 
 
-def render_once(value: str, made: str) -> str:
-    """`made`, SQL over `b`, of a value that is worked out once, however often `b` stands in it."""
-    return f"get(transform(array({value}), b -> {made}), 0)"
+def render_once(value: str, expression: str) -> str:
+    """`expression`, SQL over `b`, of a value that is worked out once, however often `b` stands in it."""
+    return f"get(transform(array({value}), b -> {expression}), 0)"
 
 
 def format_marked_type(data_type: DataType) -> str:

@@ -93,7 +93,7 @@ class TextFields(Fields):
         texts = ((c, f"{parsed}.{quote(c.name)}") for c in self.columns)
         return [f"{_render_converted(text, c)} AS {quote(c.name)}" for c, text in texts]
 
-    def render_is_lossy(self, parsed: str, column: Column, made: str | None = None) -> str | None:
+    def render_is_lossy(self, parsed: str, column: Column, conversion: str | None = None) -> str | None:
         """See `Fields`."""
         text = f"{parsed}.{quote(column.name)}"
         changed = f"({text} IS NOT NULL AND ({render_is_changed(text, 'STRING', self.text)}))"

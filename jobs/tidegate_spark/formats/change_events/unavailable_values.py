@@ -134,10 +134,10 @@ def list_placeholder_bytes(placeholder: str, lists: bool, encoded: bool = False)
     )
 
 
-def _list_encoded_bytes(found: bytes) -> tuple[bytes, ...]:
+def _list_encoded_bytes(data: bytes) -> tuple[bytes, ...]:
     """The bytes as each way of writing them as text has them."""
-    digits = found.hex().encode()
-    return tuple(dict.fromkeys((base64.b64encode(found), base64.urlsafe_b64encode(found), digits, digits.upper())))
+    digits = data.hex().encode()
+    return tuple(dict.fromkeys((base64.b64encode(data), base64.urlsafe_b64encode(data), digits, digits.upper())))
 
 
 def hash_placeholder(placeholder: str) -> str:

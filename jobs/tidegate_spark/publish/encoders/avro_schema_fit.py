@@ -85,14 +85,14 @@ class _SchemaFit:
         node = resolve_name(node, self._names)
         return isinstance(node, list) and len(list_branches(node)) < len(node)
 
-    def _list_problems(self, kind: T.DataType, given: Any, at: _Place) -> list[Problem]:
-        branches = [resolve_name(branch, self._names) for branch in list_branches(resolve_name(given, self._names))]
+    def _list_problems(self, kind: T.DataType, schema: Any, at: _Place) -> list[Problem]:
+        branches = [resolve_name(branch, self._names) for branch in list_branches(resolve_name(schema, self._names))]
         reason = f"has NULL in {at.path}, where {self._what} has no null"
-        missing = [] if self._is_nullable(given) else [Problem(f"{at.sql} IS NULL", reason)]
+        missing = [] if self._is_nullable(schema) else [Problem(f"{at.sql} IS NULL", reason)]
         if isinstance(kind, T.StructType) and len(branches) > 1:  # Spark writes a struct of the members
             return missing
         if len(branches) != 1:
-            raise self._refuse(kind, given, at)
+            raise self._refuse(kind, schema, at)
         return [*missing, *self._list_inner_problems(kind, branches[0], at)]
 
     def _list_inner_problems(self, kind: T.DataType, node: Any, at: _Place) -> list[Problem]:

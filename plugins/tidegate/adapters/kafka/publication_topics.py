@@ -166,7 +166,7 @@ class KafkaTopics:
     def _list_topics(self) -> set[str]:
         return set(self._broker.list_topics(".*"))  # it knows a refused log-in from brokers that do not answer
 
-    def _refuse_uncompacted(self, publication: Publication, topic: str, lost: str) -> None:
+    def _refuse_uncompacted(self, publication: Publication, topic: str, consequence: str) -> None:
         resource = ConfigResource(ResourceType.TOPIC, topic)
         try:
             config = self._admin.describe_configs([resource], request_timeout=TIMEOUT)[resource].result(TIMEOUT + 5)
@@ -174,7 +174,9 @@ class KafkaTopics:
             raise RetryLater(f"topic={topic}: its settings cannot be read: {error.args[0].str()}") from error
         policy = config["cleanup.policy"].value
         if policy != "compact":
-            raise GiveUp(f"publication={publication.name} topic={topic}: cleanup.policy={policy} would let {lost}")
+            raise GiveUp(
+                f"publication={publication.name} topic={topic}: cleanup.policy={policy} would let {consequence}"
+            )
 
 
 def _read_key_form(message: Any) -> str:

@@ -58,15 +58,15 @@ def _check_file(file: Path) -> _Checked:
     return _Checked(kind, str(file), loaded)
 
 
-def _tell_checked(words: argparse.Namespace, found: list[_Checked], catalog_problems: tuple[str, ...]) -> int:
-    is_wrong = bool(catalog_problems) or any(isinstance(one.result, ConfigurationError) for one in found)
+def _tell_checked(words: argparse.Namespace, results: list[_Checked], catalog_problems: tuple[str, ...]) -> int:
+    is_wrong = bool(catalog_problems) or any(isinstance(one.result, ConfigurationError) for one in results)
     if words.json:
         parts = {
-            f"{kind}s": [one.to_dict() for one in found if one.kind == kind] for kind in ("pipeline", "publication")
+            f"{kind}s": [one.to_dict() for one in results if one.kind == kind] for kind in ("pipeline", "publication")
         }
         print(json.dumps({"ok": not is_wrong, "catalogs": list(catalog_problems), **parts}))
     else:
-        lines = [*catalog_problems, *(_describe_result(one.name, one.result) for one in found)]
+        lines = [*catalog_problems, *(_describe_result(one.name, one.result) for one in results)]
         print("\n".join(lines) or f"no pipelines in {find_include_folder()}")
     return 1 if is_wrong else 0
 

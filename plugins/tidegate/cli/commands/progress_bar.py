@@ -54,10 +54,10 @@ class ProgressBar:
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, description=f"{self._title}: {doing}")
 
-    def reach(self, done: int) -> None:
+    def reach(self, part_count: int) -> None:
         """So many pieces of work have ended."""
         if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, completed=done)
+            self._progress.update(self._task, completed=part_count)
 
     @contextmanager
     def make_room(self) -> Iterator[None]:

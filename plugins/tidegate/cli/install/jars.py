@@ -114,13 +114,13 @@ def flatten(locked: Mapping[str, str]) -> dict[str, str]:
     return {Path(place).name: digest for place, digest in locked.items()}
 
 
-def compare_jars(found: Mapping[str, str], locked: Mapping[str, str]) -> list[str]:
+def compare_jars(installed: Mapping[str, str], locked: Mapping[str, str]) -> list[str]:
     """What is missing, too much, or another file than the locked one; empty where all is right."""
-    missing = [f"missing: {name}" for name in sorted(locked.keys() - found.keys())]
-    foreign = [f"not locked: {name}" for name in sorted(found.keys() - locked.keys())]
+    missing = [f"missing: {name}" for name in sorted(locked.keys() - installed.keys())]
+    foreign = [f"not locked: {name}" for name in sorted(installed.keys() - locked.keys())]
     other = [
-        f"another checksum: {name} sha256={found[name]}, locked={locked[name]}"
-        for name in sorted(found.keys() & locked.keys())
-        if found[name] != locked[name]
+        f"another checksum: {name} sha256={installed[name]}, locked={locked[name]}"
+        for name in sorted(installed.keys() & locked.keys())
+        if installed[name] != locked[name]
     ]
     return [*missing, *foreign, *other]

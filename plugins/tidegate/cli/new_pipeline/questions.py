@@ -84,15 +84,15 @@ def read_kafka(text: str) -> str | dict[str, str]:
     return {"bootstrap.servers": text} if ":" in text else text
 
 
-def find_registry(given: str | None, resolve: Resolve) -> str | None:
+def find_registry(registry: str | None, resolve: Resolve) -> str | None:
     """The registry that is named, else the usual connection where there is one."""
-    if given is None:
+    if registry is None:
         return DEFAULT_REGISTRY if resolve(DEFAULT_REGISTRY) is not None else None
-    if "@" in given:
+    if "@" in registry:
         raise ConfigurationError(
             "--registry has a login in it, which would stand in the file; put it into a connection"
         )
-    return given
+    return registry
 
 
 def find_tables(target: str, topics: tuple[str, ...], catalogs: Mapping[str, Catalog | str]) -> tuple[str, ...]:

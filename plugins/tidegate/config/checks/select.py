@@ -51,16 +51,16 @@ def _list_derived_columns(select: Select, record: set[str]) -> list[str]:
     return made + [name for star in stars for name in sorted(record - {column.casefold() for column in star.left_out})]
 
 
-def _check_derived_columns(table: TableModel, made: list[str], where: KeyPath, findings: Problems) -> None:
+def _check_derived_columns(table: TableModel, columns: list[str], where: KeyPath, findings: Problems) -> None:
     """Note names that two columns have, and those of columns that deletes and history add."""
-    twice = sorted({name for name in made if made.count(name) > 1})
+    twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:
         findings.add(where, f"makes two columns of one name: {', '.join(twice)}; rename one with AS")
-    if table.deletes == "soft" and table.deleted_column.casefold() in made:
+    if table.deletes == "soft" and table.deleted_column.casefold() in columns:
         findings.add(where, f"makes the column {table.deleted_column}, which soft deletes set; name another with AS")
     history_columns = list(table.history_columns.model_dump().values()) if table.history == "scd2" else []
     for name in history_columns:
-        if name.casefold() in made:
+        if name.casefold() in columns:
             findings.add(
                 where, f"makes the column {name}, which history adds; name another with AS, or in history_columns"
             )
