@@ -168,7 +168,9 @@ def find_all_leftovers(include: Path, resolve: Resolve) -> tuple[list[PipelineLe
         try:
             if not isinstance(catalog, Catalog):
                 raise ConfigurationError(f"catalog={name}: {catalog}")
-            leftovers += get_destination(catalog).find_leftovers(catalog, resolve, pipeline_names, failures)
+            found, unreadable = get_destination(catalog).find_leftovers(catalog, resolve, pipeline_names)
         except ConfigurationError as error:
             failures.append(error)
+        else:
+            leftovers, failures = leftovers + found, failures + unreadable
     return leftovers, failures

@@ -35,16 +35,17 @@ KINDS_BY_SUFFIX = {
 
 
 def find_leftovers(
-    catalogs: Catalogs, catalog: str, configured_pipelines: Collection[str], failures: list[TidegateError]
-) -> list[PipelineLeftovers]:
+    catalogs: Catalogs, catalog: str, configured_pipelines: Collection[str]
+) -> tuple[list[PipelineLeftovers], list[TidegateError]]:
     """For each pipeline without a file: its tables, the destinations that it has marked, and what removes both.
 
     A table is a pipeline's own by its mark, or as version 0.1 made it: never by its name alone. A pipeline is known by
     its control table, and by the position that it has left in a destination: a tag there keeps its snapshot, and all
     that came since, for ever. `configured_pipelines` have a file, right or broken. Nothing is changed.
-    What cannot be read is added to `failures`, and left out; so is a table that no pipeline can have written.
+    What cannot be read is left out, and second in the answer is why; a table that no pipeline can have written is left
+    out as well.
     """
-    tables = dict(_load_tables(catalogs, catalog, failures))
+    tables, failures = _load_tables(catalogs, catalog)
     owners = {name: owner for name, table in tables.items() if (owner := _find_owner(name, table)) is not None}
     pipelines = {own.pipeline for own in owners.values() if own.kind is TableKind.BATCHES}
     for name, table in tables.items():
@@ -55,12 +56,13 @@ def find_leftovers(
             )
     positions = {name for key, table in tables.items() if key not in owners for name in _list_publishers(table)}
     orphaned_pipelines = (pipelines | positions) - set(configured_pipelines)
-    return [_list_pipeline_commands(pipeline, tables, owners) for pipeline in sorted(orphaned_pipelines)]
+    return [_list_pipeline_commands(pipeline, tables, owners) for pipeline in sorted(orphaned_pipelines)], failures
 
 
-def _load_tables(catalogs: Catalogs, catalog: str, failures: list[TidegateError]) -> Iterator[tuple[str, Table]]:
-    spaces, names, tables = list[str](), list[str](), list[Table | None]()
-    waiting: list[tuple[str, ...]] = [()]
+def _load_tables(catalogs: Catalogs, catalog: str) -> tuple[dict[str, Table], list[TidegateError]]:
+    """All tables of the catalog by their full names, sorted, and why others cannot be read."""
+    spaces, names, tables = list[str](), list[str](), dict[str, Table]()
+    waiting, failures = [tuple[str, ...]()], list[TidegateError]()
     while waiting:
         above = waiting.pop()
         with _keep_apart(catalogs, ".".join((catalog, *above, "*")), failures):
@@ -71,10 +73,10 @@ def _load_tables(catalogs: Catalogs, catalog: str, failures: list[TidegateError]
         with _keep_apart(catalogs, f"{space}.*", failures):
             names += (f"{space}.{name}" for name in catalogs.list_table_names(space))
     for name in sorted(names):
-        tables.clear()
         with _keep_apart(catalogs, name, failures):
-            tables.append(catalogs.table(name))
-        yield from ((name, table) for table in tables if table is not None)
+            if (table := catalogs.table(name)) is not None:
+                tables[name] = table
+    return tables, failures
 
 
 @contextmanager

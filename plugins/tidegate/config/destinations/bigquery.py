@@ -106,10 +106,10 @@ def _build_spark_conf(_: Catalog, __: Resolve) -> dict[str, str]:
 
 
 def _find_leftovers(
-    _: Catalog, __: Resolve, ___: Collection[str], ____: list[TidegateError]
-) -> list[PipelineLeftovers]:
+    _: Catalog, __: Resolve, ___: Collection[str]
+) -> tuple[list[PipelineLeftovers], list[TidegateError]]:
     """Whose tables these are is not looked for in BigQuery."""
-    return []
+    return [], []
 
 
 def _probe(catalog: Catalog, resolve: Resolve, need: CatalogNeed) -> Iterator[Finding]:

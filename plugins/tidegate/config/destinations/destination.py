@@ -35,7 +35,7 @@ class DestinationType:
     - `partition_columns`: columns that every table has without being declared, to be partitioned by.
     - `open`: the ports over some of its catalogs, for one pipeline. Nothing is connected to before it is used.
     - `build_spark_conf`: what a Spark session needs to know of a catalog. May hold secrets: never log it.
-    - `find_leftovers`: what pipelines that are not among these names have left in a catalog; errors are put aside.
+    - `find_leftovers`: what pipelines that are not among these names have left in a catalog, and what was not readable.
     - `open_sink_notes`: what other systems' sinks have left in a catalog's tables; None where nothing is read of them.
     - `probe`: whether a catalog is there and takes what a flush sends, one finding after the other.
     - `describe_dataset`: a table by the name that lineage services know it by, with its columns; None without a table.
@@ -52,7 +52,7 @@ class DestinationType:
     check_pipeline: Callable[[PipelineModel, Sequence[Catalog], Problems], None]
     open: Callable[[Sequence[Catalog], Pipeline, Resolve, OpenClients], OpenedDestination]
     build_spark_conf: Callable[[Catalog, Resolve], dict[str, str]]
-    find_leftovers: Callable[[Catalog, Resolve, Collection[str], list[TidegateError]], list[PipelineLeftovers]]
+    find_leftovers: Callable[[Catalog, Resolve, Collection[str]], tuple[list[PipelineLeftovers], list[TidegateError]]]
     probe: Callable[[Catalog, Resolve, CatalogNeed], Iterator[Finding]]
     describe_dataset: Callable[[Catalog, Resolve, str], Dataset | None]
     open_snapshots: Callable[[Catalog, Resolve], Snapshots] | None = None

@@ -102,12 +102,12 @@ def _build_spark_conf(catalog: Catalog, resolve: Resolve) -> dict[str, str]:
 
 
 def _find_leftovers(
-    catalog: Catalog, resolve: Resolve, pipelines: Collection[str], failures: list[TidegateError]
-) -> list[PipelineLeftovers]:
+    catalog: Catalog, resolve: Resolve, pipelines: Collection[str]
+) -> tuple[list[PipelineLeftovers], list[TidegateError]]:
     from tidegate.adapters.iceberg.destination import open_catalogs
     from tidegate.adapters.iceberg.leftovers import find_leftovers
 
-    return find_leftovers(open_catalogs([catalog], resolve), catalog.name, pipelines, failures)
+    return find_leftovers(open_catalogs([catalog], resolve), catalog.name, pipelines)
 
 
 def _open_snapshots(catalog: Catalog, resolve: Resolve) -> Snapshots:

@@ -9,7 +9,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from tidegate.adapters.iceberg.leftovers import find_leftovers
 from tidegate.adapters.iceberg.stores import batch_history
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
-from tidegate.errors import ConfigurationError, RetryLater, TidegateError
+from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.model.ownership import DEAD_LETTER_COLUMNS, SHAPE_PROPERTY, Ownership, PipelineLeftovers, TableKind
 from tidegate.wiring.pipeline import find_all_leftovers
 
@@ -54,7 +54,7 @@ def dropped(found: PipelineLeftovers) -> list[str]:
 
 
 def test_tables_and_marks_of_a_pipeline_without_a_file_are_told(catalogs: Catalogs) -> None:
-    [found] = find_leftovers(catalogs, "lake", {"shop_copy"}, [])
+    [found], _ = find_leftovers(catalogs, "lake", {"shop_copy"})
     assert found.pipeline == "shop"
     assert found.tables == [
         "lake.a.orders_shop_backfill_1f_tmp", "lake.a.orders_shop_tmp", "lake.a.tidegate_shop_batches",
@@ -72,7 +72,7 @@ def test_tables_in_namespaces_of_namespaces_are_told_too(catalogs: Catalogs) -> 
     lake.create_table("a.eu.west.tidegate_far_batches", batch_history.COLUMNS, properties=marked("batches", "far"))
     lake.create_table("a.eu.orders_far_tmp", SCHEMA, properties=marked("intermediate", "far", "a.eu.orders"))
     lake.create_table("a.eu.orders", SCHEMA, properties={"tidegate.far.position": "{}"})
-    [found] = find_leftovers(catalogs, "lake", {"shop", "shop_copy"}, [])
+    [found], _ = find_leftovers(catalogs, "lake", {"shop", "shop_copy"})
     assert found.pipeline == "far"
     assert found.tables == ["lake.a.eu.orders_far_tmp", "lake.a.eu.west.tidegate_far_batches"]
     assert found.destinations == ["lake.a.eu.orders"]
@@ -90,8 +90,7 @@ def test_catalog_without_namespaces_in_others_is_read_all_the_same(
         return [("a",), ("b",)]
 
     monkeypatch.setattr(lake, "list_namespaces", list_flat)
-    failures: list[TidegateError] = []
-    [found] = find_leftovers(catalogs, "lake", {"shop_copy"}, failures)
+    [found], failures = find_leftovers(catalogs, "lake", {"shop_copy"})
     assert (found.pipeline, len(found.tables), failures) == ("shop", 5, [])
 
 
@@ -108,7 +107,7 @@ def test_tag_that_keeps_snapshots_for_ever_is_told_when_nothing_else_of_its_pipe
     if properties:
         with table.transaction() as change:
             change.set_properties(position)
-    [found] = find_leftovers(catalogs, "lake", {"shop", "shop_copy"}, [])
+    [found], _ = find_leftovers(catalogs, "lake", {"shop", "shop_copy"})
     unset = ["ALTER TABLE `lake`.`b`.`untouched` UNSET TBLPROPERTIES ('tidegate.gone.position')"] if properties else []
     assert (found.pipeline, found.tables, found.destinations) == ("gone", [], ["lake.b.untouched"])
     assert found.remove == [
@@ -118,12 +117,12 @@ def test_tag_that_keeps_snapshots_for_ever_is_told_when_nothing_else_of_its_pipe
 
 
 def test_nothing_is_told_while_every_pipeline_has_its_file(catalogs: Catalogs) -> None:
-    assert find_leftovers(catalogs, "lake", {"shop", "shop_copy"}, []) == []
+    assert find_leftovers(catalogs, "lake", {"shop", "shop_copy"}) == ([], [])
 
 
 def test_no_statement_drops_a_table_of_the_users_or_of_another_pipeline(catalogs: Catalogs) -> None:
     """Not even one whose name reads like a table of ours: only a mark, or what version 0.1 made, is ours."""
-    [found] = find_leftovers(catalogs, "lake", {"shop_copy"}, [])
+    [found], _ = find_leftovers(catalogs, "lake", {"shop_copy"})
     assert sorted(dropped(found)) == [f"DROP TABLE {_quoted(name)} PURGE" for name in found.tables]
     names = "orders lines untouched orders_shop_report orders_shop_tmp_kept lines_shop_copy_of_march orders_deletes"
     users = {f"`{name}`" for name in (*names.split(), "orders_shop_copy_tmp", "tidegate_gone_batches")}
@@ -131,7 +130,7 @@ def test_no_statement_drops_a_table_of_the_users_or_of_another_pipeline(catalogs
 
 
 def test_both_pipelines_are_told_each_with_its_own(catalogs: Catalogs) -> None:
-    shop, copy = find_leftovers(catalogs, "lake", set(), [])
+    (shop, copy), _ = find_leftovers(catalogs, "lake", set())
     assert [shop.pipeline, copy.pipeline] == ["shop", "shop_copy"]
     assert copy.tables == ["lake.a.orders_shop_copy_tmp", "lake.a.tidegate_shop_copy_batches"]
     assert not set(shop.tables) & set(copy.tables)
@@ -145,15 +144,14 @@ def test_intermediate_table_of_version_0_1_is_of_the_one_pipeline_that_staged_th
     table = catalogs.catalog("lake").load_table("b.lines_shop_tmp")
     for pipeline in staged_by:
         table.append(SCHEMA.as_arrow().empty_table(), snapshot_properties={"tidegate.pipeline": pipeline})
-    [found] = find_leftovers(catalogs, "lake", {"shop_copy"}, [])
+    [found], _ = find_leftovers(catalogs, "lake", {"shop_copy"})
     assert ("lake.b.lines_shop_tmp" in found.tables) == (staged_by == ("shop",))
 
 
 def test_table_that_cannot_be_read_hides_nothing_of_the_others(catalogs: Catalogs, tmp_path: Path) -> None:
     for name in ("a.orders_shop_tmp", "b.lines"):
         Path(catalogs.catalog("lake").load_table(name).metadata_location.removeprefix("file://")).unlink()
-    failures: list[TidegateError] = []
-    [found] = find_leftovers(catalogs, "lake", {"shop_copy"}, failures)
+    [found], failures = find_leftovers(catalogs, "lake", {"shop_copy"})
     assert found.tables == [  # without b.lines nobody can tell whose an empty table of version 0.1 is
         "lake.a.orders_shop_backfill_1f_tmp", "lake.a.tidegate_shop_batches", "lake.a.tidegate_shop_dead_letters",
     ]  # fmt: skip
