@@ -21,14 +21,14 @@ QUERY_PROBLEMS = {
     3: ": it gives NULL, and must give true or false",
     4: ": it gives neither true nor false, but a value of another type",
 }
-MAX_SHOWN_CHARACTERS = 200  # letters of an audit in a message
+MAX_SHOWN_CHARACTERS = 200  # of an audit in a message
 
 
 @dataclass(frozen=True)
 class BatchAudits:
     """The audits of one staged batch in one attempt to publish it; `texts` are the user's words, in the same order.
 
-    `request` is what the merge job asks.
+    `request` is what the merge job asks. `staged_attempt` is the stage's: the answers lie beside its rows.
     """
 
     texts: tuple[str, ...]
@@ -39,7 +39,8 @@ class BatchAudits:
 def prepare_audits(ports: Ports, table: Table, staged: StagedBatch, branch: str, attempt: str) -> BatchAudits | None:
     """What to ask of the branch; None for a table without audits, or for a batch without rows.
 
-    `attempt` is the merge's: an answer that another one left is no answer to this.
+    One statement for each audit, in the file's order; nothing is asked yet. `attempt` is the merge's: an answer that
+    another one left is no answer to this.
     """
     if not table.audits or not staged.counts.staged:
         return None

@@ -23,8 +23,8 @@ class ObservedTable:
     """One table as the catalog shows it.
 
     `staged` are all batches in its intermediate table, None where its position is refused already; `queue` are those of
-    them that lead on from `position`. With an `error` it cannot go on: `position` is then the one that was recorded
-    last, and `queue` is empty. One that could not be read has `is_read` false: nothing is known of it but the error.
+    them that lead on from `position`, oldest first. With an `error` it cannot go on: `position` is then the one
+    that was recorded last, and `queue` is empty. `is_read` is false where only the error is known.
     """
 
     table: Table
@@ -65,7 +65,10 @@ class TableWithLog(ObservedTable):
 
 
 def observe_tables(ports: Ports) -> tuple[ObservedTable, ...]:
-    """Read each table of the pipeline once: its state, and what is staged for it. A failure is the table's `error`."""
+    """Read each table of the pipeline once, in the file's order: its state, and what is staged for it.
+
+    A failure is that table's `error`, and is not raised. Reads the catalog only, and changes nothing.
+    """
     return tuple(_observe_table(ports, table) for table in ports.pipeline.tables)
 
 

@@ -13,12 +13,19 @@ Unreadable = GiveUp | TopicsUnavailable  # why a topic cannot be read, for good 
 
 
 def read_log(ports: Ports) -> Log:
-    """The log of all topics that carry rows; ignored topics are left out."""
+    """Ids, begin and end offsets of all topics that carry rows; ignored topics are left out.
+
+    Half-open: `end` is behind the last record, or the last stable offset under read_committed. Raises PositionLost
+    where a topic is missing, another GiveUp where it may not be read, and TopicsUnavailable where its brokers are away.
+    """
     return ports.broker.read_log(list_row_topics(ports), ports.pipeline.source.isolation)
 
 
 def read_known_log(ports: Ports) -> tuple[Log, dict[str, Unreadable]]:
-    """The log of the topics that can be read, and why the others cannot; one call to the brokers unless some cannot."""
+    """The log of the topics that can be read, and by topic why the others cannot; raises in a pipeline of one table.
+
+    One call to the brokers, unless some topic cannot be read: then one for each.
+    """
     log, missing_topics = Log("", {}, {}, {}), dict[str, Unreadable]()
     try:
         return read_log(ports), {}
@@ -50,7 +57,7 @@ def check_same_topics(
     ports: Ports, where: str, ranges: Ranges, cluster_id: str, planned_ids: Mapping[str, str]
 ) -> None:
     """`PositionLost` where a topic that `ranges` read was created again since they were planned, or the brokers are
-    another cluster. Asked behind a read it tells of that read: an id never comes back.
+    another cluster. Asked behind a read it tells of that read: an id never comes back. `where` begins the message.
     """
     topics = tuple(sorted({topic for topic, _, start, end in ranges if end > start} & planned_ids.keys()))
     planned = {topic: planned_ids[topic] for topic in topics}
@@ -84,9 +91,7 @@ def _is_ignored(ports: Ports, topic: str) -> bool:
 
 
 def filter_table_log(log: Log, table: Table) -> Log:
-    """The part of the log that feeds `table`: all of it where the table names no topics. Topic ids are those of the
-    whole log.
-    """
+    """The part of the log that feeds `table`: all of it where the table names no topics. Topic ids stay the log's."""
     if not table.topics:
         return log
     begin = {t: parts for t, parts in log.begin.items() if t in table.topics}

@@ -23,14 +23,13 @@ from tidegate.steps.maintain import (
 )
 
 log = logging.getLogger(__name__)
-DISABLED_COUNT = (
-    2**31 - 1
-)  # delete files for which a large file is rewritten: only the share of its deletes is a reason
+# Delete files for which a large file is rewritten: so many that only the share of its deletes is a reason.
+DISABLED_COUNT = 2**31 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionReport:
-    """What became of one table: what was rewritten, None where nothing was worn, or why it failed."""
+    """What became of `table`, its full name: `rewritten`, None where no file had to be, or why it `failed`."""
 
     table: str
     rewritten: MaintenanceReport | None = None
@@ -50,7 +49,7 @@ class CompactionReport:
 
 
 def is_due(settings: Maintenance, published: int, batches: int) -> bool:
-    """Whether one of the `batches` up to the one `published` was the table's tenth, twentieth …
+    """Whether one of the last `batches` batches, up to number `published`, was the table's tenth, twentieth …
 
     Of a destination that keeps its files itself no batches are told.
     """
@@ -60,11 +59,11 @@ def is_due(settings: Maintenance, published: int, batches: int) -> bool:
 
 
 def compact(ports: Ports, tables: Iterable[str]) -> list[CompactionReport]:
-    """Return what was rewritten, table by table.
+    """Rewrite what pays in each of `tables`, full names; return one report for each, in the same order.
 
     Small files of a partition that has 5 become one, files of which a tenth of the rows is deleted are written anew,
     more delete files than data files are merged. A failure is reported and logged and never fails the flush: the next
-    look, or maintain, does what this one left. Idempotent.
+    look, or maintain, does what this one left. A repeat call measures again, and rewrites nothing twice.
     """
     return [_compact_table(ports, table) for table in tables]
 

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class FlushResult:
-    """What one flush did; `failures` are the tables that stay behind, with the reason.
+    """What one flush did; `failures` are full names of the tables that stay behind, with the reason.
 
     `offsets_left` counts the offsets that no batch reached, of the table that is farthest behind.
     """
@@ -44,8 +44,9 @@ def flush(
 ) -> FlushResult:
     """Run plan, stage, merge, commit_offsets, clean_up and heartbeat once.
 
-    Nothing is read beyond `until`. `tell` gets the plan before the work begins. `merges_at_once` tables are merged in
-    parallel, each by its own thread.
+    Nothing is read beyond `until`, next offsets by topic and partition. `tell` gets the plan before the work begins.
+    `merges_at_once` tables are merged in parallel, each by its own thread. A repeat call goes on with what the one
+    before has left: staged batches are published first, and what is published is not read again.
 
     - A table that fails keeps its staged batches, one that plan or stage refuses stays as it is, and the others go on;
       `SomeTables` is raised at the end.

@@ -24,7 +24,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class HeartbeatResult:
-    """What a heartbeat committed; where one was due, also what it told of each table, and what it warns of."""
+    """What a heartbeat committed, as next offsets; where one was due, also what it told of each table, and warnings.
+
+    `sent` counts the records that were produced to `heartbeat.topic`.
+    """
 
     committed: Offsets
     due: bool = False
@@ -50,7 +53,8 @@ def heartbeat(ports: Ports) -> HeartbeatResult:
     3. If the interval is over, it begins anew, whatever comes of the rest.
     4. Look for dangers, and send heartbeat records, if asked. A failure here is a warning: everything is published.
 
-    If the hook goes too far, its offsets are not used, and `GiveUp` is raised at the end.
+    A repeat call commits the same again; within the interval it reports nothing. If no table can be read, raises the
+    error of the first. If the hook goes too far, its offsets are not used, and `GiveUp` is raised at the end.
     """
     ports = expand_template(ports)
     tables = observe_tables(ports)

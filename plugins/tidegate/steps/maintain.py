@@ -21,18 +21,16 @@ MIN_SMALL_FILES = 5
 # From so many delete files on one data file, or deletes for such a share of its rows, reading pays for rewriting it.
 DELETE_FILES, DELETED_SHARE = 10, 0.1
 MIN_MANIFESTS = 50
-EXPECTED_COMMITS_MEANWHILE = (
-    20  # snapshots that this very run, and others beside it, may put onto main before expiry looks at it
-)
-CLOCK_SKEW_MS = (
-    60_000  # how far the clocks of two writers may differ: Iceberg refuses a snapshot that is older than that
-)
+# Snapshots that this very run, and others beside it, may put onto main before expiry looks at it.
+EXPECTED_COMMITS_MEANWHILE = 20
+# How far the clocks of two writers may differ: Iceberg refuses a snapshot that is older than that.
+CLOCK_SKEW_MS = 60_000
 MAX_EXPIRY_AGE_MS = 6 * 3_600_000  # longer than a compaction takes
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileCounts:
-    """What a report tells of a table's files."""
+    """What a report tells of the current snapshot's files: their numbers, and the bytes of the data files."""
 
     data_files: int
     data_bytes: int
@@ -43,7 +41,10 @@ class FileCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class MaintenanceReport:
-    """What changed in one table. `steps`: the procedures that ran, with the numbers that each returned."""
+    """What changed in `table`, its full name with the catalog. `orphans_removed` counts files.
+
+    `steps`: the procedures that ran, with the numbers that each returned.
+    """
 
     table: str
     compacted: bool
@@ -58,7 +59,7 @@ class MaintenanceReport:
 
 
 def list_maintained_tables(ports: Ports) -> list[str]:
-    """The tables of a pipeline that exist: destinations, and those beside them that carry a mark of ours.
+    """Full names of a pipeline's tables that exist: destinations, and those beside them that carry a mark of ours.
 
     One that cannot be read is among them: its own maintenance says why, and hides no other.
     """
@@ -85,9 +86,9 @@ def _finds_table(ports: Ports, look: Callable[..., object], *arguments: str) -> 
 
 
 def maintain_all(ports: Ports, tables: Iterable[str], tell: Callable[[MaintenanceReport], None]) -> None:
-    """Maintain these tables, one after the other; `tell` is given what changed in each.
+    """Maintain these tables, full names, one after the other; `tell` is given what changed in each.
 
-    A table that fails keeps none of those behind it from theirs; `SomeTables` is raised at the end.
+    If a table fails, those behind it are maintained all the same, and `SomeTables` is raised at the end.
     """
     failures = list[TidegateError]()
     for table in tables:
@@ -108,8 +109,9 @@ def maintain(ports: Ports, table: str) -> MaintenanceReport:
     4. Remove files that nothing refers to, when they are old enough that no running merge can still commit them.
 
     Of an intermediate table only the last: its batches are clean_up's. A flush that meets the compaction finds main
-    moved, and merges again. Idempotent; RetryLater when a step failed, after the others were tried; GiveUp without a
-    table.
+    moved, and merges again. A repeat call finds less to do, and returns a report of its own. Raises RetryLater when a
+    step failed, after the others were tried, or when another maintenance ran at the same time; GiveUp without a table,
+    or when a right is missing.
     """
     files = ports.tables.read_files(table, exact=True)
     if files is None:
@@ -120,7 +122,10 @@ def maintain(ports: Ports, table: str) -> MaintenanceReport:
 
 
 def rewrite_table(ports: Ports, table: str, files: TableFiles, statements: dict[str, str]) -> MaintenanceReport:
-    """Run the statements on a table of these files, and return what changed; `RetryLater` when one of them failed."""
+    """Run the statements, by their steps' names, on a table of these files, and return what changed.
+
+    Raises as `maintain` does: `RetryLater` when one of them failed, after the others were tried.
+    """
     attempt, property_name = ports.new_attempt(), resource_names.name_maintenance_property(ports.pipeline.name)
     job = MaintainJob(
         pipeline=ports.pipeline.name, table=table, attempt=attempt, property=property_name, statements=statements
@@ -214,7 +219,7 @@ def build_renderer(ports: Ports, table: str) -> Callable[..., str]:
 
 
 def is_rewritten(ports: Ports, table: str) -> bool:
-    """Iceberg's procedures rewrite main, which is not this pipeline's where it writes a branch."""
+    """Whether its files may be rewritten: Iceberg's procedures rewrite main, and a table on a branch has another's."""
     return table not in {own.name for own in ports.pipeline.tables if own.branch != "main"}
 
 

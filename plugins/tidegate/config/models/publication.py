@@ -25,15 +25,19 @@ def _tag_start(value: object) -> str | None:
 class StartSnapshot(StrictModel):
     """Begin at a snapshot."""
 
-    snapshot: int = Field(ge=1, description="Only what changed after this snapshot.")
+    snapshot: int = Field(ge=1, description="The id of an Iceberg snapshot: what changed after it is sent.")
 
 
 class KeyOutModel(StrictModel):
     """How a record's key is written."""
 
     format: OutWord = Field(default="json", description="How the record key is encoded.")
-    fields: list[str] = Field(min_length=1, description="The result's key columns: one row for each.")
-    fields_prefix: str = Field(default="", description="Taken off the names of key columns; with EXCEPT_KEY only.")
+    fields: list[str] = Field(
+        min_length=1, description="The key's columns of the result of sql; each key may have one row."
+    )
+    fields_prefix: str = Field(
+        default="", description="Removed from the names of key columns in the key; with EXCEPT_KEY only."
+    )
     avro: AvroModel | None = Field(default=None, description="Options of the avro format.")
     protobuf: ProtobufModel | None = Field(default=None, description="Options of the protobuf format.")
     csv: CsvModel | None = Field(default=None, description="Options of the csv format.")
@@ -54,9 +58,17 @@ class ValueOutModel(StrictModel):
 class MetadataOutModel(StrictModel):
     """Columns that become a record's metadata instead of a part of its value."""
 
-    headers: str | None = Field(default=None, min_length=1, description="A MAP, or an ARRAY<STRUCT<key, value>>.")
-    timestamp: str | None = Field(default=None, min_length=1, description="A TIMESTAMP or DATE column.")
-    topic: str | None = Field(default=None, min_length=1, description="A column that names one of topics.")
+    headers: str | None = Field(
+        default=None, min_length=1, description="The column of headers: a MAP, or an ARRAY<STRUCT<key, value>>."
+    )
+    timestamp: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The column of the record's time: a TIMESTAMP, TIMESTAMP_NTZ (in UTC) or DATE.",
+    )
+    topic: str | None = Field(
+        default=None, min_length=1, description="The column that names the record's topic, one of topics."
+    )
 
 
 class CreateTopicsModel(StrictModel):
@@ -64,10 +76,17 @@ class CreateTopicsModel(StrictModel):
 
     enabled: bool = Field(default=True, description="Create topics that are missing, compacted.")
     partitions: int = Field(
-        default=-1, ge=-1, le=2**31 - 1, description="-1: the brokers' default. Never changed later."
+        default=-1,
+        ge=-1,
+        le=2**31 - 1,
+        description="Of a topic that is made; -1 is the brokers' default. Never changed later.",
     )
-    replication_factor: int = Field(default=-1, ge=-1, le=2**15 - 1, description="-1: the brokers' default.")
-    properties: dict[str, PropertyText] = Field(default={}, description="Settings of the topic beside the policy.")
+    replication_factor: int = Field(
+        default=-1, ge=-1, le=2**15 - 1, description="Of a topic that is made; -1 is the brokers' default."
+    )
+    properties: dict[str, PropertyText] = Field(
+        default={}, description="Settings of a topic that is made, beside its cleanup.policy."
+    )
 
 
 class HeartbeatOutModel(StrictModel):
@@ -84,11 +103,13 @@ class PublicationModel(StrictModel):
 
     description: str = Field(default="", description="For people; shown in Airflow.")
     table: str = Field(description="<catalog>.<namespace>.<table>; the catalog is a key of catalogs.yaml.")
-    sql: str | None = Field(default=None, description="One SELECT ... FROM {table}; joined tables in braces.")
+    sql: str | None = Field(
+        default=None, description="One SELECT ... FROM {table}, joined tables in braces; all columns by default."
+    )
     kafka: KafkaPlace = Field(
         default="kafka_default", description="Airflow connection id, or inline librdkafka settings without secrets."
     )
-    topic: str | None = Field(default=None, description="The topic to produce to.")
+    topic: str | None = Field(default=None, description="The topic to produce to; topics instead, with metadata.topic.")
     topics: list[str] = Field(default=[], description="With metadata.topic: all topics that a record may go to.")
     key: KeyOutModel
     value: ValueOutModel = ValueOutModel()
@@ -104,18 +125,30 @@ class PublicationModel(StrictModel):
         ),
     ] = Field(default="full", description="Where the first run begins: with the whole table, or with what changed.")
     delivery: Literal["at-least-once", "exactly-once", "none"] = Field(
-        default="at-least-once", description="As Flink's sink.delivery-guarantee."
+        default="at-least-once",
+        description="What readers may rely on: each change at least once, exactly once, or no promise.",
     )
     on_expired: Literal["fail", "resynchronise"] = Field(
-        default="fail", description="When the last published snapshot is gone: compare with what the topic holds."
+        default="fail",
+        description="If the last published snapshot has expired: stop, or compare with what the topic holds.",
     )
-    parallelism: int = Field(default=4, ge=1, le=256, description="Into how many parts the keys are divided; fixed.")
-    transaction_records: int = Field(default=100_000, ge=1, description="Most changes between two progress records.")
-    state_topic: str | None = Field(default=None, description="Default tidegate-publication-<name>.")
+    parallelism: int = Field(
+        default=4, ge=1, le=256, description="Into how many parts the keys are divided; the first run fixes it."
+    )
+    transaction_records: int = Field(
+        default=100_000,
+        ge=1,
+        description="Changes of a part after which its progress is recorded, and its transaction committed.",
+    )
+    state_topic: str | None = Field(
+        default=None, description="Where progress is kept; tidegate-publication-<name> by default. No topic of records."
+    )
     create: CreateTopicsModel = CreateTopicsModel()
     allow_uncompacted: bool = Field(default=False, description="Produce to a topic that is not compacted all the same.")
-    interval: Duration = Field(default=-1, description="Pause between runs; -1 runs when the table was published.")
-    on_table_change: bool = Field(default=True, description="Without interval: run when the table's asset changes.")
+    interval: Duration = Field(default=-1, description="Pause between runs, e.g. 5m; -1: none, see on_table_change.")
+    on_table_change: bool = Field(
+        default=True, description="Without interval: run when a pipeline has published the table, or a joined one."
+    )
     heartbeat: HeartbeatOutModel = HeartbeatOutModel()
     spark: SparkModel = SparkModel()
 
