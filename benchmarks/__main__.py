@@ -43,7 +43,7 @@ PARTS: dict[str, Callable[[Bench], Result]] = {
     "b": batches.measure,
     "c": small_flush.measure,
     "d": reads.measure,
-    "e": latency.part,
+    "e": latency.run_part,
     "f": cores.measure,
     "g": memory.measure,
     "h": formats.measure,
@@ -67,7 +67,7 @@ EPILOG = (
 
 def main(arguments: list[str]) -> int:
     """Run the parts; 0 when every table was right, else 1. A goal that is not met is told, and no failure."""
-    options = _options(arguments)
+    options = _parse_options(arguments)
     for name in SIGNALS:
         signal.signal(name, _interrupt)
     base = find_run_dir() / "bench"
@@ -90,13 +90,13 @@ def main(arguments: list[str]) -> int:
     return 1
 
 
-def _options(arguments: list[str]) -> argparse.Namespace:
+def _parse_options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description="What a flush costs.", epilog=EPILOG)
-    parser.add_argument("--parts", type=_parts, metavar="a,c", help="only these parts")
+    parser.add_argument("--parts", type=_parse_parts, metavar="a,c", help="only these parts")
     parser.add_argument(
         "--quick", action="store_true", help=f"little of {', '.join(BESIDE)}, unless parts are named: no figures"
     )
-    parser.add_argument("--rows", type=_positive, metavar="N", help="part c: rows of the largest table")
+    parser.add_argument("--rows", type=_parse_positive, metavar="N", help="part c: rows of the largest table")
     parser.add_argument("--record", action="store_true", help=f"keep the figures in {RECORDED.relative_to(ROOT)}")
     options = parser.parse_args(arguments)
     options.parts = options.parts or [*(BESIDE if options.quick else PARTS)]
@@ -105,27 +105,27 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def _parts(text: str) -> list[str]:
+def _parse_parts(text: str) -> list[str]:
     parts = text.replace(" ", "").split(",")
     if unknown := [part for part in parts if part not in PARTS]:
         raise argparse.ArgumentTypeError(f"no such part: {', '.join(unknown)}; there are {', '.join(PARTS)}")
     return parts
 
 
-def _positive(text: str) -> int:
+def _parse_positive(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a number of rows: use 1 or more")
     return number
 
 
-def _sizes(options: argparse.Namespace) -> Sizes:
+def _choose_sizes(options: argparse.Namespace) -> Sizes:
     sizes = QUICK if options.quick else FULL
     return replace(sizes, tables=(*sizes.tables[:-1], options.rows)) if options.rows else sizes
 
 
 def _measure(options: argparse.Namespace, folder: Path) -> tuple[dict[str, Result], dict[str, dict[str, Any]]]:
     """Each part on a broker of its own, so that none pays for what another has left there; one that fails is told."""
-    results, about, sizes = {}, {}, _sizes(options)
+    results, about, sizes = {}, {}, _choose_sizes(options)
     for part in options.parts:
         load, begun = os.getloadavg()[0], time.monotonic()
         place = folder / part
@@ -134,7 +134,7 @@ def _measure(options: argparse.Namespace, folder: Path) -> tuple[dict[str, Resul
             stack = Stack(folder / "stack")
             if part not in WITHOUT_BROKER:
                 stack = start_stack(stack.run_dir, {"kafka"}, tied_to=os.getpid())
-            results[part] = PARTS[part](Bench(stack, place, sizes, _saying(part)))
+            results[part] = PARTS[part](Bench(stack, place, sizes, _build_reporter(part)))
         except (StackError, RuntimeError, OSError, KafkaException) as error:
             print(f"bench {part}: failed: {error}", file=sys.stderr, flush=True)
             continue
@@ -148,7 +148,7 @@ def _measure(options: argparse.Namespace, folder: Path) -> tuple[dict[str, Resul
             "load_before": round(load, 1),
             "load_after": round(os.getloadavg()[0], 1),
         }
-        print(f"\n{report.tables(results[part])}\n{_text(about[part])}\n", flush=True)
+        print(f"\n{report.format_tables(results[part])}\n{_format_values(about[part])}\n", flush=True)
     return results, about
 
 
@@ -156,29 +156,29 @@ def _tell(
     results: Mapping[str, Result], about: Mapping[str, Mapping[str, Any]], options: argparse.Namespace, base: Path
 ) -> None:
     """Print goals and the comparison, write the files."""
-    parts = {part: report.as_json(result, about[part]) for part, result in results.items()}
+    parts = {part: report.to_json(result, about[part]) for part, result in results.items()}
     recorded: dict[str, Any] = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
     path = report.write(base, parts)
-    print(report.text(report.goals(results)))
+    print(report.format_table(report.build_goal_table(results)))
     if options.quick:
         print("These are quick sizes: the figures say that everything works, and nothing about the goals.")
     else:
-        print(f"\n{report.text(report.compared(results, recorded))}")
+        print(f"\n{report.format_table(report.build_comparison(results, recorded))}")
     for line in (line for result in results.values() for line in result.missing):
         print(f"missing: {line}")
-    report.picture(parts, path.with_suffix(".svg"))
+    report.draw_goals(parts, path.with_suffix(".svg"))
     if options.record:
         recorded |= parts
         RECORDED.write_text(json.dumps(recorded, indent=1, ensure_ascii=False) + "\n")
-        report.picture(recorded, RECORDED.with_suffix(".svg"))
+        report.draw_goals(recorded, RECORDED.with_suffix(".svg"))
     print(f"\nWritten to {path} and {path.with_suffix('.svg').name}")
 
 
-def _text(values: Mapping[str, Any]) -> str:
+def _format_values(values: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in values.items())
 
 
-def _saying(part: str) -> Callable[[str], None]:
+def _build_reporter(part: str) -> Callable[[str], None]:
     return lambda line: print(f"bench {part}: {line}", flush=True)
 
 

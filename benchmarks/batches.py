@@ -2,7 +2,7 @@
 
 from benchmarks import contest
 from benchmarks.contest import FLINK, SPARK, Topic
-from benchmarks.marginal import HEADER, line
+from benchmarks.marginal import HEADER, format_line
 from benchmarks.product import Lake
 from benchmarks.result import Bench, Goal, Result, Table
 from benchmarks.work import produce
@@ -15,7 +15,7 @@ SYSTEMS = (SPARK, FLINK)  # Connect appends whatever comes, and commits by the c
 def measure(bench: Bench) -> Result:
     """Ten flushes by one command, ten batches of Spark, and Flink with a checkpoint each second."""
     sizes, lake = bench.sizes, Lake(bench.folder)
-    missing = contest.missing(SYSTEMS)
+    missing = contest.fetch_peers(SYSTEMS)
     systems = [system for system in SYSTEMS if system not in missing]
     produce(bench.stack.kafka_bootstrap, contest.WARM, sizes.warm_up, sizes.keys)
     bench.say(f"producing {sizes.small:,} records ...")
@@ -29,7 +29,7 @@ def measure(bench: Bench) -> Result:
     goals += [Goal(f"direct, times {e.system}", round(entries[1].cpu / e.cpu, 2), 1.0) for e in peers]
     title = f"b. {BATCHES} batches; Flink with a checkpoint each second"
     return Result(
-        tables=[Table(title, HEADER, [line(entry, product, sizes.small) for entry in entries])],
+        tables=[Table(title, HEADER, [format_line(entry, product, sizes.small) for entry in entries])],
         figures={entry.system: round(entry.cpu, 1) for entry in entries},
         goals=goals,
         right=all(entry.right for entry in entries) and batches >= BATCHES,

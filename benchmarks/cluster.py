@@ -20,7 +20,7 @@ MEMORY = "2g"
 
 
 @contextmanager
-def cluster(folder: Path, workers: Sequence[int]) -> Iterator[str]:
+def start_cluster(folder: Path, workers: Sequence[int]) -> Iterator[str]:
     """A master's address, once a worker with each of these numbers of cores has registered; it ends with the block."""
     folder.mkdir(parents=True)
     mark, log = uuid.uuid4().hex, folder / "master.log"
@@ -41,7 +41,7 @@ def cluster(folder: Path, workers: Sequence[int]) -> Iterator[str]:
         processes.end_all_processes(mark, leaders, 10)
 
 
-def executors(count: int, cores: int) -> dict[str, str]:
+def build_executor_conf(count: int, cores: int) -> dict[str, str]:
     """An application's configuration for so many executors of so many cores, with the jars of the driver."""
     return {
         "spark.cores.max": str(count * cores),
@@ -64,12 +64,12 @@ def _start(words: list[str], folder: Path, log: Path, mark: str) -> Identity:
         "SPARK_LOCAL_IP": ports.HOST,
     }
     env |= {"SPARK_DAEMON_MEMORY": "512m", processes.MARK_VARIABLE: mark}
-    env |= {"SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile={_spoken(folder)}"}
+    env |= {"SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile={_write_log_settings(folder)}"}
     command = [os.fspath(home / "bin" / "spark-class"), f"{DEPLOY}.{words[0]}", *words[1:]]
     return Identity.from_pid(processes.start_process(command, env, folder, log).pid, mark)
 
 
-def _spoken(folder: Path) -> Path:
+def _write_log_settings(folder: Path) -> Path:
     """Logging at INFO: the master says there which workers it has."""
     path = folder / "log4j2.properties"
     path.write_text(

@@ -12,7 +12,7 @@ from benchmarks import jars, peer, peer_connect, peer_flink, product
 from benchmarks.measure import Spent
 from benchmarks.product import Lake
 from benchmarks.result import Bench
-from benchmarks.spark_server import spark_server
+from benchmarks.spark_server import start_spark_server
 from benchmarks.work import Assignment, Produced, Truth
 
 WARM = "warm_up"
@@ -50,9 +50,9 @@ class Entry:
         return self.read is not None and product.is_right(self.truth, self.read)
 
 
-def missing(systems: Sequence[str]) -> dict[str, str]:
+def fetch_peers(systems: Sequence[str]) -> dict[str, str]:
     """Fetch what the peers need; those that cannot run, with the reason."""
-    reasons = {system: jars.missing(JARS[system]) for system in systems if system in JARS}
+    reasons = {system: jars.fetch_jars(JARS[system]) for system in systems if system in JARS}
     return {system: why for system, why in reasons.items() if why}
 
 
@@ -63,32 +63,32 @@ def compete(bench: Bench, lake: Lake, topic: Topic, systems: Sequence[str], per_
     batches.
     """
     entries = []
-    with spark_server(bench.stack, bench.folder / f"spark-{topic.name}") as server:
+    with start_spark_server(bench.stack, bench.folder / f"spark-{topic.name}") as server:
         _warm_up(bench, server, lake, topic)
         bench.say(f"{topic.name}: {PRODUCT} ...")
-        entries.append(_product(server, lake, topic, per_batch))
-    with spark_server(bench.stack, bench.folder / f"spark-direct-{topic.name}") as server:
+        entries.append(_run_product(server, lake, topic, per_batch))
+    with start_spark_server(bench.stack, bench.folder / f"spark-direct-{topic.name}") as server:
         warm = _warm_up(bench, server, lake, topic, direct="auto")
         bench.say(f"{topic.name}: {DIRECT} ...")
-        entries.append(_product(server, lake, topic, per_batch, direct="auto"))
+        entries.append(_run_product(server, lake, topic, per_batch, direct="auto"))
         for system in systems:
             bench.say(f"{topic.name}: {system} ...")
-            entries.append(_peer(bench, lake, topic, system, per_batch))
-        reads = product.read(server, lake, [entry.table for entry in entries], product.table_of(warm))
+            entries.append(_run_peer(bench, lake, topic, system, per_batch))
+        reads = product.read(server, lake, [entry.table for entry in entries], product.name_table(warm))
     return [replace(entry, read=reads[entry.table]) for entry in entries]
 
 
 def _warm_up(bench: Bench, server: Any, lake: Lake, topic: Topic, direct: str = "never") -> str:
     """A flush of other records, in the way that is measured then; the name of its pipeline."""
     name = f"{WARM}_{topic.name}_{direct}"
-    lake.pipeline(name, WARM, bench.sizes.warm_up, direct)
+    lake.write_pipeline(name, WARM, bench.sizes.warm_up, direct)
     product.flush(server, lake, name)
     return name
 
 
-def _product(server: Any, lake: Lake, topic: Topic, per_batch: int, direct: str = "never") -> Entry:
+def _run_product(server: Any, lake: Lake, topic: Topic, per_batch: int, direct: str = "never") -> Entry:
     name = topic.name if direct == "never" else f"{topic.name}_direct"
-    table = lake.pipeline(name, topic.name, per_batch or topic.records, direct)
+    table = lake.write_pipeline(name, topic.name, per_batch or topic.records, direct)
     times = -(-topic.records // per_batch) + 1 if per_batch else 1
     flushed = product.flush(server, lake, name, times)
     peak = flushed.worker_mb + flushed.server_mb
@@ -97,11 +97,11 @@ def _product(server: Any, lake: Lake, topic: Topic, per_batch: int, direct: str 
     )
 
 
-def _peer(bench: Bench, lake: Lake, topic: Topic, system: str, per_batch: int) -> Entry:
+def _run_peer(bench: Bench, lake: Lake, topic: Topic, system: str, per_batch: int) -> Entry:
     name = f"{system.partition(' ')[0].lower()}_{topic.name}"
-    place, log = lake.catalog(name), lake.logs / f"{name}.log"
+    place, log = lake.declare_catalog(name), lake.logs / f"{name}.log"
     assignment = Assignment(bench.stack.kafka_bootstrap, place, topic.name, log, bench.sizes.peer_seconds)
-    truth, table, catalog = topic.produced.truth, product.peer_table(name), _catalog(place)
+    truth, table, catalog = topic.produced.truth, product.name_peer_table(name), _create_catalog(place)
     if system == SPARK:
         run = peer.consume(assignment, WARM, per_batch)
         return Entry(system, table, run.work.wall, run.work.cpu, run.peak_mb, truth)
@@ -114,7 +114,7 @@ def _peer(bench: Bench, lake: Lake, topic: Topic, system: str, per_batch: int) -
     return Entry(system, table, spent.wall, spent.cpu, spent.peak_mb, truth)
 
 
-def _catalog(place: Path) -> Catalog:
+def _create_catalog(place: Path) -> Catalog:
     """The peer's catalog, its own tables made, in WAL mode: first users at once collide, and readers block commits."""
     properties = {"uri": f"sqlite:///{place}/catalog.db?timeout=60", "warehouse": f"file://{place}/warehouse"}
     catalog = load_catalog(place.name, type="sql", **properties)

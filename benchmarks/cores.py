@@ -8,11 +8,11 @@ The second flush of the records counts: during the first each JVM compiles, once
 from dataclasses import dataclass
 
 from benchmarks import product
-from benchmarks.cluster import cluster, executors
-from benchmarks.events import busy_seconds, core_seconds, tasks
-from benchmarks.product import Lake, is_right, table_of
-from benchmarks.result import Bench, Goal, Result, Table, number, ratio, yes
-from benchmarks.spark_server import spark_server
+from benchmarks.cluster import build_executor_conf, start_cluster
+from benchmarks.events import count_busy_seconds, count_core_seconds, list_tasks
+from benchmarks.product import Lake, is_right, name_table
+from benchmarks.result import Bench, Goal, Result, Table, format_number, format_ratio, format_verdict
+from benchmarks.spark_server import start_spark_server
 from benchmarks.work import produce
 
 GOAL = 1.7
@@ -53,24 +53,24 @@ def measure(bench: Bench) -> Result:
         bench.say(f"{name} ...")
         folder, first, own = bench.folder / f"cluster-{index}", f"first_{index}", f"second_{index}"
         for pipeline in (first, own):
-            lake.pipeline(pipeline, TOPIC, count)
+            lake.write_pipeline(pipeline, TOPIC, count)
         with (
-            cluster(folder, workers) as master,
-            spark_server(
-                bench.stack, folder / "spark", master, executors(executors_, cores), logs_events=True
+            start_cluster(folder, workers) as master,
+            start_spark_server(
+                bench.stack, folder / "spark", master, build_executor_conf(executors_, cores), logs_events=True
             ) as server,
         ):
             product.flush(server, lake, first)
             flush = product.flush(server, lake, own)
-            read = product.read(server, lake, [table_of(own)], table_of(first))[table_of(own)]
-            ran = tasks(server.events, flush.begun, flush.ended)
-        on_core, cpu = core_seconds(ran, executors_ * cores), sum(task.cpu for task in ran)
+            read = product.read(server, lake, [name_table(own)], name_table(first))[name_table(own)]
+            ran = list_tasks(server.events, flush.begun, flush.ended)
+        on_core, cpu = count_core_seconds(ran, executors_ * cores), sum(task.cpu for task in ran)
         right = is_right(truth, read)
-        shapes.append(Shape(name, flush.wall, busy_seconds(ran), on_core, cpu, flush.server_cpu, right))
+        shapes.append(Shape(name, flush.wall, count_busy_seconds(ran), on_core, cpu, flush.server_cpu, right))
     one = shapes[0]
     times = {shape.name: round(one.executors / shape.executors, 2) for shape in shapes[1:]}
     return Result(
-        tables=[Table(f"f. Scaling, {count:,} records", HEADER, [_line(shape, one, count) for shape in shapes])],
+        tables=[Table(f"f. Scaling, {count:,} records", HEADER, [_format_line(shape, one, count) for shape in shapes])],
         figures={f"{name}, times one core": value for name, value in times.items()}
         | {f"{shape.name}, wall s": round(shape.wall, 1) for shape in shapes},
         goals=[Goal(f"{name}, times the rows per second", value, GOAL, True) for name, value in times.items()],
@@ -78,9 +78,15 @@ def measure(bench: Bench) -> Result:
     )
 
 
-def _line(shape: Shape, one: Shape, count: int) -> tuple[str, ...]:
+def _format_line(shape: Shape, one: Shape, count: int) -> tuple[str, ...]:
     return (
-        shape.name, number(shape.wall), number(shape.busy), number(shape.executors), number(shape.cpu),
-        number(shape.driver), f"{count / shape.executors:,.0f}",
-        "" if shape is one else ratio(one.executors, shape.executors), yes(shape.right),
-    )  # fmt: skip
+        shape.name,
+        format_number(shape.wall),
+        format_number(shape.busy),
+        format_number(shape.executors),
+        format_number(shape.cpu),
+        format_number(shape.driver),
+        f"{count / shape.executors:,.0f}",
+        "" if shape is one else format_ratio(one.executors, shape.executors),
+        format_verdict(shape.right),
+    )

@@ -29,10 +29,10 @@ class Task:
     cpu: float
 
 
-def tasks(events: Path, begun: float, ended: float) -> list[Task]:
+def list_tasks(events: Path, begun: float, ended: float) -> list[Task]:
     """The tasks that ran within these moments."""
     ended_tasks = []
-    for event in _events(events):
+    for event in _read_events(events):
         if event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics"):
             info, metrics = event["Task Info"], event["Task Metrics"]
             times = info["Launch Time"] / MILLISECONDS, info["Finish Time"] / MILLISECONDS
@@ -42,7 +42,7 @@ def tasks(events: Path, begun: float, ended: float) -> list[Task]:
     return ended_tasks
 
 
-def busy_seconds(ended_tasks: list[Task]) -> float:
+def count_busy_seconds(ended_tasks: list[Task]) -> float:
     """Seconds in which at least one task ran."""
     total, until = 0.0, 0.0
     for task in sorted(ended_tasks, key=lambda t: t.begun):
@@ -51,7 +51,7 @@ def busy_seconds(ended_tasks: list[Task]) -> float:
     return total
 
 
-def core_seconds(ended_tasks: list[Task], cores: int) -> float:
+def count_core_seconds(ended_tasks: list[Task], cores: int) -> float:
     """CPU seconds of the busiest core, stage after stage: what the work would take if nobody else had the machine.
 
     Tasks go to the core that is free first, in the order in which they were started.
@@ -65,17 +65,17 @@ def core_seconds(ended_tasks: list[Task], cores: int) -> float:
     return total
 
 
-def scans(events: Path, table: str, begun: float, ended: float) -> dict[str, int]:
+def count_scans(events: Path, table: str, begun: float, ended: float) -> dict[str, int]:
     """What scans of a table opened, in all queries begun within these moments: files, files left out, bytes."""
     counters: dict[int, str] = {}
     queries: set[int] = set()
     totals = dict.fromkeys(SCANNED.values(), 0)
-    for event in _events(events):
+    for event in _read_events(events):
         name = event["Event"].removeprefix(SQL)
         if name in ("SQLExecutionStart", "SQLAdaptiveExecutionUpdate"):
             if begun <= event.get("time", 0) / MILLISECONDS <= ended:
                 queries.add(event["executionId"])
-            counters |= dict(_counters(event["sparkPlanInfo"], table))
+            counters |= dict(_list_counters(event["sparkPlanInfo"], table))
         elif name == "DriverAccumUpdates" and event["executionId"] in queries:
             for counter, value in event["accumUpdates"]:
                 if counter in counters:
@@ -83,16 +83,16 @@ def scans(events: Path, table: str, begun: float, ended: float) -> dict[str, int
     return totals
 
 
-def _counters(plan: dict[str, Any], table: str) -> Iterator[tuple[int, str]]:
+def _list_counters(plan: dict[str, Any], table: str) -> Iterator[tuple[int, str]]:
     if "Scan" in plan["nodeName"] and table in plan["nodeName"]:
         for metric in plan["metrics"]:
             if metric["name"] in SCANNED:
                 yield metric["accumulatorId"], SCANNED[metric["name"]]
     for child in plan["children"]:
-        yield from _counters(child, table)
+        yield from _list_counters(child, table)
 
 
-def _events(folder: Path) -> Iterator[dict[str, Any]]:
+def _read_events(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.iterdir()):
         if path.name.startswith("."):
             continue

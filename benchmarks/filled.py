@@ -3,7 +3,7 @@
 from benchmarks import product
 from benchmarks.product import Lake
 from benchmarks.spark_server import SparkServer
-from benchmarks.work import Filled, changes, filling, send_all, topic
+from benchmarks.work import Filled, create_topic, generate_changes, render_filling, send_all
 
 SEED_ROWS = 100
 
@@ -11,10 +11,10 @@ SEED_ROWS = 100
 def fill(server: SparkServer, lake: Lake, name: str, rows: int, max_records: int) -> Filled:
     """A pipeline whose table has so many rows: its first flush makes the table, one INSERT of Spark's the rest."""
     bootstrap = server.stack.kafka_bootstrap
-    topic(bootstrap, name)
-    table, filled = lake.pipeline(name, name, max(max_records, SEED_ROWS)), Filled(rows)
-    first = changes(range(SEED_ROWS), rows, rows)
+    create_topic(bootstrap, name)
+    table, filled = lake.write_pipeline(name, name, max(max_records, SEED_ROWS)), Filled(rows)
+    first = generate_changes(range(SEED_ROWS), rows, rows)
     send_all(bootstrap, name, map(filled.change, first))
     product.flush(server, lake, name)
-    product.statements(server, lake, f"INSERT INTO {table} {filling(SEED_ROWS, rows)}")
+    product.run_statements(server, lake, f"INSERT INTO {table} {render_filling(SEED_ROWS, rows)}")
     return filled

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import yaml
 from pyiceberg.catalog import load_catalog
 
-from benchmarks.measure import cpu_seconds, follow
-from benchmarks.product import CHILD_SECONDS, OWN, Lake, table_of
-from benchmarks.result import Bench, Goal, Result, Table, number, yes
-from benchmarks.spark_server import SparkServer, spark_server
-from benchmarks.work import changes, send_all, topic
+from benchmarks.measure import count_cpu_seconds, follow
+from benchmarks.product import CHILD_SECONDS, OWN, Lake, name_table
+from benchmarks.result import Bench, Goal, Result, Table, format_number, format_verdict
+from benchmarks.spark_server import SparkServer, start_spark_server
+from benchmarks.work import create_topic, generate_changes, send_all
 from local import processes
 from local.layout import PYTHON, ROOT
 
@@ -32,19 +32,23 @@ class Cost:
     server_cpu: float
     right: bool = True
 
-    def line(self) -> tuple[str, ...]:
+    def format_line(self) -> tuple[str, ...]:
         """Its cells."""
         return (
-            self.name, number(self.wall, 2), number(self.worker_cpu, 2), number(self.server_cpu, 2), yes(self.right)
-        )  # fmt: skip
+            self.name,
+            format_number(self.wall, 2),
+            format_number(self.worker_cpu, 2),
+            format_number(self.server_cpu, 2),
+            format_verdict(self.right),
+        )
 
 
 def measure(bench: Bench) -> Result:
     """Each way on the same server and table, one after the other."""
     lake, name = Lake(bench.folder), "fixed"
-    lake.pipeline(name, name, RECORDS)
-    topic(bench.stack.kafka_bootstrap, name)
-    with spark_server(bench.stack, bench.folder / "spark") as server:
+    lake.write_pipeline(name, name, RECORDS)
+    create_topic(bench.stack.kafka_bootstrap, name)
+    with start_spark_server(bench.stack, bench.folder / "spark") as server:
         _send(bench, name, 0)
         _flush_by_command(server, lake, name)  # makes the table, warms the server up
         bench.say("flushes as commands ...")
@@ -57,11 +61,11 @@ def measure(bench: Bench) -> Result:
     empty = next(cost for cost in costs if cost.name == "warm, nothing waits")
     return Result(
         tables=[
-            Table("k. The fixed cost of a flush", HEADER, [cost.line() for cost in costs]),
+            Table("k. The fixed cost of a flush", HEADER, [cost.format_line() for cost in costs]),
             Table(
                 f"k. Record to row, `tidegate run`, interval {INTERVAL_SECONDS} s",
                 ("records", "median s", "p95 s"),
-                [(str(len(delays)), number(median), number(p95))],
+                [(str(len(delays)), format_number(median), format_number(p95))],
             ),
         ],
         figures={f"{cost.name}, CPU s": round(cost.worker_cpu + cost.server_cpu, 3) for cost in costs}
@@ -76,10 +80,10 @@ def measure(bench: Bench) -> Result:
 
 
 def _send(bench: Bench, name: str, seed: int) -> None:
-    send_all(bench.stack.kafka_bootstrap, name, changes(range(RECORDS), seed, (seed + 1) * RECORDS))
+    send_all(bench.stack.kafka_bootstrap, name, generate_changes(range(RECORDS), seed, (seed + 1) * RECORDS))
 
 
-def _median(name: str, costs: list[tuple[float, float, float]], *, right: bool = True) -> Cost:
+def _compute_median(name: str, costs: list[tuple[float, float, float]], *, right: bool = True) -> Cost:
     wall, worker, server = (statistics.median(column) for column in zip(*costs, strict=True))
     return Cost(name, wall, worker, server, right)
 
@@ -90,53 +94,55 @@ def _measure_commands(bench: Bench, server: SparkServer, lake: Lake, name: str, 
         if records:
             _send(bench, name, 10 + seed)
         costs.append(_flush_by_command(server, lake, name))
-    return _median(f"a command, {f'{records:,} records' if records else 'nothing waits'}", costs)
+    return _compute_median(f"a command, {f'{records:,} records' if records else 'nothing waits'}", costs)
 
 
 def _flush_by_command(server: SparkServer, lake: Lake, name: str) -> tuple[float, float, float]:
-    before = cpu_seconds(server.pid)
+    before = count_cpu_seconds(server.pid)
     spent = follow(
         [str(PYTHON), "-m", "tidegate", "flush", name],
-        _environment(server, lake),
+        _build_environment(server, lake),
         lake.logs / f"command-{next(lake.numbers)}.log",
         CHILD_SECONDS,
     )
     if spent.code:
         raise RuntimeError(f"the flush failed, see {lake.logs}")
-    return spent.wall, spent.cpu, cpu_seconds(server.pid) - before
+    return spent.wall, spent.cpu, count_cpu_seconds(server.pid) - before
 
 
-def _environment(server: SparkServer, lake: Lake) -> dict[str, str]:
+def _build_environment(server: SparkServer, lake: Lake) -> dict[str, str]:
     path = f"{ROOT / 'plugins'}:{ROOT / 'jobs'}"
-    return {**server.environment(), "TIDEGATE_INCLUDE": str(lake.include), "PYTHONPATH": path}
+    return {**server.build_environment(), "TIDEGATE_INCLUDE": str(lake.include), "PYTHONPATH": path}
 
 
 def _measure_warm(bench: Bench, server: SparkServer, lake: Lake, name: str, records: int) -> Cost:
     """The worker flushes once to be warm, and then as often as it is asked to."""
     if not records:
         said = lake.ask(server, "warm_worker", {"pipeline": name, "times": FLUSHES}, "warm").said
-        return _median("warm, nothing waits", [tuple(one) for one in said["costs"]])
+        return _compute_median("warm, nothing waits", [tuple(one) for one in said["costs"]])
     for seed in range(FLUSHES + 1):
         _send(bench, name, 20 + seed)
     said = lake.ask(server, "warm_worker", {"pipeline": name, "times": FLUSHES}, "warm").said
     right = said["staged"] == [RECORDS] * FLUSHES
-    return _median(f"warm, {records:,} records", [tuple(one) for one in said["costs"]], right=right)
+    return _compute_median(f"warm, {records:,} records", [tuple(one) for one in said["costs"]], right=right)
 
 
 def _measure_delays(bench: Bench, server: SparkServer, lake: Lake, name: str) -> list[float]:
     """Seconds from each record to its row, read from outside; the next record is sent when the last one is there."""
     file = lake.include / "pipelines" / f"{name}.yaml"
     file.write_text(yaml.safe_dump({**yaml.safe_load(file.read_text()), "merge": {"interval": f"{INTERVAL_SECONDS}s"}}))
-    place = lake.catalog(OWN)
+    place = lake.declare_catalog(OWN)
     catalog = load_catalog(OWN, type="sql", uri=f"sqlite:///{place}/catalog.db", warehouse=f"file://{place}/warehouse")
     log = lake.logs / "run.log"
-    child = processes.start_process([str(PYTHON), "-m", "tidegate", "run", name], _environment(server, lake), ROOT, log)
+    child = processes.start_process(
+        [str(PYTHON), "-m", "tidegate", "run", name], _build_environment(server, lake), ROOT, log
+    )
     delays = []
     try:
         for number_ in range(ROWS + 1):
             at = 1_000_000 * (number_ + 2)
             sent = time.monotonic()
-            send_all(bench.stack.kafka_bootstrap, name, changes([at], 1, at))
+            send_all(bench.stack.kafka_bootstrap, name, generate_changes([at], 1, at))
             while not len(_find(catalog, at)):
                 if child.poll() is not None or time.monotonic() - sent > bench.sizes.peer_seconds:
                     raise RuntimeError(f"no row came: {log}")
@@ -149,6 +155,6 @@ def _measure_delays(bench: Bench, server: SparkServer, lake: Lake, name: str) ->
 
 
 def _find(catalog: object, at: int) -> list[dict[str, object]]:
-    table = catalog.load_table(table_of("fixed").partition(".")[2])  # type: ignore[attr-defined]
+    table = catalog.load_table(name_table("fixed").partition(".")[2])  # type: ignore[attr-defined]
     found: list[dict[str, object]] = table.scan(f"id = {at}", selected_fields=("id",)).to_arrow().to_pylist()
     return found

@@ -12,8 +12,8 @@ from confluent_kafka import Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.latency import measure as measure_latency
-from benchmarks.measure import cpu_seconds, follow, run
-from benchmarks.result import Bench, Goal, Result, Table, number
+from benchmarks.measure import count_cpu_seconds, follow, run
+from benchmarks.result import Bench, Goal, Result, Table, format_number
 from benchmarks.work import ADMIN_SECONDS
 from demo.airflow_api import AirflowApi
 from local.layout import ROOT, RunDir
@@ -69,7 +69,7 @@ def _tell(minutes: Minutes, looked: dict[str, Any], delays: dict[str, dict[str, 
     spent = looked["spent"]
     each = spent["all"] / looked["looked"]
     lines = [
-        (name, number(busy[name]), number(idle[name]))
+        (name, format_number(busy[name]), format_number(idle[name]))
         for name in sorted(busy, key=lambda one: (one in ("all", "spark"), one))
     ]
     figures = {
@@ -80,24 +80,44 @@ def _tell(minutes: Minutes, looked: dict[str, Any], delays: dict[str, dict[str, 
     }
     return Result(
         tables=[
-            Table(f"l. {count} pipelines in a fleet, interval {INTERVAL} s, CPU s",
-                  ("process", f"a run, {WITH_WORK} with work", "a minute, none with work"), lines),
-            Table("l. One look", ("pipelines", "idle", "CPU s", "of it files", "each", "wall s"),
-                  [(str(looked["looked"]), str(looked["idle"]), number(spent["all"], 2), number(spent["files"], 2),
-                    number(each, 4), number(spent["wall"], 2))]),
-            Table("l. Record to row through a fleet, interval 5 s", ("batches", "median s", "p95 s", "most s"),
-                  [(how, *(number(delays[how][name], 2) for name in ("median", "p95", "most"))) for how in WAYS]),
+            Table(
+                f"l. {count} pipelines in a fleet, interval {INTERVAL} s, CPU s",
+                ("process", f"a run, {WITH_WORK} with work", "a minute, none with work"),
+                lines,
+            ),
+            Table(
+                "l. One look",
+                ("pipelines", "idle", "CPU s", "of it files", "each", "wall s"),
+                [
+                    (
+                        str(looked["looked"]),
+                        str(looked["idle"]),
+                        format_number(spent["all"], 2),
+                        format_number(spent["files"], 2),
+                        format_number(each, 4),
+                        format_number(spent["wall"], 2),
+                    )
+                ],
+            ),
+            Table(
+                "l. Record to row through a fleet, interval 5 s",
+                ("batches", "median s", "p95 s", "most s"),
+                [(how, *(format_number(delays[how][name], 2) for name in ("median", "p95", "most"))) for how in WAYS],
+            ),
         ],
         figures=figures,
         goals=[
             Goal(f"{count} pipelines in a fleet, {WITH_WORK} with work, CPU s a run", busy["all"], RUN_GOAL),
             Goal("look at an idle pipeline, CPU s", round(each, 4), LOOK_GOAL),
-            *(Goal(f"record to row in a fleet, {how}, {name}, seconds", delays[how][name], goal)
-              for how in WAYS for name, goal in LATENCY_GOALS.items()),
+            *(
+                Goal(f"record to row in a fleet, {how}, {name}, seconds", delays[how][name], goal)
+                for how in WAYS
+                for name, goal in LATENCY_GOALS.items()
+            ),
         ],
         right=not looked["failed"] and minutes.merges > 0,
         details={"latency": delays, "look": looked, "minutes": vars(minutes)},
-    )  # fmt: skip
+    )
 
 
 def _write_files(folder: Path, names: Sequence[str]) -> tuple[Path, dict[str, str]]:
@@ -190,8 +210,8 @@ def _read_spent(stack: Stack) -> dict[str, float]:
     """CPU seconds so far, of each of Airflow's services with the tasks that it ran, of all of them, and of Spark."""
     state = State.read(RunDir(stack.run_dir).state_file)
     assert state is not None
-    spent = {name: cpu_seconds(one.pid) for name, one in state.servers.items() if name.startswith("airflow")}
-    spark = sum(cpu_seconds(one.pid) for name, one in state.servers.items() if name.startswith("spark"))
+    spent = {name: count_cpu_seconds(one.pid) for name, one in state.servers.items() if name.startswith("airflow")}
+    spark = sum(count_cpu_seconds(one.pid) for name, one in state.servers.items() if name.startswith("spark"))
     return {**spent, "all": sum(spent.values()), "spark": spark}
 
 

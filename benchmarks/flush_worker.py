@@ -18,12 +18,18 @@ from tidegate.steps.compact import compact, is_due
 from tidegate.steps.flush import flush
 from tidegate.wiring.pipeline import assemble_pipeline
 
-from benchmarks.measure import cpu_seconds
+from benchmarks.measure import count_cpu_seconds
 
-# the module that calls a step: the step
+# the module that calls a step: the function, and the step's name
 STEPS = {
-    "tidegate.steps.flush": ("plan", "stage", "commit_offsets", "clean_up", "heartbeat"),
-    "tidegate.steps.merge_queue": ("merge", "record_batch"),
+    "tidegate.steps.flush": {
+        "plan": "plan",
+        "stage_tables": "stage",
+        "commit_offsets": "commit_offsets",
+        "clean_up": "clean_up",
+        "heartbeat": "heartbeat",
+    },
+    "tidegate.steps.merge_queue": {"merge": "merge", "record_batch": "record_batch"},
 }
 
 
@@ -34,22 +40,22 @@ class Clocks:
         self.steps: dict[str, dict[str, float]] = {}
         self._server = server
 
-    def around(self, name: str, step: Callable[..., Any]) -> Callable[..., Any]:
-        """The step, measured."""
+    def wrap_step(self, name: str, step: Callable[..., Any]) -> Callable[..., Any]:
+        """The step between two clocks: each call adds to what `name` took."""
 
-        def measured(*arguments: Any, **named: Any) -> Any:
-            before = self._now()
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            before = self._read_clocks()
             try:
-                return step(*arguments, **named)
+                return step(*arguments, **keywords)
             finally:
                 totals = self.steps.setdefault(name, dict.fromkeys(("wall", "worker_cpu", "server_cpu"), 0.0))
-                for word, after, start in zip(totals, self._now(), before, strict=True):
+                for word, after, start in zip(totals, self._read_clocks(), before, strict=True):
                     totals[word] = round(totals[word] + after - start, 3)
 
-        return measured
+        return call
 
-    def _now(self) -> tuple[float, float, float]:
-        return time.monotonic(), time.process_time(), cpu_seconds(self._server)
+    def _read_clocks(self) -> tuple[float, float, float]:
+        return time.monotonic(), time.process_time(), count_cpu_seconds(self._server)
 
 
 def main(request: dict[str, Any]) -> None:
@@ -58,9 +64,9 @@ def main(request: dict[str, Any]) -> None:
     clocks, since = Clocks(request["server"]), time.time()
     for module, names in STEPS.items():
         caller = importlib.import_module(module)
-        for name in names:
-            setattr(caller, name, clocks.around(name, getattr(caller, name)))
-    ports = clocks.around("assemble", assemble_pipeline)(
+        for function, name in names.items():
+            setattr(caller, function, clocks.wrap_step(name, getattr(caller, function)))
+    ports = clocks.wrap_step("assemble", assemble_pipeline)(
         find_include_folder(), request["pipeline"], read_connection_from_env
     )
     batches = []
@@ -70,7 +76,7 @@ def main(request: dict[str, Any]) -> None:
         except NothingToDo:
             break
         if request["compacts"] and is_due(ports.pipeline.maintenance, batches[-1]["batch"], 1):
-            clocks.around("compact", compact)(ports, [table.name for table in ports.pipeline.tables])
+            clocks.wrap_step("compact", compact)(ports, [table.name for table in ports.pipeline.tables])
     answer = {
         "steps": {"start": {**begun, "server_cpu": 0.0}, **clocks.steps},
         "batches": batches,

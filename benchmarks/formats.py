@@ -15,10 +15,10 @@ import yaml
 from confluent_kafka import Producer
 
 from benchmarks import product
-from benchmarks.product import OWN, Lake, table_of
-from benchmarks.result import Bench, Result, Table, number, ratio, yes
-from benchmarks.spark_server import SparkServer, spark_server
-from benchmarks.work import COLUMNS, FLUSH_SECONDS, records, send, topic
+from benchmarks.product import OWN, Lake, name_table
+from benchmarks.result import Bench, Result, Table, format_number, format_ratio, format_verdict
+from benchmarks.spark_server import SparkServer, start_spark_server
+from benchmarks.work import COLUMNS, FLUSH_SECONDS, create_topic, generate_records, send
 
 AVRO = {
     "type": "record",
@@ -35,16 +35,16 @@ AVRO = {
 _PARSED = fastavro.parse_schema(AVRO)
 
 
-def _json(row: dict[str, Any]) -> bytes:
+def _encode_json(row: dict[str, Any]) -> bytes:
     return json.dumps(row).encode()
 
 
-def _debezium(row: dict[str, Any]) -> bytes:
+def _encode_debezium(row: dict[str, Any]) -> bytes:
     source = {"db": "shop", "schema": "public", "table": "orders", "ts_ms": row["updated_at"]}
     return json.dumps({"before": None, "after": row, "source": source, "op": "c", "ts_ms": row["updated_at"]}).encode()
 
 
-def _avro(row: dict[str, Any]) -> bytes:
+def _encode_avro(row: dict[str, Any]) -> bytes:
     buffer = io.BytesIO()
     fastavro.schemaless_writer(buffer, _PARSED, row)
     return buffer.getvalue()
@@ -52,30 +52,33 @@ def _avro(row: dict[str, Any]) -> bytes:
 
 # format -> how a row is written, and the value section of its pipeline
 FORMATS: dict[str, tuple[Callable[[dict[str, Any]], bytes], dict[str, Any]]] = {
-    "json": (_json, {"format": "json", "schema": COLUMNS}),
-    "debezium-json": (_debezium, {"format": "debezium-json", "schema": COLUMNS}),
-    "avro": (_avro, {"format": "avro", "avro": {"schema": json.dumps(AVRO)}}),
+    "json": (_encode_json, {"format": "json", "schema": COLUMNS}),
+    "debezium-json": (_encode_debezium, {"format": "debezium-json", "schema": COLUMNS}),
+    "avro": (_encode_avro, {"format": "avro", "avro": {"schema": json.dumps(AVRO)}}),
 }
 
 
 def measure(bench: Bench) -> Result:
     """CPU seconds of the Spark server per million records, for each format: the product's stage, and plain Spark."""
     count, lake, costs = bench.sizes.formats, Lake(bench.folder), dict[str, tuple[float, float, bool]]()
-    with spark_server(bench.stack, bench.folder / "spark") as server:
+    with start_spark_server(bench.stack, bench.folder / "spark") as server:
         for name, (_, value) in FORMATS.items():
             bench.say(f"{name}: {count:,} records, staged by the product and appended by plain Spark ...")
             for suffix, records_ in (("_warm", bench.sizes.warm_up), ("", count)):
-                produce(bench.stack.kafka_bootstrap, name, _file(name) + suffix, records_)
-                _pipeline(lake, _file(name) + suffix, value, max(count, bench.sizes.warm_up))
-            product.flush(server, lake, f"{_file(name)}_warm")
-            flushed = product.flush(server, lake, _file(name))
-            _plain(server, lake, name, f"{_file(name)}_warm")
-            plain = _plain(server, lake, name, _file(name))
+                produce(bench.stack.kafka_bootstrap, name, _name_file(name) + suffix, records_)
+                _write_pipeline(lake, _name_file(name) + suffix, value, max(count, bench.sizes.warm_up))
+            product.flush(server, lake, f"{_name_file(name)}_warm")
+            flushed = product.flush(server, lake, _name_file(name))
+            _read_plainly(server, lake, name, f"{_name_file(name)}_warm")
+            plain = _read_plainly(server, lake, name, _name_file(name))
             stage, other = (spent / count * 1e6 for spent in (flushed.steps["stage"]["server_cpu"], plain["cpu"]))
             right = flushed.batches[0]["staged"] == plain["rows"] == count
             costs[name] = round(stage, 2), round(other, 2), right
     header = ("CPU s of the server per million records", "product", "plain Spark", "ratio", "right?")
-    lines = [(n, number(a), number(b), ratio(a, b), yes(right)) for n, (a, b, right) in costs.items()]
+    lines = [
+        (n, format_number(a), format_number(b), format_ratio(a, b), format_verdict(right))
+        for n, (a, b, right) in costs.items()
+    ]
     return Result(
         tables=[Table(f"h. Formats, {count:,} records that are appended", header, lines)],
         figures={name: one for name, (one, _, _) in costs.items()},
@@ -85,11 +88,11 @@ def measure(bench: Bench) -> Result:
     )
 
 
-def _pipeline(lake: Lake, name: str, value: dict[str, Any], max_records: int) -> None:
+def _write_pipeline(lake: Lake, name: str, value: dict[str, Any], max_records: int) -> None:
     """A table of its own that is only appended to."""
     pipeline = {
         "source": {"topics": [name], "value": value},
-        "tables": [{"name": table_of(name)}],
+        "tables": [{"name": name_table(name)}],
         "merge": {"max_records": max_records},
     }
     (lake.include / "pipelines" / f"{name}.yaml").write_text(yaml.safe_dump(pipeline))
@@ -97,23 +100,23 @@ def _pipeline(lake: Lake, name: str, value: dict[str, Any], max_records: int) ->
 
 def produce(bootstrap: str, name: str, into: str, count: int) -> None:
     """Create the topic and send `count` rows in the format."""
-    topic(bootstrap, into)
+    create_topic(bootstrap, into)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "compression.type": "lz4", "log_level": 2})
     write = FORMATS[name][0]
-    for row in _rows(count):
+    for row in _list_rows(count):
         send(producer, into, None, write(row))
     if queue_length := producer.flush(FLUSH_SECONDS):
         raise RuntimeError(f"the broker did not take every record: topic={into} left={queue_length}")
 
 
-def _rows(count: int) -> Iterator[dict[str, Any]]:
+def _list_rows(count: int) -> Iterator[dict[str, Any]]:
     """Rows of the main bench, tombstones left out."""
-    rows = (json.loads(record.value) for record in records(2 * count, count) if record.value is not None)
+    rows = (json.loads(record.value) for record in generate_records(2 * count, count) if record.value is not None)
     for row, _ in zip(rows, range(count), strict=False):
         yield row
 
 
-def _plain(server: SparkServer, lake: Lake, name: str, topic: str) -> dict[str, Any]:
+def _read_plainly(server: SparkServer, lake: Lake, name: str, topic: str) -> dict[str, Any]:
     request = {
         "format": name,
         "topic": topic,
@@ -126,5 +129,5 @@ def _plain(server: SparkServer, lake: Lake, name: str, topic: str) -> dict[str, 
     return said
 
 
-def _file(name: str) -> str:
+def _name_file(name: str) -> str:
     return name.replace("-", "_")

@@ -11,30 +11,32 @@ from local.setup import SetupError, build_unless_stamped, run_command
 PEERS = ("flink", "connect")
 
 
-def folder(peer: str) -> Path:
+def find_folder(peer: str) -> Path:
     """Where a peer's jars lie."""
     return find_run_dir() / "bench-jars" / peer
 
 
-def classpath(peer: str) -> str:
+def build_classpath(peer: str) -> str:
     """All of them."""
-    return f"{folder(peer)}/*"
+    return f"{find_folder(peer)}/*"
 
 
-def missing(peer: str) -> str:
+def fetch_jars(peer: str) -> str:
     """Fetch a peer's jars if they are not there; why it cannot be, or nothing."""
     pom = ROOT / "benchmarks" / "jars" / peer / "pom.xml"
     try:
-        build_unless_stamped(folder(peer), _digest(pom), f"jars of the peer {peer}", lambda: _fetch(pom, folder(peer)))
+        build_unless_stamped(
+            find_folder(peer), _digest(pom), f"jars of the peer {peer}", lambda: _fetch(pom, find_folder(peer))
+        )
     except (SetupError, OSError) as error:
         return f"its jars are not to be had: {error}"
     return ""
 
 
-def java_program(peer: str, name: str) -> Path:
+def compile_program(peer: str, name: str) -> Path:
     """Compile a program of ``benchmarks/java`` against a peer's jars; the folder of its classes."""
     source, classes = ROOT / "benchmarks" / "java" / f"{name}.java", find_run_dir() / "bench-classes" / peer
-    compiled = ["javac", "-nowarn", "-cp", classpath(peer), "-d", str(classes), str(source)]
+    compiled = ["javac", "-nowarn", "-cp", build_classpath(peer), "-d", str(classes), str(source)]
     classes.mkdir(parents=True, exist_ok=True)
     build_unless_stamped(classes, _digest(source), f"compiling {name}", lambda: _compile(compiled))
     return classes

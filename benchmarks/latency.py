@@ -54,22 +54,22 @@ def measure(folder: Path, flushes: int = FLUSHES, fleet: str | None = None, dire
 
     The stack belongs to this process, and is brought down by the caller: `local.stack.stop_stack(folder / "stack")`.
     """
-    include, catalog = _include(folder, fleet, direct)
+    include, catalog = _write_include(folder, fleet, direct)
     load = os.getloadavg()[0]
     stack = start_stack(folder / "stack", {"kafka", "spark", "airflow"}, include=include, tied_to=os.getpid())
-    _topic(stack)
+    _create_topic(stack)
     airflow = AirflowApi(stack.airflow_url, RunDir(stack.run_dir).airflow_home)
     dag = f"tidegate_{NAME}" if fleet is None else f"tidegate_fleet_{fleet}"
     airflow.switch_on(dag)
     chance, producer = random.Random(1), Producer({"bootstrap.servers": stack.kafka_bootstrap, "linger.ms": 0})
     for number in range(WARM_UP):
-        _one(producer, catalog, -number - 1)
+        _measure_record(producer, catalog, -number - 1)
     timings = []
     for number in range(flushes):
         time.sleep(chance.uniform(0, 2 * INTERVAL))
-        timings.append(_one(producer, catalog, number))
+        timings.append(_measure_record(producer, catalog, number))
     time.sleep(3 * INTERVAL)  # the last run ends
-    runs = _runs(airflow.list_tasks(dag))
+    runs = _list_runs(airflow.list_tasks(dag))
     loads = {"load_before": round(load, 1), "load_after": round(os.getloadavg()[0], 1)}
     return {
         "interval": INTERVAL,
@@ -79,7 +79,7 @@ def measure(folder: Path, flushes: int = FLUSHES, fleet: str | None = None, dire
     }
 
 
-def _include(folder: Path, fleet: str | None, direct: str) -> tuple[Path, Catalog]:
+def _write_include(folder: Path, fleet: str | None, direct: str) -> tuple[Path, Catalog]:
     include, lake = folder / "include", folder / "lakes" / CATALOG
     (include / "pipelines").mkdir(parents=True)
     lake.mkdir(parents=True)
@@ -97,12 +97,12 @@ def _include(folder: Path, fleet: str | None, direct: str) -> tuple[Path, Catalo
     return include, load_catalog(CATALOG, **{**properties, "uri": f"{properties['uri']}?timeout=60"})
 
 
-def _topic(stack: Stack) -> None:
+def _create_topic(stack: Stack) -> None:
     admin = AdminClient({"bootstrap.servers": stack.kafka_bootstrap})
     admin.create_topics([NewTopic(NAME, 2, 1)])[NAME].result(ADMIN_SECONDS)
 
 
-def _one(producer: Producer, catalog: Catalog, number: int) -> Seen:
+def _measure_record(producer: Producer, catalog: Catalog, number: int) -> Seen:
     """Send one record and wait for its row."""
     producer.produce(NAME, json.dumps({"id": number, "name": "x"}), json.dumps({"id": number}))
     if producer.flush(ADMIN_SECONDS):
@@ -123,18 +123,18 @@ def _one(producer: Producer, catalog: Catalog, number: int) -> Seen:
     raise RuntimeError(f"the row id={number} was not seen within {SEEN_SECONDS:.0f} s: look at the logs of Airflow")
 
 
-def _runs(tasks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _list_runs(tasks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The runs that published, by the start of their merge: for each task when it was queued, began and ended."""
     runs: dict[str, dict[str, Any]] = {}
     for task in tasks:
         if task["state"] == "success":
             words = ("queued_when", "start_date", "end_date")
-            runs.setdefault(task["dag_run_id"], {})[task["task_id"]] = [_seconds(task[word]) for word in words]
+            runs.setdefault(task["dag_run_id"], {})[task["task_id"]] = [_parse_seconds(task[word]) for word in words]
     whole = [run for run in runs.values() if run.keys() >= {*ON_THE_WAY, *AFTERWARDS}]
     return sorted(whole, key=lambda run: float(run["merge"][1]))
 
 
-def _seconds(text: str) -> float:
+def _parse_seconds(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
@@ -145,7 +145,7 @@ def summarize_timings(timings: Sequence[Seen], runs: Sequence[dict[str, Any]]) -
     for one in timings:
         began = [run for run in runs if run["merge"][1] <= one.visible]
         if began:
-            for name, spent in _parts(one, began[-1]).items():
+            for name, spent in _divide_wait(one, began[-1]).items():
                 parts.setdefault(name, []).append(spent)
     table = {
         name: {word: round(statistics.median(spent[word] for spent in all_), 2) for word in all_[0]}
@@ -161,7 +161,7 @@ def summarize_timings(timings: Sequence[Seen], runs: Sequence[dict[str, Any]]) -
     }
 
 
-def _parts(one: Seen, run: dict[str, Any]) -> dict[str, dict[str, float]]:
+def _divide_wait(one: Seen, run: dict[str, Any]) -> dict[str, dict[str, float]]:
     """Of one record's run: the wait for it, then each task from the end of the task before it."""
     before = run["plan"][0]
     parts = {"the run": {"queued": max(0.0, before - one.produced), "start": 0.0, "work": 0.0}}
@@ -172,7 +172,7 @@ def _parts(one: Seen, run: dict[str, Any]) -> dict[str, dict[str, float]]:
     return parts
 
 
-def part(bench: Bench) -> Result:
+def run_part(bench: Bench) -> Result:
     """The same as a part of the bench, on a stack of its own."""
     bench.say(f"starting Kafka, Spark and Airflow; then {bench.sizes.latency} records, one after the other ...")
     try:
@@ -184,12 +184,14 @@ def part(bench: Bench) -> Result:
     for name, spent in summary["tasks"].items():
         if name == AFTERWARDS[0]:
             lines.append(("the row is seen, at the end of merge", "", "", ""))
-        lines.append((name, *(result.number(spent[word], 2) for word in words)))
+        lines.append((name, *(result.format_number(spent[word], 2) for word in words)))
     title = f"e. From a record to its row through the scheduler, interval {INTERVAL} s"
     return Result(
         tables=[
             Table(title, ("median seconds", *words), lines),
-            Table("In all", ("", "seconds"), [(name, result.number(summary[name], 2)) for name in (*GOALS, "most")]),
+            Table(
+                "In all", ("", "seconds"), [(name, result.format_number(summary[name], 2)) for name in (*GOALS, "most")]
+            ),
         ],
         figures={name: summary[name] for name in GOALS},
         goals=[Goal(f"record to visible row, {name}, seconds", summary[name], goal) for name, goal in GOALS.items()],

@@ -25,7 +25,7 @@ CHILD_SECONDS = 1800
 MEBIBYTE = 1 << 20
 
 
-def tree(pid: int) -> list[psutil.Process]:
+def list_processes(pid: int) -> list[psutil.Process]:
     """The process and everything below it; empty when it has gone."""
     try:
         root = psutil.Process(pid)
@@ -34,10 +34,10 @@ def tree(pid: int) -> list[psutil.Process]:
         return []
 
 
-def cpu_seconds(pid: int) -> float:
+def count_cpu_seconds(pid: int) -> float:
     """User and system time of the process and all below it since their start, ended children included."""
     total = 0.0
-    for process in tree(pid):
+    for process in list_processes(pid):
         try:
             spent = process.cpu_times()
         except psutil.NoSuchProcess:
@@ -46,10 +46,10 @@ def cpu_seconds(pid: int) -> float:
     return total
 
 
-def resident_mb(pid: int) -> int:
+def measure_resident_mb(pid: int) -> int:
     """Resident memory of the process and all below it, in MiB."""
     total = 0
-    for process in tree(pid):
+    for process in list_processes(pid):
         try:
             total += process.memory_info().rss
         except psutil.NoSuchProcess:
@@ -76,7 +76,7 @@ class Peak:
 
     def _watch(self) -> None:
         while not self._stop.is_set():
-            self.mb = max(self.mb, resident_mb(self._pid))
+            self.mb = max(self.mb, measure_resident_mb(self._pid))
             self._stop.wait(SAMPLE_SECONDS)
 
 
@@ -111,7 +111,7 @@ def run(
     answer.unlink(missing_ok=True)
     # one clock for all processes of a Linux machine
     argument = json.dumps({**request, "started": time.monotonic(), "answer": str(answer)})
-    spent = follow([str(PYTHON), "-m", module, argument], {**env, "PYTHONPATH": _path()}, log, limit)
+    spent = follow([str(PYTHON), "-m", module, argument], {**env, "PYTHONPATH": _build_python_path()}, log, limit)
     if spent.code or not answer.exists():
         raise RuntimeError(f"{module} exited with code={spent.code}: {find_relevant_line(log)} (log: {log})")
     return Child(spent.wall, spent.cpu, spent.peak_mb, json.loads(answer.read_text()))
@@ -157,5 +157,5 @@ def _wait(child: "subprocess.Popen[bytes]", deadline: float, done: Callable[[], 
                 raise RuntimeError(f"it has not ended in time: {find_relevant_line(log)} (log: {log})") from error
 
 
-def _path() -> str:
+def _build_python_path() -> str:
     return os.pathsep.join(str(ROOT / folder) for folder in ("plugins", "jobs", "."))

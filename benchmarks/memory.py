@@ -2,9 +2,9 @@
 
 from benchmarks import product
 from benchmarks.contest import WARM
-from benchmarks.product import Lake, is_right, table_of
-from benchmarks.result import Bench, Goal, Result, Table, number, yes
-from benchmarks.spark_server import spark_server
+from benchmarks.product import Lake, is_right, name_table
+from benchmarks.result import Bench, Goal, Result, Table, format_number, format_verdict
+from benchmarks.spark_server import start_spark_server
 from benchmarks.work import produce
 
 GOAL = 1.5
@@ -20,17 +20,27 @@ def measure(bench: Bench) -> Result:
     for count in sizes.memory:
         bench.say(f"producing {count:,} records, and one batch of them ...")
         name, warm = f"memory_{count}", f"{WARM}_{count}"
-        lake.pipeline(warm, WARM, sizes.warm_up)
+        lake.write_pipeline(warm, WARM, sizes.warm_up)
         truth = produce(bootstrap, name, count, sizes.keys).truth
-        lake.pipeline(name, name, count)
+        lake.write_pipeline(name, name, count)
         heap = {"spark.driver.memory": HEAP}
-        with spark_server(bench.stack, bench.folder / f"spark-{count}", conf=heap) as server:
+        with start_spark_server(bench.stack, bench.folder / f"spark-{count}", conf=heap) as server:
             product.flush(server, lake, warm)
             flush = product.flush(server, lake, name)
-            is_same = is_right(truth, product.read(server, lake, [table_of(name)], table_of(warm))[table_of(name)])
+            is_same = is_right(
+                truth, product.read(server, lake, [name_table(name)], name_table(warm))[name_table(name)]
+            )
         right, peaks[count] = right and is_same, flush.server_mb + flush.worker_mb
         cells = (flush.server_mb_before, flush.server_mb, flush.worker_mb)
-        lines.append((f"{count:,}", number(flush.wall), number(flush.cpu), *map(str, cells), yes(is_same)))
+        lines.append(
+            (
+                f"{count:,}",
+                format_number(flush.wall),
+                format_number(flush.cpu),
+                *map(str, cells),
+                format_verdict(is_same),
+            )
+        )
     few, many = sizes.memory
     return Result(
         tables=[Table(f"g. Peak resident memory, a heap of {HEAP}", HEADER, lines)],

@@ -5,7 +5,7 @@ import shutil
 import yaml
 
 from benchmarks.measure import run
-from benchmarks.result import Bench, Goal, Result, Table, number
+from benchmarks.result import Bench, Goal, Result, Table, format_number
 from local.layout import ROOT
 from local.server import build_clean_environment
 
@@ -26,7 +26,7 @@ def measure(bench: Bench) -> Result:
     environment = {**build_clean_environment(), "TIDEGATE_INCLUDE": str(include), "AIRFLOW_HOME": str(home)}
     said = run("benchmarks.parsing_worker", {}, environment, bench.folder / "parsing.log").said
     best = min(said["cpu"])
-    line = (str(count), str(said["dags"]), *(number(value, 2) for value in said["cpu"]))
+    line = (str(count), str(said["dags"]), *(format_number(value, 2) for value in said["cpu"]))
     return Result(
         tables=[Table("i. Reading pipeline files", ("pipelines", "DAGs", "first, CPU s", "second", "third"), [line])],
         figures={f"{count} pipelines, CPU s": best},

@@ -47,7 +47,7 @@ def consume(assignment: Assignment, warm_up: str, per_batch: int = 0) -> Run:
     settings = spark.build_server(RunDir(assignment.place), 0)
     settings.prepare()
     request = {
-        "conf": {**_configuration(settings.command), **_catalog(assignment.place)},
+        "conf": {**_read_conf(settings.command), **_build_catalog_conf(assignment.place)},
         "catalog": assignment.place.name,
         "topic": assignment.topic,
         "warm_up": warm_up,
@@ -61,13 +61,13 @@ def consume(assignment: Assignment, warm_up: str, per_batch: int = 0) -> Run:
     return Run(marks["ready"], marks["warm"], marks["done"], ended.peak_mb)
 
 
-def _configuration(command: tuple[str, ...]) -> dict[str, str]:
+def _read_conf(command: tuple[str, ...]) -> dict[str, str]:
     """The `--conf` words of the server's command, without those of its service."""
     words = [word for flag, word in pairwise(command) if flag == "--conf"]
     return dict(word.split("=", 1) for word in words if not word.startswith(SERVERS_OWN))
 
 
-def _catalog(place: Path) -> dict[str, str]:
+def _build_catalog_conf(place: Path) -> dict[str, str]:
     """An Iceberg catalog in Spark's words."""
     prefix = f"spark.sql.catalog.{place.name}"
     return {

@@ -10,7 +10,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType
 
-from benchmarks.jars import classpath
+from benchmarks.jars import build_classpath
 from benchmarks.measure import Spent, follow
 from benchmarks.work import ADMIN_SECONDS, Assignment
 from local import ports
@@ -31,9 +31,9 @@ def consume(assignment: Assignment, catalog: Catalog, rows: int) -> Spent:
     admin = AdminClient({"bootstrap.servers": assignment.bootstrap, "log_level": 2})
     admin.create_topics([NewTopic(control, 1, 1)])[control].result(timeout=ADMIN_SECONDS)
     worker, sink = assignment.place / "worker.properties", assignment.place / "sink.properties"
-    worker.write_text(_worker(assignment))
-    sink.write_text(_sink(assignment, control))
-    command = ["java", "-Xmx2g", f"-Dlog4j2.configurationFile={LOG4J}", "-cp", classpath("connect")]
+    worker.write_text(_write_worker(assignment))
+    sink.write_text(_write_sink(assignment, control))
+    command = ["java", "-Xmx2g", f"-Dlog4j2.configurationFile={LOG4J}", "-cp", build_classpath("connect")]
     command += ["org.apache.kafka.connect.cli.ConnectStandalone", str(worker), str(sink)]
     spent = follow(command, build_clean_environment(), assignment.log, assignment.limit, _Done(catalog, rows))
     if spent.code:
@@ -62,7 +62,7 @@ def _create(catalog: Catalog) -> None:
     catalog.create_table("shop.orders", Schema(*fields, identifier_field_ids=[1]), properties={"format-version": "2"})
 
 
-def _worker(assignment: Assignment) -> str:
+def _write_worker(assignment: Assignment) -> str:
     port = ports.choose_ports(["bench_connect"])["bench_connect"]
     converters = "".join(
         f"{part}.converter=org.apache.kafka.connect.json.JsonConverter\n{part}.converter.schemas.enable=false\n"
@@ -75,7 +75,7 @@ def _worker(assignment: Assignment) -> str:
     )
 
 
-def _sink(assignment: Assignment, control: str) -> str:
+def _write_sink(assignment: Assignment, control: str) -> str:
     return (
         f"name={assignment.place.name}-{assignment.topic}\nconnector.class=org.apache.iceberg.connect.IcebergSinkConnector\n"
         f"tasks.max={TASKS}\ntopics={assignment.topic}\niceberg.tables=shop.orders\niceberg.tables.auto-create-enabled=false\n"

@@ -1,6 +1,6 @@
 """Owns the Flink peer: its jars, its compiled program, and one run of it to the end of a topic."""
 
-from benchmarks.jars import classpath, java_program
+from benchmarks.jars import build_classpath, compile_program
 from benchmarks.measure import Spent, follow
 from benchmarks.work import Assignment
 from local.server import build_clean_environment
@@ -15,9 +15,9 @@ PARALLELISM = 2
 
 def consume(assignment: Assignment, checkpoint: str) -> Spent:
     """Bring the topic into ``shop.orders`` of the catalog named like its folder; RuntimeError when that fails."""
-    program = java_program("flink", "UpsertFromKafka")
+    program = compile_program("flink", "UpsertFromKafka")
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPEN]
-    command = ["java", "-Xmx3g", *opened, "-cp", f"{program}:{classpath('flink')}", "UpsertFromKafka"]
+    command = ["java", "-Xmx3g", *opened, "-cp", f"{program}:{build_classpath('flink')}", "UpsertFromKafka"]
     command += [
         assignment.place.name,
         str(assignment.place),

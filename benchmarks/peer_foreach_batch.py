@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 
-from benchmarks.measure import cpu_seconds
+from benchmarks.measure import count_cpu_seconds
 
 PROPERTIES = ", ".join(
     [
@@ -31,9 +31,9 @@ def main(request: dict[str, Any]) -> None:
 
     def mark(name: str) -> None:
         wall = round(time.monotonic() - request["started"], 3)
-        marks[name] = {"wall": wall, "cpu": round(cpu_seconds(os.getpid()), 3)}
+        marks[name] = {"wall": wall, "cpu": round(count_cpu_seconds(os.getpid()), 3)}
 
-    spark = session(request["conf"])
+    spark = open_session(request["conf"])
     mark("ready")
     follow(spark, request, request["warm_up"], f"{request['catalog']}.warm.orders")
     mark("warm")
@@ -43,7 +43,7 @@ def main(request: dict[str, Any]) -> None:
     spark.stop()
 
 
-def session(conf: dict[str, str]) -> SparkSession:
+def open_session(conf: dict[str, str]) -> SparkSession:
     """A local driver with this configuration, ready to answer."""
     builder = SparkSession.builder.master("local[*]").appName("peer")
     for name, value in conf.items():

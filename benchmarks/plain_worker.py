@@ -10,26 +10,26 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark 
 from pyspark.sql.avro.functions import from_avro
 from tidegate_spark.session import close
 
-from benchmarks.measure import cpu_seconds
-from benchmarks.sql_worker import session
+from benchmarks.measure import count_cpu_seconds
+from benchmarks.sql_worker import open_session
 
 
 def main(request: dict[str, Any]) -> None:
     """Append the decoded topic; the answer has the server's CPU seconds and the rows."""
-    spark = session(request["remote"])
+    spark = open_session(request["remote"])
     try:
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {request['table'].rpartition('.')[0]}")
-        rows = decoded(spark, request)
-        before = cpu_seconds(request["server"])
+        rows = decode_topic(spark, request)
+        before = count_cpu_seconds(request["server"])
         rows.writeTo(request["table"]).create()
-        spent = cpu_seconds(request["server"]) - before
+        spent = count_cpu_seconds(request["server"]) - before
         answer = {"cpu": round(spent, 2), "rows": spark.table(request["table"]).count()}
     finally:
         close(spark)
     Path(request["answer"]).write_text(json.dumps(answer))
 
 
-def decoded(spark: SparkSession, request: dict[str, Any]) -> DataFrame:
+def decode_topic(spark: SparkSession, request: dict[str, Any]) -> DataFrame:
     """The topic's rows, as the format's own function of Spark makes them."""
     options = {"kafka.bootstrap.servers": request["bootstrap"], "subscribe": request["topic"]}
     raw = spark.read.format("kafka").options(**options).load()

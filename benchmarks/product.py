@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks.measure import Peak, cpu_seconds, resident_mb, run
+from benchmarks.measure import Peak, count_cpu_seconds, measure_resident_mb, run
 from benchmarks.spark_server import SparkServer
 from benchmarks.work import COLUMNS, Truth
 
@@ -49,7 +49,7 @@ class Lake:
     def __post_init__(self) -> None:
         (self.include / "pipelines").mkdir(parents=True)
         self.logs.mkdir()
-        self.catalog(OWN)
+        self.declare_catalog(OWN)
 
     @property
     def include(self) -> Path:
@@ -61,7 +61,7 @@ class Lake:
         """One log for each process."""
         return self.folder / "logs"
 
-    def catalog(self, name: str) -> Path:
+    def declare_catalog(self, name: str) -> Path:
         """Declare a catalog, in SQLite and local files, if it is not there; its folder."""
         place = self.folder / "lakes" / name
         if name not in self.catalogs:
@@ -75,32 +75,32 @@ class Lake:
             (self.include / "catalogs.yaml").write_text(yaml.safe_dump(self.catalogs))
         return place
 
-    def pipeline(self, name: str, topic: str, max_records: int, direct: str = "never", **table: Any) -> str:
+    def write_pipeline(self, name: str, topic: str, max_records: int, direct: str = "never", **table: Any) -> str:
         """Write a pipeline file, with defaults wherever the work does not ask for more; its table."""
         key = {"format": "json", "fields": ["id"], "schema": "id BIGINT"}
         value = {"format": "json", "schema": COLUMNS}
         made = {
             "source": {"topics": [topic], "key": key, "value": value},
-            "tables": [{"name": table_of(name), **table}],
+            "tables": [{"name": name_table(name), **table}],
             "merge": {"max_records": max_records, "direct": direct},
         }
         (self.include / "pipelines" / f"{name}.yaml").write_text(yaml.safe_dump(made))
-        return table_of(name)
+        return name_table(name)
 
     def ask(self, server: SparkServer, module: str, request: Mapping[str, Any], name: str) -> Any:
         """Run a worker of this package beside the server."""
-        environment = {**server.environment(), "TIDEGATE_INCLUDE": str(self.include)}
+        environment = {**server.build_environment(), "TIDEGATE_INCLUDE": str(self.include)}
         log = self.logs / f"{name}-{next(self.numbers)}.log"
         payload = {**request, "remote": server.remote, "server": server.pid}
         return run(f"benchmarks.{module}", payload, environment, log, CHILD_SECONDS)
 
 
-def table_of(pipeline: str) -> str:
+def name_table(pipeline: str) -> str:
     """The destination of a pipeline."""
     return f"{OWN}.{NAMESPACE}.{pipeline}"
 
 
-def peer_table(peer: str) -> str:
+def name_peer_table(peer: str) -> str:
     """The table that a peer writes, in the catalog of its name."""
     return f"{peer}.{NAMESPACE}.orders"
 
@@ -110,14 +110,14 @@ def flush(server: SparkServer, lake: Lake, pipeline: str, times: int = 1, compac
 
     `compacts` is what the flush DAG does behind a flush, and the command does not.
     """
-    cpu, before = cpu_seconds(server.pid), resident_mb(server.pid)
+    cpu, before = count_cpu_seconds(server.pid), measure_resident_mb(server.pid)
     with Peak(server.pid) as peak:
         request = {"pipeline": pipeline, "times": times, "compacts": compacts}
         worker = lake.ask(server, "flush_worker", request, pipeline)
     return Flush(
         wall=worker.wall,
         worker_cpu=worker.cpu,
-        server_cpu=cpu_seconds(server.pid) - cpu,
+        server_cpu=count_cpu_seconds(server.pid) - cpu,
         worker_mb=worker.peak_mb,
         server_mb=peak.mb,
         server_mb_before=before,
@@ -134,13 +134,13 @@ def read(server: SparkServer, lake: Lake, tables: Iterable[str], warm_up: str) -
     return said
 
 
-def statements(server: SparkServer, lake: Lake, *texts: str) -> float:
+def run_statements(server: SparkServer, lake: Lake, *texts: str) -> float:
     """Run SQL by hand; CPU seconds of the server."""
-    before = cpu_seconds(server.pid)
+    before = count_cpu_seconds(server.pid)
     lake.ask(server, "sql_worker", {"statements": texts}, "sql")
-    return cpu_seconds(server.pid) - before
+    return count_cpu_seconds(server.pid) - before
 
 
 def is_right(truth: Truth, read: Mapping[str, Any]) -> bool:
     """Whether a table that was read equals the truth."""
-    return truth.equals(read["rows"], read["amount"] or 0.0, read["updated_at"] or 0)
+    return truth.is_equal(read["rows"], read["amount"] or 0.0, read["updated_at"] or 0)

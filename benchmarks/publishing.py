@@ -10,12 +10,12 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks.measure import cpu_seconds
-from benchmarks.product import NAMESPACE, OWN, Lake, statements, table_of
-from benchmarks.result import Bench, Result, Table, number, ratio, yes
-from benchmarks.spark_server import SparkServer, spark_server
+from benchmarks.measure import count_cpu_seconds
+from benchmarks.product import NAMESPACE, OWN, Lake, name_table, run_statements
+from benchmarks.result import Bench, Result, Table, format_number, format_ratio, format_verdict
+from benchmarks.spark_server import SparkServer, start_spark_server
 
-TABLE, WARM = table_of("published"), table_of("published_warm")
+TABLE, WARM = name_table("published"), name_table("published_warm")
 DELIVERIES = ("at-least-once", "exactly-once")
 SHARE = 10  # one in so many rows is updated
 PROPERTIES = "'write.merge.mode'='merge-on-read', 'write.update.mode'='merge-on-read'"
@@ -49,36 +49,43 @@ class Run:
 def measure(bench: Bench) -> Result:
     """The plain loop, then the product with each guarantee: the whole table, and a tenth of it as changes."""
     rows, lake = bench.sizes.published, Lake(bench.folder)
-    _publications(lake.include / "publications")
-    with spark_server(bench.stack, bench.folder / "spark") as server:
+    _write_publications(lake.include / "publications")
+    with start_spark_server(bench.stack, bench.folder / "spark") as server:
         bench.say(f"publishing a table of {rows:,} rows, and a tenth of it as changes ...")
-        statements(server, lake, *_filling({TABLE: rows, WARM: bench.sizes.warm_up}))
-        _published(server, lake, "warm", "", bench.sizes.warm_up)
-        runs = [_plain(server, lake, rows)]
-        runs += [_published(server, lake, delivery, "whole table", rows) for delivery in DELIVERIES]
-        statements(server, lake, f"UPDATE {TABLE} SET amount = amount + 1 WHERE id % {SHARE} = 0")
-        runs += [_published(server, lake, delivery, "changes", -(-rows // SHARE)) for delivery in DELIVERIES]
+        run_statements(server, lake, *_render_filling({TABLE: rows, WARM: bench.sizes.warm_up}))
+        _run_publication(server, lake, "warm", "", bench.sizes.warm_up)
+        runs = [_run_plainly(server, lake, rows)]
+        runs += [_run_publication(server, lake, delivery, "whole table", rows) for delivery in DELIVERIES]
+        run_statements(server, lake, f"UPDATE {TABLE} SET amount = amount + 1 WHERE id % {SHARE} = 0")
+        runs += [_run_publication(server, lake, delivery, "changes", -(-rows // SHARE)) for delivery in DELIVERIES]
     return Result(
-        tables=[Table(f"j. Publishing, a table of {rows:,} rows", HEADER, [_line(one, runs[0]) for one in runs])],
+        tables=[
+            Table(f"j. Publishing, a table of {rows:,} rows", HEADER, [_format_line(one, runs[0]) for one in runs])
+        ],
         figures={one.what: round(one.rate) for one in runs},
         goals=[],
         right=all(one.is_right for one in runs),
     )
 
 
-def _line(one: Run, loop: Run) -> tuple[str, ...]:
-    costs = (number(one.wall), number(one.cpu), number(one.rate, 0), ratio(one.rate, loop.rate))
-    return (one.what, f"{one.changes:,}", *costs, yes(one.is_right))
+def _format_line(one: Run, loop: Run) -> tuple[str, ...]:
+    costs = (
+        format_number(one.wall),
+        format_number(one.cpu),
+        format_number(one.rate, 0),
+        format_ratio(one.rate, loop.rate),
+    )
+    return (one.what, f"{one.changes:,}", *costs, format_verdict(one.is_right))
 
 
-def _filling(tables: Mapping[str, int]) -> Iterator[str]:
+def _render_filling(tables: Mapping[str, int]) -> Iterator[str]:
     """Statements that make tables of so many rows."""
     yield f"CREATE NAMESPACE IF NOT EXISTS {OWN}.{NAMESPACE}"
     for table, count in tables.items():
         yield f"CREATE TABLE {table} USING iceberg TBLPROPERTIES ({PROPERTIES}) AS SELECT {COLUMNS} FROM range({count})"
 
 
-def _publications(folder: Path) -> None:
+def _write_publications(folder: Path) -> None:
     """One for each guarantee, and one to warm the server up."""
     folder.mkdir()
     tables = {**dict.fromkeys(DELIVERIES, TABLE), "warm": WARM}
@@ -93,15 +100,15 @@ def _publications(folder: Path) -> None:
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(publication))
 
 
-def _plain(server: SparkServer, lake: Lake, rows: int) -> Run:
+def _run_plainly(server: SparkServer, lake: Lake, rows: int) -> Run:
     request = {"table": TABLE, "topic": "out-plain", "bootstrap": server.stack.kafka_bootstrap}
     properties = lake.catalogs[OWN]["properties"]
     loop = lake.ask(server, "publishing_worker", {**request, "properties": properties}, "plain")
     return Run("plain producer loop, whole table", loop.said["changes"], rows, loop.wall, loop.cpu)
 
 
-def _published(server: SparkServer, lake: Lake, name: str, what: str, expected: int) -> Run:
-    before = cpu_seconds(server.pid)
+def _run_publication(server: SparkServer, lake: Lake, name: str, what: str, expected: int) -> Run:
+    before = count_cpu_seconds(server.pid)
     worker = lake.ask(server, "publishing_worker", {"publication": name}, f"publish-{name}")
-    cpu = worker.cpu + cpu_seconds(server.pid) - before
+    cpu = worker.cpu + count_cpu_seconds(server.pid) - before
     return Run(f"product, {name}, {what}", worker.said["changes"], expected, worker.wall, cpu)

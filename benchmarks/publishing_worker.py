@@ -10,12 +10,12 @@ from pyiceberg.catalog import load_catalog
 from tidegate.connections import read_connection_from_env
 from tidegate.settings import find_include_folder
 
-from benchmarks.work import FLUSH_SECONDS, send, topic
+from benchmarks.work import FLUSH_SECONDS, create_topic, send
 
 
 def main(request: dict[str, Any]) -> None:
     """Do what is asked; the answer says how many changes were produced."""
-    changes = publish(request) if "publication" in request else plain(request)
+    changes = publish(request) if "publication" in request else produce_plainly(request)
     Path(request["answer"]).write_text(json.dumps({"changes": changes}))
 
 
@@ -28,10 +28,10 @@ def publish(request: dict[str, Any]) -> int:
     return done.inserted + done.updated + done.deleted
 
 
-def plain(request: dict[str, Any]) -> int:
+def produce_plainly(request: dict[str, Any]) -> int:
     """Every row of the table produced in a loop, keyed and as JSON; RuntimeError when the broker does not take all."""
     into = request["topic"]
-    topic(request["bootstrap"], into)
+    create_topic(request["bootstrap"], into)
     settings = {"linger.ms": 20, "enable.idempotence": True, "partitioner": "murmur2_random", "log_level": 2}
     producer = Producer({"bootstrap.servers": request["bootstrap"], **settings})
     count = 0

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from tidegate_spark.session import close
 
-from benchmarks.sql_worker import session
+from benchmarks.sql_worker import open_session
 from benchmarks.work import FIRST_MS
 
 READS = 12  # the best counts: a young server is still compiling what the first ones need
@@ -22,10 +22,14 @@ def main(request: dict[str, Any]) -> None:
     """Read each table of the request; the answer is by table."""
     answer = {}
     for table in request["tables"]:
-        spark = session(request["remote"])
+        spark = open_session(request["remote"])
         try:
             read(spark, request["warm_up"])
-            answer[table] = {"reads": read(spark, table), **figures(spark, table), "files": files(spark, table)}
+            answer[table] = {
+                "reads": read(spark, table),
+                **read_figures(spark, table),
+                "files": count_files(spark, table),
+            }
         finally:
             close(spark)
     Path(request["answer"]).write_text(json.dumps(answer))
@@ -41,14 +45,14 @@ def read(spark: SparkSession, table: str) -> list[float]:
     return seconds
 
 
-def figures(spark: SparkSession, table: str) -> dict[str, Any]:
+def read_figures(spark: SparkSession, table: str) -> dict[str, Any]:
     """What has to equal the truth."""
     aggregates = f"count(*) AS r, sum(amount) AS a, sum(updated_at - {FIRST_MS}) AS u"
     row = spark.sql(f"SELECT {aggregates} FROM {table}").collect()[0]
     return {"rows": row["r"], "amount": row["a"], "updated_at": row["u"]}
 
 
-def files(spark: SparkSession, table: str) -> dict[str, int]:
+def count_files(spark: SparkSession, table: str) -> dict[str, int]:
     """Data files and delete files of the table, and its snapshots."""
     kinds = spark.sql(
         f"SELECT count_if(content = 0) AS data, count_if(content <> 0) AS deletes, "

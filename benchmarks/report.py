@@ -19,12 +19,12 @@ FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)  # rich's picture would f
 AS_LIMIT = 1.0
 
 
-def tables(result: Result) -> str:
+def format_tables(result: Result) -> str:
     """A part's tables as text."""
-    return "\n\n".join(text(table) for table in result.tables)
+    return "\n\n".join(format_table(table) for table in result.tables)
 
 
-def text(table: Table) -> str:
+def format_table(table: Table) -> str:
     """One table as text."""
     lines = [table.header, *table.lines]
     widths = [max(len(line[column]) for line in lines) for column in range(len(table.header))]
@@ -35,27 +35,33 @@ def text(table: Table) -> str:
     return "\n".join([table.title, *(line.rstrip() for line in drawn)])
 
 
-def goals(results: Mapping[str, Result]) -> Table:
+def build_goal_table(results: Mapping[str, Result]) -> Table:
     """Every goal with its figure, and whether it was reached."""
     lines = [
-        (part, goal.name, f"{goal.figure:g}", f"{'≥' if goal.more_is_better else '≤'} {goal.limit:g}", _met(goal))
+        (
+            part,
+            goal.name,
+            f"{goal.figure:g}",
+            f"{'≥' if goal.more_is_better else '≤'} {goal.limit:g}",
+            _describe_goal(goal),
+        )
         for part, result in results.items()
         for goal in result.goals
     ]
     return Table("Goals", ("", "", "figure", "goal", ""), lines)
 
 
-def _met(goal: Goal) -> str:
+def _describe_goal(goal: Goal) -> str:
     return "met" if goal.met else "NOT met"
 
 
-def compared(results: Mapping[str, Result], recorded: Mapping[str, Any]) -> Table:
+def build_comparison(results: Mapping[str, Result], recorded: Mapping[str, Any]) -> Table:
     """Each figure beside that of the last recorded run; only parts that did as much then as now."""
-    lines = list(_compared(results, recorded))
+    lines = list(_list_comparisons(results, recorded))
     return Table("Against the last recorded run", ("", "", "now", "then", "now/then"), lines)
 
 
-def _compared(results: Mapping[str, Result], recorded: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def _list_comparisons(results: Mapping[str, Result], recorded: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     for part, result in results.items():
         before = recorded.get(part, {}).get("figures", {})
         for name, now in result.figures.items():
@@ -64,7 +70,7 @@ def _compared(results: Mapping[str, Result], recorded: Mapping[str, Any]) -> Ite
                 yield part, name, f"{now:g}", f"{then:g}", f"{now / then:.2f}" if then else "-"
 
 
-def as_json(result: Result, about: Mapping[str, Any]) -> dict[str, Any]:
+def to_json(result: Result, about: Mapping[str, Any]) -> dict[str, Any]:
     """A part for the file."""
     return {
         **about,
@@ -85,7 +91,7 @@ def write(folder: Path, parts: Mapping[str, Any]) -> Path:
     return path
 
 
-def picture(parts: Mapping[str, Any], path: Path) -> None:
+def draw_goals(parts: Mapping[str, Any], path: Path) -> None:
     """Draw the goals as bars, as recorded: a whole bar is what the goal allows."""
     drawn = Drawn("", "", "figure", "goal", "of what it allows", "", title="What a flush costs: goals and figures")
     for part, result in sorted(parts.items()):
@@ -95,7 +101,14 @@ def picture(parts: Mapping[str, Any], path: Path) -> None:
             color = "green" if goal.met else "red"
             bar = Bar(size=AS_LIMIT, begin=0, end=min(max(share, 0), AS_LIMIT), width=BAR, color=color)
             sign = "≥" if goal.more_is_better else "≤"
-            cells = (part, goal.name, f"{goal.figure:g}", f"{sign} {goal.limit:g}", bar, f"{share:.2f} {_met(goal)}")
+            cells = (
+                part,
+                goal.name,
+                f"{goal.figure:g}",
+                f"{sign} {goal.limit:g}",
+                bar,
+                f"{share:.2f} {_describe_goal(goal)}",
+            )
             drawn.add_row(*cells)
     console = Console(record=True, width=PICTURE_WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(drawn)

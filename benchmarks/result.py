@@ -55,16 +55,16 @@ class Result:
     missing: Sequence[str] = ()
 
 
-def number(value: float | None, digits: int = 1) -> str:
+def format_number(value: float | None, digits: int = 1) -> str:
     """A cell; a dash where there is no figure."""
     return "-" if value is None else f"{value:,.{digits}f}"
 
 
-def ratio(one: float, other: float | None) -> str:
+def format_ratio(one: float, other: float | None) -> str:
     """One divided by the other."""
     return "-" if not other else f"{one / other:.2f}"
 
 
-def yes(right: bool) -> str:
+def format_verdict(right: bool) -> str:
     """Whether a table equals the truth."""
     return "yes" if right else "NO"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.measure import cpu_seconds, resident_mb
+from benchmarks.measure import count_cpu_seconds, measure_resident_mb
 from local import ports, processes, spark
 from local.layout import RunDir
 from local.processes import Identity
@@ -27,13 +27,13 @@ class SparkServer:
     events: Path
     started: dict[str, float]
 
-    def environment(self) -> dict[str, str]:
+    def build_environment(self) -> dict[str, str]:
         """For processes that work with the stack's broker and this server."""
         return {**self.stack.build_environment(), "SPARK_REMOTE": self.remote}
 
 
 @contextmanager
-def spark_server(
+def start_spark_server(
     stack: Stack,
     folder: Path,
     master: str = "local[*]",
@@ -51,22 +51,25 @@ def spark_server(
     made = spark.build_server(RunDir(folder), port)
     made.prepare()
     made = replace(
-        made, command=_command(made.command, master, {**(_logged(events) if logs_events else {}), **(conf or {})})
+        made,
+        command=_build_command(
+            made.command, master, {**(_build_event_conf(events) if logs_events else {}), **(conf or {})}
+        ),
     )
     mark, begun = uuid.uuid4().hex, time.monotonic()
     process = made.start(mark)
     leader = Identity.from_pid(process.pid, mark)
     try:
         made.wait_until_it_answers(process, lambda: False)
-        took = {"wall": round(time.monotonic() - begun, 1), "cpu": round(cpu_seconds(process.pid), 1)}
-        took["mb"] = resident_mb(process.pid)
+        took = {"wall": round(time.monotonic() - begun, 1), "cpu": round(count_cpu_seconds(process.pid), 1)}
+        took["mb"] = measure_resident_mb(process.pid)
         yield SparkServer(stack, process.pid, f"sc://{ports.HOST}:{port}", events, took)
     finally:
         processes.end_all_processes(mark, [leader], END_PATIENCE)
         process.wait()
 
 
-def _command(command: tuple[str, ...], master: str, conf: Mapping[str, str]) -> tuple[str, ...]:
+def _build_command(command: tuple[str, ...], master: str, conf: Mapping[str, str]) -> tuple[str, ...]:
     words = list(command)
     place = words.index("--master") + 1
     words[place] = master
@@ -75,7 +78,7 @@ def _command(command: tuple[str, ...], master: str, conf: Mapping[str, str]) -> 
     return tuple(words)
 
 
-def _logged(events: Path) -> dict[str, str]:
+def _build_event_conf(events: Path) -> dict[str, str]:
     return {
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": f"file://{os.fspath(events)}",

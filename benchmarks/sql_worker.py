@@ -13,7 +13,7 @@ from tidegate.spec.catalog import Catalog
 from tidegate_spark.session import close, connect_session
 
 
-def session(remote: str) -> SparkSession:
+def open_session(remote: str) -> SparkSession:
     """A new session with the catalogs of the include folder."""
     conf: dict[str, str] = {}
     for catalog in read_catalogs(find_include_folder()).values():
@@ -24,7 +24,7 @@ def session(remote: str) -> SparkSession:
 
 def main(request: dict[str, Any]) -> None:
     """Run the statements in order."""
-    spark = session(request["remote"])
+    spark = open_session(request["remote"])
     try:
         for statement in request["statements"]:
             spark.sql(statement).collect()

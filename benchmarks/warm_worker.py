@@ -12,7 +12,7 @@ from tidegate.runner.pipeline_files import PipelineFiles
 from tidegate.runner.work import Flush, Place
 from tidegate.settings import find_include_folder
 
-from benchmarks.measure import cpu_seconds
+from benchmarks.measure import count_cpu_seconds
 
 
 def main(request: dict[str, Any]) -> None:
@@ -21,12 +21,12 @@ def main(request: dict[str, Any]) -> None:
     work = Flush(Place(include, read_connection_from_env, PipelineFiles(include)), request["pipeline"])
     costs, staged = [], []
     for _ in range(request["times"] + 1):
-        before = (time.monotonic(), time.process_time(), cpu_seconds(request["server"]))
+        before = (time.monotonic(), time.process_time(), count_cpu_seconds(request["server"]))
         try:
             staged.append(sum(batch.staged for batch in work.run(0).batches))
         except NothingToDo:
             staged.append(0)
-        after = (time.monotonic(), time.process_time(), cpu_seconds(request["server"]))
+        after = (time.monotonic(), time.process_time(), count_cpu_seconds(request["server"]))
         costs.append([round(end - start, 4) for end, start in zip(after, before, strict=True)])
     Path(request["answer"]).write_text(json.dumps({"costs": costs[1:], "staged": staged[1:]}))
 

@@ -32,7 +32,7 @@ class Truth:
     amount: float = 0.0
     updated_at: int = 0
 
-    def equals(self, rows: int, amount: float, updated_at: int) -> bool:
+    def is_equal(self, rows: int, amount: float, updated_at: int) -> bool:
         """Whether a table with these figures is right; only a floating-point sum may differ, by its roundings."""
         near = abs(amount - self.amount) < max(0.05, 1e-9 * self.amount)
         return (rows, updated_at) == (self.rows, self.updated_at) and near
@@ -68,19 +68,21 @@ class Assignment:
     limit: float
 
 
-def records(count: int, keys: int, seed: int = SEED, *, is_wide: bool = False) -> Iterator[Record]:
+def generate_records(count: int, keys: int, seed: int = SEED, *, is_wide: bool = False) -> Iterator[Record]:
     """The same records for the same arguments, on any machine: of about 200 bytes each, or, wide, of 1,000."""
     chance = random.Random(seed)
     ids = range(count) if keys == ONCE else (chance.randrange(keys) for _ in range(count))
-    return _records(ids, chance, 0, is_wide=is_wide)
+    return _generate_records(ids, chance, 0, is_wide=is_wide)
 
 
-def changes(ids: Iterable[int], seed: int, first: int) -> Iterator[Record]:
+def generate_changes(ids: Iterable[int], seed: int, first: int) -> Iterator[Record]:
     """A record for each of these keys; `first` is later than the time of any row before."""
-    return _records(ids, random.Random(seed), first)
+    return _generate_records(ids, random.Random(seed), first)
 
 
-def _records(ids: Iterable[int], chance: random.Random, first: int, *, is_wide: bool = False) -> Iterator[Record]:
+def _generate_records(
+    ids: Iterable[int], chance: random.Random, first: int, *, is_wide: bool = False
+) -> Iterator[Record]:
     for index, number in enumerate(ids, first):
         key = json.dumps({"id": number}).encode()
         if chance.random() < TOMBSTONES:
@@ -123,7 +125,7 @@ class Filled:
         )
 
 
-def filling(first: int, rows: int) -> str:
+def render_filling(first: int, rows: int) -> str:
     """Spark's SELECT for the rows `first` to `rows` of such a table."""
     return (
         f"SELECT id, concat('c', id % 1000) AS customer, CAST(id % {CENTS} AS DOUBLE) / 100 AS amount, "
@@ -131,7 +133,7 @@ def filling(first: int, rows: int) -> str:
     )
 
 
-def topic(bootstrap: str, name: str) -> None:
+def create_topic(bootstrap: str, name: str) -> None:
     """Create the topic."""
     # a client that is dropped takes its answers along
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
@@ -140,13 +142,13 @@ def topic(bootstrap: str, name: str) -> None:
 
 def produce(bootstrap: str, name: str, count: int, keys: int, *, is_wide: bool = False) -> Produced:
     """Create the topic, send the records, and return the truth; RuntimeError when the broker does not take them."""
-    topic(bootstrap, name)
+    create_topic(bootstrap, name)
     last: dict[int, tuple[float, int]] = {}
     rows, amounts, times = 0, 0.0, 0
 
-    def told() -> Iterator[Record]:
+    def count_records() -> Iterator[Record]:
         nonlocal rows, amounts, times
-        for record in records(count, keys, is_wide=is_wide):
+        for record in generate_records(count, keys, is_wide=is_wide):
             if record.amount is None:
                 last.pop(record.id, None)
             else:
@@ -154,7 +156,7 @@ def produce(bootstrap: str, name: str, count: int, keys: int, *, is_wide: bool =
                 rows, amounts, times = rows + 1, amounts + record.amount, times + record.updated_at - FIRST_MS
             yield record
 
-    send_all(bootstrap, name, told())
+    send_all(bootstrap, name, count_records())
     truth = Truth(len(last), sum(a for a, _ in last.values()), sum(at - FIRST_MS for _, at in last.values()))
     return Produced(truth, Truth(rows, amounts, times))
 
@@ -180,7 +182,7 @@ def send(producer: Producer, name: str, key: bytes | None, value: bytes | None) 
     producer.poll(0)
 
 
-def chosen(rows: int, count: int, kind: str, seed: int) -> Sequence[int]:
+def choose_keys(rows: int, count: int, kind: str, seed: int) -> Sequence[int]:
     """Keys of a table of so many rows: any of them, or some of its last ones."""
     first = max(0, rows - 2 * count) if kind == "recent" else 0
     return random.Random(seed).sample(range(first, rows), count)

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from local.lake.postgres import PROGRAMS, as_owner, find_owner, find_programs
+from local.lake.postgres import PROGRAMS, build_owner_words, find_owner, find_programs
 from local.ports import HOST, choose_ports
 
 ALLOWED_WITHOUT = "TIDEGATE_WITHOUT_POSTGRES"
@@ -35,7 +35,7 @@ class PostgreSQL:
         given = {"port": self.port, "listen_addresses": HOST, "unix_socket_directories": "", "fsync": "off", **settings}
         options = [part for name, value in given.items() for part in ("-c", f"{name}={value}")]
         with self.log.open("wb") as log:
-            command = [*as_owner("--pdeathsig", "QUIT"), str(self.bin / "postgres"), "-D", data, *options]
+            command = [*build_owner_words("--pdeathsig", "QUIT"), str(self.bin / "postgres"), "-D", data, *options]
             self._server = subprocess.Popen(
                 command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
@@ -89,7 +89,7 @@ class PostgreSQL:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _run(self, program: str, *words: str) -> None:
-        command = [*as_owner(), str(self.bin / program), *words]
+        command = [*build_owner_words(), str(self.bin / program), *words]
         done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{program}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
 

@@ -13,7 +13,7 @@ VIA = re.compile(r"^    #(?: via)? +(?:via )?(\S.*)$", re.MULTILINE)
 ROOT = "-r requirements.in"
 
 
-def direct(requirements: str) -> set[str]:
+def list_direct_packages(requirements: str) -> set[str]:
     """The packages under the headings that are not left out."""
     found, is_kept = set(), True
     for line in requirements.splitlines():
@@ -24,13 +24,13 @@ def direct(requirements: str) -> set[str]:
     return found
 
 
-def runtime(requirements: str, lock: str) -> dict[str, str]:
+def select_runtime_entries(requirements: str, lock: str) -> dict[str, str]:
     """The lock's entries, by package, that the direct ones need; KeyError for a direct one that is not locked."""
     entries: dict[str, list[str]] = {}  # a package has one for each range of Python versions
     for found in ENTRY.finditer(lock):
         entries.setdefault(found.group(1), []).append(found.group())
     needed_by = {name: {via for via in VIA.findall("\n".join(texts)) if via != ROOT} for name, texts in entries.items()}
-    kept, new = set[str](), direct(requirements)
+    kept, new = set[str](), list_direct_packages(requirements)
     while new:
         kept |= new
         new = {name for name, users in needed_by.items() if users & kept} - kept
@@ -39,4 +39,4 @@ def runtime(requirements: str, lock: str) -> dict[str, str]:
 
 if __name__ == "__main__":
     given = (Path(name).read_text() for name in sys.argv[1:3])
-    print("\n".join(runtime(*given).values()))
+    print("\n".join(select_runtime_entries(*given).values()))

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 
-def locked(lock: str, package: str) -> str:
+def find_entry(lock: str, package: str) -> str:
     """The entry of one package; KeyError when the lock has none."""
     found = re.search(rf"^{re.escape(package)}==.*(?:\n    --hash=.*)+", lock, re.MULTILINE)
     if found is None:
@@ -15,4 +15,4 @@ def locked(lock: str, package: str) -> str:
 
 if __name__ == "__main__":
     text = Path(sys.argv[1]).read_text()
-    print("\n".join(locked(text, package) for package in sys.argv[2:]))
+    print("\n".join(find_entry(text, package) for package in sys.argv[2:]))

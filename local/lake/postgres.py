@@ -33,7 +33,7 @@ def build_server(run: RunDir, port: int, password: str) -> Server:
     data = folder / "data"
     return Server(
         name="postgres",
-        command=(*as_owner(), str(programs / "postgres"), "-D", str(data), "-p", str(port), *settings),
+        command=(*build_owner_words(), str(programs / "postgres"), "-D", str(data), "-p", str(port), *settings),
         folder=folder,
         log=log,
         probe=lambda _: is_ready(port),
@@ -72,7 +72,7 @@ def find_owner() -> str | None:
     return "postgres" if "postgres" in known else "nobody"
 
 
-def as_owner(*more: str) -> tuple[str, ...]:
+def build_owner_words(*more: str) -> tuple[str, ...]:
     """The words before a command that make it run as the owner."""
     owner = find_owner()
     words = ("--reuid", owner, "--regid", owner, "--clear-groups") if owner else ()
@@ -100,7 +100,7 @@ def _create_cluster(programs: Path, data: Path, password: str, log: Path) -> Non
     if owner:
         shutil.chown(folder, owner)
         shutil.chown(secret, owner)
-    command = [*as_owner(), str(programs / "initdb"), "-D", str(data), "-U", USER, f"--pwfile={secret}"]
+    command = [*build_owner_words(), str(programs / "initdb"), "-D", str(data), "-U", USER, f"--pwfile={secret}"]
     command += ["--auth=scram-sha-256", "-E", "UTF8", "--locale=C", "--no-sync"]
     code = run_logged(command, folder, log)
     secret.unlink()

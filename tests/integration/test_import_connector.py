@@ -35,7 +35,7 @@ class RunningSink(IcebergSink):
         """Let a worker write until the table holds so many rows, and stop it as it stands."""
         worker = ConnectWorker(
             self.bench.folder / "connect", self.bench.stack.kafka_bootstrap, {"events": self.settings()},
-            jars.folder("connect"),
+            jars.find_folder("connect"),
         )  # fmt: skip
 
         def holds() -> bool:
@@ -50,7 +50,7 @@ class RunningSink(IcebergSink):
 
 def test_real_sink_is_switched_under_live_data(workbench: Any) -> None:
     """Two topics with two partitions each; each record is in the table once, whoever wrote it."""
-    missing = jars.missing("connect")
+    missing = jars.fetch_jars("connect")
     assert not missing, missing
     sink = RunningSink(workbench)
     sink.produce(FIRST)

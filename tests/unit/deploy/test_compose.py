@@ -317,10 +317,10 @@ def _text(name: str) -> str:
 
 
 def test_the_image_gets_pyspark_from_the_lock() -> None:
-    locked = script(DEPLOY / "spark" / "locked.py").locked
-    assert "--hash=sha256:" in locked(_text("requirements.txt"), "pyspark")
+    find_entry = script(DEPLOY / "spark" / "locked.py").find_entry
+    assert "--hash=sha256:" in find_entry(_text("requirements.txt"), "pyspark")
     with pytest.raises(KeyError, match="run make lock"):
-        locked(_text("requirements.txt"), "no-such-package")
+        find_entry(_text("requirements.txt"), "no-such-package")
 
 
 def test_the_spark_image_has_what_the_jobs_import_on_its_workers() -> None:
@@ -341,8 +341,8 @@ def test_the_spark_image_has_what_the_jobs_import_on_its_workers() -> None:
 
 
 def test_the_airflow_image_has_no_tools_of_tests_and_all_that_the_rest_needs() -> None:
-    runtime = script(DEPLOY / "airflow" / "runtime.py").runtime
-    kept = runtime(_text("requirements.in"), _text("requirements.txt"))
+    select_entries = script(DEPLOY / "airflow" / "runtime.py").select_runtime_entries
+    kept = select_entries(_text("requirements.in"), _text("requirements.txt"))
     tools = {"pytest", "pytest-xdist", "hypothesis", "zetasql", "playwright", "ruff", "mypy", "pre-commit", "uv"}
     assert not tools & set(kept)
     assert {"apache-airflow", "pyspark", "pyiceberg", "psycopg2-binary", "confluent-kafka"} <= set(kept)
@@ -354,7 +354,7 @@ def test_the_airflow_image_has_no_tools_of_tests_and_all_that_the_rest_needs() -
                 if one.marker is None or one.marker.evaluate({"extra": ""}):
                     assert canonicalize_name(one.name) in kept, f"{name} needs {one.name}"
     with pytest.raises(KeyError, match="nothing-like-it"):
-        runtime("nothing-like-it==1\n", _text("requirements.txt"))
+        select_entries("nothing-like-it==1\n", _text("requirements.txt"))
 
 
 def test_the_object_stores_user_is_the_one_of_the_catalogs_connection() -> None:
