@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import TypedDict
 
 
 class PublishOutcome(StrEnum):
@@ -23,6 +24,14 @@ class RowChanges:
     deleted: int
 
 
+class CostCounts(TypedDict, total=False):
+    """The bytes of `PublishCost` as a part of each row about a batch; missing in rows of earlier versions."""
+
+    bytes_scanned: int | None
+    bytes_billed: int | None
+    bytes_written: int | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class PublishCost:
     """What a publish cost in bytes, each None where the destination does not count them, and the `job` that did it.
@@ -36,6 +45,14 @@ class PublishCost:
     bytes_written: int | None = None
     job: str = ""
 
+    def to_counts(self) -> CostCounts:
+        """Its bytes, for a row."""
+        return {
+            "bytes_scanned": self.bytes_scanned,
+            "bytes_billed": self.bytes_billed,
+            "bytes_written": self.bytes_written,
+        }
+
     def add_cost(self, later: "PublishCost") -> "PublishCost":
         """Both costs together; the later job's."""
         counts = {name: _add_known(getattr(self, name), getattr(later, name)) for name in COST_COUNTS}
@@ -44,6 +61,15 @@ class PublishCost:
 
 COST_COUNTS = tuple(word.name for word in fields(PublishCost) if word.name != "job")
 NOTHING_PUBLISHED = PublishCost(bytes_written=0)
+
+
+def pick_cost_counts(row: CostCounts) -> CostCounts:
+    """The bytes in a row, each None where it has none."""
+    return {
+        "bytes_scanned": row.get("bytes_scanned"),
+        "bytes_billed": row.get("bytes_billed"),
+        "bytes_written": row.get("bytes_written"),
+    }
 
 
 def read_cost(summary: Mapping[str, str] | None) -> PublishCost:

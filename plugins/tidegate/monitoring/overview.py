@@ -5,7 +5,6 @@ import logging
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
 from tidegate.monitoring.reports import (
-    FileDescription,
     FlushSummary,
     PipelineOverview,
     RecentActivity,
@@ -16,7 +15,6 @@ from tidegate.monitoring.status import describe_partition, format_time_ms, measu
 from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Ports
 from tidegate.progress.pipeline_progress import PipelineProgress, TableProgress
-from tidegate.spec.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
 RECENT_BATCHES = 10
@@ -27,11 +25,6 @@ def find_unpublished(progress: PipelineProgress) -> set[tuple[str, int, int]]:
     return {part[:3] for one in progress.tables for part in one.iterate_next() if part.lag}
 
 
-def describe_file(pipeline: Pipeline) -> FileDescription:
-    """What the pipeline file alone says: known also while neither brokers nor catalog answer."""
-    return {"description": pipeline.description, "tags": list(pipeline.tags), "fleet": pipeline.fleet}
-
-
 def build_overview(progress: PipelineProgress) -> PipelineOverview:
     """Lag and freshness of the pipeline, its tables and partitions, from what is read already."""
     ports = progress.ports
@@ -39,7 +32,7 @@ def build_overview(progress: PipelineProgress) -> PipelineOverview:
     published_ms = [one.state.snapshot_ms for one in progress.tables if one.state and one.state.snapshot_ms]
     return {
         "pipeline": ports.pipeline.name,
-        **describe_file(ports.pipeline),
+        **ports.pipeline.describe_file(),
         "lag": sum(table["lag"] for table in tables),
         "lag_seconds": _find_oldest_age([table["lag_seconds"] for table in tables]),
         "freshness": min((t["valid_through"] for t in tables if t["valid_through"]), default=None),

@@ -8,7 +8,9 @@ published, 0 where none waits, None where nobody can tell.
 from typing import Any, Required, TypedDict, final
 
 from tidegate.model.offsets import Offsets
+from tidegate.model.publish_cost import CostCounts
 from tidegate.ports.batch_history import BatchCounts
+from tidegate.spec.pipeline import FileDescription
 
 
 class PartitionOverview(TypedDict):
@@ -98,14 +100,6 @@ class RecentActivity(TypedDict):
     dead_letters: int | None
 
 
-class FileDescription(TypedDict):
-    """What the pipeline file alone says."""
-
-    description: str
-    tags: list[str]
-    fleet: str | None
-
-
 class PipelineOverview(FileDescription):
     """A pipeline in a line; `starts_at` is how many offsets must wait before a flush starts.
 
@@ -141,13 +135,10 @@ class ReadingColumns(TypedDict, total=False):
     next_run: str | None
 
 
-class PipelineRow(ReadingColumns, total=False):
+class PipelineRow(ReadingColumns, FileDescription, total=False):
     """A pipeline as the page lists it: `PipelineOverview` and `RecentActivity`, what failed, and what Airflow knows."""
 
     pipeline: Required[str]
-    description: str
-    tags: list[str]
-    fleet: str | None
     lag: int
     lag_seconds: float | None
     freshness: str | None
@@ -182,7 +173,7 @@ class PublicationRow(ReadingColumns, total=False):
     last_dag_run: dict[str, Any] | None
 
 
-class BatchReport(BatchCounts):
+class BatchReport(BatchCounts, CostCounts):
     """A published batch of one table; `span` counts offsets, `gaps` those without a record, the rest as in `Counts`.
 
     `backfill` names the slice of one, None for a batch of the log. What a destination does not count is None.
@@ -192,9 +183,6 @@ class BatchReport(BatchCounts):
     table: str
     span: int
     gaps: int
-    bytes_scanned: int | None
-    bytes_billed: int | None
-    bytes_written: int | None
     backfill: str | None
     published_at: str | None
     valid_through: str | None

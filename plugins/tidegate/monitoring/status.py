@@ -7,6 +7,7 @@ from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import get_offset
+from tidegate.model.publish_cost import pick_cost_counts
 from tidegate.monitoring.reports import (
     ActionReport,
     BackfillStatus,
@@ -195,9 +196,7 @@ def format_batch(row: HistoryRow) -> BatchReport:
         "updated": row["updated"],
         "deleted": row["deleted"],
         "seconds": row["seconds"],
-        "bytes_scanned": row.get("bytes_scanned"),
-        "bytes_billed": row.get("bytes_billed"),
-        "bytes_written": row.get("bytes_written"),
+        **pick_cost_counts(row),
         "backfill": row.get("backfill"),
         "published_at": format_time_ms(row["published_at_ms"]),
         "valid_through": format_time_ms(row["valid_through_ms"]),

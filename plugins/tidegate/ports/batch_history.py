@@ -2,6 +2,8 @@
 
 from typing import NotRequired, Protocol, TypedDict
 
+from tidegate.model.publish_cost import CostCounts
+
 
 class BatchCounts(TypedDict):
     """What became of a batch: records up to `dead_lettered`, then rows, then the seconds that its merge took."""
@@ -18,7 +20,7 @@ class BatchCounts(TypedDict):
     seconds: float
 
 
-class HistoryRow(BatchCounts):
+class HistoryRow(BatchCounts, CostCounts):
     """What one batch, or one slice of a backfill, did to one table; rows of earlier versions lack the later columns.
 
     `span` counts offsets. `ranges` is JSON, times end in ``_ms``.
@@ -32,9 +34,6 @@ class HistoryRow(BatchCounts):
     span: int
     stage_seconds: NotRequired[float | None]
     staged_bytes: NotRequired[int | None]
-    bytes_scanned: NotRequired[int | None]
-    bytes_billed: NotRequired[int | None]
-    bytes_written: NotRequired[int | None]
     written_as: NotRequired[str | None]
     staged_snapshot_id: int | None
     snapshot_id: int | None

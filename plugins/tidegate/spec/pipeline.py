@@ -5,7 +5,7 @@ Checked by `config/pipeline_file.py`: every value is good. Durations are whole s
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypedDict
 
 from tidegate.spec.runtime import Maintenance, Period, SparkTarget, UseWhen
 from tidegate.spec.source import Source
@@ -82,6 +82,17 @@ class Notifier:
     kwargs: dict[str, Any] = field(default_factory=dict)
 
 
+class FileDescription(TypedDict, total=False):
+    """What the file says of a pipeline to people: a part of each list of pipelines. Missing where it was never read."""
+
+    description: str
+    tags: list[str]
+    fleet: str | None
+
+
+UNKNOWN_FILE = FileDescription(description="", tags=[], fleet=None)
+
+
 @dataclass(frozen=True)
 class Pipeline:
     """One pipeline file. `template` is the entry of `tables` whose name records fill in; there is at most one.
@@ -108,6 +119,10 @@ class Pipeline:
     on_failure: tuple[Notifier, ...] = ()
     on_recovery: tuple[Notifier, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    def describe_file(self) -> FileDescription:
+        """What the file alone says: known also while neither brokers nor catalog answer."""
+        return {"description": self.description, "tags": list(self.tags), "fleet": self.fleet}
 
     @property
     def timer_seconds(self) -> int:

@@ -7,13 +7,14 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Protocol, cast
 
 from tidegate.errors import GiveUp
-from tidegate.monitoring.overview import build_overview, describe_file, find_unpublished, read_recent
-from tidegate.monitoring.reports import FileDescription, PipelineOverview, PipelineRow, RecentActivity
+from tidegate.monitoring.overview import build_overview, find_unpublished, read_recent
+from tidegate.monitoring.reports import PipelineOverview, PipelineRow, RecentActivity
 from tidegate.ports.context import Ports
 from tidegate.progress.connector_heartbeats import read_connector_heartbeat_ms
 from tidegate.progress.pipeline_progress import PipelineProgress, check_schemas, compare_with_log
 from tidegate.progress.table_progress import ObservedTable, observe_tables
 from tidegate.progress.topic_log import read_known_log
+from tidegate.spec.pipeline import FileDescription
 from tidegate.tables.templated_tables import expand_template
 
 from tidegate_airflow.web.messages import describe_problem
@@ -107,7 +108,7 @@ class OverviewCache:
                 continue
             groups[context.group].append(context.ports)
             self._groups[name] = context.group
-            self._described[name] = describe_file(context.ports.pipeline)
+            self._described[name] = context.ports.pipeline.describe_file()
         with self._changed:
             self._due = {group: due for group, due in self._due.items() if group in groups}
             now = time.monotonic()

@@ -8,17 +8,14 @@ from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.config.publication_file import load_publications
 from tidegate.errors import ConfigurationError
 from tidegate.settings import find_include_folder
-from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.pipeline import UNKNOWN_FILE, FileDescription, Pipeline
 from tidegate.spec.publication import Publication
 
 
-class PipelineEntry(TypedDict):
+class PipelineEntry(FileDescription):
     """A pipeline file in a line; `error` says what is wrong with it, and the rest is then empty."""
 
     pipeline: str
-    description: str
-    tags: list[str]
-    fleet: str | None
     topics: list[str]
     tables: list[str]
     error: str | None
@@ -49,16 +46,11 @@ def run_list(words: argparse.Namespace) -> int:
 
 def _describe_pipeline(name: str, loaded: Pipeline | ConfigurationError) -> PipelineEntry:
     if isinstance(loaded, ConfigurationError):
-        unknown: PipelineEntry = {
-            "pipeline": name, "description": "", "tags": [], "fleet": None, "topics": [], "tables": [], "error": None
-        }  # fmt: skip
-        return {**unknown, "error": str(loaded)}
+        return {"pipeline": name, **UNKNOWN_FILE, "topics": [], "tables": [], "error": str(loaded)}
     source = loaded.source
     return {
         "pipeline": name,
-        "description": loaded.description,
-        "tags": list(loaded.tags),
-        "fleet": loaded.fleet,
+        **loaded.describe_file(),
         "topics": [*source.topics, *([source.topic_pattern] if source.topic_pattern else [])],
         "tables": [table.name for table in loaded.entries],
         "error": None,
