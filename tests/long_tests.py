@@ -322,7 +322,7 @@ _BEHIND: dict[str, list[str]] = {
         f"{_I}lake_rights.py::test_documented_rights_are_enough_and_each_that_is_missing_is_named"
     ],
     # a log-in that a Spark server refuses, at a small server; one broker that asks for log-ins and rights
-    "tests/unit/tidegate_spark/test_refused_login.py::"
+    "tests/unit/tidegate/adapters/spark/test_refused_login.py::"
     "test_refused_token_is_an_error_that_names_the_connection_and_is_not_tried_again": [
         f"{_SECURED}spark_answers_nobody_without_its_token_and_the_next_flush_with_it_does_the_work"
     ],
@@ -687,13 +687,14 @@ _BEHIND: dict[str, list[str]] = {
     f"{_T}adapters/iceberg/stores/test_dead_letters.py::test_letters_elsewhere_are_not_opened": [
         f"{_I}dead_letters.py::test_batch_with_bad_records_opens_no_dead_letters_of_earlier_offsets"
     ],
-    f"{_T}merge/test_dead_letters_of_old_topics.py::"
+    "tests/unit/scenarios/test_dead_letters_of_old_topics.py::"
     "test_flush_after_the_topic_was_recreated_and_rebased_removes_no_dead_letter_of_the_old_one": [
         f"{_I}dead_letters.py::"
         "test_dead_letters_of_a_topic_that_was_created_again_stay_through_rebase_flush_and_replay",
         f"{_I}bigquery.py::test_dead_letters_of_a_topic_that_was_created_again_stay_and_older_tables_get_their_column",
     ],
-    f"{_T}merge/test_dead_letters_of_old_topics.py::test_letters_of_the_version_before_outlive_a_recreated_topic": [
+    "tests/unit/scenarios/test_dead_letters_of_old_topics.py::"
+    "test_letters_of_the_version_before_outlive_a_recreated_topic": [
         f"{_I}upgrade.py::test_dead_letter_that_an_older_version_left_outlives_a_topic_that_was_created_again"
     ],
     f"{_I}dead_letters.py::test_poisoned_topic_stops_at_the_first_bad_record_or_lands_with_the_bad_ones_set_aside": [
