@@ -619,10 +619,9 @@ GUARDS = [
     ),
     Guard(
         "a move to a time skips no open transaction",
-        "plugins/tidegate/reprocess/rebase.py",
-        "    return find_lowest(\n        log.end,\n        merge_offsets(log.begin, "
-        'ports.broker.find_offsets_at(topics, parse_timestamp_ms("--to", to, TARGET_FORMS))),\n    )\n',
-        '    return ports.broker.find_offsets_at(topics, parse_timestamp_ms("--to", to, TARGET_FORMS))\n',
+        "plugins/tidegate/planning/rebase_target.py",
+        "    return RebaseTarget(find_lowest(log.end, merge_offsets(log.begin, times)))\n",
+        "    return RebaseTarget(times)\n",
         "tests/unit/tidegate/reprocess/test_rebase.py::test_a_time_behind_an_open_transaction_leaves_its_records_to_be_read",
     ),
     Guard(
@@ -927,7 +926,7 @@ GUARDS = [
     ),
     Guard(
         "a rebase to the group begins a partition without an offset at its first record",
-        "plugins/tidegate/reprocess/rebase.py",
+        "plugins/tidegate/planning/rebase_target.py",
         "log, merge_offsets(log.begin, ports.broker.read_committed(",
         "log, merge_offsets(log.end, ports.broker.read_committed(",
         REBASES + "a_partition_that_the_group_has_no_offset_of_begins_at_its_first_record",

@@ -6,9 +6,12 @@ from functools import partial
 from typing import Any
 
 from tidegate.actions.proposed_action import ProposedAction
-from tidegate.model.offsets import Offsets
+from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets
+from tidegate.planning.rebase_target import is_json
 from tidegate.ports.context import Ports
-from tidegate.reprocess.rebase import PartitionMove, TableMove, is_json, propose_moves, rebase_positions
+from tidegate.reprocess.rebase import PartitionMove, TableMove, propose_moves, rebase_positions
+
+MAX_SHOWN_MOVES = 100  # partitions of a preview: what is behind them would stand in a log, and nobody would look
 
 
 def propose_rebase(ports: Ports, to: str, table: str | None = None) -> ProposedAction:
@@ -63,23 +66,44 @@ def _describe_partition(part: PartitionMove) -> dict[str, Any]:
 
 
 def format_moves(moves: list[PartitionMove]) -> str:
-    """What a rebase does to each partition."""
+    """What a rebase does to each partition; of very many, to those that it moves farthest, and in all."""
+    shown = moves if len(moves) <= MAX_SHOWN_MOVES else _select_farthest(moves)
     lines = []
-    for move in moves:
+    for move in shown:
         effect = f"skips {move.skipped}" if move.skipped else f"reads again {move.read_again}"
         before = "none" if move.before is None else move.before
         lines.append(f"{move.table}  {move.topic} {move.partition}: {before} -> {move.after}, {effect} offsets")
+    if len(shown) < len(moves):
+        skipped, read_again = sum(one.skipped for one in moves), sum(one.read_again for one in moves)
+        moved = sum(one.before != one.after for one in moves)
+        lines.append(
+            f"and more: of {len(moves)} partitions {moved} move; in all skips {skipped} and reads again {read_again} "
+            "offsets"
+        )
     return "\n".join(lines)
+
+
+def _select_farthest(moves: list[PartitionMove]) -> list[PartitionMove]:
+    """Those that skip most, for nobody reads what is skipped, then those that read most again, and no others."""
+    moved = [one for one in moves if one.before != one.after]
+    return sorted(moved, key=lambda one: (-one.skipped, -one.read_again))[:MAX_SHOWN_MOVES]
 
 
 def format_dropped_topics(proposed: list[TableMove]) -> str:
     """The topics that are read no more, of which a rebase forgets how far they were read; empty without one."""
     return "\n".join(
-        f"{one.table.name}  topic={topic} is not read any more: position={json.dumps(offsets)} of it is forgotten"
+        f"{one.table.name}  topic={topic} is not read any more: position={_format_partitions(offsets)} of it is "
+        "forgotten"
         for one in proposed
         for topic, offsets in sorted(one.before.offsets.items())
         if topic not in one.after.offsets
     )
+
+
+def _format_partitions(offsets: dict[int, int]) -> str:
+    more = len(offsets) - MAX_NAMED_PARTITIONS
+    named = json.dumps(dict(sorted(offsets.items())[:MAX_NAMED_PARTITIONS]))
+    return named if more <= 0 else f"{named} and {more} partitions more"
 
 
 def format_unpublished(proposed: list[TableMove]) -> str:

@@ -125,7 +125,11 @@ def add_rebase(commands: Commands) -> None:
     text = "move a position by hand; shows what that skips or reads again, and asks"
     parser = add_command(commands, "rebase", text)
     add_name(parser)
-    parser.add_argument("--to", required=True, help='earliest, latest, group, a time, or {"topic": {"0": 42}}')
+    parser.add_argument(
+        "--to",
+        required=True,
+        help='earliest, latest, group, remaining (what is left where records are gone), a time, {"topic": {"0": 42}}',
+    )
     parser.add_argument("--table", metavar="NAME", help="of this table only; default: of every table")
     add_confirmation(parser)
 

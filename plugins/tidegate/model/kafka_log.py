@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tidegate.model.offsets import Offsets
+from tidegate.model.offsets import Offsets, get_offset, group_by_topic, iterate_offsets
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,21 @@ class Log:
             self.end | other.end,
             epochs=self.epochs | other.epochs,
         )
+
+    def find_begins_behind(self, offsets: Offsets) -> Offsets:
+        """The log's begin in each partition in which it lies behind the offset: the records between are gone."""
+        begins = [(t, p, o, get_offset(self.begin, t, p)) for t, p, o in iterate_offsets(offsets)]
+        return group_by_topic({(t, p): begin for t, p, o, begin in begins if begin is not None and begin > o})
+
+    def find_older_epochs(self, epochs: Offsets, offsets: Offsets) -> Offsets:
+        """The epochs of partitions that have a newer leader now and still hold the offset."""
+        older = {}
+        for topic, partition, epoch in iterate_offsets(epochs):
+            offset, begin = get_offset(offsets, topic, partition), get_offset(self.begin, topic, partition)
+            is_held = offset is not None and begin is not None and begin <= offset
+            if is_held and epoch < (get_offset(self.epochs, topic, partition) or 0):
+                older[topic, partition] = epoch
+        return group_by_topic(older)
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 `end` is the first offset that is not read; it becomes the position and is what is committed to Kafka.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 Offsets = dict[str, dict[int, int]]
+MAX_NAMED_PARTITIONS = 20  # in a message or a line of a log: of a topic of thousands the rest of it would not be seen
 
 
 def parse_offsets(data: Mapping[str, Mapping[Any, Any]]) -> Offsets:
@@ -61,6 +62,22 @@ def _choose_per_partition(choose: Callable[[int, int], int], maps: Iterable[Offs
             partitions = result.setdefault(topic, {})
             partitions[partition] = choose(number, partitions.get(partition, number))
     return result
+
+
+def format_offsets(offsets: Offsets) -> str:
+    """As messages name them, ``{'topic': {0: 42}}``: of many partitions the first, and how many more there are."""
+    named = list(iterate_offsets(offsets))
+    if len(named) <= MAX_NAMED_PARTITIONS:
+        return str(offsets)
+    first = group_by_topic({(t, p): offset for t, p, offset in named[:MAX_NAMED_PARTITIONS]})
+    return f"{first} and {len(named) - MAX_NAMED_PARTITIONS} partitions more"
+
+
+def format_partitions(partitions: Collection[int]) -> str:
+    """Their numbers as messages name them, ``[0, 1]``, in order; of many the first, and how many more there are."""
+    named = sorted(partitions)
+    more = len(named) - MAX_NAMED_PARTITIONS
+    return str(named) if more <= 0 else f"{named[:MAX_NAMED_PARTITIONS]} and {more} more"
 
 
 def keep_partitions(offsets: Offsets, known: Offsets) -> Offsets:

@@ -5,13 +5,24 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tidegate.errors import GiveUp, PositionLost, PublishedElsewhere, RetryLater
-from tidegate.model.offsets import Offsets, Ranges, get_offset, group_by_topic, iterate_offsets, merge_offsets
+from tidegate.model.offsets import (
+    MAX_NAMED_PARTITIONS,
+    Offsets,
+    Ranges,
+    format_offsets,
+    format_partitions,
+    get_offset,
+    iterate_offsets,
+    merge_offsets,
+)
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_positions_table
 from tidegate.model.table_state import NO_TOPIC_ID
 from tidegate.ports.context import Log, Ports, TableState
 from tidegate.spec.pipeline import Pipeline, RiskPolicy, RollbackPolicy
 from tidegate.spec.table import Table
+
+REMAINING = "remaining"  # what `rebase` moves to: partitions that lost records to what is left, the others not at all
 
 
 def resolve_position(pipeline: Pipeline, table: Table, state: TableState | None) -> Position | None:
@@ -44,7 +55,7 @@ def name_moved(pipeline: Pipeline, table: Table) -> str:
 
 
 def _describe_rollback(pipeline: Pipeline, table: Table, state: TableState) -> str:
-    recorded = state.recorded.offsets if state.recorded else {}
+    recorded = format_offsets(state.recorded.offsets if state.recorded else {})
     named = f"{pipeline.name} --table {table.name}"
     keep, rebase = (
         f"tidegate answer-rollback {named} --keep",
@@ -64,7 +75,8 @@ def _describe_rollback(pipeline: Pipeline, table: Table, state: TableState) -> s
         )
     return (
         f"table={table.name} was rolled back: the last published snapshot of pipeline={pipeline.name} is no longer "
-        f"part of {table.branch}, which stands at position={state.position.offsets} recorded={recorded}; undo that "
+        f"part of {table.branch}, which stands at position={format_offsets(state.position.offsets)} "
+        f"recorded={recorded}; undo that "
         f"with: tidegate undo-rollback {named}; or read its records again with: tidegate answer-rollback {named} "
         f"--rewind; or go on after them with: {keep} (on_rollback: rewind or keep answers every rollback so)"
     )
@@ -81,7 +93,8 @@ def check_not_overtaken(pipeline: Pipeline, table: Table, state: TableState | No
     if position is not None and (is_old or not ranges.continues(position.offsets)):
         raise PublishedElsewhere(
             f"pipeline={pipeline.name} table={table.name} batch={batch}: {_describe_overtaken(state)}: "
-            f"position={position.offsets} start={ranges.start}; nothing was changed and nothing needs repair"
+            f"position={format_offsets(position.offsets)} start={format_offsets(ranges.start)}; nothing was changed "
+            "and nothing needs repair"
         )
 
 
@@ -101,12 +114,18 @@ class _Where(NamedTuple):
 
     def name_move(self, offsets: Offsets) -> str:
         """The command that moves these partitions alone; or all to the log's begin, if the others would not stay."""
-        return f"{self.rebase} --to '{json.dumps(offsets)}'" if self.stays and offsets else self.move_to_begin
+        return name_move(self.rebase, offsets) if self.stays and offsets else self.move_to_begin
 
     @property
     def move_to_begin(self) -> str:
         """The command that reads all that the log holds."""
         return f"{self.rebase} --to earliest"
+
+
+def name_move(rebase: str, offsets: Offsets) -> str:
+    """The command that moves partitions that lost records. Of many a word stands for all, which finds them again."""
+    is_long = sum(map(len, offsets.values())) > MAX_NAMED_PARTITIONS
+    return f"{rebase} --to {REMAINING}" if is_long else f"{rebase} --to '{json.dumps(offsets)}'"
 
 
 def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log, *, rewound: bool = False) -> None:
@@ -137,15 +156,14 @@ def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log, *,
 
 def _check_nothing_is_lost(where: _Where, position: Position, log: Log) -> None:
     """`PositionLost` if the log begins behind the position. Proposes to move the partitions that lost offsets."""
-    begins = [(t, p, o, get_offset(log.begin, t, p)) for t, p, o in iterate_offsets(position.offsets)]
-    lost = {(t, p): begin for t, p, offset, begin in begins if begin is not None and begin > offset}
+    lost = log.find_begins_behind(position.offsets)
     if lost:
-        (topic, partition), begin = next(iter(lost.items()))
+        topic, partition, begin = next(iterate_offsets(lost))
         offset = position.offsets[topic][partition]
         raise PositionLost(
             f"{where.table}: topic={topic} partition={partition} position={offset}: the log starts at offset={begin}, "
             f"so {begin - offset} offsets are gone before they were read; lengthen the topic's retention, and move the "
-            f"position, e.g. with: {where.name_move(group_by_topic(lost))}"
+            f"position, e.g. with: {where.name_move(lost)}"
         )
 
 
@@ -176,12 +194,12 @@ def _check_topic(where: _Where, topic: str, recorded: str, position: Position, l
             f"recorded={recorded}; its offsets mean other records now; move the position, e.g. with: "
             f"{where.name_move({topic: {}} if len(position.topic_ids) > 1 else {})}"
         )
-    named = sorted(log.begin.get(topic, {}))
+    named = log.begin.get(topic, {})
     missing = [partition for partition in position.offsets.get(topic, {}) if partition not in named]
     if named and missing:
         raise RetryLater(
-            f"{where.table}: topic={topic} partition={missing[0]}: the brokers name partitions={named} only, and a "
-            "topic never shrinks; it will be tried again"
+            f"{where.table}: topic={topic} partition={missing[0]}: the brokers name "
+            f"partitions={format_partitions(named)} only, and a topic never shrinks; it will be tried again"
         )
 
 
@@ -212,12 +230,9 @@ def check_not_cut(ports: Ports, table: Table, position: Position, log: Log) -> N
     Asks the leaders only if one is newer than the recorded epoch and there is something to read. Only a batch records
     newer epochs, and only behind this check.
     """
-    epochs = _find_older_epochs(position, log)
-    if not epochs or all(
-        get_offset(position.offsets, topic, partition) == end for topic, partition, end in iterate_offsets(log.end)
-    ):
+    if all(get_offset(position.offsets, topic, partition) == end for topic, partition, end in iterate_offsets(log.end)):
         return
-    cuts = ports.broker.find_log_cuts(position.offsets, epochs)
+    cuts = find_position_cuts(ports, position, log)
     if not cuts:
         return
     topic, partition, cut = next(iterate_offsets(cuts))
@@ -225,21 +240,16 @@ def check_not_cut(ports: Ports, table: Table, position: Position, log: Log) -> N
     raise PositionLost(
         f"pipeline={name} table={table.name}: topic={topic} partition={partition} position={offset}: the log was cut "
         f"at offset={cut} by a leader that lacked what stood behind it (an unclean election): "
-        f"leader_epoch={log.epochs[topic][partition]} recorded={epochs[topic][partition]}; the {offset - cut} offsets "
-        "from there on were read, and mean other records now; read these with: "
-        f"tidegate rebase {name_moved(ports.pipeline, table)} --to '{json.dumps(cuts)}'"
+        f"leader_epoch={log.epochs[topic][partition]} recorded={position.epochs[topic][partition]}; the "
+        f"{offset - cut} offsets from there on were read, and mean other records now; read these with: "
+        f"{name_move(f'tidegate rebase {name_moved(ports.pipeline, table)}', cuts)}"
     )
 
 
-def _find_older_epochs(position: Position, log: Log) -> Offsets:
-    """The recorded epochs of partitions that have a newer leader and still hold the position."""
-    epochs: Offsets = {}
-    for topic, partition, epoch in iterate_offsets(position.epochs):
-        offset, begin = get_offset(position.offsets, topic, partition), get_offset(log.begin, topic, partition)
-        is_held = offset is not None and begin is not None and begin <= offset
-        if is_held and epoch < (get_offset(log.epochs, topic, partition) or 0):
-            epochs.setdefault(topic, {})[partition] = epoch
-    return epochs
+def find_position_cuts(ports: Ports, position: Position, log: Log) -> Offsets:
+    """Where newer leaders have cut the log below the position; no leader is asked where none is newer."""
+    epochs = log.find_older_epochs(position.epochs, position.offsets)
+    return ports.broker.find_log_cuts(position.offsets, epochs) if epochs else {}
 
 
 def resolve_next_start(pipeline: Pipeline, table: Table, position: Position, log: Log) -> Offsets:

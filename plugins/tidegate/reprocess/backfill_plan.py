@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.model.backfill import Backfill, TableBackfill, find_missing_ranges
-from tidegate.model.offsets import Offsets, Ranges, get_offset
+from tidegate.model.offsets import Offsets, Ranges, format_partitions, get_offset
 from tidegate.model.position import Position
 from tidegate.planning.written_offsets import parse_written_ranges
 from tidegate.ports.context import Log, Ports, TableState
@@ -220,7 +220,8 @@ def _check_topics(ports: Ports, request: BackfillRequest, log: Log) -> None:
             raise ConfigurationError(f"{where}: {reason}; name another topic")
         if partition not in log.begin[topic]:
             raise ConfigurationError(
-                f"{where} partition={partition}: the topic has no such partition; it has {sorted(log.begin[topic])}"
+                f"{where} partition={partition}: the topic has no such partition; it has "
+                f"{format_partitions(log.begin[topic])}"
             )
 
 

@@ -10,20 +10,18 @@ from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 from tidegate.merge.compare_and_swap import Swap, publish_head, retry_commits, write_on_branch
 from tidegate.merge.dead_letters import find_known_topic_ids
 from tidegate.model import resource_names
-from tidegate.model.offsets import Offsets, find_lowest, get_offset, iterate_offsets, merge_offsets
+from tidegate.model.offsets import Offsets, format_offsets, get_offset, iterate_offsets
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_dead_letter_table
-from tidegate.planning.written_offsets import parse_written_offsets
+from tidegate.planning.rebase_target import check_target_topics, is_json, parse_offsets_target, resolve_target
 from tidegate.ports.context import Log, Ports, TableState
 from tidegate.progress.rolled_back_tables import select_tables
 from tidegate.progress.topic_log import filter_table_log, read_log
 from tidegate.spec.table import Table
-from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 from tidegate.tables.action_history import add_action
 from tidegate.tables.templated_tables import expand_template
 
 MAX_NAMED_MOVES = 10
-TARGET_FORMS = f"write earliest, latest, group, a time like {EXAMPLE}, or offsets as JSON"
 
 
 @dataclass(frozen=True)
@@ -88,13 +86,13 @@ class TableMove:
 def propose_moves(ports: Ports, to: str, name: str | None = None) -> list[TableMove]:
     """What `rebase_positions` would do to each table, or to the one named; changes nothing.
 
-    `to` is earliest, latest, group, a time (ISO 8601 with zone) or offsets as JSON, ``{"topic": {"0": 42}}``, where
-    partitions that are not named stay, or begin where their topic was created again. The log and each table are read
-    once.
+    `to` is earliest, latest, group, remaining, a time (ISO 8601 with zone) or offsets as JSON, ``{"topic": {"0":
+    42}}``, where partitions that are not named stay, or begin where their topic was created again. remaining names
+    those that have lost records behind the position, with what is left of these. The log and each table are read once.
     """
     log, ports = read_log(ports), expand_template(ports)
     if is_json(to):
-        _check_topics(log, _parse_offsets(to))
+        check_target_topics(log, parse_offsets_target(to))
     tables = tuple(one for one in ports.pipeline.tables if name in (None, one.name)) or select_tables(ports, name)
     return [_propose_move(ports, table, to, log) for table in tables]
 
@@ -103,11 +101,12 @@ def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
     state, part = _require_state(ports, table), filter_table_log(log, table)
     before = _get_position(state)
     ids = {topic: part.topic_ids[topic] for topic in part.begin}
-    target = _resolve_target(ports, _find_lasting_offsets(before, part), to, part)
+    target = resolve_target(ports, before, _find_lasting_offsets(before, part), to, part)
     # no batch that was staged before the move is resumed after it: its number is not above the position's
     intermediate = resource_names.name_intermediate_table(ports.pipeline, table)
     batch = max(state.highest_batch, ports.staging.find_highest_batch(intermediate))
-    after = Position(target, batch, cluster_id=log.cluster_id, topic_ids=ids, epochs=part.epochs)
+    epochs = target.choose_epochs(before, part)
+    after = Position(target.offsets, batch, cluster_id=log.cluster_id, topic_ids=ids, epochs=epochs)
     return TableMove(
         table=table,
         before=before,
@@ -222,67 +221,11 @@ def move_position(ports: Ports, move: TableMove, note: Callable[[Ports, TableSta
 
 def _check_unmoved(where: str, before: Position, state: TableState | None) -> None:
     if state is None or _get_position(state) != before:
+        found = format_offsets(state.recorded.offsets) if state and state.recorded else None
         raise RetryLater(
-            f"{where}: another writer was faster, this position was not moved: found="
-            f"{state.recorded.offsets if state and state.recorded else None} shown={before.offsets}; "
-            "look at the status and run the command again"
+            f"{where}: another writer was faster, this position was not moved: found={found} "
+            f"shown={format_offsets(before.offsets)}; look at the status and run the command again"
         )
-
-
-def _resolve_target(ports: Ports, before: Offsets, to: str, log: Log) -> Offsets:
-    topics = tuple(log.begin)
-    if to in ("earliest", "latest"):
-        return log.begin if to == "earliest" else log.end
-    if to == "group":
-        return _check_target(
-            log, merge_offsets(log.begin, ports.broker.read_committed(ports.pipeline.source.group, topics))
-        )
-    if is_json(to):
-        return _check_target(log, merge_offsets(log.begin, before, _parse_offsets(to)))
-    # a time may lie behind a transaction that is still open, whose records nobody may skip
-    return find_lowest(
-        log.end,
-        merge_offsets(log.begin, ports.broker.find_offsets_at(topics, parse_timestamp_ms("--to", to, TARGET_FORMS))),
-    )
-
-
-def is_json(to: str) -> bool:
-    """Whether a target is offsets, and no word or time."""
-    return to.lstrip().startswith("{")
-
-
-def _check_topics(log: Log, target: Offsets) -> None:
-    for topic in target:
-        if topic not in log.begin:
-            known = ", ".join(sorted(log.begin))
-            raise ConfigurationError(
-                f"topic={topic}: the pipeline reads no such topic; its topics are {known}; name one of them with --to"
-            )
-
-
-def _parse_offsets(to: str) -> Offsets:
-    try:
-        return parse_written_offsets(to)
-    except ValueError as error:
-        raise ConfigurationError(f'--to={to}: not offsets: {error}; write e.g. {{"topic": {{"0": 42}}}}') from error
-
-
-def _check_target(part: Log, target: Offsets) -> Offsets:
-    """The target without topics of other tables; ConfigurationError for an offset that the log does not hold."""
-    mine = {topic: parts for topic, parts in target.items() if topic in part.begin}
-    for topic, partition, offset in iterate_offsets(mine):
-        begin, end = get_offset(part.begin, topic, partition), get_offset(part.end, topic, partition)
-        if begin is None or end is None:
-            raise ConfigurationError(
-                f"topic={topic} partition={partition}: the topic has no such partition; it has "
-                f"{sorted(part.begin[topic])}; name one of these with --to"
-            )
-        if not begin <= offset <= end:
-            raise ConfigurationError(
-                f"topic={topic} partition={partition} offset={offset}: outside the log [{begin}, {end}]; "
-                "name an offset inside it with --to"
-            )
-    return mine
 
 
 def _require_state(ports: Ports, table: Table) -> TableState:

@@ -3,7 +3,7 @@
 import logging
 
 from tidegate.errors import NothingToDo
-from tidegate.model.offsets import Offsets
+from tidegate.model.offsets import Offsets, format_offsets
 from tidegate.ports.context import Ports
 from tidegate.progress.low_watermark import commit_to_group, compute_low_watermark
 from tidegate.progress.table_progress import observe_tables
@@ -22,5 +22,7 @@ def commit_offsets(ports: Ports) -> Offsets:
     offsets = compute_low_watermark(ports, observe_tables(ports))
     if not any(offsets.values()):
         raise NothingToDo(f"pipeline={ports.pipeline.name}: no table has a position yet, so there is none to commit")
-    log.info("committing: pipeline=%s group=%s %s", ports.pipeline.name, ports.pipeline.source.group, offsets)
+    log.info(
+        "committing: pipeline=%s group=%s %s", ports.pipeline.name, ports.pipeline.source.group, format_offsets(offsets)
+    )
     return commit_to_group(ports, offsets).offsets

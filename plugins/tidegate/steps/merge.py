@@ -17,6 +17,7 @@ from tidegate.merge.statements import build_merge_input, render_merge_statements
 from tidegate.model import resource_names
 from tidegate.model.batch import PublishedBatch, StagedBatch
 from tidegate.model.merge_input import MergeInput
+from tidegate.model.offsets import format_offsets
 from tidegate.model.position import Position, WatermarkSide
 from tidegate.model.publish_cost import PublishOutcome, read_cost
 from tidegate.model.table_state import StagedSource
@@ -251,7 +252,7 @@ def _compute_position(work: MergeContext, state: TableState) -> Position:
 def publish_batch(work: MergeContext, swap: Swap, head: Head) -> PublishedBatch:
     """Make the written branch main, and say what that changed."""
     published, position = publish_head(swap, head), _compute_position(work, swap.state)
-    log.info("published: %s position=%s", work.where, position.offsets)
+    log.info("published: %s position=%s", work.where, format_offsets(position.offsets))
     return build_result(work, published, position, PublishOutcome.PUBLISHED)
 
 

@@ -99,7 +99,8 @@ def _build_action_words(topic: str) -> dict[str, Param]:
         ),
         "to": _build_text(
             "Position",
-            'Move the position: earliest, latest, group, a time, or offsets like {"topic": {"0": 42}}.',
+            "Move the position: earliest, latest, group, remaining (partitions that lost records go to what is left, "
+            'and others stay), a time, or offsets like {"topic": {"0": 42}}.',
             "earliest",
         ),
         "discard_foreign": Param(

@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tidegate.errors import TopicsUnavailable
-from tidegate.model.offsets import Offsets, group_by_topic
+from tidegate.model.offsets import Offsets, format_partitions, group_by_topic
 from tidegate.model.table_state import NO_TOPIC_ID
 
 NO_RECORD_OFFSET = -1  # of a time: no record is that late. Every other negative offset is one that nobody knows now.
@@ -111,7 +111,8 @@ def check_description(cluster: Any, topics: Iterable[Any]) -> tuple[str, dict[st
     for topic in topics:
         partitions = sorted(partition.id for partition in topic.partitions)
         if not partitions or partitions != list(range(len(partitions))):
-            raise build_partial_answer_error(f"topic={topic.name} partitions={partitions} are not all that it has")
+            named = format_partitions(partitions)
+            raise build_partial_answer_error(f"topic={topic.name} partitions={named} are not all that it has")
         if ids[topic.name] == NO_TOPIC_ID and set(ids.values()) != {NO_TOPIC_ID}:
             raise build_partial_answer_error(f"topic={topic.name} has no id now")
     return cluster.cluster_id, ids, [(t.name, p.id) for t in topics for p in t.partitions]

@@ -21,7 +21,7 @@ export function commands(name, row, errors, act) {
 }
 
 function rebase(me, told, act, target = "earliest", table = null) {
-  const to = { name: "to", label: "To", value: target, needed: true, hint: 'earliest, latest, group, a time like 2026-01-01T00:00:00Z, or offsets like {"topic": {"0": 42}}; partitions that are not named stay, or begin where their topic was created again' };
+  const to = { name: "to", label: "To", value: target, needed: true, hint: 'earliest, latest, group, remaining (partitions that lost records go to what is left), a time like 2026-01-01T00:00:00Z, or offsets like {"topic": {"0": 42}}; partitions that are not named stay, or begin where their topic was created again' };
   const [named, fixed] = table ? [`${me} --table ${quoted(table)}`, { action: "rebase", table }] : [me, { action: "rebase" }];
   return command(`bin/tidegate rebase ${named} --to ${quoted(target)}`, told, act("Move the position", "What lies between is skipped, or read again.", fixed, [to]));
 }
@@ -59,8 +59,8 @@ function afterWhat(problem) {
 
 // The message names the offsets that read on from a cut, or from a loss; of several tables only this one moves.
 function afterLoss(me, problem, isOneOfSeveral, act) {
-  const [, named] = / --to '([^']+)'/.exec(problem.problem) ?? [];
+  const [, offsets, word] = / --to (?:'([^']+)'|(\w+))/.exec(problem.problem) ?? [];
   return [h("h3", {}, "The log is not what was read: choose one"), h("ol", {},
     h("li", {}, "The wrong brokers: correct the connection, and the next run goes on."),
-    rebase(me, afterWhat(problem.problem), act, named, isOneOfSeveral ? problem.table : null))];
+    rebase(me, afterWhat(problem.problem), act, offsets ?? word, isOneOfSeveral ? problem.table : null))];
 }

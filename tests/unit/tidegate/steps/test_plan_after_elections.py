@@ -40,6 +40,20 @@ def read_epochs(world: World) -> dict[int, int]:
     return state.position.epochs["orders"]
 
 
+def test_rebase_of_another_partition_hides_no_cut(world: World) -> None:
+    """Nobody has said where the partition that was cut is read from: its leader is still to be asked."""
+    world.broker.elect("orders", partition=0, has=1)
+    produce(world, 4, partition=0)  # behind the position again
+    ports = world.ports(PIPELINE)
+    rebase_positions(ports, propose_moves(ports, json.dumps({"orders": {"1": 1}})))
+    assert read_epochs(world) == {0: 0, 1: 0}
+    with pytest.raises(PositionLost, match=r"partition=0 position=3: the log was cut at offset=1"):
+        plan(ports)
+    rebase_positions(ports, propose_moves(ports, json.dumps({"orders": {"0": 1}})))
+    assert read_epochs(world) == {0: 1, 1: 0}
+    assert [batch.ranges.to_dict() for batch in plan(ports).tables] == [{"orders": {"0": [1, 5], "1": [1, 3]}}]
+
+
 @pytest.mark.parametrize("grown", [0, 1, 3])
 def test_log_that_was_cut_is_told_with_the_place_of_the_cut_whether_it_has_grown_again_or_not(
     world: World, grown: int

@@ -1,0 +1,131 @@
+"""Positions of topics of many partitions that have lost records: one word moves them, and messages stay readable."""
+
+import json
+import re
+
+import pytest
+from fakes import World, a_pipeline
+from tidegate.actions.rebase import MAX_SHOWN_MOVES, propose_rebase
+from tidegate.errors import ConfigurationError, PositionLost
+from tidegate.model.offsets import MAX_NAMED_PARTITIONS
+from tidegate.model.position import Position
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.steps.flush import flush
+from tidegate.steps.plan import plan
+
+PIPELINE = a_pipeline()
+TABLE = "lake.shop.orders"
+KEPT_CHARACTERS = 2000  # of a message, by tasks of Airflow and by the page
+PARTITIONS = 200
+LOST, CUT = range(60), 150
+
+
+@pytest.fixture
+def world() -> World:
+    """Two records in each partition are published, and two more wait."""
+    made = World()
+    made.broker.create("orders", PARTITIONS)
+    produce(made, "first")
+    flush(made.ports(PIPELINE))
+    produce(made, "second")
+    return made
+
+
+def produce(world: World, name: str) -> None:
+    for partition in range(PARTITIONS):
+        for number in range(2):
+            key = {"id": f"{partition}-{name}-{number}"}
+            world.broker.produce("orders", key, {**key, "name": name}, partition=partition)
+
+
+def lose_records(world: World) -> None:
+    """Retention takes the first record that waits of some partitions, a leader has never had two of another one."""
+    for partition in LOST:
+        world.broker.retain_from("orders", 3, partition)
+    world.broker.elect("orders", CUT, has=1)
+
+
+def read_position(world: World) -> Position:
+    state = world.destination.read_state(TABLE, "shop")
+    assert state is not None
+    assert state.position is not None
+    return state.position
+
+
+def test_partitions_that_lost_records_are_moved_by_one_word_and_the_others_stay(world: World) -> None:
+    lose_records(world)
+    ports = world.ports(PIPELINE)
+    moved = propose_moves(ports, "remaining")
+    assert {(one.partition, one.before, one.after) for one in moved[0].moves if one.before != one.after} == {
+        *((partition, 2, 3) for partition in LOST),
+        (CUT, 2, 1),
+    }
+    rebase_positions(ports, moved)
+    epochs = read_position(world).epochs["orders"]
+    assert (epochs[CUT], epochs[CUT + 1]) == (1, 0)
+    flush(ports)
+    assert read_position(world).offsets == world.broker.read_log(("orders",), "read_committed").end
+    rows = {row["id"] for row in world.rows(TABLE)}
+    expected = {f"{partition}-first-{number}" for partition in range(PARTITIONS) for number in range(2)}
+    expected |= {f"{p}-second-{n}" for p in range(PARTITIONS) for n in range(2) if p != CUT and (n or p not in LOST)}
+    assert rows == expected
+
+
+def test_word_moves_nothing_where_nothing_is_lost(world: World) -> None:
+    (moved,) = propose_moves(world.ports(PIPELINE), "remaining")
+    assert moved.after.offsets == moved.before.offsets
+    assert moved.after.epochs == moved.before.epochs
+
+
+def test_word_skips_nothing_of_a_log_that_ends_before_the_position(world: World) -> None:
+    """Its offsets mean other records: nobody can say which of them are left."""
+    world.broker.partitions["orders"][5].end = 1
+    with pytest.raises(ConfigurationError, match=r"partition=5 offset=2: outside the log \[0, 1\]"):
+        propose_moves(world.ports(PIPELINE), "remaining")
+
+
+def test_word_is_pinned_to_the_offsets_that_were_shown(world: World) -> None:
+    lose_records(world)
+    shown = propose_rebase(world.ports(PIPELINE), "remaining")
+    again = propose_rebase(world.ports(PIPELINE), shown.pins["to"])
+    assert json.loads(shown.pins["to"])["orders"]["0"] == 3
+    assert (again.preview, again.data["tables"]) == (shown.preview, shown.data["tables"])
+
+
+def test_preview_of_many_partitions_shows_what_is_skipped_first_and_how_much_in_all(world: World) -> None:
+    lose_records(world)
+    lines = propose_rebase(world.ports(PIPELINE), "remaining").preview.splitlines()
+    assert lines[0] == f"{TABLE}  orders 0: 2 -> 3, skips 1 offsets"
+    assert lines[len(LOST)] == f"{TABLE}  orders {CUT}: 2 -> 1, reads again 1 offsets"
+    moved = len(LOST) + 1
+    assert lines[moved:] == [
+        f"and more: of {PARTITIONS} partitions {moved} move; in all skips {len(LOST)} and reads again 1 offsets"
+    ]
+    (all_of_them,) = propose_rebase(world.ports(PIPELINE), "earliest").preview.splitlines()[MAX_SHOWN_MOVES:]
+    assert all_of_them.endswith(f"in all skips {len(LOST)} and reads again {(PARTITIONS - len(LOST)) * 2} offsets")
+
+
+def test_message_of_many_partitions_has_its_command_within_what_is_kept_of_it(world: World) -> None:
+    lose_records(world)
+    world.broker.elect("orders", CUT + 1, has=1)
+    with pytest.raises(PositionLost) as cut:
+        plan(world.ports(PIPELINE))
+    assert str(cut.value).endswith("""tidegate rebase shop --to '{"orders": {"150": 1, "151": 1}}'""")
+    rebase_positions(world.ports(PIPELINE), propose_moves(world.ports(PIPELINE), "remaining"))
+    for partition in LOST:
+        world.broker.retain_from("orders", 4, partition)
+    with pytest.raises(PositionLost) as lost:
+        plan(world.ports(PIPELINE))
+    assert str(lost.value).endswith("e.g. with: tidegate rebase shop --to remaining")
+    assert len(str(lost.value)) < KEPT_CHARACTERS
+
+
+def test_rollback_of_many_partitions_names_its_ways_out_within_what_is_kept_of_it(world: World) -> None:
+    first = world.destination.tables[TABLE].refs["main"]
+    flush(world.ports(PIPELINE))
+    world.destination.tables[TABLE].refs["main"] = first
+    with pytest.raises(PositionLost) as caught:
+        plan(world.ports(PIPELINE))
+    kept = str(caught.value)[:KEPT_CHARACTERS]
+    assert re.findall(r"tidegate ([a-z-]+)", kept) == ["undo-rollback", "answer-rollback", "answer-rollback"]
+    assert kept.count(f"and {PARTITIONS - MAX_NAMED_PARTITIONS} partitions more") == 2
