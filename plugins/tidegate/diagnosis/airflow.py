@@ -9,6 +9,7 @@ from tidegate.diagnosis.finding import Finding, make_error, make_ok, make_warnin
 
 MIN_VERSION = (3, 3)  # tasks use its stores of state and its metrics
 MIN_VERSION_TEXT = ".".join(map(str, MIN_VERSION))
+UNLIMITED_SLOTS = -1  # of a pool, as Airflow has it
 REQUIRED_SERVICES = {
     "SchedulerJob": "airflow scheduler",
     "DagProcessorJob": "airflow dag-processor",
@@ -112,19 +113,22 @@ def _judge_connections(needs: AirflowNeeds, facts: AirflowFacts) -> Iterator[Fin
 def _judge_pools(needs: AirflowNeeds, facts: AirflowFacts) -> Iterator[Finding]:
     names = [f"tidegate_{catalog}" for catalog in needs.catalogs]
     for name in names:
-        if facts.pools.get(name, 0) < 1:
-            slots = facts.pools.get(name, "none")
+        slots = facts.pools.get(name, "none")
+        if slots in (0, "none"):
             cause = f"pool={name} slots={slots}: its flushes would wait for ever"
             yield make_error("airflow.pools", cause, "restart Airflow's scheduler, which makes it, or give it slots")
-    slots = sum(facts.pools.get(name, 0) for name in names)
-    if facts.parallelism and facts.parallelism < slots:
+    limits = [facts.pools.get(name, 0) for name in names]
+    total = sum(limits)
+    if UNLIMITED_SLOTS in limits:
+        yield make_ok("airflow.pools", f"pools={len(names)} slots=unlimited parallelism={facts.parallelism}")
+    elif facts.parallelism and facts.parallelism < total:
         yield make_warning(
             "airflow.pools",
-            f"[core] parallelism={facts.parallelism} is less than the slots={slots} of the catalogs' pools",
+            f"[core] parallelism={facts.parallelism} is less than the slots={total} of the catalogs' pools",
             "raise parallelism, or lower the pools: the slots beyond it are never used",
         )
-    elif names and slots:
-        yield make_ok("airflow.pools", f"pools={len(names)} slots={slots} parallelism={facts.parallelism}")
+    elif total:
+        yield make_ok("airflow.pools", f"pools={len(names)} slots={total} parallelism={facts.parallelism}")
 
 
 def _judge_services(needs: AirflowNeeds, facts: AirflowFacts) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from tidegate.ports.context import Log, Ports
 from tidegate.progress.position_checks import REMAINING, find_position_cuts
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 
-TARGET_FORMS = f"write earliest, latest, group, a time like {EXAMPLE}, or offsets as JSON; or {REMAINING}"
+TARGET_FORMS = f"write earliest, latest, group, a time like {EXAMPLE}, or offsets as JSON, or {REMAINING}"
 
 
 @dataclass(frozen=True)

@@ -237,12 +237,12 @@ def check_not_cut(ports: Ports, table: Table, position: Position, log: Log) -> N
         return
     topic, partition, cut = next(iterate_offsets(cuts))
     offset, name = position.offsets[topic][partition], ports.pipeline.name
+    command = name_move(f"tidegate rebase {name_moved(ports.pipeline, table)}", cuts)
     raise PositionLost(
         f"pipeline={name} table={table.name}: topic={topic} partition={partition} position={offset}: the log was cut "
         f"at offset={cut} by a leader that lacked what stood behind it (an unclean election): "
         f"leader_epoch={log.epochs[topic][partition]} recorded={position.epochs[topic][partition]}; the "
-        f"{offset - cut} offsets from there on were read, and mean other records now; read these with: "
-        f"{name_move(f'tidegate rebase {name_moved(ports.pipeline, table)}', cuts)}"
+        f"{offset - cut} offsets from there on were read, and mean other records now; read these with: {command}"
     )
 
 

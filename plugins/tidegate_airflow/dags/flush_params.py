@@ -3,6 +3,9 @@
 from typing import Any
 
 from airflow.sdk import Context, Param
+from tidegate.actions.request import refuse_strange_words
+
+from tidegate_airflow.errors import raise_airflow_errors, read_form_words
 
 PARAM_NAMES = ("max_records", "until_current", "dry_run")
 
@@ -30,6 +33,16 @@ def build_form() -> dict[str, Param]:
             description="Only show the next batch, as `planned` of the task plan; read and write nothing.",
         ),
     }
+
+
+def check_run_words(context: Context, *others: str) -> None:
+    """AirflowFailException for a word that the form has not, or that Airflow holds back: a dry run would flush.
+
+    `others` are the form's words beside those of a flush.
+    """
+    words = read_form_words(context)
+    with raise_airflow_errors():
+        refuse_strange_words(words, (*others, *PARAM_NAMES))
 
 
 def read_run_params(context: Context) -> dict[str, Any]:

@@ -15,15 +15,9 @@ from tidegate.errors import TooFewRecords
 
 from tidegate_airflow import tasks
 from tidegate_airflow.dag_ids import list_dag_ids
-from tidegate_airflow.dags.flush_params import read_run_params
+from tidegate_airflow.dags.flush_params import check_run_words, read_run_params
 from tidegate_airflow.dags.schedule import compute_min_records, trigger_next_run
-from tidegate_airflow.errors import (
-    COMMITTED_KEY,
-    ERROR_KEY,
-    MAX_MESSAGE_CHARACTERS,
-    read_form_words,
-    require_result,
-)
+from tidegate_airflow.errors import COMMITTED_KEY, ERROR_KEY, MAX_MESSAGE_CHARACTERS, require_result
 from tidegate_airflow.failures.back_off import (
     FRESHNESS_KEY,
     note_postponed_work,
@@ -46,7 +40,7 @@ def plan_as_requested(name: str) -> dict[str, Any]:
     A dry run ends here: AirflowSkipException, with the plan as the result `planned`.
     """
     context = get_current_context()
-    read_form_words(context)
+    check_run_words(context)
     words = read_run_params(context)
     if context["dag_run"].run_type == "backfill":
         note_postponed_work(context)

@@ -70,23 +70,28 @@ def make_context(form: str, **words: Any) -> Any:
         ("replay", "offset", ["orders:0:7"]),
         ("backfill", "dry-run", True),
         ("publish", "resynchronize", True),
+        ("flush", "dry-run", True),
+        ("flush", "max_record", 10),
+        ("fleet", "pipeline", ["shop"]),
     ],
 )
 def test_word_that_the_form_has_not_is_refused(
     form: str, word: str, value: Any, begun: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = make_context(form, **{word: value})
-    monkeypatch.setattr(errors, "get_current_context", lambda: context)
+    for module in (errors, run_outcome):
+        monkeypatch.setattr(module, "get_current_context", lambda: context)
     with pytest.raises(AirflowFailException, match=rf"^{word}: the form has no such word; it has: ") as problem:
         RUNS[form](context)
-    assert all(name in str(problem.value) for name in FORMS[form])
+    assert all(name in str(problem.value) for name in (FORMS | FLUSH_FORMS)[form])
     assert begun == []
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [*FORMS, "flush"])
 def test_every_word_of_the_form_is_taken(form: str, begun: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     context = make_context(form)
-    monkeypatch.setattr(errors, "get_current_context", lambda: context)
+    for module in (errors, run_outcome):
+        monkeypatch.setattr(module, "get_current_context", lambda: context)
     with pytest.raises(RuntimeError, match="begun"):
         RUNS[form](context)
     assert begun == ["shop"]

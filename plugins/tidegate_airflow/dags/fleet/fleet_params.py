@@ -9,8 +9,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.fleet.timing import build_clock, is_member_due, keeps_own_time
 from tidegate.spec.pipeline import Pipeline
 
-from tidegate_airflow.dags.flush_params import build_form, read_run_params
-from tidegate_airflow.errors import read_form_words
+from tidegate_airflow.dags.flush_params import build_form, check_run_words, read_run_params
 
 PICKED = "pipelines"
 
@@ -60,7 +59,7 @@ def read_fleet_request(
 
     Other DAGs and events without a pipeline mean all.
     """
-    read_form_words(context)
+    check_run_words(context, PICKED)
     params, kind = read_run_params(context), context["dag_run"].run_type
     if kind == "scheduled":
         clock = build_clock(members.values())

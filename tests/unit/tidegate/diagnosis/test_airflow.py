@@ -61,3 +61,16 @@ def test_triggerer_is_an_error_only_where_a_pipeline_waits_for_records() -> None
     facts = replace(FACTS, services={**FACTS.services, "TriggererJob": None})
     [found] = [one for one in judge_airflow(replace(NEEDS, triggered=()), facts) if one.check == "airflow.services"]
     assert found.severity is Severity.WARNING
+
+
+def judge_pools(**slots: int) -> list[tuple[Severity, str]]:
+    found = judge_airflow(NEEDS, replace(FACTS, pools={**FACTS.pools, **slots}))
+    return [(one.severity, one.cause) for one in found if one.check == "airflow.pools"]
+
+
+def test_pool_without_a_limit_is_right_and_one_without_slots_is_not() -> None:
+    """Airflow takes -1 for as many as there are."""
+    [(severity, cause)] = judge_pools(tidegate_lake=-1)
+    assert (severity, cause) == (Severity.OK, "pools=2 slots=unlimited parallelism=32")
+    [(severity, cause), _] = judge_pools(tidegate_pond=0)
+    assert (severity, cause) == (Severity.ERROR, "pool=tidegate_pond slots=0: its flushes would wait for ever")
