@@ -29,6 +29,7 @@ class ScheduleState:
 
     `refused_at`: when the run refused the position, in seconds since the epoch, and nothing else was wrong with it.
     `is_fixed`: whether each task that failed has succeeded since, in the run that is under way.
+    `stalled`: what the run that is under way waits for, None where something moves in it.
     """
 
     paused: bool = False
@@ -36,6 +37,7 @@ class ScheduleState:
     running: bool = False
     refused_at: float | None = None
     is_fixed: bool = False
+    stalled: str | None = None
 
 
 def describe_pipeline_state(
@@ -79,8 +81,10 @@ def _describe_progress(
     waited = row["lag_seconds"] or 0
     patience = max(MIN_STUCK_SECONDS, float(STUCK_INTERVALS * interval_seconds))
     idle = None if row["published_ms"] is None else (now_ms - row["published_ms"]) / 1000
-    if waited > patience and (idle is None or idle > patience) and not schedule.running:
-        return Health.STUCK, f"{_describe_lag(row)}, and nothing was published meanwhile: is the scheduler running?"
+    is_idle = not schedule.running or schedule.stalled is not None
+    if waited > patience and (idle is None or idle > patience) and is_idle:
+        why = schedule.stalled or "is the scheduler running?"
+        return Health.STUCK, f"{_describe_lag(row)}, and nothing was published meanwhile: {why}"
     if waited > 2 * max(interval_seconds, 30) or row["open_batches"] > 1:
         return Health.CATCHING_UP, _describe_lag(row)
     return Health.CURRENT, "less than two intervals behind"

@@ -39,7 +39,7 @@ PAGE_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"cannot merge on read there|keeps this name for a column of its own",
         ),
         ("login-refused", r"log-in|access was refused|was refused a right"),
-        ("nothing-published", r"is the scheduler running\?|, freshness_target="),
+        ("nothing-published", r"nothing was published meanwhile|, freshness_target="),
         ("server-down", r"no answer|did not answer|answered nothing|not answered|took no connection"),
         ("server-down", r"cannot be asked|has kept its lock"),
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.model.publication_progress import PartProgress, Progress
-from tidegate.monitoring.health import Health, ScheduleState
+from tidegate.monitoring.health import MIN_STUCK_SECONDS, Health, ScheduleState
 from tidegate.ports.publication_ports import PublicationPorts, SnapshotLag
 from tidegate.publications.plan import PlannedRun, plan_run
 
@@ -153,6 +153,8 @@ def describe_publication_state(reading: PublicationReading, schedule: ScheduleSt
         return Health.FAILING, schedule.failed
     if error or status is None:
         return Health.UNKNOWN, error
+    if schedule.stalled and status.waiting and (status.behind_seconds or 0) > MIN_STUCK_SECONDS:
+        return Health.STUCK, f"{lag_text}, and nothing was published meanwhile: {schedule.stalled}"
     is_behind = status.unfinished or (status.behind_seconds or 0) > MIN_BEHIND_SECONDS
     return (Health.CATCHING_UP if is_behind and status.waiting else Health.CURRENT), lag_text
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from tidegate.errors import PositionLost
@@ -11,6 +11,7 @@ from tidegate.monitoring.runbook import find_page
 from tidegate.spec.time_text import format_utc
 
 from tidegate_airflow.errors import COMMITTED_KEY, ERROR_KEY
+from tidegate_airflow.web.runs_under_way import find_stalled, read_successes
 
 UNFINISHED_STATES = ("failed", "up_for_retry")
 ECHO_TASKS = ("heartbeat", "complete")  # red because another task is, or for the same reason
@@ -23,7 +24,7 @@ Data = dict[str, Any]
 class DagStatus:
     """One DAG. `failed` says what failed in the last finished run, or is being tried again in the one under way.
 
-    `refused_at`, `is_fixed`: see `ScheduleState`.
+    `refused_at`, `is_fixed`, `stalled`: see `ScheduleState`.
     """
 
     dag_id: str
@@ -34,6 +35,7 @@ class DagStatus:
     running: bool
     refused_at: float | None = None
     is_fixed: bool = False
+    stalled: str | None = None
 
 
 def to_schedule_state(dag: DagStatus | None) -> ScheduleState:
@@ -46,6 +48,7 @@ def to_schedule_state(dag: DagStatus | None) -> ScheduleState:
         running=dag.running,
         refused_at=dag.refused_at,
         is_fixed=dag.is_fixed,
+        stalled=dag.stalled,
     )
 
 
@@ -73,13 +76,15 @@ def read_dag_statuses(dag_ids: Collection[str]) -> dict[str, DagStatus]:
         suspects = [run for run in finished.values() if run["state"] == "failed"] + list(under_way.values())
         errors = _query_errors(session, [run["dag_id"] for run in suspects], [run["run_id"] for run in suspects], None)
         failed = describe_failures(suspects, errors)
-        succeeded = _read_successes(session, list(under_way.values()))
+        succeeded = read_successes(session, list(under_way.values()))
+        stalled = find_stalled(session, list(under_way.values()), datetime.now(UTC))
         statuses = {name: _to_dag_status(dag, newest.get(name), failed.get(name)) for name, dag in dags.items()}
         return {
             name: replace(
                 one,
                 refused_at=find_refused_position(name, errors),
                 is_fixed=is_fixed(name, errors, succeeded.get(name, {})),
+                stalled=stalled.get(name),
             )
             for name, one in statuses.items()
         }
@@ -128,21 +133,6 @@ def is_fixed(dag_id: str, errors: list[Data], succeeded: Mapping[str, Collection
         return False
     awaited = {task for one in mine if not _is_echo(one["task_id"]) for task in one["tasks"] or [one["task_id"]]}
     return bool(awaited) and all(awaited <= set(tasks) for tasks in succeeded.values())
-
-
-def _read_successes(session: Any, runs: Collection[Data]) -> dict[str, dict[str, set[str]]]:
-    """By DAG and run: the tasks that succeeded, without those of which there is one for each table."""
-    from airflow.models.taskinstance import TaskInstance as Instance
-    from sqlalchemy import select
-
-    found: dict[str, dict[str, set[str]]] = {run["dag_id"]: {run["run_id"]: set()} for run in runs}
-    query = select(Instance.dag_id, Instance.run_id, Instance.task_id).where(
-        Instance.dag_id.in_(found), Instance.run_id.in_([run["run_id"] for run in runs])
-    )
-    for row in session.execute(query.where(Instance.state == "success", Instance.map_index < 0)):
-        if row.run_id in found[row.dag_id]:
-            found[row.dag_id][row.run_id].add(row.task_id)
-    return found
 
 
 def _read_newest_runs(session: Any, dag_ids: list[str], states: Collection[str] | None) -> dict[str, Data]:

@@ -150,6 +150,8 @@ def test_table_whose_catalog_may_answer_again_is_not_stuck(world: World) -> None
         ({"lag": 5, "lag_seconds": 1.0, "open_batches": 3}, {}, Health.CATCHING_UP),
         ({"lag": 5, "lag_seconds": 2000.0}, {}, Health.STUCK),
         ({"lag": 5, "lag_seconds": 2000.0}, {"running": True}, Health.CATCHING_UP),
+        ({"lag": 5, "lag_seconds": 2000.0}, {"running": True, "stalled": "task=stage waits"}, Health.STUCK),
+        ({"lag": 5, "lag_seconds": 800.0}, {"running": True, "stalled": "task=stage waits"}, Health.CATCHING_UP),
         ({"lag": 5, "lag_seconds": 2000.0, "published_ms": 1_999_000}, {}, Health.CATCHING_UP),
         ({"lag": 5, "lag_seconds": None}, {}, Health.CURRENT),
         ({"lag": 5, "lag_seconds": 2000.0}, {"paused": True}, Health.PAUSED),

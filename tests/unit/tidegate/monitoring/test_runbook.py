@@ -79,6 +79,7 @@ def test_every_message_about_a_lost_position_has_a_page_of_its_own() -> None:
         ("stage failed: catalog=lake file=/lake/catalog.db: another program has kept its lock for 5 s", "server-down"),
         ("brokers or catalog have not answered for 12 s; the numbers are older", "server-down"),
         ("5 records wait, and nothing was published meanwhile: is the scheduler running?", "nothing-published"),
+        ("5 records wait, and nothing was published meanwhile: task=stage of the run r", "nothing-published"),
         ("publication=p: table=t was rolled back behind what is published", "publication-refused"),
         ("topics=a do not exist: create them, or correct source.topics", "topic-missing"),
         ("2 records cannot be decoded; the same failure in 3 runs since t; it is tried again at u", "bad-record"),
