@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
+NAMED_FOLDERS = ("pipelines", "publications")  # of an include folder: each file in them is named after one
 PACKAGED_FILES = PACKAGE / "files"  # only a wheel has it: what lies beside plugins/ in a checkout
 
 
@@ -45,10 +46,13 @@ def _resolve_folder(name: str) -> Path:
 def find_folder_around(file: Path) -> Path:
     """The include folder that a pipeline's or publication's file lies in, one folder above its own; of a file that lies
     in none, as a draft, that of the commands.
+
+    A file, or its folder, that is a link into another folder belongs to the one that it is linked into.
     """
-    folder = file.resolve().parent
-    is_include = folder.name in ("pipelines", "publications") or (folder.parent / "catalogs.yaml").exists()
-    return folder.parent if is_include else find_include_folder()
+    for folder in (Path(os.path.abspath(file)).parent, file.resolve().parent):
+        if folder.name in NAMED_FOLDERS or (folder.parent / "catalogs.yaml").exists():
+            return folder.parent
+    return find_include_folder()
 
 
 def list_named_files(folder: Path) -> list[Path]:
@@ -57,6 +61,18 @@ def list_named_files(folder: Path) -> list[Path]:
     Hidden ones are an editor's, or a file system's, and are nobody's.
     """
     return sorted(file for file in folder.glob("*.yaml") if not file.name.startswith("."))
+
+
+def list_written_files(folder: Path) -> list[Path]:
+    """The same with files whose ending is another one, which are refused: of each name the right file comes last."""
+    files = (file for file in folder.glob("*.y*ml") if not file.name.startswith("."))
+    return sorted(files, key=lambda file: (file.stem, file.suffix == ".yaml", file.name))
+
+
+def list_unread_files(include: Path) -> list[Path]:
+    """The YAML files in folders below those that are read; hidden folders are a file system's."""
+    found = (file for name in NAMED_FOLDERS for file in (include / name).glob("*/**/*.y*ml"))
+    return sorted(one for one in found if not any(part.startswith(".") for part in one.relative_to(include).parts))
 
 
 def find_jars_folder() -> Path:

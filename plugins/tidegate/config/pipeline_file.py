@@ -25,11 +25,17 @@ from tidegate.config.parsing.yaml_document import read_document
 from tidegate.config.pipeline_spec import to_pipeline
 from tidegate.errors import ConfigurationError
 from tidegate.model.ownership import Ownership, TableKind, list_product_tables
-from tidegate.settings import find_folder_around, format_path
+from tidegate.settings import find_folder_around, format_path, list_unread_files, list_written_files
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.pipeline import Pipeline
 
-__all__ = ["build_json_schema", "check_tables_of_others", "load_all_pipelines", "load_pipeline"]
+__all__ = [
+    "build_json_schema",
+    "check_tables_of_others",
+    "list_unread_warnings",
+    "load_all_pipelines",
+    "load_pipeline",
+]
 
 SharedFiles = tuple[Mapping[str, Catalog | str], Mapping[str, Any]]  # catalogs and defaults
 DESTINATION_OWNERSHIP = Ownership(TableKind.DESTINATION)
@@ -84,16 +90,27 @@ def _check_model(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalo
 
 
 def load_all_pipelines(include: Path, only: str | None = None) -> list[tuple[str, Pipeline | ConfigurationError]]:
-    """Every file under ``pipelines/`` by name, or one; each read on its own: a broken one takes no other down."""
+    """Every file under ``pipelines/`` by name, or one; each read on its own: a broken one takes no other down.
+
+    A file of another ending is refused under the same name, before the right one.
+    """
     try:
         catalogs, defaults = read_catalogs(include), read_defaults(include)
         shared: SharedFiles | ConfigurationError = (catalogs, defaults)
     except ConfigurationError as fault:
         shared = fault
-    files = sorted((include / "pipelines").glob(f"{only or '*'}.y*ml"))
-    files = [file for file in files if not file.name.startswith(".")]
+    files = [file for file in list_written_files(include / "pipelines") if only in (None, file.stem)]
     loaded = _refuse_shared_tables(include, [(file.stem, _load_or_problem(file, shared)) for file in files])
     return refuse_fleets_of_several_catalogs(include, loaded)
+
+
+def list_unread_warnings(include: Path) -> tuple[str, ...]:
+    """A sentence for each file of a pipeline or a publication in a folder below those that are read."""
+    return tuple(
+        f"{format_path(file)}: lies in a folder below {file.relative_to(include).parts[0]}/, and nobody reads it; "
+        "move it up"
+        for file in list_unread_files(include)
+    )
 
 
 def _load_or_problem(path: Path, shared: SharedFiles | ConfigurationError) -> Pipeline | ConfigurationError:

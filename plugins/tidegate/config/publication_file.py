@@ -24,7 +24,7 @@ from tidegate.config.pipeline_spec import to_spark_target
 from tidegate.errors import ConfigurationError
 from tidegate.formats.record_format import SchemaKind
 from tidegate.formats.registry import FORMATS, get_format
-from tidegate.settings import find_folder_around, format_path
+from tidegate.settings import find_folder_around, format_path, list_written_files
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.publication import EVERYTHING, Begin, CreateTopics, KeyOut, MetadataOut, Publication, ValueOut
 from tidegate.spec.table_template import is_template
@@ -58,10 +58,9 @@ def load_publication(path: Path, catalogs: Mapping[str, Catalog | str] | None = 
 
 def load_publications(include: Path) -> list[tuple[str, Publication | ConfigurationError]]:
     """Every file under ``publications/`` by name; a broken one takes no other down."""
-    files = sorted(f for f in (include / "publications").glob("*.y*ml") if not f.name.startswith("."))
     answer: list[tuple[str, Publication | ConfigurationError]] = []
     owners: dict[str, str] = {}
-    for file in files:
+    for file in list_written_files(include / "publications"):
         try:
             publication = load_publication(file)
             _refuse_shared_topics(publication, file, owners)

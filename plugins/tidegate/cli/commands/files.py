@@ -8,7 +8,13 @@ from typing import Any
 
 from tidegate.config.catalogs_file import list_catalog_problems
 from tidegate.config.models.publication import build_publication_schema
-from tidegate.config.pipeline_file import build_json_schema, check_tables_of_others, load_all_pipelines, load_pipeline
+from tidegate.config.pipeline_file import (
+    build_json_schema,
+    check_tables_of_others,
+    list_unread_warnings,
+    load_all_pipelines,
+    load_pipeline,
+)
 from tidegate.config.publication_file import check_topics_of_others, load_publication, load_publications
 from tidegate.errors import ConfigurationError
 from tidegate.settings import find_folder_around, find_include_folder
@@ -26,7 +32,7 @@ def run_validate(words: argparse.Namespace) -> int:
     include = find_include_folder()
     found = [_Checked("pipeline", name, result) for name, result in load_all_pipelines(include)]
     found += [_Checked("publication", name, result) for name, result in load_publications(include)]
-    return _tell_checked(words, found, list_catalog_problems(include))
+    return _tell_checked(words, found, list_catalog_problems(include), list_unread_warnings(include))
 
 
 @dataclass(frozen=True)
@@ -45,20 +51,24 @@ class _Checked:
 
 
 def _check_file(file: Path) -> _Checked:
-    kind = "publication" if file.resolve().parent.name == "publications" else "pipeline"
+    around = find_folder_around(file)
+    own = file.absolute().parent.resolve()
+    kind = "publication" if own == (around / "publications").resolve() else "pipeline"
     load, check_others = (
         (load_publication, check_topics_of_others) if kind == "publication" else (load_pipeline, check_tables_of_others)
     )
     try:
         loaded: Any = load(file)
-        if find_folder_around(file) == file.resolve().parent.parent:  # a draft elsewhere is not yet one of the folder's
-            check_others(find_folder_around(file), file.stem)
+        if own == (around / f"{kind}s").resolve():  # a draft elsewhere is not yet one of the folder's
+            check_others(around, file.stem)
     except ConfigurationError as fault:
         return _Checked(kind, str(file), fault)
     return _Checked(kind, str(file), loaded)
 
 
-def _tell_checked(words: argparse.Namespace, results: list[_Checked], catalog_problems: tuple[str, ...]) -> int:
+def _tell_checked(
+    words: argparse.Namespace, results: list[_Checked], catalog_problems: tuple[str, ...], unread: tuple[str, ...] = ()
+) -> int:
     is_wrong = bool(catalog_problems) or any(isinstance(one.result, ConfigurationError) for one in results)
     if words.json:
         parts = {
@@ -67,6 +77,7 @@ def _tell_checked(words: argparse.Namespace, results: list[_Checked], catalog_pr
         print(json.dumps({"ok": not is_wrong, "catalogs": list(catalog_problems), **parts}))
     else:
         lines = [*catalog_problems, *(_describe_result(one.name, one.result) for one in results)]
+        lines += [f"warning: {one}" for one in unread]
         print("\n".join(lines) or f"no pipelines in {find_include_folder()}")
     return 1 if is_wrong else 0
 

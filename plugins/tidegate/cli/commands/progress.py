@@ -7,7 +7,7 @@ from tidegate.cli import output, tables
 from tidegate.cli.commands.publications import format_publication_reading, is_publication, read_statuses
 from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.connections import read_connection_from_env
-from tidegate.errors import TidegateError
+from tidegate.errors import ConfigurationError, TidegateError
 from tidegate.monitoring.reports import PipelineStatus, UnknownStatus
 from tidegate.monitoring.status import read_status
 from tidegate.publications.status import PublicationReading
@@ -29,18 +29,20 @@ def run_plan(words: argparse.Namespace) -> int:
 def run_status(words: argparse.Namespace) -> int:
     """Print where one stands, or all; exit code 1 where one cannot tell."""
     requested_name, statuses = words.pipeline, list[PipelineStatus | UnknownStatus]()
-    names = [requested_name] if requested_name else [name for name, _ in load_all_pipelines(find_include_folder())]
+    loaded = [] if requested_name else load_all_pipelines(find_include_folder())
+    refused = {name: one for name, one in loaded if isinstance(one, ConfigurationError)}
+    names = [requested_name] if requested_name else list(dict.fromkeys(name for name, _ in loaded))
     published = read_statuses(requested_name) if requested_name is None or is_publication(requested_name) else []
     if requested_name and published and not (find_include_folder() / "pipelines" / f"{requested_name}.yaml").exists():
         names = []
     for name in names:
-        find_pipeline_file(find_include_folder(), name)
         try:
+            find_pipeline_file(find_include_folder(), name)
             statuses.append(read_status(assemble_pipeline(find_include_folder(), name, read_connection_from_env)))
         except TidegateError as problem:
             if words.pipeline:
                 raise
-            statuses.append({"pipeline": name, "error": str(problem)})
+            statuses.append({"pipeline": name, "error": str(refused.get(name, problem))})
     if words.json:
         print(json.dumps({"pipelines": statuses, "publications": [_to_json(one) for one in published]}))
     else:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tidegate.config.catalogs_file import list_catalog_problems, read_catalogs
-from tidegate.config.pipeline_file import load_all_pipelines
+from tidegate.config.pipeline_file import list_unread_warnings, load_all_pipelines
 from tidegate.config.publication_file import load_publications
 from tidegate.connections import name_variable, point_to_local_stack
 from tidegate.diagnosis.finding import Finding, from_error, make_error, make_ok, make_warning
@@ -65,6 +65,8 @@ def read_files(subjects: Subjects, names: tuple[str, ...]) -> list[Finding]:
             findings += [_to_finding("files.publications", problem) for problem in publication.problems]
         else:
             subjects.publications[name] = publication
+    unread = () if names else list_unread_warnings(subjects.include)
+    findings += [make_warning("files.pipelines", *_split(text)) for text in unread]
     return _drop_repeats(findings) + _summarize(subjects)
 
 
