@@ -204,14 +204,25 @@ def test_time_before_1970_finds_the_first_record(kit: Kit, timestamp: int) -> No
 def test_timestamp_of_a_record_and_of_none(kit: Kit) -> None:
     topic = kit.topic()
     kit.produce(topic, (*A, {"timestamp": 1_700_000_000_010}))
-    assert kit.broker.read_timestamp(topic, 0, 0) == 1_700_000_000_010
+    assert kit.broker.read_timestamps([(topic, 0, 0)]) == {(topic, 0, 0): 1_700_000_000_010}
+    assert kit.broker.read_timestamps([(topic, 0, 1)]) == {}
+    assert kit.broker.read_timestamps([]) == {}
+
+
+def test_timestamps_of_many_places_come_together_also_two_of_one_partition(kit: Kit) -> None:
+    topic = kit.topic(3)
+    records = [(*A, {"partition": n % 3, "timestamp": 1_700_000_000_000 + n}) for n in range(9)]
+    kit.produce(topic, *records)
+    places = [(topic, partition, offset) for partition in range(3) for offset in (0, 2, 3)]
+    expected = {(topic, p, o): 1_700_000_000_000 + 3 * o + p for _, p, o in places if o < 3}
+    assert kit.broker.read_timestamps(places) == expected
 
 
 def test_timestamp_of_a_record_in_an_open_transaction_needs_uncommitted_reads(kit: Kit) -> None:
     topic = kit.topic()
     kit.transaction(topic, A, commit=False)
-    assert kit.broker.read_timestamp(topic, 0, 0) is None
-    assert kit.broker.read_timestamp(topic, 0, 0, "read_uncommitted") is not None
+    assert kit.broker.read_timestamps([(topic, 0, 0)]) == {}
+    assert kit.broker.read_timestamps([(topic, 0, 0)], "read_uncommitted").keys() == {(topic, 0, 0)}
 
 
 def test_newest_is_the_time_of_the_last_record_and_not_of_the_marker_behind_it(kit: Kit) -> None:

@@ -36,7 +36,7 @@ PORTS = {
     "engine": Engine,
 }
 READS = {
-    "broker": {"list_topics", "read_log", "read_topic_ids", "find_offsets_at", "read_timestamp", "read_committed"},
+    "broker": {"list_topics", "read_log", "read_topic_ids", "find_offsets_at", "read_timestamps", "read_committed"},
     "tables": {"read_state", "count_rows", "list_tables", "find_bounds", "list_pipelines", "read_property"},
     "commits": {"read_head", "has_branches"},
     "staging": {

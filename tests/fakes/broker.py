@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -11,7 +11,7 @@ from tidegate.errors import PositionLost, TopicsUnavailable
 from tidegate.failpoints import hit_failpoint
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.model.leader_epochs import Epochs
-from tidegate.model.offsets import Offsets, Ranges, group_by_topic, iterate_offsets, merge_offsets
+from tidegate.model.offsets import Offsets, Ranges, RecordAddress, group_by_topic, iterate_offsets, merge_offsets
 from tidegate.ports.context import Log, Message, Retention
 
 from fakes.clock import Clock
@@ -66,6 +66,7 @@ class MemoryBroker:
         self.compacting: set[str] = set()
         self.away: set[str] = set()  # topics with a partition that nobody leads
         self.cuts_asked = 0
+        self.looks_at_times = 0
         self.sent: list[Message] = []
         self.group_retention_seconds: float | None = None
         self._ids = count(1)
@@ -151,10 +152,16 @@ class MemoryBroker:
     def filter_compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(topic for topic in topics if topic in self.compacting)
 
-    def read_timestamp(self, topic: str, partition: int, offset: int, isolation: str = "read_committed") -> int | None:
-        part = self.partitions[topic][partition]
-        later = part.read(offset, part.stable_end(isolation), isolation)
-        return later[0].timestamp if later else None
+    def read_timestamps(
+        self, places: Collection[RecordAddress], isolation: str = "read_committed"
+    ) -> dict[RecordAddress, int]:
+        self.looks_at_times += 1
+        times = {}
+        for topic, partition, offset in places:
+            part = self.partitions[topic][partition]
+            if later := part.read(offset, part.stable_end(isolation), isolation):
+                times[topic, partition, offset] = later[0].timestamp
+        return times
 
     def read_record(self, topic: str, partition: int, offset: int, isolation: str) -> KafkaRecord | None:
         """Keys and values as JSON; what is a text here stands there as it is, being none."""

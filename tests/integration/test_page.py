@@ -46,9 +46,9 @@ def test_ages_of_all_that_waits_come_in_one_pass_also_of_several_offsets_of_a_pa
         workbench.produce(topic, *rows)
     places = [(topic, partition, offset) for partition in (0, 1) for offset in (0, 77, 199)]
     shared.learn([*places, (topic, 0, 200)])
-    assert [shared.read_timestamp(*place) for place in places] == [1_000_000 + place[2] for place in places]
-    assert shared.read_timestamp(topic, 0, 200) is None, "there is no record yet"
-    assert [broker.read_timestamp(*place) for place in places] == [shared.read_timestamp(*place) for place in places]
+    assert shared.read_timestamps(places) == {place: 1_000_000 + place[2] for place in places}
+    assert shared.read_timestamps([(topic, 0, 200)]) == {}, "there is no record yet"
+    assert broker.read_timestamps(places) == shared.read_timestamps(places)
 
 
 def test_topic_that_does_not_exist_is_told_of_by_name_and_hides_no_other(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Offsets = dict[str, dict[int, int]]
+RecordAddress = tuple[str, int, int]  # topic, partition, offset
 MAX_NAMED_PARTITIONS = 20  # in a message or a line of a log: of a topic of thousands the rest of it would not be seen
 
 

@@ -11,7 +11,13 @@ from tidegate.monitoring.reports import (
     TableOverview,
 )
 from tidegate.monitoring.runbook import find_page_of_problem
-from tidegate.monitoring.status import describe_partition, format_time_ms, measure_lag_seconds
+from tidegate.monitoring.status import (
+    Times,
+    describe_partition,
+    format_time_ms,
+    measure_lag_seconds,
+    read_oldest_times,
+)
 from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Ports
 from tidegate.progress.pipeline_progress import PipelineProgress, TableProgress
@@ -28,7 +34,10 @@ def find_unpublished(progress: PipelineProgress) -> set[tuple[str, int, int]]:
 def build_overview(progress: PipelineProgress) -> PipelineOverview:
     """Lag and freshness of the pipeline, its tables and partitions, from what is read already."""
     ports = progress.ports
-    tables = [_describe_table(ports, one) for one in progress.tables]
+    partitions = list(progress.iterate_published())
+    parts = [part for one in progress.tables for part in one.iterate_next()]
+    times = read_oldest_times(ports, (*partitions, *parts))
+    tables = [_describe_table(ports, one, times) for one in progress.tables]
     published_ms = [one.state.snapshot_ms for one in progress.tables if one.state and one.state.snapshot_ms]
     return {
         "pipeline": ports.pipeline.name,
@@ -40,7 +49,7 @@ def build_overview(progress: PipelineProgress) -> PipelineOverview:
         "open_batches": max((table["open_batches"] for table in tables), default=0),
         "published_ms": max(published_ms, default=None),
         "tables": tables,
-        "partitions": [describe_partition(ports, part) for part in progress.iterate_published()],
+        "partitions": [describe_partition(ports, part, times) for part in partitions],
     }
 
 
@@ -49,8 +58,8 @@ def _get_flush_threshold(ports: Ports) -> int:
     return 1 if merge.is_timed else max(1, merge.records_threshold)
 
 
-def _describe_table(ports: Ports, progress: TableProgress) -> TableOverview:
-    ages = [measure_lag_seconds(ports, part) for part in progress.iterate_next()]
+def _describe_table(ports: Ports, progress: TableProgress, times: Times) -> TableOverview:
+    ages = [measure_lag_seconds(ports, part, times) for part in progress.iterate_next()]
     return {
         "table": progress.table.name,
         "batch": progress.position.batch if progress.position else None,

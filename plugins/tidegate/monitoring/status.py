@@ -1,12 +1,12 @@
 """How far a pipeline has come and how far behind it is, for people and, as JSON, for programs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
-from tidegate.model.offsets import get_offset
+from tidegate.model.offsets import RecordAddress, get_offset
 from tidegate.model.publish_cost import pick_cost_counts
 from tidegate.monitoring.reports import (
     ActionReport,
@@ -35,6 +35,7 @@ from tidegate.tables.action_history import list_actions
 
 MAX_BATCHES = 10
 Part = TypeVar("Part")
+Times = Mapping[RecordAddress, int]  # of records, in milliseconds
 UNKNOWN_DEAD_LETTERS: DeadLetterStatus = {
     "dead_letters": None,
     "dead_letters_replayed": None,
@@ -138,17 +139,24 @@ def describe_actions(ports: Ports, state: TableState | None) -> list[ActionRepor
 def _describe_partitions(progress: PipelineProgress) -> list[PartitionStatus]:
     ports, log = progress.ports, progress.log
     committed = ports.broker.read_committed(ports.pipeline.source.group, tuple(log.end))
+    parts = list(progress.iterate_published())
+    times = read_oldest_times(ports, parts)
     return [
         {
-            **describe_partition(ports, part),
+            **describe_partition(ports, part, times),
             "begin": get_offset(log.begin, part.topic, part.partition),
             "committed": get_offset(committed, part.topic, part.partition),
         }
-        for part in progress.iterate_published()
+        for part in parts
     ]
 
 
-def describe_partition(ports: Ports, part: PartitionProgress) -> PartitionOverview:
+def read_oldest_times(ports: Ports, parts: Iterable[PartitionProgress]) -> Times:
+    """The times of the first records that are not published, those that the brokers tell; asked for together."""
+    return ports.broker.read_timestamps({part[:3] for part in parts if part.lag})
+
+
+def describe_partition(ports: Ports, part: PartitionProgress, times: Times) -> PartitionOverview:
     """How far one partition is behind."""
     return {
         "topic": part.topic,
@@ -156,15 +164,18 @@ def describe_partition(ports: Ports, part: PartitionProgress) -> PartitionOvervi
         "published": part.offset,
         "end": part.end,
         "lag": part.lag,
-        "lag_seconds": measure_lag_seconds(ports, part),
+        "lag_seconds": measure_lag_seconds(ports, part, times),
     }
 
 
-def measure_lag_seconds(ports: Ports, part: PartitionProgress) -> float | None:
-    """Age of the first record that is not published; 0 when there is none, None when the brokers do not tell."""
+def measure_lag_seconds(ports: Ports, part: PartitionProgress, times: Times) -> float | None:
+    """Age of the first record that is not published; 0 when there is none, None when the brokers do not tell.
+
+    `times` are those of such records, by place.
+    """
     if not part.lag:
         return 0.0
-    oldest = ports.broker.read_timestamp(part.topic, part.partition, part.offset)
+    oldest = times.get(part[:3])
     return None if oldest is None else max(0.0, round((ports.now_ms() - oldest) / 1000, 1))
 
 

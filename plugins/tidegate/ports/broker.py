@@ -1,11 +1,11 @@
 """The port to Kafka."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from tidegate.model.kafka_log import KafkaRecord, Log, Message, Retention
 from tidegate.model.leader_epochs import Epochs
-from tidegate.model.offsets import Offsets, Ranges
+from tidegate.model.offsets import Offsets, Ranges, RecordAddress
 
 
 class Broker(Protocol):
@@ -47,8 +47,13 @@ class Broker(Protocol):
         """Those of `topics`, in their order, whose `cleanup.policy` has `compact` in it."""
         ...
 
-    def read_timestamp(self, topic: str, partition: int, offset: int, isolation: str = "read_committed") -> int | None:
-        """Time of the first record at or after `offset`; None where none comes within the time that a look may take."""
+    def read_timestamps(
+        self, places: Collection[RecordAddress], isolation: str = "read_committed"
+    ) -> dict[RecordAddress, int]:
+        """Times of the first records at or after these offsets, by place; all are asked for together.
+
+        Absent where none comes within the time that a look may take.
+        """
         ...
 
     def read_record(self, topic: str, partition: int, offset: int, isolation: str) -> KafkaRecord | None:

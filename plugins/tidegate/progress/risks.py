@@ -55,9 +55,11 @@ def _find_hanging_transactions(ports: Ports, log: Log, _: Offsets) -> list[str]:
         return []
     risks = []
     high = ports.broker.read_end_offsets(tuple(log.end), "read_uncommitted")
-    for topic, partition, stable in iterate_offsets(log.end):
-        behind = (get_offset(high, topic, partition) or 0) - stable
-        began = ports.broker.read_timestamp(topic, partition, stable, "read_uncommitted") if behind > 0 else None
+    hidden = {place: (get_offset(high, *place[:2]) or 0) - place[2] for place in iterate_offsets(log.end)}
+    open_ones = [place for place, records in hidden.items() if records > 0]
+    times = ports.broker.read_timestamps(open_ones, "read_uncommitted") if open_ones else {}
+    for topic, partition, stable in open_ones:
+        behind, began = hidden[topic, partition, stable], times.get((topic, partition, stable))
         if began is not None and ports.now_ms() - began >= HANGING_TRANSACTION_MS:
             risks.append(
                 f"pipeline={ports.pipeline.name} topic={topic} partition={partition}: a transaction has been open at "
@@ -70,12 +72,13 @@ def _find_hanging_transactions(ports: Ports, log: Log, _: Offsets) -> list[str]:
 
 def _find_expiring_records(ports: Ports, log: Log, following: Offsets) -> list[str]:
     """Records that wait for more than half of the time that their topic keeps them, or its tombstones."""
-    late = {t for t, p, end in iterate_offsets(log.end) if (get_offset(following, t, p) or 0) < end}
-    retentions = ports.broker.read_retention(tuple(sorted(late))) if late else {}
+    starts = [(t, p, get_offset(following, t, p) or 0, end) for t, p, end in iterate_offsets(log.end)]
+    late = [(topic, partition, start) for topic, partition, start, end in starts if start < end]
+    retentions = ports.broker.read_retention(tuple(sorted({topic for topic, _, _ in late}))) if late else {}
+    times = ports.broker.read_timestamps([place for place in late if retentions.get(place[0])]) if late else {}
     risks = []
-    for topic, partition, end in iterate_offsets(log.end):
-        start, retention = get_offset(following, topic, partition) or 0, retentions.get(topic)
-        oldest = ports.broker.read_timestamp(topic, partition, start) if retention and start < end else None
+    for topic, partition, start in late:
+        retention, oldest = retentions.get(topic), times.get((topic, partition, start))
         if retention is not None and oldest is not None:
             waits = ports.now_ms() - oldest
             risks += [

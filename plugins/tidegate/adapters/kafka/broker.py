@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
@@ -24,18 +24,18 @@ from tidegate.adapters.kafka.broker_answers import (
 from tidegate.adapters.kafka.errors import check_read_back, translate_kafka_errors
 from tidegate.adapters.kafka.key_sample import sample_keys
 from tidegate.adapters.kafka.leader_epochs import find_cuts, find_epochs
-from tidegate.adapters.kafka.single_record import read_record_at
+from tidegate.adapters.kafka.single_record import read_first_timestamps, read_record_at
 from tidegate.adapters.kafka.topics import create_topic, read_last_timestamps, read_retentions, send_records
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.model.leader_epochs import Epochs
-from tidegate.model.offsets import Offsets, Ranges, group_by_topic, iterate_offsets
+from tidegate.model.offsets import Offsets, Ranges, RecordAddress, group_by_topic, iterate_offsets
 from tidegate.ports.context import Log, Message, Retention
 
 T = TypeVar("T")
-PEEK_TIMEOUT = 5.0  # seconds that a look at one record may take
+PEEK_TIMEOUT, PEEK_PARTITION_SECONDS = 5.0, 0.01  # seconds that a look at one record may take, and each further one
 RETRY_PAUSE_SECONDS = 0.2
 METADATA_TTL_SECONDS = 60.0  # seconds
 READER_GROUP = "tidegate-status"  # the group that peeks at single records; it commits nothing
@@ -130,12 +130,12 @@ class KafkaBroker:
         return tuple(topic for topic in topics if kept[topic].tombstones_ms is not None)
 
     @translate_kafka_errors
-    def read_timestamp(self, topic: str, partition: int, offset: int, isolation: str = "read_committed") -> int | None:
+    def read_timestamps(
+        self, places: Collection[RecordAddress], isolation: str = "read_committed"
+    ) -> dict[RecordAddress, int]:
         """See the port."""
-        with self._open_consumer(READER_GROUP, isolation) as reader:
-            reader.assign([TopicPartition(topic, partition, offset)])
-            message = reader.poll(PEEK_TIMEOUT)
-            return None if message is None or message.error() else message.timestamp()[1]
+        settings = {**self.settings, "group.id": READER_GROUP, "isolation.level": isolation}
+        return read_first_timestamps(settings, places, PEEK_TIMEOUT + PEEK_PARTITION_SECONDS * len(places))
 
     @translate_kafka_errors
     def read_record(self, topic: str, partition: int, offset: int, isolation: str) -> KafkaRecord | None:

@@ -9,7 +9,7 @@ from functools import partial
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from tidegate.adapters.kafka.single_record import poll_from
+from tidegate.adapters.kafka.single_record import ONE_RECORD_SETTINGS, poll_from
 from tidegate.errors import TopicsUnavailable
 from tidegate.model.leader_epochs import Epochs, find_epoch_starts
 from tidegate.model.offsets import Offsets, Ranges, group_by_topic, iterate_offsets
@@ -18,14 +18,6 @@ RECORD_TIMEOUT_SECONDS = 30.0  # seconds for one record
 CUTS_TIMEOUT_SECONDS = 30.0  # seconds for what the leaders say of all partitions
 SEEK_PAUSE_SECONDS = 0.02
 CUT_PATTERN = re.compile(r"truncation detected .*broker end offset is (\d+)")
-ONE_RECORD_SETTINGS = {  # nothing is fetched ahead, and the end of a partition is told instead of waited for
-    "enable.partition.eof": "true",
-    "enable.auto.commit": "false",
-    "queued.min.messages": "1",
-    "fetch.message.max.bytes": "4096",
-    "log_level": "3",
-}
-
 CUT_CONSUMER_SETTINGS = {
     "group.id": "tidegate-epochs",
     "isolation.level": "read_uncommitted",

@@ -3,27 +3,21 @@
 import logging
 import re
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
-
 from tidegate.adapters.kafka.broker import KafkaBroker
-from tidegate.adapters.kafka.leader_epochs import ONE_RECORD_SETTINGS
+from tidegate.adapters.kafka.single_record import read_first_timestamps
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.errors import GiveUp, PositionLost, RetryLater, TopicsUnavailable
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.model.leader_epochs import Epochs
-from tidegate.model.offsets import Offsets, Ranges
+from tidegate.model.offsets import Offsets, Ranges, RecordAddress
 from tidegate.ports.context import Log, Message, Retention
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-RecordAddress = tuple[str, int, int]
 AGES_TIMEOUT_SECONDS = 3.0  # seconds for the timestamps of all partitions together
-# Partitions take turns in the client's queue: by default each waits a second for its own.
-PROMPT_FETCH_SETTINGS = {"fetch.wait.max.ms": "20", "fetch.queue.backoff.ms": "10"}
 MAX_CACHED_AGES = 50_000
 MAX_CACHED_CUTS = 1_000
 EMPTY_LOG = Log("", {}, {}, {})
@@ -132,23 +126,16 @@ class SharedBroker:
         addresses = [place for place in places if place not in self._ages]
         if len(self._ages) > MAX_CACHED_AGES:
             self._ages.clear()
-        settings = {**self._settings, **ONE_RECORD_SETTINGS, **PROMPT_FETCH_SETTINGS, "group.id": "tidegate-status"}
-        consumer = Consumer(settings) if addresses else None
-        try:
-            deadline = time.monotonic() + AGES_TIMEOUT_SECONDS
-            while consumer is not None and addresses and time.monotonic() < deadline:
-                batch = {(topic, partition): offset for topic, partition, offset in reversed(addresses)}
-                self._ages |= _read_first_timestamps(consumer, batch, deadline)
-                addresses = [place for place in addresses if batch[place[:2]] != place[2]]
-        finally:
-            if consumer is not None:
-                consumer.close()
+        settings = {**self._settings, "group.id": "tidegate-status"}
+        self._ages |= read_first_timestamps(settings, addresses, AGES_TIMEOUT_SECONDS)
 
-    def read_timestamp(self, topic: str, partition: int, offset: int, isolation: str = "read_committed") -> int | None:
-        """What `learn` has found, None where nothing came; of another isolation what the brokers say now."""
+    def read_timestamps(
+        self, places: Collection[RecordAddress], isolation: str = "read_committed"
+    ) -> dict[RecordAddress, int]:
+        """What `learn` has found; of another isolation what the brokers say now."""
         if isolation != "read_committed":
-            return self._broker.read_timestamp(topic, partition, offset, isolation)
-        return self._ages.get((topic, partition, offset))
+            return self._broker.read_timestamps(places, isolation)
+        return {place: self._ages[place] for place in places if place in self._ages}
 
     def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
         """See the port."""
@@ -270,25 +257,6 @@ class ReadAheadBroker(KafkaBroker):
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
-
-
-def _read_first_timestamps(
-    consumer: Consumer, start_offsets: Mapping[tuple[str, int], int], deadline: float
-) -> dict[RecordAddress, int]:
-    """Timestamps of one record for each partition, those that came in time."""
-    consumer.assign([TopicPartition(topic, partition, offset) for (topic, partition), offset in start_offsets.items()])
-    timestamps: dict[RecordAddress, int] = {}
-    open_ones = set(start_offsets)
-    while open_ones and time.monotonic() < deadline:
-        for message in consumer.consume(len(open_ones), timeout=0.2):
-            place = (message.topic() or "", message.partition() or 0)
-            error = message.error()
-            if place in open_ones and (error is None or error.code() == KafkaError._PARTITION_EOF):
-                open_ones.discard(place)
-                consumer.incremental_unassign([TopicPartition(*place)])
-                if error is None:
-                    timestamps[*place, start_offsets[place]] = message.timestamp()[1]
-    return timestamps
 
 
 def _select_topics(log: Log, topics: tuple[str, ...]) -> Log:

@@ -1,13 +1,62 @@
-"""Reads one record by its place, for a person who looks at it."""
+"""Reads single records by their place: one for a person who looks at it, the times of many for how old they are."""
 
 import time
+from collections.abc import Iterable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from tidegate.errors import RetryLater
 from tidegate.model.kafka_log import KafkaRecord
+from tidegate.model.offsets import RecordAddress
 
 RECORD_TIMEOUT_SECONDS = 15.0  # seconds for one record
+ONE_RECORD_SETTINGS = {  # nothing is fetched ahead, and the end of a partition is told instead of waited for
+    "enable.partition.eof": "true",
+    "enable.auto.commit": "false",
+    "queued.min.messages": "1",
+    "fetch.message.max.bytes": "4096",
+    "log_level": "3",
+}
+# Partitions take turns in the client's queue: by default each waits a second for its own.
+PROMPT_FETCH_SETTINGS = {"fetch.wait.max.ms": "20", "fetch.queue.backoff.ms": "10"}
+
+
+def read_first_timestamps(
+    settings: Mapping[str, str], places: Iterable[RecordAddress], timeout_seconds: float
+) -> dict[RecordAddress, int]:
+    """Times of the first records at or after these offsets, those that came in time; one client reads all of them."""
+    rest, found = list(places), dict[RecordAddress, int]()
+    if not rest:
+        return found
+    consumer = Consumer({**settings, **ONE_RECORD_SETTINGS, **PROMPT_FETCH_SETTINGS})
+    try:
+        deadline = time.monotonic() + timeout_seconds
+        while rest and time.monotonic() < deadline:
+            batch = {(topic, partition): offset for topic, partition, offset in reversed(rest)}
+            found |= _read_one_each(consumer, batch, deadline)
+            rest = [place for place in rest if batch[place[:2]] != place[2]]
+    finally:
+        consumer.close()
+    return found
+
+
+def _read_one_each(
+    consumer: Consumer, start_offsets: Mapping[tuple[str, int], int], deadline: float
+) -> dict[RecordAddress, int]:
+    """Times of one record for each partition, those that came in time."""
+    consumer.assign([TopicPartition(topic, partition, offset) for (topic, partition), offset in start_offsets.items()])
+    timestamps: dict[RecordAddress, int] = {}
+    open_ones = set(start_offsets)
+    while open_ones and time.monotonic() < deadline:
+        for message in consumer.consume(len(open_ones), timeout=0.2):
+            place = (message.topic() or "", message.partition() or 0)
+            error = message.error()
+            if place in open_ones and (error is None or error.code() == KafkaError._PARTITION_EOF):
+                open_ones.discard(place)
+                consumer.incremental_unassign([TopicPartition(*place)])
+                if error is None:
+                    timestamps[*place, start_offsets[place]] = message.timestamp()[1]
+    return timestamps
 
 
 def read_record_at(consumer: Consumer, topic: str, partition: int, offset: int) -> KafkaRecord | None:

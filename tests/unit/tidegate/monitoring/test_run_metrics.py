@@ -1,13 +1,18 @@
 """What a run measures of its pipeline, for metrics and for the freshness target."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from fakes import World, a_pipeline, a_table
 from tidegate.monitoring.run_metrics import measure_pipeline, to_merge_metrics
+from tidegate.monitoring.status import read_status
+from tidegate.ports.context import Ports, Retention
 from tidegate.steps.flush import flush
+from tidegate.steps.heartbeat import heartbeat
 
-PIPELINE = a_pipeline(a_table(topics=()), source={"topics": ("orders",)})
+PIPELINE_SOURCE = {"topics": ("orders",)}
+PIPELINE = a_pipeline(a_table(topics=()), source=PIPELINE_SOURCE)
 
 
 @pytest.fixture
@@ -35,6 +40,25 @@ def test_behind_is_the_age_of_the_oldest_record_that_waits(world: World) -> None
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "x"})
     assert (measured(world)["lag"], round(measured(world)["behind"])) == (2, 90)
     assert round(measured(world)["valid_through_age"]) == 90
+
+
+@pytest.mark.parametrize("look", [measure_pipeline, read_status, heartbeat])
+def test_ages_of_the_records_of_many_partitions_are_asked_for_together(
+    world: World, look: Callable[[Ports], Any]
+) -> None:
+    """Each by itself takes a client of its own: of thousands the heartbeat would not end in its time."""
+    pipeline = a_pipeline(a_table("lake.shop.a", topics=()), a_table("lake.shop.b", topics=()), source=PIPELINE_SOURCE)
+    world.broker.create("orders", 300)
+    for name in ("first", "second"):
+        for partition in range(300):
+            world.broker.produce("orders", {"id": name}, {"id": name, "name": "x"}, partition=partition)
+        if name == "first":
+            flush(world.ports(pipeline))
+    world.broker.kept["orders"] = Retention(records_ms=1_000)
+    world.clock.tick(3_600_000)
+    before = world.broker.looks_at_times
+    look(world.ports(pipeline))
+    assert 1 <= world.broker.looks_at_times - before <= 2
 
 
 def test_what_nobody_can_tell_is_not_sent(world: World) -> None:
