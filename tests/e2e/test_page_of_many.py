@@ -24,7 +24,8 @@ from tidegate_airflow.web.pipeline_contexts import PipelineContext
 MANY = 200
 MANY_BATCHES, HOUR_MS = 24, 3_600_000
 NAMES = [f"shop_{number:03}" for number in range(MANY)]
-ROLLED_BACK, DEAD, BEHIND = NAMES[17], NAMES[42], NAMES[99]
+ROLLED_BACK, DEAD, BEHIND, WIDE = NAMES[17], NAMES[42], NAMES[99], NAMES[120]
+PARTITIONS = 600  # of the wide one's topic; records wait in every seventh of the last hundred
 TENS = ("even", "odd")  # a tag by the second digit of a pipeline's number
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 
@@ -71,7 +72,7 @@ class Many:
         self._sources = {name: self._source(world, name) for name in NAMES}
 
     def _source(self, world: World, name: str) -> PipelineContext:
-        world.broker.create(name, 2)
+        world.broker.create(name, PARTITIONS if name == WIDE else 2)
         for partition in (0, 1):
             world.broker.produce(name, {"id": str(partition)}, {"id": "a", "name": "x"}, partition=partition)
         table = f"lake.shop.{name}"
@@ -86,6 +87,9 @@ class Many:
             world.destination.rollback(table, world.destination.tables[table].ancestors()[-1].id)
         if name == BEHIND:
             world.broker.produce(name, {"id": "b"}, {"id": "b", "name": "x"}, timestamp=world.clock.ms)
+        for partition in range(PARTITIONS - 100, PARTITIONS, 7) if name == WIDE else ():
+            for _ in range(partition % 3 + 1):
+                world.broker.produce(name, {"id": "b"}, {"id": "b", "name": "x"}, partition=partition)
         broker = Look(world.broker, dead=name == DEAD)
         return PipelineContext((name == DEAD,), replace(ports, broker=broker, now_ms=lambda: world.clock.ms + 600_000))
 
@@ -173,6 +177,17 @@ def test_two_hundred_are_shown_the_worst_first_with_one_request_for_each_reading
     asked = page.evaluate("performance.getEntriesByType('resource').filter((one) => one.name.includes('/api/')).length")
     assert asked <= int(page.evaluate("document.body.dataset.read")) + 1
     keep(page, "page-overview")
+
+
+def test_of_many_partitions_those_that_are_farthest_behind_are_shown(opened: Callable[..., Page]) -> None:
+    page = opened(f"pipelines/{WIDE}")
+    expect(page.get_by_text(f"200 of {PARTITIONS} partitions, those farthest behind first")).to_be_visible()
+    rows = page.get_by_role("region", name="Partitions").locator("tbody tr")
+    assert rows.count() == 200
+    cells = [rows.nth(number).locator("td").all_inner_texts() for number in range(16)]
+    lags = [int(words[5]) for words in cells]
+    assert lags[:15] == sorted((p % 3 + 1 for p in range(PARTITIONS - 100, PARTITIONS, 7)), reverse=True)
+    assert lags[15] == 0
 
 
 def test_keyboard_alone_sorts_filters_and_opens_and_the_focus_stays(opened: Callable[..., Page]) -> None:

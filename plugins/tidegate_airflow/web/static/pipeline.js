@@ -9,6 +9,7 @@ import { replayButton } from "./replay.js";
 import { seePage } from "./runbook.js";
 import { badge } from "./state.js";
 
+const MAX_PARTITIONS = 200; // rows: they are drawn anew every few seconds, and thousands would stop the browser
 const key = (row) => `${row.topic} ${row.partition}`;
 const known = (part, shown) => (part?.error ? trouble(part.error) : shown(part));
 
@@ -110,7 +111,10 @@ function partitions({ pipeline: row, offsets, past, airflow }) {
     { title: "Last advance", number: true, cell: (one) => ago(moved.get(key(one))) },
     { title: "Offset expires", hint: "So long after the last heartbeat as the brokers keep them (offsets.retention.minutes); seven days where they do not say", number: true, cell: (one) => ((more.get(key(one))?.committed ?? null) === null ? "–" : moment(airflow?.offsets_expire)) },
   ];
-  return section("Partitions", offsets?.error ? trouble(offsets.error) : null, table("Partitions", columns, row.partitions));
+  const all = row.partitions.length;
+  const shown = all > MAX_PARTITIONS ? [...row.partitions].sort((one, other) => other.lag - one.lag).slice(0, MAX_PARTITIONS) : row.partitions;
+  return section("Partitions", offsets?.error ? trouble(offsets.error) : null, table("Partitions", columns, shown),
+    shown.length < all ? quiet(`${number(shown.length)} of ${number(all)} partitions, those farthest behind first. bin/tidegate status ${row.pipeline} shows all of them.`) : null);
 }
 
 function tables({ pipeline: row, airflow }) {
