@@ -1,5 +1,6 @@
 """The ends of a run: what it was asked to do, and the heartbeat, whose colour the whole run takes."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -29,7 +30,6 @@ from tidegate_airflow.failures.back_off import (
 from tidegate_airflow.operators.complete import report_complete_periods
 from tidegate_airflow.operators.step import REFUSED_TABLES_KEY
 
-FAILED_STATES = {"failed", "upstream_failed"}
 COMPACT_TASK_ID = "compact"
 OWN_COLOUR = ("heartbeat", "complete")  # tasks beside each other: none speaks of another
 
@@ -105,9 +105,8 @@ def _finish_run(name: str, context: Context, states: dict[str, str]) -> dict[str
     done = tasks.run_heartbeat(name)
     context["ti"].xcom_push(key=COMMITTED_KEY, value=True)
     done["measures"] = tasks.run_measure(name)
-    failed = sorted(task for task, state in states.items() if state in FAILED_STATES)
     planned = context["ti"].xcom_pull(task_ids="plan") or {"refused": [], "left": 0}
-    messages = [f"tasks={', '.join(failed)} failed in this run; see the log of the first one"] if failed else []
+    messages = _describe_failed_tasks(states)
     refused = [*planned["refused"], *(context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or [])]
     messages += [f"table={one['table']} is refused, the others go on: {one['message']}" for one in refused]
     if messages:
@@ -119,6 +118,20 @@ def _finish_run(name: str, context: Context, states: dict[str, str]) -> dict[str
     if planned["left"] and read_run_params(context)["until_current"]:
         trigger_next_run(name, context, read_run_params(context))
     return done
+
+
+def _describe_failed_tasks(states: Mapping[str, str]) -> list[str]:
+    """Which tasks failed, those first that have a log; or which could not begin though none has failed."""
+    failed = sorted(task for task, state in states.items() if state == "failed")
+    blocked = sorted(task for task, state in states.items() if state == "upstream_failed")
+    if failed:
+        return [f"tasks={', '.join([*failed, *blocked])} failed in this run; see the log of the first one"]
+    if blocked:
+        return [
+            f"tasks={', '.join(blocked)} could not begin: a task before them was marked by hand and left no result, or "
+            "Airflow's database was cleaned; clear that task with what follows it, or leave the work to the next run"
+        ]
+    return []
 
 
 def check_freshness(heard: dict[str, Any], name: str, target: int) -> float:

@@ -92,3 +92,30 @@ def test_run_in_which_every_table_is_staged_is_green(world: World, monkeypatch: 
         [{"id": "a", "name": "good"}],
         [{"id": "a", "name": "broken"}],
     )
+
+
+@pytest.mark.parametrize(
+    ("states", "told"),
+    [
+        (
+            {"plan": "success", "stage": "failed", "merge": "upstream_failed", "commit_offsets": "upstream_failed"},
+            "tasks=stage, commit_offsets, merge failed in this run; see the log of the first one",
+        ),
+        (
+            {"plan": "success", "stage": "success", "merge": "upstream_failed", "commit_offsets": "upstream_failed"},
+            "tasks=commit_offsets, merge could not begin: a task before them was marked by hand and left no result",
+        ),
+    ],
+)
+def test_red_run_names_first_the_task_whose_log_says_why(
+    world: World, monkeypatch: pytest.MonkeyPatch, states: dict[str, str], told: str
+) -> None:
+    """Tasks behind the failed one have no log; behind one that was marked as success by hand nothing has one."""
+    results = Results()
+    monkeypatch.setattr(results, "get_task_states", lambda dag_id, run_ids: dict.fromkeys(run_ids, states))
+    context: Any = {"ti": results, "dag_run": SimpleNamespace(dag_id="d", run_id="r")}
+    monkeypatch.setattr(run_outcome, "get_current_context", lambda: context)
+    monkeypatch.setattr(run_outcome, "read_run_params", lambda _: {"dry_run": False, "until_current": True})
+    with pytest.raises(AirflowFailException) as red:
+        run_outcome.finish_run("shop")
+    assert str(red.value).startswith(f"offsets are kept, but {told}")
