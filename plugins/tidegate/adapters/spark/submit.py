@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.adapters.spark.catalog_lock import require_free_catalogs
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_verb
+from tidegate.adapters.spark.private_folder import open_private_folder
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
@@ -103,14 +103,14 @@ class PackedFiles:
 @contextmanager
 def pack_files(conf: Mapping[str, str]) -> Iterator[PackedFiles]:
     """A properties file with `conf`, readable by this user only, and the libraries as one zip; all removed after."""
-    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
-        failure = str(Path(folder) / "failure.json")
-        properties = Path(folder) / "spark.properties"
+    with open_private_folder() as folder:
+        failure = str(folder / "failure.json")
+        properties = folder / "spark.properties"
         properties.touch(mode=0o600)
         settings = redact_in_application(_add_defaults({**conf, FAILURE_CONF: failure}))
         lines = [f"{key} {_escape(value)}" for key, value in settings.items()]
         properties.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        libraries = Path(folder) / "tidegate.zip"
+        libraries = folder / "tidegate.zip"
         with zipfile.ZipFile(libraries, "w") as archive:
             for root, pattern in LIBRARY_PATTERNS:
                 for source in sorted(root.glob(pattern)):
