@@ -31,6 +31,11 @@ from tidegate_airflow.failures.notifiers import MEMBER_FAILURES_KEY, notify_of_r
 from tidegate_airflow.pipeline_files import list_pipeline_names
 
 Data = dict[str, Any]
+PLAN_FAILED = "tasks=plan failed in this run, and no pipeline was flushed; see its log"
+PLAN_MARKED = (
+    "task=plan has left no result, and no pipeline was flushed: it was marked as success by hand, or the database of "
+    "Airflow was cleaned; clear task=plan with what follows it, or leave the work to the next run"
+)
 WHOLE_FLEET = ""  # where a pipeline stands: the run could not look at any
 
 
@@ -79,7 +84,7 @@ def finish_fleet_run(fleet: str) -> Data:
     ending = _Ending(context, read_memory(fleet, context), time.time())
     states, look = _read_states(context), pull_look(context)
     if states.get("plan") != "success" or not look:
-        reason = "tasks=plan failed in this run, and no pipeline was flushed; see its log"
+        reason = PLAN_FAILED if states.get("plan") != "success" else PLAN_MARKED
         ending.note_failure(WHOLE_FLEET, FLUSH_KEY, Failure("plan", reason), reason)
         ending.keep(fleet)
         raise_joined(context, [reason], [])

@@ -376,13 +376,21 @@ def test_pipeline_whose_file_is_gone_is_forgotten(fleet: Fleet) -> None:
     assert set(fleet.store["members"]["beats"]) == {"carts", "orders", "wishes"}
 
 
-def test_failed_plan_is_told_to_everybody_once(fleet: Fleet) -> None:
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        ("failed", "tasks=plan failed in this run, and no pipeline was flushed; see its log"),
+        ("success", "task=plan has left no result, and no pipeline was flushed: it was marked as success by hand, or "),
+    ],
+)
+def test_failed_plan_is_told_to_everybody_once(fleet: Fleet, state: str, told: str) -> None:
     fleet.run("manual", pipelines=["wishes"])
     for number in range(3):
-        run = Run(f"broken{number}", "scheduled", states={"plan": "failed"})
+        run = Run(f"broken{number}", "scheduled", states={"plan": state})
         fleet.context |= {"ti": run, "dag_run": run, "run_id": run.run_id}
         fleet._do(run, "heartbeat", -1, lambda: finish_members.finish_fleet_run("shop"))
         assert run.states["heartbeat"] == "failed"
         for tell in build_fleet_callbacks(list(fleet.pipelines.values())):
             tell(fleet.context)
-    assert messages() == [" failed: tasks=plan failed in this run, and no pipeline was flushed; see its log"]
+    [message] = messages()
+    assert message.startswith(f" failed: {told}")
