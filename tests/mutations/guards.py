@@ -618,6 +618,13 @@ GUARDS = [
         "tests/unit/tidegate/adapters/kafka/test_broker_answers.py::test_offset_of_a_time_that_nobody_knows_now_is_not_the_end_of_the_log",
     ),
     Guard(
+        "a rebase hides no cut of a partition that it does not name",
+        "plugins/tidegate/planning/rebase_target.py",
+        "merge_offsets(chosen, keep_partitions(before.epochs, self.staying))",
+        "log.epochs",
+        "tests/unit/tidegate/steps/test_plan_after_elections.py::test_rebase_of_another_partition_hides_no_cut",
+    ),
+    Guard(
         "a move to a time skips no open transaction",
         "plugins/tidegate/planning/rebase_target.py",
         "    return RebaseTarget(find_lowest(log.end, merge_offsets(log.begin, times)))\n",
