@@ -9,6 +9,7 @@ from tidegate.actions.proposed_action import ProposedAction
 from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets
 from tidegate.planning.rebase_target import is_json
 from tidegate.ports.context import Ports
+from tidegate.progress.position_checks import REMAINING
 from tidegate.reprocess.rebase import PartitionMove, TableMove, propose_moves, rebase_positions
 
 MAX_SHOWN_MOVES = 100  # partitions of a preview: what is behind them would stand in a log, and nobody would look
@@ -18,7 +19,8 @@ def propose_rebase(ports: Ports, to: str, table: str | None = None) -> ProposedA
     """Move the position of every table, or of the one named, to where `to` says.
 
     The end of the log, the group's offsets and what a time means change from one moment to the next: such a target is
-    pinned to the offsets that were shown.
+    pinned to the offsets that were shown. Not what remains of lost records: it is another place for each table, and of
+    the partitions that stay nobody shall say that they were named.
     """
     proposed = propose_moves(ports, to, table)
     moves = format_moves([move for one in proposed for move in one.moves])
@@ -33,7 +35,7 @@ def propose_rebase(ports: Ports, to: str, table: str | None = None) -> ProposedA
         question="Move the position?",
         done="the position was moved",
         perform=partial(rebase_positions, ports, proposed),
-        pins={"to": to if is_json(to) else json.dumps(_join_targets(proposed))},
+        pins={"to": to if is_json(to) or to == REMAINING else json.dumps(_join_targets(proposed))},
     )
 
 

@@ -34,7 +34,7 @@ class RebaseTarget:
         Nobody has looked whether a newer leader has cut the log of these: the next batch must still ask. The epochs of
         another cluster say nothing.
         """
-        if before.cluster_id and log.cluster_id and before.cluster_id != log.cluster_id:
+        if _is_another_cluster(before, log):
             return log.epochs
         chosen = {
             topic: {p: epoch for p, epoch in parts.items() if p not in self.staying.get(topic, {})}
@@ -68,7 +68,12 @@ def resolve_target(ports: Ports, before: Position, lasting: Offsets, to: str, lo
 
 def _find_remaining(ports: Ports, position: Position, log: Log) -> Offsets:
     """What is left of the records behind the position, of partitions that have lost some: by expiry, or by a cut."""
-    return merge_offsets(find_position_cuts(ports, position, log), log.find_begins_behind(position.offsets))
+    cuts = {} if _is_another_cluster(position, log) else find_position_cuts(ports, position, log)
+    return merge_offsets(cuts, log.find_begins_behind(position.offsets))
+
+
+def _is_another_cluster(position: Position, log: Log) -> bool:
+    return bool(position.cluster_id and log.cluster_id) and position.cluster_id != log.cluster_id
 
 
 def _name_partitions(log: Log, lasting: Offsets, named: Offsets) -> RebaseTarget:
