@@ -58,7 +58,8 @@ def test_linked_files_are_read_with_the_catalogs_and_defaults_of_the_folder_that
 
 def test_file_that_is_linked_from_elsewhere_is_read_as_the_one_that_it_is(include: Path, tmp_path: Path) -> None:
     (include / "pipelines" / "orders.yaml").write_text(MINIMAL)
-    link = tmp_path / "orders.yaml"
+    link = tmp_path / "links" / "mine" / "orders.yaml"
+    link.parent.mkdir(parents=True)
     link.symlink_to(include / "pipelines" / "orders.yaml")
     assert load_pipeline(link).heartbeat.interval_seconds == 7 * 60
 

@@ -9,7 +9,6 @@ import pytest
 from airflow_users import airflow_in
 from tidegate.monitoring.health import Health, describe_pipeline_state
 
-NOW = datetime.now(UTC)
 # the DAG of each run, its tasks as (task, state, pool), and seconds since they began to wait, or ended
 RUNS: dict[str, tuple[list[tuple[str, str | None, str]], float]] = {
     "tidegate_empty_pool": ([("plan", "success", "default_pool"), ("stage", "scheduled", "tidegate_pond")], 1200.0),
@@ -33,11 +32,12 @@ def statuses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any
         from sqlalchemy import insert
         from tidegate_airflow.web.airflow_runs import read_dag_statuses
 
+        now = datetime.now(UTC)
         with create_session() as session:
             for name, slots in (("tidegate_lake", 4), ("tidegate_pond", 0)):
                 session.add(Pool(pool=name, slots=slots, description="", include_deferred=False))
             for dag, (tasks, seconds) in RUNS.items():
-                since = NOW - timedelta(seconds=seconds)
+                since = now - timedelta(seconds=seconds)
                 run = {"run_id": "r", "state": "running", "run_type": "scheduled", "run_after": since}
                 session.execute(insert(DagRun).values(dag_id=dag, start_date=since, **run))
                 for task, state, pool in tasks:
