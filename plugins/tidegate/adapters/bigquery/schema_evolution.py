@@ -1,5 +1,6 @@
 """Making a BigQuery table able to hold a pipeline's columns: additive, idempotent, before anything is merged."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from tidegate.adapters.bigquery.client.client import Warehouse
@@ -11,7 +12,7 @@ from tidegate.adapters.bigquery.type_mapping import (
 )
 from tidegate.errors import IncompatibleSchema
 from tidegate.schema.column import Column
-from tidegate.schema.evolution import ChangeKind, EvolutionRules, SchemaChange, find_schema_changes
+from tidegate.schema.evolution import ChangeKind, EvolutionRules, Path, SchemaChange, find_schema_changes
 from tidegate.sql.googlesql import quote, quote_name
 
 Field = dict[str, Any]
@@ -52,14 +53,26 @@ def _check_widens(name: str, change: SchemaChange) -> None:
 
 
 def _apply_change(fields: list[Field], change: SchemaChange) -> None:
-    """Add or relax one field in the table's schema, in place; an element of an array has no field of its own."""
-    *above, last = (step for step in change.path if step != "element")
+    """Add or relax one field in the table's schema, in place."""
+    *above, last = _list_field_names(fields, change.path)
     for step in above:
         fields = _find_field(fields, step).setdefault("fields", [])
     if change.kind is ChangeKind.ADD:
         fields += to_bigquery_schema([Column(last, change.type)])
     else:
         _find_field(fields, last)["mode"] = "NULLABLE"
+
+
+def _list_field_names(fields: list[Field], path: Path) -> Iterator[str]:
+    """The fields on the way: the step into an array has none, and a field may be called as that step is."""
+    is_in_array = False
+    for step in path:
+        if is_in_array:
+            is_in_array = False
+            continue
+        yield step
+        field = next((field for field in fields if field["name"] == step), {})
+        fields, is_in_array = field.get("fields", []), field.get("mode") == "REPEATED"
 
 
 def _find_field(fields: list[Field], name: str) -> Field:
