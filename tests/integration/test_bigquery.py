@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from crash.bigquery_trial import walk
-from tidegate.errors import NothingToDo, PublishedElsewhere, SomeTablesFailed
+from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere, SomeTablesFailed
 from tidegate.steps.merge import merge
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
@@ -129,6 +129,34 @@ def test_columns_follow_the_pipeline_file(dwh: Any) -> None:
     bench.produce(topic, ({"id": 2}, {"id": 2, "name": None, "more": {"x": 5}}))
     bench.flush("grows")
     assert [(row["id"], row["name"], row["more"]) for row in dwh.rows("grows")] == [(1, "a", None), (2, None, {"x": 5})]
+
+
+def test_table_of_somebody_else_takes_what_its_columns_have_room_for_and_a_longer_value_is_a_bad_record(
+    dwh: Any,
+) -> None:
+    """NUMERIC and BIGNUMERIC hold decimals of a smaller scale."""
+    bench = dwh.bench
+    topic = bench.topic(2)
+    dwh.sql(f"CREATE SCHEMA IF NOT EXISTS `{dwh.dataset}`")
+    columns = "amount NUMERIC, big BIGNUMERIC, name STRING(3)"
+    dwh.sql(f"CREATE TABLE `{dwh.dataset}.held` (id INT64, {columns})")
+    schema = "id BIGINT, amount DECIMAL(12,2), big DECIMAL(38,18), name STRING"
+    dwh.pipeline("held", [topic], key=KEY, value={"schema": schema})
+
+    def held(id: int, name: str) -> tuple[Any, Any]:
+        return {"id": id}, {"id": id, "amount": "1.25", "big": "2.5", "name": name}
+
+    bench.produce(topic, held(1, "äöü"), (*held(2, "b"), {"partition": 1}))
+    bench.flush("held")
+    bench.produce(topic, held(3, "äöüß"), (*held(2, "b2"), {"partition": 1}))
+    with pytest.raises(BadRecord, match=r"offset=1.*name: longer than 3 characters"):
+        bench.flush("held")
+    dwh.pipeline("held", [topic], key=KEY, value={"schema": schema}, source={"errors": {"tolerance": "all"}})
+    bench.flush("held")
+    assert [(row["id"], row["name"]) for row in dwh.rows("held")] == [(1, "äöü"), (2, "b2")]
+    assert {(row["amount"], row["big"]) for row in dwh.rows("held")} == {(Decimal("1.25"), Decimal("2.5"))}
+    (letter,) = dwh.sql("SELECT `offset`, message FROM `tidegate_held_dead_letters`")
+    assert (letter["offset"], letter["message"].partition(",")[0]) == (1, "name: longer than 3 characters")
 
 
 def test_select_makes_the_columns_and_joins_iceberg_tables(dwh: Any) -> None:

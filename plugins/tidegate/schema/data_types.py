@@ -9,19 +9,26 @@ from tidegate.sql.spark import quote
 
 
 @dataclass(frozen=True)
+class MaxLength:
+    """The most characters of a text, or bytes, that a table's column holds."""
+
+    limit: int
+
+
+@dataclass(frozen=True)
 class Primitive:
     """A type without parts; `name` as Spark spells it, e.g. ``BIGINT`` or ``DECIMAL(12, 2)``.
 
     `lenient` numbers may be sent as text; `encoding` says how bytes are written, where not in base64; of `truncated`
     times what is finer than a microsecond is cut off. `form` is what a table holds where Spark has no type for it:
-    texts that are a UUID, or bytes of that number.
+    texts that are a UUID, bytes of that number, texts or bytes of a greatest length; decimals of any smaller scale too.
     """
 
     name: str
     lenient: bool = False
     encoding: str | None = None
     truncated: bool = False
-    form: str | int | None = None
+    form: str | int | MaxLength | None = None
 
     @property
     def decimal(self) -> tuple[int, int] | None:
@@ -54,12 +61,14 @@ class Struct:
     """Named fields in order; `required` are never NULL, `aliases` other names that a field is known by.
 
     `identifying` are the required fields that are, or hold, a table's identifier fields: they can never be optional.
+    `defaulted` are those that the table itself fills in a new row that does not name them.
     """
 
     fields: tuple[tuple[str, "DataType"], ...]
     required: frozenset[str] = frozenset()
     aliases: tuple[tuple[str, str], ...] = ()
     identifying: frozenset[str] = frozenset()
+    defaulted: frozenset[str] = frozenset()
 
     def find_name(self, name: str) -> str | None:
         """The field that goes by this name, without case: its own name before any other."""
@@ -71,6 +80,12 @@ class Struct:
 DataType = Primitive | Array | Map | Struct
 MOMENTS = ("TIMESTAMP", "TIMESTAMP_NTZ")
 UUID_FORM = "uuid"  # of a text
+ANY_SCALE_FORM = "any scale"  # of a decimal: it holds each that has no more digits before the point, and behind it
+MAX_PRECISION = 38  # digits of a DECIMAL
+PRIMITIVE_NAMES = frozenset({  # beside DECIMAL
+    "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "BINARY", "DATE", "TIMESTAMP",
+    "TIMESTAMP_NTZ",
+})  # fmt: skip
 BINARY_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")  # without DECIMAL, which is read from text
 
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from tidegate.errors import IncompatibleSchema
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import (
+    ANY_SCALE_FORM,
     UUID_FORM,
     Array,
     DataType,
@@ -108,7 +109,7 @@ def find_schema_changes(
     compared, expected = _Compared(table, rules), to_struct(columns)
     changes = tuple(_compare_structs(compared, (), current, expected))
     filled = {current.find_name(name) for name, _ in expected.fields}
-    for name in sorted(current.required - filled):
+    for name in sorted(current.required - current.defaulted - filled):
         raise _check_unfilled(compared, (name,), current, "make it optional, or add it to value.schema")
     return changes
 
@@ -179,9 +180,16 @@ def _is_wider(wide: DataType, narrow: DataType) -> bool:
     if not isinstance(wide, Primitive) or not isinstance(narrow, Primitive):
         return False
     if wide.decimal and narrow.decimal:
-        return wide.decimal[1] == narrow.decimal[1] and wide.decimal[0] >= narrow.decimal[0]
+        return _is_wider_decimal(wide, narrow)
     one, other = _get_stored_type(wide.name), _get_stored_type(narrow.name)
     return one == other or (other, one) in (("INT", "BIGINT"), ("FLOAT", "DOUBLE"))
+
+
+def _is_wider_decimal(wide: Primitive, narrow: Primitive) -> bool:
+    """Room for as many digits before the point, and the same scale; or a greater one, where the table has any."""
+    (precision, scale), (other_precision, other_scale) = wide.decimal or (0, 0), narrow.decimal or (0, 0)
+    has_scale = scale >= other_scale if ANY_SCALE_FORM in (wide.form, narrow.form) else scale == other_scale
+    return has_scale and precision - scale >= other_precision - other_scale
 
 
 def _get_stored_type(name: str) -> str:

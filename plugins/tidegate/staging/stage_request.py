@@ -16,7 +16,7 @@ from tidegate.ports.context import Ports
 from tidegate.schema.column import Column
 from tidegate.spec.table import Table
 from tidegate.staging.skipped_records import find_skipped_places, list_skipped_records, make_room_for_letters
-from tidegate.staging.type_limits import list_key_limits, list_value_limits
+from tidegate.staging.type_limits import check_adopted_types, list_key_limits, list_value_limits
 from tidegate.tables.columns import (
     build_projection,
     compute_shape,
@@ -56,7 +56,9 @@ def build_stage_table(
 ) -> StageTable:
     """What is asked of the stage job for one table; `intermediate` and `note` are a backfill's own."""
     state = ports.tables.read_state(planned.table, ports.pipeline.name)
-    columns_resolved = resolve_columns(find_table(ports, planned.table), ports.pipeline.source.metadata, state)
+    declared = find_table(ports, planned.table)
+    columns_resolved = resolve_columns(declared, ports.pipeline.source.metadata, state)
+    check_adopted_types(declared, columns_resolved)
     table = pin_dimensions(ports, columns_resolved)
     into = intermediate or names.name_intermediate_table(ports.pipeline, table)
     if len(ports.pipeline.tables) == 1:  # of several, only the merge into this one fails, and the others go on

@@ -1,4 +1,4 @@
-"""Column types of a table that Spark has not: UUIDs, which it reads as text, and bytes of one length.
+"""Column types of a table that Spark has not: UUIDs, which it reads as text, bytes of one length, and texts of a most.
 
 One value that does not fit would fail the merge of its whole batch. So each value is checked while it is staged, and
 one that does not fit makes its record bad, with the column's name.
@@ -6,7 +6,20 @@ one that does not fit makes its record bad, with the column's name.
 
 from collections.abc import Iterable, Iterator
 
-from tidegate.schema.data_types import UUID_FORM, Array, DataType, Map, Primitive, Struct, parse_type
+from tidegate.errors import ConfigurationError
+from tidegate.schema.data_types import (
+    MAX_PRECISION,
+    PRIMITIVE_NAMES,
+    UUID_FORM,
+    Array,
+    DataType,
+    Map,
+    MaxLength,
+    Primitive,
+    Struct,
+    has_leaf,
+    parse_type,
+)
 from tidegate.schema.evolution import to_struct
 from tidegate.spec.table import Table
 from tidegate.sql.spark import quote, render_literal
@@ -14,6 +27,26 @@ from tidegate.tables.columns import find_key_field, list_key_columns, list_stage
 
 UUID_PATTERN = r"\A[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\z"
 Limit = tuple[str, str]  # a reason that begins with the column's name, and SQL that is true where it holds
+
+
+def check_adopted_types(declared: Table, table: Table) -> None:
+    """`ConfigurationError` where the columns are the destination's, and Spark cannot hold the values of one of them.
+
+    `table` is the `declared` one with its columns resolved.
+    """
+    adopted = table.value.columns if declared.value.columns is None else None
+    for column in adopted or ():
+        if has_leaf(parse_type(column.type), _is_unknown):
+            raise ConfigurationError(
+                f"table={table.name} column={column.name}: records cannot be read as its type={column.type}, and "
+                "value.schema is left out; nothing was read; write value.schema, with the columns that records fill, "
+                "and give this one a type that goes into the table's, or leave it out"
+            )
+
+
+def _is_unknown(leaf: Primitive) -> bool:
+    precision, _ = leaf.decimal or (0, 0)
+    return precision > MAX_PRECISION or (leaf.decimal is None and leaf.name not in PRIMITIVE_NAMES)
 
 
 def list_key_limits(table: Table) -> tuple[Limit, ...]:
@@ -55,6 +88,18 @@ def _list_limits(expr: str, staged: DataType, target: DataType, name: str, depth
         case Map(), Map():
             inner = _list_limits(each, staged.value, target.value, name, depth + 1)
             yield from _list_each(f"map_values({expr})", each, inner)
+        case Map(), Array(Struct() as entry):
+            types = dict(entry.fields)
+            for part, item in (("key", staged.key), ("value", staged.value)):
+                if (own := entry.find_name(part)) is not None:
+                    inner = _list_limits(each, item, types[own], name, depth + 1)
+                    yield from _list_each(f"map_{part}s({expr})", each, inner)
+        case Primitive("STRING" | "BINARY" as kind), Primitive(form=MaxLength(limit)):
+            function, unit = ("char_length", "characters") if kind == "STRING" else ("octet_length", "bytes")
+            yield (
+                f"{name}: longer than {limit} {unit}, which the table's column allows",
+                f"{function}({expr}) > {limit}",
+            )
         case Primitive("STRING"), Primitive() if target.form == UUID_FORM:
             yield (
                 f"{name}: not a UUID, which the table's column holds",

@@ -6,7 +6,17 @@ from typing import Any
 
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type, parse_type
+from tidegate.schema.data_types import (
+    ANY_SCALE_FORM,
+    Array,
+    DataType,
+    Map,
+    MaxLength,
+    Primitive,
+    Struct,
+    format_type,
+    parse_type,
+)
 from tidegate.schema.evolution import replace_map, to_struct
 from tidegate.sql.googlesql import quote
 
@@ -50,6 +60,23 @@ def _choose_numeric(precision: int, scale: int) -> str:
         if precision - scale <= before and scale <= behind:
             return f"{name}({precision}, {scale})"
     raise ConfigurationError(f"DECIMAL({precision},{scale}) has no counterpart in BigQuery; choose a smaller one")
+
+
+def to_cast_type(data_type: DataType | str) -> str:
+    """The same as CAST takes it: without parameters, and without what is required."""
+    match to_stored_type(parse_type(data_type) if isinstance(data_type, str) else data_type):
+        case Array(element):
+            return f"ARRAY<{to_cast_type(element)}>"
+        case Struct(fields):
+            return f"STRUCT<{', '.join(f'{quote(name)} {to_cast_type(inner)}' for name, inner in fields)}>"
+        case stored:
+            return to_bigquery_type(stored).partition("(")[0]
+
+
+def render_time_as(time: str, kind: str) -> str:
+    """SQL text: a TIMESTAMP as a time of a Spark type, in UTC: a project may have another zone as its default."""
+    function = {"DATE": "DATE", "TIMESTAMP_NTZ": "DATETIME"}.get(kind)
+    return f"{function}({time}, 'UTC')" if function else time
 
 
 def to_stored_type(data_type: DataType) -> DataType:
@@ -122,10 +149,11 @@ def to_columns(schema: Iterable[Mapping[str, Any]]) -> tuple[Column, ...]:
 
 
 def read_table_struct(schema: Iterable[Mapping[str, Any]]) -> Struct:
-    """What a table holds, from the fields of the REST API, with what is required in it."""
+    """What a table holds, from the fields of the REST API, with what is required in it, and what has a default."""
     fields = list(schema)
     required = frozenset(f["name"] for f in fields if str(f.get("mode", "")).upper() == "REQUIRED")
-    return Struct(tuple((f["name"], _convert_to_spark(f)) for f in fields), required)
+    defaulted = frozenset(f["name"] for f in fields if f.get("defaultValueExpression"))
+    return Struct(tuple((f["name"], _convert_to_spark(f)) for f in fields), required, defaulted=defaulted)
 
 
 def _convert_to_spark(field: Mapping[str, Any]) -> DataType:
@@ -136,9 +164,10 @@ def _convert_to_spark(field: Mapping[str, Any]) -> DataType:
         precision, scale = (38, 9) if kind == "NUMERIC" else (76, 38)
         if field.get("precision"):
             precision, scale = int(field["precision"]), int(field.get("scale") or 0)
-        inner = Primitive(f"DECIMAL({precision},{scale})")
+        inner = Primitive(f"DECIMAL({precision},{scale})", form=ANY_SCALE_FORM)
     else:
-        inner = Primitive(_SPARK_TYPES.get(kind, kind))
+        form = MaxLength(int(field["maxLength"])) if field.get("maxLength") else None
+        inner = Primitive(_SPARK_TYPES.get(kind, kind), form=form)
     return Array(inner) if str(field.get("mode", "")).upper() == "REPEATED" else inner
 
 
@@ -181,7 +210,7 @@ def _render_aligned(expr: str, staged: DataType, target: DataType, depth: int = 
     match stored, target:
         case Struct(), Struct():
             parts = [
-                f"{_get_field(expr, stored, target, n, depth) or f'CAST(NULL AS {to_bigquery_type(t)})'} AS {quote(n)}"
+                f"{_get_field(expr, stored, target, n, depth) or f'CAST(NULL AS {to_cast_type(t)})'} AS {quote(n)}"
                 for n, t in target.fields
             ]
             return f"IF({expr} IS NULL, NULL, STRUCT({', '.join(parts)}))"
@@ -189,4 +218,4 @@ def _render_aligned(expr: str, staged: DataType, target: DataType, depth: int = 
             element, place = f"e{depth}", f"at{depth}"
             inner = _render_aligned(element, stored.element, target.element, depth + 1)
             return f"ARRAY(SELECT {inner} FROM UNNEST({expr}) AS {element} WITH OFFSET AS {place} ORDER BY {place})"
-    return f"CAST({expr} AS {to_bigquery_type(target)})"
+    return f"CAST({expr} AS {to_cast_type(target)})"

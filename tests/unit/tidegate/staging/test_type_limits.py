@@ -4,13 +4,15 @@ from dataclasses import replace
 
 import pytest
 from fakes import a_table
+from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import UUID_FORM, Array, Map, Primitive, Struct
+from tidegate.schema.data_types import UUID_FORM, Array, Map, MaxLength, Primitive, Struct
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
-from tidegate.staging.type_limits import UUID_PATTERN, list_key_limits, list_value_limits
+from tidegate.staging.type_limits import UUID_PATTERN, check_adopted_types, list_key_limits, list_value_limits
 
 TEXT, UUID, FOUR_BYTES = Primitive("STRING"), Primitive("STRING", form=UUID_FORM), Primitive("BINARY", form=4)
+SHORT, FEW_BYTES = Primitive("STRING", form=MaxLength(3)), Primitive("BINARY", form=MaxLength(2))
 PARTS = "STRUCT<u: STRING, f: BINARY>"
 HELD = Struct((("u", UUID), ("f", FOUR_BYTES)))
 IS_NONE = rf"RLIKE '{UUID_PATTERN}'".replace("\\", "\\\\")
@@ -37,13 +39,20 @@ def a_table_of(*columns: Column, key: KeyFormat | None = None, **held: object) -
             Column("a", "ARRAY<MAP<STRING, STRING>>"), Array(Map(TEXT, UUID)),
             [("a: not a UUID", f"exists(value_struct.`a`, e0 -> coalesce(exists(map_values(e0), {EACH}), false))")],
         ),
+        (Column("a", "STRING"), SHORT, [("a: longer than 3 characters", "char_length(value_struct.`a`) > 3")]),
+        (Column("a", "BINARY"), FEW_BYTES, [("a: longer than 2 bytes", "octet_length(value_struct.`a`) > 2")]),
+        (
+            Column("a", "MAP<STRING, BINARY>"), Array(Struct((("Key", SHORT), ("Value", FEW_BYTES)))),
+            [("a: longer than 3 characters",
+              "exists(map_keys(value_struct.`a`), e0 -> coalesce(char_length(e0) > 3, false))"),
+             ("a: longer than 2 bytes",
+              "exists(map_values(value_struct.`a`), e0 -> coalesce(octet_length(e0) > 2, false))")],
+        ),
     ],
 )  # fmt: skip
 def test_limits_of_a_column(column: Column, held: object, limits: list[tuple[str, str]]) -> None:
     table = a_table_of(column, a=held)
-    told = [
-        (reason.removesuffix(", which the table's column holds"), sql) for reason, sql in list_value_limits(table, {})
-    ]
+    told = [(reason.rpartition(", which the table's column ")[0], sql) for reason, sql in list_value_limits(table, {})]
     assert told == limits
 
 
@@ -56,3 +65,13 @@ def test_limits_of_a_key_whose_column_has_another_name_and_of_one_struct() -> No
     one = a_table_of(key=replace(key, prefix="", into="k"), k=HELD)
     assert [sql for _, sql in list_key_limits(one)] == [sql for _, sql in list_key_limits(flat)]
     assert list_key_limits(a_table_of(Column("u", "STRING"), u=UUID)) == ()
+
+
+@pytest.mark.parametrize("kind", ["JSON", "ARRAY<GEOGRAPHY>", "STRUCT<a: RANGE>", "DECIMAL(76,38)"])
+def test_column_of_the_table_that_no_record_can_be_read_as_is_refused_before_anything_is_read(kind: str) -> None:
+    declared, found = a_table_of(), a_table_of(Column("id", "BIGINT"), Column("doc", kind))
+    declared = replace(declared, value=ValueFormat())
+    with pytest.raises(ConfigurationError, match=r"column=doc: records cannot be read.*write value\.schema"):
+        check_adopted_types(declared, found)
+    check_adopted_types(found, found)  # the file's own, which are looked at elsewhere
+    check_adopted_types(declared, a_table_of(Column("id", "BIGINT"), Column("n", "MAP<STRING, ARRAY<DECIMAL(38,9)>>")))

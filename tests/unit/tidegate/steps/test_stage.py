@@ -261,3 +261,10 @@ def recreate_orders(world: World) -> None:
 
 def read_names(world: World, table: str) -> list[str]:
     return sorted(row["name"] for row in world.rows(table))
+
+
+def test_table_whose_columns_cannot_be_read_is_refused_with_a_way_out_before_anything_is_read(world: World) -> None:
+    world.destination.create("lake.shop.orders", (Column("id", "STRING"), Column("doc", "JSON")))
+    with pytest.raises(ConfigurationError, match=r"table=lake\.shop\.orders column=doc: .* type=JSON.*value\.schema"):
+        run(world, a_table(columns=None))
+    assert world.engine.stages == []

@@ -3,15 +3,16 @@
 import pytest
 from tidegate.adapters.bigquery.type_mapping import (
     read_table_struct,
+    render_from_value,
     to_bigquery_schema,
     to_bigquery_type,
     to_columns,
     to_stored_columns,
 )
-from tidegate.errors import ConfigurationError
+from tidegate.errors import ConfigurationError, IncompatibleSchema
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import format_type, parse_type
-from tidegate.schema.evolution import EvolutionRules, find_schema_changes
+from tidegate.schema.data_types import Array, MaxLength, Primitive, format_type, parse_type
+from tidegate.schema.evolution import EvolutionRules, find_schema_changes, to_struct
 
 
 @pytest.mark.parametrize(
@@ -94,3 +95,87 @@ def test_name_that_bigquery_takes_in_no_table_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["order id", "größe", "it's", "名前", "select", "a-b", "50%"])
 def test_flexible_names_are_taken(name: str) -> None:
     assert to_bigquery_schema([Column(name, "INT")])[0]["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("numeric", "declared", "changes"),
+    [
+        ({"type": "NUMERIC"}, "DECIMAL(12,2)", []),
+        ({"type": "NUMERIC"}, "DECIMAL(38,9)", []),
+        ({"type": "NUMERIC", "precision": "10", "scale": "4"}, "DECIMAL(8,2)", []),
+        ({"type": "BIGNUMERIC"}, "DECIMAL(38,18)", []),
+        ({"type": "BIGNUMERIC", "mode": "REPEATED"}, "ARRAY<DECIMAL(38,0)>", []),
+        (
+            {"type": "NUMERIC", "precision": "10", "scale": "2"}, "DECIMAL(12,2)",
+            ["widened a from DECIMAL(10,2) to DECIMAL(12,2)"],
+        ),
+        (
+            {"type": "NUMERIC", "precision": "10", "scale": "2"}, "DECIMAL(38,9)",
+            ["widened a from DECIMAL(10,2) to DECIMAL(38,9)"],
+        ),
+    ],
+)  # fmt: skip
+def test_decimal_goes_into_any_that_has_room_before_and_behind_the_point(
+    numeric: dict[str, str], declared: str, changes: list[str]
+) -> None:
+    current = read_table_struct([{"name": "a", **numeric}])
+    found = find_schema_changes("t", current, to_stored_columns([Column("a", declared)]), EvolutionRules())
+    assert [str(change) for change in found] == changes
+
+
+@pytest.mark.parametrize(
+    ("numeric", "declared"),
+    [
+        ({"type": "NUMERIC"}, "DECIMAL(38,10)"),
+        ({"type": "NUMERIC", "precision": "10", "scale": "2"}, "DECIMAL(10,4)"),
+        ({"type": "NUMERIC", "precision": "10", "scale": "4"}, "DECIMAL(9,2)"),
+    ],
+)
+def test_decimal_of_which_a_part_would_be_lost_is_refused(numeric: dict[str, str], declared: str) -> None:
+    current = read_table_struct([{"name": "a", **numeric}])
+    with pytest.raises(IncompatibleSchema, match="column=a: incompatible change"):
+        find_schema_changes("t", current, to_stored_columns([Column("a", declared)]), EvolutionRules())
+
+
+def test_length_that_a_column_allows_is_kept_and_is_no_other_type() -> None:
+    fields = [
+        {"name": "a", "type": "STRING", "maxLength": "3"},
+        {"name": "b", "type": "BYTES", "maxLength": "2", "mode": "REPEATED"},
+        {"name": "c", "type": "STRING"},
+    ]
+    held = read_table_struct(fields)
+    assert dict(held.fields) == {
+        "a": Primitive("STRING", form=MaxLength(3)),
+        "b": Array(Primitive("BINARY", form=MaxLength(2))),
+        "c": Primitive("STRING"),
+    }
+    columns = (Column("a", "STRING"), Column("b", "ARRAY<BINARY>"), Column("c", "STRING"))
+    assert to_columns(fields) == columns
+    assert find_schema_changes("t", held, to_stored_columns(columns), EvolutionRules()) == ()
+
+
+def test_required_column_that_the_table_fills_itself_needs_no_record_and_no_null() -> None:
+    """A row that does not name it gets the default; a NULL that a record holds does not."""
+    required = {"type": "STRING", "mode": "REQUIRED"}
+    fields = [{"name": "a", **required, "defaultValueExpression": "'new'"}, {"name": "b", **required}]
+    held = read_table_struct(fields)
+    b, both = Column("b", "STRING", nullable=False), (Column("a", "STRING"), Column("b", "STRING", nullable=False))
+    assert find_schema_changes("t", held, [b], EvolutionRules()) == ()
+    assert [str(change) for change in find_schema_changes("t", held, both, EvolutionRules())] == ["relaxed a"]
+    with pytest.raises(IncompatibleSchema, match="column=b: required, and the pipeline does not fill it"):
+        find_schema_changes("t", held, [Column("a", "STRING", nullable=False)], EvolutionRules())
+
+
+def test_value_is_cast_to_a_type_without_parameters_which_cast_does_not_take() -> None:
+    parts = [
+        {"name": "n", "type": "NUMERIC", "precision": "12", "scale": "2"},
+        {"name": "text", "type": "STRING", "maxLength": "3"},
+        {"name": "more", "type": "RECORD", "fields": [{"name": "b", "type": "BIGNUMERIC", "mode": "REQUIRED"}]},
+    ]
+    held = read_table_struct([{"name": "a", "type": "NUMERIC"}, {"name": "s", "type": "RECORD", "fields": parts}])
+    staged = to_struct([Column("a", "DECIMAL(12,2)"), Column("s", "STRUCT<n: DECIMAL(8,2)>")])
+    assert render_from_value("a", (staged, held)) == "CAST(value.`a` AS NUMERIC)"
+    assert render_from_value("s", (staged, held)) == (
+        "IF(value.`s` IS NULL, NULL, STRUCT(CAST(value.`s`.`n` AS NUMERIC) AS `n`, CAST(NULL AS STRING) AS `text`, "
+        "CAST(NULL AS STRUCT<`b` BIGNUMERIC>) AS `more`))"
+    )
