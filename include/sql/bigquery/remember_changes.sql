@@ -26,7 +26,7 @@ USING (
         FROM (
           SELECT *,
             {%- if sequence %}
-            COALESCE({{ "sequence" | ours }}.{{ sequence[0] | quoted }}, IF({{ "op" | ours }} = 'd', CAST({{ ("timestamp" | ours) if is_time else "NULL" }} AS {{ axis_type | type }}), NULL)) AS {{ "axis" | ours }},
+            COALESCE({{ "sequence" | ours }}.{{ sequence[0] | quoted }}, IF({{ "op" | ours }} = 'd', {{ ("timestamp" | ours | time_as(axis_type)) if is_time else "CAST(NULL AS " ~ (axis_type | cast_type) ~ ")" }}, NULL)) AS {{ "axis" | ours }},
             CASE WHEN {{ "op" | ours }} <> 'd' THEN 'u' WHEN {{ "sequence" | ours }}.{{ sequence[0] | quoted }} IS NULL THEN 't' ELSE 'd' END AS {{ "kind" | ours }}
             {%- else %}
             {{ "timestamp" | ours }} AS {{ "axis" | ours }},

@@ -1,7 +1,7 @@
 -- Between which values the keys of a batch lie, and in which partitions the rows would lie that it holds.
 SELECT
   MIN(`id`) AS low_0, MAX(`id`) AS high_0, COUNTIF(`id` IS NULL) > 0 AS nulls_0,
-  ARRAY_AGG(DISTINCT TIMESTAMP_TRUNC(`at`, DAY) IGNORE NULLS) AS partitions, COUNTIF(TIMESTAMP_TRUNC(`at`, DAY) IS NULL) > 0 AS outside,
+  ARRAY_AGG(DISTINCT TIMESTAMP_TRUNC(`at`, DAY, 'UTC') IGNORE NULLS) AS partitions, COUNTIF(TIMESTAMP_TRUNC(`at`, DAY, 'UTC') IS NULL) > 0 AS outside,
   COUNTIF(`_tidegate_op` = 'd') AS deletes
 FROM (
       SELECT

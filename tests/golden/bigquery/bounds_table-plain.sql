@@ -1,7 +1,7 @@
 -- In which partitions the rows of a batch's keys lie now, and how far the pipelines have come that write the table.
 SELECT
-  ARRAY_AGG(DISTINCT TIMESTAMP_TRUNC(t.`at`, DAY) IGNORE NULLS) AS partitions,
-  COUNTIF(TIMESTAMP_TRUNC(t.`at`, DAY) IS NULL) > 0 AS outside,
+  ARRAY_AGG(DISTINCT TIMESTAMP_TRUNC(t.`at`, DAY, 'UTC') IGNORE NULLS) AS partitions,
+  COUNTIF(TIMESTAMP_TRUNC(t.`at`, DAY, 'UTC') IS NULL) > 0 AS outside,
   (SELECT SUM(version) FROM `my-project`.`shop`.`orders_tidegate_position`) AS versions
 FROM `my-project`.`shop`.`orders` AS t
 JOIN (

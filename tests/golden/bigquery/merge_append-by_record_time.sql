@@ -1,6 +1,6 @@
 -- Every record is a row.
 INSERT INTO `my-project`.`shop`.`orders` (`id`, `name`, `amount`, _PARTITIONTIME)
-SELECT `id`, `name`, `amount`, TIMESTAMP_TRUNC(`_tidegate_partition_time`, DAY)
+SELECT `id`, `name`, `amount`, TIMESTAMP_TRUNC(`_tidegate_partition_time`, DAY, 'UTC')
 FROM (
       SELECT
         key.`id` AS `id`,

@@ -42,4 +42,4 @@ WHEN MATCHED THEN UPDATE SET
   t.`name` = IF(s.`_tidegate_given_1` OR s.`_tidegate_is_reset`, s.`name`, t.`name`),
   t.`amount` = IF(s.`_tidegate_given_2` OR s.`_tidegate_is_reset`, s.`amount`, t.`amount`)
 WHEN NOT MATCHED AND NOT s.`_tidegate_ends_deleted` THEN INSERT (`id`, `name`, `amount`, _PARTITIONTIME)
-VALUES (s.`id`, s.`name`, s.`amount`, TIMESTAMP_TRUNC(s.`_tidegate_partition_time`, DAY))
+VALUES (s.`id`, s.`name`, s.`amount`, TIMESTAMP_TRUNC(s.`_tidegate_partition_time`, DAY, 'UTC'))

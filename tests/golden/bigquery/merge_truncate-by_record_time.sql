@@ -18,6 +18,6 @@ USING (
 ) AS s
 ON FALSE
 WHEN NOT MATCHED AND s.`_tidegate_op` <> 'd' THEN INSERT (`id`, `name`, `amount`, _PARTITIONTIME)
-VALUES (s.`id`, s.`name`, s.`amount`, TIMESTAMP_TRUNC(s.`_tidegate_partition_time`, DAY))
+VALUES (s.`id`, s.`name`, s.`amount`, TIMESTAMP_TRUNC(s.`_tidegate_partition_time`, DAY, 'UTC'))
 
 WHEN NOT MATCHED BY SOURCE THEN DELETE

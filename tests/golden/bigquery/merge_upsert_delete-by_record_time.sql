@@ -22,4 +22,4 @@ WHEN MATCHED THEN UPDATE SET
   t.`name` = s.`name`,
   t.`amount` = s.`amount`
 WHEN NOT MATCHED AND s.`_tidegate_op` <> 'd' THEN INSERT (`id`, `name`, `amount`, _PARTITIONTIME)
-VALUES (s.`id`, s.`name`, s.`amount`, TIMESTAMP_TRUNC(s.`_tidegate_partition_time`, DAY))
+VALUES (s.`id`, s.`name`, s.`amount`, TIMESTAMP_TRUNC(s.`_tidegate_partition_time`, DAY, 'UTC'))

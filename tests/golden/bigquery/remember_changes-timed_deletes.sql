@@ -17,7 +17,7 @@ USING (
           ) AS `_tidegate_reached`
         FROM (
           SELECT *,
-            COALESCE(`_tidegate_sequence`.`at`, IF(`_tidegate_op` = 'd', CAST(`_tidegate_timestamp` AS TIMESTAMP), NULL)) AS `_tidegate_axis`,
+            COALESCE(`_tidegate_sequence`.`at`, IF(`_tidegate_op` = 'd', `_tidegate_timestamp`, NULL)) AS `_tidegate_axis`,
             CASE WHEN `_tidegate_op` <> 'd' THEN 'u' WHEN `_tidegate_sequence`.`at` IS NULL THEN 't' ELSE 'd' END AS `_tidegate_kind`
           FROM (
       SELECT

@@ -3,6 +3,7 @@
 ``REGENERATE_GOLDEN=1 pytest tests/unit/sql/test_bigquery_golden.py`` writes the files anew: read what changed.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +72,11 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "merge_upsert_delete-bounded": ("merge_upsert_delete", {**MERGE, "bounds": BOUNDS}),
     "bounds_staged-plain": (
         "bounds_staged",
-        {**MERGE, "values": ["at"], "bounded": [("id",)], "partition": "TIMESTAMP_TRUNC(`at`, DAY)"},
+        {**MERGE, "values": ["at"], "bounded": [("id",)], "partition": "TIMESTAMP_TRUNC(`at`, DAY, 'UTC')"},
     ),
     "bounds_table-plain": (
         "bounds_table",
-        {**MERGE, "values": [], "bounds": BOUNDS[:1], **POSITIONED, "partition": "TIMESTAMP_TRUNC(t.`at`, DAY)"},
+        {**MERGE, "values": [], "bounds": BOUNDS[:1], **POSITIONED, "partition": "TIMESTAMP_TRUNC(t.`at`, DAY, 'UTC')"},
     ),
     "assert_versions-plain": ("assert_versions", {**POSITIONED, "versions": 17}),
     "create_names-plain": (
@@ -156,6 +157,29 @@ def test_position_moves_before_a_statement_that_is_billed_by_the_table_or_the_ba
 
 def test_script_that_finds_another_version_says_so_in_words_that_are_looked_for() -> None:
     assert f"= 1 AS '{POSITION_MOVED}: pipeline=shop version=6';" in script()
+
+
+@pytest.mark.parametrize(
+    ("axis", "sql"),
+    [
+        ("DECIMAL(12,2)", "CAST(NULL AS NUMERIC)"),
+        ("DECIMAL(38,18)", "CAST(NULL AS BIGNUMERIC)"),
+        ("DATE", "DATE(`_tidegate_timestamp`, 'UTC')"),
+        ("TIMESTAMP_NTZ", "DATETIME(`_tidegate_timestamp`, 'UTC')"),
+        ("TIMESTAMP", "`_tidegate_timestamp`"),
+    ],
+)
+def test_delete_without_a_sequence_lies_in_history_at_no_parameters_and_in_utc(axis: str, sql: str) -> None:
+    is_time = not axis.startswith("DECIMAL")
+    rendered = SQL.render("remember_changes", **{**iceberg.REMEMBERED, "axis_type": axis, "is_time": is_time})
+    assert f"IF(`_tidegate_op` = 'd', {sql}, NULL)) AS `_tidegate_axis`" in rendered
+
+
+def test_no_statement_reads_times_in_the_projects_default_zone() -> None:
+    """A project may set `default_time_zone`; partitions begin in UTC. What makes a table has a clause of its own."""
+    for path in sorted(GOLDEN.glob("*.sql")):
+        found = re.findall(r"TIMESTAMP_TRUNC\([^()']*\)", path.read_text())
+        assert found == [] or path.name.startswith("create_table"), path.name
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from tidegate.adapters.bigquery.table_layout import Partitioning, get_partition_unit
+from tidegate.adapters.bigquery.table_layout import Partitioning, get_partition_unit, render_timestamp_start
 from tidegate.adapters.bigquery.type_mapping import read_table_struct
 from tidegate.errors import GiveUp
 from tidegate.model.merge_input import MergeInput
@@ -104,7 +104,7 @@ def _find_row_partition(partition: Partitioning, layout: TableLayout, values: Me
     """None where staged rows do not tell it: they arrive in the partition of the moment, or in that of no value."""
     if partition.of_ingestion:
         unit, column = get_partition_unit(values["layout"]), "_tidegate_partition_time"
-        return RowPartition(column, f"TIMESTAMP_TRUNC({quote(column)}, {unit})") if unit else None
+        return RowPartition(column, render_timestamp_start(quote(column), unit)) if unit else None
     columns = [*values["values"], *(column for column, _ in values["keys"])]
     if partition.column not in columns:
         return None

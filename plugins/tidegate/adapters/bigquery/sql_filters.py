@@ -8,7 +8,9 @@ from tidegate.adapters.bigquery.type_mapping import (
     render_comparable,
     render_from_key,
     render_from_value,
+    render_time_as,
     to_bigquery_type,
+    to_cast_type,
 )
 from tidegate.sql import googlesql
 
@@ -17,6 +19,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "name": googlesql.quote_name,
     "text": googlesql.render_literal,
     "type": to_bigquery_type,
+    "cast_type": to_cast_type,
+    "time_as": render_time_as,
     "from_key": render_from_key,
     "from_value": render_from_value,
     "comparable": render_comparable,

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
@@ -36,14 +36,27 @@ class Partitioning:
             first, end, step = self.numbers.start, self.numbers.stop, self.numbers.step
             value = f"{alias}{column}"
             return f"IF({value} BETWEEN {first} AND {end - 1}, {value} - MOD({value} - {first}, {step}), NULL)"
-        if kind == "DATE" and self.unit == "DAY":
-            return f"{alias}{column}"
-        return f"{_TRUNC_FUNCTIONS[kind]}({alias}{column}, {self.unit})"
+        return _render_truncation(kind, f"{alias}{column}", self.unit)
 
     @property
     def of_ingestion(self) -> bool:
         """Whether no column of the table says where a row lies."""
         return self.column == INGESTION_TIME_COLUMN
+
+
+def _render_truncation(kind: str, value: str, unit: str) -> str:
+    """SQL text: the beginning of the DATE, DATETIME or TIMESTAMP unit in which `value` lies."""
+    if kind == "DATE" and unit == "DAY":
+        return value
+    return render_timestamp_start(value, unit) if kind == "TIMESTAMP" else f"{_TRUNC_FUNCTIONS[kind]}({value}, {unit})"
+
+
+def render_timestamp_start(value: str, unit: str) -> str:
+    """SQL text: the beginning of the hour, day, month or year of a TIMESTAMP, in UTC, as partitions begin.
+
+    The zone is named, for a project may have another one as its default (`default_time_zone`).
+    """
+    return f"TIMESTAMP_TRUNC({value}, {unit}, 'UTC')"
 
 
 def parse_partitioning(partition_by: Iterable[str]) -> Partitioning | None:
@@ -82,7 +95,8 @@ def render_partition_clause(partition_by: Iterable[str], columns: Iterable[Colum
         raise ConfigurationError(
             f"partition_by column={partitioning.column}: a DATE has no hours; use days({partitioning.column})"
         )
-    return replace(partitioning, column=column.name).render_partition_start(column.type)
+    name, unit = quote(column.name), partitioning.unit
+    return name if (column.type, unit) == ("DATE", "DAY") else f"{_TRUNC_FUNCTIONS[column.type]}({name}, {unit})"
 
 
 def _render_days(text: str) -> str:
