@@ -1,6 +1,6 @@
 """The port `TableStore` over BigQuery."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from tidegate.model.ownership import SHAPE_PROPERTY, Ownership, TableKind
 from tidegate.model.position import Position
 from tidegate.ports.context import TableFiles, TableState
 from tidegate.schema.column import Column
+from tidegate.schema.data_types import DataType, Primitive, Struct
 from tidegate.schema.evolution import EvolutionRules
 from tidegate.sql.pruning import UNBOUNDED, Bounds
 
@@ -92,6 +93,7 @@ class BigQueryTables(BigQueryPort):
         described = loaded_table.to_api_repr()
         _check_collations(table, described.get("schema", {}).get("fields", ()), values)
         layout = TableLayout.from_api_repr(described)
+        _check_floats(table, layout.schema, values)
         return compute_bounds(
             layout, self._get_warehouse(table).query_rows, self._sql, resource_names.name_positions_table(table), values
         )
@@ -156,3 +158,25 @@ def _check_collations(table: str, schema: Iterable[Mapping[str, Any]], values: M
                 f"(collation={collation}), and records of two keys would be one row; nothing was merged; make the "
                 "column anew without a collation"
             )
+
+
+def _check_floats(table: str, schema: Struct, values: MergeInput) -> None:
+    """`GiveUp` for a key of floating point whose type no file declares, as one of a schema registry.
+
+    NaN is not equal to itself: a row of that key would be inserted once more by each batch.
+    """
+    for leaf in values.get("leaves", ()):
+        if _has_float(schema, leaf):
+            raise GiveUp(
+                f"table={table} column={'.'.join(leaf)}: its type is floating point, by which BigQuery finds no rows; "
+                "nothing was merged; take another column for key.fields, or a DECIMAL"
+            )
+
+
+def _has_float(schema: DataType, leaf: Sequence[str]) -> bool:
+    for step in leaf:
+        own = schema.find_name(step) if isinstance(schema, Struct) else None
+        if own is None or not isinstance(schema, Struct):
+            return False
+        schema = dict(schema.fields)[own]
+    return isinstance(schema, Primitive) and schema.name == "DOUBLE"
