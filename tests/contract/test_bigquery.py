@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from bigquery_hands import BigQueryHands
 from contract_words import FIRST, PIPELINE, SECOND, STAGED, START, TABLE, outcome_of, summary_of
+from tidegate.adapters.bigquery.stores import batch_history
 from tidegate.adapters.bigquery.stores.batch_history import COLUMN_TYPES
 from tidegate.errors import AuditFailed, CommitRefused, GiveUp, RetryLater
 from tidegate.failpoints import install_visitor
@@ -154,6 +155,16 @@ def test_history_of_an_earlier_version_is_given_the_columns_it_lacks(hands: BigQ
     assert [
         (row["batch"], row["bytes_scanned"], row["bytes_billed"]) for row in hands.port.history.read_history(control, 9)
     ] == [(1, None, 5)]
+
+
+def test_history_keeps_its_newest_rows(hands: BigQueryHands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at it is billed for every row."""
+    monkeypatch.setattr(batch_history, "MAX_ROWS", 3)
+    monkeypatch.setattr(batch_history, "KEPT_ROWS", 2)
+    control, none = "lake.shop.tidegate_shop_batches", dict.fromkeys(COLUMN_TYPES)
+    for number in range(1, 7):
+        hands.port.history.append_history(control, {**none, "batch": number, "published_at_ms": number * 1000})
+    assert [row["batch"] for row in hands.port.history.read_history(control, 9)] == [6, 5]
 
 
 def test_publish_without_a_position_keeps_the_one_that_stands(hands: BigQueryHands) -> None:

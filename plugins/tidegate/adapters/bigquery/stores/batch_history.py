@@ -1,5 +1,6 @@
-"""The control table in BigQuery: one row per published batch."""
+"""The control table in BigQuery: one row per published batch, the newest of them."""
 
+import logging
 from collections.abc import Mapping
 from typing import cast
 
@@ -7,6 +8,7 @@ from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.stores.namespaces import drop_existing_namespaces
 from tidegate.adapters.bigquery.stores.ownership import claim
 from tidegate.adapters.bigquery.stores.table_marks import remove_expiration
+from tidegate.errors import TidegateError
 from tidegate.failpoints import hit_failpoint
 from tidegate.model.ownership import describe_control
 from tidegate.ports.batch_history import HistoryRow
@@ -15,6 +17,9 @@ from tidegate.tables.batch_history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_
 
 FIELDS_BY_TYPE = {"INT64": INTEGER_FIELDS, "STRING": TEXT_FIELDS, "FLOAT64": FRACTION_FIELDS}
 COLUMN_TYPES = {name: kind for kind, names in FIELDS_BY_TYPE.items() for name in names}
+# Each look at the newest rows is billed for all of them, and plans of large batches look: 50,000 rows are about 20 MB.
+MAX_ROWS, KEPT_ROWS = 50_000, 25_000
+log = logging.getLogger(__name__)
 
 
 def append_row(warehouse: Warehouse, control: str, row: HistoryRow) -> None:
@@ -24,7 +29,7 @@ def append_row(warehouse: Warehouse, control: str, row: HistoryRow) -> None:
     """
     from google.cloud.bigquery import ScalarQueryParameter
 
-    _open_table(warehouse, control)
+    rows_before = _open_table(warehouse, control)
     hit_failpoint("history.opened")
     parameters = [
         ScalarQueryParameter(f"c{n}", kind, row.get(column)) for n, (column, kind) in enumerate(COLUMN_TYPES.items())
@@ -33,14 +38,30 @@ def append_row(warehouse: Warehouse, control: str, row: HistoryRow) -> None:
     name = quote_name(warehouse.to_reference(control))
     warehouse.run_statement(f"INSERT INTO {name} ({columns}) VALUES ({places})", parameters)
     hit_failpoint("history.appended")
+    if rows_before >= MAX_ROWS:
+        _remove_oldest_rows(warehouse, name)
 
 
-def _open_table(warehouse: Warehouse, control: str) -> None:
-    """Make the table where it is missing; else see that it is ours, and bring one of an earlier version up to date."""
+def _remove_oldest_rows(warehouse: Warehouse, name: str) -> None:
+    """Keep the newest rows. A failure is logged alone: the next batch tries again."""
+    newest = f"SELECT published_at_ms FROM {name} ORDER BY published_at_ms DESC LIMIT {KEPT_ROWS}"
+    try:
+        warehouse.run_statement(
+            f"DELETE FROM {name} WHERE published_at_ms < (SELECT MIN(published_at_ms) FROM ({newest}))"
+        )
+    except TidegateError as error:
+        log.info("old rows of history stay: table=%s: %s", name, error)
+
+
+def _open_table(warehouse: Warehouse, control: str) -> int:
+    """Make the table where it is missing; else see that it is ours, and bring one of an earlier version up to date.
+
+    Returns how many rows it has.
+    """
     loaded_table, own = warehouse.find_table(control), describe_control(control)
     if loaded_table is None:
         _create_table(warehouse, control, own.labels)
-        return
+        return 0
     claim(warehouse, loaded_table, control, own)
     if loaded_table.expires is not None:  # version 0.1 left what the dataset had given it
         remove_expiration(warehouse, control)
@@ -48,6 +69,7 @@ def _open_table(warehouse: Warehouse, control: str) -> None:
     if missing:
         added = (f"ADD COLUMN IF NOT EXISTS {quote(name)} {COLUMN_TYPES[name]}" for name in sorted(missing))
         warehouse.run_statement(f"ALTER TABLE {quote_name(warehouse.to_reference(control))} {', '.join(added)}")
+    return int(loaded_table.num_rows or 0)
 
 
 def _create_table(warehouse: Warehouse, control: str, labels: Mapping[str, str]) -> None:
