@@ -13,6 +13,7 @@ from background_server import start_serving, stop_serving
 
 class _Handler(BaseHTTPRequestHandler):
     objects: dict[str, bytes]
+    refusals: list[tuple[int, str]]
 
     def log_message(self, *_: Any) -> None:
         """Tests are quiet."""
@@ -43,17 +44,21 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(None if self.objects.pop(name, None) is None else b"")
 
     def _answer(self, content: bytes | None) -> None:
-        self.send_response(404 if content is None else 200)
+        status = 404 if content is None else 200
+        for status, message in self.refusals:
+            content = json.dumps({"error": {"code": status, "message": message, "errors": []}}).encode()
+        self.send_response(status)
         self.send_header("Content-Length", str(len(content or b"")))
         self.end_headers()
         self.wfile.write(content or b"")
 
 
 @contextmanager
-def bucket_server() -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Yield the server's address and what it holds."""
+def bucket_server(*refusals: tuple[int, str]) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Yield the server's address and what it holds. It answers each request with a refusal: a status, a message."""
     held: dict[str, bytes] = {}
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"objects": held}))
+    handler = type("Handler", (_Handler,), {"objects": held, "refusals": refusals})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = start_serving(server)
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}", held

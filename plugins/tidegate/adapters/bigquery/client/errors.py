@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from tidegate.adapters.port_errors import translate_errors
@@ -24,10 +25,16 @@ COST_ADVICE = (
     "max_bytes_billed in catalogs.yaml"
 )
 TOO_MANY_PARTITIONS_MESSAGE = "too many partitions"  # a job changes 4,000 of them at most
-PARTITION_ADVICE = (
-    "partition the table by larger units, as months(c), or let a batch hold fewer records than a job may change "
-    "partitions, with merge.max_records"
+# what is staged keeps its size: the batch would be merged as it is again
+SMALLER_BATCH_ADVICE = (
+    "let batches hold fewer records, with merge.max_records, and drop the intermediate table (<table>_<pipeline>_tmp) "
+    "where this one waits, so that it is staged anew"
 )
+PARTITION_ADVICE = f"partition the table by larger units, as months(c), or {SMALLER_BATCH_ADVICE}"
+# how a job ends that ran into a limit of time: six hours, or less where the project or somebody sets one
+TIME_LIMIT_MESSAGE, CANCELLED_REASON = "timed out", "stopped"
+TIME_LIMIT_REASONS = (CANCELLED_REASON, "timeout")
+TOO_LARGE_REASON = "resourcesExceeded"
 # rows that another writer has streamed (`tabledata.insertAll`, as sinks do) cannot be changed before they are stored
 STREAMED_ROWS_MESSAGE = "streaming buffer"
 STREAMED_ADVICE = (
@@ -38,6 +45,18 @@ QUEUE_FULL_MESSAGES = ("too many dml statements outstanding", "too many concurre
 # what a log-in says that no retry changes; the rest, as a metadata server that is restarted, may pass
 LOGIN_REFUSAL_PATTERN = re.compile(r"invalid_grant|invalid_client|unauthorized_client|PERMISSION_DENIED")
 MAX_SHOWN_CHARACTERS = 500  # letters of BigQuery's message
+
+
+@dataclass(frozen=True)
+class Service:
+    """Whose answer an error is, and the way out where it refuses us, or does not have what was asked for."""
+
+    name: str
+    if_forbidden: str = ""
+    if_missing: str = ""
+
+
+BIGQUERY = Service("BigQuery")
 
 
 class JobFailed(Exception):
@@ -63,6 +82,11 @@ class JobFailed(Exception):
         return self.reason == BILLED_LIMIT_REASON or "exceeded limit for bytes billed" in self.message.casefold()
 
     @property
+    def ran_out_of_time(self) -> bool:
+        """Whether it ran until BigQuery ended it."""
+        return self.reason in TIME_LIMIT_REASONS and TIME_LIMIT_MESSAGE in self.message.casefold()
+
+    @property
     def is_retryable(self) -> bool:
         """Whether the same job may succeed later."""
         waits = any(words in self.message.casefold() for words in QUEUE_FULL_MESSAGES)
@@ -70,8 +94,8 @@ class JobFailed(Exception):
 
 
 @contextmanager
-def translate_client_errors(where: str, *, sent: bool = False) -> Iterator[None]:
-    """Turn the client's errors into ours; jobs that fail tell it themselves.
+def translate_client_errors(where: str, *, sent: bool = False, service: Service = BIGQUERY) -> Iterator[None]:
+    """Turn the errors of the client of a service into ours; jobs that fail tell it themselves.
 
     What was `sent` and has no answer has an unknown outcome; a refused log-in asks a person, all else is tried again.
     """
@@ -82,24 +106,26 @@ def translate_client_errors(where: str, *, sent: bool = False) -> Iterator[None]
     try:
         yield
     except (exceptions.ServerError, exceptions.TooManyRequests, exceptions.RetryError) as error:
-        raise _to_lost_answer_error(where, error, sent) from error
+        raise _to_lost_answer_error(where, error, sent, service) from error
     except exceptions.PreconditionFailed as error:
         raise RetryLater(
             f"{where}: another writer changed it at the same time; it will be tried again: {_format_error(error)}"
         ) from error
     except exceptions.GoogleAPICallError as error:
         if get_reason(error) in RETRYABLE_REASONS:
-            raise RetryLater(f"{where}: BigQuery refused it for now: {_format_error(error)}") from error
-        raise GiveUp(f"{where}: BigQuery refused it: {_format_error(error)}") from error
+            raise RetryLater(f"{where}: {service.name} refused it for now: {_format_error(error)}") from error
+        raise GiveUp(
+            f"{where}: {service.name} refused it: {_format_error(error)}{_render_way_out(error, service)}"
+        ) from error
     except GoogleAuthError as error:
         if isinstance(error, DefaultCredentialsError) or LOGIN_REFUSAL_PATTERN.search(str(error)):
             raise GiveUp(
                 f"{where}: Google refused the log-in: {_format_error(error)}; correct the catalog's connection "
                 "(google_cloud_default where it names none), or the identity of this machine"
             ) from error
-        raise _to_lost_answer_error(where, error, sent) from error
+        raise _to_lost_answer_error(where, error, sent, service) from error
     except (RequestException, ConnectionError, TimeoutError) as error:
-        raise _to_lost_answer_error(where, error, sent) from error
+        raise _to_lost_answer_error(where, error, sent, service) from error
 
 
 def translate_error(port: Any, verb: str, table: str, error: Exception) -> RetryLater | GiveUp | None:
@@ -112,18 +138,46 @@ translate_bigquery_errors = translate_errors(translate_error)
 
 def translate_job_error(where: str, error: JobFailed) -> RetryLater | GiveUp:
     """A failed job as what the caller does next."""
-    if error.exceeds_billed_limit:
-        return GiveUp(f"{where}: it would read more than max_bytes_billed, nothing was changed: {error}; {COST_ADVICE}")
-    if TOO_MANY_PARTITIONS_MESSAGE in error.message.casefold():
-        return GiveUp(f"{where}: its rows lie in too many partitions, nothing was changed: {error}; {PARTITION_ADVICE}")
-    if STREAMED_ROWS_MESSAGE in error.message.casefold():
-        return RetryLater(
-            f"{where}: rows of it are still in BigQuery's streaming buffer, nothing was changed, it will be tried "
-            f"again: {error}; {STREAMED_ADVICE}"
-        )
+    lasting = _explain_limit(error)
+    if lasting:
+        return GiveUp(f"{where}: {lasting}")
+    passing = _explain_interruption(error)
+    if passing:
+        return RetryLater(f"{where}: {passing}")
     if error.is_retryable:
         return RetryLater(f"{where}: BigQuery failed, it will be tried again: {error}")
     return GiveUp(f"{where}: BigQuery refused it: {error}; nothing was changed")
+
+
+def _explain_limit(error: JobFailed) -> str:
+    """A limit that the same statement meets again each time; empty for none."""
+    if error.exceeds_billed_limit:
+        return f"it would read more than max_bytes_billed, nothing was changed: {error}; {COST_ADVICE}"
+    if TOO_MANY_PARTITIONS_MESSAGE in error.message.casefold():
+        return f"its rows lie in too many partitions, nothing was changed: {error}; {PARTITION_ADVICE}"
+    if error.reason == TOO_LARGE_REASON and not error.is_retryable:
+        return f"it is too large for BigQuery, nothing was changed: {error}; {SMALLER_BATCH_ADVICE}"
+    return ""
+
+
+def _explain_interruption(error: JobFailed) -> str:
+    """Why the job ended before its work was done, although nothing is wrong with that; empty for an unknown reason."""
+    if STREAMED_ROWS_MESSAGE in error.message.casefold():
+        return (
+            "rows of it are still in BigQuery's streaming buffer, nothing was changed, it will be tried again: "
+            f"{error}; {STREAMED_ADVICE}"
+        )
+    if error.ran_out_of_time:
+        return (
+            "BigQuery ended it at a limit of time, six hours or what the project sets (default_query_job_timeout_ms), "
+            f"it will be tried again: {error}; if it ends so each time, {SMALLER_BATCH_ADVICE}"
+        )
+    if error.reason == CANCELLED_REASON:
+        return (
+            f"somebody cancelled the job, it will be tried again: {error}; pause the pipeline if it is not to be sent "
+            "again"
+        )
+    return ""
 
 
 def get_reason(error: Any) -> str:
@@ -132,9 +186,17 @@ def get_reason(error: Any) -> str:
     return str(first_error.get("reason", ""))
 
 
-def _to_lost_answer_error(where: str, error: Exception, sent: bool) -> RetryLater:
+def _render_way_out(error: Exception, service: Service) -> str:
+    from google.api_core import exceptions
+
+    way_out = service.if_forbidden if isinstance(error, exceptions.Forbidden | exceptions.Unauthorized) else ""
+    way_out = service.if_missing if isinstance(error, exceptions.NotFound) else way_out
+    return f"; {way_out}" if way_out else ""
+
+
+def _to_lost_answer_error(where: str, error: Exception, sent: bool, service: Service) -> RetryLater:
     kind = OutcomeUnknown if sent else RetryLater
-    return kind(f"{where}: BigQuery gave no answer: {_format_error(error)}")
+    return kind(f"{where}: {service.name} gave no answer: {_format_error(error)}")
 
 
 def _format_error(error: Exception) -> str:

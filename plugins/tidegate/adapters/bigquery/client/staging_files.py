@@ -3,12 +3,12 @@
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from tidegate.adapters.bigquery.client.errors import translate_client_errors
+from tidegate.adapters.bigquery.client.errors import Service, translate_client_errors
 from tidegate.errors import ConfigurationError
 
 
@@ -101,6 +101,13 @@ def _write_whole(file: Path, content: bytes) -> None:
     fresh.replace(file)
 
 
+CLOUD_STORAGE = Service(
+    "Cloud Storage",
+    if_forbidden="give the identity of the catalog's connection the role roles/storage.objectAdmin on the bucket",
+    if_missing="create the bucket in the catalog's location, or correct staging in catalogs.yaml",
+)
+
+
 class Bucket:
     """A prefix of a bucket; load jobs read it themselves."""
 
@@ -118,6 +125,9 @@ class Bucket:
             self._opened = client.bucket(self._name)
         return self._opened
 
+    def _translate_errors(self, path: str) -> AbstractContextManager[None]:
+        return translate_client_errors(f"bucket={self._name} file={self.to_uri(path)}", service=CLOUD_STORAGE)
+
     def to_uri(self, path: str) -> str:
         """See the protocol."""
         return f"gs://{self._name}/{self._prefix}{path}"
@@ -130,7 +140,7 @@ class Bucket:
         """See the protocol."""
         from google.api_core.exceptions import NotFound
 
-        with translate_client_errors(f"file={self.to_uri(path)}"):
+        with self._translate_errors(path):
             try:
                 return bytes(self._bucket.blob(self._prefix + path).download_as_bytes())
             except NotFound:
@@ -138,12 +148,12 @@ class Bucket:
 
     def write(self, path: str, content: bytes) -> None:
         """See the protocol."""
-        with translate_client_errors(f"file={self.to_uri(path)}"):
+        with self._translate_errors(path):
             self._bucket.blob(self._prefix + path).upload_from_string(content)
 
     def list_paths(self, path: str) -> list[str]:
         """See the protocol."""
-        with translate_client_errors(f"folder={self.to_uri(path)}"):
+        with self._translate_errors(path):
             listed = self._bucket.list_blobs(prefix=f"{self._prefix}{path}/")
             return sorted(blob.name.removeprefix(self._prefix) for blob in listed)
 
@@ -151,7 +161,7 @@ class Bucket:
         """See the protocol."""
         from google.api_core.exceptions import NotFound
 
-        with translate_client_errors(f"folder={self.to_uri(path)}"):
+        with self._translate_errors(path):
             for blob in list(self._bucket.list_blobs(prefix=f"{self._prefix}{path}/")):
                 with suppress(NotFound):  # another run cleans up, too
                     blob.delete()

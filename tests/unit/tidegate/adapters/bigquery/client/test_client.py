@@ -144,6 +144,36 @@ def test_rows_in_too_many_partitions_are_refused_with_a_way_out() -> None:
     assert "merge.max_records" in str(error)
 
 
+@pytest.mark.parametrize(
+    ("reason", "message", "expected", "told"),
+    [
+        (
+            "timeout", "Operation timed out after 6.0 hours. Consider reducing the amount of work", RetryLater,
+            "BigQuery ended it at a limit of time.*merge.max_records.*drop the intermediate table",
+        ),
+        (
+            "stopped", "Job execution was cancelled: Job timed out after 10m", RetryLater,
+            r"default_query_job_timeout_ms.*drop the intermediate table",
+        ),
+        (
+            "stopped", "Job execution was cancelled: User requested cancellation", RetryLater,
+            "somebody cancelled the job, it will be tried again.*; pause the pipeline",
+        ),
+        (
+            "resourcesExceeded", "Resources exceeded during query execution: not enough memory", GiveUp,
+            "too large for BigQuery.*drop the intermediate table",
+        ),
+        ("invalid", "Too many partitions produced by query, allowed 4000", GiveUp, "drop the intermediate table"),
+    ],
+)  # fmt: skip
+def test_job_that_was_ended_tells_by_whom_and_how_the_staged_batch_gets_smaller(
+    reason: str, message: str, expected: type, told: str
+) -> None:
+    """What is staged keeps its size: a smaller `merge.max_records` alone would change nothing."""
+    with pytest.raises(expected, match=told):
+        raise translate_job_error("table=t", JobFailed("j", reason, message))
+
+
 def test_a_refusal_by_quota_passes_and_one_by_access_does_not() -> None:
     from google.api_core.exceptions import Forbidden
 

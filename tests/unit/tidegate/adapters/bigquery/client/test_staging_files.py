@@ -13,7 +13,7 @@ from google.auth.credentials import AnonymousCredentials
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.client.load_jobs import LoadRequest, run_load_job
 from tidegate.adapters.bigquery.client.staging_files import Folder, open_folder
-from tidegate.errors import RetryLater
+from tidegate.errors import GiveUp, RetryLater
 from tidegate.spec.catalog import Catalog
 
 ATTEMPT = "shop/orders_shop_tmp/batch=7/attempt=a1"
@@ -56,6 +56,30 @@ def test_a_file_that_another_run_removes_meanwhile_is_no_fault(
     bucket_objects.clear()
     monkeypatch.setattr(folder._bucket, "list_blobs", lambda prefix: listed)
     folder.delete("shop")
+
+
+FORBIDDEN = (403, "a@b does not have storage.objects.get access", "roles/storage.objectAdmin on the bucket")
+NO_BUCKET = (404, "The specified bucket does not exist.", "correct staging in catalogs.yaml")
+
+
+@pytest.mark.parametrize(
+    ("verb", "status", "message", "way_out"),
+    [
+        *((verb, *FORBIDDEN) for verb in ("read", "write", "list_paths", "delete")),
+        *((verb, *NO_BUCKET) for verb in ("write", "list_paths", "delete")),
+    ],
+)
+def test_refusal_of_the_bucket_is_told_as_cloud_storages_with_a_way_out(
+    verb: str, status: int, message: str, way_out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with bucket_server((status, message)) as (address, _):
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
+        folder = open_folder("gs://bucket/prefix", AnonymousCredentials, "p")
+        with pytest.raises(GiveUp) as raised:
+            getattr(folder, verb)("shop/f", *([b"x"] if verb == "write" else []))
+    told = str(raised.value)
+    assert told.startswith("bucket=bucket file=gs://bucket/prefix/shop/f: Cloud Storage refused it: ")
+    assert (message in told, way_out in told, "BigQuery" in told) == (True, True, False)
 
 
 def make_local(root: Path) -> Folder:
