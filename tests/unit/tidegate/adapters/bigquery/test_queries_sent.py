@@ -57,6 +57,7 @@ class Judged(Warehouse):
         super().__init__(CATALOG, lambda _: None)
         self._lacks, self.asked, self._held, self.labels = lacks, list[str](), held, dict[str, dict[str, str]]()
         self.expires: dict[str, Any] = {}
+        self.num_rows = 0
         self._analyzer = Analyzer({name.replace("dwh", "my-project", 1): HELD[name] for name in HELD})
 
     def find_table(self, name: str) -> Any:
@@ -70,8 +71,8 @@ class Judged(Warehouse):
         labels = describe_control(name).labels if name == CONTROL else {KIND_LABEL: kind}
         labels = self.labels.get(name, labels)
         schema = [SchemaField.from_api_repr(field) for field in columns]
-        expires = self.expires.get(name)
-        return SimpleNamespace(name=name, schema=schema, labels=labels, expires=expires, etag=len(self.asked))
+        more = {"expires": self.expires.get(name), "etag": len(self.asked), "num_rows": self.num_rows}
+        return SimpleNamespace(name=name, schema=schema, labels=labels, **more)
 
     def has_dataset(self, reference: str) -> bool:
         return False
@@ -104,6 +105,13 @@ def test_history_is_written_by_statements_that_bigquery_reads(held: Any, lacks: 
     warehouse = Judged(*held, lacks=lacks)
     batch_history.append_row(warehouse, CONTROL, dict.fromkeys(batch_history.COLUMN_TYPES))
     assert [statement.split()[0] for statement in warehouse.asked] == words
+
+
+def test_history_of_many_rows_loses_its_oldest_by_a_statement_that_bigquery_reads() -> None:
+    warehouse = Judged(CONTROL)
+    for warehouse.num_rows in (batch_history.MAX_ROWS - 1, batch_history.MAX_ROWS):
+        batch_history.append_row(warehouse, CONTROL, dict.fromkeys(batch_history.COLUMN_TYPES))
+    assert [statement.split()[0] for statement in warehouse.asked] == ["INSERT", "INSERT", "DELETE"]
 
 
 def test_history_that_version_0_1_let_expire_with_its_dataset_is_kept() -> None:
