@@ -33,6 +33,7 @@ class Progress:
       as of `to`.
     - `joined`, `joined_origin`: the snapshots of joined tables that go with `to` and with `origin`. They are the same
       where no row of those tables has changed.
+    - `number`: greater than that of each run that its plan has seen. Clocks of workers do not tell which came later.
     """
 
     run: str
@@ -49,6 +50,12 @@ class Progress:
     until: int | None = None
     joined: dict[str, int] = field(default_factory=dict)
     joined_origin: dict[str, int] = field(default_factory=dict)
+    number: int = 0
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Greater for a run that came later; of runs that did not see each other the clock decides."""
+        return self.number, self.at_ms
 
     @property
     def target(self) -> Target:
@@ -122,7 +129,12 @@ class PartProgress:
     @property
     def last(self) -> Progress | None:
         """The position that was recorded last; None before the first."""
-        return max(self.known, key=lambda part: part.at_ms, default=None)
+        return max(self.known, key=lambda part: part.order, default=None)
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next run."""
+        return max((part.number for part in self.known), default=0) + 1
 
     @property
     def settled(self) -> Progress | None:

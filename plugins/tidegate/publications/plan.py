@@ -201,6 +201,7 @@ def plan_all_parts(
     parts = tuple(
         KeyPart(number, raw, key_form=progress.get_key_form(number)) for number, raw in enumerate(progress.raw)
     )
+    position = replace(position, number=progress.next_number)
     return PlannedRun(position, parts, _find_touched_files(ports, position), topics)
 
 
@@ -218,7 +219,7 @@ def _plan_group(
     """The run of one group; parts that are between its two states go on behind the key that they have come to."""
     position = replace(
         group.position, run=ports.new_run(), topic_ids=topics.ids, partitions=topics.partitions,
-        after=None, counts={}, at_ms=0,
+        after=None, counts={}, at_ms=0, number=progress.next_number,
     )  # fmt: skip
     parts = []
     for number in group.numbers:

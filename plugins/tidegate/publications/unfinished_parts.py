@@ -122,14 +122,14 @@ def _find_newest(ports: PublicationPorts, parts: list[Progress] | tuple[Progress
         if part.target not in targets:
             targets.append(part.target)
     if len(targets) == 1:
-        return max(parts, key=lambda part: part.at_ms)
+        return max(parts, key=lambda part: part.order)
     ages = {name: _read_snapshot_ages(ports, name) for name in (ports.publication.table, *ports.publication.joined)}
 
     def measure_age(part: Progress) -> tuple[int, ...]:
         snapshot_ids = {ports.publication.table: part.to, **part.joined}
         return tuple(ages[name].get(snapshot_ids.get(name, 0), sys.maxsize) for name in ages)
 
-    return min(parts, key=lambda part: (measure_age(part), -part.at_ms))
+    return min(parts, key=lambda part: (measure_age(part), [-one for one in part.order]))
 
 
 def _read_snapshot_ages(ports: PublicationPorts, name: str) -> dict[int, int]:

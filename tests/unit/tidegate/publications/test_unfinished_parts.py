@@ -86,6 +86,18 @@ def test_comparison_that_died_between_two_parts_of_a_damaged_topic_is_finished(
     assert outside.topic.latest() == outside.table.latest()
 
 
+@pytest.mark.parametrize("is_moved", [False, True], ids=["table stands still", "table moves"])
+def test_comparison_by_a_worker_whose_clock_is_behind_is_finished_too(outside: Outside, is_moved: bool) -> None:
+    """The part that it has not reached is told from the one that it has by no clock."""
+    if is_moved:
+        outside.table.commit(**ROWS, z="1")
+    outside.topic.receive(*((key, "damaged") for key in ROWS))
+    outside.topic.broker.seconds -= 3600
+    die_between_the_parts(outside, resynchronise=True)
+    publish(outside.ports())
+    assert outside.topic.latest() == outside.table.latest()
+
+
 def test_comparison_under_a_changed_file_that_died_between_two_parts_leaves_none_under_the_old_one(
     outside: Outside,
 ) -> None:
