@@ -4,7 +4,7 @@ from typing import Any
 
 from tidegate.errors import RetryLater
 from tidegate.jobs.stage_job import StageJob
-from tidegate.merge.dead_letters import TOPIC_ID_COLUMN
+from tidegate.merge.dead_letters import LATER_COLUMNS
 from tidegate.model.ownership import Ownership, TableKind
 
 from fakes.broker import Record
@@ -20,13 +20,15 @@ def write_dead_letters(destination: MemoryDestination, statement: dict[str, Any]
     """Do one of the statements whose names end in `_dead_letters`."""
     name = statement["table"]
     if statement["statement"] == "create_dead_letters":
-        destination.create(name, (TOPIC_ID_COLUMN,)).properties.update(mark_of(statement["own"]))
+        destination.create(name, LATER_COLUMNS).properties.update(mark_of(statement["own"]))
         return
     rows = destination.tables[name].rows()
     if statement["statement"] == "forget_dead_letters":
         kept = [r for r in rows if not _is_stale(r, statement)]
     elif statement["statement"] == "reread_dead_letters":
-        kept = [{**r, "replayed_at": destination.clock()} if _is_reread(r, statement) else r for r in rows]
+        kept = [_reread(destination, r) if _is_reread(r, statement) else r for r in rows]
+    elif statement["statement"] == "reopen_dead_letters":
+        kept = [{**r, "replayed_at": None, "replayed_by": None} if _is_undone(r, statement) else r for r in rows]
     elif statement["statement"] == "discard_dead_letters":
         kept = [_discarded(destination, r, statement) if _is_chosen(r, statement) else r for r in rows]
     elif statement["statement"] == "replayed_dead_letters":
@@ -54,8 +56,16 @@ def _is_stale(row: Row, statement: dict[str, Any]) -> bool:
 
 def _is_reread(row: Row, statement: dict[str, Any]) -> bool:
     is_same_topic = row.get("topic_id") is not None and row["topic_id"] == statement["ids"].get(row["topic"])
-    is_waiting = row["replayed_at"] is None and row["batch"] <= statement["published"]
-    return _is_of_others(row, statement) and is_waiting and is_same_topic
+    is_open = row["replayed_at"] is None or row.get("replayed_by") is not None
+    return _is_of_others(row, statement) and is_open and row["batch"] <= statement["published"] and is_same_topic
+
+
+def _reread(destination: MemoryDestination, row: Row) -> Row:
+    return {**row, "replayed_at": row["replayed_at"] or destination.clock(), "replayed_by": None}
+
+
+def _is_undone(row: Row, statement: dict[str, Any]) -> bool:
+    return row["table"] == statement["target"] and row.get("replayed_by") in statement["attempts"]
 
 
 def _is_of_others(row: Row, statement: dict[str, Any]) -> bool:
@@ -74,6 +84,7 @@ def _written(destination: MemoryDestination, rows: list[Row], statement: dict[st
         letter = {name: row[name] for name in ("topic", "partition", "offset", "timestamp", "attempt")} | row["bad"]
         letter |= {"table": statement["target"], "batch": row["batch_number"], "replayed_at": None}
         letter |= {"written_at": destination.clock(), "topic_id": statement["ids"].get(letter["topic"])}
+        letter["replayed_by"] = None
         same = [other for other in held if _is_same(other, letter)]
         if all(other["attempt"] != letter["attempt"] for other in same):
             held = [*(other for other in held if other not in same), letter]
@@ -103,7 +114,8 @@ def _replayed(destination: MemoryDestination, rows: list[Row], statement: dict[s
         is_same_topic = (row.get("topic_id") or None) == (ids.get(row["topic"]) or None)
         return mine and is_same_topic and within(row, statement["ranges"]) and _place(row) not in bad
 
-    return [{**row, "replayed_at": destination.clock()} if is_read(row) else row for row in rows]
+    done = {"replayed_at": destination.clock(), "replayed_by": attempt}
+    return [{**row, **done} if is_read(row) else row for row in rows]
 
 
 def waiting_letters(destination: MemoryDestination, job: StageJob) -> list[tuple[str, int, Record]]:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
@@ -267,9 +267,14 @@ class MemoryDestination:
         snapshots = self._table(table).snapshots.values()
         return [s.id for s in snapshots if s.summary.get("tidegate.attempt") == attempt]
 
-    def is_rolled_back(self, table: str, name: str, value: str) -> bool:
-        told = {s.id for s in self._table(table).snapshots.values() if s.summary.get(name) == value}
-        return bool(told) and told.isdisjoint(s.id for s in self._table(table).ancestors(self._written(table)))
+    def list_rolled_back(self, table: str, name: str) -> frozenset[str]:
+        if table not in self.tables:
+            return frozenset()
+        line = self.tables[table].ancestors(self._written(table))
+        cut = line[-1].sequence if line and line[-1].parent is not None else 0
+        told = [s for s in self.tables[table].snapshots.values() if name in s.summary]
+        stays = {s.summary[name] for s in told if s in line or s.sequence <= cut}
+        return frozenset(s.summary[name] for s in told) - stays
 
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
         found = self._table(table)
@@ -471,6 +476,11 @@ class MemoryDestination:
             )
             for r in mine
         ]
+
+    def list_replayed_letters(self, name: str, table: str, attempts: Collection[str]) -> list[WaitingLetter]:
+        rows = self.tables[name].rows() if name in self.tables else []
+        mine = (row for row in rows if row["table"] == table and row.get("replayed_by") in set(attempts))
+        return [_letter(row).place for row in mine]
 
     def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:
         rows = self.tables[name].rows() if name in self.tables else []

@@ -14,7 +14,8 @@ CREATE TABLE IF NOT EXISTS {{ table | name }} (
   `table` STRING,
   written_at TIMESTAMP,
   replayed_at TIMESTAMP,
-  topic_id STRING
+  topic_id STRING,
+  replayed_by STRING
 )
 CLUSTER BY `table`, topic
 OPTIONS (labels = [{% include "_mark.sql" %}])

@@ -14,4 +14,4 @@ WHEN NOT MATCHED BY SOURCE AND t.`table` = {{ target | text }} AND t.replayed_at
 {%- for topic, partition, start, end in ranges %}
   {{ "OR " if not loop.first }}(t.topic = {{ topic | text }} AND t.`partition` = {{ partition }} AND t.`offset` >= {{ start }} AND t.`offset` < {{ end }} {%- if ids.get(topic) %} AND t.topic_id = {{ ids[topic] | text }} {%- else %} AND t.topic_id IS NULL {%- endif %})
 {%- endfor %}
-) THEN UPDATE SET replayed_at = CURRENT_TIMESTAMP()
+) THEN UPDATE SET replayed_at = CURRENT_TIMESTAMP(), replayed_by = {{ attempt | text }}

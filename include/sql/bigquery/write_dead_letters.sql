@@ -1,14 +1,14 @@
 -- A place in the log is one dead letter for each table: writing it again changes nothing, another attempt's takes over.
 -- A topic of the same name that was deleted is another log. Where a letter does not tell its topic's id, equal bytes do.
 -- The batch's offsets are named, so that letters of others need not be read.
-{%- set columns = ["topic", "partition", "offset", "timestamp", "key", "value", "headers", "stage", "error_class", "message", "batch", "attempt", "table", "written_at", "replayed_at", "topic_id"] %}
+{%- set columns = ["topic", "partition", "offset", "timestamp", "key", "value", "headers", "stage", "error_class", "message", "batch", "attempt", "table", "written_at", "replayed_at", "topic_id", "replayed_by"] %}
 MERGE INTO {{ table | name }} AS t
 USING (
   SELECT
     topic, `partition`, `offset`, `timestamp`, bad.key, bad.value, bad.headers, bad.stage, bad.class AS error_class, bad.message,
     batch_number AS batch, attempt, {{ target | text }} AS `table`,
     CURRENT_TIMESTAMP() AS written_at, CAST(NULL AS TIMESTAMP) AS replayed_at,
-    {% include "_topic_id.sql" %} AS topic_id
+    {% include "_topic_id.sql" %} AS topic_id, CAST(NULL AS STRING) AS replayed_by
   FROM {{ source | name }}
   WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }} AND op = 'bad'
 ) AS s

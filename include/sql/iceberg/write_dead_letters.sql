@@ -7,7 +7,7 @@ USING (
     topic, partition, offset, timestamp, bad.key, bad.value, bad.headers, bad.stage, bad.class AS error_class, bad.message,
     batch_number AS batch, attempt, {{ target | text }} AS `table`,
     current_timestamp() AS written_at, CAST(NULL AS TIMESTAMP) AS replayed_at,
-    {% include "_topic_id.sql" %} AS topic_id
+    {% include "_topic_id.sql" %} AS topic_id, CAST(NULL AS STRING) AS replayed_by
   FROM {{ source | name }} VERSION AS OF {{ snapshot_id }}
   WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }} AND op = 'bad'
 ) s

@@ -2,7 +2,7 @@
 
 # ruff: noqa: D102 (each method is the port's own)
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Generic, TypeVar
 
 from tidegate.jobs.direct_job import DirectJob, DirectOutcome
@@ -126,8 +126,8 @@ class RoutedCommits(_Routed[BranchCommits]):
     def find_snapshots(self, table: str, attempt: str) -> list[int]:
         return self._route(table).find_snapshots(table, attempt)
 
-    def is_rolled_back(self, table: str, name: str, value: str) -> bool:
-        return self._route(table).is_rolled_back(table, name, value)
+    def list_rolled_back(self, table: str, name: str) -> frozenset[str]:
+        return self._route(table).list_rolled_back(table, name)
 
 
 class RoutedStaging(_Routed[StagingStore]):
@@ -184,6 +184,9 @@ class RoutedDeadLetters(_Routed[DeadLetterStore]):
 
     def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:
         return self._route(name).list_waiting_letters(name, table)
+
+    def list_replayed_letters(self, name: str, table: str, attempts: Collection[str]) -> list[WaitingLetter]:
+        return self._route(name).list_replayed_letters(name, table, attempts)
 
     def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:
         return self._route(name).read_letters_of_attempt(name, table, attempt)

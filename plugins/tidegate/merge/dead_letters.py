@@ -15,7 +15,8 @@ from tidegate.schema.column import Column
 
 LETTER_ADDRESS = ("table", "topic", "partition", "offset")
 MAX_NAMED_RANGES = 100  # with more, each letter is compared with too many ranges
-TOPIC_ID_COLUMN = Column("topic_id", "STRING")  # tables of older versions lack it
+# what tables of older versions lack
+LATER_COLUMNS = (Column("topic_id", "STRING"), Column("replayed_by", "STRING"))
 LETTER_REASON = ("stage", "error_class", "message", "batch")
 
 
@@ -37,7 +38,7 @@ def render_dead_letter_statements(
     if not has_others and not staged.counts.dead_lettered:
         return ()
     if ports.tables.claim(name, own) is not None:
-        add_topic_id_column(ports, name)
+        add_later_columns(ports, name)
     statements = _render_others(ports, name, staged, published) if has_others else []
     if staged.counts.dead_lettered:
         sql = ports.sql_for(name)
@@ -57,9 +58,10 @@ def render_dead_letter_statements(
     return tuple(statements)
 
 
-def add_topic_id_column(ports: Ports, name: str) -> bool:
-    """Add the column of topic ids to a dead-letter table of an older version; whether it was missing. Idempotent."""
-    return bool(ports.tables.evolve(name, (TOPIC_ID_COLUMN,), add=True, widen=False, relax=False))
+def add_later_columns(ports: Ports, name: str) -> bool:
+    """Add what a dead-letter table of an older version lacks; whether it had no topic ids. Idempotent."""
+    changes = [ports.tables.evolve(name, (one,), add=True, widen=False, relax=False) for one in LATER_COLUMNS]
+    return bool(changes[0])
 
 
 def find_known_topic_ids(topic_ids: Mapping[str, str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from tidegate.spec.table import Table
 
 CREATED_BY_PROPERTY = "tidegate.created-by"  # of a destination that a pipeline created: the pipeline
 SLICE_PROPERTY = "tidegate.backfill-slice"  # of a snapshot that a backfill wrote: which slice of which backfill
+REPLAY_PROPERTY = "tidegate.replay"  # of a snapshot that a replay wrote: the staged attempt that it holds
 BACKFILL_PROPERTY = "tidegate.backfill"  # an intermediate table's property: the backfill that it was made for
 
 

@@ -66,6 +66,9 @@ class BranchCommits(Protocol):
         """The snapshots, on whatever branch or on none, that this attempt wrote."""
         ...
 
-    def is_rolled_back(self, table: str, name: str, value: str) -> bool:
-        """Whether snapshots tell this in their summaries, and the table stands on none of them any more."""
+    def list_rolled_back(self, table: str, name: str) -> frozenset[str]:
+        """What snapshots tell under this name in their summaries, where the table stands on none of them any more.
+
+        A snapshot on which it may stand, as expiry took those in between, is none of them; none without a table.
+        """
         ...

@@ -1,5 +1,6 @@
 """The port to the tables of bad records."""
 
+from collections.abc import Collection
 from typing import Protocol
 
 from tidegate.model.offsets import Ranges
@@ -15,6 +16,10 @@ class DeadLetterStore(Protocol):
 
     def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:
         """Where each dead letter of `table` lies that was not replayed."""
+        ...
+
+    def list_replayed_letters(self, name: str, table: str, attempts: Collection[str]) -> list[WaitingLetter]:
+        """Where each dead letter of `table` lies that one of these staged attempts of replays has read."""
         ...
 
     def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:

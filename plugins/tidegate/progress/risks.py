@@ -4,8 +4,10 @@ from tidegate.errors import TidegateError
 from tidegate.formats.registry import get_format
 from tidegate.model import resource_names
 from tidegate.model.offsets import Offsets, get_offset, iterate_offsets
+from tidegate.model.ownership import KIND_PROPERTY
 from tidegate.ports.context import Log, Ports, Retention
 from tidegate.spec.time_text import format_utc, to_utc_datetime
+from tidegate.tables.undone_replays import list_undone_letters
 
 # The brokers end a transaction after transaction.max.timeout.ms at the latest, 15 minutes by default.
 HANGING_TRANSACTION_MS = 15 * 60_000
@@ -20,15 +22,35 @@ def find_risks(ports: Ports, log: Log, following: Offsets) -> list[str]:
     """
     risks: list[str] = [*ports.pipeline.warnings]
     try:
-        risks += find_distant_letters(ports)
+        risks += find_letter_risks(ports)
     except TidegateError as reason:
-        risks.append(f"pipeline={ports.pipeline.name}: dead letters in other namespaces cannot be read: {reason}")
+        risks.append(f"pipeline={ports.pipeline.name}: not all dead letters can be read: {reason}")
     for look in (_find_hanging_transactions, _find_expiring_records, _find_lone_tombstones):
         try:
             risks += look(ports, log, following)
         except TidegateError as reason:
             risks.append(f"pipeline={ports.pipeline.name}: dangers cannot be told: {reason}")
     return risks
+
+
+def find_letter_risks(ports: Ports) -> list[str]:
+    """One sentence for each table or namespace with dead letters that count for nothing, and are nowhere."""
+    return [*find_distant_letters(ports), *_find_undone_letters(ports)]
+
+
+def _find_undone_letters(ports: Ports) -> list[str]:
+    """Of letters that were replayed, and whose rows a rollback has taken since."""
+    name = ports.pipeline.name
+    if ports.tables.read_property(resource_names.name_dead_letter_table(ports.pipeline), KIND_PROPERTY) is None:
+        return []
+    found = [(t.name, list_undone_letters(ports, t.name)) for t in ports.pipeline.tables if not t.discovers_names]
+    return [
+        f"pipeline={name} table={table}: dead letters={len(letters)} count as replayed, and their rows are gone: the "
+        f"table was rolled back behind the replay; bring them in again with: tidegate dead-letters {name} --table "
+        f"{table} --replay; those that may stay away can be discarded as if they waited"
+        for table, letters in found
+        if letters
+    ]
 
 
 def find_distant_letters(ports: Ports) -> list[str]:

@@ -13,7 +13,6 @@ from tidegate.model.backfill import AppliedSlice, Backfill
 from tidegate.model.ownership import describe_intermediate
 from tidegate.ports.context import Ports
 from tidegate.reprocess.backfill_merge import merge_slice
-from tidegate.reprocess.backfill_plan import require_position
 from tidegate.reprocess.backfill_stage import Slice, stage_missing
 from tidegate.tables.batch_history import record_slice
 
@@ -61,7 +60,7 @@ def apply_slice(ports: Ports, planned: Backfill, number: int) -> list[AppliedSli
 
 def _read_position(one: Slice) -> dict[str, dict[int, int]]:
     state = one.ports.tables.read_state(one.table.name, one.ports.pipeline.name)
-    return require_position(one.ports, one.table, state).offsets
+    return one.require_position(state).offsets
 
 
 def _raise_failures(ports: Ports, slices: list[Slice], failures: list[TidegateError]) -> None:
@@ -86,10 +85,7 @@ def read_applied_slices(ports: Ports, planned: Backfill) -> dict[str, list[int]]
     """The slices of each table of the pipeline that are applied and need not be again, newest first."""
     names = {table.name for table in ports.pipeline.tables}
     slices = [Slice.from_backfill(ports, planned, mine.table, 1) for mine in planned.tables if mine.table in names]
-    return {
-        one.table.name: sorted(ports.history.list_applied_slices(one.intermediate, one.shape), reverse=True)
-        for one in slices
-    }
+    return {one.table.name: sorted(one.list_applied(), reverse=True) for one in slices}
 
 
 def drop_backfill(ports: Ports, backfill_id: str) -> list[str]:

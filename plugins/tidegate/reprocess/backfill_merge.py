@@ -51,16 +51,16 @@ def merge_slice(one: Slice) -> tuple[AppliedSlice, StagedBatch | None]:
 def _merge_round(one: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch | None]:
     tables, name = one.ports.tables, one.ports.pipeline.name
     state = tables.read_state(one.table.name, name)
-    position = require_position(one.ports, one.table, state)
-    _check_same_topics(one, position.topic_ids)
+    _check_same_topics(one, require_position(one.ports, one.table, state).topic_ids)
     if state is None or one.is_applied:
         return _build_result(one, None, None, started_ms, PublishOutcome.ALREADY_APPLIED), None
+    position = one.require_position(state)
     table = resolve_columns(one.table, one.ports.pipeline.source.metadata, state)
     check_mergeable(one.ports.pipeline, table, state)
     columns = list_destination_columns(table, one.ports.pipeline.source.metadata)
     if tables.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
         state = tables.read_state(one.table.name, name) or state
-        position = require_position(one.ports, one.table, state)
+        position = one.require_position(state)
     staged = next(batch for batch in stage_missing_slice(one, position.offsets).batches if batch.batch == one.number)
     _check_same_topics(one, read_log(one.ports).topic_ids)  # once all is read: an id never comes back
     if not staged.counts.staged:

@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tidegate.errors import RetryLater
+from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs.stage_job import StageJob
 from tidegate.merge.compare_and_swap import MAX_ROUNDS
 from tidegate.model import resource_names
 from tidegate.model.backfill import Backfill, cut_into_slices, find_missing_ranges, find_reach
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.offsets import Offsets, Ranges, get_offset
-from tidegate.ports.context import Log, Ports, Staging
+from tidegate.model.position import Position
+from tidegate.ports.context import Log, Ports, Staging, TableState
 from tidegate.progress.topic_log import read_log
-from tidegate.reprocess.backfill_plan import check_log_holds, needs_later_records
+from tidegate.reprocess.backfill_plan import check_log_holds, needs_later_records, require_position
 from tidegate.spec.table import Table
 from tidegate.staging.skipped_records import list_skipped_records, make_room_for_letters
 from tidegate.staging.stage_outcome import read_staged_batch
@@ -85,16 +86,38 @@ class Slice:
 
     @property
     def is_applied(self) -> bool:
-        """Whether the backfill's own table says so, and the destination was not rolled back since.
+        """Whether it is, see `list_applied`."""
+        return self.number in self.list_applied()
 
-        It is wrong only in saying no, and a slice may be applied twice.
+    def list_applied(self) -> frozenset[int]:
+        """The table's slices that the backfill's own table says are applied, without those rolled back since.
+
+        One may be missing, never too many: a slice may be applied twice.
         """
         name = self.ports.pipeline.name
         has_skips = list_skipped_records(name, self.ports.tables.read_state(self.table.name, name))
         shape = self._compute_shape(make_room_for_letters(self.table)) if has_skips else self.shape
-        if self.number not in self.ports.history.list_applied_slices(self.intermediate, shape):
-            return False
-        return not self.ports.commits.is_rolled_back(self.table.name, resource_names.SLICE_PROPERTY, self.label)
+        applied = self.ports.history.list_applied_slices(self.intermediate, shape)
+        if not applied:
+            return applied
+        gone = self.ports.commits.list_rolled_back(self.table.name, resource_names.SLICE_PROPERTY)
+        return frozenset(number for number in applied if replace(self, number=number).label not in gone)
+
+    def require_position(self, state: TableState | None) -> Position:
+        """The table's position, see `backfill_plan`; `GiveUp` too where the flush has yet to read this slice's records.
+
+        It will after a rewind or a rebase since the plan, and a table that is appended to would have them twice.
+        """
+        position = require_position(self.ports, self.table, state)
+        for topic, partition, start, end in self.all_ranges[self.number - 1]:
+            reached = get_offset(position.offsets, topic, partition) or 0
+            if reached < end and start < end:
+                raise GiveUp(
+                    f"{self.where} topic={topic} partition={partition}: position={reached} lies before the end={end} "
+                    "of this slice: the table was rewound since the backfill was planned, and the flush will read "
+                    "these records; flush the pipeline, then give the same command again"
+                )
+        return position
 
     def read_staging(self) -> Staging | None:
         """The intermediate table as it stands, None where there is none."""

@@ -6,7 +6,7 @@ from functools import partial
 from tidegate.errors import ConfigurationError, NothingToDo
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.compare_and_swap import retry_commits
-from tidegate.merge.dead_letters import add_topic_id_column
+from tidegate.merge.dead_letters import add_later_columns
 from tidegate.merge.letter_filter import LetterFilter
 from tidegate.model import resource_names
 from tidegate.model.ownership import describe_dead_letters
@@ -16,6 +16,7 @@ from tidegate.progress.rolled_back_tables import check_not_rolled_back, select_t
 from tidegate.reprocess.rebase import TableMove, move_position
 from tidegate.spec.table import Table
 from tidegate.tables.action_history import add_action
+from tidegate.tables.undone_replays import list_undone_letters, reopen_letters
 
 ACTION = "discard"
 MAX_LETTERS_PER_STATEMENT = 200
@@ -33,13 +34,18 @@ def propose_discards(ports: Ports, chosen: LetterFilter) -> list[ProposedDiscard
     """What `discard_dead_letters` would discard of each table; changes nothing. `NothingToDo` where none is chosen."""
     name = resource_names.name_dead_letter_table(ports.pipeline)
     found = [
-        ProposedDiscard(table, tuple(filter(chosen.matches, ports.dead_letters.list_waiting_letters(name, table.name))))
+        ProposedDiscard(table, tuple(filter(chosen.matches, _list_letters(ports, name, table.name))))
         for table in select_tables(ports, chosen.table)
     ]
     found = [one for one in found if one.letters]
     if not found:
         raise NothingToDo(f"pipeline={ports.pipeline.name}: no dead letter that waits is chosen; nothing was changed")
     return found
+
+
+def _list_letters(ports: Ports, name: str, table: str) -> list[WaitingLetter]:
+    """Those that wait, and those that wait again because their replay was rolled back."""
+    return [*ports.dead_letters.list_waiting_letters(name, table), *list_undone_letters(ports, table)]
 
 
 def discard_dead_letters(ports: Ports, proposed: list[ProposedDiscard], because: str, by: str) -> None:
@@ -51,8 +57,9 @@ def discard_dead_letters(ports: Ports, proposed: list[ProposedDiscard], because:
         raise ConfigurationError("--because is empty: say why these dead letters will never be needed")
     letters = resource_names.name_dead_letter_table(ports.pipeline)
     ports.tables.claim(letters, describe_dead_letters(ports.pipeline))
-    retry_commits(ports, letters, partial(add_topic_id_column, ports, letters))
+    retry_commits(ports, letters, partial(add_later_columns, ports, letters))
     for one in proposed:
+        reopen_letters(ports, one.table.name)
         for start in range(0, len(one.letters), MAX_LETTERS_PER_STATEMENT):
             part = one.letters[start : start + MAX_LETTERS_PER_STATEMENT]
             statement = ports.sql_for(letters).render(

@@ -9,7 +9,7 @@ from typing import Any
 from tidegate.errors import CommitRefused, ConfigurationError, GiveUp, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.compare_and_swap import Swap, publish_head, retry_commits, write_on_branch
-from tidegate.merge.dead_letters import add_topic_id_column
+from tidegate.merge.dead_letters import add_later_columns
 from tidegate.merge.letter_filter import ALL_LETTERS, LetterFilter
 from tidegate.merge.row_changes import count_changes
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
@@ -28,9 +28,9 @@ from tidegate.spec.table import Table, TableMode
 from tidegate.tables.columns import list_destination_columns, resolve_columns
 from tidegate.tables.compatibility import check_key_unchanged
 from tidegate.tables.templated_tables import refuse_template
+from tidegate.tables.undone_replays import find_undone_replays, reopen_letters
 
 log = logging.getLogger(__name__)
-REPLAY_PROPERTY = "tidegate.replay"  # of a snapshot that a replay wrote: the staged attempt that it holds
 BEGUN = "begun "  # in the mark, ahead of an attempt: its replay has published nothing yet
 UNLIMITED_ERRORS = Errors("all", 2**31 - 1)  # what is still bad stays where it is, however much it is
 
@@ -66,8 +66,9 @@ def replay_dead_letters(ports: Ports, chosen: LetterFilter = ALL_LETTERS) -> lis
     """Replay the dead letters of each table that has some, or those `chosen`. One replay of a pipeline at a time.
 
     1. Finish a replay that was published and killed before its dead letters were marked, unless its rows were rolled
-       back since. Of a table that is appended to, note in a commit that this one begins: one that has begun before it
-       publishes nothing any more.
+       back since. Letters that a replay has brought in, and whose rows were rolled back since, wait again. Of a table
+       that is appended to, note in a commit that this one begins: one that has begun before it publishes nothing any
+       more.
     2. Stage the dead letters from their own bytes, and the keys of all later records up to the table's position.
     3. Merge those that can be read now, except keys with a later record; publish as a backfill does.
     4. Mark what was read; what is still bad stays, with today's reason.
@@ -92,10 +93,11 @@ def _replay_table(work: Replay) -> ReplayResult | None:
     if state is None:
         return None
     mark = state.marks.get(work.mark)
-    is_undone = mark is not None and ports.commits.is_rolled_back(table.name, REPLAY_PROPERTY, mark)
+    is_undone = mark in find_undone_replays(ports, table.name)
     if staging is not None and mark == staging.batches[0].attempt and not is_undone:
         return _finish(replace(work, own_mark=mark, checks_mark=work.is_append), mark)
     position = require_position(ports, table, state)
+    reopen_letters(ports, table.name)
     if work.is_append and group_letters(work, position):
         if not is_undone:
             _check_known(work, mark)
@@ -180,7 +182,7 @@ def _replay_group(work: Replay, letters: LetterGroup) -> tuple[ReplayResult, Rep
     ports = work.ports
     _check_mode(work, work.table)
     ports.tables.claim(work.letters, describe_dead_letters(ports.pipeline))
-    retry_commits(ports, work.where, partial(add_topic_id_column, ports, work.letters))
+    retry_commits(ports, work.where, partial(add_later_columns, ports, work.letters))
     attempt, head = retry_commits(ports, work.where, partial(_replay_round, work, letters))
     if head is not None and work.checks_mark:
         work = replace(work, own_mark=attempt)
@@ -224,7 +226,7 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
         attempt=attempt,
         properties={work.mark: staged.attempt},
         guard=partial(_check_undisturbed, work, staged.attempt, state),
-        summary={**_build_summary(work), REPLAY_PROPERTY: staged.attempt},
+        summary={**_build_summary(work), resource_names.REPLAY_PROPERTY: staged.attempt},
         source=StagedSource(work.intermediate, staged.batch, staged.attempt),
         must_add=staged.counts.staged if work.is_append else 0,
     )
@@ -265,7 +267,7 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[Repla
     """Mark what this attempt has read, then drop what the replay kept."""
     ports, staging = work.ports, _read_own_staging(work, attempt)
     staged = staging.batches[0]
-    is_of_version_before = retry_commits(ports, work.where, partial(add_topic_id_column, ports, work.letters))
+    is_of_version_before = retry_commits(ports, work.where, partial(add_later_columns, ports, work.letters))
     statement = ports.sql_for(work.letters).render(
         "replayed_dead_letters",
         table=work.letters,

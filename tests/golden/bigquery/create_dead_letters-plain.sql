@@ -14,7 +14,8 @@ CREATE TABLE IF NOT EXISTS `my-project`.`shop`.`tidegate_shop_dead_letters` (
   `table` STRING,
   written_at TIMESTAMP,
   replayed_at TIMESTAMP,
-  topic_id STRING
+  topic_id STRING,
+  replayed_by STRING
 )
 CLUSTER BY `table`, topic
 OPTIONS (labels = [('tidegate-kind', 'dead_letters'), ('tidegate-owner', 'c4d120e671bb8a328fbc44f3e88fedc3a03c827c')])

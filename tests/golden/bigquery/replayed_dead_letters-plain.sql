@@ -13,4 +13,4 @@ WHEN MATCHED AND t.replayed_at IS NULL THEN UPDATE SET stage = s.stage, error_cl
 WHEN NOT MATCHED BY SOURCE AND t.`table` = 'lake.shop.orders' AND t.replayed_at IS NULL AND (
   (t.topic = 'orders' AND t.`partition` = 0 AND t.`offset` >= 5 AND t.`offset` < 9 AND t.topic_id = 'o-1')
   OR (t.topic = 'it\'s' AND t.`partition` = 1 AND t.`offset` >= 0 AND t.`offset` < 7 AND t.topic_id IS NULL)
-) THEN UPDATE SET replayed_at = CURRENT_TIMESTAMP()
+) THEN UPDATE SET replayed_at = CURRENT_TIMESTAMP(), replayed_by = '0af3'

@@ -7,7 +7,7 @@ USING (
     topic, `partition`, `offset`, `timestamp`, bad.key, bad.value, bad.headers, bad.stage, bad.class AS error_class, bad.message,
     batch_number AS batch, attempt, 'lake.shop.orders' AS `table`,
     CURRENT_TIMESTAMP() AS written_at, CAST(NULL AS TIMESTAMP) AS replayed_at,
-    CASE topic WHEN 'orders' THEN 'o-1' END AS topic_id
+    CASE topic WHEN 'orders' THEN 'o-1' END AS topic_id, CAST(NULL AS STRING) AS replayed_by
   FROM `my-project`.`shop`.`orders_shop_tmp`
   WHERE batch_number = 7 AND attempt = '0af3' AND op = 'bad'
 ) AS s
@@ -31,6 +31,7 @@ WHEN MATCHED AND t.attempt <> s.attempt THEN UPDATE SET
   `table` = s.`table`,
   `written_at` = s.`written_at`,
   `replayed_at` = s.`replayed_at`,
-  `topic_id` = s.`topic_id`
-WHEN NOT MATCHED THEN INSERT (`topic`, `partition`, `offset`, `timestamp`, `key`, `value`, `headers`, `stage`, `error_class`, `message`, `batch`, `attempt`, `table`, `written_at`, `replayed_at`, `topic_id`)
-VALUES (s.`topic`, s.`partition`, s.`offset`, s.`timestamp`, s.`key`, s.`value`, s.`headers`, s.`stage`, s.`error_class`, s.`message`, s.`batch`, s.`attempt`, s.`table`, s.`written_at`, s.`replayed_at`, s.`topic_id`)
+  `topic_id` = s.`topic_id`,
+  `replayed_by` = s.`replayed_by`
+WHEN NOT MATCHED THEN INSERT (`topic`, `partition`, `offset`, `timestamp`, `key`, `value`, `headers`, `stage`, `error_class`, `message`, `batch`, `attempt`, `table`, `written_at`, `replayed_at`, `topic_id`, `replayed_by`)
+VALUES (s.`topic`, s.`partition`, s.`offset`, s.`timestamp`, s.`key`, s.`value`, s.`headers`, s.`stage`, s.`error_class`, s.`message`, s.`batch`, s.`attempt`, s.`table`, s.`written_at`, s.`replayed_at`, s.`topic_id`, s.`replayed_by`)

@@ -7,7 +7,7 @@ USING (
     topic, partition, offset, timestamp, bad.key, bad.value, bad.headers, bad.stage, bad.class AS error_class, bad.message,
     batch_number AS batch, attempt, 'lake.my shop.it\'s' AS `table`,
     current_timestamp() AS written_at, CAST(NULL AS TIMESTAMP) AS replayed_at,
-    CASE topic WHEN 'orders' THEN 'o-1' END AS topic_id
+    CASE topic WHEN 'orders' THEN 'o-1' END AS topic_id, CAST(NULL AS STRING) AS replayed_by
   FROM `lake`.`my shop`.`it's_shop_tmp` VERSION AS OF 8154213786245100123
   WHERE batch_number = 7 AND attempt = '0af3' AND op = 'bad'
 ) s

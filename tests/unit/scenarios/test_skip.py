@@ -9,6 +9,7 @@ from fakes import BAD, Crash, World, a_pipeline, a_table
 from tidegate.errors import BadRecord, GiveUp, NothingToDo
 from tidegate.model.backfill import AppliedSlice
 from tidegate.model.publish_cost import PublishOutcome
+from tidegate.monitoring.details import read_backfills
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Ports, TableState
 from tidegate.reprocess.answer_rollback import answer_rollbacks, propose_answers
@@ -243,6 +244,8 @@ def test_backfill_over_or_before_a_skipped_record_leaves_it_out_and_goes_on_wher
     with pytest.raises(Crash):
         backfill(world.ports(small, die_at_the_second_slice), ranges)
     assert len(ids(world)) == 1
+    (listed,) = read_backfills(world.ports(small))
+    assert listed["tables"] == [{"table": ORDERS, "applied": 1}]
     slices = backfill(world.ports(small), ranges)
     assert max(slices) < sum(end - start for start, end in ranges.values())
     staged = [str(job.ranges.to_dict()) for job in world.engine.stages[flushed:]]

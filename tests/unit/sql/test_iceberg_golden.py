@@ -341,6 +341,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
             "ranges": [("orders", 0, 5, 9), ("it's", 1, 0, 7)],
         },
     ),
+    "reopen_dead_letters-plain": (
+        "reopen_dead_letters",
+        {**{name: DEAD_LETTERS[name] for name in ("table", "target")}, "attempts": ["0af3", "it's"]},
+    ),
     "create_intermediate-odd_names": (
         "create_intermediate",
         {"table": "lake.my shop.or`ders_shop_tmp", "keys": ODD_COLUMNS[:2], "values": ODD_COLUMNS[2:], **STAGED},

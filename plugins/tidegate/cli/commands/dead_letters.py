@@ -14,7 +14,7 @@ from tidegate.merge.letter_filter import LetterFilter
 from tidegate.model import resource_names
 from tidegate.monitoring.dead_letter_rows import format_dead_letter
 from tidegate.ports.context import Ports
-from tidegate.progress.risks import find_distant_letters
+from tidegate.progress.risks import find_letter_risks
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.settings import find_include_folder
@@ -35,7 +35,7 @@ def run_dead_letters(words: argparse.Namespace) -> int:
         return _run_replay(words, ports, chosen)
     if words.discard:
         return perform_action(words, propose_discard(ports, chosen, words.because))
-    for warning in find_distant_letters(ports):
+    for warning in find_letter_risks(ports):
         log.warning(warning)
     name = resource_names.name_dead_letter_table(ports.pipeline)
     is_whole = chosen.is_given or words.export is not None

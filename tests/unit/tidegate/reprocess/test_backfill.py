@@ -19,6 +19,7 @@ from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice, Backfill
 from tidegate.model.offsets import Ranges
 from tidegate.model.publish_cost import PublishOutcome
+from tidegate.monitoring.details import read_backfills
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import TableCommit
 from tidegate.reprocess.answer_rollback import answer_rollbacks, propose_answers
@@ -394,6 +395,56 @@ def test_status_lists_open_backfills_and_history_tells_of_their_slices(world: Wo
         None,
         *(f"{planned.id} {n}/3" for n in (1, 2, 3)),
     }
+
+
+def test_status_and_page_count_no_slice_that_was_rolled_back(world: World) -> None:
+    damage(world)
+    ports = world.ports(PIPELINE)
+    planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
+    apply_slice(ports, planned, 3)
+    between = world.destination.read_state(NAME, "shop").snapshot_id
+    apply_slice(ports, planned, 2)
+    apply_slice(ports, planned, 1)
+    assert applied(world) == ([3, 2, 1], 3)
+    world.destination.rollback(NAME, between)
+    assert applied(world) == ([3], 1)
+    assert [(r.slice, r.outcome) for r in run(world)] == [
+        (3, PublishOutcome.ALREADY_APPLIED), (2, PublishOutcome.PUBLISHED), (1, PublishOutcome.PUBLISHED)
+    ]  # fmt: skip
+    assert read_names(world) == {"a": "2", "b": "1"}
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert_delete"])
+def test_slice_behind_the_position_of_a_rewound_table_is_left_to_the_flush(mode: str) -> None:
+    """The flush will read its records again: a table that is appended to would get them twice."""
+    pipeline, world = a_pipeline(a_table(mode=mode), a_table("lake.shop.other"), max_records=2), World()
+    world.broker.create("orders", 2)
+    for number in range(3):
+        for partition in (0, 1):
+            key = f"{partition}{number}"
+            world.broker.produce("orders", {"id": key}, {"id": key, "name": "1"}, partition)
+    flush_all(world, pipeline)
+    first = next(s for s in reversed(world.destination.tables[NAME].ancestors()) if s.rows)
+    ports = world.ports(pipeline)
+    request = parse_request('{"orders": {"0": [0, 3], "1": [0, 3]}}', None, None, (NAME,))
+    planned = propose_backfill(ports, request).backfill
+    apply_slice(ports, planned, 3)
+    world.destination.rollback(NAME, first.id)
+    answer_rollbacks(ports, propose_answers(ports, "rewind", NAME), "rewind", "ann")
+    with pytest.raises(
+        GiveUp, match=r"slice=3/3 topic=orders partition=0: position=1 lies before the end=3 .*; flush the pipeline"
+    ):
+        apply_backfill(ports, propose_backfill(ports, request).backfill, lambda _: None)
+    flush_all(world, pipeline)
+    apply_backfill(ports, propose_backfill(ports, request).backfill, lambda _: None)
+    assert [row["id"] for row in world.rows(NAME)] == ["00", "01", "02", "10", "11", "12"]
+
+
+def applied(world: World) -> tuple[list[int], int]:
+    """The applied slices of the open backfill, as status lists and the page counts them."""
+    (listed,) = read_status(world.ports(PIPELINE))["backfills"]
+    (counted,) = read_backfills(world.ports(PIPELINE))
+    return listed["applied"][NAME], counted["tables"][0]["applied"]
 
 
 def interrupted(world: World, when: str, meanwhile: Callable[[], object], ranges: str) -> list[AppliedSlice]:

@@ -108,6 +108,6 @@ class BigQueryCommits(BigQueryPort):
         return []
 
     @translate_bigquery_errors
-    def is_rolled_back(self, table: str, name: str, value: str) -> bool:
+    def list_rolled_back(self, table: str, name: str) -> frozenset[str]:
         """See the port: a table that was restored to an earlier time tells nothing of it."""
-        return False
+        return frozenset()

@@ -1,5 +1,7 @@
 """The port `DeadLetterStore` over BigQuery."""
 
+from collections.abc import Collection
+
 from tidegate.adapters.bigquery.client.errors import translate_bigquery_errors
 from tidegate.adapters.bigquery.ports.port import BigQueryPort
 from tidegate.adapters.bigquery.stores import dead_letters as bigquery_dead_letters
@@ -20,6 +22,11 @@ class BigQueryDeadLetters(BigQueryPort):
     def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:
         """See the port."""
         return bigquery_dead_letters.list_waiting(self._get_warehouse(name), name, table)
+
+    @translate_bigquery_errors
+    def list_replayed_letters(self, name: str, table: str, attempts: Collection[str]) -> list[WaitingLetter]:
+        """See the port."""
+        return bigquery_dead_letters.list_replayed(self._get_warehouse(name), name, table, attempts)
 
     @translate_bigquery_errors
     def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:

@@ -1,6 +1,7 @@
 """The dead-letter table in BigQuery, as status and the command line read it, and its copy for a replay's Spark job."""
 
 import io
+from collections.abc import Collection
 from typing import Any
 
 from tidegate.adapters.bigquery.client.client import Warehouse
@@ -29,11 +30,24 @@ def read_newest_letters(warehouse: Warehouse, name: str, limit: int) -> DeadLett
 
 def list_waiting(warehouse: Warehouse, name: str, destination: str) -> list[WaitingLetter]:
     """Where those of a destination lie that were not replayed."""
+    return _list_places(warehouse, name, destination, "replayed_at IS NULL")
+
+
+def list_replayed(warehouse: Warehouse, name: str, destination: str, attempts: Collection[str]) -> list[WaitingLetter]:
+    """Where those of a destination lie that these attempts have read; none in a table of a version before."""
+    found = warehouse.find_table(name)
+    if not attempts or found is None or all(field.name != "replayed_by" for field in found.schema):
+        return []
+    listed = ", ".join(map(render_literal, sorted(attempts)))
+    return _list_places(warehouse, name, destination, f"replayed_by IN ({listed})")
+
+
+def _list_places(warehouse: Warehouse, name: str, destination: str, condition: str) -> list[WaitingLetter]:
     found = warehouse.find_table(name)
     if found is None:
         return []
     topic_id = "topic_id" if any(field.name == "topic_id" for field in found.schema) else "NULL AS topic_id"
-    where_clause = f"WHERE replayed_at IS NULL AND `table` = {render_literal(destination)}"
+    where_clause = f"WHERE {condition} AND `table` = {render_literal(destination)}"
     table = quote_name(warehouse.to_reference(name))
     columns = f"topic, `partition`, `offset`, {topic_id}, message, written_at"
     rows = warehouse.query_rows(f"SELECT {columns} FROM {table} {where_clause}")

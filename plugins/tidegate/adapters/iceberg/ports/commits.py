@@ -97,6 +97,9 @@ class IcebergCommits(IcebergPort):
         return iceberg_state.find_attempt_snapshots(self._table(table), attempt)
 
     @translate_iceberg_errors
-    def is_rolled_back(self, table: str, name: str, value: str) -> bool:
+    def list_rolled_back(self, table: str, name: str) -> frozenset[str]:
         """See the port."""
-        return iceberg_state.is_rolled_back(self._table(table), self._branch(table), name, value)
+        loaded_table = self.catalogs.table(table)
+        if loaded_table is None:
+            return frozenset()
+        return iceberg_state.list_rolled_back(loaded_table, self._branch(table), name)

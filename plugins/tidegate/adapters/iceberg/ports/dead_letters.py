@@ -1,5 +1,7 @@
 """The port `DeadLetterStore` over Iceberg."""
 
+from collections.abc import Collection
+
 from tidegate.adapters.iceberg.ports.port import IcebergPort
 from tidegate.adapters.iceberg.stores import dead_letters as iceberg_dead_letters
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
@@ -21,6 +23,12 @@ class IcebergDeadLetters(IcebergPort):
         """See the port."""
         loaded_table = self.catalogs.table(name)
         return [] if loaded_table is None else iceberg_dead_letters.list_waiting(loaded_table, table)
+
+    @translate_iceberg_errors
+    def list_replayed_letters(self, name: str, table: str, attempts: Collection[str]) -> list[WaitingLetter]:
+        """See the port."""
+        loaded_table = self.catalogs.table(name)
+        return [] if loaded_table is None else iceberg_dead_letters.list_replayed(loaded_table, table, attempts)
 
     @translate_iceberg_errors
     def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:

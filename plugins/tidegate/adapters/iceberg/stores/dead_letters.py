@@ -1,6 +1,6 @@
 """The dead-letter table in Iceberg, as status and the command line read it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,11 +10,13 @@ from pyiceberg.expressions import (
     BooleanExpression,
     EqualTo,
     GreaterThanOrEqual,
+    In,
     IsNull,
     LessThan,
     NotEqualTo,
     Or,
 )
+from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table
 
 from tidegate.model.offsets import Ranges
@@ -22,6 +24,7 @@ from tidegate.model.table_state import DISCARDED_STAGE, DeadLetter, DeadLetters,
 
 MAX_FILTER_RANGES = 100  # with more, each file of letters would be compared with too many
 LETTER_ADDRESS = ("topic", "partition", "offset")
+REPLAYED_BY = "replayed_by"
 WAITING = IsNull(term="replayed_at")
 
 
@@ -43,7 +46,18 @@ def read_newest_letters(table: Table, limit: int) -> DeadLetters:
 
 def list_waiting(table: Table, destination: str) -> list[WaitingLetter]:
     """Where those of a destination lie that were not replayed."""
-    row_filter = And(_filter_destination(destination), WAITING)
+    return _list_places(table, And(_filter_destination(destination), WAITING))
+
+
+def list_replayed(table: Table, destination: str, attempts: Collection[str]) -> list[WaitingLetter]:
+    """Where those of a destination lie that these attempts have read; none in a table of a version before."""
+    if REPLAYED_BY not in table.schema().column_names:
+        return []
+    read = In(term=REPLAYED_BY, literals=set(map(literal, attempts)))
+    return _list_places(table, And(_filter_destination(destination), read))
+
+
+def _list_places(table: Table, row_filter: BooleanExpression) -> list[WaitingLetter]:
     fields = tuple(name for name in WaitingLetter._fields if name in table.schema().column_names)
     rows = table.scan(row_filter=row_filter, selected_fields=fields).to_arrow().to_pylist()
     return [WaitingLetter(**{"topic_id": None, **row}) for row in rows]

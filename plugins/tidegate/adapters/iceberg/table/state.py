@@ -19,6 +19,7 @@ from tidegate.model.ownership import KIND_PROPERTY
 from tidegate.model.position import Position
 from tidegate.ports.context import Head, TableState
 
+PICKED_PROPERTY = "source-snapshot-id"  # of a snapshot that holds the changes of another one, from another branch
 MERGE_MODE_PROPERTY, MERGE_ON_READ = "write.merge.mode", "merge-on-read"
 
 
@@ -127,11 +128,21 @@ def find_attempt_snapshots(table: Table, attempt: str) -> list[int]:
     return [s.snapshot_id for s in table.metadata.snapshots if read_summary(s).get("tidegate.attempt") == attempt]
 
 
-def is_rolled_back(table: Table, branch: str, name: str, value: str) -> bool:
-    """Whether snapshots tell this in their summaries, and the branch descends from none of them."""
-    told = {s.snapshot_id for s in table.metadata.snapshots if read_summary(s).get(name) == value}
-    line = (s.snapshot_id for s in Lineage(table.metadata).ancestors(_find_head(table, branch)))
-    return bool(told) and told.isdisjoint(line)
+def list_rolled_back(table: Table, branch: str, name: str) -> frozenset[str]:
+    """What snapshots tell under this name in their summaries, where the branch descends from none of them.
+
+    Where expiry has cut the branch's line, an older snapshot may lie behind the cut. What was picked onto the branch by
+    itself (`cherrypick_snapshot`) is there too.
+    """
+    values = {s.snapshot_id: value for s in table.metadata.snapshots if (value := read_summary(s).get(name))}
+    if not values:
+        return frozenset()
+    line = list(Lineage(table.metadata).ancestors(_find_head(table, branch)))
+    stays = {s.snapshot_id for s in line} | {int(read_summary(s).get(PICKED_PROPERTY, "0")) for s in line}
+    if line and line[-1].parent_snapshot_id is not None:
+        cut = line[-1].sequence_number or 0
+        stays |= {s.snapshot_id for s in table.metadata.snapshots if (s.sequence_number or 0) <= cut}
+    return frozenset(values.values()) - {value for number, value in values.items() if number in stays}
 
 
 def list_backfill_branches(table: Table, pipeline: str, backfill: str) -> list[str]:

@@ -10,7 +10,12 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 from pyiceberg.types import StringType
 from tidegate.adapters.iceberg.stores import dead_letters
-from tidegate.adapters.iceberg.stores.dead_letters import count_letters_of_others, list_waiting, read_of_attempt
+from tidegate.adapters.iceberg.stores.dead_letters import (
+    count_letters_of_others,
+    list_replayed,
+    list_waiting,
+    read_of_attempt,
+)
 from tidegate.model.offsets import Ranges
 
 ORDERS, ITEMS = "lake.shop.orders", "lake.shop.it's"
@@ -109,3 +114,17 @@ def test_letters_of_a_destination_are_found_and_no_others_opened(letters: Table)
     assert {(letter.table, letter.attempt, letter.message, letter.headers) for letter in found} == {
         (ITEMS, "one", "bad", ())
     }
+
+
+def test_letters_that_replays_have_read_are_found_by_their_attempts(letters: Table) -> None:
+    write(letters, ITEMS, "one", ("a", 0, 9), replayed=True)
+    assert list_replayed(letters, ITEMS, {"r-1"}) == []  # of a version before
+    with letters.update_schema() as update:
+        update.add_column("topic_id", StringType())
+        update.add_column("replayed_by", StringType())
+    row = {"topic": "a", "partition": 1, "topic_id": "t-2", "message": "bad"}
+    places = [(1, ITEMS, "r-1"), (2, ITEMS, "r-2"), (3, ITEMS, "r-3"), (4, ORDERS, "r-1"), (5, ITEMS, None)]
+    rows = [{**row, "offset": offset, "table": table, "replayed_by": by} for offset, table, by in places]
+    letters.append(pa.Table.from_pylist(rows, schema=letters.schema().as_arrow()))
+    assert sorted(letter.offset for letter in list_replayed(letters, ITEMS, {"r-1", "r-3", "never was"})) == [1, 3]
+    assert [letter.topic_id for letter in list_replayed(letters, ORDERS, {"r-1"})] == ["t-2"]

@@ -15,7 +15,7 @@ from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.file_statistics import measure_files
 from tidegate.adapters.iceberg.table.lineage import Lineage
-from tidegate.adapters.iceberg.table.state import build_state
+from tidegate.adapters.iceberg.table.state import build_state, list_rolled_back
 from tidegate.model.position import Position
 
 COUNT = 2000
@@ -119,6 +119,34 @@ def test_history_that_was_cut_off_by_expiry_is_told(table: Callable[..., Table])
     made = table([snapshot(1, position(3)), *many()[99:]], position(3), tidegate_sales=1)
     state = build_state(made, "sales")
     assert (state.rolled_back, state.untraceable) == (True, True)
+
+
+def beside(parent: int, summary: dict[str, str]) -> Snapshot:
+    """The newest snapshot, which descends from an older one."""
+    return snapshot(COUNT + 1, summary).model_copy(update={"parent_snapshot_id": parent})
+
+
+TWO = many(at_1990={"told": "a"}, at_1980={"told": "b"})
+LEFT: dict[str, tuple[list[Snapshot], dict[str, int], str, set[str]]] = {
+    "on main": (TWO, {}, "main", set()),
+    "behind main": (TWO, {"main": 1985}, "main", {"a"}),
+    "on main and off it": ([*TWO, beside(1970, {"told": "a"})], {"main": COUNT}, "main", set()),
+    "of a named branch": (TWO, {"audited": 1985}, "audited", {"a"}),
+    "older than what expiry left": ([snapshot(50, {"told": "a"}), *TWO[99:]], {"kept": 50}, "main", set()),
+    "newer than where expiry cut": ([*many()[99:], beside(120, {"told": "a"})], {"main": COUNT}, "main", {"a"}),
+    "picked": ([*TWO, beside(1985, {"source-snapshot-id": "1990"})], {}, "main", set()),
+}
+
+
+@pytest.mark.parametrize("case", LEFT)
+def test_what_a_branch_has_left_is_told_and_nothing_that_it_may_stand_on(
+    table: Callable[..., Table], case: str
+) -> None:
+    snapshots, refs, branch, left = LEFT[case]
+    made = table(snapshots, **refs)
+    assert list_rolled_back(made, branch, "told") == left
+    assert list_rolled_back(made, branch, "never told") == frozenset()
+    assert steps(made) <= PASSES * COUNT
 
 
 def test_depth_of_the_oldest_tag_is_counted_in_steps_that_grow_with_the_snapshots(

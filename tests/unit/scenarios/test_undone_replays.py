@@ -1,0 +1,186 @@
+"""A table is rolled back behind a replay: that is told, and the dead letters come in again, or are discarded."""
+
+from dataclasses import replace
+
+import pytest
+from fakes import BAD, World, a_pipeline, a_table
+from tidegate.errors import NothingToDo
+from tidegate.merge.letter_filter import LetterFilter
+from tidegate.monitoring.status import read_status
+from tidegate.reprocess.answer_rollback import answer_rollbacks, propose_answers
+from tidegate.reprocess.discard import discard_dead_letters, propose_discards
+from tidegate.reprocess.replay import ReplayResult, replay_dead_letters
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.source import Errors
+from tidegate.steps.flush import flush
+from tidegate.steps.heartbeat import heartbeat
+
+ORDERS, COPY, LETTERS = "lake.shop.orders", "lake.shop.copy", "lake.shop.tidegate_shop_dead_letters"
+
+
+def tolerant(mode: str) -> Pipeline:
+    """Two tables from one topic."""
+    errors = Errors("all", 9)
+    tables = (a_table(name, mode=mode, errors=errors) for name in (ORDERS, COPY))
+    return a_pipeline(*tables, source={"errors": errors})
+
+
+@pytest.fixture(params=["append", "upsert_delete"])
+def pipeline(request: pytest.FixtureRequest) -> Pipeline:
+    return tolerant(request.param)
+
+
+@pytest.fixture
+def world(pipeline: Pipeline) -> World:
+    """Two partitions, and in each of them rows and a dead letter, `b0` and `b1`, that can be read now."""
+    made = World()
+    made.broker.create("orders", 2)
+    for key, partition in (("a0", 0), ("b0", 0), ("a1", 1), ("c1", 1), ("b1", 1)):
+        produce(made, key, partition, is_bad=key.startswith("b"))
+    flush(made.ports(pipeline))
+    for key, partition, offset in (("b0", 0, 1), ("b1", 1, 2)):
+        records = made.broker.partitions["orders"][partition].records
+        records[offset] = replace(records[offset], value={"id": key, "name": "fixed"})
+        made.engine.mended[offset] = {"id": key, "name": "fixed"}
+    return made
+
+
+def produce(world: World, key: str, partition: int, *, is_bad: bool = False) -> None:
+    world.broker.produce("orders", {"id": key}, BAD if is_bad else {"id": key, "name": "x"}, partition)
+
+
+def replay_letters(world: World, pipeline: Pipeline, *places: tuple[str, int, int]) -> dict[str, tuple[int, int]]:
+    """By table: how many letters were tried, and how many came in."""
+    results: list[ReplayResult] = replay_dead_letters(world.ports(pipeline), LetterFilter(places=frozenset(places)))
+    return {one.table: (one.tried, one.replayed) for one in results}
+
+
+def told(world: World, pipeline: Pipeline) -> list[str]:
+    """What status and a heartbeat that is due say of replays that were rolled back."""
+    world.clock.tick(3_600_000)
+    warnings = [one for one in heartbeat(world.ports(pipeline)).warnings if "count as replayed" in one]
+    assert [one for one in read_status(world.ports(pipeline))["warnings"] if "count as replayed" in one] == warnings
+    return warnings
+
+
+def message(table: str, letters: int) -> str:
+    return (
+        f"pipeline=shop table={table}: dead letters={letters} count as replayed, and their rows are gone: the table "
+        "was rolled back behind the replay; bring them in again with: tidegate dead-letters shop --table "
+        f"{table} --replay; those that may stay away can be discarded as if they waited"
+    )
+
+
+def head(world: World, table: str = ORDERS) -> int:
+    return world.destination.tables[table].refs["main"]
+
+
+def ids(world: World, table: str = ORDERS) -> list[str]:
+    return sorted(row["id"] for row in world.rows(table))
+
+
+def waiting(world: World) -> list[tuple[str, int]]:
+    rows = world.rows(LETTERS)
+    return sorted((row["table"], row["partition"]) for row in rows if row["replayed_at"] is None)
+
+
+def test_letters_whose_replay_was_rolled_back_are_told_and_come_in_again(world: World, pipeline: Pipeline) -> None:
+    replay_letters(world, pipeline, ("orders", 0, 1))
+    between = head(world)
+    assert replay_letters(world, pipeline) == {ORDERS: (1, 1), COPY: (1, 1)}
+    assert (ids(world), waiting(world), told(world, pipeline)) == (["a0", "a1", "b0", "b1", "c1"], [], [])
+    world.destination.rollback(ORDERS, between)
+    assert told(world, pipeline) == [message(ORDERS, 1)]
+    produce(world, "d", 0)
+    flush(world.ports(pipeline))
+    assert told(world, pipeline) == [message(ORDERS, 1)]
+    assert replay_letters(world, pipeline) == {ORDERS: (1, 1)}
+    assert ids(world) == ids(world, COPY) == ["a0", "a1", "b0", "b1", "c1", "d"]
+    assert (waiting(world), told(world, pipeline), replay_letters(world, pipeline)) == ([], [], {})
+
+
+def test_replays_that_were_all_rolled_back_come_in_again_and_once(world: World, pipeline: Pipeline) -> None:
+    before = head(world)
+    replay_letters(world, pipeline, ("orders", 0, 1))
+    replay_letters(world, pipeline)
+    world.destination.rollback(ORDERS, before)
+    assert told(world, pipeline) == [message(ORDERS, 2)]
+    assert replay_letters(world, pipeline, ("orders", 1, 2)) == {ORDERS: (1, 1)}
+    assert (waiting(world), told(world, pipeline)) == ([(ORDERS, 0)], [])
+    assert replay_letters(world, pipeline) == {ORDERS: (1, 1)}
+    assert ids(world) == ids(world, COPY) == ["a0", "a1", "b0", "b1", "c1"]
+
+
+def test_replay_that_stands_again_is_told_no_more(world: World, pipeline: Pipeline) -> None:
+    before = head(world)
+    replay_letters(world, pipeline)
+    after = head(world)
+    world.destination.rollback(ORDERS, before)
+    assert told(world, pipeline) == [message(ORDERS, 2)]
+    world.destination.rollback(ORDERS, after)
+    assert (told(world, pipeline), replay_letters(world, pipeline)) == ([], {})
+    assert ids(world) == ["a0", "a1", "b0", "b1", "c1"]
+
+
+def test_letters_that_may_stay_away_are_discarded(world: World, pipeline: Pipeline) -> None:
+    before = head(world)
+    replay_letters(world, pipeline)
+    world.destination.rollback(ORDERS, before)
+    ports, chosen = world.ports(pipeline), LetterFilter(places=frozenset({("orders", 0, 1)}))
+    proposed = propose_discards(ports, chosen)
+    assert [(one.table.name, len(one.letters)) for one in proposed] == [(ORDERS, 1)]
+    assert told(world, pipeline) == [message(ORDERS, 2)]
+    discard_dead_letters(ports, proposed, "not needed", "ann")
+    assert (waiting(world), told(world, pipeline)) == ([(ORDERS, 1)], [])
+    assert replay_letters(world, pipeline) == {ORDERS: (1, 1)}
+    assert ids(world) == ["a0", "a1", "b1", "c1"]
+
+
+@pytest.mark.parametrize("answer", ["rewind", "keep"])
+def test_letters_that_are_read_again_behind_a_rollback_are_not_replayed_too(
+    world: World, pipeline: Pipeline, answer: str
+) -> None:
+    """Rewound, the flush reads their records again; kept out, they are told."""
+    begin = world.destination.tables[ORDERS].ancestors()[-1].id
+    replay_letters(world, pipeline)
+    world.destination.rollback(ORDERS, begin)
+    ports = world.ports(pipeline)
+    answer_rollbacks(ports, propose_answers(ports, answer, ORDERS), answer, "ann")
+    try:
+        flush(ports)
+    except NothingToDo:
+        assert answer == "keep"
+    assert told(world, pipeline) == ([] if answer == "rewind" else [message(ORDERS, 2)])
+    assert replay_letters(world, pipeline) == ({} if answer == "rewind" else {ORDERS: (2, 2)})
+    assert ids(world) == (["a0", "a1", "b0", "b1", "c1"] if answer == "rewind" else ["b0", "b1"])
+
+
+def test_letter_that_is_bad_again_behind_a_rollback_waits(world: World, pipeline: Pipeline) -> None:
+    begin = world.destination.tables[ORDERS].ancestors()[-1].id
+    replay_letters(world, pipeline)
+    world.destination.rollback(ORDERS, begin)
+    records = world.broker.partitions["orders"][1].records
+    records[2] = replace(records[2], value=BAD)
+    ports = world.ports(pipeline)
+    answer_rollbacks(ports, propose_answers(ports, "rewind", ORDERS), "rewind", "ann")
+    flush(ports)
+    assert (waiting(world), told(world, pipeline)) == ([(ORDERS, 1)], [])
+    assert replay_letters(world, pipeline) == {ORDERS: (1, 1)}
+    assert ids(world) == ["a0", "a1", "b0", "b1", "c1"]
+
+
+def test_table_of_letters_of_a_version_before_gets_its_column_and_tells_nothing(
+    world: World, pipeline: Pipeline
+) -> None:
+    before = head(world)
+    replay_letters(world, pipeline, ("orders", 0, 1))
+    letters = world.destination.tables[LETTERS]
+    rows = tuple({name: value for name, value in row.items() if name != "replayed_by"} for row in letters.rows())
+    world.destination.add_snapshot(LETTERS, "main", rows, {})
+    letters.columns = tuple(column for column in letters.columns if column.name != "replayed_by")
+    world.destination.rollback(ORDERS, before)
+    assert told(world, pipeline) == []
+    assert replay_letters(world, pipeline) == {ORDERS: (1, 1), COPY: (1, 1)}
+    assert [column.name for column in letters.columns] == ["topic_id", "replayed_by"]
+    world.destination.rollback(ORDERS, before)
+    assert told(world, pipeline) == [message(ORDERS, 1)]
