@@ -232,6 +232,7 @@ def test_two_replays_at_once_bring_each_dead_letter_of_a_table_without_a_key_in_
         values = [{"id": 10 * partition + number, "n": 2**31 if number % 2 else number} for number in range(6)]
         workbench.produce(topic, *((None, value, {"partition": partition}) for value in values))
     workbench.flush("twice")
+    before = workbench.iceberg("shop.twice").metadata.current_snapshot_id
     workbench.pipeline("twice", [topic], key={"format": "raw"}, value={"schema": "id BIGINT, n BIGINT"}, source=errors)
     words, pipes = workbench.command("dead-letters", "twice", "--replay", "--json"), {"stdout": PIPE, "stderr": PIPE}
     both = [Popen(words, env=workbench.environment(), text=True, **pipes) for _ in range(2)]
@@ -244,6 +245,12 @@ def test_two_replays_at_once_bring_each_dead_letter_of_a_table_without_a_key_in_
     assert sorted(workbench.rows("shop.twice"), key=lambda row: row["id"]) == expected
     assert json.loads(workbench.cli("dead-letters", "twice", "--json").stdout)["waiting"] == 0
     assert not workbench.exists("shop.twice_twice_backfill_replay_tmp")
+    workbench.spark_sql(f"CALL lake.system.rollback_to_snapshot('shop.twice', {before})")
+    assert len(workbench.rows("shop.twice")) == 6
+    (status,) = json.loads(workbench.cli("status", "twice", "--json").stdout)["pipelines"]
+    assert [one for one in status["warnings"] if "dead letters=6 count as replayed, and their rows are gone" in one]
+    assert json.loads(workbench.cli("dead-letters", "twice", "--replay", "--json").stdout)["replayed"] == 6
+    assert sorted(workbench.rows("shop.twice"), key=lambda row: row["id"]) == expected
     workbench.produce(topic, (None, {"id": 99, "n": 9}, {"partition": 1}))
     workbench.flush("twice")
     assert len(workbench.rows("shop.twice")) == len(expected) + 1

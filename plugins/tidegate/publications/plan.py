@@ -87,7 +87,8 @@ def _find_mismatch(ports: PublicationPorts, progress: PartProgress, topics: Foun
     publication, last = ports.publication, progress.last
     if last is None:
         is_lost = publication.start.kind == "full" and topics.holds_records
-        return f"no progress is recorded, and topics={', '.join(sorted(topics.ids))} hold records" if is_lost else None
+        found = f"no progress is recorded, and topics={', '.join(sorted(topics.ids))} hold records"
+        return f"{found} (if not by the partitioner of Java's client, publish to a new topic)" if is_lost else None
     if not any(_is_compatible(ports, topics, table, part, same_table=False) for part in progress.known):
         if last.digest != publication.digest:
             return "its file has changed what the topic's records look like since the last run"
