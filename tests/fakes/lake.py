@@ -118,6 +118,8 @@ class MemoryDestination:
         recorded = Position.from_properties(pipeline, found.properties)
         recorded = recorded or _find_carried_position([*([tagged] if tagged else []), *ancestors], pipeline)
         rolled_back = recorded is not None and (tagged is None or tagged not in ancestors)
+        if recorded is not None and not rolled_back:
+            recorded = _find_carried_position(ancestors[: ancestors.index(tagged)], pipeline) or recorded
         end = ancestors[-1] if ancestors else None
         cut_off = end is not None and end.parent is not None and tagged is not None and end.sequence > tagged.sequence
         return TableState(

@@ -29,7 +29,8 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
     The table property is the position, as snapshots that carried it may have expired; the tagged snapshot's summary
     stands in for a property that somebody removed. The tag on the last published snapshot decides whether it still
     holds: not an ancestor of main means that the table was rolled back, and then the newest ancestor that carries a
-    position tells where it stands.
+    position tells where it stands. A position above the tag is that of an attempt whose branch somebody has made main
+    (`fast_forward`): its rows are there, so it counts.
     """
     metadata, tagged = table.metadata, _find_tagged_snapshot(table, pipeline)
     current, lineage = _find_head(table, branch), Lineage(metadata)
@@ -39,6 +40,8 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
     )
     newer = list(lineage.ancestors_to(current, tagged))
     rolled_back = recorded is not None and (tagged is None or not newer or newer[-1].snapshot_id != tagged.snapshot_id)
+    if recorded is not None and not rolled_back:
+        recorded = _find_carried_position(newer[:-1], pipeline) or recorded
     return TableState(
         uuid=str(metadata.table_uuid),
         snapshot_id=current.snapshot_id if current else None,
@@ -49,11 +52,7 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
         schema=read_table_struct(table),
         rolled_back=rolled_back,
         recorded=recorded,
-        marks={
-            k: v
-            for k, v in metadata.properties.items()
-            if k.startswith(resource_names.name_pipeline_property(pipeline, ""))
-        },
+        marks=_list_marks(table, pipeline),
         snapshot_ms=tagged.timestamp_ms if tagged else 0,
         untraceable=rolled_back and _is_cut_off(newer, tagged),
         kind=metadata.properties.get(KIND_PROPERTY, ""),
@@ -62,6 +61,11 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
         rewrites_files=_rewrites_files(table),
         reserved_columns=(*MERGE_COLUMNS, *(READ_COLUMNS if _rewrites_files(table) else ())),
     )
+
+
+def _list_marks(table: Table, pipeline: str) -> dict[str, str]:
+    prefix = resource_names.name_pipeline_property(pipeline, "")
+    return {name: value for name, value in table.metadata.properties.items() if name.startswith(prefix)}
 
 
 def _read_recorded_position(table: Table, pipeline: str) -> Position | None:

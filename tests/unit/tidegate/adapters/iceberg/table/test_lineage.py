@@ -86,6 +86,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, int], tuple[int | None, bool]]]
     "property removed": ({}, {"tidegate_sales": 1}, (3, False)),
     "property and tag removed": ({}, {}, (3, True)),
     "rolled back": (position(7), {"main": COUNT - 1, "tidegate_sales": COUNT}, (3, True)),
+    "attempt made main": (position(7), {"tidegate_sales": COUNT - 3}, (9, False)),
     "no pipeline of ours": ({}, {}, (None, False)),
 }
 
@@ -94,6 +95,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, int], tuple[int | None, bool]]]
 def test_state_is_read_in_steps_that_grow_with_the_snapshots(table: Callable[..., Table], case: str) -> None:
     properties, refs, (batch, rolled_back) = CASES[case]
     summaries = {} if case == "no pipeline of ours" else {"at_1": position(3)}
+    summaries |= {f"at_{COUNT - 1}": position(9)} if case == "attempt made main" else {}
     made = table(many(**summaries), properties, **refs)
     state = build_state(made, "sales")
     assert (state.position and state.position.batch, state.rolled_back, state.untraceable) == (

@@ -1,0 +1,44 @@
+"""Somebody makes the branch of an attempt main that was killed before its publish: its records are not read again."""
+
+import pytest
+from fakes import Crash, World, a_pipeline, a_table
+from fakes.draining import drain
+from tidegate.errors import NothingToDo
+from tidegate.monitoring.status import read_status
+from tidegate.steps.flush import flush
+
+ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert_delete"])
+def test_rows_of_a_branch_that_was_made_main_are_not_brought_in_again(mode: str) -> None:
+    world, pipeline = World(), a_pipeline(a_table(ORDERS, mode=mode), a_table(COPY, mode=mode))
+    world.broker.create("orders", 2)
+    produce(world, "a", "b")
+    flush(world.ports(pipeline))
+    produce(world, "c", "d")
+
+    def die(call: str, when: str) -> None:
+        if (call, when) == ("commits.publish", "before"):
+            raise Crash(call)
+
+    with pytest.raises(Crash):
+        flush(world.ports(pipeline, die))
+    refs = world.destination.tables[ORDERS].refs
+    (branch,) = set(refs) - {"main", "tidegate_shop"}
+    refs["main"] = refs[branch]
+    (seen, _) = read_status(world.ports(pipeline))["tables"]
+    assert (seen["position"], seen["rolled_back"], seen["problem"]) == ({"orders": {0: 2, 1: 2}}, False, None)
+    produce(world, "e", "f")
+    drain(world, pipeline)
+    for table in (ORDERS, COPY):
+        assert sorted(row["id"] for row in world.rows(table)) == ["a", "b", "c", "d", "e", "f"]
+        assert set(world.destination.tables[table].refs) == {"main", "tidegate_shop"}
+    with pytest.raises(NothingToDo):
+        flush(world.ports(pipeline))
+
+
+def produce(world: World, *keys: str) -> None:
+    """A record to each partition."""
+    for partition, key in enumerate(keys):
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"}, partition)
