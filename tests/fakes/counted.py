@@ -1,14 +1,23 @@
 """Counts what a flush asks of the world, step by step."""
 
-import importlib
+import pkgutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-STEPS = {
-    "tidegate.steps.flush": ("expand_template", "plan", "stage", "commit_offsets", "clean_up", "heartbeat"),
-    "tidegate.steps.merge_queue": ("merge", "record_batch"),
+import pytest
+
+STEPS = {  # of each module: the function, and the step that it is
+    "tidegate.steps.flush": {
+        "expand_template": "expand_template",
+        "plan": "plan",
+        "stage_tables": "stage",
+        "commit_offsets": "commit_offsets",
+        "clean_up": "clean_up",
+        "heartbeat": "heartbeat",
+    },
+    "tidegate.steps.merge_queue": {"merge": "merge", "record_batch": "record_batch"},
 }
 
 
@@ -30,21 +39,18 @@ class Calls:
     @contextmanager
     def watching(self) -> Iterator["Calls"]:
         """Steps know that they are under way; one that a step calls counts as that step's."""
-        originals = [(importlib.import_module(module), name) for module, names in STEPS.items() for name in names]
-        kept = [(module, name, getattr(module, name)) for module, name in originals]
-        for module, name, step in kept:
-            setattr(module, name, self._within(name, step))
-        try:
+        with pytest.MonkeyPatch.context() as patch:
+            for module, functions in STEPS.items():
+                for function, step in functions.items():
+                    place = f"{module}.{function}"
+                    patch.setattr(place, self._within(step, pkgutil.resolve_name(place)))
             yield self
-        finally:
-            for module, name, step in kept:
-                setattr(module, name, step)
 
-    def _within(self, name: str, step: Callable[..., Any]) -> Callable[..., Any]:
+    def _within(self, step: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def run(*arguments: Any, **named: Any) -> Any:
-            before, self._step = self._step, name
+            before, self._step = self._step, step
             try:
-                return step(*arguments, **named)
+                return function(*arguments, **named)
             finally:
                 self._step = before
 
