@@ -80,7 +80,7 @@ POINTS = {
     ],
     "heartbeat": [
         "broker.commit", "broker.read_end_offsets", "broker.read_log", "broker.read_newest_timestamps",
-        "staging.list_staged", "tables.read_state",
+        "staging.list_staged", "tables.read_state", "tables.read_property",
         "group.committed",
     ],
     "rebase": [

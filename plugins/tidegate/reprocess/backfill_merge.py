@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -51,7 +50,7 @@ def merge_slice(one: Slice) -> tuple[AppliedSlice, StagedBatch | None]:
 def _merge_round(one: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch | None]:
     tables, name = one.ports.tables, one.ports.pipeline.name
     state = tables.read_state(one.table.name, name)
-    _check_same_topics(one, require_position(one.ports, one.table, state).topic_ids)
+    one.check_same_topics(require_position(one.ports, one.table, state).topic_ids)
     if state is None or one.is_applied:
         return _build_result(one, None, None, started_ms, PublishOutcome.ALREADY_APPLIED), None
     position = one.require_position(state)
@@ -62,21 +61,10 @@ def _merge_round(one: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch
         state = tables.read_state(one.table.name, name) or state
         position = one.require_position(state)
     staged = next(batch for batch in stage_missing_slice(one, position.offsets).batches if batch.batch == one.number)
-    _check_same_topics(one, read_log(one.ports).topic_ids)  # once all is read: an id never comes back
+    one.check_same_topics(read_log(one.ports).topic_ids)  # once all is read: an id never comes back
     if not staged.counts.staged:
         return _build_result(one, None, staged, started_ms, PublishOutcome.NO_ROWS), staged
     return _merge_and_publish(_SliceRound(one, state, staged, started_ms)), staged
-
-
-def _check_same_topics(one: Slice, topic_ids: Mapping[str, str]) -> None:
-    """Offsets of a topic that was created again mean other records."""
-    for topic, planned in one.backfill.topic_ids.items():
-        if topic_ids.get(topic, planned) != planned:
-            raise PositionLost(
-                f"{one.where}: topic={topic} was deleted and created again since this backfill was planned: "
-                f"topic_id={topic_ids[topic]} planned={planned}; give it up with: "
-                f"tidegate backfill {one.ports.pipeline.name} --abandon {one.backfill.id}"
-            )
 
 
 def _merge_and_publish(cut: _SliceRound) -> AppliedSlice:

@@ -2,11 +2,11 @@
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tidegate.errors import GiveUp, RetryLater
+from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.jobs.stage_job import StageJob
 from tidegate.merge.compare_and_swap import MAX_ROUNDS
 from tidegate.model import resource_names
@@ -107,8 +107,10 @@ class Slice:
         """The table's position, see `backfill_plan`; `GiveUp` too where the flush has yet to read this slice's records.
 
         It will after a rewind or a rebase since the plan, and a table that is appended to would have them twice.
+        `PositionLost` where the position is that of a topic that was created again.
         """
         position = require_position(self.ports, self.table, state)
+        self.check_same_topics(position.topic_ids)
         for topic, partition, start, end in self.all_ranges[self.number - 1]:
             reached = get_offset(position.offsets, topic, partition) or 0
             if reached < end and start < end:
@@ -118,6 +120,16 @@ class Slice:
                     "these records; flush the pipeline, then give the same command again"
                 )
         return position
+
+    def check_same_topics(self, topic_ids: Mapping[str, str]) -> None:
+        """`PositionLost` where these ids are of other topics than planned: their offsets mean other records."""
+        for topic, planned in self.backfill.topic_ids.items():
+            if topic_ids.get(topic, planned) != planned:
+                raise PositionLost(
+                    f"{self.where}: topic={topic} was deleted and created again since this backfill was planned: "
+                    f"topic_id={topic_ids[topic]} planned={planned}; give it up with: "
+                    f"tidegate backfill {self.ports.pipeline.name} --abandon {self.backfill.id}"
+                )
 
     def read_staging(self) -> Staging | None:
         """The intermediate table as it stands, None where there is none."""

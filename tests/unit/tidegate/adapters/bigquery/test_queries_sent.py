@@ -34,7 +34,7 @@ CONTROL, LETTERS, DELETES, CHANGES = (
     "dwh.shop.o_changes",
 )
 TYPES = {"INT64": "BIGINT", "STRING": "STRING", "FLOAT64": "DOUBLE"}
-TEXTS = ("topic", "stage", "error_class", "message", "attempt", "table", "topic_id")
+TEXTS = ("topic", "stage", "error_class", "message", "attempt", "table", "topic_id", "replayed_by")
 HELD = {
     CONTROL: tuple(Column(name, TYPES[kind]) for name, kind in batch_history.COLUMN_TYPES.items()),
     LETTERS: (
