@@ -79,7 +79,8 @@ def split_message(message: Message, remedies: dict[str, str], default: str) -> t
 def _find_head(text: str) -> tuple[str, str]:
     text = re.sub(f"^(?:{GAP}[:;,]? +)+", "", text)
     head, *rest = ADVICE_PATTERN.split(text, maxsplit=1)
-    way = "".join(rest).removesuffix(f": {GAP}").strip("; ")
+    way = re.sub(f" with: {GAP}$", " with the command that the message prints", "".join(rest))
+    way = way.removesuffix(f": {GAP}").strip("; ")
     return head.rstrip(";"), way if re.search("[A-Za-z]{2}", way) else ""
 
 
