@@ -75,15 +75,16 @@ class Kit:
         self.port.commits.seed(TABLE, PIPELINE, START)
         return self
 
-    def merged(self, position: Position, pipeline: str = PIPELINE, attempt: str = "m1") -> TableCommit:
-        """Cut, one snapshot on the branch, and the commit that would swap it in."""
+    def merged(
+        self, position: Position, pipeline: str = PIPELINE, attempt: str = "m1", *, carries_position: bool = True
+    ) -> TableCommit:
+        """Cut, one snapshot on the branch, and the commit that would swap it in; a backfill's carries no position."""
         if self.insert is not None:
             return self.unmerged(position, pipeline, attempt)
         state, branch = self.state(pipeline), resource_names.name_branch(pipeline, position.batch, attempt)
         self.port.commits.start_branch(TABLE, state, branch)
-        self.append(
-            branch, [{"id": attempt, "n": 1}], {**position.to_properties(pipeline), "tidegate.attempt": attempt}
-        )
+        carried = position.to_properties(pipeline) if carries_position else {}
+        self.append(branch, [{"id": attempt, "n": 1}], {**carried, "tidegate.attempt": attempt})
         head = self.port.commits.read_head(TABLE, branch)
         return TableCommit(
             table=TABLE,
@@ -443,7 +444,7 @@ def test_publish_without_a_tag_moves_main_and_leaves_position_and_tag(kit: Kit) 
     kit.seeded().port.commits.publish(kit.merged(FIRST))
     tagged = kit.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id
     other = replace(
-        kit.merged(SECOND, attempt="m2"),
+        kit.merged(SECOND, attempt="m2", carries_position=False),
         tag=None,
         properties={resource_names.name_pipeline_property(PIPELINE, "note"): "x"},
     )
@@ -1149,7 +1150,11 @@ def test_slices_that_are_applied_stand_in_the_backfills_own_table_for_its_shape(
 def test_forget_takes_one_backfills_branches_and_mark_and_nothing_else(kit: Kit) -> None:
     ours = kit.seeded().merged(FIRST)
     kit.port.commits.publish(
-        replace(kit.merged(SECOND, attempt="m2"), tag=None, properties={"tidegate.shop.backfill.1": "x"})
+        replace(
+            kit.merged(SECOND, attempt="m2", carries_position=False),
+            tag=None,
+            properties={"tidegate.shop.backfill.1": "x"},
+        )
     )
     for branch in (
         resource_names.name_backfill_branch(PIPELINE, "1", number=3, attempt="a"),
