@@ -143,12 +143,12 @@ def test_table_of_somebody_else_takes_what_its_columns_have_room_for_and_a_longe
     schema = "id BIGINT, amount DECIMAL(12,2), big DECIMAL(38,18), name STRING"
     dwh.pipeline("held", [topic], key=KEY, value={"schema": schema})
 
-    def held(id: int, name: str) -> tuple[Any, Any]:
+    def make_named_record(id: int, name: str) -> tuple[Any, Any]:
         return {"id": id}, {"id": id, "amount": "1.25", "big": "2.5", "name": name}
 
-    bench.produce(topic, held(1, "äöü"), (*held(2, "b"), {"partition": 1}))
+    bench.produce(topic, make_named_record(1, "äöü"), (*make_named_record(2, "b"), {"partition": 1}))
     bench.flush("held")
-    bench.produce(topic, held(3, "äöüß"), (*held(2, "b2"), {"partition": 1}))
+    bench.produce(topic, make_named_record(3, "äöüß"), (*make_named_record(2, "b2"), {"partition": 1}))
     with pytest.raises(BadRecord, match=r"offset=1.*name: longer than 3 characters"):
         bench.flush("held")
     dwh.pipeline("held", [topic], key=KEY, value={"schema": schema}, source={"errors": {"tolerance": "all"}})

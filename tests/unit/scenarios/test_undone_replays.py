@@ -55,7 +55,7 @@ def replay_letters(world: World, pipeline: Pipeline, *places: tuple[str, int, in
     return {one.table: (one.tried, one.replayed) for one in results}
 
 
-def told(world: World, pipeline: Pipeline) -> list[str]:
+def list_told_risks(world: World, pipeline: Pipeline) -> list[str]:
     """What status and a heartbeat that is due say of replays that were rolled back."""
     world.clock.tick(3_600_000)
     warnings = [one for one in heartbeat(world.ports(pipeline)).warnings if "count as replayed" in one]
@@ -79,7 +79,7 @@ def ids(world: World, table: str = ORDERS) -> list[str]:
     return sorted(row["id"] for row in world.rows(table))
 
 
-def waiting(world: World) -> list[tuple[str, int]]:
+def list_waiting_letters(world: World) -> list[tuple[str, int]]:
     rows = world.rows(LETTERS)
     return sorted((row["table"], row["partition"]) for row in rows if row["replayed_at"] is None)
 
@@ -88,15 +88,23 @@ def test_letters_whose_replay_was_rolled_back_are_told_and_come_in_again(world: 
     replay_letters(world, pipeline, ("orders", 0, 1))
     between = head(world)
     assert replay_letters(world, pipeline) == {ORDERS: (1, 1), COPY: (1, 1)}
-    assert (ids(world), waiting(world), told(world, pipeline)) == (["a0", "a1", "b0", "b1", "c1"], [], [])
+    assert (ids(world), list_waiting_letters(world), list_told_risks(world, pipeline)) == (
+        ["a0", "a1", "b0", "b1", "c1"],
+        [],
+        [],
+    )
     world.destination.rollback(ORDERS, between)
-    assert told(world, pipeline) == [message(ORDERS, 1)]
+    assert list_told_risks(world, pipeline) == [message(ORDERS, 1)]
     produce(world, "d", 0)
     flush(world.ports(pipeline))
-    assert told(world, pipeline) == [message(ORDERS, 1)]
+    assert list_told_risks(world, pipeline) == [message(ORDERS, 1)]
     assert replay_letters(world, pipeline) == {ORDERS: (1, 1)}
     assert ids(world) == ids(world, COPY) == ["a0", "a1", "b0", "b1", "c1", "d"]
-    assert (waiting(world), told(world, pipeline), replay_letters(world, pipeline)) == ([], [], {})
+    assert (list_waiting_letters(world), list_told_risks(world, pipeline), replay_letters(world, pipeline)) == (
+        [],
+        [],
+        {},
+    )
 
 
 def test_replays_that_were_all_rolled_back_come_in_again_and_once(world: World, pipeline: Pipeline) -> None:
@@ -104,9 +112,9 @@ def test_replays_that_were_all_rolled_back_come_in_again_and_once(world: World, 
     replay_letters(world, pipeline, ("orders", 0, 1))
     replay_letters(world, pipeline)
     world.destination.rollback(ORDERS, before)
-    assert told(world, pipeline) == [message(ORDERS, 2)]
+    assert list_told_risks(world, pipeline) == [message(ORDERS, 2)]
     assert replay_letters(world, pipeline, ("orders", 1, 2)) == {ORDERS: (1, 1)}
-    assert (waiting(world), told(world, pipeline)) == ([(ORDERS, 0)], [])
+    assert (list_waiting_letters(world), list_told_risks(world, pipeline)) == ([(ORDERS, 0)], [])
     assert replay_letters(world, pipeline) == {ORDERS: (1, 1)}
     assert ids(world) == ids(world, COPY) == ["a0", "a1", "b0", "b1", "c1"]
 
@@ -116,9 +124,9 @@ def test_replay_that_stands_again_is_told_no_more(world: World, pipeline: Pipeli
     replay_letters(world, pipeline)
     after = head(world)
     world.destination.rollback(ORDERS, before)
-    assert told(world, pipeline) == [message(ORDERS, 2)]
+    assert list_told_risks(world, pipeline) == [message(ORDERS, 2)]
     world.destination.rollback(ORDERS, after)
-    assert (told(world, pipeline), replay_letters(world, pipeline)) == ([], {})
+    assert (list_told_risks(world, pipeline), replay_letters(world, pipeline)) == ([], {})
     assert ids(world) == ["a0", "a1", "b0", "b1", "c1"]
 
 
@@ -129,9 +137,9 @@ def test_letters_that_may_stay_away_are_discarded(world: World, pipeline: Pipeli
     ports, chosen = world.ports(pipeline), LetterFilter(places=frozenset({("orders", 0, 1)}))
     proposed = propose_discards(ports, chosen)
     assert [(one.table.name, len(one.letters)) for one in proposed] == [(ORDERS, 1)]
-    assert told(world, pipeline) == [message(ORDERS, 2)]
+    assert list_told_risks(world, pipeline) == [message(ORDERS, 2)]
     discard_dead_letters(ports, proposed, "not needed", "ann")
-    assert (waiting(world), told(world, pipeline)) == ([(ORDERS, 1)], [])
+    assert (list_waiting_letters(world), list_told_risks(world, pipeline)) == ([(ORDERS, 1)], [])
     assert replay_letters(world, pipeline) == {ORDERS: (1, 1)}
     assert ids(world) == ["a0", "a1", "b1", "c1"]
 
@@ -150,7 +158,7 @@ def test_letters_that_are_read_again_behind_a_rollback_are_not_replayed_too(
         flush(ports)
     except NothingToDo:
         assert answer == "keep"
-    assert told(world, pipeline) == ([] if answer == "rewind" else [message(ORDERS, 2)])
+    assert list_told_risks(world, pipeline) == ([] if answer == "rewind" else [message(ORDERS, 2)])
     assert replay_letters(world, pipeline) == ({} if answer == "rewind" else {ORDERS: (2, 2)})
     assert ids(world) == (["a0", "a1", "b0", "b1", "c1"] if answer == "rewind" else ["b0", "b1"])
 
@@ -164,7 +172,7 @@ def test_letter_that_is_bad_again_behind_a_rollback_waits(world: World, pipeline
     ports = world.ports(pipeline)
     answer_rollbacks(ports, propose_answers(ports, "rewind", ORDERS), "rewind", "ann")
     flush(ports)
-    assert (waiting(world), told(world, pipeline)) == ([(ORDERS, 1)], [])
+    assert (list_waiting_letters(world), list_told_risks(world, pipeline)) == ([(ORDERS, 1)], [])
     assert replay_letters(world, pipeline) == {ORDERS: (1, 1)}
     assert ids(world) == ["a0", "a1", "b0", "b1", "c1"]
 
@@ -179,8 +187,8 @@ def test_table_of_letters_of_a_version_before_gets_its_column_and_tells_nothing(
     world.destination.add_snapshot(LETTERS, "main", rows, {})
     letters.columns = tuple(column for column in letters.columns if column.name != "replayed_by")
     world.destination.rollback(ORDERS, before)
-    assert told(world, pipeline) == []
+    assert list_told_risks(world, pipeline) == []
     assert replay_letters(world, pipeline) == {ORDERS: (1, 1), COPY: (1, 1)}
     assert [column.name for column in letters.columns] == ["topic_id", "replayed_by"]
     world.destination.rollback(ORDERS, before)
-    assert told(world, pipeline) == [message(ORDERS, 1)]
+    assert list_told_risks(world, pipeline) == [message(ORDERS, 1)]
