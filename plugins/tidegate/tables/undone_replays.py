@@ -18,17 +18,15 @@ def find_undone_replays(ports: Ports, table: str) -> frozenset[str]:
 
 def list_undone_letters(ports: Ports, table: str) -> list[WaitingLetter]:
     """Where the dead letters of `table` lie that such an attempt has brought in."""
-    attempts = find_undone_replays(ports, table)
-    name = resource_names.name_dead_letter_table(ports.pipeline)
-    return ports.dead_letters.list_replayed_letters(name, table, attempts) if attempts else []
+    return _list_letters_of(ports, table, find_undone_replays(ports, table))
 
 
 def reopen_letters(ports: Ports, table: str) -> int:
     """Let these letters wait again; returns how many there are. A repeat call finds none."""
     attempts = find_undone_replays(ports, table)
-    name = resource_names.name_dead_letter_table(ports.pipeline)
-    letters = ports.dead_letters.list_replayed_letters(name, table, attempts) if attempts else []
+    letters = _list_letters_of(ports, table, attempts)
     if letters:
+        name = resource_names.name_dead_letter_table(ports.pipeline)
         ports.tables.claim(name, describe_dead_letters(ports.pipeline))
         statement = ports.sql_for(name).render(
             "reopen_dead_letters", table=name, target=table, attempts=sorted(attempts)
@@ -37,3 +35,8 @@ def reopen_letters(ports: Ports, table: str) -> int:
         where = f"pipeline={ports.pipeline.name} table={table}"
         log.info("%s: dead letters=%s wait again: the table was rolled back behind their replay", where, len(letters))
     return len(letters)
+
+
+def _list_letters_of(ports: Ports, table: str, attempts: frozenset[str]) -> list[WaitingLetter]:
+    name = resource_names.name_dead_letter_table(ports.pipeline)
+    return ports.dead_letters.list_replayed_letters(name, table, attempts) if attempts else []
