@@ -565,6 +565,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         asked.cancel()
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse parts of a run without groups: each part would start every server, and share no fixture of a file."""
+    if getattr(session.config.option, "loadgroup", False) and not all("@" in item.nodeid for item in session.items):
+        raise pytest.UsageError("pytest-xdist lost the groups of tests: does it know this version of pytest?")
+
+
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist writes the groups into the names of tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what is listed as long `long`, and what needs the stack `real`; these run last, longest files first.
