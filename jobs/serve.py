@@ -27,6 +27,10 @@ SERVER_CONF = {
     "spark.sql.artifact.isolation.enabled": "false",
     "spark.sql.artifact.isolation.alwaysApplyClassloader": "false",
     "spark.sql.codegen.cache.maxEntries": "1000",  # of 100, several pipelines push out each other's
+    # The parser keeps some 10 KB for each state that it meets, 160 MB for the first pipeline of Debezium's JSON, and
+    # would keep all of them for ever. This is in percent of the driver's memory.
+    "spark.sql.parser.manageParserCaches": "true",
+    "spark.sql.parser.parserDfaCacheFlushRatio": "20",
     # no job has models, and what their cache leaves behind is removed here
     "spark.connect.session.connectML.mlCache.memoryControl.enabled": "false",
     # No flush uses another's consumers. Each holds sockets and what it fetched last; Spark's default is 5 m.

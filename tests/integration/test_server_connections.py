@@ -106,6 +106,13 @@ def test_server_keeps_nothing_of_sessions_that_have_ended(
         assert find_growth(grown_up, GROWTH) == {}, "\n".join(map(str, grown_up))
 
 
+def test_sessions_have_the_bounds_that_the_server_sets(spark: Any) -> None:
+    read = spark.conf.get
+    assert read("spark.sql.parser.manageParserCaches") == "true", "else nothing bounds what the parser keeps"
+    assert 0 < float(read("spark.sql.parser.parserDfaCacheFlushRatio")) <= 25
+    assert read("spark.sql.codegen.cache.maxEntries") == "1000"
+
+
 def test_server_keeps_no_session_of_a_compaction(workbench: Any, server: SparkServer) -> None:
     """Each rewrite registers shutdown hooks, and each of these kept the session of its job."""
     workbench.spark_sql("CREATE NAMESPACE IF NOT EXISTS lake.small")
