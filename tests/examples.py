@@ -32,3 +32,11 @@ def choose_part(all_of_them: Sequence[T], first: int, parts: int) -> list[T]:
     Where `first` is the row's number, `parts` rows beside each other meet each case of the grid's columns once.
     """
     return list(all_of_them) if os.environ.get(ALL) == "all" else list(all_of_them[first % parts :: parts])
+
+
+def choose_calls(before: int, first: int = 1) -> range:
+    """Of the calls of a run, counted from 1 until it has no more, every second one, or all in `make test-long`.
+
+    Two tests that walk one run begin with `first` 1 and 2: they meet each of its calls between them.
+    """
+    return range(1, before) if os.environ.get(ALL) == "all" else range(first, before, 2)

@@ -1,6 +1,7 @@
 """A table added later catches up as a group of its own, outside the watermark until it has."""
 
 import pytest
+from examples import choose_calls
 from fakes import Crash, CrashAt, FailsToMerge, World, a_pipeline, a_table
 from fakes.draining import drain
 from tidegate.errors import NothingToDo, SomeTablesDelayed
@@ -126,7 +127,7 @@ def test_tables_of_a_new_pipeline_are_inside_from_the_start() -> None:
 
 
 def test_killed_at_any_call_while_a_late_table_catches_up_nothing_is_lost_and_the_group_never_falls_back() -> None:
-    for number in range(1, 500):
+    for number in choose_calls(500):
         world = published()
         produce(world, "new")
         crash = CrashAt(number)

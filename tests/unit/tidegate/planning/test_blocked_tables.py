@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from examples import choose_calls
 from fakes import Crash, CrashAt, FailsToMerge, PauseAt, World, a_pipeline, a_table
 from fakes.draining import drain
 from tidegate.errors import (
@@ -312,7 +313,7 @@ def _published(world: World, snapshot: int) -> bool:
 
 
 def test_killed_at_any_call_of_a_run_with_a_refused_table_nothing_is_lost_and_nothing_touched() -> None:
-    for number in range(1, 500):
+    for number in choose_calls(500):
         world = damaged()
         crash = CrashAt(number)
         with suppress(Crash, SomeTablesFailed):
@@ -332,7 +333,7 @@ def test_killed_at_any_call_of_a_run_with_a_refused_table_nothing_is_lost_and_no
 
 def test_table_rolled_back_or_mended_between_any_two_calls_of_a_run_ends_equal() -> None:
     for begins in ("sound", "damaged"):
-        for number in range(1, 500):
+        for number in choose_calls(500, 2 if begins == "damaged" else 1):
             world = damaged() if begins == "damaged" else build_world()
             produce(world, "c", "new")
 

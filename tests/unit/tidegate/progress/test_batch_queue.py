@@ -3,6 +3,7 @@
 from contextlib import suppress
 
 import pytest
+from examples import choose_calls
 from fakes import Crash, CrashAt, FailsOneMerge, FailsToMerge, PauseAt, World, a_pipeline, a_table
 from tidegate.errors import NothingToDo, PositionLost, RetryLater, SomeTablesDelayed, TidegateError
 from tidegate.jobs.job import Job
@@ -360,7 +361,7 @@ def queued_world() -> World:
 
 @pytest.mark.parametrize("still_fails", [False, True])
 def test_killed_at_any_call_while_a_queue_drains_or_grows_the_next_runs_give_the_same_tables(still_fails: bool) -> None:
-    for number in range(1, 500):
+    for number in choose_calls(500, 2 if still_fails else 1):
         world = queued_world()
         crash = CrashAt(number)
         broken = FailsToMerge(world.engine, COPY)
@@ -379,7 +380,7 @@ def test_killed_at_any_call_while_a_queue_drains_or_grows_the_next_runs_give_the
 
 def test_two_runners_that_drain_one_queue_at_any_interleaving_publish_each_batch_once() -> None:
     appending = a_pipeline(a_table(ORDERS), a_table(COPY, mode="append"))
-    for number in range(1, 500):
+    for number in choose_calls(500):
         world = World()
         world.broker.create("orders")
         failing(world, 3, appending)

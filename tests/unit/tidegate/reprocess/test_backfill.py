@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+from examples import choose_calls
 from fakes import Crash, CrashAt, PauseAt, World, a_pipeline, a_table
 from tidegate.errors import (
     CommitRefused,
@@ -481,7 +482,7 @@ def test_two_runners_of_one_backfill_apply_it_once(world: World) -> None:
 
 
 def test_backfill_killed_at_any_call_is_finished_by_the_next(world: World) -> None:
-    for number in range(1, 2000):
+    for number in choose_calls(2000):
         fresh = World()
         fresh.broker.create("orders")
         for key, name in (("a", "1"), ("b", "1"), ("c", "1"), ("c", None), ("a", "2")):
@@ -503,7 +504,7 @@ def test_backfill_killed_at_any_call_is_finished_by_the_next(world: World) -> No
 
 
 def test_backfill_paused_at_any_call_while_the_flush_goes_on_overwrites_nothing() -> None:
-    for number in range(1, 2000):
+    for number in choose_calls(2000, 2):
         world = World()
         world.broker.create("orders")
         for key, name in (("a", "1"), ("b", "1"), ("c", "1"), ("c", None), ("a", "2")):

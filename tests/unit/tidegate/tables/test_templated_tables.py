@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from examples import choose_calls
 from fakes import Crash, CrashAt, FailsToMerge, LosesARecord, World, a_pipeline, a_table
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, SomeTablesDelayed, SomeTablesFailed
 from tidegate.monitoring.status import read_status
@@ -115,7 +116,7 @@ def test_more_tables_than_allowed_fail_and_nothing_is_merged(world: World) -> No
 
 
 def test_killed_at_any_call_nothing_is_lost() -> None:
-    for number in range(1, 600):
+    for number in choose_calls(600):
         world = World()
         world.broker.create("orders")
         produce(world, "1", "order")
