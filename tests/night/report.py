@@ -10,7 +10,9 @@ from night.observation import Observation
 
 DOCUMENT = ROOT / "docs" / "failures.md"
 BEGIN, END = "<!-- table: written by python -m night -->", "<!-- end of the table -->"
-HEAD = "| failure | seconds until told | sentence | way out | clicks | seconds until well | left behind | seen |"
+HEAD = (
+    "| failure | seconds until reported | message | way out | clicks | seconds until recovered | left behind | seen |"
+)
 RULE = "| --- | ---: | --- | --- | ---: | ---: | --- | --- |"
 
 
