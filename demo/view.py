@@ -21,7 +21,7 @@ class View:
         self.console = Console(highlight=False, soft_wrap=True)
         self.airflow_url = airflow_url
         self._live: Live | None = None
-        self._told: set[tuple[str, int]] = set()
+        self._printed_batches: set[tuple[str, int]] = set()
 
     def say(self, line: str) -> None:
         """One lasting line."""
@@ -69,8 +69,8 @@ class View:
     def _say_new_flushes(self, produced: int, progress: Iterable[Progress]) -> None:
         for one in progress:
             for batch in one.batches:
-                if (one.pipeline, batch["batch"]) not in self._told:
-                    self._told.add((one.pipeline, batch["batch"]))
+                if (one.pipeline, batch["batch"]) not in self._printed_batches:
+                    self._printed_batches.add((one.pipeline, batch["batch"]))
                     self.say(
                         f"{time.strftime('%H:%M:%S')} {one.pipeline}: {_format_batch(batch)}; lag {one.lag}, "
                         f"{one.rows} rows, {produced} events produced"

@@ -60,9 +60,9 @@ def _read_facts(spark: SparkSession, conf: Mapping[str, str]) -> dict[str, Any]:
 def _list_jars(spark: SparkSession, settings: Mapping[str, str]) -> list[str]:
     """File names on the driver's class path, and of jars that the server was given."""
     path = _call_static(spark, "java.lang.System", "getProperty", "java.class.path")
-    given = settings["spark.jars"].split(",")
+    jar_paths = settings["spark.jars"].split(",")
     packages = [f"{name}-{version}.jar" for _, name, version in _split_packages(settings["spark.jars.packages"])]
-    names = {one.rpartition("/")[2] for one in (*path.split(":"), *given)}
+    names = {one.rpartition("/")[2] for one in (*path.split(":"), *jar_paths)}
     return sorted(name for name in names | set(packages) if name.endswith(".jar"))
 
 

@@ -47,7 +47,7 @@ class ServerWatch:
     """Asks a session's server beside its job, and ends the session's requests where the server does not answer.
 
     A job may say nothing for hours: Spark's client waits for it without a limit, and would wait as long for a server
-    that is frozen, or behind a network that drops packets. Whether it lives is told by an answer to a small question,
+    that is frozen, or behind a network that drops packets. An answer to a small request shows whether it lives,
     asked every half a minute. Rounds are counted, not time: this process may have been frozen itself.
 
     `silent_seconds` is for how long nothing was answered when the requests were ended; 0 while they are not.

@@ -51,8 +51,8 @@ def build_uri(port: int, password: str, database: str) -> str:
 def is_ready(port: int) -> bool:
     """Whether it takes connections."""
     programs = find_programs(PROGRAMS)
-    asked = [str(programs / "pg_isready"), "-q", "-h", HOST, "-p", str(port)] if programs else ["false"]
-    return subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
+    command = [str(programs / "pg_isready"), "-q", "-h", HOST, "-p", str(port)] if programs else ["false"]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
 
 
 def find_programs(names: tuple[str, ...]) -> Path | None:

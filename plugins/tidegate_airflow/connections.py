@@ -101,15 +101,15 @@ def _ask_api_server(conn_id: str) -> Any:
     from airflow.sdk.execution_time.task_runner import SUPERVISOR_COMMS
 
     try:
-        told: Any = SUPERVISOR_COMMS.send(GetConnection(conn_id=conn_id))
+        answer: Any = SUPERVISOR_COMMS.send(GetConnection(conn_id=conn_id))
     except AirflowRuntimeError as refused:
-        told = refused.error
-    if not isinstance(told, ErrorResponse):
-        return told
-    if told.error == ErrorType.CONNECTION_NOT_FOUND:
+        answer = refused.error
+    if not isinstance(answer, ErrorResponse):
+        return answer
+    if answer.error == ErrorType.CONNECTION_NOT_FOUND:
         return None
-    detail = told.detail or {}
-    status, kind = detail.get("status_code"), detail.get("exception_type", told.error)
+    detail = answer.detail or {}
+    status, kind = detail.get("status_code"), detail.get("exception_type", answer.error)
     reason = f"status={status}" if status else kind
     raise RetryLater(
         f"connection={conn_id}: Airflow's API server did not tell it: {reason}; see that server's log, and whether its "

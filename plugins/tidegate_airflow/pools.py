@@ -18,7 +18,7 @@ _made_for: list[object] = []  # how `catalogs.yaml` stood when this process last
 def on_starting(component: Any) -> None:
     """Make the pools that are missing. A task in a pool that does not exist would wait for ever.
 
-    Called by the scheduler, the triggerer and the DAG processor, which cannot be told apart this early; whichever comes
+    Called by the scheduler, the triggerer and the DAG processor, which cannot be separated this early; whichever comes
     first makes them.
     """
     if type(component).__name__ == "Job":

@@ -20,7 +20,7 @@ def run(spark: SparkSession, job: DirectJob) -> DirectOutcome:
     """Read the ranges, decode their records, and run the statement on the rows; return what was counted meanwhile.
 
     What the statement wrote is right only if nothing was bad or unusual, which the caller decides by the counts. The
-    rows go into the statement as a part of it: Connect tells the counts of what one request holds. A record that would
+    rows go into the statement as a part of it: Connect reports the counts of one request. A record that would
     be set aside is no row: it has NULLs where the table may take none, and what is counted has the batch staged.
     """
     stage = guard_lengths(spark, job.stage)

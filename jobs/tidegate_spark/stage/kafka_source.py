@@ -47,8 +47,8 @@ def read_records(spark: SparkSession, job: StageJob) -> DataFrame:
 
 def build_client_options(spark: SparkSession, isolation: str) -> dict[str, str]:
     """The source's options for whom it asks and how: the connection's, which may name another wait of a fetch."""
-    given = json.loads(read_private_conf(spark, KAFKA_CONF))
-    return {"kafka.fetch.max.wait.ms": FETCH_WAIT_MS, **given, "kafka.isolation.level": isolation}
+    settings = json.loads(read_private_conf(spark, KAFKA_CONF))
+    return {"kafka.fetch.max.wait.ms": FETCH_WAIT_MS, **settings, "kafka.isolation.level": isolation}
 
 
 def build_offsets_options(ranges: Ranges, records_per_task: int) -> dict[str, str]:
@@ -104,8 +104,8 @@ def _render_same_id(topic_id: str | None) -> str:
 def wants_headers(table: StageTable) -> bool:
     """Whether the table has use for a record's headers: the source gives them only where one is asked for."""
     are_read = any(has_schema_ids_in_headers(part.options) for part in (table.key, table.value))
-    are_told = are_read or bool(HEADER_METADATA & set(table.metadata.values()))
-    return are_told or table.set_aside is not None or reads_old_key_header(table)
+    are_needed = are_read or bool(HEADER_METADATA & set(table.metadata.values()))
+    return are_needed or table.set_aside is not None or reads_old_key_header(table)
 
 
 def _group_partitions(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

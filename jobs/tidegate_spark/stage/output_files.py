@@ -35,8 +35,10 @@ def render_outcome(table: StageTable, outcome: str, properties: dict[str, str] |
     """The statement that keeps what a job did in a property of the intermediate table, under the attempt's name, and
     other `properties` beside it. The outcome is JSON.
     """
-    kept = {table.property: outcome, **(properties or {})}
-    assigned = ", ".join(f"{render_literal(name)} = {render_literal(value)}" for name, value in kept.items())
+    properties_to_set = {table.property: outcome, **(properties or {})}
+    assigned = ", ".join(
+        f"{render_literal(name)} = {render_literal(value)}" for name, value in properties_to_set.items()
+    )
     return f"ALTER TABLE {quote_name(table.intermediate)} SET TBLPROPERTIES ({assigned})"
 
 

@@ -67,10 +67,10 @@ FORMS = {
 }
 
 
-def refuse_strange_words(asked: Iterable[str], known: Iterable[str]) -> None:
+def refuse_strange_words(given_words: Iterable[str], known: Iterable[str]) -> None:
     """ConfigurationError for words that a form has not: a program that misspells one would mean more than it says."""
     words = tuple(known)
-    strange = sorted(set(asked) - set(words))
+    strange = sorted(set(given_words) - set(words))
     if strange:
         raise ConfigurationError(
             f"{', '.join(strange)}: the form has no such word; it has: {', '.join(words)}; nothing was changed"

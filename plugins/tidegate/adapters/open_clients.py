@@ -66,7 +66,7 @@ class NoWatcher:
 class OpenClients:
     """One client for each catalog's name, made again when the catalog's settings, secrets included, have changed.
 
-    `watcher` is told of the named jobs that a client runs, where it runs some.
+    `watcher` is called for the named jobs that a client runs, if it runs some.
     """
 
     def __init__(self, watcher: Watcher | None = None) -> None:

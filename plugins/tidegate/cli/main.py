@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None, prepare: Callable[[], None] | N
 def _is_output_gone() -> bool:
     """Whether standard output takes nothing more: its reader ended, or its disk is full. The rest is thrown away."""
     try:
-        print(flush=True)  # where Python keeps nothing back, only what is written now tells
+        print(flush=True)  # if Python buffers nothing, only a write shows that the output is closed
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return True

@@ -13,7 +13,7 @@ SEVERITIES = tuple(Severity)
 def order_findings(findings: Iterable[Finding], mask: SecretMask) -> list[Finding]:
     """Errors first, then warnings, then what is right; each of these by the order of the checks.
 
-    The same finding of several pipelines is told once, with all their names. Secrets are masked.
+    The same finding of several pipelines is listed once, with all their names. Secrets are masked.
     """
     merged: dict[tuple[str, Severity, str], Finding] = {}
     for finding in (mask.mask_finding(one) for one in findings):

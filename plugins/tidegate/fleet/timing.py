@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tidegate.runner.schedule import build_flush_schedule
 from tidegate.spec.pipeline import Pipeline
 
-CRON_TICK_SECONDS = 60  # the finest that a cron expression tells apart
+CRON_TICK_SECONDS = 60  # the resolution of a cron expression
 DEFAULT_BEAT_SECONDS = 600  # where `heartbeat.interval` is 0: committed offsets must stay alive all the same
 
 

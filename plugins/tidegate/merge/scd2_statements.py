@@ -18,7 +18,7 @@ from tidegate.tables.columns import list_destination_columns, list_sequence_colu
 # a delete without an ordering column of these types falls back on its record's time, which is always there
 TIME_TYPES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
 RESERVED_PREFIX = "_tidegate_"
-TypedColumn = tuple[str, DataType | None]  # a column's name and type, None where nobody tells it
+TypedColumn = tuple[str, DataType | None]  # a column's name and type, None if the type is not known
 
 
 def list_change_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:

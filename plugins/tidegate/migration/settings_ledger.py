@@ -97,7 +97,7 @@ def _join_reports(notes: list[SettingReport]) -> SettingReport:
     worst = next(
         o for o in (SettingOutcome.NOT_MAPPED, SettingOutcome.MAPPED, SettingOutcome.NOT_NEEDED) if o in outcomes
     )
-    kept = [note for note in notes if note.outcome in (worst, SettingOutcome.MAPPED)]
-    targets = dict.fromkeys(note.target for note in kept if note.target)
-    reasons = dict.fromkeys(note.reason for note in kept if note.reason)
+    relevant_notes = [note for note in notes if note.outcome in (worst, SettingOutcome.MAPPED)]
+    targets = dict.fromkeys(note.target for note in relevant_notes if note.target)
+    reasons = dict.fromkeys(note.reason for note in relevant_notes if note.reason)
     return SettingReport(notes[0].name, worst, ", ".join(targets), "; ".join(reasons))

@@ -244,7 +244,7 @@ class StagedBatch:
 class PublishedBatch(PublishCost):
     """What a merge did. `snapshot_id` is None when the batch had no rows and no snapshot was due.
 
-    `written_as` tells how the rows came into the table, empty where there were none.
+    `written_as` says how the rows were written into the table, empty where there were none.
     """
 
     table: str

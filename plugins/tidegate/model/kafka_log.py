@@ -10,7 +10,7 @@ from tidegate.model.offsets import Offsets, get_offset, group_by_topic, iterate_
 class Log:
     """What the brokers hold of some topics: per partition the first offset kept, and the end for this isolation.
 
-    `epochs` are those of the leaders that told the ends; absent where brokers keep none.
+    `epochs` are those of the leaders that answered for the ends; absent where brokers keep none.
     """
 
     cluster_id: str

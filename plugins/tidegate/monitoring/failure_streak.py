@@ -116,7 +116,7 @@ def identify_reason(message: str, failed: Iterable[FailedTask]) -> str:
 
 def _list_parts(failure: FailedTask) -> list[tuple[str, str, str]]:
     """A line for each table that failed, whether it failed together with others or by itself."""
-    kind = "" if find_kind(failure.kind) else failure.kind  # the text of an error that is not ours is not told
+    kind = "" if find_kind(failure.kind) else failure.kind  # the text of an error that is not ours is not reported
     return [(failure.task, kind, _blur_numbers(line)) for line in failure.message.splitlines() or [""]]
 
 

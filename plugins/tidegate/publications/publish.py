@@ -187,5 +187,5 @@ def _release_pins(ports: PublicationPorts, settled: Progress, pins: dict[str, se
     """
     needed = {ports.publication.table: settled.to, **settled.joined}
     for table, tags in pins.items():
-        kept = {format_pin_name(ports.publication.name, needed[table])} if table in needed else set[str]()
-        ports.snapshots.unpin(table, sorted(tags - kept))
+        needed_tags = {format_pin_name(ports.publication.name, needed[table])} if table in needed else set[str]()
+        ports.snapshots.unpin(table, sorted(tags - needed_tags))

@@ -66,7 +66,7 @@ class Supervisor:
 
     def _call_publications(self, is_published: Callable[[str], bool]) -> None:
         for worker in list(self._workers.values()):
-            with suppress(ConfigurationError):  # its own worker tells it
+            with suppress(ConfigurationError):  # its own worker reports it
                 if isinstance(worker.work, Publish) and worker.work.follows(is_published):
                     worker.call()
 

@@ -173,5 +173,5 @@ def _is_equal(look: Look, value: Any) -> bool:
 
 
 def _find_free_name(columns: Mapping[str, ProposedColumn]) -> str:
-    taken = {name.casefold() for name in columns}
-    return next((name for name in NAMES if name not in taken), "tidegate_key")
+    used_names = {name.casefold() for name in columns}
+    return next((name for name in NAMES if name not in used_names), "tidegate_key")

@@ -58,12 +58,12 @@ def add_skipped_record(
         is_old = skipped.topic == record.topic and skipped.topic_id != record.topic_id
         return is_old or skipped.offset < (get_offset(position, skipped.topic, skipped.partition) or 0)
 
-    kept = [one for one in known if one != record]
-    if sum(not is_over(one) for one in kept) >= MAX_SKIPPED_RECORDS:
+    others = [one for one in known if one != record]
+    if sum(not is_over(one) for one in others) >= MAX_SKIPPED_RECORDS:
         return None
-    while len(kept) >= MAX_SKIPPED_RECORDS:
-        kept.remove(next(filter(is_over, kept)))
-    return [*kept, record]
+    while len(others) >= MAX_SKIPPED_RECORDS:
+        others.remove(next(filter(is_over, others)))
+    return [*others, record]
 
 
 def find_skipped_places(

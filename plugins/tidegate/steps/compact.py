@@ -51,7 +51,7 @@ class CompactionReport:
 def is_due(settings: Maintenance, published: int, batches: int) -> bool:
     """Whether one of the last `batches` batches, up to number `published`, was the table's tenth, twentieth …
 
-    Of a destination that keeps its files itself no batches are told.
+    For a destination that keeps its files itself no batches are listed.
     """
     if not settings.follows_flushes:
         return False

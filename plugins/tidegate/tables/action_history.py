@@ -23,8 +23,8 @@ class Action:
 def add_action(ports: Ports, state: TableState, action: str, by: str, details: str) -> dict[str, str]:
     """The property that tells of this action and of those before it, for the commit that does it."""
     done = Action(ports.now_ms(), by, action, details)
-    kept = [*list_actions(ports.pipeline.name, state), done][-MAX_KEPT_ACTIONS:]
-    short = [replace(one, by=_shorten(one.by), details=_shorten(one.details)) for one in kept]
+    last_actions = [*list_actions(ports.pipeline.name, state), done][-MAX_KEPT_ACTIONS:]
+    short = [replace(one, by=_shorten(one.by), details=_shorten(one.details)) for one in last_actions]
     text = json.dumps([asdict(one) for one in short], separators=(",", ":"))
     return {resource_names.name_pipeline_property(ports.pipeline.name, ACTIONS_PROPERTY): text}
 

@@ -93,8 +93,14 @@ def build_row_properties(pipeline: Pipeline, table: Table) -> dict[str, str]:
     if not table.key.fields:
         return {}
     columns = [[c.name, c.type, c.nullable] for c in _list_declared_key(table)]
-    kept = {KEY_PROPERTY: columns, DECIDED_BY_PROPERTY: _list_deciding(table), ROW_MARKS_PROPERTY: _list_marks(table)}
-    named = {resource_names.name_pipeline_property(pipeline.name, name): of for name, of in kept.items() if of}
+    key_properties = {
+        KEY_PROPERTY: columns,
+        DECIDED_BY_PROPERTY: _list_deciding(table),
+        ROW_MARKS_PROPERTY: _list_marks(table),
+    }
+    named = {
+        resource_names.name_pipeline_property(pipeline.name, name): of for name, of in key_properties.items() if of
+    }
     return {name: json.dumps(of) for name, of in named.items()}
 
 
@@ -145,9 +151,9 @@ def _check_names_kept(pipeline: Pipeline, table: Table, state: TableState) -> No
     """What is remembered goes by the pipeline's names: `IncompatibleSchema` where the table's are others."""
     declared = to_struct(list_destination_columns(table, pipeline.source.metadata)).fields
     keys = {name.casefold() for name in table.key_columns} if table.remembers else set[str]()
-    kept = {name: kind for name, kind in declared if table.history is not None or name.casefold() in keys}
-    ordered = {name: Primitive("") for name in table.sequence_by if name not in kept}
-    for path, own in _list_own_paths(Struct(tuple((ordered | kept).items())), state.struct):
+    named_columns = {name: kind for name, kind in declared if table.history is not None or name.casefold() in keys}
+    ordered = {name: Primitive("") for name in table.sequence_by if name not in named_columns}
+    for path, own in _list_own_paths(Struct(tuple((ordered | named_columns).items())), state.struct):
         if own[-1].casefold() != path[-1].casefold():
             raise IncompatibleSchema(
                 f"pipeline={pipeline.name} table={table.name} column={'.'.join(own)}: it was called {'.'.join(path)}, "
@@ -207,9 +213,9 @@ def _check_marks_kept(pipeline: Pipeline, table: Table, state: TableState) -> No
     """A row that is marked as deleted would stay so when it comes back, and all versions of a key become its last."""
     if table.mode == TableMode.APPEND or state.snapshot_id is None or state.total_records == 0:
         return
-    kept = {state.struct.find_name(name) for name in _list_marks(table)}
+    mark_columns = {state.struct.find_name(name) for name in _list_marks(table)}
     for name in _read_names(pipeline, state, ROW_MARKS_PROPERTY).values():
-        if (own := state.struct.find_name(name)) is not None and own not in kept:
+        if (own := state.struct.find_name(name)) is not None and own not in mark_columns:
             raise IncompatibleSchema(
                 f"pipeline={pipeline.name} table={table.name} column={own}: rows that are there were written with it, "
                 "and this file sets it no more: rows that are marked as deleted would stay so when they come back, or "

@@ -153,8 +153,8 @@ def build_complete_tasks(pipeline: Pipeline, cleaned: Any, settings: dict[str, A
             inlets=[asset],
             outlets=[asset],
             trigger_rule=TriggerRule.ALL_DONE,
-            max_active_tis_per_dag=1,  # another run would find the same hours not told
-            **{**settings, "retries": 0},  # the next run tells what this one could not, and no flush waits for it
+            max_active_tis_per_dag=1,  # another run would report the same hours
+            **{**settings, "retries": 0},  # the next run reports what this one could not, and no flush waits for it
         )(report_complete_unless_dry)(pipeline.name, table.name, pipeline.complete.value, table.branch)
 
 

@@ -1,4 +1,4 @@
-"""The janitor's DAG: once a day it tells what pipelines have left behind whose file is gone, and removes nothing."""
+"""The janitor's DAG: once a day it reports what pipelines without a file have left behind, and removes nothing."""
 
 import logging
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,7 @@ def build_janitor_dag() -> DAG:
     """One DAG for all catalogs, once a day; a run that finds nothing ends as skipped. It changes nothing."""
     with DAG(
         dag_id=JANITOR_DAG_ID,
-        description="Tells what pipelines whose file is gone have left behind",
+        description="Reports what pipelines without a file have left behind",
         doc_md=task_docs.JANITOR,
         schedule=timedelta(days=1),
         start_date=datetime(2024, 1, 1, tzinfo=UTC),

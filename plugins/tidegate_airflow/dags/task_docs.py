@@ -4,14 +4,14 @@ PLAN = """
 **plan** reads each table's position from the table itself and the end of the log from the brokers, and decides which
 half-open offset ranges become batch N. Batches that are staged and not published are finished first, in order. While a
 table's queue is full (`max_pending`) there is no new batch; `held` in the result says so. A table that cannot go on
-(rolled back, its log or its schema gone) is left as it is and told under `refused`; the others go on.
-Skipped when every table stands at the end of the log, and in runs of Airflow's own backfill, which repeats dates: a
+(rolled back, its log or its schema gone) is left as it is and listed under `refused`; the others go on.
+Skipped when every table is at the end of the log, and in runs of Airflow's own backfill, which repeats dates: a
 flush reads what waits, whatever its date.
 """
 STAGE = """
 **stage** reads exactly those offsets once, decodes them, and overwrites batch N of each intermediate table under a new
-attempt. A record that cannot be decoded is told with its topic, partition and offset; nothing of its table's batch is
-merged. Tables that can be staged go on, and the others are told under `refused`; the task fails where none can.
+attempt. A record that cannot be decoded is reported with its topic, partition and offset; nothing of its table's batch
+is merged. Tables that can be staged go on, and the others are listed under `refused`; the task fails if none can.
 """
 MERGE = """
 **merge** brings a staged batch into its table on a branch and publishes it: main, tag and position move in one commit,
@@ -29,7 +29,7 @@ CLEAN_UP = """
 A failure here is reported and never fails the flush.
 """
 COMPACT = """
-**compact** rewrites small files and merges delete files, where enough of them are measured. It runs behind every tenth
+**compact** rewrites small files and merges delete files, where enough of them are measured. It runs after every tenth
 batch of a table (`maintenance.compact_every`) and is skipped otherwise. A failure here never fails the flush.
 """
 MAINTAIN = """
@@ -43,7 +43,7 @@ partitions keep their committed offset. It turns red when a task before it faile
 that the run shows it.
 """
 JANITOR = """
-Tells what pipelines have left behind whose file was deleted: intermediate, dead-letter and control tables, and marks in
+Reports what pipelines without a file have left behind: intermediate, dead-letter and control tables, and marks in
 destinations, each with the statement that removes it (`remove` in the result). It removes nothing: the data is yours.
 Skipped when there is nothing.
 """
@@ -51,7 +51,7 @@ FRESHNESS = """
 **freshness** turns red, and with it the run, when a record has waited longer than `freshness_target`.
 """
 COMPLETE = """
-**complete** tells of each hour or day of records' time that has become complete (`complete` in the pipeline file), as
+**complete** reports each hour or day of records' time that has become complete (`complete` in the pipeline file), as
 an event of the asset `<table>/hour` or `<table>/day` whose partition key is that hour or day: once, and not
 early where times within a partition do not fall.
 DAGs with a `PartitionedAssetTimetable` on it start once for each. Skipped when there is none.

@@ -41,7 +41,7 @@ WAITING = "Waiting"  # the class of the error of a run that does not try
 def wait_if_nothing_changed(name: str, context: Context, planned: Data) -> Data:
     """The plan without what has failed before, while nothing was changed since and it is too early to try again.
 
-    Tables that have other work go on: those that failed in `stage` are left out, and told under `refused`. Where there
+    Tables that have other work go on: those that failed in `stage` are left out, listed under `refused`. Where there
     is none the run fails. A run that a person or another DAG triggers tries all, and so does a task that a person has
     cleared.
     """

@@ -14,10 +14,10 @@ BEGUN_KEY = "begun_ms"
 
 
 def report_complete_periods(name: str, table: str, period: str, branch: str) -> list[str]:
-    """Add the keys of what is complete and was not told to the task's event; skipped where there is none.
+    """Add the keys of complete periods that were not reported to the task's event; skipped where there is none.
 
-    What was told are the asset's events: Airflow stores them together with the task's success, so that a task that dies
-    has told nothing, and one that is repeated finds what was told. AirflowSkipException makes no event.
+    The asset's events are the reported hours: Airflow stores them together with the task's success, so a task that dies
+    has reported nothing, and a repeated one finds what was reported. AirflowSkipException makes no event.
     """
     context = get_current_context()
     asset = build_complete_asset(table, period, branch)
@@ -34,7 +34,7 @@ def report_complete_periods(name: str, table: str, period: str, branch: str) -> 
 def find_last_reported_period(context: Context, asset: Any, period: Period) -> str | None:
     """The newest key of the last run that told any; the events of one run have no order.
 
-    Somebody may add an event by hand, with a key of another form or with none: that says nothing of what was told.
+    Somebody may add an event by hand, with a key of another form or with none: it does not count as a report.
     """
     events = context["inlet_events"][asset].ascending(False).limit(MAX_PERIODS)
     return max((event.partition_key for event in events if is_key(period, event.partition_key)), default=None)

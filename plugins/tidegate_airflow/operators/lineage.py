@@ -14,7 +14,7 @@ Topics = Mapping[str, Iterable[str]]  # of each table, those that it was read fr
 class ReportsLineage:
     """Mixed into an operator: the provider asks it once its task has ended, in a process beside the task's.
 
-    Whatever fails here is the provider's to log; the task has succeeded by then. Of a task that fails nothing is told.
+    Whatever fails here is the provider's to log; the task has succeeded by then. A failed task reports nothing.
     """
 
     def get_openlineage_facets_on_failure(self, task_instance: Any) -> None:

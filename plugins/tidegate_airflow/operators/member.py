@@ -67,11 +67,11 @@ def run_member_merge(context: Context, fleet: str, given: Data, memory: Mapping[
     require_result(given, "stage")
     merged: Data = memory.get(MERGED_KEY) or {"published": [], "failed": []}
     done = {one["table"] for one in (*merged["published"], *merged["failed"])}
-    kept = {key: value for key, value in memory.items() if key != MERGED_KEY}
+    other_memory = {key: value for key, value in memory.items() if key != MERGED_KEY}
     for queue in given["queues"]:
         if queue["table"] in done:
             continue
-        watcher, kept = MergeWatcher(context, kept, merged), {}
+        watcher, other_memory = MergeWatcher(context, other_memory, merged), {}
         try:
             merged["published"].append(tasks.run_merge(given["pipeline"], queue, watcher=watcher))
         except AirflowException as problem:

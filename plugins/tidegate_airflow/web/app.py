@@ -155,7 +155,7 @@ def get_dead_letters(name: str, pipelines: PipelinesDep, user: GetUserDep, page:
     mine = _check_visible(pipelines, user, name)
     try:
         return {"now": format_now(), **pipelines.get_dead_letters(mine, page)}
-    except Exception as problem:  # a catalog that does not answer is told about in words, like everything else
+    except Exception as problem:  # the page reports a catalog that does not answer in words, like everything else
         raise HTTPException(503, describe_problem(problem)) from problem
 
 

@@ -98,7 +98,7 @@ def _find_owner(name: str, table: Table) -> Ownership | None:
     if mark := properties.get(KIND_PROPERTY):
         is_known = mark in set(TableKind)  # a later version may have made more kinds
         return Ownership(TableKind(mark), properties.get(PIPELINE, "")) if is_known else None
-    if SHAPE_PROPERTY in properties:  # version 0.1: what was staged there tells by whom
+    if SHAPE_PROPERTY in properties:  # version 0.1: the staged rows name the pipeline
         staged_by = _list_stagers(table)
         return Ownership(TableKind.INTERMEDIATE, staged_by.pop()) if len(staged_by) == 1 else None
     bare = name.rpartition(".")[2]

@@ -176,7 +176,7 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
     def __init__(self, table: Table, head: Snapshot, onto: NewParent, written: WrittenFiles) -> None:
         operation = head.summary.operation if head.summary else Operation.OVERWRITE
         super().__init__(operation, table.transaction(), table.io, uuid.uuid4(), branch=None)
-        self._head, self._written_files, self._told = head, written, onto.summary
+        self._head, self._written_files, self._base_summary = head, written, onto.summary
         self._parent_snapshot_id = onto.snapshot_id
         self._onto = table.metadata.snapshot_by_id(onto.snapshot_id)
         self._removed = UpdateMetrics()
@@ -208,18 +208,18 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
         if not property_as_bool(properties, TableProperties.MANIFEST_MERGE_ENABLED, default=True):
             return manifests
         least, full = (property_as_int(properties, name, default) for name, default in MERGE_SETTINGS.items())
-        kept, bins = list[ManifestFile](), dict[tuple[ManifestContent, int], list[ManifestFile]]()
+        large, bins = list[ManifestFile](), dict[tuple[ManifestContent, int], list[ManifestFile]]()
         for manifest in manifests:
             is_small = manifest.manifest_length < (full or 0) // 2 and manifest.added_snapshot_id != self._snapshot_id
             key = (manifest.content, manifest.partition_spec_id)
-            (bins.setdefault(key, []) if is_small else kept).append(manifest)
+            (bins.setdefault(key, []) if is_small else large).append(manifest)
         for key, small in bins.items():
             if len(small) >= max(least or 0, 2):
                 # an older spec, over a column that was dropped: nobody can write it again
                 with suppress(ValueError, TypeError):
                     small = self._write_merged(*key, small, full or 0)  # noqa: PLW2901
-            kept += small
-        return kept
+            large += small
+        return large
 
     def _write_merged(
         self, content: ManifestContent, spec_id: int, manifests: list[ManifestFile], full: int
@@ -245,9 +245,9 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
             return manifest
         for entry in gone:
             self._removed.remove_file(entry.data_file)
-        kept = [entry for entry in entries if entry.data_file.file_path not in replaced]
+        remaining = [entry for entry in entries if entry.data_file.file_path not in replaced]
         with self._open_manifest(manifest.content, manifest.partition_spec_id) as writer:
-            for entry in kept:
+            for entry in remaining:
                 writer.existing(entry)
             for entry in gone:
                 writer.delete(entry)
@@ -280,6 +280,6 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
     def _summary(self, snapshot_properties: Any = None) -> Summary:
         """What the merge counted, what it replaced, what is told beside it, and new totals."""
         counters = {k: v for k, v in read_summary(self._head).items() if not k.startswith(RECOUNTED_PREFIXES)}
-        counters |= {**self._removed.to_dict(), **self._told}
+        counters |= {**self._removed.to_dict(), **self._base_summary}
         before = self._onto.summary if self._onto else None
         return update_snapshot_summaries(Summary(operation=self._operation, **counters), before)

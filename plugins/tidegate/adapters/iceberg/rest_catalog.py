@@ -60,6 +60,6 @@ def _forget_frames() -> Iterator[None]:
 
 def open_rest_catalog(name: str, properties: dict[str, Any]) -> RestCatalog:
     """The catalog with these properties and, below them, those of PyIceberg's own configuration."""
-    given: dict[str, Any] = {key: str(value) for key, value in properties.items()}
-    merged: dict[str, Any] = merge_config(Config().get_catalog_config(name) or {}, given)
+    texts: dict[str, Any] = {key: str(value) for key, value in properties.items()}
+    merged: dict[str, Any] = merge_config(Config().get_catalog_config(name) or {}, texts)
     return PatientRestCatalog(name, **merged)

@@ -126,8 +126,8 @@ class KafkaBroker:
     @translate_kafka_errors
     def filter_compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
         """See the port."""
-        kept = self.read_retention(topics)
-        return tuple(topic for topic in topics if kept[topic].tombstones_ms is not None)
+        retention = self.read_retention(topics)
+        return tuple(topic for topic in topics if retention[topic].tombstones_ms is not None)
 
     @translate_kafka_errors
     def read_timestamps(

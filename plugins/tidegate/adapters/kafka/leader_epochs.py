@@ -22,7 +22,7 @@ CUT_CONSUMER_SETTINGS = {
     "group.id": "tidegate-epochs",
     "isolation.level": "read_uncommitted",
     "auto.offset.reset": "error",
-    "fetch.wait.max.ms": "20",  # the end of the log is an answer too, and told at once
+    "fetch.wait.max.ms": "20",  # the end of the log is an answer too, and is reported at once
     "log_level": "0",
 }
 

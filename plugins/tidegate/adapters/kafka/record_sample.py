@@ -44,7 +44,7 @@ class _Reading:
     records: dict[tuple[int, int], KafkaRecord] = field(default_factory=dict)
     bytes: int = 0
     stopped_by: str = ""
-    told_at: float = field(default_factory=time.monotonic)
+    reported_at: float = field(default_factory=time.monotonic)
 
     def add(self, message: KafkaMessage) -> None:
         headers = tuple((name, value if value is None else bytes(value)) for name, value in message.headers() or ())
@@ -66,8 +66,8 @@ class _Reading:
             self.stopped_by = f"seconds={self.limits.seconds:g}"
         elif self.bytes > self.limits.bytes:
             self.stopped_by = f"bytes={self.limits.bytes}"
-        if time.monotonic() - self.told_at > TELL_SECONDS:
-            self.told_at = time.monotonic()
+        if time.monotonic() - self.reported_at > TELL_SECONDS:
+            self.reported_at = time.monotonic()
             self.tell(f"topic={self.topic}: {len(self.records)} records, {self.bytes / 2**20:.1f} MiB")
         return bool(self.stopped_by)
 

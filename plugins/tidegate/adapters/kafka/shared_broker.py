@@ -38,7 +38,7 @@ class SharedBroker:
         self._lock = threading.RLock()
         self._ages: dict[RecordAddress, int] = {}
         self._cuts: dict[str, Offsets] = {}
-        self._asked: dict[str, set[str]] = {}
+        self._requested_topics: dict[str, set[str]] = {}
         self._failure: RetryLater | None = None
         self.forget()
 
@@ -88,7 +88,7 @@ class SharedBroker:
         missing = sorted(set(topics) - set(self._list_all_topics()))
         if missing:
             raise PositionLost(f"topics={', '.join(missing)} do not exist: create them, or correct source.topics")
-        requested_topics = self._asked.setdefault(isolation, set())
+        requested_topics = self._requested_topics.setdefault(isolation, set())
         requested_topics |= set(topics)
         if isolation not in self._logs:
             self._logs[isolation] = self._try_read_log(
@@ -227,7 +227,7 @@ class ReadAheadBroker(KafkaBroker):
         known = tuple(sorted(set(topics) & set(self._names or ())))
         try:
             self._logs[isolation] = super().read_log(known, isolation)
-        except TopicsUnavailable as problem:  # who reads them is told by itself
+        except TopicsUnavailable as problem:  # each pipeline that reads them gets the error itself
             log.warning("%s", problem)
             if problem.topics:
                 self.read_ahead(set(known) - set(problem.topics), isolation)

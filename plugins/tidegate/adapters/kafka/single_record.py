@@ -10,7 +10,7 @@ from tidegate.model.kafka_log import KafkaRecord
 from tidegate.model.offsets import RecordAddress
 
 RECORD_TIMEOUT_SECONDS = 15.0  # seconds for one record
-ONE_RECORD_SETTINGS = {  # nothing is fetched ahead, and the end of a partition is told instead of waited for
+ONE_RECORD_SETTINGS = {  # nothing is fetched ahead, and the end of a partition is reported at once
     "enable.partition.eof": "true",
     "enable.auto.commit": "false",
     "queued.min.messages": "1",

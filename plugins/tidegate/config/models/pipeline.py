@@ -282,8 +282,8 @@ class PipelineModel(SharedModel):
     complete: Literal["hour", "day"] | None = Field(
         default=None, description="Tell Airflow of each hour or day of records' time, in UTC, once it is complete."
     )
-    on_failure: list[NotifierModel] = Field(default=[], description="Who is told of a run that fails for a new reason.")
-    on_recovery: list[NotifierModel] = Field(default=[], description="Who is told when a run succeeds again.")
+    on_failure: list[NotifierModel] = Field(default=[], description="Notifiers of a run that fails for a new reason.")
+    on_recovery: list[NotifierModel] = Field(default=[], description="Notifiers of a run that succeeds again.")
     spark: SparkModel = SparkModel()
 
 

@@ -137,7 +137,7 @@ def _find_named(steps: Sequence[str], tree: Any) -> list[Any]:
     views = []
     for view in tree.args.get("laterals") or []:
         alias = view.args.get("alias")
-        given = {c.name.casefold() for c in alias.columns} | {alias.name.casefold()} if alias else set()
-        if names & given:
+        alias_names = {c.name.casefold() for c in alias.columns} | {alias.name.casefold()} if alias else set()
+        if names & alias_names:
             views.append(view.this)
     return [*items, *views]

@@ -28,7 +28,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 def check_java_pattern(text: str) -> None:
     """ValueError where Java cannot read a regular expression, as far as that can be told without a JVM.
 
-    What is left is told by the flush, when Spark has refused the pattern.
+    The flush reports the rest, when Spark has refused the pattern.
     """
     as_python = JAVA_QUOTE_PATTERN.sub(lambda quoted: re.escape(quoted[1]), text)
     foreign = next((form for form in PYTHON_FORMS if form in as_python), None)

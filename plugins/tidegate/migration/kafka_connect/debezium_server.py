@@ -79,8 +79,8 @@ def translate_debezium_server(config: ConnectorConfig, choices: Choices, world: 
 
 
 def _list_sink_words(ledger: SettingsLedger) -> list[str]:
-    given = [name.removeprefix(SINK) for name in ledger.list_names(SINK)]
-    return [word for word in given if word in SINK_WORDS or word.startswith("partition-by.")]
+    setting_names = [name.removeprefix(SINK) for name in ledger.list_names(SINK)]
+    return [word for word in setting_names if word in SINK_WORDS or word.startswith("partition-by.")]
 
 
 def _plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices) -> list[str]:

@@ -44,7 +44,7 @@ def diagnose(
     ConfigurationError for a name that no file has.
     """
     begun, mask = time.monotonic(), SecretMask()
-    Patience.seconds = 0.0  # whoever asks what is wrong is told at once
+    Patience.seconds = 0.0  # a diagnosis reports at once
     for logger in NOISY_LOGGERS:
         logging.getLogger(logger).disabled = True
     findings, is_late = check_folder(include), False

@@ -98,7 +98,7 @@ def _check_catalog(subjects: Subjects, target: SparkTarget, catalog: str) -> Ite
 
 def _check_installation(subjects: Subjects, target: SparkTarget, _: tuple[str, ...]) -> Iterator[Finding]:
     if target.master is None and not subjects.is_defined(target.connection):
-        return  # files.connections tells it
+        return  # files.connections reports it
     try:
         master = target.master or resolve_spark_master(target.connection, subjects.resolve)
     except ConfigurationError as error:

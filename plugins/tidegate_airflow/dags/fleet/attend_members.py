@@ -67,7 +67,7 @@ def commit_offsets_of_members(fleet: str) -> Data:
 def clean_up_members(fleet: str) -> list[Data]:
     """clean_up, of each member that had work or whose heartbeat is due; returns those with tables to compact.
 
-    It tells of tables that were published by a merge which failed for another table of its pipeline.
+    It lists tables that were published by a merge which failed for another table of its pipeline.
     """
     from tidegate.steps.clean_up import clean_up, list_tables_to_compact
 

@@ -138,8 +138,8 @@ def _note_planned(fleet: str, context: Context, request: FleetRequest, members: 
     """Keep when the members that are not due in each run were looked at; of pipelines that are gone nothing."""
     if request.own_time:
         planned_at = read_planned_at(fleet, context)
-        kept = {name: at for name, at in planned_at.items() if name in members}
-        write_planned_at(fleet, context, {**kept, **dict.fromkeys(request.own_time, now)})
+        member_times = {name: at for name, at in planned_at.items() if name in members}
+        write_planned_at(fleet, context, {**member_times, **dict.fromkeys(request.own_time, now)})
 
 
 def _build_entries(run: _Run, opened: "OpenedMembers", looks: "Sequence[MemberLook]") -> tuple[list[Data], FleetLook]:

@@ -80,10 +80,10 @@ export class NotLoggedIn extends Error {
 async function call(method, where, body) {
   const headers = { Accept: "application/json", "Content-Type": "application/json", "X-Requested-With": "tidegate" };
   const answer = await fetch(`${root}api/v2/${where}`, { method, headers, credentials: "same-origin", body: body && JSON.stringify(body) });
-  const told = await answer.json().catch(() => ({}));
+  const content = await answer.json().catch(() => ({}));
   if (answer.status === 403) throw Object.assign(new Error("Your role in Airflow does not permit this."), { status: 403 });
-  if (!answer.ok) throw Object.assign(new Error(typeof told.detail === "string" ? told.detail : `HTTP ${answer.status}`), { status: answer.status });
-  return told;
+  if (!answer.ok) throw Object.assign(new Error(typeof content.detail === "string" ? content.detail : `HTTP ${answer.status}`), { status: answer.status });
+  return content;
 }
 
 const NOTE = "Asked for on Tidegate's page";
@@ -107,10 +107,10 @@ export async function startNow(dag, what, pipeline = null) {
   const busy = (await unlessForbidden(call("GET", `dags/${path(dag)}/dagRuns?state=running&limit=1`)))?.dag_runs ?? [];
   const run = await trigger(dag, pipeline ? { pipelines: [pipeline] } : {});
   const shown = link(runPath({ dag_id: dag, run_id: run.dag_run_id }), "the run");
-  const told = busy.length
+  const outcome = busy.length
     ? [`${what} queued: `, shown, " begins when ", link(runPath({ dag_id: dag, run_id: busy[0].dag_run_id }), "the one under way"), " ends"]
     : [`${what} started: `, shown];
-  return retried ? [...retried, "; ", ...told] : told;
+  return retried ? [...retried, "; ", ...outcome] : outcome;
 }
 
 async function retryNow(dag, waiting) {
@@ -138,11 +138,11 @@ async function unlessForbidden(answer) {
   }
 }
 
-/** Wait until a run has finished; `told` hears of every state. */
-export async function finished(run, told) {
+/** Wait until a run has finished; `report` is called with each state. */
+export async function finished(run, report) {
   for (;;) {
     const { state } = await call("GET", `dags/${path(run.dag_id)}/dagRuns/${path(run.dag_run_id)}`);
-    told(state);
+    report(state);
     if (state === "success" || state === "failed") return state;
     await new Promise((next) => setTimeout(next, 1500));
   }

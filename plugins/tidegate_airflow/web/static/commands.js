@@ -20,10 +20,10 @@ export function commands(name, row, errors, act) {
       command(`bin/tidegate backfill ${me} --range ${quoted(range)} --dry-run`, "what a backfill of these offsets would apply; changes nothing")));
 }
 
-function rebase(me, told, act, target = "earliest", table = null) {
+function rebase(me, description, act, target = "earliest", table = null) {
   const to = { name: "to", label: "To", value: target, needed: true, hint: 'earliest, latest, group, remaining (partitions that lost records go to what is left), a time like 2026-01-01T00:00:00Z, or offsets like {"topic": {"0": 42}}; partitions that are not named stay, or begin where their topic was created again' };
   const [named, fixed] = table ? [`${me} --table ${quoted(table)}`, { action: "rebase", table }] : [me, { action: "rebase" }];
-  return command(`bin/tidegate rebase ${named} --to ${quoted(target)}`, told, act("Move the position", "What lies between is skipped, or read again.", fixed, [to]));
+  return command(`bin/tidegate rebase ${named} --to ${quoted(target)}`, description, act("Move the position", "What lies between is skipped, or read again.", fixed, [to]));
 }
 
 // A message about a bad record names it in two commands; shown as long as that is what stops the pipeline. What failed in a
@@ -52,7 +52,7 @@ function afterRollback(me, tableName, act) {
 }
 
 function afterWhat(problem) {
-  if (/the log was cut/.test(problem)) return "read what stands behind the cut now; shows it first, and asks";
+  if (/the log was cut/.test(problem)) return "read the records after the cut; shows them first, and asks";
   if (/is not read any more/.test(problem)) return "leave that topic, and all others where they are; shows it first, and asks";
   return "go on from the oldest record that is left; it shows what is lost, and asks";
 }

@@ -60,9 +60,9 @@ export function say(...what) {
 }
 
 /** A command with a button that copies it, and one that does the same from here where there is one. */
-export function command(text, told, act = null) {
+export function command(text, description, act = null) {
   const button = h("button", { type: "button", class: "small", "aria-label": `Copy: ${text}`, click: () => copy(text, button) }, "Copy");
-  return h("li", { class: "command" }, h("code", {}, text), button, act, h("span", { class: "quiet" }, told));
+  return h("li", { class: "command" }, h("code", {}, text), button, act, h("span", { class: "quiet" }, description));
 }
 
 async function copy(text, button) {

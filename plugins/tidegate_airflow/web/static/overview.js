@@ -7,11 +7,11 @@ import { badge, STATES } from "./state.js";
 
 const rank = (row) => STATES.indexOf(row.state);
 const age = (text) => (text ? -Date.parse(text) : Number.POSITIVE_INFINITY);
-const told = new Set(["stuck", "failing", "unknown"]);
+const statesWithReason = new Set(["stuck", "failing", "unknown"]);
 
 const name = (row) => [
   h("a", { href: `pipelines/${encodeURIComponent(row.pipeline)}`, "data-key": `p-${row.pipeline}` }, row.pipeline),
-  told.has(row.state) ? h("div", { class: "reason" }, row.reason) : h("div", { class: "quiet" }, row.description),
+  statesWithReason.has(row.state) ? h("div", { class: "reason" }, row.reason) : h("div", { class: "quiet" }, row.description),
 ];
 
 const rows = (flush) => {

@@ -28,13 +28,13 @@ async function again() {
     main.removeAttribute("data-old");
     document.body.dataset.read = String(Number(document.body.dataset.read ?? 0) + 1);
   } catch (problem) {
-    told(problem);
+    showProblem(problem);
     pause *= 3;
   }
   return pause;
 }
 
-function told(problem) {
+function showProblem(problem) {
   const line = trouble(problem.message);
   line.id = "problem";
   if (problem instanceof NotLoggedIn) line.append(" ", problem.way);

@@ -192,8 +192,8 @@ function batches(past) {
 function maintained(one, done) {
   if (!done) return one.maintained ? "yes" : "not yet";
   const changed = (what, title) => (done.before[what] === done.after[what] ? null : `${title} ${number(done.before[what])} → ${number(done.after[what])}`);
-  const told = [changed("data_files", "files"), changed("delete_files", "delete files"), changed("snapshots", "snapshots"), done.orphans_removed ? `${number(done.orphans_removed)} orphans removed` : null].filter(Boolean);
-  return [link(taskPath(done), ago(done.at)), h("div", { class: "quiet" }, told.join(", ") || "nothing to do")];
+  const changes = [changed("data_files", "files"), changed("delete_files", "delete files"), changed("snapshots", "snapshots"), done.orphans_removed ? `${number(done.orphans_removed)} orphans removed` : null].filter(Boolean);
+  return [link(taskPath(done), ago(done.at)), h("div", { class: "quiet" }, changes.join(", ") || "nothing to do")];
 }
 
 function storage({ storage: found, airflow }) {

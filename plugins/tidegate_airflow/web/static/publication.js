@@ -5,14 +5,14 @@ import { ago, asOf, due, moment, number, span } from "./format.js";
 import { seePage } from "./runbook.js";
 import { badge } from "./state.js";
 
-const told = new Set(["stuck", "failing", "unknown"]);
+const statesWithReason = new Set(["stuck", "failing", "unknown"]);
 const time = (ms) => (ms ? new Date(ms).toISOString() : null);
 const changes = (run) => `${number(run.inserted)} inserted, ${number(run.updated)} updated, ${number(run.deleted)} deleted`;
 const quoted = (text) => (/^[\w.-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 const name = (row) => [
   h("a", { href: `publications/${encodeURIComponent(row.publication)}`, "data-key": `o-${row.publication}` }, row.publication),
-  h("div", { class: told.has(row.state) ? "reason" : "quiet" }, told.has(row.state) ? row.reason : row.description),
+  h("div", { class: statesWithReason.has(row.state) ? "reason" : "quiet" }, statesWithReason.has(row.state) ? row.reason : row.description),
 ];
 
 const COLUMNS = [
@@ -50,7 +50,7 @@ export function publication(me) {
 }
 
 function banner(row) {
-  if (!told.has(row.state)) return row.error ? trouble(row.error) : null;
+  if (!statesWithReason.has(row.state)) return row.error ? trouble(row.error) : null;
   return h("div", { class: `banner ${row.state}`, role: "alert" }, h("strong", {}, `${row.state}: `), row.reason, " ", seePage(row.runbook));
 }
 
@@ -106,7 +106,7 @@ function snapshots({ publication: row, snapshots: found }) {
     { title: "Topic", cell: (one) => { const at = found.indexOf(one); return place < 0 ? "–" : at === place ? h("strong", {}, "published up to here") : at > place ? "published" : one.rows ? "waits" : "no rows"; } },
   ];
   return section("Snapshots", table("The table's newest snapshots", columns, found),
-    place < 0 && row.published_snapshot_id ? quiet("The published snapshot is older, or the table was rolled back behind it.") : null);
+    place < 0 && row.published_snapshot_id ? quiet("The published snapshot is older, or the table was rolled back to before it.") : null);
 }
 
 function runs(found) {

@@ -26,7 +26,7 @@ async function replay(name, waiting, dag, button, after, chosen = {}) {
     const run = await trigger(dag, chosen);
     const where = link(runPath({ dag_id: run.dag_id, run_id: run.dag_run_id }), "the run");
     const state = await finished(run, (now) => say(`Replay: ${now} … `, where));
-    if (state === "success") say(`Replay finished: ${told(await result(run, "replay"))} `, where);
+    if (state === "success") say(`Replay finished: ${describeReplay(await result(run, "replay"))} `, where);
     else say("The replay failed; its log says why: ", where);
   } catch (problem) {
     say(`Not replayed: ${problem.message}`);
@@ -35,7 +35,7 @@ async function replay(name, waiting, dag, button, after, chosen = {}) {
   after();
 }
 
-function told(tables) {
+function describeReplay(tables) {
   const sum = (what) => (tables ?? []).reduce((total, one) => total + one[what], 0);
   return `${sum("replayed")} of ${sum("tried")} came in, ${sum("still_bad")} cannot be read.`;
 }

@@ -22,7 +22,7 @@ from tidegate.spec.catalog import Catalog
 
 CALL_TIMEOUT_SECONDS = 60  # one request; the client's own default is none at all
 SERVICE_URL = "https://bigquery.googleapis.com"
-MULTI_REGIONS = ("US", "EU")  # where BigQuery looks for a job without being told
+MULTI_REGIONS = ("US", "EU")  # where BigQuery looks for a job if no location is named
 RETRY_TIMEOUT_SECONDS = 120  # how long a request is repeated; the client's own default is ten minutes
 SENT_JOB_TIMEOUT_SECONDS = 60  # how long a job is asked for whose name is taken; the client itself does so for 200 s
 

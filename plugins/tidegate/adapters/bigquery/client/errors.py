@@ -14,7 +14,7 @@ RETRYABLE_REASONS = {
     "backendError", "duplicate", "internalError", "jobBackendError", "jobInternalError", "jobRateLimitExceeded",
     "quotaExceeded", "rateLimitExceeded", "resourceInUse", "stopped", "tableUnavailable", "timeout",
 }  # fmt: skip
-# what two transactions that meet in one table are told: BigQuery's words, and those of the local server
+# errors of two transactions that meet in one table: BigQuery's words, and those of the local server
 CONFLICT_MESSAGES = (
     "could not serialize access", "due to concurrent update", "aborted due to concurrent", "transaction conflict",
     "write-write conflict", "conflict on tuple",
@@ -41,7 +41,7 @@ STREAMED_ADVICE = (
     "BigQuery stores them by itself, at the latest 90 minutes after the last one was streamed; stop the writer that "
     "streams into the table, as a sink that was replaced"
 )
-QUEUE_FULL_MESSAGES = ("too many dml statements outstanding", "too many concurrent")  # told under several reasons
+QUEUE_FULL_MESSAGES = ("too many dml statements outstanding", "too many concurrent")  # with several reasons
 # what a log-in says that no retry changes; the rest, as a metadata server that is restarted, may pass
 LOGIN_REFUSAL_PATTERN = re.compile(r"invalid_grant|invalid_client|unauthorized_client|PERMISSION_DENIED")
 MAX_SHOWN_CHARACTERS = 500  # letters of BigQuery's message

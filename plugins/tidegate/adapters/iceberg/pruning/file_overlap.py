@@ -1,6 +1,6 @@
 """Which files of a table may hold a batch's keys: from the statistics in its manifests, at the snapshot that is cut.
 
-What is told here lets a batch be appended without looking for its keys: a file of which anything is unknown may hold
+The result lets a batch be appended without looking for its keys: a file of which anything is unknown may hold
 them.
 """
 

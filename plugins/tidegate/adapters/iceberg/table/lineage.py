@@ -7,7 +7,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 MERGE_COUNTERS = tuple(f"spark.merge-into.num-target-rows-{what}" for what in ("inserted", "updated", "deleted"))
 WRITE_COUNTERS = ("added-records", "deleted-records", "added-position-deletes", "added-equality-deletes")
-TOTAL_COUNTER = "total-records"  # a writer that tells it leaves out no other counter but one that is zero
+TOTAL_COUNTER = "total-records"  # a writer that sets it leaves out no other counter but one that is zero
 
 
 class Lineage:

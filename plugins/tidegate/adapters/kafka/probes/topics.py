@@ -57,7 +57,7 @@ def _read_settings(cluster: Cluster, names: list[str]) -> dict[str, dict[str, st
         try:
             found = future.result(REQUEST_TIMEOUT_SECONDS + 1)
             settings[resource.name] = {name: found[name].value for name in READ_SETTINGS if name in found}
-        except KafkaException:  # what it means is told by the topic's description
+        except KafkaException:  # the topic's description says what it means
             settings[resource.name] = None
     return settings
 
