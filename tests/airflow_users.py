@@ -11,7 +11,7 @@ import pytest
 
 
 @contextmanager
-def airflow_in(home: Path, *dag_ids: str) -> Iterator[Any]:
+def run_auth_manager(home: Path, *dag_ids: str) -> Iterator[Any]:
     """The auth manager over a database with these DAGs; its users are admin and viewer."""
     (home / "passwords.json").write_text(json.dumps({"admin": "a", "viewer": "v"}))
     settings = {
@@ -50,7 +50,7 @@ def _add_dags(dag_ids: tuple[str, ...]) -> None:
             session.merge(DagModel(dag_id=name, **told))
 
 
-def token_of(manager: Any, role: str) -> str:
+def make_token(manager: Any, role: str) -> str:
     """What a browser of a user with this role holds."""
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 

@@ -14,10 +14,10 @@ from tidegate.adapters.bigquery.destination import build_bigquery_destination
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.model.ownership import Ownership
 from tidegate.spec.catalog import Catalog
-from warehouse import LOCATION, PROJECT, client_of
+from warehouse import LOCATION, PROJECT, build_client
 
 
-def labels_of(own: Ownership) -> str:
+def render_labels(own: Ownership) -> str:
     return f"[{', '.join(f'({key!r}, {value!r})' for key, value in own.labels.items())}]"
 
 
@@ -25,7 +25,7 @@ class BigQueryHands:
     """Catalog `lake` on the local server, with the dataset `shop` emptied."""
 
     def __init__(self, endpoint: str, folder: Path, table: str, staged: str) -> None:
-        self.client, self.table, self.staged = client_of(endpoint), table, staged
+        self.client, self.table, self.staged = build_client(endpoint), table, staged
         self.client.delete_dataset(f"{PROJECT}.shop", delete_contents=True, not_found_ok=True)
         self.client.create_dataset(f"{PROJECT}.shop")
         self.files = folder / "staging"
@@ -70,7 +70,7 @@ class BigQueryHands:
         self.sql(
             f"CREATE TABLE IF NOT EXISTS {self.name(self.staged)} (batch_number INT64, n INT64, attempt STRING) "
             "PARTITION BY RANGE_BUCKET(batch_number, GENERATE_ARRAY(1, 9991, 1)) "
-            f"OPTIONS (labels = {labels_of(OWN_STAGED)})"
+            f"OPTIONS (labels = {render_labels(OWN_STAGED)})"
         )
         content = io.BytesIO()
         found = [{"batch_number": batch, "n": n, "attempt": attempt} for n in range(rows)]
@@ -106,13 +106,13 @@ class BigQueryHands:
         labels = f"[('tidegate_shape', '{shape}')]"
         self.sql(f"CREATE TABLE {self.name(table)} (batch_number INT64, n INT64) OPTIONS (labels = {labels})")
 
-    def rows(self, table: str) -> list[dict[str, Any]]:
+    def read_rows(self, table: str) -> list[dict[str, Any]]:
         return [dict(row) for row in self.sql(f"SELECT * FROM {self.name(table)}")]
 
     def remember(self, table: str, deletes: dict[str, int]) -> None:
         self.sql(
             f"CREATE TABLE IF NOT EXISTS {self.name(table)} (id STRING, `timestamp` TIMESTAMP) "
-            f"OPTIONS (labels = {labels_of(OWN_DELETES)})"
+            f"OPTIONS (labels = {render_labels(OWN_DELETES)})"
         )
         for id, ms in deletes.items():
             at = datetime.fromtimestamp(ms / 1000, UTC).isoformat()

@@ -166,7 +166,7 @@ class BrokerCluster:
         found = self.open_admin().list_topics(topic, timeout=30).topics[topic].partitions
         return [found[number] for number in sorted(found)]
 
-    def ends(self, topic: str) -> list[int]:
+    def read_ends(self, topic: str) -> list[int]:
         """The end of each partition's log, as a reader sees it."""
         places = [TopicPartition(topic, number) for number in range(len(self._partitions(topic)))]
         admin = self.open_admin()
@@ -175,7 +175,7 @@ class BrokerCluster:
 
 
 @contextmanager
-def running_brokers(folder: Path) -> Iterator[BrokerCluster]:
+def run_brokers(folder: Path) -> Iterator[BrokerCluster]:
     """The brokers; they end with the block."""
     cluster = BrokerCluster(folder)
     try:

@@ -87,7 +87,7 @@ DEFAULT_PARTITIONS = 2
 
 
 @contextmanager
-def _running(tmp_path_factory: pytest.TempPathFactory, *parts: str) -> Iterator[Any]:
+def _run_stack(tmp_path_factory: pytest.TempPathFactory, *parts: str) -> Iterator[Any]:
     """A private stack on free ports; it ends with the test run, or with the process if that is killed.
 
     TIDEGATE_TEST_STACK names a folder for servers that stay up between runs of a developer: see CONTRIBUTING.md.
@@ -109,7 +109,7 @@ def _running(tmp_path_factory: pytest.TempPathFactory, *parts: str) -> Iterator[
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The broker of all tests of this process."""
-    with _running(tmp_path_factory, "kafka") as running:
+    with _run_stack(tmp_path_factory, "kafka") as running:
         yield running
 
 
@@ -207,7 +207,7 @@ def bigquery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         if os.environ.get("CI") and not os.environ.get("TIDEGATE_WITHOUT_BIGQUERY"):
             pytest.fail(f"{why}; TIDEGATE_WITHOUT_BIGQUERY=1 says that it may be missing")
         pytest.skip(f"skipped: {why}")
-    with _running(tmp_path_factory, "bigquery") as running:
+    with _run_stack(tmp_path_factory, "bigquery") as running:
         yield running.bigquery_endpoint
 
 
@@ -221,16 +221,16 @@ def lake_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if os.environ.get(ALLOWED_WITHOUT):
         pytest.skip(f"skipped: {ALLOWED_WITHOUT} is set")
     with ExitStack() as running:
-        start = partial(_running, tmp_path_factory, "rest")
+        start = partial(_run_stack, tmp_path_factory, "rest")
         on_files = cache(lambda: running.enter_context(start()).variables["REST_CATALOG_URI"])
-        other = cache(lambda: running.enter_context(s3mock.running(tmp_path_factory.mktemp("s3mock"))))
-        yield LakeServers(running.enter_context(_running(tmp_path_factory, *PARTS)).variables, on_files, other)
+        other = cache(lambda: running.enter_context(s3mock.run_s3mock(tmp_path_factory.mktemp("s3mock"))))
+        yield LakeServers(running.enter_context(_run_stack(tmp_path_factory, *PARTS)).variables, on_files, other)
 
 
 @pytest.fixture(scope="session")
 def registry_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A schema registry of its own, which is started again when it dies."""
-    with _running(tmp_path_factory, "registry") as running:
+    with _run_stack(tmp_path_factory, "registry") as running:
         yield running
 
 
@@ -260,7 +260,7 @@ def runners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     made.close()
 
 
-def encoded(data: Any) -> bytes | None:
+def encode(data: Any) -> bytes | None:
     """A key or value as bytes: dicts become JSON, text and bytes stay what they are."""
     if data is None or isinstance(data, bytes):
         return data
@@ -357,7 +357,7 @@ class Workbench:
 
     def transaction(self, topic: str, *records: tuple[Any, ...], commit: bool = True) -> None:
         """The records in one transaction, ended by its marker."""
-        transactional = self.transactional()
+        transactional = self.open_transactional_producer()
         transactional.begin_transaction()
         self._send(transactional, topic, records)
         transactional.flush(60)
@@ -366,9 +366,11 @@ class Workbench:
     def end_transaction(self, transactional: Any, topic: str, *, commit: bool = True) -> None:
         """End the topic's one open transaction; brokers write its markers a moment after they have answered."""
         transactional.commit_transaction(60) if commit else transactional.abort_transaction(60)
-        wait_until(lambda: self.ends(topic) == self.ends(topic, isolation="read_uncommitted"), f"markers in {topic}")
+        wait_until(
+            lambda: self.read_ends(topic) == self.read_ends(topic, isolation="read_uncommitted"), f"markers in {topic}"
+        )
 
-    def transactional(self) -> Any:
+    def open_transactional_producer(self) -> Any:
         from confluent_kafka import Producer
 
         settings = {"bootstrap.servers": self.stack.kafka_bootstrap, "transactional.id": f"x-{make_unique_name()}"}
@@ -378,8 +380,8 @@ class Workbench:
 
     def _send(self, producer: Any, topic: str, records: tuple[tuple[Any, ...], ...], told: Any = None) -> None:
         for key, value, *more in records:
-            given = {"partition": self._choose_partition(topic, encoded(key)), **(more[0] if more else {})}
-            producer.produce(topic, encoded(value), encoded(key), on_delivery=told, **given)
+            given = {"partition": self._choose_partition(topic, encode(key)), **(more[0] if more else {})}
+            producer.produce(topic, encode(value), encode(key), on_delivery=told, **given)
             producer.poll(0)
 
     def _choose_partition(self, topic: str, key: bytes | None) -> int:
@@ -402,9 +404,9 @@ class Workbench:
     def resolve(self) -> Callable[[str], Any]:
         from tidegate.connections import read_connection_from_env
 
-        return partial(read_connection_from_env, environ=self.environment())
+        return partial(read_connection_from_env, environ=self.build_environment())
 
-    def ports(self, name: str, **replaced: Any) -> Any:
+    def build_ports(self, name: str, **replaced: Any) -> Any:
         """The real ports of a pipeline, in this process."""
         from tidegate.wiring.pipeline import assemble_pipeline
 
@@ -413,7 +415,7 @@ class Workbench:
     def flush(self, name: str) -> Any:
         from tidegate.steps.flush import flush
 
-        return flush(self.ports(name))
+        return flush(self.build_ports(name))
 
     def drain(self, name: str) -> int:
         """Flush until nothing is left; the number of flushes that had work."""
@@ -426,19 +428,19 @@ class Workbench:
                 return number
         raise AssertionError(f"pipeline={name} never came to rest")
 
-    def environment(self) -> dict[str, str]:
+    def build_environment(self) -> dict[str, str]:
         return {**self.stack.build_environment(), "TIDEGATE_INCLUDE": str(self.include)}
 
-    def command(self, *words: str) -> list[str]:
+    def build_command(self, *words: str) -> list[str]:
         return [str(ROOT / "bin" / "tidegate"), *words]
 
-    def cli(self, *words: str) -> "subprocess.CompletedProcess[str]":
+    def run_cli(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """One command as `bin/tidegate` runs it, in this process: its exit code and what it wrote."""
         from tidegate.cli.main import main
 
         out, errors = io.StringIO(), io.StringIO()
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(errors):
-            for name, value in self.environment().items():
+            for name, value in self.build_environment().items():
                 patch.setenv(name, value)
             patch.chdir(self.folder)
             patch.setattr("sys.stdin", io.StringIO())
@@ -448,11 +450,11 @@ class Workbench:
                 code = int(end.code or 0)
         return subprocess.CompletedProcess(words, code, out.getvalue(), errors.getvalue())
 
-    def process(self, *words: str) -> "subprocess.CompletedProcess[str]":
+    def run_process(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """One command in a process of its own, as a user runs it; seconds, most of them for imports."""
         return subprocess.run(
-            self.command(*words),
-            env=self.environment(),
+            self.build_command(*words),
+            env=self.build_environment(),
             cwd=self.folder,
             capture_output=True,
             text=True,
@@ -462,7 +464,7 @@ class Workbench:
 
     # destinations
 
-    def iceberg(self, table: str) -> Any:
+    def load_iceberg(self, table: str) -> Any:
         """A fresh load by PyIceberg; `table` with or without its catalog."""
         from tidegate.adapters.iceberg.table.catalogs import Catalogs
 
@@ -475,17 +477,17 @@ class Workbench:
 
         return Catalogs({"lake": self.properties}).table(f"lake.{table.removeprefix('lake.')}") is not None
 
-    def rows(self, table: str) -> list[dict[str, Any]]:
+    def read_rows(self, table: str) -> list[dict[str, Any]]:
         """The table's rows, ordered by their columns as JSON."""
-        found = self.iceberg(table).scan().to_arrow().to_pylist()
+        found = self.load_iceberg(table).scan().to_arrow().to_pylist()
         return sorted(found, key=lambda row: json.dumps(row, default=repr))
 
-    def data_files(self, table: str) -> list[Path]:
+    def list_data_files(self, table: str) -> list[Path]:
         """Data files on disk below the table's location, whoever refers to them."""
-        location = Path(self.iceberg(table).location().removeprefix("file://"))
+        location = Path(self.load_iceberg(table).location().removeprefix("file://"))
         return sorted(path for path in (location / "data").rglob("*") if path.is_file() and path.suffix != ".crc")
 
-    def spark_sql(self, statement: str) -> list[Any]:
+    def run_spark_sql(self, statement: str) -> list[Any]:
         """One statement of another Spark user, in a session of its own with this workbench's catalog."""
         from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf
         from tidegate.spec.catalog import Catalog
@@ -500,18 +502,20 @@ class Workbench:
 
     def committed(self, name: str) -> dict[str, dict[int, int]]:
         """The pipeline's group offsets as Kafka tells them."""
-        source, broker = (ports := self.ports(name)).pipeline.source, ports.broker
+        source, broker = (ports := self.build_ports(name)).pipeline.source, ports.broker
         topics = broker.list_topics(source.topic_pattern) if source.topic_pattern else source.topics
         return broker.read_committed(source.group, topics)
 
-    def ends(self, *topics: str, isolation: str = "read_committed") -> dict[str, dict[int, int]]:
+    def read_ends(self, *topics: str, isolation: str = "read_committed") -> dict[str, dict[int, int]]:
         from tidegate.adapters.kafka.broker import KafkaBroker
 
         broker = KafkaBroker({"bootstrap.servers": self.stack.kafka_bootstrap})
         return broker.read_log(topics, isolation).end
 
 
-def debezium(op: str, before: Any = None, after: Any = None, *, envelope: bool = False, **more: Any) -> dict[str, Any]:
+def build_debezium_event(
+    op: str, before: Any = None, after: Any = None, *, envelope: bool = False, **more: Any
+) -> dict[str, Any]:
     """A change event as Debezium writes it, with or without Kafka Connect's schema envelope."""
     event = {"before": before, "after": after, "op": op, "source": {"table": "orders"}, "ts_ms": 1, **more}
     return {"schema": {"type": "struct"}, "payload": event} if envelope else event

@@ -20,13 +20,13 @@ FIRST = replace(START, offsets={"t": {0: 5}}, batch=1, staged_attempt="s1", time
 SECOND = replace(FIRST, offsets={"t": {0: 9}}, batch=2, staged_attempt="s2")
 
 
-def summary_of(batch: int, attempt: str, pipeline: str = PIPELINE) -> dict[str, str]:
+def build_summary(batch: int, attempt: str, pipeline: str = PIPELINE) -> dict[str, str]:
     asked = {"ranges": {"t": {"0": [0, 10]}}, "cluster_id": "c", "topic_ids": {"t": "i"}, "table_uuid": None}
     told = {"tidegate.pipeline": pipeline, "tidegate.staged": json.dumps(asked)}
     return {"tidegate.batch": str(batch), "tidegate.attempt": attempt, **told}
 
 
-def outcome_of(rows: int, bad: int = 0) -> str:
+def render_outcome(rows: int, bad: int = 0) -> str:
     return json.dumps(
         {
             **dict.fromkeys(RECORD_COUNTS, 0),

@@ -7,7 +7,9 @@ from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
 
 
-def a_stage(value: ValueFormat, columns: tuple[Column, ...], keys: tuple[Column, ...] = (), **more: Any) -> StageTable:
+def build_stage_table(
+    value: ValueFormat, columns: tuple[Column, ...], keys: tuple[Column, ...] = (), **more: Any
+) -> StageTable:
     """A table of these columns, and without a key unless its columns are given too."""
     return StageTable(
         intermediate="i", attempt="a", key=KeyFormat(), key_columns=keys, value=value, value_columns=columns,
@@ -15,29 +17,29 @@ def a_stage(value: ValueFormat, columns: tuple[Column, ...], keys: tuple[Column,
     )  # fmt: skip
 
 
-def reasons(spark: Any, table: StageTable, values: list[bytes | None]) -> list[str | None]:
+def read_reasons(spark: Any, table: StageTable, values: list[bytes | None]) -> list[str | None]:
     """Why each value is bad, None for a good one."""
-    return [reason for (reason,) in decoded(spark, table, [(None, value) for value in values], "reason")]
+    return [reason for (reason,) in decode(spark, table, [(None, value) for value in values], "reason")]
 
 
-def reasons_at(spark: Any, table: StageTable, value: bytes | None, *micros: int) -> list[str | None]:
+def read_reasons_by_time(spark: Any, table: StageTable, value: bytes | None, *micros: int) -> list[str | None]:
     """Why a value is bad in records of these times, None where it is good."""
     at = f"timestamp_micros(element_at(array({', '.join(f'{one}L' for one in micros)}), CAST(offset AS INT) + 1))"
-    return [reason for (reason,) in decoded(spark, table, [(None, value)] * len(micros), "reason", at=at)]
+    return [reason for (reason,) in decode(spark, table, [(None, value)] * len(micros), "reason", at=at)]
 
 
-def values(spark: Any, table: StageTable, values: list[bytes]) -> list[tuple[str | None, Any]]:
+def decode_values(spark: Any, table: StageTable, values: list[bytes]) -> list[tuple[str | None, Any]]:
     """Why each value is bad, None for a good one, and its row."""
-    return decoded(spark, table, [(None, value) for value in values], "reason", "value_struct")
+    return decode(spark, table, [(None, value) for value in values], "reason", "value_struct")
 
 
-def keys(spark: Any, table: StageTable, texts: list[bytes]) -> list[tuple[Any, str | None]]:
+def decode_keys(spark: Any, table: StageTable, texts: list[bytes]) -> list[tuple[Any, str | None]]:
     """What each text is as a lone key, and why it is bad: None for a good one."""
     name = table.key_columns[0].name
-    return decoded(spark, table, [(text, b"{}") for text in texts], f"key_struct.`{name}`", "key_reason")
+    return decode(spark, table, [(text, b"{}") for text in texts], f"key_struct.`{name}`", "key_reason")
 
 
-def decoded(
+def decode(
     spark: Any,
     table: StageTable,
     records: list[tuple[bytes | None, bytes | None]],

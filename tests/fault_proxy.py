@@ -171,7 +171,7 @@ class FaultProxy:
 
 
 @contextmanager
-def fault_proxy(backend: str) -> Iterator[FaultProxy]:
+def run_fault_proxy(backend: str) -> Iterator[FaultProxy]:
     """A proxy before the server at this address."""
     proxy = FaultProxy(backend)
     try:

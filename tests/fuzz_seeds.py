@@ -37,11 +37,11 @@ EVENT = {"type": "record", "name": "Event", "fields": [
 ]}  # fmt: skip
 
 
-def texts(*objects: Any) -> list[bytes]:
+def encode_objects(*objects: Any) -> list[bytes]:
     return [json.dumps(given).encode() for given in objects]
 
 
-def avro_rows() -> list[Any]:
+def build_avro_rows() -> list[Any]:
     low = {
         "id": -(2**63), "name": None, "amount": b"\x00", "at": 0, "day": -719162, "clock": 0, "list": [], "marks": {},
         "either": None,
@@ -53,7 +53,7 @@ def avro_rows() -> list[Any]:
     return [low, high]
 
 
-def avro(schema: Any, *rows: Any) -> list[bytes]:
+def encode_avro(schema: Any, *rows: Any) -> list[bytes]:
     import fastavro
 
     made = []
@@ -63,7 +63,7 @@ def avro(schema: Any, *rows: Any) -> list[bytes]:
     return made
 
 
-def packed() -> list[bytes]:
+def encode_msgpack() -> list[bytes]:
     import msgpack
 
     at = msgpack.Timestamp(1_700_000_000, 123_456_000)
@@ -71,23 +71,29 @@ def packed() -> list[bytes]:
     return [msgpack.packb(row) for row in (full, {"id": -(2**63), "marks": {}, "part": {"b": []}}, {})]
 
 
-def protobuf() -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:
+def build_protobuf_seeds() -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:
     import base64
 
-    from protobuf_messages import a_file, classes, entry, field, message
+    from protobuf_messages import build_classes, build_field, build_file, build_map_entry, build_message
     from tidegate.adapters.schema_registry.client import Version
     from tidegate.adapters.schema_registry.protobuf_descriptors import from_registry
 
-    inner = message("Place", field("x", 1, "int32"), field("tags", 2, "string", repeated=True))
-    order = message(
-        "Order", field("id", 1, "int64"), field("name", 2, "string", optional=True), field("big", 3, "uint64"),
-        field("at", 4, ".google.protobuf.Timestamp"), field("span", 5, ".google.protobuf.Duration"),
-        field("state", 6, "enum:.shop.State"), field("places", 7, ".shop.Place", repeated=True),
-        field("marks", 8, ".shop.Order.MarksEntry", repeated=True), field("doc", 9, ".google.protobuf.Struct"),
-        nested=(entry("MarksEntry", "string", "double"),),
-    )  # fmt: skip
-    file = a_file(order, inner, enums={"State": {"NONE": 0, "OPEN": 1}})
-    made = classes(file)["shop.Order"]
+    inner = build_message("Place", build_field("x", 1, "int32"), build_field("tags", 2, "string", repeated=True))
+    order = build_message(
+        "Order",
+        build_field("id", 1, "int64"),
+        build_field("name", 2, "string", optional=True),
+        build_field("big", 3, "uint64"),
+        build_field("at", 4, ".google.protobuf.Timestamp"),
+        build_field("span", 5, ".google.protobuf.Duration"),
+        build_field("state", 6, "enum:.shop.State"),
+        build_field("places", 7, ".shop.Place", repeated=True),
+        build_field("marks", 8, ".shop.Order.MarksEntry", repeated=True),
+        build_field("doc", 9, ".google.protobuf.Struct"),
+        nested=(build_map_entry("MarksEntry", "string", "double"),),
+    )
+    file = build_file(order, inner, enums={"State": {"NONE": 0, "OPEN": 1}})
+    made = build_classes(file)["shop.Order"]
     full = made(id=7, name="Zoë", big=2**64 - 1, at={"seconds": 1}, span={"seconds": -1}, state=1,
                 places=[{"x": 1, "tags": ["a", "b"]}], marks={"k": 0.5})  # fmt: skip
     full.doc.update({"a": [1, None, {"b": "c"}]})
@@ -101,7 +107,7 @@ def protobuf() -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:
     )
 
 
-def seeds(name: str) -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:  # noqa: PLR0911, PLR0912 (one for each format)
+def build_value_seeds(name: str) -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:  # noqa: PLR0911, PLR0912 (one for each format)
     """A value format as a pipeline has it, its columns, and good values of it."""
     event = {"before": None, "after": ROW, "op": "c", "ts_ms": 1_700_000_000_000, "source": {"table": "t", "ts_ms": 1}}
     flat = {name: str(value) for name, value in ROW.items() if not isinstance(value, dict)}
@@ -110,46 +116,50 @@ def seeds(name: str) -> tuple[ValueFormat, tuple[Column, ...], list[bytes]]:  # 
     match name:
         case "json":
             own_scale = {**ROW, "amount": {"scale": 2, "value": "MDk="}}
-            return ValueFormat("json", COLUMNS), COLUMNS, texts(ROW, own_scale, {"id": 1})
+            return ValueFormat("json", COLUMNS), COLUMNS, encode_objects(ROW, own_scale, {"id": 1})
         case "json-schema":
-            framed = [b"\x00\x00\x00\x00\x01" + text for text in texts(ROW, {"id": 1})]
+            framed = [b"\x00\x00\x00\x00\x01" + text for text in encode_objects(ROW, {"id": 1})]
             return ValueFormat("json", COLUMNS, options={"ids": [1]}), COLUMNS, framed
         case "debezium-json":
             events = ({**event, "op": "u", "before": ROW}, {**event, "op": "d", "before": ROW, "after": None})
-            return ValueFormat(name, COLUMNS), COLUMNS, texts(event, {"schema": {}, "payload": event}, *events)
+            return ValueFormat(name, COLUMNS), COLUMNS, encode_objects(event, {"schema": {}, "payload": event}, *events)
         case "mongodb":
             document = {**ROW, "id": {"$numberLong": "7"}, "amount": {"$numberDecimal": "12.50"}, "at": {"$date": 1000},
                         "raw": {"$binary": "AAH/", "$type": "00"}}  # fmt: skip
             held = json.dumps(document)
             events = ({**event, "after": held}, {"payload": {**event, "after": held, "before": held, "op": "u"}})
-            return ValueFormat("debezium-json", COLUMNS), COLUMNS, texts(*events)
+            return ValueFormat("debezium-json", COLUMNS), COLUMNS, encode_objects(*events)
         case "canal-json":
             old = [{"id": "1"}, {"name": "x"}]
-            return ValueFormat(name, FLAT), FLAT, texts(canal, {**canal, "type": "UPDATE", "old": old})
+            return ValueFormat(name, FLAT), FLAT, encode_objects(canal, {**canal, "type": "UPDATE", "old": old})
         case "maxwell-json":
-            return ValueFormat(name, COLUMNS), COLUMNS, texts(maxwell, {**maxwell, "type": "delete"})
+            return ValueFormat(name, COLUMNS), COLUMNS, encode_objects(maxwell, {**maxwell, "type": "delete"})
         case "ogg-json":
             told = {"table": "S.T", "op_ts": "2026-01-02 03:04:05.678901", "pos": "00000000000000000143"}
             ogg = {**told, "op_type": "U", "before": ROW, "after": {**ROW, "id": 8}}
-            return ValueFormat(name, COLUMNS), COLUMNS, texts(ogg, {**told, "op_type": "D", "before": {"id": 7}})
+            return (
+                ValueFormat(name, COLUMNS),
+                COLUMNS,
+                encode_objects(ogg, {**told, "op_type": "D", "before": {"id": 7}}),
+            )
         case "csv":
             return ValueFormat("csv", FLAT), FLAT, [b'7,"Zo""e",12.50,2026-01-02 03:04:05,2026-01-02', b"1,,,,"]
         case "string":
             return ValueFormat("string", FLAT[1:2]), FLAT[1:2], ["Zoë".encode(), b""]
         case "avro":
             made = plan_decoding(AVRO, {1: AVRO})
-            framed = [b"\x00\x00\x00\x00\x01" + row for row in avro(AVRO, *avro_rows())]
+            framed = [b"\x00\x00\x00\x00\x01" + row for row in encode_avro(AVRO, *build_avro_rows())]
             options = {"reader": made.reader, "writers": made.writers, "refused": made.refused}
             return ValueFormat(name, options=options), to_columns(AVRO), framed
         case "debezium-avro":
-            low, high = avro_rows()
+            low, high = build_avro_rows()
             rows = [{"before": low, "after": high, "op": "u", "ts_ms": 1}, {"before": high, "after": None, "op": "d"}]
             options = {"reader": plan_decoding(EVENT, {}).reader, "writers": {}}
-            return ValueFormat(name, options=options), to_columns(AVRO), avro(EVENT, *rows)
+            return ValueFormat(name, options=options), to_columns(AVRO), encode_avro(EVENT, *rows)
         case "protobuf":
-            return protobuf()
+            return build_protobuf_seeds()
         case "msgpack":
-            return ValueFormat(name, COLUMNS), COLUMNS, packed()
+            return ValueFormat(name, COLUMNS), COLUMNS, encode_msgpack()
     raise ValueError(name)
 
 
@@ -171,31 +181,48 @@ NUMBER_COLUMNS = (
 )  # fmt: skip
 
 
-def ways() -> dict[str, tuple[ValueFormat, tuple[Column, ...], list[bytes]]]:
+def build_option_seeds() -> dict[str, tuple[ValueFormat, tuple[Column, ...], list[bytes]]]:
     """Values of a format that is read in another way than its own."""
     schema = {"schema": {"type": "struct", "fields": [*KINDS]}, "payload": CONNECT_ROW}
     event = {"op": "u", "before": CONNECT_ROW, "after": CONNECT_ROW, "source": {}, "ts_ms": 1}
     event_fields = [{"field": part, "type": "struct", "fields": [*KINDS]} for part in ("before", "after")]
     kinds = {str(n): {kind["field"]: kind for kind in KINDS if "name" in kind} for n in (1,)}
-    framed = [b"\x00\x00\x00\x00\x01" + text for text in texts(CONNECT_ROW, {"id": 1})]
+    framed = [b"\x00\x00\x00\x00\x01" + text for text in encode_objects(CONNECT_ROW, {"id": 1})]
     hexadecimal = [{"raw": "00ff", "part": ["cafe", None]}, {"raw": "", "part": []}]
     made = {
-        "json envelope": (ValueFormat("json", options={"envelope": True}), COLUMNS,
-                          texts(schema, {"schema": None, "payload": ROW}, {"payload": None})),
-        "debezium-json schema": (ValueFormat("debezium-json"), COLUMNS,
-                                 texts({"schema": {"type": "struct", "fields": event_fields}, "payload": event})),
+        "json envelope": (
+            ValueFormat("json", options={"envelope": True}),
+            COLUMNS,
+            encode_objects(schema, {"schema": None, "payload": ROW}, {"payload": None}),
+        ),
+        "debezium-json schema": (
+            ValueFormat("debezium-json"),
+            COLUMNS,
+            encode_objects({"schema": {"type": "struct", "fields": event_fields}, "payload": event}),
+        ),
         "json-schema logical": (ValueFormat("json", options={"ids": [1], "kinds": kinds}), COLUMNS, framed),
-        "json lenient": (ValueFormat("json", options=LENIENT), NUMBER_COLUMNS, texts(NUMBERS, {"a": 7})),
-        "json hex": (ValueFormat("json", options={"binary": "hex"}),
-                     (Column("raw", "BINARY"), Column("part", "ARRAY<BINARY>")), texts(*hexadecimal)),
-        "json extended": (ValueFormat("json", options={"extended": True}), COLUMNS, texts(
-            {**ROW, "id": {"$numberLong": "7"}, "at": {"$date": 1000}, "raw": {"$binary": "AAH/", "$type": "00"}})),
+        "json lenient": (ValueFormat("json", options=LENIENT), NUMBER_COLUMNS, encode_objects(NUMBERS, {"a": 7})),
+        "json hex": (
+            ValueFormat("json", options={"binary": "hex"}),
+            (Column("raw", "BINARY"), Column("part", "ARRAY<BINARY>")),
+            encode_objects(*hexadecimal),
+        ),
+        "json extended": (
+            ValueFormat("json", options={"extended": True}),
+            COLUMNS,
+            encode_objects(
+                {**ROW, "id": {"$numberLong": "7"}, "at": {"$date": 1000}, "raw": {"$binary": "AAH/", "$type": "00"}}
+            ),
+        ),
         "raw": (ValueFormat("raw"), (Column("v", "BIGINT"),), [bytes(8), b"\xff" * 8, b"\x00" * 7 + b"\x07"]),
         "raw double": (ValueFormat("raw", options={"endianness": "little"}), (Column("v", "DOUBLE"),), [bytes(8)]),
         "string number": (ValueFormat("string"), (Column("v", "DECIMAL(12,2)"),), [b"12.50", b"-7", b"1e3"]),
-        "csv hex": (ValueFormat("csv", options={"binary": "hex"}),
-                    (Column("a", "INT"), Column("raw", "BINARY")), [b"7,00ff", b",", b"1,"]),
-    }  # fmt: skip
+        "csv hex": (
+            ValueFormat("csv", options={"binary": "hex"}),
+            (Column("a", "INT"), Column("raw", "BINARY")),
+            [b"7,00ff", b",", b"1,"],
+        ),
+    }
     return {name: (replace(fmt, columns=columns), columns, good) for name, (fmt, columns, good) in made.items()}
 
 
@@ -206,7 +233,7 @@ KEY_AVRO = {"type": "record", "name": "Key", "fields": [
     {"name": "id", "type": "long"}, {"name": "code", "type": ["null", "string"]}]}  # fmt: skip
 
 
-def keys() -> dict[str, tuple[KeyFormat, tuple[Column, ...], list[bytes]]]:
+def build_key_seeds() -> dict[str, tuple[KeyFormat, tuple[Column, ...], list[bytes]]]:
     """Keys of each format, their columns, which are all NOT NULL, and good ones."""
     import msgpack
 
@@ -215,21 +242,31 @@ def keys() -> dict[str, tuple[KeyFormat, tuple[Column, ...], list[bytes]]]:
     enveloped = {"schema": {"type": "struct", "fields": fields}, "payload": row}
     plan = plan_decoding(KEY_AVRO, {1: KEY_AVRO}, both)
     options = {"reader": plan.reader, "writers": plan.writers, "refused": plan.refused}
-    framed = [b"\x00\x00\x00\x00\x01" + one for one in avro(KEY_AVRO, row)]
-    message, _, messages = protobuf()
+    framed = [b"\x00\x00\x00\x00\x01" + one for one in encode_avro(KEY_AVRO, row)]
+    message, _, messages = build_protobuf_seeds()
     return {
-        "key json": (KeyFormat("json", both), (ID, TEXT), texts(row, enveloped, {"payload": row})),
-        "key json bare": (KeyFormat("json", ("id",)), (ID,), texts(7, {"id": 7}, {"payload": 7}, -(2**63))),
-        "key json text": (KeyFormat("json", ("code",)), (TEXT,), texts("a", {"code": "ë"}, {"payload": "1.50"})),
-        "key json lenient": (KeyFormat("json", ("id",), options=LENIENT), (ID,), texts("7", {"id": "8"})),
-        "key json-schema": (KeyFormat("json", both, options={"ids": [1]}), (ID, TEXT),
-                            [b"\x00\x00\x00\x00\x01" + text for text in texts(row)]),
-        "key extended": (KeyFormat("json", ("id",), options={"extended": True}), (TEXT_ID,),
-                         texts({"id": '{"$oid": "0123456789abcdef01234567"}'}, {"payload": {"id": '"a"'}})),
+        "key json": (KeyFormat("json", both), (ID, TEXT), encode_objects(row, enveloped, {"payload": row})),
+        "key json bare": (KeyFormat("json", ("id",)), (ID,), encode_objects(7, {"id": 7}, {"payload": 7}, -(2**63))),
+        "key json text": (
+            KeyFormat("json", ("code",)),
+            (TEXT,),
+            encode_objects("a", {"code": "ë"}, {"payload": "1.50"}),
+        ),
+        "key json lenient": (KeyFormat("json", ("id",), options=LENIENT), (ID,), encode_objects("7", {"id": "8"})),
+        "key json-schema": (
+            KeyFormat("json", both, options={"ids": [1]}),
+            (ID, TEXT),
+            [b"\x00\x00\x00\x00\x01" + text for text in encode_objects(row)],
+        ),
+        "key extended": (
+            KeyFormat("json", ("id",), options={"extended": True}),
+            (TEXT_ID,),
+            encode_objects({"id": '{"$oid": "0123456789abcdef01234567"}'}, {"payload": {"id": '"a"'}}),
+        ),
         "key avro": (KeyFormat("avro", both, options=options), (ID, TEXT), framed),
         "key protobuf": (KeyFormat("protobuf", ("id",), options=message.options), (ID,), messages),
         "key csv": (KeyFormat("csv", both), (ID, TEXT), [b"7,a", b'8,"b ""c"""']),
         "key string": (KeyFormat("string", ("id",)), (ID,), [b"7", b"-9223372036854775808"]),
         "key raw": (KeyFormat("raw", ("id",)), (ID,), [bytes(8), b"\xff" * 8]),
         "key msgpack": (KeyFormat("msgpack", both), (ID, TEXT), [msgpack.packb(row)]),
-    }  # fmt: skip
+    }

@@ -7,7 +7,7 @@ a third word, a number, is where to begin: other records than those of another r
 import sys
 from typing import Any
 
-from fuzz_seeds import keys, seeds, ways
+from fuzz_seeds import build_key_seeds, build_option_seeds, build_value_seeds
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
@@ -25,20 +25,20 @@ TOKENS = [
 ]  # fmt: skip
 FORMATS = (
     "json", "json-schema", "debezium-json", "mongodb", "canal-json", "maxwell-json", "ogg-json", "csv", "string",
-    "avro", "debezium-avro", "protobuf", "msgpack", *ways(), *keys(),
+    "avro", "debezium-avro", "protobuf", "msgpack", *build_option_seeds(), *build_key_seeds(),
 )  # fmt: skip
 GOOD_VALUE = b'{"x": 1}'  # beside a key that is bent
 
 
-def a_table(name: str) -> tuple[StageTable, list[bytes], str]:
+def build_fuzzed_table(name: str) -> tuple[StageTable, list[bytes], str]:
     """The table of a format, good bytes of it, and whether they are a record's key or its value."""
-    key, key_columns, part, key_formats = KeyFormat(), tuple[Column, ...](), "value", keys()
+    key, key_columns, part, key_formats = KeyFormat(), tuple[Column, ...](), "value", build_key_seeds()
     if name in key_formats:
         key, key_columns, good = key_formats[name]
         columns, part = (Column("x", "INT"),), "key"
         value = ValueFormat("json", columns)
     else:
-        value, columns, good = ways()[name] if name in ways() else seeds(name)
+        value, columns, good = build_option_seeds()[name] if name in build_option_seeds() else build_value_seeds(name)
     table = StageTable(
         intermediate="i", attempt="a", key=key, key_columns=key_columns, value=value, value_columns=columns,
         metadata={}, ignore_deletes=False, when=None, route=None, delete_when=None, summary={}, property="p",
@@ -46,7 +46,7 @@ def a_table(name: str) -> tuple[StageTable, list[bytes], str]:
     return table, good, part
 
 
-def corrupted(spark: Any, good: list[bytes], part: str, number: int, begin: int = 0) -> Any:
+def corrupt_records(spark: Any, good: list[bytes], part: str, number: int, begin: int = 0) -> Any:
     """So many keys or values, by their number alone, from `begin` on: every eighth is a seed as it is."""
 
     def listed(name: str, given: list[bytes]) -> str:
@@ -81,12 +81,12 @@ def corrupted(spark: Any, good: list[bytes], part: str, number: int, begin: int 
     ).selectExpr("*", "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text")  # fmt: skip
 
 
-def outcome(spark: Any, name: str, number: int, begin: int = 0) -> dict[str, int]:
+def count_outcomes(spark: Any, name: str, number: int, begin: int = 0) -> dict[str, int]:
     """What became of so many records of a format, each decoded to its last value."""
     from tidegate_spark.stage.job import decode
 
-    table, good, part = a_table(name)
-    decoded = decode(corrupted(spark, good, part, number, begin), table)
+    table, good, part = build_fuzzed_table(name)
+    decoded = decode(corrupt_records(spark, good, part, number, begin), table)
     absent = " OR ".join(f"key_struct.`{c.name}` IS NULL" for c in table.key_columns) or "false"
     (row,) = decoded.selectExpr(
         "count(DISTINCT offset) AS records",
@@ -107,5 +107,5 @@ if __name__ == "__main__":
     session = connect_session(os.environ["SPARK_REMOTE"], {})
     chosen = FORMATS if sys.argv[1] == "all" else sys.argv[1].split(",")
     for each in chosen:
-        print(each, outcome(session, each, *map(int, sys.argv[2:])), flush=True)
+        print(each, count_outcomes(session, each, *map(int, sys.argv[2:])), flush=True)
     close(session)

@@ -41,11 +41,11 @@ def is_compiled() -> bool:
 def compile_once() -> None:
     """Compile the analyzer unless this machine has it."""
     if not is_compiled():
-        _service()
+        _load_service()
 
 
 @cache
-def _service() -> Any:
+def _load_service() -> Any:
     import wasmtime
     from zetasql.core import wasm_client
     from zetasql.core.local_service import ZetaSqlLocalService
@@ -68,10 +68,10 @@ def _service() -> Any:
 
 
 @cache
-def _language() -> Any:
+def _build_language() -> Any:
     from zetasql import types
 
-    _service()
+    _load_service()
     language = types.LanguageOptions.maximum_features()
     language.product_mode = types.ProductMode.PRODUCT_EXTERNAL
     foreign = {getattr(types.LanguageFeature, f"FEATURE_{name}") for name in FOREIGN}
@@ -83,17 +83,17 @@ def _language() -> Any:
 
 
 @cache
-def _options() -> Any:
+def _build_options() -> Any:
     from zetasql import types
 
-    return types.AnalyzerOptions(language_options=_language()).to_proto()
+    return types.AnalyzerOptions(language_options=_build_language()).to_proto()
 
 
 @cache
-def _functions() -> Any:
+def _build_functions() -> Any:
     from zetasql import types
 
-    return types.ZetaSQLBuiltinFunctionOptions(language_options=_language()).to_proto()
+    return types.ZetaSQLBuiltinFunctionOptions(language_options=_build_language()).to_proto()
 
 
 class Analyzer:
@@ -108,9 +108,9 @@ class Analyzer:
         from zetasql.wasi._pb2.zetasql.local_service import local_service_pb2
 
         asked = local_service_pb2.AnalyzeRequest(sql_statement=statement, registered_catalog_id=self._id)
-        asked.options.CopyFrom(_options())
+        asked.options.CopyFrom(_build_options())
         try:
-            _service().wasm_client.call_grpc_func(
+            _load_service().wasm_client.call_grpc_func(
                 "ZetaSqlLocalService_Analyze", asked, local_service_pb2.AnalyzeResponse
             )
         except ZetaSQLError as error:
@@ -128,19 +128,19 @@ def _register(tables: tuple[tuple[str, tuple[Column, ...]], ...], pseudo: tuple[
         *folders, last = name.split(".")
         place = root
         for folder in folders:
-            place = _below(place, folder)
-        table = types.SimpleTable(name=last, column=[_column(c.name, parse_type(c.type)) for c in columns])
-        table.column += [_column(name, Primitive("TIMESTAMP"), pseudo=True) for name in pseudo]
+            place = _find_below(place, folder)
+        table = types.SimpleTable(name=last, column=[_build_column(c.name, parse_type(c.type)) for c in columns])
+        table.column += [_build_column(name, Primitive("TIMESTAMP"), pseudo=True) for name in pseudo]
         place.table.append(table)
     asked = local_service_pb2.RegisterCatalogRequest(simple_catalog=root.to_proto())
-    asked.simple_catalog.builtin_function_options.CopyFrom(_functions())
-    answer = _service().wasm_client.call_grpc_func(
+    asked.simple_catalog.builtin_function_options.CopyFrom(_build_functions())
+    answer = _load_service().wasm_client.call_grpc_func(
         "ZetaSqlLocalService_RegisterCatalog", asked, local_service_pb2.RegisterResponse
     )
     return int(answer.registered_id)
 
 
-def _below(catalog: Any, name: str) -> Any:
+def _find_below(catalog: Any, name: str) -> Any:
     from zetasql import types
 
     found = next((inner for inner in catalog.catalog if inner.name == name), None)
@@ -150,23 +150,23 @@ def _below(catalog: Any, name: str) -> Any:
     return found
 
 
-def _column(name: str, data_type: DataType, pseudo: bool = False) -> Any:
+def _build_column(name: str, data_type: DataType, pseudo: bool = False) -> Any:
     from zetasql import types
 
     return types.SimpleColumn(
-        name=name, type=_type(to_stored_type(data_type)), is_writable_column=True, is_pseudo_column=pseudo
+        name=name, type=_convert_type(to_stored_type(data_type)), is_writable_column=True, is_pseudo_column=pseudo
     )
 
 
-def _type(data_type: DataType) -> Any:
+def _convert_type(data_type: DataType) -> Any:
     from zetasql.api import TypeFactory
     from zetasql.types import TypeKind
 
     match data_type:
         case Array(element):
-            return TypeFactory.create_array_type(_type(element))
+            return TypeFactory.create_array_type(_convert_type(element))
         case Struct(fields):
-            return TypeFactory.create_struct_type([(name, _type(inner)) for name, inner in fields])
+            return TypeFactory.create_struct_type([(name, _convert_type(inner)) for name, inner in fields])
         case Primitive() as primitive if primitive.decimal:
             precision, scale = primitive.decimal
             kind = "NUMERIC" if scale <= 9 and precision - scale <= 29 else "BIGNUMERIC"

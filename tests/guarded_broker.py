@@ -116,12 +116,12 @@ class BrokerProcess:
 
 
 @contextmanager
-def guarded_broker(folder: Path, keep_offsets_minutes: int = 1) -> Iterator[GuardedBroker]:
+def run_guarded_broker(folder: Path, keep_offsets_minutes: int = 1) -> Iterator[GuardedBroker]:
     """The broker, running; it ends with the block."""
     folder.mkdir(parents=True)
     ports = choose_ports(["guarded", "backdoor", "controller"])
     make_certificates(folder)
-    (folder / "server.properties").write_text(_properties(folder, ports, keep_offsets_minutes))
+    (folder / "server.properties").write_text(_render_properties(folder, ports, keep_offsets_minutes))
     identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     format_ = build_java_command(
         "kafka", "kafka.tools.StorageTool", "format", "-c", "server.properties", f"--cluster-id={identity}"
@@ -137,7 +137,7 @@ def guarded_broker(folder: Path, keep_offsets_minutes: int = 1) -> Iterator[Guar
         process.stop()
 
 
-def _properties(folder: Path, ports: dict[str, int], keep_offsets_minutes: int) -> str:
+def _render_properties(folder: Path, ports: dict[str, int], keep_offsets_minutes: int) -> str:
     doors = ",".join(f"{name.upper()}://{HOST}:{port}" for name, port in ports.items())
     settings = {
         "process.roles": "broker,controller",

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from background_server import hold_server
-from fault_proxy import Answer, FaultProxy, Request, fault_proxy
+from fault_proxy import Answer, FaultProxy, Request, run_fault_proxy
 
 from local.layout import RunDir
 from local.ports import HOST, choose_ports, is_answering
@@ -71,13 +71,16 @@ def name_request(request: Request) -> str:
 
 
 @contextmanager
-def guarded_registry(folder: Path) -> Iterator[GuardedRegistry]:
+def run_guarded_registry(folder: Path) -> Iterator[GuardedRegistry]:
     """The registry, running, behind a proxy; both end with the block."""
     port = choose_ports(["guarded_registry"])["guarded_registry"]
     made = server.build_server(RunDir(folder), port)
     (made.folder / "config").mkdir(parents=True)
     (made.folder / "config" / "application.properties").write_text(_build_settings())
-    with hold_server(replace(made, probe=lambda _: is_answering(port))), fault_proxy(f"http://{HOST}:{port}") as proxy:
+    with (
+        hold_server(replace(made, probe=lambda _: is_answering(port))),
+        run_fault_proxy(f"http://{HOST}:{port}") as proxy,
+    ):
         yield GuardedRegistry(proxy)
 
 

@@ -108,7 +108,7 @@ def call_iam(address: str, action: str, **arguments: str) -> str:
 
 
 @contextmanager
-def guarded_store(folder: Path) -> Iterator[GuardedStore]:
+def run_guarded_store(folder: Path) -> Iterator[GuardedStore]:
     """The store, running, with its bucket and a user without a right; it ends with the block."""
     port = choose_ports(["guarded_s3"])["guarded_s3"]
     address, server = f"http://{HOST}:{port}", s3.build_server(RunDir(folder), port)

@@ -84,7 +84,7 @@ class IcebergSink:
         self.commit_table(rows)
 
     def commit_table(self, rows: list[dict[str, Any]]) -> None:
-        done = self.bench.ends(self.control)[self.control]
+        done = self.bench.read_ends(self.control)[self.control]
         notes = {
             f"kafka.connect.offsets.{self.control}.{GROUP}": json.dumps(done),
             "kafka.connect.commit-id": "c",
@@ -104,4 +104,4 @@ class IcebergSink:
 
     def places(self) -> list[tuple[str, int, int]]:
         """Where the table's rows come from, each as often as it is there."""
-        return sorted(tuple(row[name] for name in PLACE) for row in self.bench.rows(TABLE))
+        return sorted(tuple(row[name] for name in PLACE) for row in self.bench.read_rows(TABLE))

@@ -125,11 +125,11 @@ class LakeBench(Workbench):
         self.catalog, self.properties = catalog, catalog.properties
         (self.include / "catalogs.yaml").write_text(yaml.safe_dump({"lake": catalog.entry}))
 
-    def environment(self) -> dict[str, str]:
-        return {**super().environment(), **self.catalog.environment}
+    def build_environment(self) -> dict[str, str]:
+        return {**super().build_environment(), **self.catalog.environment}
 
-    def data_files(self, table: str) -> list[Path]:
-        return list_files(self.properties, f"{self.iceberg(table).location()}/data")
+    def list_data_files(self, table: str) -> list[Path]:
+        return list_files(self.properties, f"{self.load_iceberg(table).location()}/data")
 
 
 def list_files(properties: Mapping[str, str], location: str) -> list[Path]:

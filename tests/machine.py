@@ -129,28 +129,28 @@ def bring_debezium() -> list[str]:
         return []
     with (setup.CACHE / "setup.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return failure_of(lambda: setup.build_jars("debezium"))
+        return find_failures(lambda: setup.build_jars("debezium"))
 
 
 def bring_s3mock() -> list[str]:
-    return failure_of(s3mock.bring)
+    return find_failures(s3mock.bring)
 
 
 def bring_fab() -> list[str]:
-    return failure_of(fab_packages.bring)
+    return find_failures(fab_packages.bring)
 
 
 def bring_older_airflow() -> list[str]:
-    return failure_of(older_airflow.bring)
+    return find_failures(older_airflow.bring)
 
 
 def compile_analyzer() -> list[str]:
     if not googlesql.is_compiled():
         tell("GoogleSQL's analyzer, compiled for this machine (a minute)")
-    return failure_of(googlesql.compile_once)
+    return find_failures(googlesql.compile_once)
 
 
-def failure_of(step: Callable[[], object]) -> list[str]:
+def find_failures(step: Callable[[], object]) -> list[str]:
     try:
         step()
     except (setup.SetupError, OSError, subprocess.SubprocessError) as error:

@@ -21,15 +21,15 @@ def load(include: Path, text: str, name: str = "orders.yaml") -> Pipeline:
     return load_pipeline(path)
 
 
-def problems(include: Path, text: str, name: str = "orders.yaml") -> list[str]:
+def find_problems(include: Path, text: str, name: str = "orders.yaml") -> list[str]:
     with pytest.raises(ConfigurationError) as caught:
         load(include, text, name)
     return [line.replace(f"{include}/", "") for line in caught.value.problems]
 
 
-def source(more: str = "", tables: str = "[{name: lake.shop.orders}]") -> str:
+def render_source(more: str = "", tables: str = "[{name: lake.shop.orders}]") -> str:
     return f"source: {{topics: [t]{', ' + more if more else ''}}}\ntables: {tables}\n"
 
 
-def table(more: str) -> str:
-    return source(tables=f"[{{name: lake.shop.orders, {more}}}]")
+def render_table(more: str) -> str:
+    return render_source(tables=f"[{{name: lake.shop.orders, {more}}}]")

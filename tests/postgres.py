@@ -62,7 +62,7 @@ class PostgreSQL:
         finally:
             connection.close()
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
+    def read_rows(self, query: str) -> list[tuple[Any, ...]]:
         connection = self.connect()
         try:
             with connection.cursor() as cursor:

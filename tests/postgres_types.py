@@ -28,12 +28,12 @@ class Kind(NamedTuple):
     read: Callable[[Any], Any] = lambda value: value
 
 
-def bits(text: str) -> bytes:
+def encode_bits(text: str) -> bytes:
     """As Debezium sends them: little-endian, without bytes that are zero at the end."""
     return int(text, 2).to_bytes((len(text) + 7) // 8, "little").rstrip(b"\0")
 
 
-def unscaled(number: Any) -> bytes:
+def encode_unscaled(number: Any) -> bytes:
     whole = int(str(number).replace(".", ""))
     return whole.to_bytes((whole.bit_length() + 8) // 8, "big", signed=True)
 
@@ -58,7 +58,7 @@ KINDS: dict[str, Kind] = {
     "amount": Kind("numeric(12,2)", "DECIMAL(12,2)", ("-9999999999.99", "0.00")),
     "any_amount": Kind("numeric", "DECIMAL(38,10)", ("1234567890123456789012345678.0123456789", "-0.000000001")),
     "most": Kind("numeric(38,0)", "DECIMAL(38,0)", ("9" * 38, "-1")),
-    "beyond": Kind("numeric(60,2)", "BINARY", (f"{'9' * 58}.99", f"-{'9' * 58}.99"), made=unscaled),
+    "beyond": Kind("numeric(60,2)", "BINARY", (f"{'9' * 58}.99", f"-{'9' * 58}.99"), made=encode_unscaled),
     "domain": Kind("positive", "DECIMAL(8,3)", ("99999.999", "0.001")),
     # the snapshot reads money as a double: larger amounts are rounded there
     "price": Kind("money", "DECIMAL(19,2)", ("'-45035996273704.95'", "'1234.56'"), "{}::numeric"),
@@ -70,8 +70,8 @@ KINDS: dict[str, Kind] = {
     "one_char": Kind('"char"', "STRING", ("'x'", "'~'")),
     "bytes": Kind("bytea", "BINARY", (r"'\x00ff10'", r"'\x'"), made=bytes),
     "bit": Kind("bit", "BOOLEAN", ("B'1'", "B'0'"), "({} = B'1')"),
-    "bits": Kind("bit(9)", "BINARY", ("B'100000001'", "B'000000010'"), "{}::text", bits),
-    "most_bits": Kind("bit(64)", "BINARY", (f"B'{'1' * 64}'", f"B'{'01' * 32}'"), "{}::text", bits),
+    "bits": Kind("bit(9)", "BINARY", ("B'100000001'", "B'000000010'"), "{}::text", encode_bits),
+    "most_bits": Kind("bit(64)", "BINARY", (f"B'{'1' * 64}'", f"B'{'01' * 32}'"), "{}::text", encode_bits),
     "doc": Kind("json", "STRING", ("""'{"b": 1,  "a": [1.50]}'""", "'null'"), "{}::text"),
     "binary_doc": Kind("jsonb", "STRING", ("""'{"b": 1,  "a": [1.50]}'""", "'null'"), "{}::text"),
     "uuid": Kind("uuid", "STRING", (f"'{UUIDS[0]}'", f"'{UUIDS[1]}'"), "{}::text"),
@@ -132,12 +132,12 @@ def insert(table: str, id: int, which: int) -> str:
     return f"INSERT INTO {table} (id, n, {names}) VALUES ({id}, {id}, {values})"
 
 
-def declared() -> str:
+def render_schema() -> str:
     """The pipeline file's schema."""
     return ", ".join(["id BIGINT", "n INT", *(f"`{name}` {kind.column}" for name, kind in KINDS.items())])
 
 
-def expected(query: Callable[[str], list[tuple[Any, ...]]], table: str) -> list[dict[str, Any]]:
+def compute_rows(query: Callable[[str], list[tuple[Any, ...]]], table: str) -> list[dict[str, Any]]:
     """What the destination has to hold for what PostgreSQL holds now."""
     asked = ", ".join(kind.landed.replace("{}", f'"{name}"') for name, kind in KINDS.items())
     makers = (int, int, *(kind.made for kind in KINDS.values()))

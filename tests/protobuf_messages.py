@@ -10,12 +10,12 @@ from google.protobuf.message_factory import GetMessageClass
 KNOWN = ("timestamp", "duration", "wrappers", "struct", "empty", "any")
 
 
-def field(name: str, number: int, kind: str, **more: Any) -> dict[str, Any]:
+def build_field(name: str, number: int, kind: str, **more: Any) -> dict[str, Any]:
     """`kind` is a word of the language, or a message's or enum's full name with a dot ahead; `enum:` before an enum."""
     return {"name": name, "number": number, "kind": kind, **more}
 
 
-def message(name: str, *fields: dict[str, Any], nested: tuple[DescriptorProto, ...] = ()) -> DescriptorProto:
+def build_message(name: str, *fields: dict[str, Any], nested: tuple[DescriptorProto, ...] = ()) -> DescriptorProto:
     made = DescriptorProto(name=name, nested_type=nested)
     oneofs = [*dict.fromkeys(f["oneof"] for f in fields if "oneof" in f)]
     oneofs += [f"_{f['name']}" for f in fields if f.get("optional")]  # those of one field come last
@@ -40,14 +40,14 @@ def message(name: str, *fields: dict[str, Any], nested: tuple[DescriptorProto, .
     return made
 
 
-def entry(name: str, key: str, value: str) -> DescriptorProto:
+def build_map_entry(name: str, key: str, value: str) -> DescriptorProto:
     """The message behind a map."""
-    made = message(name, field("key", 1, key), field("value", 2, value))
+    made = build_message(name, build_field("key", 1, key), build_field("value", 2, value))
     made.options.map_entry = True
     return made
 
 
-def a_file(*messages: DescriptorProto, name: str = "shop.proto", enums: dict[str, dict[str, int]] | None = None,
+def build_file(*messages: DescriptorProto, name: str = "shop.proto", enums: dict[str, dict[str, int]] | None = None,
            syntax: str = "proto3", imports: tuple[str, ...] = ()) -> FileDescriptorProto:  # fmt: skip
     known = [f"google/protobuf/{word}.proto" for word in KNOWN]
     made = FileDescriptorProto(
@@ -60,7 +60,7 @@ def a_file(*messages: DescriptorProto, name: str = "shop.proto", enums: dict[str
     return made
 
 
-def classes(*files: FileDescriptorProto) -> dict[str, Any]:
+def build_classes(*files: FileDescriptorProto) -> dict[str, Any]:
     """The classes of the last file's messages by their full names."""
     from google.protobuf import any_pb2, duration_pb2  # noqa: F401
     from google.protobuf.descriptor_pool import Default

@@ -13,13 +13,13 @@ from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 
 
-def record(*fields: tuple[str, Any], name: str = "Order", **more: Any) -> dict[str, Any]:
+def build_record(*fields: tuple[str, Any], name: str = "Order", **more: Any) -> dict[str, Any]:
     """An Avro record; fields that may be null are, where the writer says nothing."""
     made = [{"name": n, "type": t, **({"default": None} if isinstance(t, list) else {})} for n, t in fields]
     return {"type": "record", "name": name, "namespace": "shop", "fields": made, **more}
 
 
-def as_avro(registry: SchemaRegistry, subject: str, schema: Any, row: Any) -> bytes:
+def encode_avro(registry: SchemaRegistry, subject: str, schema: Any, row: Any) -> bytes:
     import fastavro
 
     number, out = registry.register(subject, {"schema": json.dumps(schema)}), BytesIO()
@@ -27,7 +27,7 @@ def as_avro(registry: SchemaRegistry, subject: str, schema: Any, row: Any) -> by
     return b"\x00" + number.to_bytes(4, "big") + out.getvalue()
 
 
-def as_message(registry: SchemaRegistry, subject: str, made: Any) -> bytes:
+def encode_message(registry: SchemaRegistry, subject: str, made: Any) -> bytes:
     from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
     from confluent_kafka.serialization import SerializationContext
@@ -46,12 +46,12 @@ def describe(key: KeyFormat, value: ValueFormat) -> Any:
     required = {c.name for c in key.columns or () if not c.nullable}
     types = {c.name: c.type for c in (*(made.value.columns or ()), *(made.key.columns or ()))}
     keys = tuple(Column(name, types[name], name not in required) for name in key.fields)
-    stage = decoding.a_stage(replace(made.value, columns=None), made.value.columns or (), keys)
+    stage = decoding.build_stage_table(replace(made.value, columns=None), made.value.columns or (), keys)
     return replace(stage, key=replace(made.key, columns=None))
 
 
 def decode_keys(spark: Any, registry: SchemaRegistry, keys: list[bytes], key: KeyFormat) -> list[Any]:
     """The fields of each key, or why it is bad."""
     table = describe(replace(key, options={"registry": registry.url}), ValueFormat("json", (Column("x", "INT"),)))
-    found = decoding.decoded(spark, table, [(one, b'{"x": 1}') for one in keys], "key_struct", "key_reason")
+    found = decoding.decode(spark, table, [(one, b'{"x": 1}') for one in keys], "key_struct", "key_reason")
     return [reason or tuple(values) for values, reason in found]

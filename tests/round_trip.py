@@ -39,16 +39,16 @@ class Way:
             yaml.safe_dump({name: value for name, value in {**given, **more}.items() if value is not None})
         )
 
-    def ports(self) -> Any:
+    def build_ports(self) -> Any:
         from tidegate.wiring.publication import assemble_publication
 
         return assemble_publication(self.workbench.include, self.name, self.workbench.resolve())
 
     def publish(self, **words: Any) -> Any:
-        return publish(self.ports(), **words)
+        return publish(self.build_ports(), **words)
 
     def status(self) -> PublicationStatus:
-        return read_publication_status(self.ports())
+        return read_publication_status(self.build_ports())
 
     def flush(self, **rows: str | None) -> None:
         records = []
@@ -70,7 +70,7 @@ class Way:
         return {key: value for key, value in dict(self.records()).items() if value is not None}
 
     def table(self) -> dict[str, Any]:
-        rows = self.workbench.rows(f"shop.{self.name}")
+        rows = self.workbench.read_rows(f"shop.{self.name}")
         told = [{**r, "price": float(r["price"]), "at": r["at"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")} for r in rows]
         return {json.dumps({"id": row["id"]}, separators=(",", ":")): row for row in told}
 

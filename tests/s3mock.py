@@ -25,7 +25,7 @@ def bring() -> None:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[str]:
+def run_s3mock(folder: Path) -> Iterator[str]:
     """Its address, with the bucket of the local stack's store in it; it ends with the context."""
     bring()
     port, unused = choose_ports(["s3mock", "s3mock_tls"]).values()

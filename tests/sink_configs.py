@@ -154,7 +154,7 @@ APACHE: dict[str, Any] = {
 }
 
 
-def as_json(config: dict[str, Any]) -> str:
+def format_json(config: dict[str, Any]) -> str:
     return json.dumps(config)
 
 

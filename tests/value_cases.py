@@ -582,7 +582,7 @@ CANAL_JSON = (
 )
 
 
-def packed(value: Any) -> str:
+def encode_msgpack(value: Any) -> str:
     """A value as MessagePack writes it, in hexadecimal."""
     return bytes(msgpack.packb(value)).hex()
 
@@ -591,7 +591,7 @@ SECONDS, packed_time = int(AT.timestamp()), msgpack.Timestamp(-1, 999999000)
 # MessagePack's own values, in hexadecimal
 MSGPACK = (
     *(
-        Case(edge, kind, packed(given), value, unit, option)
+        Case(edge, kind, encode_msgpack(given), value, unit, option)
         for edge, kind, given, value, unit, option in (
             ("null", "INT", None, None, None, None),
             ("null", "MAP<STRING, INT>", None, None, None, None),
@@ -709,11 +709,11 @@ MSGPACK = (
         )
     ),
     *(Case("missing", kind, NOTHING, None) for kind in ("INT", "STRING", TIME, "ARRAY<INT>", "MAP<STRING, INT>")),
-    Case("missing", "STRUCT<a: INT NOT NULL, b: INT>", packed({"b": 1}), BAD),
+    Case("missing", "STRUCT<a: INT NOT NULL, b: INT>", encode_msgpack({"b": 1}), BAD),
 )
 
 
-def zigzag(number: int) -> str:
+def encode_zigzag(number: int) -> str:
     """A number as Avro writes an int or a long, in hexadecimal."""
     rest, made = (number << 1) ^ (number >> 63) if number < 0 else number << 1, []
     rest &= 2**64 - 1
@@ -723,7 +723,7 @@ def zigzag(number: int) -> str:
     return bytes([*made, rest]).hex()
 
 
-def logical(type: Any, meaning: str, **more: Any) -> Any:
+def build_logical_type(type: Any, meaning: str, **more: Any) -> Any:
     return {"type": type, "logicalType": meaning, **more}
 
 
@@ -735,16 +735,18 @@ AVRO_TYPES: dict[str, Any] = {
     "int or long": ["int", "long"],
     "enum": {"type": "enum", "name": "E", "symbols": ["OPEN", "SHUT"]},
     "fixed of 2 bytes": {"type": "fixed", "name": "F", "size": 2},
-    "decimal(5,2)": logical("bytes", "decimal", precision=5, scale=2),
-    "decimal(64,2)": logical("bytes", "decimal", precision=64, scale=2),
-    "decimal(10,2), fixed of 16 bytes": logical("fixed", "decimal", precision=10, scale=2, size=16, name="Amount"),
-    "array of decimal(18,0)": {"type": "array", "items": logical("bytes", "decimal", precision=18)},
-    "uuid": logical("string", "uuid"),
-    "date": logical("int", "date"),
-    "time-millis": logical("int", "time-millis"),
-    "time-micros": logical("long", "time-micros"),
+    "decimal(5,2)": build_logical_type("bytes", "decimal", precision=5, scale=2),
+    "decimal(64,2)": build_logical_type("bytes", "decimal", precision=64, scale=2),
+    "decimal(10,2), fixed of 16 bytes": build_logical_type(
+        "fixed", "decimal", precision=10, scale=2, size=16, name="Amount"
+    ),
+    "array of decimal(18,0)": {"type": "array", "items": build_logical_type("bytes", "decimal", precision=18)},
+    "uuid": build_logical_type("string", "uuid"),
+    "date": build_logical_type("int", "date"),
+    "time-millis": build_logical_type("int", "time-millis"),
+    "time-micros": build_logical_type("long", "time-micros"),
     **{
-        word: logical("long", word)
+        word: build_logical_type("long", word)
         for word in ("timestamp-millis", "timestamp-micros", "timestamp-nanos", "local-timestamp-millis",
                      "local-timestamp-micros", "local-timestamp-nanos")
     },
@@ -765,12 +767,12 @@ AVRO = tuple(
         ("as it is", "boolean", "01", True, None),
         ("length", "boolean", "", BAD, None),
         ("behind the end", "boolean", "0100", BAD, None),
-        ("range", "int", zigzag(2**31 - 1), 2**31 - 1, None),
-        ("range", "int", zigzag(-(2**31)), -(2**31), None),
-        ("overflow", "int", zigzag(2**31), BAD, None),
-        ("overflow", "int", zigzag(-(2**40)), BAD, None),
-        ("range", "long", zigzag(2**63 - 1), 2**63 - 1, None),
-        ("range", "long", zigzag(-(2**63)), -(2**63), None),
+        ("range", "int", encode_zigzag(2**31 - 1), 2**31 - 1, None),
+        ("range", "int", encode_zigzag(-(2**31)), -(2**31), None),
+        ("overflow", "int", encode_zigzag(2**31), BAD, None),
+        ("overflow", "int", encode_zigzag(-(2**40)), BAD, None),
+        ("range", "long", encode_zigzag(2**63 - 1), 2**63 - 1, None),
+        ("range", "long", encode_zigzag(-(2**63)), -(2**63), None),
         ("length", "long", "80", BAD, None),
         ("range", "double", "ffffffffffffef7f", 1.7976931348623157e308, None),
         ("range", "double", "000000000000f8ff", float("nan"), None),
@@ -789,7 +791,7 @@ AVRO = tuple(
         ("no type", "null or int", "01", BAD, None),
         ("as it is", "int or string", "0202" + "61", (None, "a"), None),
         ("as it is", "int or string", "000e", (7, None), None),
-        ("as it is", "int or long", "02" + zigzag(2**40), 2**40, None),
+        ("as it is", "int or long", "02" + encode_zigzag(2**40), 2**40, None),
         ("as it is", "enum", "02", "SHUT", None),
         ("no name", "enum", "04", BAD, None),
         ("precision", "decimal(5,2)", "043039", Decimal("123.45"), None),
@@ -810,25 +812,25 @@ AVRO = tuple(
         ("range", "decimal(64,2)", "20" + (10**38 - 1).to_bytes(16, "big").hex(), Decimal("9" * 36 + ".99"), None),
         ("overflow", "decimal(64,2)", "20" + (10**38).to_bytes(16, "big").hex(), BAD, None),
         ("as it is", "uuid", "0461" + "62", "ab", None),
-        ("range", "date", zigzag(-719162), date(1, 1, 1), None),
-        ("range", "date", zigzag(2932896), date(9999, 12, 31), None),
-        ("range", "date", zigzag(2932897), BAD, None),
-        ("range", "time-millis", zigzag(86_399_999), "23:59:59.999", None),
-        ("range", "time-millis", zigzag(86_400_000), BAD, None),
-        ("range", "time-micros", zigzag(-1), BAD, None),
-        ("time unit", "timestamp-millis", zigzag(SECONDS * 1000), AT, None),
-        ("range", "timestamp-millis", zigzag(YEAR_10000 * 1000), BAD, None),
-        ("overflow", "timestamp-millis", zigzag(2**63 - 1), BAD, None),
-        ("time unit", "timestamp-micros", zigzag(SECONDS * 10**6 + 1), AT.replace(microsecond=1), None),
-        ("time unit", "timestamp-nanos", zigzag(SECONDS * 10**9), AT, None),
-        ("precision", "timestamp-nanos", zigzag(1), BAD, None),
-        ("precision", "local-timestamp-nanos", zigzag(-1), BEFORE, TRUNCATE),
-        ("precision", "local-timestamp-nanos", zigzag(-1), BAD, None),
-        ("range", "local-timestamp-micros", zigzag(YEAR_10000 * 10**6 - 1), LAST, None),
-        ("range", "local-timestamp-micros", zigzag(YEAR_10000 * 10**6), BAD, None),
-        ("time unit", "local-timestamp-millis", zigzag(SECONDS * 1000), AT.replace(tzinfo=None), None),
-        ("time unit", "Connect's Timestamp", zigzag(SECONDS * 1000), AT.replace(tzinfo=None), None),
-        ("time unit", "Debezium's Date", zigzag(1), date(1970, 1, 2), None),
+        ("range", "date", encode_zigzag(-719162), date(1, 1, 1), None),
+        ("range", "date", encode_zigzag(2932896), date(9999, 12, 31), None),
+        ("range", "date", encode_zigzag(2932897), BAD, None),
+        ("range", "time-millis", encode_zigzag(86_399_999), "23:59:59.999", None),
+        ("range", "time-millis", encode_zigzag(86_400_000), BAD, None),
+        ("range", "time-micros", encode_zigzag(-1), BAD, None),
+        ("time unit", "timestamp-millis", encode_zigzag(SECONDS * 1000), AT, None),
+        ("range", "timestamp-millis", encode_zigzag(YEAR_10000 * 1000), BAD, None),
+        ("overflow", "timestamp-millis", encode_zigzag(2**63 - 1), BAD, None),
+        ("time unit", "timestamp-micros", encode_zigzag(SECONDS * 10**6 + 1), AT.replace(microsecond=1), None),
+        ("time unit", "timestamp-nanos", encode_zigzag(SECONDS * 10**9), AT, None),
+        ("precision", "timestamp-nanos", encode_zigzag(1), BAD, None),
+        ("precision", "local-timestamp-nanos", encode_zigzag(-1), BEFORE, TRUNCATE),
+        ("precision", "local-timestamp-nanos", encode_zigzag(-1), BAD, None),
+        ("range", "local-timestamp-micros", encode_zigzag(YEAR_10000 * 10**6 - 1), LAST, None),
+        ("range", "local-timestamp-micros", encode_zigzag(YEAR_10000 * 10**6), BAD, None),
+        ("time unit", "local-timestamp-millis", encode_zigzag(SECONDS * 1000), AT.replace(tzinfo=None), None),
+        ("time unit", "Connect's Timestamp", encode_zigzag(SECONDS * 1000), AT.replace(tzinfo=None), None),
+        ("time unit", "Debezium's Date", encode_zigzag(1), date(1970, 1, 2), None),
         ("time zone", "Debezium's ZonedTimestamp", "32" + b"2026-02-28T11:00:00+01:00".hex(), AT, None),
         ("minutes", "Debezium's ZonedTimestamp", "22" + b"2026-02-28T10:00Z".hex(), AT, None),
         ("wrong kind", "Debezium's ZonedTimestamp", "08" + b"soon".hex(), BAD, None),
@@ -840,7 +842,7 @@ AVRO = tuple(
         ("as it is", "array of int", "040e1000", [7, 8], None),
         ("as it is", "array of int", "03040e1000", [7, 8], None),
         ("length", "array of int", "feffffff0f", BAD, None),
-        ("overflow", "array of int", "02" + zigzag(2**31) + "00", BAD, None),
+        ("overflow", "array of int", "02" + encode_zigzag(2**31) + "00", BAD, None),
         ("as it is", "map of int", "0202610e00", {"a": 7}, None),
         ("duplicate key", "map of int", "0402610e02611000", {"a": 8}, None),
         ("half of a character", "map of int", "0202c30e00", BAD, None),
@@ -950,16 +952,16 @@ GROUPS = {
 }
 
 
-def table() -> str:
+def render_table() -> str:
     """The cases as the documentation shows them."""
     lines: list[str] = []
     for formats, cases in GROUPS.items():
         lines += ["", f"| {formats}: column | edge | written | becomes |", "| --- | --- | --- | --- |"]
-        lines += _lines(cases)
+        lines += _render_lines(cases)
     return "\n".join(lines[1:])
 
 
-def _lines(cases: Iterable[Case]) -> Iterable[str]:
+def _render_lines(cases: Iterable[Case]) -> Iterable[str]:
     ordered = sorted(cases, key=lambda case: (case.type, case.edge))
     for case in ordered:
         unit = f", `timestamp_unit: {case.unit}`" if case.unit else ""
@@ -969,11 +971,11 @@ def _lines(cases: Iterable[Case]) -> Iterable[str]:
         yield f"| `{case.type}`{unit} | {case.edge} | {written} | {made} |"
 
 
-def documented(text: str) -> str:
+def render_page(text: str) -> str:
     """The page with the table of today between its two marks."""
     begin, end = "<!-- value by value: made by tests/value_cases.py -->\n", "<!-- end -->"
     before, _, rest = text.partition(begin)
-    return f"{before}{begin}{table()}\n{end}{rest.partition(end)[2]}"
+    return f"{before}{begin}{render_table()}\n{end}{rest.partition(end)[2]}"
 
 
 def _format_value(value: Any) -> str:

@@ -13,7 +13,7 @@ PROJECT = os.environ.get("TIDEGATE_BIGQUERY_PROJECT", "test-proj")  # a real one
 LOCATION = os.environ.get("TIDEGATE_BIGQUERY_LOCATION") or None
 
 
-def client_of(endpoint: str) -> Any:
+def build_client(endpoint: str) -> Any:
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import bigquery
 
@@ -27,7 +27,7 @@ class WarehouseBench:
     """Adds the catalog `dwh` to a workbench. Tables are named without catalog and dataset."""
 
     def __init__(self, workbench: Any, endpoint: str) -> None:
-        self.bench, self.client = workbench, client_of(endpoint)
+        self.bench, self.client = workbench, build_client(endpoint)
         self.dataset = f"d{os.getpid()}_{next(_numbers)}"
         self.files: Path = workbench.folder / "staging"
         entry = {"type": "bigquery", "project": PROJECT, "endpoint": endpoint, "staging": f"file://{self.files}"}
@@ -50,7 +50,7 @@ class WarehouseBench:
         config = QueryJobConfig(default_dataset=f"{PROJECT}.{self.dataset}")
         return [dict(row) for row in self.client.query(statement, job_config=config).result()]
 
-    def rows(self, table: str) -> list[dict[str, Any]]:
+    def read_rows(self, table: str) -> list[dict[str, Any]]:
         """All rows, ordered by their columns as JSON."""
         return sorted(self.sql(f"SELECT * FROM `{table}`"), key=lambda row: json.dumps(row, default=repr))
 

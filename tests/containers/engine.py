@@ -148,7 +148,7 @@ class Engine:
                 time.sleep(POLL_SECONDS)
                 continue
             check = [*inside, *build_command(root, user, image.workdir, service.health.test, has_rights=rights)]
-            is_well = _succeeds(check, environment, service.health.timeout)
+            is_well = _check_success(check, environment, service.health.timeout)
             failures = 0 if is_well else failures + (time.monotonic() - begun > service.health.start_period)
             if is_well or failures >= service.health.retries:
                 self._tell(service.name, status="healthy" if is_well else "unhealthy")
@@ -164,7 +164,7 @@ class Engine:
             fresh.replace(self._folder / "state.json")
 
 
-def _succeeds(command: list[str], environment: Mapping[str, str], timeout: float) -> bool:
+def _check_success(command: list[str], environment: Mapping[str, str], timeout: float) -> bool:
     try:
         done = subprocess.run(command, env=environment, capture_output=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from bigquery_hands import BigQueryHands
-from contract_words import FIRST, PIPELINE, SECOND, STAGED, START, TABLE, outcome_of, summary_of
+from contract_words import FIRST, PIPELINE, SECOND, STAGED, START, TABLE, build_summary, render_outcome
 from tidegate.adapters.bigquery.stores import batch_history
 from tidegate.adapters.bigquery.stores.batch_history import COLUMN_TYPES
 from tidegate.errors import AuditFailed, CommitRefused, GiveUp, RetryLater
@@ -35,7 +35,7 @@ def hands(bigquery: str, tmp_path: Path) -> BigQueryHands:
     return found
 
 
-def merged(hands: BigQueryHands, attempt: str = "m1", **more: Any) -> TableCommit:
+def merge_rows(hands: BigQueryHands, attempt: str = "m1", **more: Any) -> TableCommit:
     state = hands.port.tables.read_state(TABLE, PIPELINE)
     made = TableCommit(
         TABLE, state.uuid, 0, state.snapshot_id, "", state.snapshot_id + 1, FIRST.to_properties(PIPELINE),
@@ -45,21 +45,21 @@ def merged(hands: BigQueryHands, attempt: str = "m1", **more: Any) -> TableCommi
     return replace(made, **more)
 
 
-def ids(hands: BigQueryHands) -> list[str]:
-    return sorted(row["id"] for row in hands.rows(TABLE))
+def read_ids(hands: BigQueryHands) -> list[str]:
+    return sorted(row["id"] for row in hands.read_rows(TABLE))
 
 
 def test_publish_that_is_sent_twice_runs_once(hands: BigQueryHands) -> None:
-    table_commit = merged(hands)
+    table_commit = merge_rows(hands)
     hands.port.commits.publish(table_commit)
     before = hands.port.tables.read_state(TABLE, PIPELINE)
     hands.port.commits.publish(table_commit)
     assert hands.port.tables.read_state(TABLE, PIPELINE) == before
-    assert ids(hands) == ["m1"]
+    assert read_ids(hands) == ["m1"]
 
 
 def test_publish_whose_answer_is_lost_is_found_by_its_name(hands: BigQueryHands) -> None:
-    table_commit = merged(hands)
+    table_commit = merge_rows(hands)
 
     def lose(point: str) -> None:
         if point == "bigquery.sent":
@@ -69,7 +69,7 @@ def test_publish_whose_answer_is_lost_is_found_by_its_name(hands: BigQueryHands)
         hands.port.commits.publish(table_commit)
     hands.port.commits.publish(table_commit)
     assert hands.port.tables.read_state(TABLE, PIPELINE).position == FIRST
-    assert ids(hands) == ["m1"]
+    assert read_ids(hands) == ["m1"]
 
 
 class Gone(BaseException):
@@ -78,9 +78,9 @@ class Gone(BaseException):
 
 def test_publish_of_a_run_that_went_away_is_not_made_twice_by_the_next(hands: BigQueryHands) -> None:
     """Its job is found by its name while it runs; once it has ended the position has moved."""
-    hands.stage(1, "a1", 3, summary_of(1, "a1"), outcome_of(3))
+    hands.stage(1, "a1", 3, build_summary(1, "a1"), render_outcome(3))
     source = StagedSource(STAGED, 1, "a1")
-    first, second = merged(hands, "m1", source=source), merged(hands, "m2", source=source)
+    first, second = merge_rows(hands, "m1", source=source), merge_rows(hands, "m2", source=source)
 
     def go(point: str) -> None:
         if point == "bigquery.sent":
@@ -91,7 +91,7 @@ def test_publish_of_a_run_that_went_away_is_not_made_twice_by_the_next(hands: Bi
     with suppress(CommitRefused):
         hands.port.commits.publish(second)
     assert hands.port.tables.read_state(TABLE, PIPELINE).position == FIRST
-    assert ids(hands) == ["m1"]
+    assert read_ids(hands) == ["m1"]
 
 
 def test_trigger_wakes_the_task_when_the_job_it_waits_for_has_ended(
@@ -113,32 +113,34 @@ def test_trigger_wakes_the_task_when_the_job_it_waits_for_has_ended(
 
 
 def test_rows_of_a_publish_that_fails_are_not_in_the_table(hands: BigQueryHands) -> None:
-    good = merged(hands)
+    good = merge_rows(hands)
     with pytest.raises(GiveUp):
         hands.port.commits.publish(replace(good, statements=(*good.statements, "SELECT ERROR('no')")))
-    assert (ids(hands), hands.port.tables.read_state(TABLE, PIPELINE).position) == ([], START)
+    assert (read_ids(hands), hands.port.tables.read_state(TABLE, PIPELINE).position) == ([], START)
     hands.port.commits.publish(good)
-    assert ids(hands) == ["m1"]
+    assert read_ids(hands) == ["m1"]
 
 
 def test_batch_that_breaks_an_audit_is_not_published(hands: BigQueryHands) -> None:
     asked = f"SELECT COUNTIF(n > 0) FROM {hands.name(TABLE)}"
     with pytest.raises(AuditFailed, match=r"0: n <= 0.* does not hold; nothing was published"):
-        hands.port.commits.publish(merged(hands, audits=((asked, "n <= 0"),)))
-    assert (ids(hands), hands.port.tables.read_state(TABLE, PIPELINE).position) == ([], START)
-    hands.port.commits.publish(merged(hands, audits=((f"SELECT COUNTIF(n < 0) FROM {hands.name(TABLE)}", "n >= 0"),)))
-    assert ids(hands) == ["m1"]
+        hands.port.commits.publish(merge_rows(hands, audits=((asked, "n <= 0"),)))
+    assert (read_ids(hands), hands.port.tables.read_state(TABLE, PIPELINE).position) == ([], START)
+    hands.port.commits.publish(
+        merge_rows(hands, audits=((f"SELECT COUNTIF(n < 0) FROM {hands.name(TABLE)}", "n >= 0"),))
+    )
+    assert read_ids(hands) == ["m1"]
 
 
 def test_publish_tells_how_many_rows_it_changed(hands: BigQueryHands) -> None:
-    hands.port.commits.publish(merged(hands))
+    hands.port.commits.publish(merge_rows(hands))
     summary = hands.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).summary
     assert [summary[f"tidegate.{name}"] for name in ("inserted", "updated", "deleted")] == ["1", "0", "0"]
     assert summary["tidegate.attempt"] == "m1"
 
 
 def test_publish_tells_its_job_and_no_bytes_where_the_server_counts_none(hands: BigQueryHands) -> None:
-    hands.port.commits.publish(merged(hands))
+    hands.port.commits.publish(merge_rows(hands))
     summary = hands.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).summary
     project, _, place = summary["tidegate.job"].partition(":")
     job = hands.client.get_job(place.partition(".")[2])
@@ -168,9 +170,9 @@ def test_history_keeps_its_newest_rows(hands: BigQueryHands, monkeypatch: pytest
 
 
 def test_publish_without_a_position_keeps_the_one_that_stands(hands: BigQueryHands) -> None:
-    hands.port.commits.publish(merged(hands))
+    hands.port.commits.publish(merge_rows(hands))
     mark = resource_names.name_backfill_property(PIPELINE, "1")
-    hands.port.commits.publish(merged(hands, "m2", properties={mark: "x"}, tag=None))
+    hands.port.commits.publish(merge_rows(hands, "m2", properties={mark: "x"}, tag=None))
     state = hands.port.tables.read_state(TABLE, PIPELINE)
     assert (state.position, state.marks[mark]) == (FIRST, "x")
     hands.port.history.forget_backfill(TABLE, PIPELINE, "1")
@@ -179,31 +181,31 @@ def test_publish_without_a_position_keeps_the_one_that_stands(hands: BigQueryHan
 
 
 def test_staged_rows_that_went_by_themselves_are_not_published_as_nothing(hands: BigQueryHands) -> None:
-    hands.stage(1, "a1", 3, summary_of(1, "a1"), outcome_of(3))
+    hands.stage(1, "a1", 3, build_summary(1, "a1"), render_outcome(3))
     hands.client.delete_table(f"{hands.warehouse.project}.shop.orders_shop_tmp$1")
     with pytest.raises(RetryLater, match="staged rows are gone"):
-        hands.port.commits.publish(merged(hands, source=StagedSource(STAGED, 1, "a1")))
+        hands.port.commits.publish(merge_rows(hands, source=StagedSource(STAGED, 1, "a1")))
     assert hands.port.staging.read_staged_outcome(STAGED, "a1") is None
-    assert ids(hands) == []
+    assert read_ids(hands) == []
 
 
 def test_staged_rows_of_a_table_that_was_made_again_do_not_count(hands: BigQueryHands) -> None:
-    hands.stage(1, "a1", 3, summary_of(1, "a1"), outcome_of(3))
+    hands.stage(1, "a1", 3, build_summary(1, "a1"), render_outcome(3))
     hands.sql(f"DROP TABLE {hands.name(STAGED)}")
     assert hands.port.staging.list_staged(STAGED, TABLE) == []
-    hands.stage(2, "a2", 1, summary_of(2, "a2"), outcome_of(1))
+    hands.stage(2, "a2", 1, build_summary(2, "a2"), render_outcome(1))
     assert [staged.batch for staged in hands.port.staging.list_staged(STAGED, TABLE)] == [2]
     assert hands.port.staging.find_highest_batch(STAGED) == 2
 
 
 def test_rows_of_two_attempts_at_a_batch_lie_side_by_side(hands: BigQueryHands) -> None:
-    hands.stage(1, "a1", 3, summary_of(1, "a1"), None)
-    hands.stage(1, "a2", 2, summary_of(1, "a2"), outcome_of(2))
-    hands.finish("a1", outcome_of(3))
-    hands.port.commits.publish(merged(hands, source=StagedSource(STAGED, 1, "a2")))
-    assert sorted(row["attempt"] for row in hands.rows(STAGED)) == ["a1"] * 3 + ["a2"] * 2
+    hands.stage(1, "a1", 3, build_summary(1, "a1"), None)
+    hands.stage(1, "a2", 2, build_summary(1, "a2"), render_outcome(2))
+    hands.finish("a1", render_outcome(3))
+    hands.port.commits.publish(merge_rows(hands, source=StagedSource(STAGED, 1, "a2")))
+    assert sorted(row["attempt"] for row in hands.read_rows(STAGED)) == ["a1"] * 3 + ["a2"] * 2
     hands.port.staging.clean_up(STAGED, 1)
-    assert (hands.rows(STAGED), hands.bytes_on_disk()) == ([], [])
+    assert (hands.read_rows(STAGED), hands.bytes_on_disk()) == ([], [])
 
 
 def test_columns_are_added_and_relaxed_and_a_second_time_nothing_is_done(hands: BigQueryHands) -> None:
@@ -230,7 +232,7 @@ def test_change_that_bigquery_cannot_make_gives_up_and_changes_nothing(hands: Bi
 
 
 def test_position_of_a_table_that_was_replaced_is_begun_anew(hands: BigQueryHands) -> None:
-    hands.port.commits.publish(merged(hands))
+    hands.port.commits.publish(merge_rows(hands))
     hands.replace_table()
     assert hands.port.tables.read_state(TABLE, PIPELINE).snapshot_id is None
     hands.port.commits.seed(TABLE, PIPELINE, SECOND)
@@ -239,7 +241,7 @@ def test_position_of_a_table_that_was_replaced_is_begun_anew(hands: BigQueryHand
 
 def test_position_that_is_gone_from_beside_a_table_with_rows_is_not_begun_anew(hands: BigQueryHands) -> None:
     """It was dropped, or has expired: reading everything again would append it twice."""
-    hands.port.commits.publish(merged(hands))
+    hands.port.commits.publish(merge_rows(hands))
     positions = resource_names.name_positions_table(TABLE)
     for statement in (f"DELETE FROM {hands.name(positions)} WHERE TRUE", f"DROP TABLE {hands.name(positions)}"):
         hands.sql(statement)
@@ -253,7 +255,7 @@ def test_position_that_is_gone_from_beside_a_table_with_rows_is_not_begun_anew(h
 
 
 def test_table_of_that_name_that_was_made_again_is_nobodys(hands: BigQueryHands) -> None:
-    hands.port.commits.publish(merged(hands))
+    hands.port.commits.publish(merge_rows(hands))
     hands.replace_table()
     hands.sql(hands.insert([{"id": "x", "n": 1}]))
     assert not hands.port.tables.read_state(TABLE, PIPELINE).position_lost
@@ -269,15 +271,15 @@ def test_tables_that_must_stay_lose_the_day_on_which_they_would_expire(hands: Bi
         table.expires = datetime.now(UTC) + timedelta(days=1)
         hands.warehouse.update_table(table, "expires")
         assert hands.warehouse.find_table(name).expires is not None
-    table_commit = merged(hands)
+    table_commit = merge_rows(hands)
     hands.port.commits.publish(replace(table_commit, statements=(made, *table_commit.statements)))
     assert [hands.warehouse.find_table(name).expires for name in (positions, changes)] == [None, None]
-    assert ids(hands) == ["m1"]
+    assert read_ids(hands) == ["m1"]
 
 
 def test_two_runners_that_publish_at_once_publish_one_batch(hands: BigQueryHands) -> None:
     """The second sends its transaction while the first one's answer is on its way."""
-    ours, theirs = merged(hands, "m1"), merged(hands, "m2")
+    ours, theirs = merge_rows(hands, "m1"), merge_rows(hands, "m2")
     refused: list[CommitRefused] = []
 
     def between(publish: Callable[[], None]) -> Callable[[str], None]:
@@ -301,7 +303,7 @@ def test_two_runners_that_publish_at_once_publish_one_batch(hands: BigQueryHands
         except CommitRefused as error:
             refused.append(error)
     assert len(refused) == 1
-    assert ids(hands) in (["m1"], ["m2"])
+    assert read_ids(hands) in (["m1"], ["m2"])
     assert hands.port.tables.read_state(TABLE, PIPELINE).position == FIRST
 
 

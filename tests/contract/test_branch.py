@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from contract.test_destination import FIRST, PIPELINE, START, TABLE, Kit, in_iceberg, in_memory
+from contract.test_destination import FIRST, PIPELINE, START, TABLE, Kit, build_iceberg_kit, build_memory_kit
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.errors import CommitRefused, GiveUp
 
@@ -14,24 +14,24 @@ BRANCH = "staging"
 @pytest.fixture(params=["memory", pytest.param("iceberg", marks=pytest.mark.real)])
 def kit(request: pytest.FixtureRequest, tmp_path: Path) -> Kit:
     if request.param == "memory":
-        made = in_memory()
+        made = build_memory_kit()
         made.port.tables.branches[TABLE] = BRANCH
         return made
-    made = in_iceberg(tmp_path)
+    made = build_iceberg_kit(tmp_path)
     made.port = build_iceberg_destination(made.port.tables.catalogs, {TABLE: BRANCH})
     return made
 
 
-def ids(kit: Kit) -> list[str]:
+def read_ids(kit: Kit) -> list[str]:
     """What readers of main see."""
-    return sorted(row["id"] for row in kit.rows(TABLE))
+    return sorted(row["id"] for row in kit.read_rows(TABLE))
 
 
-def written(kit: Kit) -> Kit:
+def publish_to_branch(kit: Kit) -> Kit:
     """A table with a row on main, and a batch published to the branch."""
     kit.create()
     kit.append("main", [{"id": "theirs", "n": 0}], {})
-    kit.port.commits.publish(kit.merged(FIRST))
+    kit.port.commits.publish(kit.merge_branch(FIRST))
     return kit
 
 
@@ -42,32 +42,32 @@ def test_table_without_snapshots_shows_nothing_and_its_branch_carries_the_start(
     assert (
         kit.port.commits.read_head(TABLE, BRANCH).snapshot_id == kit.port.commits.read_head(TABLE, "main").snapshot_id
     )
-    kit.port.commits.publish(kit.merged(FIRST))
-    assert (ids(kit), kit.port.tables.count_rows(TABLE), kit.state().position) == ([], 1, FIRST)
+    kit.port.commits.publish(kit.merge_branch(FIRST))
+    assert (read_ids(kit), kit.port.tables.count_rows(TABLE), kit.state().position) == ([], 1, FIRST)
     with pytest.raises(CommitRefused):
         kit.port.commits.seed(TABLE, PIPELINE, START)
 
 
 def test_publish_makes_the_branch_from_main_and_moves_no_other(kit: Kit) -> None:
-    before = written(kit).port.commits.read_head(TABLE, "main").snapshot_id
-    assert (ids(kit), kit.port.tables.count_rows(TABLE)) == (["theirs"], 2)
+    before = publish_to_branch(kit).port.commits.read_head(TABLE, "main").snapshot_id
+    assert (read_ids(kit), kit.port.tables.count_rows(TABLE)) == (["theirs"], 2)
     head = kit.port.commits.read_head(TABLE, BRANCH)
     assert (head.parent_id, kit.state().snapshot_id) == (before, head.snapshot_id)
     second = replace(FIRST, offsets={"t": {0: 9}}, batch=2, staged_attempt="s2")
     kit.append("main", [{"id": "later", "n": 0}], {})
-    kit.port.commits.publish(kit.merged(second, attempt="m2"))
-    assert (ids(kit), kit.port.tables.count_rows(TABLE)) == (["later", "theirs"], 3)
+    kit.port.commits.publish(kit.merge_branch(second, attempt="m2"))
+    assert (read_ids(kit), kit.port.tables.count_rows(TABLE)) == (["later", "theirs"], 3)
     assert (kit.state().position, kit.state().rolled_back) == (second, False)
 
 
 def test_publish_is_refused_when_the_branch_came_or_moved_meanwhile(kit: Kit) -> None:
     kit.create()
     kit.append("main", [{"id": "theirs", "n": 0}], {})
-    late = kit.merged(FIRST, attempt="late")
-    kit.port.commits.publish(kit.merged(FIRST))
+    late = kit.merge_branch(FIRST, attempt="late")
+    kit.port.commits.publish(kit.merge_branch(FIRST))
     with pytest.raises(CommitRefused):
         kit.port.commits.publish(late)
-    later = kit.merged(replace(FIRST, batch=2), attempt="later")
+    later = kit.merge_branch(replace(FIRST, batch=2), attempt="later")
     kit.append(BRANCH, [{"id": "foreign", "n": 0}], {})
     with pytest.raises(CommitRefused):
         kit.port.commits.publish(later)
@@ -75,14 +75,14 @@ def test_publish_is_refused_when_the_branch_came_or_moved_meanwhile(kit: Kit) ->
 
 
 def test_cut_is_refused_when_the_branch_moved(kit: Kit) -> None:
-    state = written(kit).state()
+    state = publish_to_branch(kit).state()
     kit.append(BRANCH, [{"id": "foreign", "n": 0}], {})
     with pytest.raises(CommitRefused):
         kit.port.commits.start_branch(TABLE, state, "tidegate_shop_2_m2")
 
 
 def test_tag_in_place_of_a_branch_is_refused(tmp_path: Path) -> None:
-    kit = in_iceberg(tmp_path).seeded()
+    kit = build_iceberg_kit(tmp_path).seed_table()
     kit.port = build_iceberg_destination(kit.port.tables.catalogs, {TABLE: "tidegate_shop"})
     with pytest.raises(GiveUp, match="branch=tidegate_shop is a tag there"):
         kit.state()

@@ -25,7 +25,7 @@ class Kit:
     retain_from: Callable[[str, int], None]
 
 
-def in_memory() -> Kit:
+def build_memory_kit() -> Kit:
     broker = MemoryBroker()
 
     def topic(partitions: int = 1, **config: str) -> str:
@@ -48,7 +48,7 @@ def in_memory() -> Kit:
 @pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.real)])
 def kit(request: pytest.FixtureRequest) -> Kit:
     if request.param == "memory":
-        return in_memory()
+        return build_memory_kit()
     from tidegate.adapters.kafka.broker import KafkaBroker
 
     bench = request.getfixturevalue("workbench")

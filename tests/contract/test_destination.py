@@ -20,11 +20,11 @@ from contract_words import (
     STAGED,
     START,
     TABLE,
-    outcome_of,
-    summary_of,
+    build_summary,
+    render_outcome,
 )
-from fakes import MemoryDestination, a_pipeline, a_table
-from fakes.lake import as_destination
+from fakes import MemoryDestination, build_pipeline, build_table
+from fakes.lake import build_destination
 from lake_servers import list_files
 from tidegate.errors import CommitRefused, GiveUp, TidegateError
 from tidegate.model import resource_names
@@ -57,7 +57,7 @@ class Kit:
     note: Callable[..., None]  # a backfill's intermediate table, with what it was made for, and its mark if it has one
     unmark: Callable[[str], None]  # take the mark of a table away
     make_as_before: Callable[[str, str], None]  # an intermediate table of that shape, as version 0.1 made it
-    rows: Callable[[str], list]
+    read_rows: Callable[[str], list]
     remember: Callable[[dict[str, int]], None]  # deletes by key, with the milliseconds of their records
     columns: tuple[Column, ...] = COLUMNS  # as the table tells them
     insert: Callable[[list], str] | None = None  # a statement that a publish runs, where there are no branches
@@ -70,17 +70,17 @@ class Kit:
         assert found is not None
         return found
 
-    def seeded(self) -> "Kit":
+    def seed_table(self) -> "Kit":
         self.create()
         self.port.commits.seed(TABLE, PIPELINE, START)
         return self
 
-    def merged(
+    def merge_branch(
         self, position: Position, pipeline: str = PIPELINE, attempt: str = "m1", *, carries_position: bool = True
     ) -> TableCommit:
         """Cut, one snapshot on the branch, and the commit that would swap it in; a backfill's carries no position."""
         if self.insert is not None:
-            return self.unmerged(position, pipeline, attempt)
+            return self.build_table_commit(position, pipeline, attempt)
         state, branch = self.state(pipeline), resource_names.name_branch(pipeline, position.batch, attempt)
         self.port.commits.start_branch(TABLE, state, branch)
         carried = position.to_properties(pipeline) if carries_position else {}
@@ -97,7 +97,7 @@ class Kit:
             tag=resource_names.name_tag(pipeline),
         )
 
-    def unmerged(self, position: Position, pipeline: str, attempt: str) -> TableCommit:
+    def build_table_commit(self, position: Position, pipeline: str, attempt: str) -> TableCommit:
         """The commit that merges and swaps in one, where there are no branches."""
         if self.state(pipeline).snapshot_id is None:
             self.port.commits.seed(TABLE, pipeline, START)
@@ -117,16 +117,16 @@ class Kit:
         )
 
 
-def in_memory() -> Kit:
+def build_memory_kit() -> Kit:
     lake = MemoryDestination()
 
     def stage(batch: int, attempt: str, rows: int, bad: int = 0, finished: bool = True) -> None:
         lake.create(STAGED, ()).properties.update(OWN_STAGED.properties)
-        kept = [r for r in lake.tables[STAGED].rows() if r["batch_number"] != batch]
+        kept = [r for r in lake.tables[STAGED].read_rows() if r["batch_number"] != batch]
         added = [{"batch_number": batch, "n": n} for n in range(rows)]
-        lake.add_snapshot(STAGED, "main", (*kept, *added), summary_of(batch, attempt))
+        lake.add_snapshot(STAGED, "main", (*kept, *added), build_summary(batch, attempt))
         if finished:
-            finish(attempt, outcome_of(rows, bad))
+            finish(attempt, render_outcome(rows, bad))
 
     def finish(attempt: str, outcome: str) -> None:
         lake.tables[STAGED].properties[resource_names.name_staged_property(attempt)] = outcome
@@ -134,14 +134,14 @@ def in_memory() -> Kit:
     def remember(deletes: dict[str, int]) -> None:
         made = lake.create(DELETES, ())
         made.properties.update(OWN_DELETES.properties)
-        rows = made.rows()
+        rows = made.read_rows()
         lake.add_snapshot(DELETES, "main", (*rows, *({"id": i, "timestamp": ms} for i, ms in deletes.items())), {})
 
     def append(ref: str, rows: list, summary: dict) -> None:
-        lake.add_snapshot(TABLE, ref, (*lake.tables[TABLE].rows(ref), *rows), summary)
+        lake.add_snapshot(TABLE, ref, (*lake.tables[TABLE].read_rows(ref), *rows), summary)
 
     return Kit(
-        port=as_destination(lake),
+        port=build_destination(lake),
         create=lambda: lake.create(TABLE, COLUMNS),
         append=append,
         touch=lambda: lake.tables[TABLE].properties.update(comment="x"),
@@ -156,12 +156,12 @@ def in_memory() -> Kit:
         ),
         unmark=lambda table: setattr(lake.tables[table], "properties", {}),
         make_as_before=lambda table, shape: lake.create(table, ()).properties.update({SHAPE_PROPERTY: shape}),
-        rows=lambda table: lake.tables[table].rows(),
+        read_rows=lambda table: lake.tables[table].read_rows(),
         remember=remember,
     )
 
 
-def in_iceberg(folder: Path, properties: dict[str, str] | None = None) -> Kit:  # noqa: PLR0915 (one closure for each verb of the kit)
+def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None) -> Kit:  # noqa: PLR0915 (one closure for each verb of the kit)
     import pyarrow as pa
     from pyiceberg.io.pyarrow import _dataframe_to_data_files
     from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -204,7 +204,7 @@ def in_iceberg(folder: Path, properties: dict[str, str] | None = None) -> Kit:  
         # one snapshot, as Spark's overwrite makes it; PyIceberg's own overwrite would make two
         transaction = table.transaction()
         with transaction.update_snapshot(
-            snapshot_properties=summary_of(batch, attempt, pipeline)
+            snapshot_properties=build_summary(batch, attempt, pipeline)
         ).overwrite() as overwrite:
             for task in replaced:
                 overwrite.delete_data_file(task.file)
@@ -212,7 +212,7 @@ def in_iceberg(folder: Path, properties: dict[str, str] | None = None) -> Kit:  
                 overwrite.append_data_file(file)
         transaction.commit_transaction()
         if finished:
-            finish(attempt, outcome_of(rows, bad))
+            finish(attempt, render_outcome(rows, bad))
 
     def finish(attempt: str, outcome: str) -> None:
         with load(STAGED).transaction() as transaction:
@@ -262,7 +262,7 @@ def in_iceberg(folder: Path, properties: dict[str, str] | None = None) -> Kit:  
         make_as_before=lambda table, shape: catalog.create_table(
             table.removeprefix("lake."), staged_schema, properties={SHAPE_PROPERTY: shape}
         ),
-        rows=lambda table: load(table).scan().to_arrow().to_pylist(),
+        read_rows=lambda table: load(table).scan().to_arrow().to_pylist(),
         remember=remember,
         load=load,
         bytes_on_disk=on_disk,
@@ -270,13 +270,15 @@ def in_iceberg(folder: Path, properties: dict[str, str] | None = None) -> Kit:  
     )
 
 
-def in_bigquery(folder: Path, endpoint: str) -> Kit:
+def build_bigquery_kit(folder: Path, endpoint: str) -> Kit:
     from bigquery_hands import BigQueryHands
 
     hands = BigQueryHands(endpoint, folder, TABLE, STAGED)
 
     def stage(batch: int, attempt: str, rows: int, bad: int = 0, finished: bool = True) -> None:
-        hands.stage(batch, attempt, rows, summary_of(batch, attempt), outcome_of(rows, bad) if finished else None)
+        hands.stage(
+            batch, attempt, rows, build_summary(batch, attempt), render_outcome(rows, bad) if finished else None
+        )
 
     def never(*_: Any) -> None:
         raise AssertionError("BigQuery has no snapshots")
@@ -295,7 +297,7 @@ def in_bigquery(folder: Path, endpoint: str) -> Kit:
         note=hands.note,
         unmark=hands.unmark,
         make_as_before=hands.make_as_before,
-        rows=hands.rows,
+        read_rows=hands.read_rows,
         remember=lambda deletes: hands.remember(DELETES, deletes),
         columns=(Column("id", "STRING"), Column("n", "BIGINT")),
         insert=hands.insert,
@@ -303,7 +305,7 @@ def in_bigquery(folder: Path, endpoint: str) -> Kit:
     )
 
 
-def branches(test: Callable[..., None]) -> Callable[..., None]:
+def require_branches(test: Callable[..., None]) -> Callable[..., None]:
     """A behaviour of destinations that have branches, and snapshots to go back to."""
     test.needs_branches = True  # type: ignore[attr-defined]
     return test
@@ -319,15 +321,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def kit(request: pytest.FixtureRequest, tmp_path: Path) -> Kit:
     if request.param == "bigquery":
-        return in_bigquery(tmp_path, request.getfixturevalue("bigquery"))
-    return in_memory() if request.param == "memory" else in_iceberg(tmp_path)
+        return build_bigquery_kit(tmp_path, request.getfixturevalue("bigquery"))
+    return build_memory_kit() if request.param == "memory" else build_iceberg_kit(tmp_path)
 
 
-def ids(kit: Kit) -> list[str]:
-    return sorted(row["id"] for row in kit.rows(TABLE))
+def read_ids(kit: Kit) -> list[str]:
+    return sorted(row["id"] for row in kit.read_rows(TABLE))
 
 
-def attempts_in(kit: Kit) -> set[str]:
+def list_attempts(kit: Kit) -> set[str]:
     """The attempts that snapshots of the intermediate table are of."""
     snapshots = kit.load(STAGED).snapshots() if kit.load else kit.port.tables.tables[STAGED].snapshots.values()
     return {s.summary["tidegate.attempt"] for s in snapshots if s.summary.get("tidegate.attempt")}
@@ -349,20 +351,20 @@ def test_new_table_has_neither_snapshot_nor_position(kit: Kit) -> None:
 
 
 def test_seeded_table_is_empty_and_carries_the_starting_position(kit: Kit) -> None:
-    state = kit.seeded().state()
+    state = kit.seed_table().state()
     assert (state.position, state.recorded, state.rolled_back) == (START, START, False)
     assert kit.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id == state.snapshot_id
-    assert (kit.rows(TABLE), kit.port.tables.count_rows(TABLE)) == ([], 0)
+    assert (kit.read_rows(TABLE), kit.port.tables.count_rows(TABLE)) == ([], 0)
 
 
 def test_second_seed_is_refused_and_changes_nothing(kit: Kit) -> None:
-    before = kit.seeded().state()
+    before = kit.seed_table().state()
     with pytest.raises(CommitRefused):
         kit.port.commits.seed(TABLE, PIPELINE, FIRST)
     assert kit.state() == before
 
 
-@branches
+@require_branches
 def test_table_of_others_with_rows_has_no_position_of_ours(kit: Kit) -> None:
     kit.create()
     kit.append("main", [{"id": "x", "n": 0}], {})
@@ -374,47 +376,47 @@ def test_table_of_others_with_rows_has_no_position_of_ours(kit: Kit) -> None:
 # cut
 
 
-@branches
+@require_branches
 def test_cut_branch_starts_at_main(kit: Kit) -> None:
-    state = kit.seeded().state()
+    state = kit.seed_table().state()
     kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
     assert kit.port.commits.read_head(TABLE, "tidegate_shop_1_a").snapshot_id == state.snapshot_id
 
 
-@branches
+@require_branches
 def test_cut_is_refused_when_main_moved(kit: Kit) -> None:
-    state = kit.seeded().state()
+    state = kit.seed_table().state()
     kit.append("main", [{"id": "foreign", "n": 0}], {})
     with pytest.raises(CommitRefused):
         kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
     assert kit.port.commits.read_head(TABLE, "tidegate_shop_1_a") is None
 
 
-@branches
+@require_branches
 def test_cut_is_refused_when_the_branch_is_there_already(kit: Kit) -> None:
-    state = kit.seeded().state()
+    state = kit.seed_table().state()
     kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
     with pytest.raises(CommitRefused):
         kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
 
 
-@branches
+@require_branches
 def test_cut_is_refused_in_a_table_that_was_replaced(kit: Kit) -> None:
-    state = kit.seeded().state()
+    state = kit.seed_table().state()
     kit.replace_table()
     with pytest.raises(CommitRefused):
         kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
 
 
-@branches
+@require_branches
 def test_what_is_on_a_branch_is_not_in_the_table(kit: Kit) -> None:
-    kit.seeded().merged(FIRST)
-    assert ids(kit) == []
+    kit.seed_table().merge_branch(FIRST)
+    assert read_ids(kit) == []
 
 
-@branches
+@require_branches
 def test_empty_snapshot_on_a_branch_has_the_cut_as_parent_and_the_summary(kit: Kit) -> None:
-    state = kit.seeded().state()
+    state = kit.seed_table().state()
     kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
     kit.port.commits.append_empty(TABLE, "tidegate_shop_1_a", {"tidegate.attempt": "a"})
     head = kit.port.commits.read_head(TABLE, "tidegate_shop_1_a")
@@ -423,28 +425,28 @@ def test_empty_snapshot_on_a_branch_has_the_cut_as_parent_and_the_summary(kit: K
 
 
 def test_branch_that_is_gone_has_no_head(kit: Kit) -> None:
-    assert kit.seeded().port.commits.read_head(TABLE, "tidegate_shop_1_a") is None
+    assert kit.seed_table().port.commits.read_head(TABLE, "tidegate_shop_1_a") is None
 
 
 # publish
 
 
 def test_publish_moves_main_tag_and_position_together_and_drops_the_branch(kit: Kit) -> None:
-    table_commit = kit.seeded().merged(FIRST)
+    table_commit = kit.seed_table().merge_branch(FIRST)
     kit.port.commits.publish(table_commit)
     state = kit.state()
     assert (state.snapshot_id, state.position, state.highest_batch) == (table_commit.head, FIRST, 1)
     assert kit.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id == table_commit.head
     assert kit.port.commits.read_head(TABLE, table_commit.branch) is None
-    assert ids(kit) == ["m1"]
+    assert read_ids(kit) == ["m1"]
 
 
-@branches
+@require_branches
 def test_publish_without_a_tag_moves_main_and_leaves_position_and_tag(kit: Kit) -> None:
-    kit.seeded().port.commits.publish(kit.merged(FIRST))
+    kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
     tagged = kit.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id
     other = replace(
-        kit.merged(SECOND, attempt="m2", carries_position=False),
+        kit.merge_branch(SECOND, attempt="m2", carries_position=False),
         tag=None,
         properties={resource_names.name_pipeline_property(PIPELINE, "note"): "x"},
     )
@@ -458,7 +460,7 @@ def test_publish_without_a_tag_moves_main_and_leaves_position_and_tag(kit: Kit) 
     }
 
 
-def refused(kit: Kit, table_commit: TableCommit) -> None:
+def assert_refused(kit: Kit, table_commit: TableCommit) -> None:
     before = kit.state()
     with pytest.raises(CommitRefused):
         kit.port.commits.publish(table_commit)
@@ -466,99 +468,99 @@ def refused(kit: Kit, table_commit: TableCommit) -> None:
 
 
 def test_publish_is_refused_when_another_publish_moved_the_position(kit: Kit) -> None:
-    ours, theirs = kit.seeded().merged(FIRST, attempt="m1"), kit.merged(FIRST, attempt="m2")
+    ours, theirs = kit.seed_table().merge_branch(FIRST, attempt="m1"), kit.merge_branch(FIRST, attempt="m2")
     kit.port.commits.publish(theirs)
-    refused(kit, ours)
-    assert ids(kit) == ["m2"]
+    assert_refused(kit, ours)
+    assert read_ids(kit) == ["m2"]
 
 
-@branches
+@require_branches
 def test_publish_is_refused_when_a_foreign_writer_moved_main(kit: Kit) -> None:
-    table_commit = kit.seeded().merged(FIRST)
+    table_commit = kit.seed_table().merge_branch(FIRST)
     kit.append("main", [{"id": "foreign", "n": 0}], {})
-    refused(kit, table_commit)
-    assert ids(kit) == ["foreign"]
+    assert_refused(kit, table_commit)
+    assert read_ids(kit) == ["foreign"]
 
 
-@branches
+@require_branches
 def test_publish_is_refused_when_the_branch_moved_after_it_was_checked(kit: Kit) -> None:
-    table_commit = kit.seeded().merged(FIRST)
+    table_commit = kit.seed_table().merge_branch(FIRST)
     kit.append(table_commit.branch, [{"id": "late", "n": 0}], {})
-    refused(kit, table_commit)
-    assert ids(kit) == []
+    assert_refused(kit, table_commit)
+    assert read_ids(kit) == []
 
 
-@branches
+@require_branches
 def test_publish_is_refused_when_the_branch_is_gone(kit: Kit) -> None:
-    table_commit = kit.seeded().merged(FIRST)
+    table_commit = kit.seed_table().merge_branch(FIRST)
     kit.port.commits.drop_branches(TABLE, PIPELINE, 1)
-    refused(kit, table_commit)
+    assert_refused(kit, table_commit)
 
 
-@branches
+@require_branches
 def test_publish_is_refused_when_the_schema_changed(kit: Kit) -> None:
-    table_commit = kit.seeded().merged(FIRST)
+    table_commit = kit.seed_table().merge_branch(FIRST)
     kit.port.tables.evolve(TABLE, (*COLUMNS, Column("more", "STRING")), add=True, widen=True, relax=True)
-    refused(kit, table_commit)
+    assert_refused(kit, table_commit)
 
 
 def test_publish_is_refused_when_the_table_was_replaced(kit: Kit) -> None:
-    table_commit = kit.seeded().merged(FIRST)
+    table_commit = kit.seed_table().merge_branch(FIRST)
     kit.replace_table()
-    refused(kit, table_commit)
-    assert kit.rows(TABLE) == []
+    assert_refused(kit, table_commit)
+    assert kit.read_rows(TABLE) == []
 
 
-@branches
+@require_branches
 def test_publish_twice_is_refused_the_second_time(kit: Kit) -> None:
-    table_commit = kit.seeded().merged(FIRST)
+    table_commit = kit.seed_table().merge_branch(FIRST)
     kit.port.commits.publish(table_commit)
-    refused(kit, table_commit)
-    assert ids(kit) == ["m1"]
+    assert_refused(kit, table_commit)
+    assert read_ids(kit) == ["m1"]
 
 
 def test_publish_survives_a_foreign_change_of_metadata_before_it(kit: Kit) -> None:
-    table_commit = kit.seeded().merged(FIRST)
+    table_commit = kit.seed_table().merge_branch(FIRST)
     kit.touch()
     kit.port.commits.publish(table_commit)
     assert kit.state().position == FIRST
 
 
 def test_two_pipelines_publish_into_one_table_without_touching_each_others_position(kit: Kit) -> None:
-    kit.seeded().port.commits.publish(kit.merged(FIRST))
-    kit.port.commits.publish(kit.merged(SECOND, pipeline="other", attempt="o1"))
+    kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
+    kit.port.commits.publish(kit.merge_branch(SECOND, pipeline="other", attempt="o1"))
     assert kit.state(PIPELINE).position == FIRST
     assert kit.state("other").position == SECOND
     assert not kit.state(PIPELINE).rolled_back
-    assert ids(kit) == ["m1", "o1"]
+    assert read_ids(kit) == ["m1", "o1"]
 
 
 # rollback
 
 
-@branches
+@require_branches
 def test_rollback_is_noticed_and_the_ancestors_position_told(kit: Kit) -> None:
-    kit.seeded().port.commits.publish(kit.merged(FIRST))
+    kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
     first = kit.state().snapshot_id
-    kit.port.commits.publish(kit.merged(SECOND, attempt="m2"))
+    kit.port.commits.publish(kit.merge_branch(SECOND, attempt="m2"))
     kit.rollback(first)
     state = kit.state()
     assert (state.rolled_back, state.position, state.recorded, state.highest_batch) == (True, FIRST, SECOND, 2)
 
 
-def rolled_back(kit: Kit) -> tuple[int, int]:
+def publish_and_roll_back(kit: Kit) -> tuple[int, int]:
     """Two batches, rolled back to the first; the snapshots of both."""
-    kit.seeded().port.commits.publish(kit.merged(FIRST))
+    kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
     first = kit.state().snapshot_id
-    kit.port.commits.publish(kit.merged(SECOND, attempt="m2"))
+    kit.port.commits.publish(kit.merge_branch(SECOND, attempt="m2"))
     second = kit.state().snapshot_id
     kit.rollback(first)
     return first, second
 
 
-@branches
+@require_branches
 def test_what_a_rollback_took_is_found_and_comes_back_in_one_commit(kit: Kit) -> None:
-    first, second = rolled_back(kit)
+    first, second = publish_and_roll_back(kit)
     commits = kit.port.commits
     found = commits.find_rollback(TABLE, PIPELINE)
     assert (found.head, found.tagged, found.is_traceable) == (first, second, True)
@@ -571,9 +573,9 @@ def test_what_a_rollback_took_is_found_and_comes_back_in_one_commit(kit: Kit) ->
     assert commits.find_rollback(TABLE, PIPELINE) is None
 
 
-@branches
+@require_branches
 def test_rollback_is_not_undone_where_main_moved_after_it_was_shown(kit: Kit) -> None:
-    first, second = rolled_back(kit)
+    first, second = publish_and_roll_back(kit)
     shown = kit.port.commits.find_rollback(TABLE, PIPELINE)
     kit.append("main", [{"id": "foreign", "n": 0}], {})
     foreign = kit.state().snapshot_id
@@ -586,11 +588,11 @@ def test_rollback_is_not_undone_where_main_moved_after_it_was_shown(kit: Kit) ->
     assert first not in (found.head, found.tagged)
 
 
-@branches
+@require_branches
 def test_rollback_is_not_undone_where_the_tag_moved_after_it_was_shown(kit: Kit) -> None:
-    first, _ = rolled_back(kit)
+    first, _ = publish_and_roll_back(kit)
     shown = kit.port.commits.find_rollback(TABLE, PIPELINE)
-    kit.port.commits.publish(kit.merged(replace(SECOND, batch=3), attempt="m3"))
+    kit.port.commits.publish(kit.merge_branch(replace(SECOND, batch=3), attempt="m3"))
     third = kit.state().snapshot_id
     kit.rollback(first)
     with pytest.raises(CommitRefused):
@@ -599,21 +601,21 @@ def test_rollback_is_not_undone_where_the_tag_moved_after_it_was_shown(kit: Kit)
     assert kit.port.commits.find_rollback(TABLE, PIPELINE).tagged == third
 
 
-@branches
+@require_branches
 def test_rollback_to_where_no_ancestor_carries_a_position_tells_none(kit: Kit) -> None:
-    seed = kit.seeded().state().snapshot_id
+    seed = kit.seed_table().state().snapshot_id
     kit.append("main", [{"id": "foreign", "n": 0}], {})
     foreign = kit.state().snapshot_id
-    kit.port.commits.publish(kit.merged(FIRST))
+    kit.port.commits.publish(kit.merge_branch(FIRST))
     kit.rollback(foreign)
     kit.expire(seed)
     state = kit.state()
     assert (state.rolled_back, state.position, state.recorded, state.untraceable) == (True, None, FIRST, False)
 
 
-@branches
+@require_branches
 def test_history_that_expired_between_main_and_the_tag_tells_no_position_to_go_back_to(kit: Kit) -> None:
-    kit.seeded().port.commits.publish(kit.merged(FIRST))
+    kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
     kit.append("main", [{"id": "f1", "n": 0}], {})
     between = kit.state().snapshot_id
     kit.append("main", [{"id": "f2", "n": 0}], {})
@@ -623,9 +625,9 @@ def test_history_that_expired_between_main_and_the_tag_tells_no_position_to_go_b
     assert (state.rolled_back, state.position, state.recorded) == (True, None, FIRST)
 
 
-@branches
+@require_branches
 def test_position_property_that_somebody_removed_is_found_in_the_tagged_snapshot(kit: Kit) -> None:
-    kit.seeded().port.commits.publish(kit.merged(FIRST))
+    kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
     kit.append("main", [{"id": "foreign", "n": 0}], {})
     kit.forget_properties()
     state = kit.state()
@@ -633,23 +635,23 @@ def test_position_property_that_somebody_removed_is_found_in_the_tagged_snapshot
 
 
 def test_foreign_append_after_the_publish_is_no_rollback(kit: Kit) -> None:
-    kit.seeded().port.commits.publish(kit.merged(FIRST))
+    kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
     kit.append("main", [{"id": "foreign", "n": 0}], {})
     state = kit.state()
     assert (state.rolled_back, state.position) == (False, FIRST)
 
 
-@branches
+@require_branches
 def test_position_survives_the_expiry_of_the_snapshots_that_carried_it(kit: Kit) -> None:
-    seed = kit.seeded().state().snapshot_id
-    kit.port.commits.publish(kit.merged(FIRST))
-    kit.port.commits.publish(kit.merged(SECOND, attempt="m2"))
+    seed = kit.seed_table().state().snapshot_id
+    kit.port.commits.publish(kit.merge_branch(FIRST))
+    kit.port.commits.publish(kit.merge_branch(SECOND, attempt="m2"))
     kit.expire(seed)
     assert (kit.state().rolled_back, kit.state().position) == (False, SECOND)
 
 
 def test_replaced_table_has_another_uuid_and_no_position(kit: Kit) -> None:
-    before = kit.seeded().state()
+    before = kit.seed_table().state()
     kit.replace_table()
     assert kit.state().uuid != before.uuid
     assert kit.state().position is None
@@ -658,9 +660,9 @@ def test_replaced_table_has_another_uuid_and_no_position(kit: Kit) -> None:
 # branches
 
 
-@branches
+@require_branches
 def test_stale_branches_are_dropped_and_newer_and_foreign_ones_kept(kit: Kit) -> None:
-    state = kit.seeded().state()
+    state = kit.seed_table().state()
     branches = [resource_names.name_branch(PIPELINE, n, "a") for n in (1, 2, 3)] + [
         resource_names.name_branch("other", 1, "a")
     ]
@@ -671,9 +673,9 @@ def test_stale_branches_are_dropped_and_newer_and_foreign_ones_kept(kit: Kit) ->
     assert kit.port.commits.drop_branches(TABLE, PIPELINE, 2) == 0
 
 
-@branches
+@require_branches
 def test_one_branch_is_dropped_by_its_name_and_gone_twice_is_gone(kit: Kit) -> None:
-    state = kit.seeded().state()
+    state = kit.seed_table().state()
     ours, theirs = resource_names.name_branch(PIPELINE, 1, "a"), resource_names.name_branch(PIPELINE, 1, "ab")
     for branch in (ours, theirs):
         kit.port.commits.start_branch(TABLE, state, branch)
@@ -682,21 +684,21 @@ def test_one_branch_is_dropped_by_its_name_and_gone_twice_is_gone(kit: Kit) -> N
     assert [kit.port.commits.read_head(TABLE, branch) is not None for branch in (ours, theirs)] == [False, True]
 
 
-@branches
+@require_branches
 def test_snapshots_of_an_attempt_are_known_when_no_branch_leads_to_them(kit: Kit) -> None:
-    table_commit = kit.seeded().merged(FIRST, attempt="m1")
-    kit.merged(FIRST, attempt="m2")
+    table_commit = kit.seed_table().merge_branch(FIRST, attempt="m1")
+    kit.merge_branch(FIRST, attempt="m2")
     kit.port.commits.drop_branch(TABLE, table_commit.branch)
     assert kit.port.commits.find_snapshots(TABLE, "m1") == [table_commit.head]
     assert kit.port.commits.find_snapshots(TABLE, "m3") == []
 
 
-@branches
+@require_branches
 def test_snapshot_that_the_table_has_left_is_told_from_one_that_it_stands_on_or_never_had(kit: Kit) -> None:
-    kit.seeded()
-    kit.port.commits.publish(kit.merged(FIRST, attempt="m1"))
+    kit.seed_table()
+    kit.port.commits.publish(kit.merge_branch(FIRST, attempt="m1"))
     before = kit.state().snapshot_id
-    kit.port.commits.publish(kit.merged(SECOND, attempt="m2"))
+    kit.port.commits.publish(kit.merge_branch(SECOND, attempt="m2"))
     told = "tidegate.attempt"
     assert kit.port.commits.list_rolled_back(TABLE, told) == frozenset()
     kit.rollback(before)
@@ -704,13 +706,13 @@ def test_snapshot_that_the_table_has_left_is_told_from_one_that_it_stands_on_or_
     assert kit.port.commits.list_rolled_back(f"{TABLE}_that_is_not_there", told) == frozenset()
 
 
-@branches
+@require_branches
 def test_tag_of_a_pipeline_whose_name_reads_like_a_batch_of_ours_is_no_branch_to_drop(kit: Kit) -> None:
     """Pipeline `shop_2024_q1` has the tag `tidegate_shop_2024_q1`, which reads like batch 2024 of `shop`."""
     others = ("shop_2024_q1", "shop_backfill_1_7_q1")
-    kit.seeded()
+    kit.seed_table()
     for other in others:
-        kit.port.commits.publish(kit.merged(FIRST, other, attempt=f"of_{other}"))
+        kit.port.commits.publish(kit.merge_branch(FIRST, other, attempt=f"of_{other}"))
     stale = resource_names.name_branch(PIPELINE, 2024, "a")
     kit.port.commits.start_branch(TABLE, kit.state(), stale)
     assert kit.port.commits.drop_branches(TABLE, PIPELINE, 9_999) == 1
@@ -721,17 +723,17 @@ def test_tag_of_a_pipeline_whose_name_reads_like_a_batch_of_ours_is_no_branch_to
 
 def test_every_pipeline_that_has_a_position_is_told(kit: Kit) -> None:
     assert kit.port.tables.list_pipelines(TABLE) == ()
-    kit.seeded()
+    kit.seed_table()
     assert kit.port.tables.list_pipelines(TABLE) == (PIPELINE,)
-    kit.port.commits.publish(kit.merged(FIRST))
-    kit.port.commits.publish(kit.merged(FIRST, "other", attempt="m2"))
+    kit.port.commits.publish(kit.merge_branch(FIRST))
+    kit.port.commits.publish(kit.merge_branch(FIRST, "other", attempt="m2"))
     assert kit.port.tables.list_pipelines(TABLE) == ("other", PIPELINE)
 
 
 # evolve
 
 
-@branches
+@require_branches
 def test_evolving_is_additive_and_idempotent(kit: Kit) -> None:
     kit.create()
     wanted = (Column("id", "STRING"), Column("n", "BIGINT"), Column("more", "STRING"))
@@ -746,7 +748,7 @@ def test_narrower_column_is_no_change(kit: Kit) -> None:
     assert kit.port.tables.evolve(TABLE, COLUMNS, add=True, widen=True, relax=True) == []
 
 
-@branches
+@require_branches
 def test_incompatible_or_forbidden_change_gives_up_and_changes_nothing(kit: Kit) -> None:
     kit.create()
     before = kit.state()
@@ -784,7 +786,7 @@ def test_newest_attempt_at_a_batch_counts(kit: Kit) -> None:
     kit.stage(1, "a2", 4)
     (staged,) = kit.port.staging.list_staged(STAGED, TABLE)
     assert (staged.attempt, staged.counts.staged) == ("a2", 4)
-    assert sum(row.get("attempt", "a2") == "a2" for row in kit.rows(STAGED)) == 4
+    assert sum(row.get("attempt", "a2") == "a2" for row in kit.read_rows(STAGED)) == 4
 
 
 def test_attempt_that_did_not_finish_or_met_a_bad_record_is_not_staged(kit: Kit) -> None:
@@ -797,7 +799,7 @@ def test_attempt_that_did_not_finish_or_met_a_bad_record_is_not_staged(kit: Kit)
 
 def test_counts_that_lack_a_field_are_refused_with_their_attempt_and_the_field(kit: Kit) -> None:
     kit.stage(1, "a1", 3, finished=False)
-    counts = {name: value for name, value in json.loads(outcome_of(3)).items() if name != "ignored"}
+    counts = {name: value for name, value in json.loads(render_outcome(3)).items() if name != "ignored"}
 
     def finish_and_look() -> None:  # BigQuery reads the counts when it brings the rows in
         kit.finish("a1", json.dumps(counts))
@@ -814,21 +816,21 @@ def test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_n
     kit.stage(3, "bad too", 2, bad=2)
     assert kit.port.staging.find_highest_batch(STAGED) == 1
     kit.port.staging.clean_up(STAGED, 0)
-    assert sorted({row["batch_number"] for row in kit.rows(STAGED)} - {2}) == [1]
+    assert sorted({row["batch_number"] for row in kit.read_rows(STAGED)} - {2}) == [1]
     assert [kit.port.staging.read_staged_outcome(STAGED, name) is None for name in ("open", "bad", "bad too")] == [
         False,
         True,
         True,
     ]
     assert kit.port.staging.find_highest_batch(STAGED) == 1
-    kit.finish("unfinished", outcome_of(2))
+    kit.finish("unfinished", render_outcome(2))
     assert kit.port.staging.find_highest_batch(STAGED) == 2
     assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [
         (1, "open"),
         (2, "unfinished"),
     ]
     if kit.insert is None:  # no snapshot of theirs is left either
-        assert attempts_in(kit) == {"open", "unfinished"}
+        assert list_attempts(kit) == {"open", "unfinished"}
 
 
 def test_attempt_that_follows_a_bad_one_under_its_number_is_kept(kit: Kit) -> None:
@@ -837,7 +839,7 @@ def test_attempt_that_follows_a_bad_one_under_its_number_is_kept(kit: Kit) -> No
     kit.port.staging.clean_up(STAGED, 0)
     (staged,) = kit.port.staging.list_staged(STAGED, TABLE)
     assert (staged.attempt, staged.counts.staged, kit.port.staging.find_highest_batch(STAGED)) == ("good", 4, 1)
-    assert sum(row.get("attempt", "good") == "good" for row in kit.rows(STAGED)) == 4
+    assert sum(row.get("attempt", "good") == "good" for row in kit.read_rows(STAGED)) == 4
 
 
 def test_number_of_attempts_that_were_killed_before_their_counts_is_used_again(kit: Kit) -> None:
@@ -854,7 +856,7 @@ def test_number_of_attempts_that_were_killed_before_their_counts_is_used_again(k
     assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "open"), (2, "whole")]
 
 
-@branches
+@require_branches
 def test_attempts_that_were_killed_before_their_counts_leave_one_snapshot_and_go_with_the_next_attempt(
     kit: Kit,
 ) -> None:
@@ -862,19 +864,19 @@ def test_attempts_that_were_killed_before_their_counts_leave_one_snapshot_and_go
     for run in range(4):
         kit.stage(2, f"killed-{run}", 2, finished=False)
         kit.port.staging.clean_up(STAGED, 0)
-    assert sorted(row["batch_number"] for row in kit.rows(STAGED)) == [1, 1, 1, 2, 2]
-    assert attempts_in(kit) == {"open", "killed-3"}
+    assert sorted(row["batch_number"] for row in kit.read_rows(STAGED)) == [1, 1, 1, 2, 2]
+    assert list_attempts(kit) == {"open", "killed-3"}
     kit.stage(2, "whole", 4)
-    kit.finish("killed-3", outcome_of(2))  # its job slept
+    kit.finish("killed-3", render_outcome(2))  # its job slept
     assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "open"), (2, "whole")]
 
 
-@branches
+@require_branches
 def test_complete_attempt_that_an_unfinished_one_has_written_over_is_kept(kit: Kit) -> None:
     kit.stage(1, "whole", 3)
     kit.stage(1, "killed", 2, finished=False)
     kit.port.staging.clean_up(STAGED, 0)
-    assert attempts_in(kit) == {"whole", "killed"}
+    assert list_attempts(kit) == {"whole", "killed"}
     assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "whole")]
 
 
@@ -894,7 +896,7 @@ def test_bad_attempts_that_follow_each_other_leave_nothing_behind(kit: Kit) -> N
         kit.stage(number, f"a{run}", 3 * (run % 2), bad=1)
         kit.port.staging.clean_up(STAGED, 0)
     assert number <= 2
-    assert kit.rows(STAGED) == []
+    assert kit.read_rows(STAGED) == []
     if kit.load:
         assert len(kit.load(STAGED).snapshots()) <= 2
     if kit.bytes_on_disk and not kit.load:
@@ -905,11 +907,11 @@ def test_clean_up_removes_old_batches_with_rows_snapshots_and_bytes_and_keeps_ne
     for batch in (1, 2, 3):
         kit.stage(batch, f"a{batch}", batch)
     kit.port.staging.clean_up(STAGED, 2)
-    assert [row["batch_number"] for row in kit.rows(STAGED)] == [3, 3, 3]
+    assert [row["batch_number"] for row in kit.read_rows(STAGED)] == [3, 3, 3]
     assert [s.batch for s in kit.port.staging.list_staged(STAGED, TABLE)] == [3]
     assert kit.port.staging.read_staged_outcome(STAGED, "a1") is None
     kit.port.staging.clean_up(STAGED, 3)
-    assert kit.rows(STAGED) == []
+    assert kit.read_rows(STAGED) == []
     if kit.bytes_on_disk:  # also those of 1 and 2, which the snapshot of 3 kept alive until now
         assert kit.bytes_on_disk(STAGED) == []
 
@@ -919,7 +921,7 @@ def test_clean_up_of_everything_leaves_no_row_and_no_byte(kit: Kit) -> None:
     kit.stage(1, "a2", 3)
     kit.stage(2, "a3", 1, finished=False)
     kit.port.staging.clean_up(STAGED, 2)
-    assert kit.rows(STAGED) == []
+    assert kit.read_rows(STAGED) == []
     if kit.bytes_on_disk:
         assert kit.bytes_on_disk(STAGED) == []
 
@@ -937,7 +939,7 @@ def test_counts_that_arrive_after_the_clean_up_of_their_batch_go_with_the_next_o
     kit.stage(1, "late", 3, finished=False)
     kit.port.staging.clean_up(STAGED, 1)
     kit.stage(2, "open", 2)
-    kit.finish("late", outcome_of(3))
+    kit.finish("late", render_outcome(3))
     kit.port.staging.clean_up(STAGED, 1)
     assert kit.port.staging.read_staged_outcome(STAGED, "late") is None
     assert [s.attempt for s in kit.port.staging.list_staged(STAGED, TABLE)] == ["open"]
@@ -948,7 +950,7 @@ def test_clean_up_of_a_batch_without_rows_is_harmless(kit: Kit) -> None:
     kit.port.staging.clean_up(STAGED, 1)
     kit.stage(2, "a2", 0)
     kit.port.staging.clean_up(STAGED, 2)
-    assert kit.rows(STAGED) == []
+    assert kit.read_rows(STAGED) == []
     assert kit.port.staging.find_highest_batch(STAGED) == 2
 
 
@@ -959,10 +961,10 @@ def test_remembered_deletes_are_forgotten_by_the_time_of_their_records(kit: Kit)
     kit.remember({"a": 1_000, "b": 5_000})
     kit.remember({"c": 5_001})
     assert kit.port.tables.forget_deletes(DELETES, 5_000) == 1
-    assert sorted(row["id"] for row in kit.rows(DELETES)) == ["b", "c"]
+    assert sorted(row["id"] for row in kit.read_rows(DELETES)) == ["b", "c"]
     assert kit.port.tables.forget_deletes(DELETES, 5_000) == 0
     assert kit.port.tables.forget_deletes(DELETES, 9_000) == 2
-    assert kit.rows(DELETES) == []
+    assert kit.read_rows(DELETES) == []
 
 
 @pytest.mark.real
@@ -972,7 +974,7 @@ def test_forgetting_is_refused_when_a_merge_remembers_more_meanwhile(
     """What a merge has found there is not taken away under it: it may have moved a delete's record to a later one."""
     from tidegate.adapters.iceberg.stores import remembered_deletes
 
-    kit = in_iceberg(tmp_path)
+    kit = build_iceberg_kit(tmp_path)
     kit.remember({"a": 1_000, "b": 9_000})
     commit = remembered_deletes.commit
 
@@ -983,7 +985,7 @@ def test_forgetting_is_refused_when_a_merge_remembers_more_meanwhile(
     monkeypatch.setattr(remembered_deletes, "commit", late)
     with pytest.raises(CommitRefused):
         kit.port.tables.forget_deletes(DELETES, 5_000)
-    assert sorted(row["id"] for row in kit.rows(DELETES)) == ["a", "b", "c"]
+    assert sorted(row["id"] for row in kit.read_rows(DELETES)) == ["a", "b", "c"]
 
 
 def test_nothing_is_forgotten_where_nothing_was_ever_deleted(kit: Kit) -> None:
@@ -1045,20 +1047,20 @@ def test_table_of_somebody_else_is_neither_claimed_nor_touched(kit: Kit) -> None
         with pytest.raises(GiveUp, match="nothing was removed"):
             remove()
     assert kit.port.tables.forget_deletes(DELETES, 9_000) == 0
-    assert (kit.rows(STAGED), kit.rows(DELETES)) == ([], [])
+    assert (kit.read_rows(STAGED), kit.read_rows(DELETES)) == ([], [])
 
 
 def test_nothing_is_taken_out_of_a_memory_without_a_mark(kit: Kit) -> None:
     kit.remember({"a": 1_000, "b": 5_000})
     kit.unmark(DELETES)
     assert kit.port.tables.forget_deletes(DELETES, 9_000) == 0
-    assert sorted(row["id"] for row in kit.rows(DELETES)) == ["a", "b"]
+    assert sorted(row["id"] for row in kit.read_rows(DELETES)) == ["a", "b"]
 
 
 @pytest.mark.real
 def test_table_that_another_pipeline_of_version_0_1_stages_into_is_not_claimed(tmp_path: Path) -> None:
     """Pipeline `b_x` of table `t`, and `x` of `t_b`, make one name."""
-    kit = in_iceberg(tmp_path)
+    kit = build_iceberg_kit(tmp_path)
     kit.stage(1, "a1", 2, pipeline="orders_shop")
     kit.unmark(STAGED)
     with kit.load(STAGED).transaction() as transaction:
@@ -1082,7 +1084,7 @@ def test_memory_without_a_mark_is_recognised_by_its_very_columns(kit: Kit) -> No
 # backfills
 
 
-@branches
+@require_branches
 def test_staging_shows_what_the_newest_snapshot_holds(kit: Kit) -> None:
     assert kit.port.staging.read_staging(STAGED, TABLE) is None
     kit.stage(1, "a1", 2)
@@ -1094,7 +1096,7 @@ def test_staging_shows_what_the_newest_snapshot_holds(kit: Kit) -> None:
     ]  # fmt: skip
 
 
-@branches
+@require_branches
 def test_batch_that_an_unfinished_attempt_overwrote_is_not_in_staging(kit: Kit) -> None:
     """Its rows in the newest snapshot are not those that were counted."""
     kit.stage(1, "a1", 2)
@@ -1146,12 +1148,12 @@ def test_slices_that_are_applied_stand_in_the_backfills_own_table_for_its_shape(
     assert kit.port.history.list_applied_slices(table, "0af3") == frozenset()
 
 
-@branches
+@require_branches
 def test_forget_takes_one_backfills_branches_and_mark_and_nothing_else(kit: Kit) -> None:
-    ours = kit.seeded().merged(FIRST)
+    ours = kit.seed_table().merge_branch(FIRST)
     kit.port.commits.publish(
         replace(
-            kit.merged(SECOND, attempt="m2", carries_position=False),
+            kit.merge_branch(SECOND, attempt="m2", carries_position=False),
             tag=None,
             properties={"tidegate.shop.backfill.1": "x"},
         )
@@ -1176,10 +1178,10 @@ def test_forget_takes_one_backfills_branches_and_mark_and_nothing_else(kit: Kit)
     assert kit.state() == replace(before, marks={k: v for k, v in before.marks.items() if "backfill" not in k})
 
 
-@branches
+@require_branches
 def test_clean_up_of_a_flush_leaves_branches_of_a_backfill(kit: Kit) -> None:
     branch = resource_names.name_backfill_branch(PIPELINE, "0123456789", number=1, attempt="a")
-    kit.port.commits.start_branch(TABLE, kit.seeded().state(), branch)
+    kit.port.commits.start_branch(TABLE, kit.seed_table().state(), branch)
     assert kit.port.commits.drop_branches(TABLE, PIPELINE, 99) == 0
     assert kit.port.commits.read_head(TABLE, branch) is not None
 
@@ -1188,18 +1190,18 @@ def test_clean_up_of_a_flush_leaves_branches_of_a_backfill(kit: Kit) -> None:
 
 
 def test_history_comes_newest_first_and_is_limited(kit: Kit) -> None:
-    control = resource_names.name_control_table(a_pipeline(a_table(TABLE)))
+    control = resource_names.name_control_table(build_pipeline(build_table(TABLE)))
     assert kit.port.history.read_history(control, 5) == []
     for batch in (1, 2, 3):
-        kit.port.history.append_history(control, history_row(batch))
+        kit.port.history.append_history(control, build_history_row(batch))
     assert [row["batch"] for row in kit.port.history.read_history(control, 2)] == [3, 2]
-    assert kit.port.history.read_history(control, 1) == [history_row(3)]
+    assert kit.port.history.read_history(control, 1) == [build_history_row(3)]
 
 
 def test_history_of_many_batches_is_kept_whole_in_few_files(kit: Kit) -> None:
-    control = resource_names.name_control_table(a_pipeline(a_table(TABLE)))
+    control = resource_names.name_control_table(build_pipeline(build_table(TABLE)))
     for batch in range(1, 56):
-        kit.port.history.append_history(control, history_row(batch))
+        kit.port.history.append_history(control, build_history_row(batch))
     assert [row["batch"] for row in kit.port.history.read_history(control, 100)] == list(range(55, 0, -1))
     if kit.load is not None:
         table = kit.load(control)
@@ -1207,7 +1209,7 @@ def test_history_of_many_batches_is_kept_whole_in_few_files(kit: Kit) -> None:
         assert len(table.metadata.snapshots) <= 20
 
 
-def history_row(batch: int) -> dict[str, Any]:
+def build_history_row(batch: int) -> dict[str, Any]:
     numbers = ("span", *RECORD_COUNTS, "inserted", "updated", "deleted", "staged_bytes", *COST_COUNTS)
     return {
         "batch": batch, "published_at_ms": 1000 + batch, "table": TABLE, "attempt": "a", "ranges": "{}", "seconds": 0.5,
@@ -1217,7 +1219,7 @@ def history_row(batch: int) -> dict[str, Any]:
 
 
 def test_verbs_on_a_table_that_vanished_tell_what_to_do(kit: Kit) -> None:
-    table_commit = kit.seeded().merged(FIRST)
+    table_commit = kit.seed_table().merge_branch(FIRST)
     gone = replace(table_commit, table="lake.shop.gone")
     with pytest.raises(TidegateError, match=r"table=lake.shop.gone"):
         kit.port.commits.publish(gone)

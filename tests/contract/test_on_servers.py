@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from contract import test_branch, test_destination
 from contract.test_branch import BRANCH
-from contract.test_destination import Kit, in_iceberg
+from contract.test_destination import Kit, build_iceberg_kit
 from contract_words import PIPELINE
 from lake_servers import FILES, OTHER_STORE, TABLES, LakeServers
 from pyiceberg.schema import Schema
@@ -39,7 +39,7 @@ def list_behaviours(module: Any) -> list[Any]:
 @pytest.fixture(params=PLACES)
 def kit(request: pytest.FixtureRequest, lake_servers: LakeServers, tmp_path: Path) -> Kit:
     tables, _, files = request.param.partition("-")
-    return in_iceberg(tmp_path, lake_servers.make_catalog(tables, files, tmp_path).properties)
+    return build_iceberg_kit(tmp_path, lake_servers.make_catalog(tables, files, tmp_path).properties)
 
 
 @pytest.mark.parametrize("behaviour", list_behaviours(test_destination))
@@ -55,7 +55,7 @@ def test_named_branch_on_servers_does_the_same(behaviour: Callable[[Kit], None],
 
 @pytest.mark.parametrize("tables", ["postgres", "rest"])
 def test_view_of_a_tables_name_is_refused(tables: str, lake_servers: LakeServers, tmp_path: Path) -> None:
-    kit = in_iceberg(tmp_path, lake_servers.make_catalog(tables, "file", tmp_path).properties)
+    kit = build_iceberg_kit(tmp_path, lake_servers.make_catalog(tables, "file", tmp_path).properties)
     catalog: Any = kit.port.tables.catalogs.catalog(test_destination.TABLE.partition(".")[0])
     identifier = test_destination.TABLE.partition(".")[2]
     assert kit.port.tables.read_state(test_destination.TABLE, PIPELINE) is None

@@ -37,13 +37,13 @@ def walk(dwh: Any, runners: Any, situations: Iterable[str] = (*FIRST, *LATER)) -
     numbers, wanted = itertools.count(1), tuple(situations)
     for point, kind in (FIRST[name] for name in wanted if name in FIRST):
         number = next(numbers)
-        Trial(dwh, runners, f"faults{number}").suffers(number, point, kind)
+        Trial(dwh, runners, f"faults{number}").flush_with_fault(number, point, kind)
         dwh.sql("DROP TABLE `last`")
         dwh.sql("DROP TABLE `every`")
     trial = Trial(dwh, runners, "faults")
-    trial.flushes(next(numbers))
+    trial.flush_batch(next(numbers))
     for point, kind in (LATER[name] for name in wanted if name in LATER):
-        trial.suffers(next(numbers), point, kind)
+        trial.flush_with_fault(next(numbers), point, kind)
 
 
 class Trial:
@@ -57,17 +57,17 @@ class Trial:
         tables = [{"name": dwh.table(table), **mode} for table, mode in modes.items()]
         dwh.bench.pipeline(name, [self.topic], key=KEY, value=VALUE, tables=tables)
 
-    def flushes(self, number: int) -> None:
+    def flush_batch(self, number: int) -> None:
         """A batch that nothing happens to."""
         self._produce(number)
         self._check()
 
-    def suffers(self, number: int, point: str, kind: str) -> None:
+    def flush_with_fault(self, number: int, point: str, kind: str) -> None:
         """A batch that meets a fault, which the next runs make good."""
         self._produce(number)
-        environment = self.dwh.bench.environment()
+        environment = self.dwh.bench.build_environment()
         ended = self.runners.run(environment, "flush", self.name, at=Point.parse(point), kind=kind)
-        assert ended.met, f"{point} was not reached: {ended.told}"
+        assert ended.met, f"{point} was not reached: {ended.output}"
         self._check()
 
     def _produce(self, number: int) -> None:
@@ -84,9 +84,9 @@ class Trial:
         assert self._pairs("last") == sorted(self.last.items())
         assert self._pairs("every") == sorted(self.all)
         for table in ("last", "every"):
-            assert self.dwh.rows(f"{table}_{self.name}_tmp") == []
+            assert self.dwh.read_rows(f"{table}_{self.name}_tmp") == []
         assert self.dwh.list_staging_files() == []
-        assert bench.committed(self.name) == bench.ends(self.topic)
+        assert bench.committed(self.name) == bench.read_ends(self.topic)
 
     def _pairs(self, table: str) -> list[tuple[int, str]]:
-        return sorted((row["id"], row["name"]) for row in self.dwh.rows(table))
+        return sorted((row["id"], row["name"]) for row in self.dwh.read_rows(table))

@@ -5,7 +5,7 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 
-from fakes import Crash, FailsToMerge, World, a_pipeline, a_table
+from fakes import Crash, FailsToMerge, World, build_pipeline, build_table
 from tidegate.errors import NothingToDo, RetryLater, SomeTables
 from tidegate.model.offsets import Offsets
 from tidegate.schema.column import Column
@@ -15,13 +15,13 @@ from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 from tidegate.tables.templated_tables import expand_template
 
-from crash.points import Journey, Point, fault
+from crash.points import Journey, Point, build_fault
 
 TABLES = ("lake.shop.orders", "lake.shop.copy")
 TOPIC, BEATS, GROUP, AUDIT = "orders", "beats", "tidegate-shop", "id IS NOT NULL"
 PARTITIONS = 2  # of both topics; a key has one of its own
 COUNTS = ("tidegate.staged.", "tidegate.audit.")
-HEARTBEAT = replace(a_pipeline().heartbeat, ignore_topics=(BEATS,))
+HEARTBEAT = replace(build_pipeline().heartbeat, ignore_topics=(BEATS,))
 
 
 def die() -> None:
@@ -29,19 +29,19 @@ def die() -> None:
     raise Crash
 
 
-def pipeline_of(mode: str, tables: int, columns: tuple[str, ...] = ("id", "name", "more")) -> Pipeline:
+def build_crash_pipeline(mode: str, tables: int, columns: tuple[str, ...] = ("id", "name", "more")) -> Pipeline:
     more = {"sequence_by": ("name",)} if mode == "sequenced" else {}
     mode = "upsert_delete" if mode == "sequenced" else mode
     given = {"columns": tuple(Column(c, "STRING") for c in columns), "audits": (AUDIT,), **more}
     if mode == "direct":  # rows of which an audit is asked are staged
-        made = a_table(TABLES[0], **{**given, "audits": ()})
-        return a_pipeline(made, source={"topics": (TOPIC, BEATS)}, heartbeat=HEARTBEAT, direct=True)
+        made = build_table(TABLES[0], **{**given, "audits": ()})
+        return build_pipeline(made, source={"topics": (TOPIC, BEATS)}, heartbeat=HEARTBEAT, direct=True)
     if mode == "named":
-        template = a_table("lake.shop.v{name}", namespaces=("shop",), **given)
-        pipeline = a_pipeline(template, source={"topics": (TOPIC, BEATS)}, heartbeat=HEARTBEAT)
+        template = build_table("lake.shop.v{name}", namespaces=("shop",), **given)
+        pipeline = build_pipeline(template, source={"topics": (TOPIC, BEATS)}, heartbeat=HEARTBEAT)
         return replace(pipeline, tables=(), template=template)
-    made = [a_table(name, mode, **given) for name in TABLES[:tables]]
-    return a_pipeline(*made, source={"topics": (TOPIC, BEATS)}, heartbeat=HEARTBEAT)
+    made = [build_table(name, mode, **given) for name in TABLES[:tables]]
+    return build_pipeline(*made, source={"topics": (TOPIC, BEATS)}, heartbeat=HEARTBEAT)
 
 
 def produce(world: World, *records: tuple[str, str | None]) -> None:
@@ -51,73 +51,86 @@ def produce(world: World, *records: tuple[str, str | None]) -> None:
     world.broker.produce(BEATS, None, {"ts": 1})
 
 
-def first_batch(world: World, pipeline: Pipeline) -> None:
+def arrange_first_batch(world: World, pipeline: Pipeline) -> None:
     """Nothing is there: the tables are created and get their first snapshot."""
     produce(world, ("a", "1"), ("b", "1"), ("a", "2"))
 
 
-def later_batch(world: World, pipeline: Pipeline) -> None:
-    first_batch(world, pipeline)
-    flush(world.ports(pipeline))
+def arrange_later_batch(world: World, pipeline: Pipeline) -> None:
+    arrange_first_batch(world, pipeline)
+    flush(world.build_ports(pipeline))
     produce(world, ("a", "3"), ("b", None), ("c", "1"))
 
 
-def new_column(world: World, pipeline: Pipeline) -> None:
+def arrange_new_column(world: World, pipeline: Pipeline) -> None:
     """The tables lack a column that the pipeline has by now, and the intermediate tables have another shape."""
-    first_batch(world, pipeline)
+    arrange_first_batch(world, pipeline)
     narrow = replace(pipeline.tables[0].value, columns=(Column("id", "STRING"), Column("name", "STRING")))
-    flush(world.ports(replace(pipeline, tables=tuple(replace(table, value=narrow) for table in pipeline.tables))))
+    flush(world.build_ports(replace(pipeline, tables=tuple(replace(table, value=narrow) for table in pipeline.tables))))
     produce(world, ("a", "3"), ("b", None), ("c", "1"))
 
 
-def staged_before(world: World, pipeline: Pipeline) -> None:
+def arrange_staged_batch(world: World, pipeline: Pipeline) -> None:
     """A run died after its stage: the batch is resumed."""
-    later_batch(world, pipeline)
-    ports = world.ports(pipeline)
+    arrange_later_batch(world, pipeline)
+    ports = world.build_ports(pipeline)
     stage(ports, plan(ports))
 
 
-def published_before(world: World, pipeline: Pipeline) -> None:
+def arrange_published_batch(world: World, pipeline: Pipeline) -> None:
     """A run died after its publish: the offsets are behind and everything is left behind."""
-    later_batch(world, pipeline)
-    meet = fault("killed", Point("commit_offsets/broker.commit", "before"), die)
+    arrange_later_batch(world, pipeline)
+    meet = build_fault("killed", Point("commit_offsets/broker.commit", "before"), die)
     with suppress(Crash):
-        flush(Journey(meet).ports(world.ports(pipeline)))
+        flush(Journey(meet).build_ports(world.build_ports(pipeline)))
 
 
-def branch_before(world: World, pipeline: Pipeline) -> None:
+def arrange_left_branch(world: World, pipeline: Pipeline) -> None:
     """A run died between the merge and the publish: its branch is left behind."""
-    later_batch(world, pipeline)
-    meet = fault("killed", Point("merge/commits.publish", "before"), die)
+    arrange_later_batch(world, pipeline)
+    meet = build_fault("killed", Point("merge/commits.publish", "before"), die)
     with suppress(Crash):
-        flush(Journey(meet).ports(world.ports(pipeline)))
+        flush(Journey(meet).build_ports(world.build_ports(pipeline)))
 
 
-def queued(world: World, pipeline: Pipeline) -> None:
+def arrange_queue(world: World, pipeline: Pipeline) -> None:
     """Two batches of the last table wait in its queue, because its merges failed."""
-    first_batch(world, pipeline)
-    flush(world.ports(pipeline))
+    arrange_first_batch(world, pipeline)
+    flush(world.build_ports(pipeline))
     broken = FailsToMerge(world.engine, pipeline.tables[-1].name)
     for name in ("3", "4"):
         produce(world, ("a", name), ("b", None), ("c", name))
         with suppress(RetryLater, SomeTables):
-            flush(world.ports(pipeline, engine=broken))
+            flush(world.build_ports(pipeline, engine=broken))
 
 
-def without_effect(world: World, pipeline: Pipeline) -> None:
+def arrange_batch_without_rows(world: World, pipeline: Pipeline) -> None:
     """Records that change no row: the position moves all the same."""
-    later_batch(world, pipeline)
-    flush(world.ports(pipeline))
+    arrange_later_batch(world, pipeline)
+    flush(world.build_ports(pipeline))
     produce(world, ("never seen", None))
 
 
 Situation = Callable[[World, Pipeline], None]
 SITUATIONS: list[Situation] = [
-    first_batch, later_batch, new_column, staged_before, published_before, branch_before, queued,
-    without_effect,
-]  # fmt: skip
+    arrange_first_batch,
+    arrange_later_batch,
+    arrange_new_column,
+    arrange_staged_batch,
+    arrange_published_batch,
+    arrange_left_branch,
+    arrange_queue,
+    arrange_batch_without_rows,
+]
 # Those that say nothing of a table's name, for a pipeline whose tables records name.
-NAMED: list[Situation] = [first_batch, later_batch, staged_before, published_before, branch_before, without_effect]
+NAMED: list[Situation] = [
+    arrange_first_batch,
+    arrange_later_batch,
+    arrange_staged_batch,
+    arrange_published_batch,
+    arrange_left_branch,
+    arrange_batch_without_rows,
+]
 
 
 SHAPES = [
@@ -129,7 +142,7 @@ SHAPES = [
 _last: list[tuple[Situation, Pipeline, World]] = []
 
 
-def situated(situation: Situation, pipeline: Pipeline) -> World:
+def build_world(situation: Situation, pipeline: Pipeline) -> World:
     """The world of a situation. Walks ask for the same one a hundred times: it is made once, and each gets a copy."""
     if not _last or _last[0][:2] != (situation, pipeline):
         _last[:] = [(situation, pipeline, _make(situation, pipeline))]
@@ -149,7 +162,7 @@ def drain(world: World, pipeline: Pipeline) -> None:
     for _ in range(6):
         world.clock.tick(600_000)  # a heartbeat is always due: a batch without rows advances the position too
         try:
-            flush(world.ports(pipeline))
+            flush(world.build_ports(pipeline))
         except NothingToDo:
             return
         except RetryLater:
@@ -157,32 +170,34 @@ def drain(world: World, pipeline: Pipeline) -> None:
     raise AssertionError("the pipeline never came to rest")
 
 
-def outcome(world: World, pipeline: Pipeline) -> tuple[list[list[dict]], list[Offsets], Offsets]:
+def read_outcome(world: World, pipeline: Pipeline) -> tuple[list[list[dict]], list[Offsets], Offsets]:
     """Rows and position of each table, those that records named too, and the group's offsets."""
-    tables = expand_template(world.ports(pipeline)).pipeline.tables
+    tables = expand_template(world.build_ports(pipeline)).pipeline.tables
     states = [world.destination.read_state(table.name, "shop") for table in tables]
     positions = [state.position.offsets for state in states if state and state.position]
-    return [world.rows(table.name) for table in tables], positions, world.broker.groups[GROUP]
+    return [world.read_rows(table.name) for table in tables], positions, world.broker.groups[GROUP]
 
 
-def leftovers(world: World, pipeline: Pipeline) -> list[str]:
+def list_leftovers(world: World, pipeline: Pipeline) -> list[str]:
     """Branches, and staged rows, snapshots and counts."""
     found = []
-    for table in expand_template(world.ports(pipeline)).pipeline.tables:
+    for table in expand_template(world.build_ports(pipeline)).pipeline.tables:
         found += [ref for ref in world.destination.tables[table.name].refs if ref not in ("main", "tidegate_shop")]
         if table.discovers_names:
             continue  # it has no intermediate table
         staged = world.destination.tables.get(f"{table.name}_shop_tmp")
         if staged is None:
             continue  # every batch was merged without being staged
-        found += [str(row) for row in staged.rows()] + [name for name in staged.properties if name.startswith(COUNTS)]
+        found += [str(row) for row in staged.read_rows()] + [
+            name for name in staged.properties if name.startswith(COUNTS)
+        ]
         found += [str(snapshot.summary) for snapshot in list(staged.snapshots.values())[:-1]]
     return found
 
 
-def passed(situation: Situation, pipeline: Pipeline) -> list[Point]:
+def list_passed_points(situation: Situation, pipeline: Pipeline) -> list[Point]:
     """The points of one uninterrupted flush."""
-    world = situated(situation, pipeline)
+    world = build_world(situation, pipeline)
     with Journey().inside() as journey, suppress(NothingToDo):
-        flush(journey.ports(world.ports(pipeline)))
+        flush(journey.build_ports(world.build_ports(pipeline)))
     return journey.passed

@@ -89,12 +89,12 @@ class Journey:
         self.meet, self.passed, self._visits = meet, list[Point](), Counter[tuple[str, str]]()
 
     def __call__(self, call: str, when: str) -> None:
-        name = f"{_step()}/{call}"
+        name = f"{_find_step()}/{call}"
         self._visits[name, when] += 1
         self.passed.append(Point(name, when, self._visits[name, when]))
         self.meet(self.passed[-1])
 
-    def ports(self, ports: Ports) -> Ports:
+    def build_ports(self, ports: Ports) -> Ports:
         """The ports with this journey between them and the steps."""
         watched: dict[str, Any] = {name: Watched(name, getattr(ports, name), self) for name in PORTS}
         return replace(ports, **watched)
@@ -111,7 +111,7 @@ STEPS = ("tidegate.steps.", "tidegate.reprocess.", "tidegate.tables.batch_histor
 AROUND_STEPS = ("tidegate.steps.flush", "tidegate.steps.merge_queue")
 
 
-def _step() -> str:
+def _find_step() -> str:
     """The step that the run is in: the outermost function of one on the stack."""
     frame, step = sys._getframe(2), "flush"
     while frame is not None:
@@ -131,7 +131,7 @@ class Broken(OSError):
     """The world failed in a way that no adapter has a word for."""
 
 
-def cases(points: list[Point]) -> list[tuple[Point, str]]:
+def list_cases(points: list[Point]) -> list[tuple[Point, str]]:
     """Every point with every fault that can happen there.
 
     Killed: at each point. Raised: before a call, which then has no effect, or inside. Lost: after a call that had
@@ -154,11 +154,11 @@ def choose_cases(points: list[Point], turn: int) -> list[tuple[Point, str]]:
     visits: dict[tuple[str, str], list[Point]] = {}
     for point in points:
         visits.setdefault(point.place, []).append(point)
-    possible = [faults for met in visits.values() if (faults := cases([met[-turn]]))]
+    possible = [faults for met in visits.values() if (faults := list_cases([met[-turn]]))]
     return [faults[(number + turn) % len(faults)] for number, faults in enumerate(possible)]
 
 
-def fault(kind: str, at: Point, die: Callable[[], None]) -> Callable[[Point], None]:
+def build_fault(kind: str, at: Point, die: Callable[[], None]) -> Callable[[Point], None]:
     """What happens once, at that point; `die` ends the process."""
 
     def meet(point: Point) -> None:

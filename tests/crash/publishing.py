@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import confluent_kafka
-from fakes.publications import Spark, Table, Topic, a_publication
+from fakes.publications import Spark, Table, Topic, build_publication
 from round_trip import read_committed
 from tidegate.adapters.kafka.publication_topics import KafkaTopics
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
@@ -82,27 +82,27 @@ class Direct:
         raise_refusal(job, [row["outcome"] for batch in produced for row in batch.to_pylist()])
 
 
-def value_in(snapshot: int, key: str) -> str | None:
+def compute_value(snapshot: int, key: str) -> str | None:
     if key in UNIQUE:
         return str(snapshot)
     turn = snapshot % TURNING[key]
     return None if key == "now" and turn else str(turn)
 
 
-def history(snapshots: int) -> Table:
+def build_table(snapshots: int) -> Table:
     table = Table()
     for number in range(snapshots):
-        values = {key: value_in(number, key) for key in (*UNIQUE, *TURNING)}
+        values = {key: compute_value(number, key) for key in (*UNIQUE, *TURNING)}
         table.commit(**{key: value for key, value in values.items() if value is not None})
     return table
 
 
-def ports(asked: dict[str, Any], snapshot: int) -> PublicationPorts:
+def build_ports(asked: dict[str, Any], snapshot: int) -> PublicationPorts:
     """The publication at a time when the table stood at that snapshot."""
     settings = asked.get("settings", {"bootstrap.servers": asked.get("bootstrap")})
-    table = history(snapshot + 1)
+    table = build_table(snapshot + 1)
     more = {"transaction_records": 2, "delivery": asked["delivery"], "state_topic": asked["state"]}
-    publication = a_publication(topics=(asked["topic"],), **more)
+    publication = build_publication(topics=(asked["topic"],), **more)
     engine = Direct(Spark(table, Topic()), settings)
     return PublicationPorts(publication, KafkaTopics(settings), table, engine, lambda: 0, lambda: os.urandom(8).hex())
 
@@ -114,7 +114,7 @@ def become(asked: dict[str, Any], snapshot: int, at: int, when: str, fault: sign
     code = 0
     try:
         with suppress(NothingToDo, PublishedElsewhere, RetryLater):
-            publish(ports(asked, snapshot))
+            publish(build_ports(asked, snapshot))
         Path(asked["told"]).write_text(json.dumps(Counted.passed))
     except BaseException as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
@@ -158,7 +158,7 @@ def meet(asked: dict[str, Any], snapshot: int, at: int, when: str) -> tuple[int,
         return run(asked, snapshot, at, when), -signal.SIGKILL
     is_overtaken = asked["fault"] == OVERTAKEN  # it was planned first, and goes on behind a later run that died
     first = run(asked, snapshot, 0 if is_overtaken else at, "before" if is_overtaken else when, signal.SIGSTOP)
-    stopped(first)
+    wait_until_stopped(first)
     met = run(asked, snapshot + 1, at, when) if is_overtaken else finish(asked, snapshot + 1)
     os.kill(first, signal.SIGCONT)
     ended = os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
@@ -169,19 +169,19 @@ def meet(asked: dict[str, Any], snapshot: int, at: int, when: str) -> tuple[int,
 
 def finish(asked: dict[str, Any], snapshot: int) -> int:
     """Runs until one finds nothing to do, and the topic must be the table then; 0 for good."""
-    return in_a_process(lambda: int(not ends_with_the_table(asked, snapshot)))
+    return fork(lambda: int(not is_equal_to_table(asked, snapshot)))
 
 
-def ends_with_the_table(asked: dict[str, Any], snapshot: int) -> bool:
-    outside = ports(asked, snapshot)
+def is_equal_to_table(asked: dict[str, Any], snapshot: int) -> bool:
+    outside = build_ports(asked, snapshot)
     with suppress(NothingToDo):
         for _ in range(3):
             publish(outside)
     records = dict(read_records(asked["bootstrap"], asked["topic"]))
-    return {key: value for key, value in records.items() if value is not None} == history(snapshot + 1).latest()
+    return {key: value for key, value in records.items() if value is not None} == build_table(snapshot + 1).latest()
 
 
-def in_a_process(work: Callable[[], int]) -> int:
+def fork(work: Callable[[], int]) -> int:
     pid = os.fork()
     if not pid:
         code = 1
@@ -194,13 +194,15 @@ def in_a_process(work: Callable[[], int]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def stopped(pid: int) -> None:
+def wait_until_stopped(pid: int) -> None:
     """Wait until a process stands still, or is over because it never came to its point."""
     while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "TZ":
         time.sleep(0.02)
 
 
-def walked(workbench: Any, delivery: str, fault: str, step: int) -> tuple[dict[str, int], list[tuple[str, Any]]]:
+def walk_in_process(
+    workbench: Any, delivery: str, fault: str, step: int
+) -> tuple[dict[str, int], list[tuple[str, Any]]]:
     """A walk in a process of its own: how many cases there were, and what a reader with read_committed then sees."""
     topic = f"crash-{workbench.topic()}"
     told = workbench.folder / "told"
@@ -232,9 +234,9 @@ def judge(records: list[tuple[str, str | None]], snapshots: int) -> None:
     assert set(values) == {*UNIQUE, *TURNING}
     for key, found in values.items():
         assert all(one != two for one, two in pairwise([None, *found])), f"{key}: a change twice: {found}"
-        way = iter([value_in(snapshot, key) for snapshot in range(snapshots)])
+        way = iter([compute_value(snapshot, key) for snapshot in range(snapshots)])
         assert all(value in way for value in found), f"{key}: never went so: {found}"
-        assert found[-1] == value_in(snapshots - 1, key)
+        assert found[-1] == compute_value(snapshots - 1, key)
 
 
 if __name__ == "__main__":

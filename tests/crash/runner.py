@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from crash.points import Journey, Point, fault
+from crash.points import Journey, Point, build_fault
 
 PATIENCE = 180
 ROOT = Path(__file__).parents[2]
@@ -35,7 +35,7 @@ class Ended:
     """A process that is over. `code` is negative for the signal that ended it; `met` says that it met its fault."""
 
     code: int
-    told: str
+    output: str
     met: bool
 
 
@@ -61,7 +61,7 @@ class Running:
         return Ended(code, self.read_output(), (self.folder / "met").exists())
 
     def read_output(self) -> str:
-        return (self.folder / "told").read_text()
+        return (self.folder / "output").read_text()
 
     def list_passed_points(self) -> list[Point]:
         """The points of a run that ended by itself."""
@@ -140,7 +140,7 @@ def _become(asked: dict[str, Any]) -> NoReturn:
     """In the new process: run the command and end."""
     code, folder = 1, Path(asked["folder"])
     try:
-        _redirect(folder / "told")
+        _redirect(folder / "output")
         os.environ.clear()
         os.environ.update(asked["environment"])
         code = _run(asked, folder)
@@ -153,8 +153,8 @@ def _become(asked: dict[str, Any]) -> NoReturn:
 
 
 def _redirect(to: Path) -> None:
-    nothing, told = os.open(os.devnull, os.O_RDONLY), os.open(to, os.O_WRONLY | os.O_CREAT)
-    for target, source in ((0, nothing), (1, told), (2, told)):
+    nothing, output = os.open(os.devnull, os.O_RDONLY), os.open(to, os.O_WRONLY | os.O_CREAT)
+    for target, source in ((0, nothing), (1, output), (2, output)):
         os.dup2(source, target)
 
 
@@ -167,10 +167,10 @@ def _run(asked: dict[str, Any], folder: Path) -> int:
             (folder / "met").touch()
             act(point)
 
-    act = fault(asked["kind"], Point.parse(asked["at"]), _die) if asked["at"] else lambda _: None
+    act = build_fault(asked["kind"], Point.parse(asked["at"]), _die) if asked["at"] else lambda _: None
     journey, assembled = Journey(act_at_point), flush.assemble_checked_pipeline
     for module in (flush, maintain, progress, rebase):
-        module.assemble_checked_pipeline = lambda *words: journey.ports(assembled(*words))
+        module.assemble_checked_pipeline = lambda *words: journey.build_ports(assembled(*words))
     with journey.inside():
         code = main(asked["words"])
     (folder / "passed").write_text("\n".join(map(str, journey.passed)))

@@ -22,22 +22,22 @@ class LaterBatch:
 
     def _begin(self) -> Trial:
         trial = Trial(self.workbench, self.runners, f"later{self.begun}")
-        trial.next_batch(0)
+        trial.produce_batch(0)
         self.workbench.drain(trial.name)
         self.begun += 1
         return trial
 
     def list_points(self) -> list[Point]:
         """What an uninterrupted flush passes, which leaves what it should."""
-        points = _list_common_points(self.trial, self.trial.next_batch)
+        points = _list_common_points(self.trial, self.trial.produce_batch)
         self.trial.check()
         return points
 
     def meet(self, number: int, at: Point, kind: str) -> None:
         """The fault, the flushes behind it, and what must be true then. `number` counts from 1."""
-        self.trial.next_batch(number + 2)
+        self.trial.produce_batch(number + 2)
         try:
-            self.trial.suffers(at, kind)
+            self.trial.flush_with_fault(at, kind)
         except BaseException:
             self.trial = self._begin()
             raise
@@ -51,14 +51,14 @@ class FirstBatch:
 
     def _begin(self, number: int) -> Trial:
         trial = Trial(self.workbench, self.runners, f"first{number}", "last")
-        trial.next_batch(1)
+        trial.produce_batch(1)
         return trial
 
     def list_points(self) -> list[Point]:
         return self._begin(0).points()
 
     def meet(self, number: int, at: Point, kind: str) -> None:
-        self._begin(number).suffers(at, kind)
+        self._begin(number).flush_with_fault(at, kind)
 
 
 class Recovery:
@@ -66,11 +66,11 @@ class Recovery:
 
     def __init__(self, workbench: Any, runners: Runners) -> None:
         self.trial = Trial(workbench, runners, "recovers", "all")
-        self.trial.next_batch(0)
+        self.trial.produce_batch(0)
         workbench.drain(self.trial.name)
 
     def _interrupt(self, number: int) -> None:
-        self.trial.next_batch(number)
+        self.trial.produce_batch(number)
         assert self.trial.flush(PUBLISHED, "killed").code == -9
 
     def list_points(self) -> list[Point]:
@@ -78,7 +78,7 @@ class Recovery:
 
     def meet(self, number: int, at: Point, kind: str) -> None:
         self._interrupt(number + 2)
-        self.trial.suffers(at, kind)
+        self.trial.flush_with_fault(at, kind)
 
 
 Situation = LaterBatch | FirstBatch | Recovery

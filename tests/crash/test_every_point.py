@@ -9,8 +9,8 @@ import pytest
 from lake_servers import LakeBench
 
 from crash.bigquery_trial import FIRST, LATER, walk
-from crash.points import Point, cases, choose_cases
-from crash.publishing import OVERTAKEN, judge, walked
+from crash.points import Point, choose_cases, list_cases
+from crash.publishing import OVERTAKEN, judge, walk_in_process
 from crash.situations import FirstBatch, LaterBatch, Recovery, Situation
 
 LAKES = ["postgres", "rest"]  # tables of tables; the files are in a store like S3
@@ -38,7 +38,7 @@ def failures(record_property, capsys):
 def walk_all(situation: Situation, failures, record_property) -> None:
     points = situation.list_points()
     record_property("counted", {"crash points on real components": len(points)})
-    failures(cases(points), situation.meet)
+    failures(list_cases(points), situation.meet)
 
 
 def test_every_fault_at_every_point_of_a_later_batch(workbench, runners, failures, record_property) -> None:
@@ -73,7 +73,7 @@ def test_a_fault_at_every_place_on_servers(served, runners, failures, record_pro
 
 @pytest.mark.parametrize("fault", ["SIGKILL", "SIGSTOP", OVERTAKEN])
 def test_every_call_of_producers_killed_or_woken_up_late(workbench, fault: str, record_property) -> None:
-    told, records = walked(workbench, "exactly-once", fault, 1)
+    told, records = walk_in_process(workbench, "exactly-once", fault, 1)
     judge(records, told["snapshots"])
     record_property("counted", {"crash cases on real components": told["cases"]})
 

@@ -36,39 +36,39 @@ class Trial:
         sent = [({"id": id}, name and {"id": id, "name": name}, {"partition": id % 2}) for id, name in records]
         self.workbench.produce(self.topic, *sent)
 
-    def next_batch(self, number: int) -> None:
+    def produce_batch(self, number: int) -> None:
         """A row changed twice, a new one, and an old one deleted."""
         self.produce((0, f"{number}"), (number, "new"), (0, f"{number}!"), (number - 1, None))
 
     def flush(self, at: Point | None = None, kind: str = "none") -> Ended:
         """One flush in a process of its own, which meets the fault."""
-        return self.runners.run(self.workbench.environment(), "flush", self.name, at=at, kind=kind)
+        return self.runners.run(self.workbench.build_environment(), "flush", self.name, at=at, kind=kind)
 
     def points(self) -> list[Point]:
         """The points of one uninterrupted flush."""
-        running = self.runners.start(self.workbench.environment(), "flush", self.name)
+        running = self.runners.start(self.workbench.build_environment(), "flush", self.name)
         ended = running.wait_for_end()
-        assert ended.code == 0, ended.told
+        assert ended.code == 0, ended.output
         return running.list_passed_points()
 
-    def suffers(self, at: Point, kind: str) -> None:
+    def flush_with_fault(self, at: Point, kind: str) -> None:
         """Flush with the fault, then until nothing is left, and check everything."""
         ended = self.flush(at, kind)
-        assert ended.met, f"{at} was not reached: {ended.told}"
+        assert ended.met, f"{at} was not reached: {ended.output}"
         assert ended.code == -9 if kind == "killed" else ended.code in (0, 1), ended
         self.workbench.drain(self.name)
         self.check()
 
     def check(self) -> None:
         """Rows, positions, the group's offsets, and nothing left behind."""
-        end = self.workbench.ends(self.topic)
-        assert self.rows("last") == sorted(self.last.items())
-        assert self.rows("all") == sorted(self.all)
-        ports = self.workbench.ports(self.name)
+        end = self.workbench.read_ends(self.topic)
+        assert self.read_rows("last") == sorted(self.last.items())
+        assert self.read_rows("all") == sorted(self.all)
+        ports = self.workbench.build_ports(self.name)
         for table in self.tables:
             state = ports.tables.read_state(f"lake.{self.name}.{table}", self.name)
             assert state.position.offsets == end
-            found = self.workbench.iceberg(f"{self.name}.{table}")
+            found = self.workbench.load_iceberg(f"{self.name}.{table}")
             assert set(found.metadata.refs) == {"main", f"tidegate_{self.name}"}
             if self.direct:
                 assert not self.workbench.exists(f"{self.name}.{table}_{self.name}_tmp")
@@ -77,13 +77,13 @@ class Trial:
         assert self.workbench.committed(self.name) == end
 
     def check_intermediate(self, table: str) -> None:
-        assert self.workbench.rows(table) == []
-        assert self.workbench.data_files(table) == []
-        found = self.workbench.iceberg(table).metadata
+        assert self.workbench.read_rows(table) == []
+        assert self.workbench.list_data_files(table) == []
+        found = self.workbench.load_iceberg(table).metadata
         assert len(found.snapshots) == 1
         assert not [name for name in found.properties if name.startswith("tidegate.staged.")]
 
-    def rows(self, table: str) -> list[tuple[int, str]]:
+    def read_rows(self, table: str) -> list[tuple[int, str]]:
         if table not in self.tables:
             return sorted(self.last.items() if table == "last" else self.all)
-        return sorted((row["id"], row["name"]) for row in self.workbench.rows(f"{self.name}.{table}"))
+        return sorted((row["id"], row["name"]) for row in self.workbench.read_rows(f"{self.name}.{table}"))

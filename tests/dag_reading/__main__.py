@@ -30,7 +30,7 @@ def describe_dag(dag: Any) -> dict[str, Any]:
         "doc": bool(dag.doc_md),
         "description": dag.description,
         "schedule": repr(dag.timetable),
-        "params": {name: _word(dag.params.get_param(name)) for name in dag.params},
+        "params": {name: _describe_param(dag.params.get_param(name)) for name in dag.params},
         "tasks": {
             task.task_id: {
                 "doc": bool(task.doc_md),
@@ -40,15 +40,15 @@ def describe_dag(dag: Any) -> dict[str, Any]:
             }
             for task in dag.tasks
         },
-        "serialized": _serialized(dag),
+        "serialized": _serialize(dag),
     }
 
 
-def _word(param: Any) -> dict[str, Any]:
+def _describe_param(param: Any) -> dict[str, Any]:
     return {**param.schema, "description": param.description}
 
 
-def _serialized(dag: Any) -> str:
+def _serialize(dag: Any) -> str:
     from airflow.serialization.serialized_objects import DagSerialization
 
     return json.dumps(DagSerialization.to_dict(dag), sort_keys=True, default=str)

@@ -28,10 +28,10 @@ class AirflowClient:
         answer.raise_for_status()
         return answer.json()
 
-    def dag_ids(self) -> set[str]:
+    def list_dag_ids(self) -> set[str]:
         return {dag["dag_id"] for dag in self.get("dags", limit=200)["dags"]}
 
-    def import_errors(self) -> list[str]:
+    def list_import_errors(self) -> list[str]:
         return [error["stack_trace"] for error in self.get("importErrors")["import_errors"]]
 
     def unpause(self, dag_id: str, paused: bool = False) -> None:
@@ -68,29 +68,29 @@ class AirflowClient:
     def run_state(self, dag_id: str, run_id: str) -> str:
         return str(self.get(f"dags/{dag_id}/dagRuns/{run_id}")["state"])
 
-    def finished(self, dag_id: str, run_id: str, patience: float = 300) -> str:
+    def await_run(self, dag_id: str, run_id: str, patience: float = 300) -> str:
         wait_until(lambda: self.run_state(dag_id, run_id) in DONE, f"{dag_id} {run_id} to finish", patience)
         return self.run_state(dag_id, run_id)
 
-    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+    def list_runs(self, dag_id: str) -> list[dict[str, Any]]:
         return list(self.get(f"dags/{dag_id}/dagRuns", order_by="-run_after", limit=100)["dag_runs"])
 
     def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         """The task instances of a run, as one answer tells them."""
         return list(self.get(f"dags/{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"])
 
-    def task_states(self, dag_id: str, run_id: str) -> dict[str, list[str]]:
+    def read_task_states(self, dag_id: str, run_id: str) -> dict[str, list[str]]:
         states: dict[str, list[str]] = {}
         for task in self.tasks(dag_id, run_id):
             states.setdefault(task["task_id"], []).append(task["state"])
         return {name: sorted(map(str, found)) for name, found in states.items()}
 
-    def mapped_states(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str]:
+    def read_mapped_states(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str]:
         """The states of a mapped task by what Airflow shows as its index."""
         tasks = [task for task in self.tasks(dag_id, run_id) if task["task_id"] == task_id]
         return {str(task["rendered_map_index"]): str(task["state"]) for task in tasks}
 
-    def tries(self, dag_id: str, run_id: str) -> dict[str, int]:
+    def count_tries(self, dag_id: str, run_id: str) -> dict[str, int]:
         """How often each task of a run was tried, of a mapped one the most."""
         found: dict[str, int] = {}
         for task in self.tasks(dag_id, run_id):
@@ -106,7 +106,7 @@ class AirflowClient:
         path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/1"
         return str(self.get(path, full_content="true"))
 
-    def asset_events(self, asset: str) -> list[dict[str, Any]]:
+    def list_asset_events(self, asset: str) -> list[dict[str, Any]]:
         events = self.get("assets/events", limit=200, order_by="-timestamp")["asset_events"]
         return [event for event in events if event["name"] == asset]
 

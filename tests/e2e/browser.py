@@ -18,7 +18,7 @@ STATIC_HOME = "http://page.test"
 MISSING = "a browser: install chromium (Debian: apt-get install chromium), or name one in TIDEGATE_CHROMIUM"
 
 
-def chromium() -> str | None:
+def find_chromium() -> str | None:
     """The browser to drive: `TIDEGATE_CHROMIUM`, or an installed one; None where only Playwright may have one."""
     given = os.environ.get("TIDEGATE_CHROMIUM")
     return given or next(filter(None, map(shutil.which, NAMES)), None)
@@ -26,18 +26,18 @@ def chromium() -> str | None:
 
 def is_there() -> bool:
     """Whether a test finds a browser: an installed one, or the one that Playwright fetched."""
-    if chromium() is not None:
+    if find_chromium() is not None:
         return True
     with sync_playwright() as playwright:
         return Path(playwright.chromium.executable_path).exists()
 
 
 @contextmanager
-def browser() -> Iterator[Browser]:
+def run_browser() -> Iterator[Browser]:
     """A running browser."""
     assert is_there(), MISSING
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
+        running = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox", "--disable-gpu"])
         try:
             yield running
         finally:
@@ -51,7 +51,7 @@ def fetch() -> None:
 
 
 @contextmanager
-def logged_in(running: Browser, url: str, user: str, password: str, theme: str = "light") -> Iterator[Page]:
+def log_in(running: Browser, url: str, user: str, password: str, theme: str = "light") -> Iterator[Page]:
     """A window of its own for one user of Airflow, who has logged in."""
     token = requests.post(f"{url}/auth/token", json={"username": user, "password": password}, timeout=60)
     window = running.new_context(
@@ -77,14 +77,14 @@ def open_static_page() -> Iterator[Page]:
         else:
             route.fulfill(body="<p>", content_type="text/html")
 
-    with browser() as running:
+    with run_browser() as running:
         opened = running.new_page()
         opened.route("**/*", answer)
         opened.goto(f"{STATIC_HOME}/")
         yield opened
 
 
-def inside(page: Page) -> FrameLocator:
+def find_frame(page: Page) -> FrameLocator:
     """Tidegate's page inside Airflow's frame."""
     return page.frame_locator("iframe[title=Tidegate]")
 

@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from e2e.airflow_client import AirflowClient, wait_until
-from e2e.mailbox import Mailbox, mailbox
-from e2e.standalone import standalone
-from e2e.statsd import StatsdServer, statsd_server
-from guarded_broker import GuardedBroker, guarded_broker
+from e2e.mailbox import Mailbox, run_mailbox
+from e2e.standalone import run_standalone_cluster
+from e2e.statsd import StatsdServer, run_statsd_server
+from guarded_broker import GuardedBroker, run_guarded_broker
 from pyiceberg.catalog import load_catalog
 from relay import Relay
 
@@ -270,26 +270,26 @@ class Scene:
             producer.produce(topic, key=json.dumps({"id": key}), value=value)
         assert producer.flush(60) == 0
 
-    def first_run(self, dag_id: str) -> str:
+    def find_first_run(self, dag_id: str) -> str:
         """Switch a DAG on; its interval is long, so that the one run which starts at once is the only one."""
         self.airflow.unpause(dag_id)
-        wait_until(lambda: bool(self.airflow.runs(dag_id)), f"a run of {dag_id}")
-        return str(self.airflow.runs(dag_id)[0]["dag_run_id"])
+        wait_until(lambda: bool(self.airflow.list_runs(dag_id)), f"a run of {dag_id}")
+        return str(self.airflow.list_runs(dag_id)[0]["dag_run_id"])
 
-    def rows(self, table: str) -> dict[int, str]:
+    def read_rows(self, table: str) -> dict[int, str]:
         found = self.table(table).scan().to_arrow().to_pylist()
         assert len({row["id"] for row in found}) == len(found), "a key stands twice"
         return {row["id"]: row["name"] for row in found}
 
     def table(self, name: str) -> Any:
-        catalog = load_catalog("lake", **_lake(self.folder))
+        catalog = load_catalog("lake", **_build_lake_properties(self.folder))
         return catalog.load_table(name)
 
     def exists(self, name: str) -> bool:
-        return bool(load_catalog("lake", **_lake(self.folder)).table_exists(name))
+        return bool(load_catalog("lake", **_build_lake_properties(self.folder)).table_exists(name))
 
 
-def _lake(folder: Path) -> dict[str, str]:
+def _build_lake_properties(folder: Path) -> dict[str, str]:
     return {
         "type": "sql",
         "uri": f"sqlite:///{folder}/catalog.db?timeout=60",
@@ -302,7 +302,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     folder = tmp_path_factory.mktemp("e2e")
     include = folder / "include"
     (include / "pipelines").mkdir(parents=True)
-    properties = {**_lake(folder), "uri": f"sqlite:///{folder}/catalog.db"}
+    properties = {**_build_lake_properties(folder), "uri": f"sqlite:///{folder}/catalog.db"}
     lake = {"type": "iceberg", "connection": "lake_keys", "properties": properties}
     (include / "catalogs.yaml").write_text(json.dumps({"lake": lake}))
     for name, text in PIPELINES.items():
@@ -315,17 +315,20 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     (folder / "consumers" / "consumer.py").write_text(CONSUMER)
     week = 7 * 24 * 60
     with ExitStack() as stage:
-        master = stage.enter_context(standalone(folder / "standalone"))
-        guarded = stage.enter_context(guarded_broker(folder / "guarded", keep_offsets_minutes=week))
+        master = stage.enter_context(run_standalone_cluster(folder / "standalone"))
+        guarded = stage.enter_context(run_guarded_broker(folder / "guarded", keep_offsets_minutes=week))
         _create_topics(guarded.admin, set(GUARDED))
         guarded.add_user("tidegate", SECRETS["kafka"])
         guarded.allow_documented("tidegate", *GUARDED)
-        statsd = stage.enter_context(statsd_server())
-        mails = stage.enter_context(mailbox())
+        statsd = stage.enter_context(run_statsd_server())
+        mails = stage.enter_context(run_mailbox())
         relay = Relay(HOST, 1)  # where to is known when the stack is up
         stage.callback(relay.close)
         with pytest.MonkeyPatch.context() as patch:  # for this stack alone: the demo's own has no log-in
-            for name, value in {**_settings(folder, master, guarded, statsd, mails), **_relayed(relay)}.items():
+            for name, value in {
+                **_build_environment(folder, master, guarded, statsd, mails),
+                **_build_relay_settings(relay),
+            }.items():
                 patch.setenv(name, value)
             stack = start_stack(
                 folder / "run", parts={"kafka", "spark", "postgres", "airflow"}, include=include, tied_to=os.getpid()
@@ -337,7 +340,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         yield Scene(stack, airflow, folder, guarded, statsd, mails, relay)
 
 
-def _settings(
+def _build_environment(
     folder: Path, master: str, guarded: GuardedBroker, statsd: StatsdServer, mails: Mailbox
 ) -> dict[str, str]:
     """The environment that Airflow starts in: log-ins, connections, and where its metrics go."""
@@ -365,7 +368,7 @@ def _settings(
     }
 
 
-def _relayed(relay: Relay) -> dict[str, str]:
+def _build_relay_settings(relay: Relay) -> dict[str, str]:
     brokers = {"bootstrap.servers": f"{HOST}:{relay.port}"}
     return {"AIRFLOW_CONN_KAFKA_RELAYED": json.dumps({"conn_type": "kafka", "extra": brokers})}
 

@@ -60,7 +60,7 @@ class _Session(socketserver.StreamRequestHandler):
 
 
 @contextmanager
-def mailbox() -> Iterator[Mailbox]:
+def run_mailbox() -> Iterator[Mailbox]:
     """The server on a free port; it ends with the block."""
     with Mailbox() as server:
         thread = start_serving(server)

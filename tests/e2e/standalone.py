@@ -13,9 +13,9 @@ from e2e.airflow_client import wait_until
 
 
 @contextmanager
-def standalone(folder: Path) -> Iterator[str]:
+def run_standalone_cluster(folder: Path) -> Iterator[str]:
     """Yield the address ``spark://host:port`` of a running cluster; both processes are ended afterwards."""
-    port, page, worker_page = (_free_port() for _ in range(3))
+    port, page, worker_page = (_find_free_port() for _ in range(3))
     place = ("--host", "127.0.0.1")
     master = _start(
         folder,
@@ -29,7 +29,7 @@ def standalone(folder: Path) -> Iterator[str]:
     )
     worker = None
     try:
-        wait_until(lambda: _listens(port), "the Spark master")
+        wait_until(lambda: _is_listening(port), "the Spark master")
         size = ("--cores", "2", "--memory", "2g", "--webui-port", str(worker_page), "--work-dir", str(folder / "work"))
         address = f"spark://127.0.0.1:{port}"
         worker = _start(folder, "worker", "org.apache.spark.deploy.worker.Worker", *place, *size, address)
@@ -54,12 +54,12 @@ def _start(folder: Path, name: str, main: str, *arguments: str) -> "subprocess.P
         return subprocess.Popen(tie_to_test(command), env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
 
-def _free_port() -> int:
+def _find_free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _listens(port: int) -> bool:
+def _is_listening(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

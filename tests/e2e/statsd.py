@@ -37,7 +37,7 @@ class StatsdServer:
 
 
 @contextmanager
-def statsd_server() -> Iterator[StatsdServer]:
+def run_statsd_server() -> Iterator[StatsdServer]:
     """The server on a free port; it ends with the block."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
         listener.bind(("127.0.0.1", 0))

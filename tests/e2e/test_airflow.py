@@ -22,10 +22,10 @@ def test_a_broken_pipeline_file_is_an_import_error_and_stops_no_other(scene: Sce
     wanted = wanted - {f"tidegate_{name}" for name in HARBOUR} | {"tidegate_fleet_harbour"}
     wanted |= {f"tidegate_publish_{name}" for name in PUBLICATIONS}
     wanted |= {"tidegate-janitor", "tidegate_letters_replay", "consumer"}  # letters sets records aside
-    wait_until(lambda: wanted <= scene.airflow.dag_ids(), "the DAGs")
-    wait_until(lambda: bool(scene.airflow.import_errors()), "the import error")
-    assert scene.airflow.dag_ids() == wanted
-    [error] = scene.airflow.import_errors()
+    wait_until(lambda: wanted <= scene.airflow.list_dag_ids(), "the DAGs")
+    wait_until(lambda: bool(scene.airflow.list_import_errors()), "the import error")
+    assert scene.airflow.list_dag_ids() == wanted
+    [error] = scene.airflow.list_import_errors()
     assert "broken.yaml" in error
     for mistake in ("colour", "nowhere", "merge.interval=soon"):
         assert mistake in error
@@ -40,12 +40,12 @@ def test_the_schedule_flushes_by_itself_and_a_run_without_work_is_skipped(scene:
     dag = "tidegate_solo"
     scene.produce("solo", {1: "a", 2: "b", 3: "c"})
     scene.airflow.unpause(dag)
-    wait_until(lambda: scene.exists("e2e.solo") and len(scene.rows("e2e.solo")) == 3, "the first flush")
+    wait_until(lambda: scene.exists("e2e.solo") and len(scene.read_rows("e2e.solo")) == 3, "the first flush")
     scene.produce("solo", {1: "A", 2: None, 4: "d"})
-    wait_until(lambda: scene.rows("e2e.solo") == {1: "A", 3: "c", 4: "d"}, "the second flush")
-    wait_until(lambda: any(_skipped(scene, dag, run) for run in scene.airflow.runs(dag)), "a run without work")
+    wait_until(lambda: scene.read_rows("e2e.solo") == {1: "A", 3: "c", 4: "d"}, "the second flush")
+    wait_until(lambda: any(_is_skipped(scene, dag, run) for run in scene.airflow.list_runs(dag)), "a run without work")
     scene.airflow.unpause(dag, paused=True)
-    flushes = [run for run in scene.airflow.runs(dag) if _published(scene, dag, run)]
+    flushes = [run for run in scene.airflow.list_runs(dag) if _has_published(scene, dag, run)]
     assert len(flushes) >= 2
     assert {run["state"] for run in flushes} == {"success"}
     first = scene.airflow.result(dag, flushes[-1]["dag_run_id"], "merge")
@@ -54,13 +54,13 @@ def test_the_schedule_flushes_by_itself_and_a_run_without_work_is_skipped(scene:
     assert len(scene.table("e2e.solo").sort_order().fields) == 1
     measured = scene.airflow.result(dag, flushes[-1]["dag_run_id"], "compact")
     assert measured == [{"table": "lake.e2e.solo", "compacted": False}], "one file is not worth it"
-    idle = next(run for run in scene.airflow.runs(dag) if _skipped(scene, dag, run))
-    assert scene.airflow.task_states(dag, idle["dag_run_id"])["compact"] == ["skipped"]
+    idle = next(run for run in scene.airflow.list_runs(dag) if _is_skipped(scene, dag, run))
+    assert scene.airflow.read_task_states(dag, idle["dag_run_id"])["compact"] == ["skipped"]
     assert scene.airflow.result(dag, idle["dag_run_id"], "clean_up")[0]["measure"] is False
 
 
 def test_each_published_batch_updates_the_asset_of_its_table(scene: Scene) -> None:
-    events = scene.airflow.asset_events("lake.e2e.solo")
+    events = scene.airflow.list_asset_events("lake.e2e.solo")
     assert [event["extra"]["batch"] for event in reversed(events)][:2] == [1, 2]
     times = [event["extra"]["valid_through"] for event in reversed(events)]
     stamp = scene.table("e2e.solo").properties["tidegate.solo.valid-through-ts"]
@@ -72,28 +72,32 @@ def test_each_published_batch_updates_the_asset_of_its_table(scene: Scene) -> No
 
 def test_a_backfill_from_the_form_shows_first_and_then_restores_what_is_missing(scene: Scene) -> None:
     dag, times = "tidegate_solo_backfill", {"from": "2020-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"}
-    before = scene.rows("e2e.solo")
+    before = scene.read_rows("e2e.solo")
     assert scene.airflow.post_run(dag, ranges={"solo": {"zero": [0, 1]}}).status_code == 400
     assert scene.airflow.post_run(dag, **{**times, "from": "yesterday"}).status_code == 400
     with pytest.warns(UserWarning, match="copy-on-write"):
         scene.table("e2e.solo").delete()
     scene.airflow.unpause(dag)
     shown = scene.airflow.trigger(dag, **times, dry_run=True)
-    assert scene.airflow.finished(dag, shown) == "success"
+    assert scene.airflow.await_run(dag, shown) == "success"
     [table] = scene.airflow.result(dag, shown, "plan", key="tables")
     assert (table["table"], table["records"], table["batches"], table["later"]) == ("lake.e2e.solo", 6, 1, 0)
-    assert scene.rows("e2e.solo") == {}
+    assert scene.read_rows("e2e.solo") == {}
     run = scene.airflow.trigger(dag, **times)
-    assert scene.airflow.finished(dag, run) == "success"
-    assert scene.airflow.task_states(dag, run) == {"plan": ["success"], "batch": ["success"], "clean_up": ["success"]}
-    assert scene.rows("e2e.solo") == before
-    assert scene.airflow.finished(dag, scene.airflow.trigger(dag)) == "failed"
+    assert scene.airflow.await_run(dag, run) == "success"
+    assert scene.airflow.read_task_states(dag, run) == {
+        "plan": ["success"],
+        "batch": ["success"],
+        "clean_up": ["success"],
+    }
+    assert scene.read_rows("e2e.solo") == before
+    assert scene.airflow.await_run(dag, scene.airflow.trigger(dag)) == "failed"
 
 
 def test_the_maintenance_of_a_pipeline_is_one_mapped_task_for_each_of_its_tables(scene: Scene) -> None:
-    dag, before = "tidegate_solo_maintenance", scene.rows("e2e.solo")
-    run = scene.first_run(dag)
-    assert scene.airflow.finished(dag, run) == "success"
+    dag, before = "tidegate_solo_maintenance", scene.read_rows("e2e.solo")
+    run = scene.find_first_run(dag)
+    assert scene.airflow.await_run(dag, run) == "success"
     tables = scene.airflow.result(dag, run, "tables")
     assert tables == ["lake.e2e.solo", "lake.e2e.solo_solo_tmp", "lake.e2e.tidegate_solo_batches"]
     done = [scene.airflow.result(dag, run, "maintain", number) for number in range(len(tables))]
@@ -101,7 +105,7 @@ def test_the_maintenance_of_a_pipeline_is_one_mapped_task_for_each_of_its_tables
     assert done[0]["after"]["data_files"] >= 1
     told = {one["table"]: one for one in scene.airflow.page("pipelines/solo")["airflow"]["maintenance"]}
     assert {name: told[name]["after"] for name in tables} == {one["table"]: one["after"] for one in done}
-    assert scene.rows("e2e.solo") == before
+    assert scene.read_rows("e2e.solo") == before
     scene.airflow.unpause(dag, paused=True)
 
 
@@ -110,12 +114,12 @@ def test_publication_through_spark_submit_brings_the_table_to_its_topic(scene: S
     dag = "tidegate_publish_solo_out"
     scene.airflow.unpause(dag)
     run = scene.airflow.trigger(dag)
-    assert scene.airflow.finished(dag, run, patience=600) == "success"
+    assert scene.airflow.await_run(dag, run, patience=600) == "success"
     assert scene.airflow.result(dag, run, "publish")["inserted"] == 3
-    assert read_last_values(scene, "solo.out") == scene.rows("e2e.solo") == {1: "A", 3: "c", 4: "d"}
+    assert read_last_values(scene, "solo.out") == scene.read_rows("e2e.solo") == {1: "A", 3: "c", 4: "d"}
     again = scene.airflow.trigger(dag)
-    assert scene.airflow.finished(dag, again, patience=600) == "success"
-    assert scene.airflow.task_states(dag, again) == {"publish": ["skipped"]}, "nothing came since"
+    assert scene.airflow.await_run(dag, again, patience=600) == "success"
+    assert scene.airflow.read_task_states(dag, again) == {"publish": ["skipped"]}, "nothing came since"
     scene.airflow.unpause(dag, paused=True)
 
 
@@ -141,10 +145,10 @@ def read_last_values(scene: Scene, topic: str) -> dict[int, str]:
 def test_a_pipeline_with_two_tables_merges_them_in_mapped_tasks(scene: Scene) -> None:
     scene.produce("fan.left", {1: "left"})
     scene.produce("fan.right", {1: "right", 2: "right"})
-    run = scene.first_run("tidegate_fan")
-    assert scene.airflow.finished("tidegate_fan", run) == "success"
-    wait_until(lambda: scene.rows("e2e.fan_right") == {1: "right", 2: "right"}, "both tables")
-    assert scene.rows("e2e.fan_left") == {1: "left"}
+    run = scene.find_first_run("tidegate_fan")
+    assert scene.airflow.await_run("tidegate_fan", run) == "success"
+    wait_until(lambda: scene.read_rows("e2e.fan_right") == {1: "right", 2: "right"}, "both tables")
+    assert scene.read_rows("e2e.fan_left") == {1: "left"}
 
 
 def test_a_table_that_was_rolled_back_leaves_the_run_red_with_its_reason_and_the_other_published(scene: Scene) -> None:
@@ -155,8 +159,8 @@ def test_a_table_that_was_rolled_back_leaves_the_run_red_with_its_reason_and_the
     for topic in ("fan.left", "fan.right"):
         scene.produce(topic, {3: "meanwhile"})
     run = scene.airflow.trigger("tidegate_fan")
-    assert scene.airflow.finished("tidegate_fan", run) == "failed"
-    states = scene.airflow.task_states("tidegate_fan", run)
+    assert scene.airflow.await_run("tidegate_fan", run) == "failed"
+    states = scene.airflow.read_task_states("tidegate_fan", run)
     assert {n: found for n, found in states.items() if found != ["success"]} == {
         "heartbeat": ["failed"],
         "compact": ["skipped"],
@@ -164,10 +168,10 @@ def test_a_table_that_was_rolled_back_leaves_the_run_red_with_its_reason_and_the
     [refused] = scene.airflow.result("tidegate_fan", run, "plan")["refused"]
     assert (refused["table"], refused["kind"]) == ("lake.e2e.fan_left", "PositionLost")
     assert "table=lake.e2e.fan_left is refused" in scene.airflow.log("tidegate_fan", run, "heartbeat")
-    assert scene.rows("e2e.fan_right")[3] == "meanwhile"
+    assert scene.read_rows("e2e.fan_right")[3] == "meanwhile"
     scene.table("e2e.fan_left").manage_snapshots().set_current_snapshot(newest.snapshot_id).commit()
-    assert scene.airflow.finished("tidegate_fan", scene.airflow.trigger("tidegate_fan")) == "success"
-    assert scene.rows("e2e.fan_left")[3] == "meanwhile"
+    assert scene.airflow.await_run("tidegate_fan", scene.airflow.trigger("tidegate_fan")) == "success"
+    assert scene.read_rows("e2e.fan_left")[3] == "meanwhile"
 
 
 def test_one_table_that_fails_leaves_the_run_red_and_the_others_published(scene: Scene) -> None:
@@ -179,45 +183,45 @@ def test_one_table_that_fails_leaves_the_run_red_and_the_others_published(scene:
     scene.produce("fan.left", {5: "later"})
     scene.produce("fan.right", {5: "now"})
     run = scene.airflow.trigger("tidegate_fan")
-    assert scene.airflow.finished("tidegate_fan", run) == "failed"
-    states = scene.airflow.task_states("tidegate_fan", run)
+    assert scene.airflow.await_run("tidegate_fan", run) == "failed"
+    states = scene.airflow.read_task_states("tidegate_fan", run)
     assert states["merge"] == ["failed", "success"]
     assert states["commit_offsets"] == states["clean_up"] == ["success"]
-    assert scene.rows("e2e.fan_right")[5] == "now"
+    assert scene.read_rows("e2e.fan_right")[5] == "now"
     scene.airflow.unpause("tidegate_fan", paused=True)
 
 
 def test_kill_of_the_spark_server_during_a_merge_is_healed_by_the_retry(scene: Scene) -> None:
     dag = "tidegate_solo"
     scene.airflow.unpause(dag)
-    assert any(_killed_and_retried(scene, dag, attempt) for attempt in range(10)), "no merge was killed in its middle"
+    assert any(_kill_and_await_retry(scene, dag, attempt) for attempt in range(10)), "no merge was killed in its middle"
     wait_until(lambda: scene.table("e2e.solo_solo_tmp").scan().to_arrow().num_rows == 0, "the clean-up of rows")
-    wait_until(lambda: not _branches(scene), "the clean-up of branches")
+    wait_until(lambda: not _list_branches(scene), "the clean-up of branches")
     scene.airflow.unpause(dag, paused=True)
 
 
-def _killed_and_retried(scene: Scene, dag: str, attempt: int) -> bool:
+def _kill_and_await_retry(scene: Scene, dag: str, attempt: int) -> bool:
     """Kill the server during a merge, and wait for its rows; whether a retry published them, as Spark had to end it."""
     server = scene.stack.variables.get("SPARK_PID")
-    rows = _killed_while_merging(scene, attempt)
+    rows = _kill_during_merge(scene, attempt)
     if rows is None:
         return False
-    wait_until(lambda: rows.items() <= scene.rows("e2e.solo").items(), "the retry")
-    if _merged_by_a_retry(scene, dag):
+    wait_until(lambda: rows.items() <= scene.read_rows("e2e.solo").items(), "the retry")
+    if _is_merged_by_retry(scene, dag):
         return True
     wait_until(lambda: scene.stack.variables.get("SPARK_PID", server) != server, "Spark is back")
     return False
 
 
-def _killed_while_merging(scene: Scene, attempt: int) -> dict[int, str | None] | None:
+def _kill_during_merge(scene: Scene, attempt: int) -> dict[int, str | None] | None:
     """Produce, and kill the server when the merge's branch is seen; None when the merge was too quick for that."""
     rows: dict[int, str | None] = {n: f"again {attempt} {n}" for n in range(2000)}
     scene.produce("solo", rows)
     seen: list[str] = []
 
     def merging_or_over() -> bool:
-        seen.extend(_branches(scene))
-        return bool(seen) or rows.items() <= scene.rows("e2e.solo").items()
+        seen.extend(_list_branches(scene))
+        return bool(seen) or rows.items() <= scene.read_rows("e2e.solo").items()
 
     wait_until(merging_or_over, "a merge", pause=0.02)
     if not seen:
@@ -226,15 +230,17 @@ def _killed_while_merging(scene: Scene, attempt: int) -> dict[int, str | None] |
     return rows
 
 
-def _merged_by_a_retry(scene: Scene, dag: str) -> bool:
+def _is_merged_by_retry(scene: Scene, dag: str) -> bool:
     """Whether a merge that ran more than once has published the newest batch."""
     newest = scene.table("e2e.solo").properties["tidegate.solo.batch"]
-    wait_until(lambda: str(scene.airflow.asset_events("lake.e2e.solo")[0]["extra"]["batch"]) == newest, "its event")
-    run = scene.airflow.asset_events("lake.e2e.solo")[0]["source_run_id"]
-    return scene.airflow.tries(dag, run)["merge"] > 1
+    wait_until(
+        lambda: str(scene.airflow.list_asset_events("lake.e2e.solo")[0]["extra"]["batch"]) == newest, "its event"
+    )
+    run = scene.airflow.list_asset_events("lake.e2e.solo")[0]["source_run_id"]
+    return scene.airflow.count_tries(dag, run)["merge"] > 1
 
 
-def _branches(scene: Scene) -> list[str]:
+def _list_branches(scene: Scene) -> list[str]:
     return [name for name in scene.table("e2e.solo").metadata.refs if name.startswith("tidegate_solo_")]
 
 
@@ -250,11 +256,11 @@ def test_the_demo_ends_with_every_table_equal_to_the_truth() -> None:
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
 
-def _skipped(scene: Scene, dag: str, run: dict[str, str]) -> bool:
-    states = scene.airflow.task_states(dag, run["dag_run_id"])
+def _is_skipped(scene: Scene, dag: str, run: dict[str, str]) -> bool:
+    states = scene.airflow.read_task_states(dag, run["dag_run_id"])
     return states.get("plan") == ["skipped"] and states.get("heartbeat") == ["success"] and run["state"] == "success"
 
 
-def _published(scene: Scene, dag: str, run: dict[str, str]) -> bool:
-    states = scene.airflow.task_states(dag, run["dag_run_id"])
+def _has_published(scene: Scene, dag: str, run: dict[str, str]) -> bool:
+    states = scene.airflow.read_task_states(dag, run["dag_run_id"])
     return all(states.get(task) == ["success"] for task in SIX)

@@ -12,7 +12,7 @@ DAG = "tidegate_fleet_harbour"
 SKIPPED_TASKS = ("stage", "merge", "commit_offsets", "clean_up", "compact", "heartbeat")
 
 
-def committed(scene: Scene, pipeline: str) -> dict[int, int]:
+def read_committed_offsets(scene: Scene, pipeline: str) -> dict[int, int]:
     consumer = Consumer({"bootstrap.servers": scene.stack.kafka_bootstrap, "group.id": f"tidegate-{pipeline}"})
     try:
         found = consumer.committed([TopicPartition(pipeline, number) for number in (0, 1)], timeout=30)
@@ -21,7 +21,7 @@ def committed(scene: Scene, pipeline: str) -> dict[int, int]:
         consumer.close()
 
 
-def mails(scene: Scene) -> list[str]:
+def list_mails(scene: Scene) -> list[str]:
     return [subject for subject in scene.mailbox.subjects if subject.startswith("fleet: ")]
 
 
@@ -30,26 +30,26 @@ def test_members_with_work_are_flushed_beside_one_that_fails_and_one_that_idles(
     scene.produce("barge", {1: "a", 2: "b", 3: "c"})
     scene.produce("ferry", {1: "a", 2: "b"})
     scene.produce_text("wreck", {1: json.dumps({"id": 1, "name": "a"}), 2: "nonsense"})
-    run = scene.first_run(DAG)
-    assert scene.airflow.finished(DAG, run, 600) == "failed"
-    assert scene.rows("e2e.barge") == {1: "a", 2: "b", 3: "c"}
-    assert (scene.rows("e2e.ferry"), scene.rows("e2e.ferry_names")) == ({1: "a", 2: "b"}, {1: "A", 2: "B"})
+    run = scene.find_first_run(DAG)
+    assert scene.airflow.await_run(DAG, run, 600) == "failed"
+    assert scene.read_rows("e2e.barge") == {1: "a", 2: "b", 3: "c"}
+    assert (scene.read_rows("e2e.ferry"), scene.read_rows("e2e.ferry_names")) == ({1: "a", 2: "b"}, {1: "A", 2: "B"})
     stages = {"barge": "success", "ferry": "success", "wreck": "failed"}
-    assert scene.airflow.mapped_states(DAG, run, "stage") == stages, "raft has no task"
-    merges = scene.airflow.mapped_states(DAG, run, "merge")
+    assert scene.airflow.read_mapped_states(DAG, run, "stage") == stages, "raft has no task"
+    merges = scene.airflow.read_mapped_states(DAG, run, "merge")
     assert (merges["barge"], merges["ferry"]) == ("success", "success")
     look = scene.airflow.result(DAG, run, "plan", key="look")
     assert (look["looked"], look["idle"]) == (list(HARBOUR), ["raft"])
     reason = scene.airflow.result(DAG, run, "heartbeat", key="error")["message"]
     assert "pipeline=wreck: stage failed: " in reason
     assert not any(f"pipeline={name}" in reason for name in ("barge", "ferry", "raft"))
-    assert sum(committed(scene, "barge").values()) == 3
-    assert sum(committed(scene, "ferry").values()) == 2
+    assert sum(read_committed_offsets(scene, "barge").values()) == 3
+    assert sum(read_committed_offsets(scene, "ferry").values()) == 2
     for table, rows in (("barge", 3), ("ferry", 2), ("ferry_names", 2)):
-        [event] = scene.airflow.asset_events(f"lake.e2e.{table}")
+        [event] = scene.airflow.list_asset_events(f"lake.e2e.{table}")
         assert (event["extra"]["batch"], event["extra"]["inserted"]) == (1, rows)
-    wait_until(lambda: bool(mails(scene)), "the message")
-    [told] = mails(scene)
+    wait_until(lambda: bool(list_mails(scene)), "the message")
+    [told] = list_mails(scene)
     assert told.startswith("fleet: wreck: ")
 
 
@@ -70,27 +70,27 @@ def test_form_picks_pipelines_and_a_person_s_run_tries_what_waits(scene: Scene) 
     scene.produce("barge", {1: None, 4: "d"})
     scene.produce("ferry", {3: "c"})
     shown = scene.airflow.trigger(DAG, dry_run=True, pipelines=["ferry"])
-    assert scene.airflow.finished(DAG, shown) == "success"
+    assert scene.airflow.await_run(DAG, shown) == "success"
     assert list(scene.airflow.result(DAG, shown, "plan", key="planned")) == ["ferry"]
     run = scene.airflow.trigger(DAG, pipelines=["barge", "raft"])
-    assert scene.airflow.finished(DAG, run) == "success"
-    assert scene.airflow.mapped_states(DAG, run, "merge") == {"barge": "success"}
-    assert scene.rows("e2e.barge") == {2: "b", 3: "c", 4: "d"}
-    assert scene.rows("e2e.ferry") == {1: "a", 2: "b"}
+    assert scene.airflow.await_run(DAG, run) == "success"
+    assert scene.airflow.read_mapped_states(DAG, run, "merge") == {"barge": "success"}
+    assert scene.read_rows("e2e.barge") == {2: "b", 3: "c", 4: "d"}
+    assert scene.read_rows("e2e.ferry") == {1: "a", 2: "b"}
     file = scene.folder / "include" / "pipelines" / "wreck.yaml"
     file.write_text(PIPELINES["wreck"].replace("tables:\n", "  errors: {tolerance: all}\ntables:\n"))
     run = scene.airflow.trigger(DAG)
-    assert scene.airflow.finished(DAG, run) == "success"
-    assert scene.airflow.mapped_states(DAG, run, "merge") == {"ferry": "success", "wreck": "success"}
-    assert scene.rows("e2e.wreck") == {1: "a"}
-    wait_until(lambda: len(mails(scene)) > 1, "the message of the recovery")
-    assert mails(scene)[1] == "fleet: well again: wreck"
+    assert scene.airflow.await_run(DAG, run) == "success"
+    assert scene.airflow.read_mapped_states(DAG, run, "merge") == {"ferry": "success", "wreck": "success"}
+    assert scene.read_rows("e2e.wreck") == {1: "a"}
+    wait_until(lambda: len(list_mails(scene)) > 1, "the message of the recovery")
+    assert list_mails(scene)[1] == "fleet: well again: wreck"
 
 
 def test_run_without_work_is_one_task_until_a_heartbeat_is_due(scene: Scene) -> None:
     run = scene.airflow.trigger(DAG)
-    assert scene.airflow.finished(DAG, run) == "success"
-    states = scene.airflow.task_states(DAG, run)
+    assert scene.airflow.await_run(DAG, run) == "success"
+    states = scene.airflow.read_task_states(DAG, run)
     assert states == {"plan": ["success"], **{name: ["skipped"] for name in SKIPPED_TASKS}}
     assert sorted(scene.airflow.result(DAG, run, "plan", key="look")["idle"]) == sorted(HARBOUR)
     scene.airflow.unpause(DAG, paused=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from e2e.airflow_client import wait_until
-from e2e.browser import browser, inside, keep, logged_in
+from e2e.browser import find_frame, keep, log_in, run_browser
 from e2e.conftest import PASSWORDS, PIPELINES, Scene
 from playwright.sync_api import Browser, Page, expect
 
@@ -18,14 +18,14 @@ RUN += "body: JSON.stringify({logical_date: null})}).then((answer) => answer.sta
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    with browser() as running:
+    with run_browser() as running:
         expect.set_options(timeout=120_000)
         yield running
 
 
 @pytest.fixture
 def admin(chromium: Browser, scene: Scene) -> Iterator[Page]:
-    with logged_in(chromium, scene.stack.airflow_url, "admin", PASSWORDS["admin"]) as page:
+    with log_in(chromium, scene.stack.airflow_url, "admin", PASSWORDS["admin"]) as page:
         yield page
 
 
@@ -34,18 +34,18 @@ def flushed(scene: Scene) -> None:
     """Two records are in the table, one is too large for its column, and one is no number."""
     good = {1: '{"id": 1, "amount": 10}', 2: '{"id": 2, "amount": 20}'}
     scene.produce_text("letters", {**good, 3: '{"id": 3, "amount": 5000000000}', 4: '{"id": 4, "amount": "many"}'})
-    run = scene.first_run("tidegate_letters")
-    assert scene.airflow.finished("tidegate_letters", run, patience=600) == "success"
+    run = scene.find_first_run("tidegate_letters")
+    assert scene.airflow.await_run("tidegate_letters", run, patience=600) == "success"
 
 
-def amounts(scene: Scene) -> dict[int, int]:
+def read_amounts(scene: Scene) -> dict[int, int]:
     return {row["id"]: row["amount"] for row in scene.table("e2e.letters").scan().to_arrow().to_pylist()}
 
 
 @pytest.mark.usefixtures("flushed")
 def test_overview_says_how_every_pipeline_is_and_leads_to_it(admin: Page, scene: Scene) -> None:
     admin.goto(scene.stack.airflow_url + FRAME)
-    page = inside(admin)
+    page = find_frame(admin)
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name="letters", exact=True))
     expect(row.get_by_text("current")).to_be_visible()
     expect(row.get_by_role("link", name="2", exact=True)).to_be_visible()
@@ -70,22 +70,22 @@ def test_overview_says_how_every_pipeline_is_and_leads_to_it(admin: Page, scene:
 
 @pytest.mark.usefixtures("flushed")
 def test_tab_on_a_dag_shows_its_pipeline_in_the_theme_of_airflow(chromium: Browser, scene: Scene) -> None:
-    with logged_in(chromium, scene.stack.airflow_url, "admin", PASSWORDS["admin"], "dark") as window:
+    with log_in(chromium, scene.stack.airflow_url, "admin", PASSWORDS["admin"], "dark") as window:
         window.goto(f"{scene.stack.airflow_url}/dags/tidegate_letters_backfill")
         window.locator("a[href*='/plugin/tidegate-dag']").first.click()  # the navigation has a link of that name, too
-        expect(inside(window).get_by_role("heading", name="letters", exact=True)).to_be_visible()
-        expect(inside(window).locator("html")).to_have_attribute("data-theme", "dark")
+        expect(find_frame(window).get_by_role("heading", name="letters", exact=True)).to_be_visible()
+        expect(find_frame(window).locator("html")).to_have_attribute("data-theme", "dark")
         keep(window, "tab-dark")
-        inside(window).get_by_role("link", name="2 wait").click()
+        find_frame(window).get_by_role("link", name="2 wait").click()
         expect(window).to_have_url(scene.stack.airflow_url + LETTERS + "/dead-letters")
-        expect(inside(window).get_by_role("heading", name="Dead letters")).to_be_visible()
+        expect(find_frame(window).get_by_role("heading", name="Dead letters")).to_be_visible()
 
 
 @pytest.mark.usefixtures("flushed")
 def test_viewer_sees_everything_and_can_start_nothing(chromium: Browser, scene: Scene) -> None:
-    with logged_in(chromium, scene.stack.airflow_url, "viewer", PASSWORDS["viewer"]) as window:
+    with log_in(chromium, scene.stack.airflow_url, "viewer", PASSWORDS["viewer"]) as window:
         window.goto(scene.stack.airflow_url + LETTERS)
-        page = inside(window)
+        page = find_frame(window)
         expect(page.get_by_text("may look, but start nothing")).to_be_visible()
         expect(page.get_by_role("button", name="Flush now")).to_have_count(0)
         page.get_by_role("link", name="2 wait").click()
@@ -99,7 +99,7 @@ def test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected(admin: Pag
     file = scene.folder / "include" / "pipelines" / "letters.yaml"
     file.write_text(file.read_text().replace("amount INT", "amount BIGINT"))
     admin.goto(scene.stack.airflow_url + LETTERS + "/dead-letters")
-    page = inside(admin)
+    page = find_frame(admin)
     page.get_by_text("Key, value, headers").first.click()
     expect(page.get_by_text('"amount"').first).to_be_visible()
     keep(admin, "dead-letters")
@@ -107,7 +107,7 @@ def test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected(admin: Pag
     page.get_by_role("dialog").get_by_role("button", name="Replay").click()
     expect(page.get_by_role("status")).to_contain_text("1 of 2 came in, 1 cannot be read", timeout=300_000)
     expect(page.get_by_text("1 wait, 1 were replayed")).to_be_visible()
-    assert amounts(scene) == {1: 10, 2: 20, 3: 5_000_000_000}
+    assert read_amounts(scene) == {1: 10, 2: 20, 3: 5_000_000_000}
     events = scene.airflow.get("eventLogs", dag_id="tidegate_letters_replay", limit=50)["event_logs"]
     assert any(event["event"] == "trigger_dag_run" and event["owner"] == "admin" for event in events)
 
@@ -118,25 +118,25 @@ def test_form_of_a_backfill_refuses_what_is_wrong_and_takes_what_is_right(admin:
     admin.goto(f"{scene.stack.airflow_url}/dags/{dag}")
     admin.get_by_role("button", name="Trigger").first.click()
     form = admin.get_by_test_id("trigger-dag-submit")
-    _offsets(admin, '{"letters": ')
+    _type_offsets(admin, '{"letters": ')
     expect(form).to_be_disabled()
-    _offsets(admin, '{"letters": {"zero": [0, 1]}}')
+    _type_offsets(admin, '{"letters": {"zero": [0, 1]}}')
     expect(form).to_be_enabled()
     with admin.expect_response(lambda answer: answer.url.endswith("/dagRuns")) as refused:
         form.click()
     assert refused.value.status == 400
     expect(form).to_be_visible()
     keep(admin, "backfill-refused")
-    assert scene.airflow.runs(dag) == []
-    _offsets(admin, '{"letters": {"0": [0, 1]}}')
+    assert scene.airflow.list_runs(dag) == []
+    _type_offsets(admin, '{"letters": {"0": [0, 1]}}')
     admin.locator("label:has(input[name=element_dry_run])").click()
     expect(form).to_be_enabled()
     form.click()
-    wait_until(lambda: bool(scene.airflow.runs(dag)), "the run that the form asked for")
-    assert scene.airflow.finished(dag, scene.airflow.runs(dag)[0]["dag_run_id"]) == "success"
+    wait_until(lambda: bool(scene.airflow.list_runs(dag)), "the run that the form asked for")
+    assert scene.airflow.await_run(dag, scene.airflow.list_runs(dag)[0]["dag_run_id"]) == "success"
 
 
-def _offsets(window: Page, text: str) -> None:
+def _type_offsets(window: Page, text: str) -> None:
     """Type into the editor, which closes brackets by itself: what it adds behind is taken away."""
     window.locator("[role=dialog] .monaco-editor").first.click()
     window.keyboard.press("Control+A")
@@ -147,7 +147,7 @@ def _offsets(window: Page, text: str) -> None:
 
 def test_publication_stands_below_the_pipelines_and_has_a_page_of_its_own(admin: Page, scene: Scene) -> None:
     admin.goto(scene.stack.airflow_url + FRAME)
-    page = inside(admin)
+    page = find_frame(admin)
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name="solo_out", exact=True))
     expect(row.get_by_text("lake.e2e.solo")).to_be_visible()
     row.get_by_role("link", name="solo_out", exact=True).click()
@@ -161,7 +161,7 @@ def test_stuck_pipeline_says_why_and_which_ways_lead_out(admin: Page, scene: Sce
     table = scene.table("e2e.letters")
     table.manage_snapshots().rollback_to_snapshot(table.metadata.snapshots[0].snapshot_id).commit()
     admin.goto(scene.stack.airflow_url + FRAME)
-    page = inside(admin)
+    page = find_frame(admin)
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name="letters", exact=True))
     expect(row).to_contain_text("stuck")
     expect(row).to_contain_text("was rolled back")
@@ -181,7 +181,7 @@ def test_stuck_pipeline_says_why_and_which_ways_lead_out(admin: Page, scene: Sce
     keep(admin, "undo-preview")
     dialog.get_by_role("button", name="Undo the rollback").click()
     expect(dialog).to_contain_text("Done: the rollback was undone")
-    assert amounts(scene) == {1: 10, 2: 20}  # what a flush published last; the replay behind it is no batch
+    assert read_amounts(scene) == {1: 10, 2: 20}  # what a flush published last; the replay behind it is no batch
     dialog.get_by_role("button", name="Close").click()
     done = page.get_by_role("table", name="What people did").get_by_role("row").filter(has_text="undo-rollback")
     expect(done).to_contain_text("admin")
@@ -202,7 +202,7 @@ def waiting_run(scene: Scene) -> str:
     """A run that cannot reach its brokers: it fails for the first times while another test looks elsewhere."""
     scene.produce("relayed", {1: "a", 2: "b"})
     scene.relay.close()
-    return scene.first_run("tidegate_relayed")
+    return scene.find_first_run("tidegate_relayed")
 
 
 @pytest.mark.usefixtures("waiting_run")
@@ -211,17 +211,17 @@ def test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_
 ) -> None:
     good = {key: json.dumps({"id": key, "score": key}) for key in range(1, 9)}
     scene.produce_text("poisoned", {**good, 9: '{"id": 9, "score": 1.5}'})
-    run = scene.first_run("tidegate_poisoned")
-    assert scene.airflow.finished("tidegate_poisoned", run, patience=600) == "failed"
+    run = scene.find_first_run("tidegate_poisoned")
+    assert scene.airflow.await_run("tidegate_poisoned", run, patience=600) == "failed"
     address = f"{scene.stack.airflow_url}{FRAME}/tidegate/pipelines/poisoned"
-    with logged_in(chromium, scene.stack.airflow_url, "viewer", PASSWORDS["viewer"]) as window:
+    with log_in(chromium, scene.stack.airflow_url, "viewer", PASSWORDS["viewer"]) as window:
         window.goto(address)
-        expect(inside(window).get_by_text("bin/tidegate skip poisoned --at poisoned:")).to_be_visible()
-        expect(inside(window).get_by_role("button", name="Skip this record")).to_have_count(0)
-        expect(inside(window).get_by_role("button", name="Pause")).to_have_count(0)
+        expect(find_frame(window).get_by_text("bin/tidegate skip poisoned --at poisoned:")).to_be_visible()
+        expect(find_frame(window).get_by_role("button", name="Skip this record")).to_have_count(0)
+        expect(find_frame(window).get_by_role("button", name="Pause")).to_have_count(0)
 
     admin.goto(address)
-    page = inside(admin)
+    page = find_frame(admin)
     page.get_by_role("button", name="Skip this record").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_label("Preview")).to_contain_text("score: expected INT, got 1.5")
@@ -257,7 +257,7 @@ def test_flush_now_tries_at_once_what_waits_for_its_next_try(admin: Page, scene:
     """Another run would wait until the one under way has ended, and that one waits for minutes in the end."""
     dag = "tidegate_relayed"
     admin.goto(f"{scene.stack.airflow_url}{FRAME}/tidegate/pipelines/relayed")
-    page = inside(admin)
+    page = find_frame(admin)
     expect(page.get_by_role("button", name="Flush now")).to_be_enabled()
     # from its second failure on it waits for longer than a browser takes
     wait_until(lambda: is_waiting_again(scene, dag, waiting_run), "a task that waits for its third try")
@@ -265,9 +265,9 @@ def test_flush_now_tries_at_once_what_waits_for_its_next_try(admin: Page, scene:
     page.get_by_role("button", name="Flush now").click()
     expect(page.get_by_text("plan waited to be tried again, and is tried now, in the run under way")).to_be_visible()
     keep(admin, "tried-now")
-    assert scene.airflow.finished(dag, waiting_run) == "success"
-    assert [one["dag_run_id"] for one in scene.airflow.runs(dag)] == [waiting_run]
-    assert scene.rows("e2e.relayed") == {1: "a", 2: "b"}
+    assert scene.airflow.await_run(dag, waiting_run) == "success"
+    assert [one["dag_run_id"] for one in scene.airflow.list_runs(dag)] == [waiting_run]
+    assert scene.read_rows("e2e.relayed") == {1: "a", 2: "b"}
     done = scene.airflow.get("eventLogs", dag_id=dag, limit=50)["event_logs"]
     assert any(event["event"] == "post_clear_task_instances" and event["owner"] == "admin" for event in done)
 
@@ -288,13 +288,13 @@ def test_form_of_the_actions_begins_with_a_preview_and_refuses_what_does_not_fit
     assert scene.airflow.post_run(dag, action="explode").status_code == 400
     assert scene.airflow.post_run(dag, at="nowhere").status_code == 400
     shown = scene.airflow.trigger(dag, action="rebase", to="earliest")
-    assert scene.airflow.finished(dag, shown) == "success"
+    assert scene.airflow.await_run(dag, shown) == "success"
     preview = scene.airflow.result(dag, shown, "act", key="preview")
     assert "reads again" in preview["text"]
     stood = scene.table("e2e.poisoned").properties["tidegate.poisoned.position"]
     words = {"action": "rebase", "preview": False, "previewed": preview["digest"], **preview["pins"]}
     done = scene.airflow.trigger(dag, **words)
-    assert scene.airflow.finished(dag, done) == "success"
+    assert scene.airflow.await_run(dag, done) == "success"
     assert scene.airflow.result(dag, done, "act") == {
         "action": "rebase",
         "done": "the position was moved",

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 import uvicorn
-from airflow_users import airflow_in, token_of
-from e2e.browser import browser, keep
-from fakes import World, a_pipeline, a_table
+from airflow_users import make_token, run_auth_manager
+from e2e.browser import keep, run_browser
+from fakes import World, build_pipeline, build_table
 from playwright.sync_api import Browser, Page, expect
 from tidegate.errors import RetryLater
 from tidegate.model.resource_names import name_control_table
@@ -77,7 +77,7 @@ class Many:
             world.broker.produce(name, {"id": str(partition)}, {"id": "a", "name": "x"}, partition=partition)
         table = f"lake.shop.{name}"
         words = {"name": name, "description": f"Number {name[5:]}", "tags": ("shop", TENS[int(name[5:]) // 10 % 2])}
-        ports = world.ports(a_pipeline(a_table(table, topics=(name,)), **words))
+        ports = world.build_ports(build_pipeline(build_table(table, topics=(name,)), **words))
         flush(ports)
         if name == BEHIND:
             flush_often(world, ports)
@@ -109,7 +109,7 @@ class Many:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Any]]:
     """Where the page answers, and the auth manager that decides."""
-    with airflow_in(tmp_path_factory.mktemp("airflow"), *(f"tidegate_{name}" for name in NAMES)) as manager:
+    with run_auth_manager(tmp_path_factory.mktemp("airflow"), *(f"tidegate_{name}" for name in NAMES)) as manager:
         from fastapi import FastAPI
         from tidegate_airflow.web import app
         from tidegate_airflow.web.overview_cache import OverviewCache
@@ -135,7 +135,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Any
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    with browser() as running:
+    with run_browser() as running:
         expect.set_options(timeout=60_000)
         yield running
 
@@ -149,7 +149,7 @@ def opened(chromium: Browser, address: tuple[str, Any]) -> Iterator[Callable[...
     def goto(path: str = "", theme: Any = "light", role: str = "admin") -> Page:
         window = chromium.new_context(viewport={"width": 1440, "height": 900}, color_scheme=theme)
         windows.append(window)
-        window.add_cookies([{"name": "_token", "value": token_of(manager, role), "url": url}])
+        window.add_cookies([{"name": "_token", "value": make_token(manager, role), "url": url}])
         page = window.new_page()
         page.on("console", lambda told: complaints.append(told.text) if told.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))

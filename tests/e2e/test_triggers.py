@@ -9,39 +9,41 @@ pytestmark = pytest.mark.real
 
 def test_records_that_wait_start_a_flush_and_fewer_do_not(scene: Scene) -> None:
     dag = "tidegate_counted"
-    first = scene.first_run(dag)  # the heartbeat's
-    assert scene.airflow.finished(dag, first) == "success"
+    first = scene.find_first_run(dag)  # the heartbeat's
+    assert scene.airflow.await_run(dag, first) == "success"
     scene.produce("counted", dict.fromkeys(range(900), "few"))
     scene.produce("counted", dict.fromkeys(range(900, 1000), "enough"))
-    wait_until(lambda: scene.exists("e2e.counted") and len(scene.rows("e2e.counted")) == 1000, "the flush")
-    kinds = [run["run_type"] for run in scene.airflow.runs(dag)]
+    wait_until(lambda: scene.exists("e2e.counted") and len(scene.read_rows("e2e.counted")) == 1000, "the flush")
+    kinds = [run["run_type"] for run in scene.airflow.list_runs(dag)]
     assert kinds == ["asset_triggered", "scheduled"]
     scene.airflow.unpause(dag, paused=True)
 
 
 def test_a_dry_run_shows_the_plan_and_a_wrong_word_is_refused_by_the_form(scene: Scene) -> None:
     dag = "tidegate_behind"
-    assert scene.airflow.finished(dag, scene.first_run(dag)) == "success"  # of its last time by the cron expression
+    assert (
+        scene.airflow.await_run(dag, scene.find_first_run(dag)) == "success"
+    )  # of its last time by the cron expression
     scene.produce("behind", dict.fromkeys(range(130), "x"))
     assert scene.airflow.post_run(dag, max_records=0).status_code == 400
     assert scene.airflow.post_run(dag, max_records="many").status_code == 400
     run = scene.airflow.trigger(dag, dry_run=True, max_records=7)
-    assert scene.airflow.finished(dag, run) == "success"
+    assert scene.airflow.await_run(dag, run) == "success"
     planned = scene.airflow.result(dag, run, "plan", key="planned")
     assert (planned["tables"][0]["offsets"], planned["left"]) == (7, 123)
-    assert set(map(tuple, scene.airflow.task_states(dag, run).values())) == {("skipped",)}
+    assert set(map(tuple, scene.airflow.read_task_states(dag, run).values())) == {("skipped",)}
     assert not scene.exists("e2e.behind")
 
 
 def test_one_batch_by_hand_and_then_back_to_back_until_current(scene: Scene) -> None:
     dag = "tidegate_behind"
     run = scene.airflow.trigger(dag, max_records=10, until_current=False)
-    assert scene.airflow.finished(dag, run) == "success"
-    assert len(scene.rows("e2e.behind")) == 10
-    scene.airflow.finished(dag, scene.airflow.trigger(dag))
-    wait_until(lambda: len(scene.rows("e2e.behind")) == 130, "the rest")
-    wait_until(lambda: len([r for r in scene.airflow.runs(dag) if r["state"] == "success"]) == 6, "six runs")
-    runs = list(reversed(scene.airflow.runs(dag)))[1:]
+    assert scene.airflow.await_run(dag, run) == "success"
+    assert len(scene.read_rows("e2e.behind")) == 10
+    scene.airflow.await_run(dag, scene.airflow.trigger(dag))
+    wait_until(lambda: len(scene.read_rows("e2e.behind")) == 130, "the rest")
+    wait_until(lambda: len([r for r in scene.airflow.list_runs(dag) if r["state"] == "success"]) == 6, "six runs")
+    runs = list(reversed(scene.airflow.list_runs(dag)))[1:]
     assert [run["run_type"] for run in runs] == ["manual"] * 3 + ["asset_triggered"] * 2
     sizes = [scene.airflow.result(dag, run["dag_run_id"], "merge", key="staged") for run in runs[1:]]
     assert sizes == [10, 50, 50, 20]  # while more than max_records wait, catch_up_records at a time
@@ -50,12 +52,12 @@ def test_one_batch_by_hand_and_then_back_to_back_until_current(scene: Scene) -> 
 
 def test_a_deleted_file_stops_its_pipeline_and_the_janitor_tells_what_is_left(scene: Scene) -> None:
     (scene.folder / "include" / "pipelines" / "behind.yaml").unlink()
-    wait_until(lambda: "tidegate_behind" not in scene.airflow.dag_ids(), "the DAG to go")
-    assert "tidegate_counted" in scene.airflow.dag_ids()
-    run = scene.first_run("tidegate-janitor")
-    assert scene.airflow.finished("tidegate-janitor", run) == "success"
+    wait_until(lambda: "tidegate_behind" not in scene.airflow.list_dag_ids(), "the DAG to go")
+    assert "tidegate_counted" in scene.airflow.list_dag_ids()
+    run = scene.find_first_run("tidegate-janitor")
+    assert scene.airflow.await_run("tidegate-janitor", run) == "success"
     [left] = scene.airflow.result("tidegate-janitor", run, "leftovers")
     assert left["pipeline"] == "behind"
     assert left["tables"] == ["lake.e2e.behind_behind_tmp", "lake.e2e.tidegate_behind_batches"]
     assert left["destinations"] == ["lake.e2e.behind"]
-    assert len(scene.rows("e2e.behind")) == 130
+    assert len(scene.read_rows("e2e.behind")) == 130

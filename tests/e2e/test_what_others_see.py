@@ -18,15 +18,15 @@ OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 
 def test_spark_submit_on_a_standalone_cluster_gives_the_same_table(scene: Scene) -> None:
     scene.produce("submitted", {n: f"name {n}" for n in range(50)} | {7: None})
-    run = scene.first_run("tidegate_submitted")
-    assert scene.airflow.finished("tidegate_submitted", run, patience=600) == "success"
+    run = scene.find_first_run("tidegate_submitted")
+    assert scene.airflow.await_run("tidegate_submitted", run, patience=600) == "success"
     assert scene.airflow.result("tidegate_submitted", run, "compact")[0]["table"] == "lake.e2e.submitted"
     wait_until(lambda: scene.exists("e2e.submitted"), "the table")
-    assert scene.rows("e2e.submitted") == {n: f"name {n}" for n in range(50) if n != 7}
+    assert scene.read_rows("e2e.submitted") == {n: f"name {n}" for n in range(50) if n != 7}
     scene.airflow.unpause("tidegate_submitted", paused=True)
 
 
-def documented_metrics() -> list[str]:
+def list_documented_metrics() -> list[str]:
     """The names in the table below the heading."""
     section = OPERATIONS.read_text().partition("## Metrics and alerts")[2].partition("\n## ")[0]
     cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
@@ -34,7 +34,7 @@ def documented_metrics() -> list[str]:
 
 
 def test_every_documented_metric_of_a_pipeline_comes_to_a_statsd_server_by_pipeline_and_table(scene: Scene) -> None:
-    names = documented_metrics()
+    names = list_documented_metrics()
     assert len(names) == 12
     of_tables = {name for name in names if name.startswith("batch.")}
     wanted = {f"airflow.tidegate.{name}" for name in names}
@@ -50,9 +50,9 @@ def test_every_documented_metric_of_a_pipeline_comes_to_a_statsd_server_by_pipel
 def test_no_password_stands_in_anything_that_the_runs_left_behind(scene: Scene) -> None:
     """Logs, event logs, tables, and all that Airflow keeps: results, rendered fields, DAGs. Then the page."""
     scene.airflow.unpause("tidegate_counted")  # the triggerer, too, has looked its connection up
-    wait_until(lambda: bool(scene.airflow.runs("tidegate_counted")), "a run beside the triggerer")
-    counted = scene.airflow.runs("tidegate_counted")[0]["dag_run_id"]
-    assert scene.airflow.finished("tidegate_counted", counted) == "success"
+    wait_until(lambda: bool(scene.airflow.list_runs("tidegate_counted")), "a run beside the triggerer")
+    counted = scene.airflow.list_runs("tidegate_counted")[0]["dag_run_id"]
+    assert scene.airflow.await_run("tidegate_counted", counted) == "success"
     scene.airflow.unpause("tidegate_counted", paused=True)
     assert any((scene.folder / "events").iterdir()), "no event log was written"
     assert [path for path, found in iterate_texts(scene) for secret in SECRETS.values() if secret in found] == []

@@ -1,6 +1,6 @@
 """In-memory doubles of the ports, faithful enough to run whole flushes, and doubles named for the fault they have.
 
-A `World` is one broker, one lake and one clock; `World.ports` gives a runner its ports, with every call passing through
+A `World` is one broker, one lake and one clock; `World.build_ports` gives a runner its ports. Every call passes through
 a hook, so that a test can kill the runner, or let another one run, between any two calls.
 """
 
@@ -19,7 +19,7 @@ from fakes.faults import (
     RefusesPublish,
 )
 from fakes.lake import MemoryDestination, MemoryTable, Row, Snapshot
-from fakes.pipelines import a_pipeline, a_table
+from fakes.pipelines import build_pipeline, build_table
 from fakes.spark import BAD, MemoryEngine, StructuredSql
 from fakes.world import CrashAt, Hook, PauseAt, Watched, World
 
@@ -51,6 +51,6 @@ __all__ = [
     "StructuredSql",
     "Watched",
     "World",
-    "a_pipeline",
-    "a_table",
+    "build_pipeline",
+    "build_table",
 ]

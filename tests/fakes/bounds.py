@@ -7,12 +7,12 @@ from typing import Any
 from tidegate.sql.pruning import Bound, Bounds, Overlap
 
 
-def bounds_of(keys: list[Any], values: Mapping[str, Any]) -> Bounds:
+def compute_bounds(keys: list[Any], values: Mapping[str, Any]) -> Bounds:
     """Of the leaves that are text or whole numbers; a file holds rows without a key too, which are bad records."""
     parts, found = dict(values["keys"]), []
     for leaf in (leaf for leaf in values.get("leaves", ()) if leaf[0] in parts):
         path = leaf[1:] if parts[leaf[0]] is None else (parts[leaf[0]], *leaf[1:])
-        column = [_at(key, path) for key in keys]
+        column = [_get_value(key, path) for key in keys]
         known = [value for value in column if value is not None]
         if known and {type(value) for value in known} in ({int}, {str}):
             ends = (f"'{min(known)}'", f"'{max(known)}'")
@@ -20,16 +20,16 @@ def bounds_of(keys: list[Any], values: Mapping[str, Any]) -> Bounds:
     return Bounds(tuple(found))
 
 
-def overlap_of(rows: Iterable[dict[str, Any]], bounds: Bounds) -> Overlap | None:
+def compute_overlap(rows: Iterable[dict[str, Any]], bounds: Bounds) -> Overlap | None:
     """Of a table in which each row is a file of its own; nothing is known without bounds."""
     if not bounds.conditions:
         return None
     plain = [asdict(bound) for bound in bounds.conditions]
-    near = sum(all(_is_within(_at(row, bound["path"]), bound) for bound in plain) for row in rows)
+    near = sum(all(_is_within(_get_value(row, bound["path"]), bound) for bound in plain) for row in rows)
     return Overlap(near, near)
 
 
-def _at(value: Any, path: Iterable[str]) -> Any:
+def _get_value(value: Any, path: Iterable[str]) -> Any:
     for name in path:
         value = None if value is None else value.get(name)
     return value
@@ -39,7 +39,7 @@ def check_bounds(statement: dict[str, Any], keys: Iterable[dict[str, Any]]) -> N
     """A key outside of the bounds would find no row in a real table, and be inserted beside the one that is there."""
     for key in keys:
         for bound in statement.get("bounds", ()):
-            assert _is_within(_at(key, bound["path"]), bound), f"key={key} lies outside of bound={bound}"
+            assert _is_within(_get_value(key, bound["path"]), bound), f"key={key} lies outside of bound={bound}"
 
 
 def _is_within(value: Any, bound: dict[str, Any]) -> bool:

@@ -54,7 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def bucket_server(*refusals: tuple[int, str]) -> Iterator[tuple[str, dict[str, bytes]]]:
+def run_bucket_server(*refusals: tuple[int, str]) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Yield the server's address and what it holds. It answers each request with a refusal: a status, a message."""
     held: dict[str, bytes] = {}
     handler = type("Handler", (_Handler,), {"objects": held, "refusals": refusals})

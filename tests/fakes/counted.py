@@ -32,12 +32,12 @@ class Calls:
         self.by_step.setdefault(self._step, Counter())[call] += 1
 
     def hook(self, call: str, when: str) -> None:
-        """For `World.ports`."""
+        """For `World.build_ports`."""
         if when == "before":
             self.note(call)
 
     @contextmanager
-    def watching(self) -> Iterator["Calls"]:
+    def watch_calls(self) -> Iterator["Calls"]:
         """Steps know that they are under way; one that a step calls counts as that step's."""
         with pytest.MonkeyPatch.context() as patch:
             for module, functions in STEPS.items():

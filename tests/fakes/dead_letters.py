@@ -8,7 +8,7 @@ from tidegate.merge.dead_letters import LATER_COLUMNS
 from tidegate.model.ownership import Ownership, TableKind
 
 from fakes.broker import Record
-from fakes.lake import MemoryDestination, Row, within
+from fakes.lake import MemoryDestination, Row, is_within
 
 
 def mark_of(own: dict[str, Any]) -> dict[str, str]:
@@ -22,19 +22,19 @@ def write_dead_letters(destination: MemoryDestination, statement: dict[str, Any]
     if statement["statement"] == "create_dead_letters":
         destination.create(name, LATER_COLUMNS).properties.update(mark_of(statement["own"]))
         return
-    rows = destination.tables[name].rows()
+    rows = destination.tables[name].read_rows()
     if statement["statement"] == "forget_dead_letters":
         kept = [r for r in rows if not _is_stale(r, statement)]
     elif statement["statement"] == "reread_dead_letters":
-        kept = [_reread(destination, r) if _is_reread(r, statement) else r for r in rows]
+        kept = [_mark_as_read(destination, r) if _is_reread(r, statement) else r for r in rows]
     elif statement["statement"] == "reopen_dead_letters":
         kept = [{**r, "replayed_at": None, "replayed_by": None} if _is_undone(r, statement) else r for r in rows]
     elif statement["statement"] == "discard_dead_letters":
-        kept = [_discarded(destination, r, statement) if _is_chosen(r, statement) else r for r in rows]
+        kept = [_discard(destination, r, statement) if _is_chosen(r, statement) else r for r in rows]
     elif statement["statement"] == "replayed_dead_letters":
-        kept = _replayed(destination, rows, statement)
+        kept = _mark_as_replayed(destination, rows, statement)
     else:
-        kept = _written(destination, rows, statement)
+        kept = _build_written_rows(destination, rows, statement)
     destination.add_snapshot(name, "main", tuple(kept), {})
 
 
@@ -43,7 +43,7 @@ def _is_chosen(row: Row, statement: dict[str, Any]) -> bool:
     return row["table"] == statement["target"] and row["replayed_at"] is None and place in statement["places"]
 
 
-def _discarded(destination: MemoryDestination, row: Row, statement: dict[str, Any]) -> Row:
+def _discard(destination: MemoryDestination, row: Row, statement: dict[str, Any]) -> Row:
     message = statement["note"] + row["message"]
     return {**row, "replayed_at": destination.clock(), "stage": "discarded", "message": message}
 
@@ -60,7 +60,7 @@ def _is_reread(row: Row, statement: dict[str, Any]) -> bool:
     return _is_of_others(row, statement) and is_open and row["batch"] <= statement["published"] and is_same_topic
 
 
-def _reread(destination: MemoryDestination, row: Row) -> Row:
+def _mark_as_read(destination: MemoryDestination, row: Row) -> Row:
     return {**row, "replayed_at": row["replayed_at"] or destination.clock(), "replayed_by": None}
 
 
@@ -70,10 +70,10 @@ def _is_undone(row: Row, statement: dict[str, Any]) -> bool:
 
 def _is_of_others(row: Row, statement: dict[str, Any]) -> bool:
     of_others = row["table"] == statement["target"] and row["attempt"] != statement["attempt"]
-    return of_others and within(row, statement["ranges"])
+    return of_others and is_within(row, statement["ranges"])
 
 
-def _written(destination: MemoryDestination, rows: list[Row], statement: dict[str, Any]) -> list[Row]:
+def _build_written_rows(destination: MemoryDestination, rows: list[Row], statement: dict[str, Any]) -> list[Row]:
     pinned = destination.tables[statement["source"]].snapshots.get(statement["snapshot_id"])
     if pinned is None:
         raise RetryLater(f"Spark failed in merge: no snapshot={statement['snapshot_id']}")
@@ -93,41 +93,41 @@ def _written(destination: MemoryDestination, rows: list[Row], statement: dict[st
 
 def _is_same(one: Row, other: Row) -> bool:
     """One place of one topic; where an id is not known, by the record's bytes."""
-    if _place(one) != _place(other):
+    if _get_place(one) != _get_place(other):
         return False
     ids = {row.get("topic_id") for row in (one, other)}
     equal = all(one[name] == other[name] for name in ("timestamp", "key", "value"))
     return (len(ids) == 1 and None not in ids) or (None in ids and equal)
 
 
-def _replayed(destination: MemoryDestination, rows: list[Row], statement: dict[str, Any]) -> list[Row]:
+def _mark_as_replayed(destination: MemoryDestination, rows: list[Row], statement: dict[str, Any]) -> list[Row]:
     source = destination.tables.get(statement["source"])
     pinned = source.snapshots.get(statement["snapshot_id"]) if source else None
     if pinned is None:
         raise RetryLater(f"Spark failed in merge: no snapshot={statement['snapshot_id']}")
     attempt, named = statement["attempt"], {"table": statement["target"]}
-    bad = {_place({**r, **named}) for r in pinned.rows if (r["attempt"], r["op"]) == (attempt, "bad")}
+    bad = {_get_place({**r, **named}) for r in pinned.rows if (r["attempt"], r["op"]) == (attempt, "bad")}
     ids = statement["ids"]
 
     def is_read(row: Row) -> bool:
         mine = row["table"] == statement["target"] and row["replayed_at"] is None
         is_same_topic = (row.get("topic_id") or None) == (ids.get(row["topic"]) or None)
-        return mine and is_same_topic and within(row, statement["ranges"]) and _place(row) not in bad
+        return mine and is_same_topic and is_within(row, statement["ranges"]) and _get_place(row) not in bad
 
     done = {"replayed_at": destination.clock(), "replayed_by": attempt}
     return [{**row, **done} if is_read(row) else row for row in rows]
 
 
-def waiting_letters(destination: MemoryDestination, job: StageJob) -> list[tuple[str, int, Record]]:
+def list_waiting_records(destination: MemoryDestination, job: StageJob) -> list[tuple[str, int, Record]]:
     """The dead letters that a job reads instead of the log, as records at their places."""
     letters = job.letters
     assert letters is not None
-    rows = [r for r in destination.tables[letters.table].rows() if r["table"] == letters.destination]
+    rows = [r for r in destination.tables[letters.table].read_rows() if r["table"] == letters.destination]
     asked = letters.topic_ids
     rows = [r for r in rows if (r.get("topic_id") or None) == (asked.get(r["topic"]) or None)]
-    waiting = [r for r in rows if r["replayed_at"] is None and within(r, job.ranges)]
+    waiting = [r for r in rows if r["replayed_at"] is None and is_within(r, job.ranges)]
     return [(r["topic"], r["partition"], Record(r["offset"], r["key"], r["value"], r["timestamp"])) for r in waiting]
 
 
-def _place(row: Row) -> tuple[Any, ...]:
+def _get_place(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in ("table", "topic", "partition", "offset"))

@@ -30,16 +30,18 @@ def delete_positions(table: Table, *places: tuple[str, int]) -> None:
         pq.write_table(rows, out)
     files = [file for file, _ in places]
     bounds = [{FILE_PATH_FIELD_ID: to_bytes(StringType(), end(files))} for end in (min, max)]
-    _commit(table, _file(DataFileContent.POSITION_DELETES, path, len(places), bounds))
+    _commit(table, _build_file(DataFileContent.POSITION_DELETES, path, len(places), bounds))
 
 
 def delete_equal(table: Table, rows: int, field_ids: Sequence[int] = (1,)) -> None:
     """One file of deletes by equality: only its metadata."""
     path = f"{table.location()}/data/equality-{len(table.metadata.snapshots)}.parquet"
-    _commit(table, _file(DataFileContent.EQUALITY_DELETES, path, rows, [{}, {}], equality_ids=list(field_ids)))
+    _commit(table, _build_file(DataFileContent.EQUALITY_DELETES, path, rows, [{}, {}], equality_ids=list(field_ids)))
 
 
-def _file(content: DataFileContent, path: str, rows: int, bounds: list[dict[int, bytes]], **more: Any) -> DataFile:
+def _build_file(
+    content: DataFileContent, path: str, rows: int, bounds: list[dict[int, bytes]], **more: Any
+) -> DataFile:
     return DataFile.from_args(
         content=content, file_path=path, file_format=FileFormat.PARQUET, partition=Record(), record_count=rows,
         file_size_in_bytes=DELETES_BYTES, lower_bounds=bounds[0], upper_bounds=bounds[1], **more,

@@ -74,7 +74,7 @@ class BusyTable(_Delegating):
     def publish(self, table_commit: TableCommit) -> None:
         if self.left:
             self.left -= 1
-            self._port.foreign_append(table_commit.table, *self.rows)
+            self._port.append_foreign_rows(table_commit.table, *self.rows)
         self._port.publish(table_commit)
 
 

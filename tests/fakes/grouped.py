@@ -7,7 +7,7 @@ NAMES = ("a", "x", "va", "b", "vb", "name")
 Change = tuple[int, dict[str, Any] | None]
 
 
-def expected(soft: bool, changes: list[Change]) -> list[dict[str, Any]]:
+def compute_rows(soft: bool, changes: list[Change]) -> list[dict[str, Any]]:
     """The rows after these changes, of a key and its columns; None deletes. `name` is in no group."""
     rows: dict[int, dict[str, Any]] = {}
     for key, record in changes:

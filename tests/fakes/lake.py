@@ -48,7 +48,7 @@ from tidegate.schema.data_types import Struct
 from tidegate.schema.evolution import EvolutionRules, SchemaChange, find_schema_changes, to_struct
 from tidegate.sql.pruning import Bounds
 
-from fakes.bounds import bounds_of, overlap_of
+from fakes.bounds import compute_bounds, compute_overlap
 from fakes.clock import Clock
 
 Row = dict[str, Any]
@@ -80,7 +80,7 @@ class MemoryTable:
     tags: set[str] = field(default_factory=set)  # those of `refs` that are no branches
     ordered_by: tuple[str, ...] = ()
 
-    def rows(self, ref: str = "main") -> list[Row]:
+    def read_rows(self, ref: str = "main") -> list[Row]:
         return [dict(row) for row in self.snapshots[self.refs[ref]].rows] if ref in self.refs else []
 
     def ancestors(self, ref: str = "main") -> list[Snapshot]:
@@ -90,7 +90,7 @@ class MemoryTable:
             current = self.snapshots[current].parent
         return chain
 
-    def tagged(self, pipeline: str) -> Snapshot | None:
+    def find_tagged(self, pipeline: str) -> Snapshot | None:
         return self.snapshots.get(self.refs.get(resource_names.name_tag(pipeline), -1))
 
 
@@ -114,7 +114,7 @@ class MemoryDestination:
         found = self.tables.get(table)
         if found is None:
             return None
-        ancestors, tagged = found.ancestors(self._written(table)), found.tagged(pipeline)
+        ancestors, tagged = found.ancestors(self._written(table)), found.find_tagged(pipeline)
         recorded = Position.from_properties(pipeline, found.properties)
         recorded = recorded or _find_carried_position([*([tagged] if tagged else []), *ancestors], pipeline)
         rolled_back = recorded is not None and (tagged is None or tagged not in ancestors)
@@ -140,7 +140,7 @@ class MemoryDestination:
             },
             untraceable=rolled_back and cut_off,
             kind=found.properties.get(KIND_PROPERTY, ""),
-            total_records=len(found.rows(self._written(table))) if self._written(table) in found.refs else 0,
+            total_records=len(found.read_rows(self._written(table))) if self._written(table) in found.refs else 0,
         )
 
     def seed(self, table: str, pipeline: str, position: Position) -> None:
@@ -164,9 +164,9 @@ class MemoryDestination:
         found = self.tables.get(values["source"])
         pinned = found.snapshots.get(values["snapshot_id"]) if found else None
         rows = [row for row in pinned.rows if row["batch_number"] == values["batch"]] if pinned else []
-        known = bounds_of([row["key"] for row in rows], values)
+        known = compute_bounds([row["key"] for row in rows], values)
         cut = self._table(table).snapshots[values["at"]] if "at" in values else None
-        return known if cut is None else replace(known, overlap=overlap_of(cut.rows, known))
+        return known if cut is None else replace(known, overlap=compute_overlap(cut.rows, known))
 
     def has_branches(self, table: str) -> bool:
         return True
@@ -190,7 +190,7 @@ class MemoryDestination:
         return Head(snapshot.id, snapshot.parent, dict(snapshot.summary)) if snapshot else None
 
     def append_empty(self, table: str, branch: str, summary: dict[str, str]) -> None:
-        self.add_snapshot(table, branch, tuple(self._table(table).rows(branch)), summary)
+        self.add_snapshot(table, branch, tuple(self._table(table).read_rows(branch)), summary)
 
     def publish(self, table_commit: TableCommit) -> None:
         found = self._table(table_commit.table)
@@ -215,12 +215,12 @@ class MemoryDestination:
     ) -> Head | None:
         found = self._table(table_commit.table)
         cut, head, newest = (found.snapshots[i] for i in (table_commit.cut, table_commit.head, onto))
-        came, went = without(newest.rows, cut.rows), without(cut.rows, newest.rows)
-        deleted, added = without(cut.rows, head.rows), without(head.rows, cut.rows)
+        came, went = subtract_rows(newest.rows, cut.rows), subtract_rows(cut.rows, newest.rows)
+        deleted, added = subtract_rows(cut.rows, head.rows), subtract_rows(head.rows, cut.rows)
         if cut not in found.ancestors(self._written(table_commit.table)) or (deleted and went):
             return None
         if keys is not None and came:
-            overlap = overlap_of(came, self.find_bounds(table_commit.table, keys))
+            overlap = compute_overlap(came, self.find_bounds(table_commit.table, keys))
             if overlap is None or overlap.files:
                 return None
         standing = (found.refs.get(self._written(table_commit.table)), found.refs.get(table_commit.branch))
@@ -229,7 +229,7 @@ class MemoryDestination:
         made = self.add_snapshot(
             table_commit.table,
             table_commit.branch,
-            (*without(newest.rows, deleted), *added),
+            (*subtract_rows(newest.rows, deleted), *added),
             {**head.summary, **(summary or {})},
         )
         found.snapshots[made.id] = replace(made, parent=onto)
@@ -250,8 +250,8 @@ class MemoryDestination:
         return Rollback(
             now[0].id,
             then[0].id,
-            returning=tuple(_past(found, s) for s in then if s.id not in shared),
-            lost=tuple(_past(found, s) for s in now if s.id not in shared),
+            returning=tuple(_build_past_snapshot(found, s) for s in then if s.id not in shared),
+            lost=tuple(_build_past_snapshot(found, s) for s in now if s.id not in shared),
             is_traceable=bool(shared) or (origins[0] is not None and origins[0] == origins[1]),
             rows_now=len(now[0].rows),
             rows_then=len(then[0].rows),
@@ -397,7 +397,9 @@ class MemoryDestination:
                 del found.properties[name]
         if not spent or all(found.refs.get("main") == s.id and "tidegate.clean-up" in s.summary for s in spent):
             return {"batches": 0, "snapshots": len(spent), "files": 0}
-        kept = tuple(r for r in found.rows() if r["batch_number"] > up_to_batch and r["batch_number"] not in numbers)
+        kept = tuple(
+            r for r in found.read_rows() if r["batch_number"] > up_to_batch and r["batch_number"] not in numbers
+        )
         self.add_snapshot(intermediate, "main", kept, {"tidegate.clean-up": str(up_to_batch)})
         for snapshot in spent:
             del found.snapshots[snapshot.id]
@@ -418,7 +420,7 @@ class MemoryDestination:
 
     def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
         found = self.tables.get(deletes)
-        rows = found.rows() if found is not None and found.properties.get(KIND_PROPERTY) in MEMORY_KINDS else []
+        rows = found.read_rows() if found is not None and found.properties.get(KIND_PROPERTY) in MEMORY_KINDS else []
         kept = tuple(row for row in rows if row["timestamp"] >= before_ms)
         if len(kept) < len(rows):
             self.add_snapshot(deletes, "main", kept, {})
@@ -440,7 +442,7 @@ class MemoryDestination:
         tagged = {i for name, i in found.refs.items() if resource_names.is_ours(name)}
         depths = [n for n, s in enumerate(found.ancestors(), 1) if s.id in tagged]
         files = 1 if len(snapshots) < len(found.ancestors()) else len(snapshots)
-        counts = {"data_files": files, "small": files, "crowd": files, "rows": len(found.rows())}
+        counts = {"data_files": files, "small": files, "crowd": files, "rows": len(found.read_rows())}
         deepest = max(depths, default=0)
         oldest = min((s.ms for s in found.ancestors()[:deepest]), default=None)
         return TableFiles(**counts, snapshots=len(found.snapshots), since_tagged=deepest, tagged_ms=oldest)
@@ -462,14 +464,14 @@ class MemoryDestination:
         return found.properties.get(name) if found else None
 
     def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
-        rows = self.tables[name].rows() if name in self.tables else []
+        rows = self.tables[name].read_rows() if name in self.tables else []
         waiting = sorted((r for r in rows if r["replayed_at"] is None), key=lambda r: -r["written_at"])
         discarded = sum(row["stage"] == "discarded" for row in rows)
         done = len(rows) - len(waiting) - discarded
-        return DeadLetters(len(waiting), done, tuple(_letter(row) for row in waiting[:limit]), discarded)
+        return DeadLetters(len(waiting), done, tuple(_build_letter(row) for row in waiting[:limit]), discarded)
 
     def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:
-        rows = self.tables[name].rows() if name in self.tables else []
+        rows = self.tables[name].read_rows() if name in self.tables else []
         mine = (row for row in rows if row["table"] == table and row["replayed_at"] is None)
         return [
             WaitingLetter(
@@ -480,24 +482,24 @@ class MemoryDestination:
         ]
 
     def list_replayed_letters(self, name: str, table: str, attempts: Collection[str]) -> list[WaitingLetter]:
-        rows = self.tables[name].rows() if name in self.tables else []
+        rows = self.tables[name].read_rows() if name in self.tables else []
         mine = (row for row in rows if row["table"] == table and row.get("replayed_by") in set(attempts))
-        return [_letter(row).place for row in mine]
+        return [_build_letter(row).place for row in mine]
 
     def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:
-        rows = self.tables[name].rows() if name in self.tables else []
+        rows = self.tables[name].read_rows() if name in self.tables else []
         mine = [row for row in rows if (row["table"], row["attempt"]) == (table, attempt)]
-        return sorted(map(_letter, mine), key=lambda letter: (letter.topic, letter.partition, letter.offset))
+        return sorted(map(_build_letter, mine), key=lambda letter: (letter.topic, letter.partition, letter.offset))
 
     def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:
         return ""
 
     def count_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
-        rows = self.tables[name].rows() if name in self.tables else []
-        return sum(r["table"] == table and r["attempt"] != attempt and within(r, ranges) for r in rows)
+        rows = self.tables[name].read_rows() if name in self.tables else []
+        return sum(r["table"] == table and r["attempt"] != attempt and is_within(r, ranges) for r in rows)
 
     def count_rows(self, table: str) -> int | None:
-        return len(self.tables[table].rows(self._written(table))) if table in self.tables else None
+        return len(self.tables[table].read_rows(self._written(table))) if table in self.tables else None
 
     # what Spark and foreign writers do
 
@@ -525,8 +527,8 @@ class MemoryDestination:
             rows = tuple({new if name == old else name: v for name, v in row.items()} for row in snapshot.rows)
             found.snapshots[number] = replace(snapshot, rows=rows)
 
-    def foreign_append(self, table: str, *rows: Row) -> Snapshot:
-        return self.add_snapshot(table, "main", (*self._table(table).rows(), *rows), {"operation": "append"})
+    def append_foreign_rows(self, table: str, *rows: Row) -> Snapshot:
+        return self.add_snapshot(table, "main", (*self._table(table).read_rows(), *rows), {"operation": "append"})
 
     def rollback(self, table: str, snapshot_id: int) -> None:
         self._table(table).refs["main"] = snapshot_id
@@ -554,12 +556,12 @@ class MemoryDestination:
         return self.tables[name]
 
 
-def as_destination(lake: Any) -> Destination:
+def build_destination(lake: Any) -> Destination:
     """The ports of one double that has the methods of all five."""
     return Destination(tables=lake, commits=lake, staging=lake, dead_letters=lake, history=lake)
 
 
-def without(rows: Iterable[Row], others: Iterable[Row]) -> tuple[Row, ...]:
+def subtract_rows(rows: Iterable[Row], others: Iterable[Row]) -> tuple[Row, ...]:
     """The rows that are left when each of the others has taken one that equals it."""
     taken = Counter(json.dumps(row, sort_keys=True, default=str) for row in others)
     kept = []
@@ -597,7 +599,7 @@ def _apply_changes(
     return tuple(columns.values())
 
 
-def within(row: Row, ranges: Iterable[Any]) -> bool:
+def is_within(row: Row, ranges: Iterable[Any]) -> bool:
     """Whether a record's place lies in ranges, given as they are or as a statement's values."""
     return any(
         (row["topic"], row["partition"]) == (topic, partition) and start <= row["offset"] < end
@@ -605,10 +607,10 @@ def within(row: Row, ranges: Iterable[Any]) -> bool:
     )
 
 
-def _past(table: MemoryTable, snapshot: Snapshot) -> PastSnapshot:
+def _build_past_snapshot(table: MemoryTable, snapshot: Snapshot) -> PastSnapshot:
     before = table.snapshots.get(snapshot.parent or -1)
     older = before.rows if before else ()
-    rows = len(without(snapshot.rows, older)) + len(without(older, snapshot.rows))
+    rows = len(subtract_rows(snapshot.rows, older)) + len(subtract_rows(older, snapshot.rows))
     told = None if "uncounted" in snapshot.summary else rows
     rows_told = 0 if snapshot.summary.get("operation") == "replace" else told
     pipeline = snapshot.summary.get("tidegate.pipeline", "")
@@ -616,14 +618,14 @@ def _past(table: MemoryTable, snapshot: Snapshot) -> PastSnapshot:
     return PastSnapshot(snapshot.id, snapshot.ms, rows_told, pipeline, None if batch is None else int(batch))
 
 
-def _letter(row: Row) -> DeadLetter:
+def _build_letter(row: Row) -> DeadLetter:
     """A dead letter as a reader gets it: bytes and moments, in every column."""
     moments = {name: datetime.fromtimestamp(row[name] / 1000, UTC) for name in ("timestamp", "written_at")}
-    texts = {name: _bytes(row[name]) for name in ("key", "value")}
+    texts = {name: _encode(row[name]) for name in ("key", "value")}
     return DeadLetter.from_row({"error_class": "unreadable", **row, **moments, "headers": None, **texts})
 
 
-def _bytes(value: Any) -> bytes | None:
+def _encode(value: Any) -> bytes | None:
     return value if value is None else (value if isinstance(value, str) else json.dumps(value)).encode()
 
 

@@ -5,7 +5,7 @@ from typing import Any
 Change = tuple[int, str, tuple[int | None, int | None], int]
 
 
-def expected(mode: str, deletes: str, changes: list[Change]) -> list[dict[str, Any]]:
+def compute_rows(mode: str, deletes: str, changes: list[Change]) -> list[dict[str, Any]]:
     """The rows after these changes: (key, upsert | delete | tombstone, its columns of `sequence_by`, the row's n)."""
     highest: dict[int, Any] = {}
     rows: dict[int, dict[str, Any]] = {}

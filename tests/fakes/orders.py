@@ -22,4 +22,4 @@ def send_orders(world: World, *records: tuple[str, str | None]) -> None:
 
 def read_orders(world: World) -> dict[str, str]:
     """The names that stand, by key."""
-    return {row["id"]: row["name"] for row in world.rows(NAME)}
+    return {row["id"]: row["name"] for row in world.read_rows(NAME)}

@@ -10,7 +10,7 @@ from tidegate.spec.source import Source
 from tidegate.spec.table import Table
 
 
-def a_table(name: str = "lake.shop.orders", mode: str = "upsert_delete", **given: Any) -> Table:
+def build_table(name: str = "lake.shop.orders", mode: str = "upsert_delete", **given: Any) -> Table:
     """A destination with key `id` and a value of `id, name`, unless told otherwise."""
     upsert, delete = mode in ("upsert", "upsert_delete"), mode in ("delete", "upsert_delete")
     keys = given.pop("keys", ("id",))
@@ -22,9 +22,9 @@ def a_table(name: str = "lake.shop.orders", mode: str = "upsert_delete", **given
     return Table(name, given.pop("topics", ("orders",)), key, value, upsert, delete, **given)
 
 
-def a_pipeline(*tables: Table, name: str = "shop", **given: Any) -> Pipeline:
+def build_pipeline(*tables: Table, name: str = "shop", **given: Any) -> Pipeline:
     """A pipeline over these tables; `source` and everything else of `Pipeline` may be given by name."""
-    tables = tables or (a_table(),)
+    tables = tables or (build_table(),)
     topics = tuple(dict.fromkeys(topic for table in tables for topic in table.topics))
     asked = {"kafka": "kafka_default", "topics": topics, "topic_pattern": None, "group": f"tidegate-{name}"}
     source = Source(**{**asked, **given.pop("source", {})})

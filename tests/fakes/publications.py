@@ -22,7 +22,7 @@ from fakes.producing import SCHEMA, Broker, Entry, Killed
 State = dict[str, str]
 
 
-def a_publication(**more: Any) -> Publication:
+def build_publication(**more: Any) -> Publication:
     given = {"topics": ("out",), "key": KeyOut(("id",)), "state_topic": "state", "parallelism": 2, **more}
     return Publication(name="out", table="lake.shop.t", **given)
 
@@ -177,12 +177,12 @@ class Outside:
     """Everything together."""
 
     def __init__(self, **publication: Any) -> None:
-        self.publication = a_publication(**publication)
+        self.publication = build_publication(**publication)
         self.table, self.topic = Table(), Topic(self.publication.parallelism)
         self.spark = Spark(self.table, self.topic)
         self._runs = 0
 
-    def ports(self) -> PublicationPorts:
+    def build_ports(self) -> PublicationPorts:
         return PublicationPorts(
             self.publication, self.topic, self.table, self.spark, now_ms=lambda: 0, new_run=self._new_run
         )

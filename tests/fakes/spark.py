@@ -24,10 +24,10 @@ from tidegate.spec.table import Route
 from fakes.audits import answer
 from fakes.bounds import check_bounds
 from fakes.broker import MemoryBroker, Record
-from fakes.dead_letters import mark_of, waiting_letters, write_dead_letters
-from fakes.folded import merge_folded, without_placeholders
+from fakes.dead_letters import list_waiting_records, mark_of, write_dead_letters
+from fakes.folded import merge_folded, replace_placeholders
 from fakes.lake import MemoryDestination, Row
-from fakes.sequenced import comparable, merge_sequenced, remember_deletes
+from fakes.sequenced import build_sort_key, merge_sequenced, remember_deletes
 from fakes.versions import merge_history, remember_changes
 
 SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
@@ -122,7 +122,7 @@ class MemoryEngine:
         table = f"{statement['catalog']}.{statement['table']}"
         found = self.destination.tables[table]
         if name == "compact":
-            self.destination.add_snapshot(table, "main", tuple(found.rows()), {"compacted": "true"})
+            self.destination.add_snapshot(table, "main", tuple(found.read_rows()), {"compacted": "true"})
         if name == "expire":
             older = datetime.fromisoformat(statement["older_than"]).replace(tzinfo=UTC).timestamp() * 1000
             young = takewhile(
@@ -173,7 +173,7 @@ class MemoryEngine:
             self.destination.tables[table.intermediate].properties[table.property] = text
             return
         rows, outcome = self._decode_records(job, table)
-        others = [r for r in self.destination.tables[table.intermediate].rows() if r["batch_number"] != job.batch]
+        others = [r for r in self.destination.tables[table.intermediate].read_rows() if r["batch_number"] != job.batch]
         self.destination.add_snapshot(table.intermediate, "main", (*others, *rows), table.summary)
         hit_failpoint("job.overwritten")
         self.destination.tables[table.intermediate].properties |= {table.property: json.dumps(outcome), **table.marks}
@@ -217,7 +217,9 @@ class MemoryEngine:
                     if table.skips is None or not is_listed:
                         outcome["first_bad"] = outcome["first_bad"] or row
                     if table.set_aside is not None and is_listed:
-                        rows.append({**_dead_letter(record, row), "batch_number": job.batch, "attempt": table.attempt})
+                        rows.append(
+                            {**_build_dead_letter(record, row), "batch_number": job.batch, "attempt": table.attempt}
+                        )
         hit_failpoint("job.decoded")
         if table.set_aside is not None:
             outcome["dead_lettered"], outcome["bad"] = skipped, outcome["bad"] - skipped
@@ -228,7 +230,7 @@ class MemoryEngine:
         topic, partition, start, end = part
         if job.letters is None:
             return self.broker.partitions[topic][partition].read(start, end, job.isolation)
-        letters = (r for t, p, r in waiting_letters(self.destination, job) if (t, p) == (topic, partition))
+        letters = (r for t, p, r in list_waiting_records(self.destination, job) if (t, p) == (topic, partition))
         return [replace(r, value=self.mended.get(r.offset, r.value)) for r in letters if start <= r.offset < end]
 
     def _find(self, job: StageJob, table: StageTable) -> None:
@@ -261,16 +263,16 @@ class MemoryEngine:
         retracted = value is not None and self._is_retracted(table, shown)
         deleted = value is None or (table.delete_when is not None and self.conditions[table.delete_when](shown))
         deleted = deleted or retracted
-        unfit = _unfit(table, record, key, None if deleted else value)
+        unfit = _find_misfit(table, record, key, None if deleted else value)
         if unfit:
             return "bad", {**at, "reason": unfit}
         if value is not None and not self._is_chosen(table, shown, retracted):
             return "filtered", {}
-        fate = _fate_of_name(table, None if value is None else shown)
+        fate = _judge_name(table, None if value is None else shown)
         if fate or (deleted and table.ignore_deletes):
             return fate or "ignored", {**at, "reason": "names no table"} if fate == "bad" else {}
         known = {name: {**at, "timestamp": record.timestamp}.get(k) for name, k in table.metadata.items()}
-        told, kept = (None, []) if deleted else without_placeholders(table, value or {})
+        told, kept = (None, []) if deleted else replace_placeholders(table, value or {})
         made = None if told is None else {**told, **known}
         if table.select is not None and made is not None and not table.keys_only:
             made = self._selected(table.select, {**at, "timestamp": record.timestamp, **made, **key})
@@ -294,7 +296,7 @@ class MemoryEngine:
         """Whether a row meets the table's condition, or is retracted by it, and the route."""
         if table.when is not None and not retracted and not self.conditions[table.when](shown):
             return False
-        return table.route is None or _routed(table.route, shown)
+        return table.route is None or _is_routed(table.route, shown)
 
     def _staged(self, statement: dict[str, Any]) -> list[Row]:
         if "rows" in statement:  # of a direct batch
@@ -312,16 +314,16 @@ class MemoryEngine:
         rows = [r for r in held if (r["batch_number"], r["attempt"]) == (statement["batch"], statement["attempt"])]
         rows = [r for r in rows if r["offset"] > statement.get("truncated_at", -1)]
         if statement.get("guarded"):
-            rows = _without_later(rows, [r for r in held if r["batch_number"] > statement["batch"]], statement)
+            rows = _drop_superseded_rows(rows, [r for r in held if r["batch_number"] > statement["batch"]], statement)
         return [_rename_columns(row, statement) for row in rows]
 
     def _remember(self, statement: dict[str, Any]) -> None:
         has_history = statement["statement"] == "remember_changes"
         memory = statement["changes" if has_history else "deletes"]
         remembered, target = self.destination.tables[memory], self.destination.tables[statement["target"]]
-        rows = target.rows(statement["branch"].removeprefix("branch_")) if statement["asks_rows"] else []
+        rows = target.read_rows(statement["branch"].removeprefix("branch_")) if statement["asks_rows"] else []
         remember = remember_changes if has_history else remember_deletes
-        after = remember(statement, remembered.rows(), self._staged(statement), rows)
+        after = remember(statement, remembered.read_rows(), self._staged(statement), rows)
         self.destination.add_snapshot(memory, "main", tuple(after), {})
 
     def _merge(self, statement: dict[str, Any], summary: dict[str, str]) -> None:
@@ -335,21 +337,21 @@ class MemoryEngine:
             is_folded = statement["statement"] == "merge_truncate_folded"
             plain = {**statement, "statement": "merge_upsert_delete"}
             after, _ = merge_folded(statement, [], rows) if is_folded else _apply(plain, [], rows, keys)
-            words = {"added-records": len(after), "deleted-records": len(target.rows(branch))}
+            words = {"added-records": len(after), "deleted-records": len(target.read_rows(branch))}
             told = {**summary, **{name: str(number) for name, number in words.items()}}
             self.destination.add_snapshot(statement["target"], branch, tuple(after), told)
             return
         check_bounds(statement, [row["key"] for row in rows])
         if statement["statement"] == "merge_sequenced":
-            remembered = self.destination.tables[statement["deletes"]].rows() if statement["deletes"] else []
-            after, counts = merge_sequenced(statement, target.rows(branch), rows, remembered)
+            remembered = self.destination.tables[statement["deletes"]].read_rows() if statement["deletes"] else []
+            after, counts = merge_sequenced(statement, target.read_rows(branch), rows, remembered)
         elif statement["statement"] == "merge_history":
-            facts = self.destination.tables[statement["changes"]].rows()
-            after, counts = merge_history(statement, target.rows(branch), rows, facts)
+            facts = self.destination.tables[statement["changes"]].read_rows()
+            after, counts = merge_history(statement, target.read_rows(branch), rows, facts)
         elif statement["statement"] == "merge_folded":
-            after, counts = merge_folded(statement, target.rows(branch), rows)
+            after, counts = merge_folded(statement, target.read_rows(branch), rows)
         else:
-            after, counts = _apply(statement, target.rows(branch), rows, keys)
+            after, counts = _apply(statement, target.read_rows(branch), rows, keys)
         if any(counts.values()):
             is_insert = statement["statement"] in ("merge_append", "merge_new")
             words = {"added-records": counts["inserted"]} if is_insert else {}
@@ -358,7 +360,7 @@ class MemoryEngine:
             self.destination.add_snapshot(statement["target"], branch, tuple(after), told)
 
 
-def _fate_of_name(table: StageTable, shown: Row | None) -> str | None:
+def _judge_name(table: StageTable, shown: Row | None) -> str | None:
     """Bad where names are looked for and the row makes none, filtered where it names another table."""
     if table.naming is None or shown is None:
         return None
@@ -368,12 +370,12 @@ def _fate_of_name(table: StageTable, shown: Row | None) -> str | None:
     return None if named == table.naming.name else "filtered"
 
 
-def _unfit(table: StageTable, record: Record, key: Row, value: Row | None) -> str | None:
+def _find_misfit(table: StageTable, record: Record, key: Row, value: Row | None) -> str | None:
     """Why a record that can be read is bad all the same."""
     for name in table.verified if record.key is not None and record.value is not None else ():
         if key[table.key.prefix + name] != record.value.get(name):
             return f"the key and the value differ in field {name}"
-    _, kept = without_placeholders(table, value or {})
+    _, kept = replace_placeholders(table, value or {})
     if table.has_history and table.sequence and value is not None and value.get(table.sequence[0], 0) is None:
         return f"{table.sequence[0]} is NULL"
     kept = kept if table.sequence or table.has_history else [name for name in kept if name.casefold() in table.grouped]
@@ -409,7 +411,7 @@ def _rename_columns(row: Row, statement: dict[str, Any]) -> Row:
     return {**row, "key": key, "value": {**row["value"], **value}}
 
 
-def _dead_letter(record: Record, bad: Row) -> Row:
+def _build_dead_letter(record: Record, bad: Row) -> Row:
     """A record that cannot be read, as it is staged."""
     place = {name: bad[name] for name in ("topic", "partition", "offset")}
     stage = "key" if record.key == BAD else "value"
@@ -418,14 +420,14 @@ def _dead_letter(record: Record, bad: Row) -> Row:
     return {"key": None, "value": None, "op": "bad", **place, "timestamp": record.timestamp, "i": 0, "bad": told}
 
 
-def _routed(route: Route, shown: Row) -> bool:
+def _is_routed(route: Route, shown: Row) -> bool:
     value = shown.get(route.field)
     if value is None:
         return False
     return str(value) in route.names if route.pattern is None else re.fullmatch(route.pattern, str(value)) is not None
 
 
-def _without_later(rows: list[Row], later: list[Row], statement: dict[str, Any]) -> list[Row]:
+def _drop_superseded_rows(rows: list[Row], later: list[Row], statement: dict[str, Any]) -> list[Row]:
     """What a backfill may apply: keys that no later slice and no record up to the position supersedes."""
 
     def key(row: Row) -> str:
@@ -434,11 +436,11 @@ def _without_later(rows: list[Row], later: list[Row], statement: dict[str, Any])
     highest: dict[str, Any] = {}
     for row in rows:
         if row["sequence"] is not None:
-            highest[key(row)] = max(highest.get(key(row), []), comparable(row["sequence"]) or [])
+            highest[key(row)] = max(highest.get(key(row), []), build_sort_key(row["sequence"]) or [])
 
     def supersedes(row: Row) -> bool:
         known = highest.get(key(row)) if "sequence" in statement else None
-        return known is None or row["sequence"] is None or comparable(row["sequence"]) >= known
+        return known is None or row["sequence"] is None or build_sort_key(row["sequence"]) >= known
 
     last = {key(row): row for row in sorted(rows, key=lambda row: row["offset"])}
 
@@ -485,7 +487,7 @@ def _apply(
         there = {key_of(row) for row in table}
         last_of = {key: r for key, r in last_of.items() if r["op"] == "d" or key not in there}
     if statement == "merge_soft_delete":
-        return _soft_delete(asked["flag"], table, ordered, key_of, build_row)
+        return _delete_softly(asked["flag"], table, ordered, key_of, build_row)
     after = []
     for row in table:
         change = last_of.pop(key_of(row), None)
@@ -500,7 +502,7 @@ def _apply(
     return [*after, *added], {**counts, "inserted": len(added)}
 
 
-def _soft_delete(
+def _delete_softly(
     flag: str, table: list[Row], ordered: list[Row], key_of: Callable[[Row], Any], made: Callable[[Row], Row]
 ) -> tuple[list[Row], dict[str, int]]:
     after = {key_of(row): row for row in table}

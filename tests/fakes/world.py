@@ -10,7 +10,7 @@ from tidegate.spec.pipeline import Pipeline
 
 from fakes.broker import MemoryBroker
 from fakes.clock import Clock, Crash
-from fakes.lake import MemoryDestination, Row, as_destination
+from fakes.lake import MemoryDestination, Row, build_destination
 from fakes.spark import MemoryEngine, StructuredSql
 
 Hook = Callable[[str, str], None]  # (port.method, "before" or "after")
@@ -49,20 +49,20 @@ class World:
     def attempt(self) -> str:
         return f"attempt{next(self._attempts)}"
 
-    def ports(self, pipeline: Pipeline, hook: Hook | None = None, **instead: Any) -> Ports:
+    def build_ports(self, pipeline: Pipeline, hook: Hook | None = None, **instead: Any) -> Ports:
         """The ports of one runner; `instead` replaces some by doubles with a fault, `destination` its five at once."""
         destination = instead.pop("destination", self.destination)
-        chosen = {"broker": self.broker, "engine": self.engine, **vars(as_destination(destination)), **instead}
+        chosen = {"broker": self.broker, "engine": self.engine, **vars(build_destination(destination)), **instead}
         if hook is not None:
             chosen = {name: Watched(name, port, hook) for name, port in chosen.items()}
         return Ports(
             pipeline, sql=StructuredSql(), now_ms=self.clock, new_attempt=self.attempt, pause=self.clock.pause, **chosen
         )
 
-    def rows(self, table: str) -> list[Row]:
+    def read_rows(self, table: str) -> list[Row]:
         """The table's rows in an order of their own."""
         found = self.destination.tables.get(table)
-        return sorted(found.rows(), key=lambda r: json.dumps(r, sort_keys=True)) if found else []
+        return sorted(found.read_rows(), key=lambda r: json.dumps(r, sort_keys=True)) if found else []
 
 
 class CrashAt:

@@ -15,18 +15,18 @@ VALUE = {"schema": "id BIGINT, name STRING"}
 APPEND = {"upsert": False, "delete": False}
 
 
-def row(id: int, **more: Any) -> tuple[Any, ...]:
+def build_record(id: int, **more: Any) -> tuple[Any, ...]:
     return {"id": id}, {"id": id, "name": "x"}, more
 
 
-def ids(workbench, table: str) -> list[int]:
-    return sorted(row["id"] for row in workbench.rows(table))
+def read_ids(workbench, table: str) -> list[int]:
+    return sorted(row["id"] for row in workbench.read_rows(table))
 
 
-def at_the_end(workbench, name: str, topic: str) -> None:
+def assert_at_log_end(workbench, name: str, topic: str) -> None:
     """Committed offsets are the ends, lag is 0, and the sums over all batches add up."""
-    shown = read_status(workbench.ports(name))
-    assert workbench.committed(name) == workbench.ends(topic)
+    shown = read_status(workbench.build_ports(name))
+    assert workbench.committed(name) == workbench.read_ends(topic)
     assert (shown["lag"], [part["lag"] for part in shown["partitions"]]) == (0, [0])
     for batch in shown["batches"]:
         assert batch["span"] == batch["read"] + batch["gaps"]
@@ -41,45 +41,45 @@ def at_the_end(workbench, name: str, topic: str) -> None:
 def test_transactions_are_counted_and_reach_lag_zero(workbench, isolation, read, rows) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("tx", [topic], key=KEY, value=VALUE, table=APPEND, source={"isolation": isolation})
-    workbench.produce(topic, row(1), row(2))
-    workbench.transaction(topic, row(3), row(4))
-    workbench.transaction(topic, row(5), row(6), commit=False)
-    workbench.produce(topic, row(7))
-    open_one = workbench.transactional()
+    workbench.produce(topic, build_record(1), build_record(2))
+    workbench.transaction(topic, build_record(3), build_record(4))
+    workbench.transaction(topic, build_record(5), build_record(6), commit=False)
+    workbench.produce(topic, build_record(7))
+    open_one = workbench.open_transactional_producer()
     open_one.begin_transaction()
-    workbench._send(open_one, topic, (row(8),))
+    workbench._send(open_one, topic, (build_record(8),))
     assert open_one.flush(60) == 0
-    (batch,) = stage(workbench.ports("tx"), plan(workbench.ports("tx")))
+    (batch,) = stage(workbench.build_ports("tx"), plan(workbench.build_ports("tx")))
     end = batch.ranges.end[topic][0]
     assert end == (9 if isolation == "read_committed" else 10)
     assert (batch.counts.span, batch.counts.read) == (end, read)
     assert batch.counts.gaps == end - read
     workbench.flush("tx")
-    assert ids(workbench, "shop.tx") == rows
-    (shown,) = read_status(workbench.ports("tx"))["batches"]
+    assert read_ids(workbench, "shop.tx") == rows
+    (shown,) = read_status(workbench.build_ports("tx"))["batches"]
     assert (shown["read"], shown["gaps"]) == (read, end - read)
-    assert read_status(workbench.ports("tx"))["lag"] == 0
+    assert read_status(workbench.build_ports("tx"))["lag"] == 0
     workbench.end_transaction(open_one, topic, commit=False)
     workbench.drain("tx")
-    at_the_end(workbench, "tx", topic)
-    workbench.transaction(topic, row(9), row(10))
+    assert_at_log_end(workbench, "tx", topic)
+    workbench.transaction(topic, build_record(9), build_record(10))
     workbench.drain("tx")
-    assert ids(workbench, "shop.tx") == [*rows, 9, 10]
-    at_the_end(workbench, "tx", topic)
+    assert read_ids(workbench, "shop.tx") == [*rows, 9, 10]
+    assert_at_log_end(workbench, "tx", topic)
 
 
 def test_plain_topic_has_no_gap_and_an_aborted_transaction_alone_reaches_lag_zero(workbench) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("plain", [topic], key=KEY, value=VALUE, merge={"max_records": 20})
-    workbench.produce(topic, *(row(n) for n in range(50)))
+    workbench.produce(topic, *(build_record(n) for n in range(50)))
     workbench.drain("plain")
-    assert [batch["gaps"] for batch in read_status(workbench.ports("plain"))["batches"]] == [0, 0, 0]
-    workbench.transaction(topic, *(row(n) for n in range(100, 103)), commit=False)
+    assert [batch["gaps"] for batch in read_status(workbench.build_ports("plain"))["batches"]] == [0, 0, 0]
+    workbench.transaction(topic, *(build_record(n) for n in range(100, 103)), commit=False)
     workbench.drain("plain")
-    at_the_end(workbench, "plain", topic)
+    assert_at_log_end(workbench, "plain", topic)
     with pytest.raises(NothingToDo):
         workbench.flush("plain")
-    assert ids(workbench, "shop.plain") == list(range(50))
+    assert read_ids(workbench, "shop.plain") == list(range(50))
 
 
 def test_compacted_topic_is_read_over_its_holes_wherever_batches_are_cut(workbench) -> None:
@@ -87,15 +87,15 @@ def test_compacted_topic_is_read_over_its_holes_wherever_batches_are_cut(workben
     topic = workbench.topic(1, **{"cleanup.policy": "compact", "segment.ms": "100", **compaction})
     stamps = itertools.count(1_700_000_000_000, 60_000)  # each record a segment of its own, but the last
     for _ in range(10):
-        workbench.produce(topic, *(row(n, timestamp=next(stamps)) for n in range(3)))
-    workbench.produce(topic, row(3, timestamp=next(stamps)))
+        workbench.produce(topic, *(build_record(n, timestamp=next(stamps)) for n in range(3)))
+    workbench.produce(topic, build_record(3, timestamp=next(stamps)))
     wait_until(lambda: count_records_in_log(workbench, topic) < 10, "compaction has taken records away")
     for name, most in (("whole", 1000), ("cut", 4)):
         workbench.pipeline(name, [topic], key=KEY, value=VALUE, table=APPEND, merge={"max_records": most})
         workbench.drain(name)
-        assert sorted(set(ids(workbench, f"shop.{name}"))) == [0, 1, 2, 3]
-        at_the_end(workbench, name, topic)
-    (whole,) = read_status(workbench.ports("whole"))["batches"]
+        assert sorted(set(read_ids(workbench, f"shop.{name}"))) == [0, 1, 2, 3]
+        assert_at_log_end(workbench, name, topic)
+    (whole,) = read_status(workbench.build_ports("whole"))["batches"]
     assert (whole["span"], whole["gaps"] > 20) == (31, True)
 
 
@@ -103,7 +103,7 @@ def count_records_in_log(workbench, topic: str) -> int:
     """How many records the log still has."""
     from confluent_kafka import Consumer, TopicPartition
 
-    end = workbench.ends(topic)[topic][0]
+    end = workbench.read_ends(topic)[topic][0]
     consumer = Consumer({"bootstrap.servers": workbench.stack.kafka_bootstrap, "group.id": "kept", "log_level": 0})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])

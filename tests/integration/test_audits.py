@@ -24,19 +24,21 @@ def test_batch_that_breaks_an_audit_waits_until_the_audit_or_the_data_is_correct
         workbench.flush("audited")
     assert "audit=amount >= 0 -- and not null does not hold: rows=2" in str(failed.value)
     assert "audit=WITH" not in str(failed.value)
-    assert [(r["id"], int(r["amount"])) for r in workbench.rows("shop.audited")] == [(1, 1), (2, 2)]
-    assert list(workbench.iceberg("shop.audited").metadata.refs) == ["main", "tidegate_audited"]
-    done = workbench.cli("flush", "audited")
+    assert [(r["id"], int(r["amount"])) for r in workbench.read_rows("shop.audited")] == [(1, 1), (2, 2)]
+    assert list(workbench.load_iceberg("shop.audited").metadata.refs) == ["main", "tidegate_audited"]
+    done = workbench.run_cli("flush", "audited")
     assert (done.returncode, "does not hold: rows=2" in done.stderr) == (1, True)
     workbench.pipeline("audited", [topic], key=KEY, value=VALUE, table={"audits": [UNIQUE]})
     workbench.flush("audited")
-    assert [(r["id"], r["amount"] and int(r["amount"])) for r in workbench.rows("shop.audited")] == [
+    assert [(r["id"], r["amount"] and int(r["amount"])) for r in workbench.read_rows("shop.audited")] == [
         (1, None),
         (2, -5),
         (3, 99),
         (4, 5),
     ]
-    assert not [p for p in workbench.iceberg("shop.audited_audited_tmp").properties if p.startswith("tidegate.audit")]
+    assert not [
+        p for p in workbench.load_iceberg("shop.audited_audited_tmp").properties if p.startswith("tidegate.audit")
+    ]
 
 
 WITHOUT_ANSWER = {
@@ -56,7 +58,7 @@ def test_audit_that_gives_no_true_or_false_is_one_error_that_is_not_tried_again(
     workbench.produce(topic, ({"id": 1}, {"id": 1, "amount": 1}))
     workbench.pipeline("odd", [topic], key=KEY, value=VALUE, table={"audits": ["id > 0"]})
     workbench.flush("odd")
-    assert [row["id"] for row in workbench.rows("shop.odd")] == [1]
+    assert [row["id"] for row in workbench.read_rows("shop.odd")] == [1]
     workbench.produce(topic, ({"id": 1}, {"id": 1, "amount": 2}))
     told = {}
     for audit in WITHOUT_ANSWER:
@@ -70,7 +72,7 @@ def test_audit_that_gives_no_true_or_false_is_one_error_that_is_not_tried_again(
     assert wrong == []
     workbench.pipeline("odd", [topic], key=KEY, value=VALUE, table={"audits": ["SELECT count(*) = 1 FROM {table}"]})
     workbench.flush("odd")
-    assert [int(row["amount"]) for row in workbench.rows("shop.odd")] == [2]
+    assert [int(row["amount"]) for row in workbench.read_rows("shop.odd")] == [2]
 
 
 @pytest.mark.parametrize(("mode", "rows"), [("delete", 1), ("append", 2)])

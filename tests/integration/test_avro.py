@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from decoding import a_stage, reasons
+from decoding import build_stage_table, read_reasons
 from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp
@@ -17,25 +17,27 @@ from tidegate.spec.table import Table
 KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
 
 
-def record(*fields: dict[str, Any], name: str = "Order") -> dict[str, Any]:
+def build_record(*fields: dict[str, Any], name: str = "Order") -> dict[str, Any]:
     return {"type": "record", "name": name, "namespace": "shop", "fields": list(fields)}
 
 
-def field(name: str, type: Any, **more: Any) -> dict[str, Any]:
+def build_field(name: str, type: Any, **more: Any) -> dict[str, Any]:
     return {"name": name, "type": type, **more}
 
 
-def optional(name: str, type: Any) -> dict[str, Any]:
-    return field(name, ["null", type], default=None)
+def build_nullable_field(name: str, type: Any) -> dict[str, Any]:
+    return build_field(name, ["null", type], default=None)
 
 
-def maybe(name: str, type: Any) -> dict[str, Any]:
+def build_default_field(name: str, type: Any) -> dict[str, Any]:
     return (
-        optional(name, type) if not isinstance(type, list) else field(name, type if "null" in type else ["null", *type])
+        build_nullable_field(name, type)
+        if not isinstance(type, list)
+        else build_field(name, type if "null" in type else ["null", *type])
     )
 
 
-def logical(type: str, meaning: str, **more: Any) -> dict[str, Any]:
+def build_logical_type(type: str, meaning: str, **more: Any) -> dict[str, Any]:
     return {"type": type, "logicalType": meaning, **more}
 
 
@@ -71,42 +73,43 @@ TYPES: dict[str, tuple[Any, Any, str, Any]] = {
     "bytes": ("bytes", b"\x00\xff", "binary", b"\x00\xff"),
     "text": ("string", "日本 \x00 '\\ 😀", "string", "日本 \x00 '\\ 😀"),
     "amount": (
-        logical("bytes", "decimal", precision=38, scale=10), Decimal("-1234567890123456789012345678.0123456789"),
+        build_logical_type("bytes", "decimal", precision=38, scale=10),
+        Decimal("-1234567890123456789012345678.0123456789"),
         "decimal(38, 10)", Decimal("-1234567890123456789012345678.0123456789"),
     ),
     "fixed_amount": (
-        logical("fixed", "decimal", precision=9, scale=2, size=4, name="Amount"), Decimal("-9999999.99"),
+        build_logical_type("fixed", "decimal", precision=9, scale=2, size=4, name="Amount"), Decimal("-9999999.99"),
         "decimal(9, 2)", Decimal("-9999999.99"),
     ),
-    "day": (logical("int", "date"), date(9999, 12, 31), "date", date(9999, 12, 31)),
-    "clock": (logical("int", "time-millis"), time(23, 59, 59, 999000), "string", "23:59:59.999"),
-    "fine_clock": (logical("long", "time-micros"), time(23, 59, 59, 999999), "string", "23:59:59.999999"),
+    "day": (build_logical_type("int", "date"), date(9999, 12, 31), "date", date(9999, 12, 31)),
+    "clock": (build_logical_type("int", "time-millis"), time(23, 59, 59, 999000), "string", "23:59:59.999"),
+    "fine_clock": (build_logical_type("long", "time-micros"), time(23, 59, 59, 999999), "string", "23:59:59.999999"),
     "at": (
-        logical("long", "timestamp-millis"), datetime(2026, 1, 1, 1, 2, 3, 456000, tzinfo=UTC),
+        build_logical_type("long", "timestamp-millis"), datetime(2026, 1, 1, 1, 2, 3, 456000, tzinfo=UTC),
         "timestamptz", datetime(2026, 1, 1, 1, 2, 3, 456000, tzinfo=UTC),
     ),
     "fine_at": (
-        logical("long", "timestamp-micros"), datetime(2026, 1, 1, 1, 2, 3, 456789, tzinfo=UTC),
+        build_logical_type("long", "timestamp-micros"), datetime(2026, 1, 1, 1, 2, 3, 456789, tzinfo=UTC),
         "timestamptz", datetime(2026, 1, 1, 1, 2, 3, 456789, tzinfo=UTC),
     ),
     "finest_at": (
-        logical("long", "timestamp-nanos"), NANO,
+        build_logical_type("long", "timestamp-nanos"), NANO,
         "timestamptz", datetime.fromtimestamp(NANO // 10**9, UTC).replace(microsecond=123456),
     ),
     "local_at": (
-        logical("long", "local-timestamp-micros"), datetime(2026, 1, 1, 1, 2, 3, 456789),
+        build_logical_type("long", "local-timestamp-micros"), datetime(2026, 1, 1, 1, 2, 3, 456789),
         "timestamp", datetime(2026, 1, 1, 1, 2, 3, 456789),
     ),
-    "uuid": (logical("string", "uuid"), UUID, "string", UUID),
+    "uuid": (build_logical_type("string", "uuid"), UUID, "string", UUID),
     "state": ({"type": "enum", "name": "State", "symbols": ["open", "shut"]}, "shut", "string", "shut"),
     "four": ({"type": "fixed", "name": "Four", "size": 4}, b"\x00\x01\xfe\xff", "binary", b"\x00\x01\xfe\xff"),
     "days": (
-        {"type": "array", "items": ["null", logical("int", "time-millis")]}, [None, time(1)],
+        {"type": "array", "items": ["null", build_logical_type("int", "time-millis")]}, [None, time(1)],
         "list<string>", [None, "01:00:00.000"],
     ),
     "marks": ({"type": "map", "values": "long"}, {"a": 1}, "map<string, long>", [("a", 1)]),
     "place": (
-        record(field("x", ["null", "int"]), field("y", "double"), name="Place"),
+        build_record(build_field("x", ["null", "int"]), build_field("y", "double"), name="Place"),
         {"x": None, "y": 1.5}, "struct<4: x: optional int, 5: y: optional double>", {"x": None, "y": 1.5},
     ),
     "number": (["null", "int", "long"], 2**40, "long", 2**40),
@@ -116,8 +119,10 @@ TYPES: dict[str, tuple[Any, Any, str, Any]] = {
 
 def test_every_avro_type_arrives_with_its_value_and_every_one_of_them_may_be_null(workbench, registry) -> None:
     topic = workbench.topic()
-    schema = record(field("id", "long"), *(field(name, given[0]) for name, given in TYPES.items()))
-    nullable = record(field("id", "long"), *(maybe(name, given[0]) for name, given in TYPES.items()))
+    schema = build_record(build_field("id", "long"), *(build_field(name, given[0]) for name, given in TYPES.items()))
+    nullable = build_record(
+        build_field("id", "long"), *(build_default_field(name, given[0]) for name, given in TYPES.items())
+    )
     write = Writer(registry, topic)
     workbench.pipeline("kinds", [topic], value={"format": "avro", "avro": {"registry": registry.url}})
     full = {"id": 1, **{name: given[1] for name, given in TYPES.items()}}
@@ -129,9 +134,9 @@ def test_every_avro_type_arrives_with_its_value_and_every_one_of_them_may_be_nul
     )
     workbench.flush("kinds")
     expected = {name: given[3] for name, given in TYPES.items()}
-    rows = {row.pop("id"): row for row in workbench.rows("shop.kinds")}
+    rows = {row.pop("id"): row for row in workbench.read_rows("shop.kinds")}
     assert rows == {1: expected, 2: dict.fromkeys(TYPES), 3: expected}
-    types = {f.name: str(f.field_type) for f in workbench.iceberg("shop.kinds").schema().fields}
+    types = {f.name: str(f.field_type) for f in workbench.load_iceberg("shop.kinds").schema().fields}
     told = {name: types[name] for name, given in TYPES.items() if not types[name].startswith(given[2].split("<")[0])}
     assert told == {}
 
@@ -139,9 +144,14 @@ def test_every_avro_type_arrives_with_its_value_and_every_one_of_them_may_be_nul
 def test_three_schema_versions_in_one_range_are_each_decoded_with_their_own(workbench, registry) -> None:
     topic = workbench.topic()
     write = Writer(registry, topic)
-    v1 = record(field("id", "long"), field("n", "int"), field("gone", "string"))
-    v2 = record(field("id", "long"), field("n", "long"), optional("added", "string"))
-    v3 = record(optional("added", "string"), field("id", "long"), field("n", "long"), field("more", "int", default=7))
+    v1 = build_record(build_field("id", "long"), build_field("n", "int"), build_field("gone", "string"))
+    v2 = build_record(build_field("id", "long"), build_field("n", "long"), build_nullable_field("added", "string"))
+    v3 = build_record(
+        build_nullable_field("added", "string"),
+        build_field("id", "long"),
+        build_field("n", "long"),
+        build_field("more", "int", default=7),
+    )
     workbench.pipeline(
         "versions", [topic],
         key={"format": "avro", "fields": ["id"], "avro": {"registry": registry.url}},
@@ -156,16 +166,20 @@ def test_three_schema_versions_in_one_range_are_each_decoded_with_their_own(work
         (write.key(4), None),
     )
     workbench.flush("versions")
-    assert sorted(workbench.rows("shop.versions"), key=lambda row: row["id"]) == [
+    assert sorted(workbench.read_rows("shop.versions"), key=lambda row: row["id"]) == [
         {"added": None, "id": 1, "n": 1, "more": 7, "gone": "x"},
         {"added": "y", "id": 2, "n": 2**40, "more": 7, "gone": None},
         {"added": None, "id": 3, "n": 3, "more": 9, "gone": None},
     ]
-    v4 = record(field("id", "long"), field("n", "long"), optional("last", logical("long", "timestamp-micros")))
+    v4 = build_record(
+        build_field("id", "long"),
+        build_field("n", "long"),
+        build_nullable_field("last", build_logical_type("long", "timestamp-micros")),
+    )
     last = datetime(2026, 1, 1, tzinfo=UTC)
     workbench.produce(topic, *((write.key(id), write(v4, {"id": id, "n": 5, "last": last})) for id in (1, 5)))
     workbench.flush("versions")
-    rows = {row["id"]: row for row in workbench.rows("shop.versions")}
+    rows = {row["id"]: row for row in workbench.read_rows("shop.versions")}
     for id in (1, 5):  # the updated row does not keep what the latest version has no field for
         assert rows[id] == {"added": None, "id": id, "n": 5, "more": None, "gone": None, "last": last}
 
@@ -183,7 +197,11 @@ BROKEN = {
 def test_bytes_that_are_not_avro_of_the_subject_are_bad_with_their_reason(stack, registry) -> None:
     from tidegate_spark.session import close, connect_session
 
-    schema = record(field("id", "long"), field("text", "string"), field("at", logical("long", "timestamp-nanos")))
+    schema = build_record(
+        build_field("id", "long"),
+        build_field("text", "string"),
+        build_field("at", build_logical_type("long", "timestamp-nanos")),
+    )
     good = Writer(registry, "broken")(schema, {"id": 1, "text": "a", "at": 1000})
     asked = Table(
         "lake.shop.broken",
@@ -196,8 +214,8 @@ def test_bytes_that_are_not_avro_of_the_subject_are_bad_with_their_reason(stack,
     value = RegistrySchemas(lambda _: None).describe_table(asked).value
     session = connect_session(stack.spark_remote, {})
     try:
-        table = a_stage(replace(value, columns=None), value.columns or ())
-        found = reasons(session, table, [good, *(given for given, _ in BROKEN.values())])
+        table = build_stage_table(replace(value, columns=None), value.columns or ())
+        found = read_reasons(session, table, [good, *(given for given, _ in BROKEN.values())])
     finally:
         close(session)
     assert found[0] is None
@@ -208,8 +226,8 @@ def test_bytes_that_are_not_avro_of_the_subject_are_bad_with_their_reason(stack,
 def test_version_that_counts_in_another_unit_is_bad_instead_of_a_thousand_times_off(workbench, registry) -> None:
     topic = workbench.topic()
     write = Writer(registry, topic)
-    old = record(field("id", "long"), field("at", logical("long", "timestamp-millis")))
-    new = record(field("id", "long"), field("at", logical("long", "timestamp-micros")))
+    old = build_record(build_field("id", "long"), build_field("at", build_logical_type("long", "timestamp-millis")))
+    new = build_record(build_field("id", "long"), build_field("at", build_logical_type("long", "timestamp-micros")))
     at = datetime(2026, 1, 1, tzinfo=UTC)
     workbench.pipeline("units", [topic], value={"format": "avro", "avro": {"registry": registry.url}})
     workbench.produce(topic, (None, write(old, {"id": 1, "at": at})), (None, write(new, {"id": 2, "at": at})))
@@ -223,7 +241,7 @@ def test_fixed_schema_reads_bare_avro_without_a_registry(workbench) -> None:
     import fastavro
 
     topic = workbench.topic()
-    schema = record(field("id", "long"), optional("name", "string"))
+    schema = build_record(build_field("id", "long"), build_nullable_field("name", "string"))
     workbench.pipeline(
         "bare", [topic],
         key={"format": "avro", "fields": ["id"], "avro": {"schema": '"long"'}},
@@ -237,22 +255,22 @@ def test_fixed_schema_reads_bare_avro_without_a_registry(workbench) -> None:
 
     workbench.produce(topic, (bare("long", 1), bare(schema, {"id": 1, "name": "a"})), (bare("long", 2), None))
     workbench.flush("bare")
-    assert workbench.rows("shop.bare") == [{"id": 1, "name": "a"}]
+    assert workbench.read_rows("shop.bare") == [{"id": 1, "name": "a"}]
 
 
 def test_debezium_envelope_in_avro_upserts_and_deletes_with_microseconds(workbench, registry) -> None:
     topic = workbench.topic()
     write = Writer(registry, topic)
     moment = {"type": "long", "connect.name": "io.debezium.time.MicroTimestamp"}
-    row = record(
-        field("id", "long"),
-        optional("at", moment),
-        optional("zoned", {"type": "string", "connect.name": "io.debezium.time.ZonedTimestamp"}),
+    row = build_record(
+        build_field("id", "long"),
+        build_nullable_field("at", moment),
+        build_nullable_field("zoned", {"type": "string", "connect.name": "io.debezium.time.ZonedTimestamp"}),
         name="Value",
     )
-    event = record(
-        field("before", ["null", row], default=None), field("after", ["null", "shop.Value"], default=None),
-        field("op", "string"), name="Envelope",
+    event = build_record(
+        build_field("before", ["null", row], default=None), build_field("after", ["null", "shop.Value"], default=None),
+        build_field("op", "string"), name="Envelope",
     )  # fmt: skip
     workbench.pipeline(
         "events", [topic],
@@ -274,7 +292,7 @@ def test_debezium_envelope_in_avro_upserts_and_deletes_with_microseconds(workben
         (write.key(3), None),
     )
     workbench.flush("events")
-    assert workbench.rows("shop.events") == [
+    assert workbench.read_rows("shop.events") == [
         {
             "id": 1,
             "at": datetime(2026, 1, 1, 0, 0, 0, 123456),
@@ -288,7 +306,7 @@ def test_debezium_envelope_in_avro_upserts_and_deletes_with_microseconds(workben
 
 def test_registry_is_entered_with_a_connection_whose_password_never_shows(workbench, registry) -> None:
     topic = workbench.topic()
-    Writer(registry, topic)(record(field("id", "long")), {"id": 1})
+    Writer(registry, topic)(build_record(build_field("id", "long")), {"id": 1})
     registry.login = ("me", "geheim")
     host, port = registry.url.removeprefix("http://").split(":")
     from tidegate.connections import Connection
@@ -297,12 +315,12 @@ def test_registry_is_entered_with_a_connection_whose_password_never_shows(workbe
         return Connection(id, "http", host, int(port), "me", {"good": "geheim", "bad": "falsch"}[id])
 
     workbench.pipeline("locked", [topic], value={"format": "avro", "avro": {"registry": "good"}})
-    (table,) = workbench.ports("locked").pipeline.tables
+    (table,) = workbench.build_ports("locked").pipeline.tables
     described = RegistrySchemas(resolve).describe_table(table)
     assert [c.name for c in described.value.columns or ()] == ["id"]
     assert "geheim" not in repr(described)
     workbench.pipeline("locked", [topic], value={"format": "avro", "avro": {"registry": "bad"}})
-    (table,) = workbench.ports("locked").pipeline.tables
+    (table,) = workbench.build_ports("locked").pipeline.tables
     with pytest.raises(GiveUp, match="access was refused") as caught:
         RegistrySchemas(resolve).describe_table(table)
     assert "falsch" not in str(caught.value)
@@ -315,7 +333,7 @@ def test_subject_that_is_missing_and_column_that_the_schema_lacks_name_the_way_o
     workbench.produce(topic, (None, b"x"))
     with pytest.raises(GiveUp, match=rf"subject={topic}-value: .* register a schema, or correct the subject"):
         workbench.flush("lost")
-    Writer(registry, topic)(record(field("id", "long")), {"id": 1})
+    Writer(registry, topic)(build_record(build_field("id", "long")), {"id": 1})
     workbench.pipeline("lost", [topic], value={**value, "schema": "id INT"})
     with pytest.raises(
         ConfigurationError, match=r"value\.schema has id INT, and the registered schema has it as BIGINT"

@@ -8,7 +8,7 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from decoding import a_stage, decoded, reasons, values
+from decoding import build_stage_table, decode, decode_values, read_reasons
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import ConfigurationError
 from tidegate.schema.avro import to_columns
@@ -23,17 +23,17 @@ HUGE = b"\x80\xbe\xc7\x94\x0e"  # 1,900,000,000 as Avro writes a long
 WORD = b"\x02a"
 
 
-def record(**fields: Any) -> dict[str, Any]:
+def build_record(**fields: Any) -> dict[str, Any]:
     return {"type": "record", "name": "R", "fields": [{"name": name, "type": type} for name, type in fields.items()]}
 
 
-def a_table(schema: dict[str, Any]) -> Any:
+def build_table(schema: dict[str, Any]) -> Any:
     made = plan_decoding(schema, {})
     options = {"reader": made.reader, "writers": {}}
-    return a_stage(ValueFormat(format="avro", options=options), to_columns(schema))
+    return build_stage_table(ValueFormat(format="avro", options=options), to_columns(schema))
 
 
-def as_avro(schema: Any, **row: Any) -> bytes:
+def encode_avro(schema: Any, **row: Any) -> bytes:
     import fastavro
 
     out = BytesIO()
@@ -56,11 +56,11 @@ HOLLOW: dict[str, tuple[Any, Any, list[bytes]]] = {
 @pytest.mark.parametrize("is_checked_here", [False, True], ids=["server with limits", "server without limits"])
 def test_length_that_no_record_has_is_a_bad_record_and_the_server_lives(spark: Any, is_checked_here: bool) -> None:
     for name, (type, good, hollow) in HOLLOW.items():
-        schema = record(id="int", x=type)
-        table = a_table(schema)
+        schema = build_record(id="int", x=type)
+        table = build_table(schema)
         table = add_length_check(table) if is_checked_here else table
         broken = [b"\x02" + given for given in hollow]
-        first, *others = values(spark, table, [as_avro(schema, id=1, x=good), *broken])
+        first, *others = decode_values(spark, table, [encode_avro(schema, id=1, x=good), *broken])
         assert first[0] is None, (name, first)
         assert first[1].asDict(recursive=True) == {"id": 1, "x": good}
         for reason, _ in others:
@@ -69,9 +69,9 @@ def test_length_that_no_record_has_is_a_bad_record_and_the_server_lives(spark: A
 
 
 def test_bytes_behind_a_record_are_not_left_out_in_silence(spark: Any) -> None:
-    schema = record(a="int", b=["null", "string"])
-    good = as_avro(schema, a=7, b="x")
-    found = values(spark, a_table(schema), [good, good + b"\x00", b"\x00\x00\x00\x00\x05" + good, good[:-1]])
+    schema = build_record(a="int", b=["null", "string"])
+    good = encode_avro(schema, a=7, b="x")
+    found = decode_values(spark, build_table(schema), [good, good + b"\x00", b"\x00\x00\x00\x00\x05" + good, good[:-1]])
     assert [reason for reason, _ in found] == [None, *["the value cannot be decoded with its Avro schema"] * 3]
     assert found[0][1].asDict() == {"a": 7, "b": "x"}
 
@@ -79,7 +79,9 @@ def test_bytes_behind_a_record_are_not_left_out_in_silence(spark: Any) -> None:
 def test_fixed_schema_that_is_narrower_than_what_producers_write_makes_bad_records_and_no_other_numbers(spark) -> None:
     """As bytes an int and a long are the same, up to the number that an int does not hold."""
     kinds = {"type": "record", "name": "K", "fields": [{"name": "n", "type": "long"}]}
-    wide = record(n="long", day="long", many={"type": "array", "items": "long"}, marks={"type": "map", "values": kinds})
+    wide = build_record(
+        n="long", day="long", many={"type": "array", "items": "long"}, marks={"type": "map", "values": kinds}
+    )
     narrow = json.loads(json.dumps(wide).replace('"long"', '"int"'))
     narrow["fields"][1]["type"] = {"type": "int", "logicalType": "date"}
     good = {"n": -(2**31), "day": 1, "many": [2**31 - 1, 7], "marks": {"a": {"n": 5}}}
@@ -91,7 +93,7 @@ def test_fixed_schema_that_is_narrower_than_what_producers_write_makes_bad_recor
         {"marks": {"a": {"n": 2**33}}},
     )
     rows = [good, *({**good, **more} for more in beyond)]
-    found = values(spark, a_table(narrow), [as_avro(wide, **row) for row in rows])
+    found = decode_values(spark, build_table(narrow), [encode_avro(wide, **row) for row in rows])
     assert found[0][0] is None
     assert found[0][1].asDict(recursive=True) == {**good, "day": date(1970, 1, 2)}
     names = [next(iter(more)) for more in beyond]
@@ -101,12 +103,12 @@ def test_fixed_schema_that_is_narrower_than_what_producers_write_makes_bad_recor
 
 
 def test_text_that_is_none_as_a_key_of_a_map_is_bad(spark) -> None:
-    schema = record(
+    schema = build_record(
         m={"type": "map", "values": "string"}, l={"type": "array", "items": {"type": "map", "values": "int"}}
     )
-    good = as_avro(schema, m={"é": "x"}, l=[{"ü": 1}])
+    good = encode_avro(schema, m={"é": "x"}, l=[{"ü": 1}])
     broken = [good.replace("é".encode(), b"\xc3("), good.replace("ü".encode(), b"\xff\xfe")]
-    found = decoded(spark, a_table(schema), [(None, one) for one in (good, *broken)], "reason")
+    found = decode(spark, build_table(schema), [(None, one) for one in (good, *broken)], "reason")
     assert [reason for (reason,) in found] == [
         None,
         *(f"the value field {n} does not fit its column without loss" for n in "ml"),
@@ -116,13 +118,13 @@ def test_text_that_is_none_as_a_key_of_a_map_is_bad(spark) -> None:
 def test_members_of_a_union_are_converted_as_fields_are(spark: Any) -> None:
     nanos = {"type": "long", "logicalType": "timestamp-nanos"}
     clock = {"type": "int", "logicalType": "time-millis"}
-    schema = record(x=["null", "string", nanos], y=["null", clock, "string"])
+    schema = build_record(x=["null", "string", nanos], y=["null", clock, "string"])
     rows = [
         ({"x": ("long", 1_700_000_000_123_456_000), "y": ("int", 3_600_001)}),
         ({"x": ("long", 1_700_000_000_123_456_789), "y": None}),
         ({"x": None, "y": "z"}),
     ]
-    found = values(spark, a_table(schema), [as_avro(schema, **row) for row in rows])
+    found = decode_values(spark, build_table(schema), [encode_avro(schema, **row) for row in rows])
     assert [reason for reason, _ in found] == [None, "the value field x does not fit its column without loss", None]
     first = found[0][1].asDict(recursive=True)
     assert first["x"]["member1"].isoformat() == "2023-11-14T22:13:20.123456"
@@ -133,17 +135,17 @@ def test_members_of_a_union_are_converted_as_fields_are(spark: Any) -> None:
 def test_nanoseconds_are_cut_where_that_is_asked_for_and_the_key_is_strict(spark: Any) -> None:
     nanos = {"type": "long", "logicalType": "timestamp-nanos"}
     zoned = {"type": "string", "connect.name": "io.debezium.time.ZonedTimestamp"}
-    schema = record(at=nanos, many={"type": "array", "items": nanos}, zoned=zoned, id=nanos)
+    schema = build_record(at=nanos, many={"type": "array", "items": nanos}, zoned=zoned, id=nanos)
     fine = "2026-02-28T10:00:00.1234567Z"
     rows = [
         {"at": -1, "many": [1_700_000_000_123_456_789], "zoned": fine, "id": 1000},
         {"at": 1, "many": [], "zoned": fine.replace("T10", "T25"), "id": 1000},
         {"at": 1, "many": [], "zoned": fine, "id": 1001},
     ]
-    bare = [as_avro(schema, **row) for row in rows]
-    table = replace(a_table(schema), key_columns=(Column("id", "TIMESTAMP"),))  # the value repeats it
+    bare = [encode_avro(schema, **row) for row in rows]
+    table = replace(build_table(schema), key_columns=(Column("id", "TIMESTAMP"),))  # the value repeats it
     cut = replace(table, value=replace(table.value, nanoseconds="truncate"))
-    found = values(spark, cut, bare)
+    found = decode_values(spark, cut, bare)
     does_not_fit = "does not fit its column without loss"
     told = [f"the {what} {does_not_fit}" for what in ("value field zoned", "key field id")]
     assert [reason for reason, _ in found[1:]] == told
@@ -152,20 +154,24 @@ def test_nanoseconds_are_cut_where_that_is_asked_for_and_the_key_is_strict(spark
         "1969-12-31T23:59:59.999999", "2026-02-28T10:00:00.123456"]  # fmt: skip
     assert [one.isoformat() for one in row["many"]] == ["2023-11-14T22:13:20.123456"]
     by_name = replace(table, value=replace(table.value, nanoseconds={"AT": "truncate", "many": "truncate"}))
-    assert [reason for reason, _ in values(spark, by_name, bare[:1])] == [f"the value field zoned {does_not_fit}"]
+    assert [reason for reason, _ in decode_values(spark, by_name, bare[:1])] == [
+        f"the value field zoned {does_not_fit}"
+    ]
 
 
 def test_decimal_of_connects_default_precision_fits_where_the_number_does(spark: Any) -> None:
     wide = {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 2}
-    schema = record(x=wide)
+    schema = build_record(x=wide)
     digits = ["1.50", "-" + "9" * 36 + ".99", "1" + "0" * 36 + ".00"]
     raw = [int(text.replace(".", "")) for text in digits]
-    plain = [as_avro(record(x="bytes"), x=n.to_bytes((n.bit_length() + 8) // 8, "big", signed=True)) for n in raw]
-    found = values(spark, a_table(schema), plain)
+    plain = [
+        encode_avro(build_record(x="bytes"), x=n.to_bytes((n.bit_length() + 8) // 8, "big", signed=True)) for n in raw
+    ]
+    found = decode_values(spark, build_table(schema), plain)
     assert [row.x for _, row in found[:2]] == [Decimal(text) for text in digits[:2]]
     assert [reason is None for reason, _ in found] == [True, True, False]
-    narrow = replace(a_table(schema), value_columns=(Column("x", "DECIMAL(9,2)"),))
-    found = values(spark, narrow, plain)
+    narrow = replace(build_table(schema), value_columns=(Column("x", "DECIMAL(9,2)"),))
+    found = decode_values(spark, narrow, plain)
     assert found[0] == (None, (Decimal("1.50"),))
     assert found[1][0] == "the value field x does not fit its column without loss"
 
@@ -176,18 +182,18 @@ def test_source_of_a_change_event_is_told_field_by_field_with_its_type(spark: An
         {"name": "lsn", "type": ["null", "long"]}, {"name": "scn", "type": ["null", "string"]},
         {"name": "txId", "type": ["null", "long"]},
     ]}  # fmt: skip
-    schema = record(before=["null", row], after=["null", "Row"], op="string", source=source)
+    schema = build_record(before=["null", row], after=["null", "Row"], op="string", source=source)
     words = {"op": "op", "lsn": "source.lsn", "scn": "source.scn", "tx": "source.txId", "pos": "source.pos"}
     table = replace(
-        a_stage(
+        build_stage_table(
             ValueFormat("debezium-avro", options={"reader": plan_decoding(schema, {}).reader, "writers": {}}), (ID,)
         ),
         metadata={name: f"value.{word}" for name, word in words.items()},
     )
     digits = "9" * 30
     given = [{"lsn": 2**40, "scn": digits, "txId": 7}, {"lsn": None, "scn": None, "txId": None}]
-    events = [as_avro(schema, before=None, after={"id": 1}, op="r", source=one) for one in given]
-    found = [row.asDict() for _, row in values(spark, table, events)]
+    events = [encode_avro(schema, before=None, after={"id": 1}, op="r", source=one) for one in given]
+    found = [row.asDict() for _, row in decode_values(spark, table, events)]
     assert found == [
         {"id": 1, "op": "r", "lsn": 2**40, "scn": Decimal(digits), "tx": "7", "pos": None},
         {"id": 1, "op": "r", "lsn": None, "scn": None, "tx": None, "pos": None},
@@ -210,42 +216,45 @@ def test_time_outside_of_the_years_1_to_9999_is_bad(spark: Any) -> None:
     kinds = {name: {"type": "int" if name == "date" else "long", "logicalType": name} for name in COUNTED}
     fields = {f"x{n}": kind for n, kind in enumerate(kinds.values())}
     fields |= {f"l{n}": {"type": "array", "items": kind} for n, kind in enumerate(kinds.values())}
-    plain, none = record(**{name: _as_plain(kind) for name, kind in fields.items()}), dict.fromkeys(fields, 0)
+    plain, none = (
+        build_record(**{name: _strip_logical_type(kind) for name, kind in fields.items()}),
+        dict.fromkeys(fields, 0),
+    )
     none |= {name: [] for name, kind in fields.items() if kind["type"] == "array"}
     raw, told = [], []
     for number, day in enumerate(COUNTED.values()):
         for name, wrap in ((f"x{number}", lambda n: n), (f"l{number}", lambda n: [n])):
             given = [FIRST_DAY * day, FIRST_DAY * day - 1, (LAST_DAY + 1) * day - 1, (LAST_DAY + 1) * day]
-            raw += [as_avro(plain, **{**none, name: wrap(one)}) for one in given]
+            raw += [encode_avro(plain, **{**none, name: wrap(one)}) for one in given]
             bad = f"the value field {name} does not fit its column without loss"
             told += [None, bad, None, bad]
-    assert reasons(spark, a_table(record(**fields)), raw) == told
+    assert read_reasons(spark, build_table(build_record(**fields)), raw) == told
     assert len(told) == 8 * len(COUNTED)
 
 
-def _as_plain(kind: Any) -> Any:
+def _strip_logical_type(kind: Any) -> Any:
     """The same type without its meaning: numbers are written as they are."""
     return {**kind, "items": kind["items"]["type"]} if kind["type"] == "array" else kind["type"]
 
 
 def test_truncate_of_the_source_table_is_applied_where_that_is_asked_for(spark: Any) -> None:
     row = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}]}
-    schema = record(before=["null", row], after=["null", "Row"], op="string")
+    schema = build_record(before=["null", row], after=["null", "Row"], op="string")
     options = {"reader": plan_decoding(schema, {}).reader, "writers": {}, "truncate": "apply"}
-    table = a_stage(ValueFormat("debezium-avro", options=options), (ID,), (ID,))
-    event = as_avro(schema, before=None, after=None, op="t")
+    table = build_stage_table(ValueFormat("debezium-avro", options=options), (ID,), (ID,))
+    event = encode_avro(schema, before=None, after=None, op="t")
     asked = ("op", "key_struct", "value_struct", "fate", "reason")
-    found = decoded(spark, table, [(None, event), (b"not a key", event)], *asked)
+    found = decode(spark, table, [(None, event), (b"not a key", event)], *asked)
     assert found == [("t", None, None, "staged", None)] * 2
     refusing = replace(table, value=replace(table.value, options={**options, "truncate": "refuse"}))
-    ((reason,),) = decoded(spark, refusing, [(None, event)], "reason")
+    ((reason,),) = decode(spark, refusing, [(None, event)], "reason")
     assert "value.truncate: apply" in reason
 
 
 def test_number_of_its_own_scale_is_a_decimal_or_its_text_where_that_is_declared(spark: Any) -> None:
     number = {"type": "record", "name": "VariableScaleDecimal", "namespace": "io.debezium.data", "fields": [
         {"name": "scale", "type": "int"}, {"name": "value", "type": "bytes"}]}  # fmt: skip
-    schema = record(a=["null", number], b=["null", "io.debezium.data.VariableScaleDecimal"])
+    schema = build_record(a=["null", number], b=["null", "io.debezium.data.VariableScaleDecimal"])
     declared = (Column("a", "DECIMAL(5,2)"), Column("b", "STRING"))
     value = ValueFormat("avro", declared, options={"schema": json.dumps(schema)})
     source = Table("lake.shop.n", ("t",), KeyFormat(), value, upsert=False, delete=False)
@@ -263,7 +272,9 @@ def test_number_of_its_own_scale_is_a_decimal_or_its_text_where_that_is_declared
         ({"a": sent(100_000, 2), "b": None}, "a"),
         ({"a": None, "b": sent(10**38, 2)}, "b"),
     ]
-    found = values(spark, a_stage(told.value, declared), [as_avro(schema, **row) for row, _ in rows])
+    found = decode_values(
+        spark, build_stage_table(told.value, declared), [encode_avro(schema, **row) for row, _ in rows]
+    )
     for (reason, row), (_, expected) in zip(found, rows, strict=True):
         if isinstance(expected, str):
             assert reason == f"the value field {expected} does not fit its column without loss"
@@ -280,10 +291,10 @@ def test_number_of_its_own_scale_is_a_decimal_or_its_text_where_that_is_declared
 def test_types_of_one_name_in_two_namespaces_are_told_apart(spark: Any, is_checked_here: bool) -> None:
     own = {"type": "record", "name": "Item", "fields": [{"name": "n", "type": "int"}]}
     other = {"type": "record", "name": "Item", "namespace": "b", "fields": [{"name": "s", "type": "string"}]}
-    schema = {**record(x=own, y=other, z="Item", w={"type": "array", "items": "b.Item"}), "namespace": "a"}
-    table = a_table(schema)
+    schema = {**build_record(x=own, y=other, z="Item", w={"type": "array", "items": "b.Item"}), "namespace": "a"}
+    table = build_table(schema)
     assert [c.type for c in table.value_columns][2:] == ["STRUCT<`n`: INT>", "ARRAY<STRUCT<`s`: STRING>>"]
     table = add_length_check(table) if is_checked_here else table
     row = {"x": {"n": 1}, "y": {"s": "a"}, "z": {"n": -2}, "w": [{"s": "b"}]}
-    ((reason, found),) = values(spark, table, [as_avro(schema, **row)])
+    ((reason, found),) = decode_values(spark, table, [encode_avro(schema, **row)])
     assert (reason, found.asDict(recursive=True)) == (None, row)

@@ -16,15 +16,15 @@ EXACT = 2**53 + 1  # the least whole number that a double does not hold
 MEANT = "the value has schema id=1, whose field x was {}"
 
 
-def record(of: Any) -> dict[str, Any]:
+def build_record(of: Any) -> dict[str, Any]:
     return {"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}, {"name": "x", "type": of}]}
 
 
-def state(*symbols: str) -> Any:
+def build_state_enum(*symbols: str) -> Any:
     return ["null", {"type": "enum", "name": "State", "symbols": [*symbols], "default": symbols[0]}]
 
 
-def written(number: int, schema: Any, value: Any) -> bytes:
+def encode_avro(number: int, schema: Any, value: Any) -> bytes:
     import fastavro
 
     out = BytesIO()
@@ -71,25 +71,25 @@ VERSIONS: dict[str, tuple[Any, Any, Any, Any, Any]] = {
     "a whole number beside a text": (
         "long", EXACT, ["null", "long", "string"], 5, {"member0": EXACT, "member1": None}
     ),
-    "a symbol that was dropped": (state("a", "b"), "b", state("a", "c"), "c", "b"),
+    "a symbol that was dropped": (build_state_enum("a", "b"), "b", build_state_enum("a", "c"), "c", "b"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", VERSIONS)
 def test_value_of_an_older_version_is_what_was_written_or_bad(spark: Any, name: str) -> None:
     first, old, second, new, expected = VERSIONS[name]
-    made = plan_decoding(record(second), {1: record(first), 2: record(second)})
+    made = plan_decoding(build_record(second), {1: build_record(first), 2: build_record(second)})
     options = {"reader": made.reader, "writers": made.writers, "refused": made.refused}
-    table = decoding.a_stage(ValueFormat("avro", options=options), to_columns(parse_schema(made.reader)))
-    (bad, row), (reason, latest) = decoding.values(
-        spark, table, [written(1, record(first), old), written(2, record(second), new)]
+    table = decoding.build_stage_table(ValueFormat("avro", options=options), to_columns(parse_schema(made.reader)))
+    (bad, row), (reason, latest) = decoding.decode_values(
+        spark, table, [encode_avro(1, build_record(first), old), encode_avro(2, build_record(second), new)]
     )
     assert (reason, latest["id"]) == (None, 2)
     assert latest["x"] is not None
-    assert (bad or _plain(row["x"])) == expected
+    assert (bad or _convert_to_plain(row["x"])) == expected
 
 
-def _plain(value: Any) -> Any:
+def _convert_to_plain(value: Any) -> Any:
     if hasattr(value, "asDict"):
-        return {name: _plain(part) for name, part in value.asDict().items()}
+        return {name: _convert_to_plain(part) for name, part in value.asDict().items()}
     return f"{value.isoformat()}+00:00" if hasattr(value, "isoformat") else value

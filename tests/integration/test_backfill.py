@@ -21,19 +21,19 @@ def change(id: int, name: str | None, part: str | None = None, **more):
     return (key, None if name is None else {**key, "name": name}, more)
 
 
-def names_of(workbench, table: str) -> dict:
-    return {(row["id"], row["part"]): row["name"] for row in workbench.rows(table)}
+def read_names(workbench, table: str) -> dict:
+    return {(row["id"], row["part"]): row["name"] for row in workbench.read_rows(table)}
 
 
-def leftovers(workbench, name: str) -> list[str]:
-    table = workbench.iceberg(f"shop.{name}")
+def list_leftovers(workbench, name: str) -> list[str]:
+    table = workbench.load_iceberg(f"shop.{name}")
     folders = [path.name for path in (workbench.warehouse / "shop").iterdir() if "backfill" in path.name]
     return [*folders, *(ref for ref in table.metadata.refs if "backfill" in ref)] + [
         key for key in table.metadata.properties if "backfill" in key
     ]
 
 
-def filled(workbench, name: str, **sections) -> str:
+def fill_table(workbench, name: str, **sections) -> str:
     """Two partitions; 1 was changed, 2 deleted, 3 has a NULL in its key."""
     topic = workbench.topic(2)
     workbench.pipeline(name, [topic], key=KEY, value=VALUE, **sections)
@@ -51,36 +51,36 @@ EXPECTED = {
 
 
 def test_command_shows_first_then_restores_what_is_missing_and_nothing_older(workbench) -> None:
-    topic = filled(workbench, "restored", merge=SMALL)
+    topic = fill_table(workbench, "restored", merge=SMALL)
     ranges = json.dumps({topic: {"0": [0, 4], "1": [0, 3]}})
-    workbench.spark_sql("DELETE FROM lake.shop.restored WHERE id <> 1")
-    before = workbench.ports("restored").tables.read_state("lake.shop.restored", "restored")
+    workbench.run_spark_sql("DELETE FROM lake.shop.restored WHERE id <> 1")
+    before = workbench.build_ports("restored").tables.read_state("lake.shop.restored", "restored")
 
-    shown = workbench.cli("backfill", "restored", "--range", ranges, "--dry-run", "--json")
+    shown = workbench.run_cli("backfill", "restored", "--range", ranges, "--dry-run", "--json")
     [table] = json.loads(shown.stdout)["tables"]
     assert (table["records"], table["batches"], table["later"]) == (7, 2, 3)
-    assert leftovers(workbench, "restored") == []
+    assert list_leftovers(workbench, "restored") == []
 
-    done = workbench.cli("backfill", "restored", "--range", ranges, "--json")
+    done = workbench.run_cli("backfill", "restored", "--range", ranges, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     slices = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(one["slice"], one["outcome"]) for one in slices] == [(2, "published"), (1, "published")]
-    assert names_of(workbench, "shop.restored") == {k: v for k, v in EXPECTED.items() if k != (10, "c")}
-    after = workbench.ports("restored").tables.read_state("lake.shop.restored", "restored")
+    assert read_names(workbench, "shop.restored") == {k: v for k, v in EXPECTED.items() if k != (10, "c")}
+    after = workbench.build_ports("restored").tables.read_state("lake.shop.restored", "restored")
     assert (after.position, after.rolled_back) == (before.position, False)
-    assert leftovers(workbench, "restored") == []
+    assert list_leftovers(workbench, "restored") == []
 
     everything = json.dumps({topic: {"0": [0, 6], "1": [0, 4]}})
-    assert workbench.cli("backfill", "restored", "--range", everything).returncode == 0
-    assert names_of(workbench, "shop.restored") == EXPECTED
-    history = json.loads(workbench.cli("status", "restored", "--json").stdout)["pipelines"][0]["batches"]
+    assert workbench.run_cli("backfill", "restored", "--range", everything).returncode == 0
+    assert read_names(workbench, "shop.restored") == EXPECTED
+    history = json.loads(workbench.run_cli("status", "restored", "--json").stdout)["pipelines"][0]["batches"]
     assert len([row for row in history if row["backfill"]]) == 5
 
 
 def test_flush_that_publishes_between_cut_and_publish_is_not_overwritten(workbench) -> None:
-    topic = filled(workbench, "raced")
-    workbench.spark_sql("DELETE FROM lake.shop.raced")
-    ports = workbench.ports("raced")
+    topic = fill_table(workbench, "raced")
+    workbench.run_spark_sql("DELETE FROM lake.shop.raced")
+    ports = workbench.build_ports("raced")
     publish = ports.commits.publish
 
     def after_a_flush(publication) -> None:
@@ -92,18 +92,18 @@ def test_flush_that_publishes_between_cut_and_publish_is_not_overwritten(workben
     ports.commits.publish = after_a_flush
     asked = parse_request({topic: {"0": [0, 6], "1": [0, 4]}}, None, None)
     apply_backfill(ports, propose_backfill(ports, asked).backfill, print)
-    assert names_of(workbench, "shop.raced") == {
+    assert read_names(workbench, "shop.raced") == {
         (1, "a"): "new", (4, "b"): "newest", (10, "c"): "newer", (12, "c"): "p1",
     }  # fmt: skip
 
 
 def test_backfill_killed_by_the_operating_system_goes_on_where_it_stopped(workbench) -> None:
-    topic = filled(workbench, "killed", merge=SMALL)
-    workbench.spark_sql("DELETE FROM lake.shop.killed")
+    topic = fill_table(workbench, "killed", merge=SMALL)
+    workbench.run_spark_sql("DELETE FROM lake.shop.killed")
     words = ("backfill", "killed", "--range", json.dumps({topic: {"0": [0, 6], "1": [0, 4]}}), "--json")
     runner = subprocess.Popen(
-        workbench.command(*words),
-        env=workbench.environment(),
+        workbench.build_command(*words),
+        env=workbench.build_environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -113,7 +113,7 @@ def test_backfill_killed_by_the_operating_system_goes_on_where_it_stopped(workbe
         folders = (path.name for path in (workbench.warehouse / "shop").iterdir() if "killed_backfill" in path.name)
         there = [f"shop.{name}" for name in folders if workbench.exists(f"shop.{name}")]
         with suppress(NoSuchTableError):
-            return any("tidegate.applied" in key for name in there for key in workbench.iceberg(name).properties)
+            return any("tidegate.applied" in key for name in there for key in workbench.load_iceberg(name).properties)
         return False
 
     try:
@@ -124,12 +124,12 @@ def test_backfill_killed_by_the_operating_system_goes_on_where_it_stopped(workbe
     assert applied()
     workbench.produce(topic, change(12, "flushed meanwhile", "c", partition=1))
     workbench.flush("killed")
-    again = workbench.cli(*words)
+    again = workbench.run_cli(*words)
     assert again.returncode == 0, again.stderr
     slices = [json.loads(line) for line in again.stdout.splitlines()]
     assert slices[0]["outcome"] == "already applied"
-    assert names_of(workbench, "shop.killed") == {**EXPECTED, (12, "c"): "flushed meanwhile"}
-    assert leftovers(workbench, "killed") == []
+    assert read_names(workbench, "shop.killed") == {**EXPECTED, (12, "c"): "flushed meanwhile"}
+    assert list_leftovers(workbench, "killed") == []
 
 
 MODES = {
@@ -140,20 +140,20 @@ MODES = {
 
 
 def test_every_mode_gets_back_the_last_state_of_each_key(workbench) -> None:
-    topic = filled(
+    topic = fill_table(
         workbench, "modes", tables=[{"name": f"lake.shop.{mode}", **asked} for mode, (asked, _) in MODES.items()]
     )
-    ports = workbench.ports("modes")
+    ports = workbench.build_ports("modes")
     asked = parse_request({topic: {"0": [0, 6], "1": [0, 4]}}, None, None)
-    before = {mode: workbench.rows(f"shop.{mode}") for mode in MODES}
+    before = {mode: workbench.read_rows(f"shop.{mode}") for mode in MODES}
     apply_backfill(ports, propose_backfill(ports, asked).backfill, print)
-    assert {mode: workbench.rows(f"shop.{mode}") for mode in MODES} == before
+    assert {mode: workbench.read_rows(f"shop.{mode}") for mode in MODES} == before
     for mode in MODES:
-        workbench.spark_sql(f"DELETE FROM lake.shop.{mode}")
+        workbench.run_spark_sql(f"DELETE FROM lake.shop.{mode}")
     apply_backfill(ports, propose_backfill(ports, asked).backfill, print)
     for mode, (_, expected) in MODES.items():
-        assert names_of(workbench, f"shop.{mode}") == expected
-        assert len(workbench.rows(f"shop.{mode}")) == len(expected)
+        assert read_names(workbench, f"shop.{mode}") == expected
+        assert len(workbench.read_rows(f"shop.{mode}")) == len(expected)
 
 
 def test_sequences_and_remembered_deletes_decide_in_a_backfill_too(workbench) -> None:
@@ -167,46 +167,46 @@ def test_sequences_and_remembered_deletes_decide_in_a_backfill_too(workbench) ->
     workbench.produce(topic, ({"id": 3}, None), ({"id": 3}, {"id": 3, "name": "late", "lsn": 4}))
     workbench.drain("ordered")
     expected = [(1, "a"), (4, "highest")]
-    assert [(row["id"], row["name"]) for row in workbench.rows("shop.ordered")] == expected
-    ports, ends = workbench.ports("ordered"), workbench.committed("ordered")[topic]
+    assert [(row["id"], row["name"]) for row in workbench.read_rows("shop.ordered")] == expected
+    ports, ends = workbench.build_ports("ordered"), workbench.committed("ordered")[topic]
     assert sum(ends.values()) == 9
     assert min(ends.values()) > 0
     whole = {topic: {str(partition): [0, end] for partition, end in ends.items()}}
     planned = propose_backfill(ports, parse_request(whole, None, None)).backfill
     for damage in ("", "DELETE FROM lake.shop.ordered"):
         if damage:
-            workbench.spark_sql(damage)
+            workbench.run_spark_sql(damage)
         apply_backfill(ports, planned, print)
-        assert [(row["id"], row["name"]) for row in workbench.rows("shop.ordered")] == expected
+        assert [(row["id"], row["name"]) for row in workbench.read_rows("shop.ordered")] == expected
 
 
 def test_rows_that_select_makes_come_back_too(workbench) -> None:
     """Of later records only keys are staged, of which select makes nothing."""
-    workbench.spark_sql("CREATE TABLE lake.shop.parts AS SELECT 'a' AS part, 'first' AS label")
+    workbench.run_spark_sql("CREATE TABLE lake.shop.parts AS SELECT 'a' AS part, 'first' AS label")
     select = (
         "SELECT r.id, r.part, r.name, p.label, r.`offset` AS place, CAST(upper(r.name) AS STRING) AS loud "
         "FROM record r LEFT JOIN lake.shop.parts p ON p.part = r.part"
     )
-    topic = filled(workbench, "made", table={"select": select}, merge=SMALL)
-    whole = workbench.rows("shop.made")
+    topic = fill_table(workbench, "made", table={"select": select}, merge=SMALL)
+    whole = workbench.read_rows("shop.made")
     assert len(whole) == len(EXPECTED)
-    workbench.spark_sql("DELETE FROM lake.shop.made WHERE id < 12")
+    workbench.run_spark_sql("DELETE FROM lake.shop.made WHERE id < 12")
     ranges = json.dumps({topic: {"0": [0, 4], "1": [0, 3]}})
-    done = workbench.cli("backfill", "made", "--range", ranges)
+    done = workbench.run_cli("backfill", "made", "--range", ranges)
     assert (done.returncode, done.stderr) == (0, "")
     changed_later = {(1, "a"), (10, "c")}
-    assert workbench.rows("shop.made") == [row for row in whole if (row["id"], row["part"]) not in changed_later]
+    assert workbench.read_rows("shop.made") == [row for row in whole if (row["id"], row["part"]) not in changed_later]
 
 
 def test_soft_deleted_rows_stay_deleted_in_a_backfill(workbench) -> None:
-    topic = filled(workbench, "soft", table={"deletes": "soft"})
-    before = workbench.rows("shop.soft")
+    topic = fill_table(workbench, "soft", table={"deletes": "soft"})
+    before = workbench.read_rows("shop.soft")
     assert [row["id"] for row in before if row["_deleted"]] == [2]
-    ports = workbench.ports("soft")
+    ports = workbench.build_ports("soft")
     apply_backfill(
         ports, propose_backfill(ports, parse_request({topic: {"0": [0, 4], "1": [0, 3]}}, None, None)).backfill, print
     )
-    assert workbench.rows("shop.soft") == before
+    assert workbench.read_rows("shop.soft") == before
 
 
 def test_range_of_times_takes_the_records_of_that_time_up_to_the_position(workbench) -> None:
@@ -216,17 +216,17 @@ def test_range_of_times_takes_the_records_of_that_time_up_to_the_position(workbe
     workbench.produce(topic, *(change(n, "x", "a", timestamp=at + n * 60_000) for n in range(6)))
     workbench.flush("timed")
     workbench.produce(topic, change(9, "not flushed", "a", timestamp=at + 9 * 60_000))
-    workbench.spark_sql("DELETE FROM lake.shop.timed")
+    workbench.run_spark_sql("DELETE FROM lake.shop.timed")
     times = ("--from", "2026-01-01T00:02:00Z", "--to", "2026-01-01T01:00:00+00:00")
-    done = workbench.cli("backfill", "timed", *times)
+    done = workbench.run_cli("backfill", "timed", *times)
     assert done.returncode == 0, done.stderr
     assert f"{topic} 0: [2, 6)" in done.stdout
-    assert sorted(id for id, _ in names_of(workbench, "shop.timed")) == [2, 3, 4, 5]
+    assert sorted(id for id, _ in read_names(workbench, "shop.timed")) == [2, 3, 4, 5]
 
 
 def test_what_cannot_be_decided_is_refused_in_one_sentence_each(workbench) -> None:
-    topic = filled(workbench, "refused")
-    ports = workbench.ports("refused")
+    topic = fill_table(workbench, "refused")
+    ports = workbench.build_ports("refused")
 
     def propose(*pair: int, table: tuple[str, ...] = ()) -> object:
         return propose_backfill(ports, parse_request({topic: {"0": pair}}, None, None, table))
@@ -236,16 +236,16 @@ def test_what_cannot_be_decided_is_refused_in_one_sentence_each(workbench) -> No
     with pytest.raises(ConfigurationError, match="no table="):
         propose(0, 1, table=("lake.shop.other",))
     workbench.retain_from(topic, 3)
-    told = workbench.cli("backfill", "refused", "--range", json.dumps({topic: {"0": [1, 4]}}))
+    told = workbench.run_cli("backfill", "refused", "--range", json.dumps({topic: {"0": [1, 4]}}))
     assert (told.returncode, told.stderr.count("\n")) == (1, 1)
     assert "2 offsets [1, 3)" in told.stderr
-    assert workbench.cli("backfill", "refused", "--from", "2026-01-01T00:00:00Z").returncode == 2
+    assert workbench.run_cli("backfill", "refused", "--from", "2026-01-01T00:00:00Z").returncode == 2
 
 
 def test_later_records_that_the_topic_lost_are_named_and_nothing_is_written(workbench) -> None:
-    topic = filled(workbench, "lost")
-    workbench.spark_sql("DELETE FROM lake.shop.lost")
-    ports = workbench.ports("lost")
+    topic = fill_table(workbench, "lost")
+    workbench.run_spark_sql("DELETE FROM lake.shop.lost")
+    ports = workbench.build_ports("lost")
     planned = propose_backfill(ports, parse_request({topic: {"0": [0, 4]}}, None, None)).backfill
     cut = ports.commits.start_branch
 
@@ -259,4 +259,4 @@ def test_later_records_that_the_topic_lost_are_named_and_nothing_is_written(work
     ports.commits.start_branch = after_a_flush
     with pytest.raises(PositionLost, match=r"later offsets, which decide .* 1 offsets \[6, 7\)"):
         apply_backfill(ports, planned, print)
-    assert names_of(workbench, "shop.lost") == {(1, "a"): "newest", (3, None): "newest"}
+    assert read_names(workbench, "shop.lost") == {(1, "a"): "newest", (3, None): "newest"}

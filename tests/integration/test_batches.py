@@ -15,21 +15,21 @@ KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
 
 
-def upsert(id, name, **more):
+def build_upsert(id, name, **more):
     return {"id": id}, name and {"id": id, "name": name}, more
 
 
-def planned(workbench, name: str) -> PlannedBatch:
-    (batch,) = plan(workbench.ports(name)).tables
+def plan_batch(workbench, name: str) -> PlannedBatch:
+    (batch,) = plan(workbench.build_ports(name)).tables
     return batch
 
 
 def test_first_batch_of_tombstones_alone_makes_the_table(workbench) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("graves", [topic], key=KEY, value=VALUE)
-    workbench.produce(topic, upsert(1, None), upsert(2, None))
+    workbench.produce(topic, build_upsert(1, None), build_upsert(2, None))
     workbench.flush("graves")
-    assert workbench.rows("shop.graves") == []
+    assert workbench.read_rows("shop.graves") == []
     assert workbench.committed("graves") == {topic: {0: 2}}
 
 
@@ -37,46 +37,46 @@ def test_updates_of_old_rows_in_capped_batches_over_partitions_end_in_the_newest
     topic = workbench.topic(3)
     workbench.pipeline("capped", [topic], key=KEY, value=VALUE, merge={"max_records": 40})
     for name in ("old", "new"):
-        workbench.produce(topic, *(upsert(n, f"{name}{n}", partition=n % 3) for n in range(45)))
-    workbench.produce(topic, *(upsert(n, None, partition=n % 3) for n in range(0, 45, 5)))
+        workbench.produce(topic, *(build_upsert(n, f"{name}{n}", partition=n % 3) for n in range(45)))
+    workbench.produce(topic, *(build_upsert(n, None, partition=n % 3) for n in range(0, 45, 5)))
     assert workbench.drain("capped") == 3  # 99 records
-    assert [(r["id"], r["name"]) for r in sorted(workbench.rows("shop.capped"), key=lambda r: r["id"])] == [
+    assert [(r["id"], r["name"]) for r in sorted(workbench.read_rows("shop.capped"), key=lambda r: r["id"])] == [
         (n, f"new{n}") for n in range(45) if n % 5
     ]
-    history = workbench.ports("capped").history.read_history("lake.shop.tidegate_capped_batches", 10)
+    history = workbench.build_ports("capped").history.read_history("lake.shop.tidegate_capped_batches", 10)
     assert [(row["batch"], row["span"]) for row in history] == [(3, 19), (2, 40), (1, 40)]
 
 
 def test_intermediate_table_is_empty_and_its_files_are_gone_from_disk(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("tidy", [topic], key=KEY, value=VALUE)
-    workbench.produce(topic, *(upsert(n, "x") for n in range(50)))
-    ports = workbench.ports("tidy")
+    workbench.produce(topic, *(build_upsert(n, "x") for n in range(50)))
+    ports = workbench.build_ports("tidy")
     (staged,) = stage(ports, plan(ports))
-    assert workbench.data_files("shop.tidy_tidy_tmp")
+    assert workbench.list_data_files("shop.tidy_tidy_tmp")
     merge(ports, staged)
     clean_up(ports)
-    assert workbench.rows("shop.tidy_tidy_tmp") == []
-    assert workbench.data_files("shop.tidy_tidy_tmp") == []
-    assert len(workbench.iceberg("shop.tidy_tidy_tmp").metadata.snapshots) == 1
-    assert set(workbench.iceberg("shop.tidy").metadata.refs) == {"main", "tidegate_tidy"}
-    assert len(workbench.rows("shop.tidy")) == 50
+    assert workbench.read_rows("shop.tidy_tidy_tmp") == []
+    assert workbench.list_data_files("shop.tidy_tidy_tmp") == []
+    assert len(workbench.load_iceberg("shop.tidy_tidy_tmp").metadata.snapshots) == 1
+    assert set(workbench.load_iceberg("shop.tidy").metadata.refs) == {"main", "tidegate_tidy"}
+    assert len(workbench.read_rows("shop.tidy")) == 50
 
 
 def test_rows_that_a_late_attempt_left_in_the_same_batch_are_not_merged(workbench) -> None:
     topic, staged = workbench.topic(), "shop.late_late_tmp"
     workbench.pipeline("late", [topic], key=KEY, value=VALUE)
-    workbench.produce(topic, upsert(1, "x"), upsert(2, "x"))
-    ports = workbench.ports("late")
+    workbench.produce(topic, build_upsert(1, "x"), build_upsert(2, "x"))
+    ports = workbench.build_ports("late")
     (batch,) = stage(ports, plan(ports))
-    columns = [field.name for field in workbench.iceberg(staged).schema().fields]
+    columns = [field.name for field in workbench.load_iceberg(staged).schema().fields]
     zombie = {"attempt": "'zombie'", "offset": "`offset` + 100", "op": "'d'"}
     asked = ", ".join(zombie.get(name, f"`{name}`") for name in columns)
-    workbench.spark_sql(f"INSERT INTO lake.{staged} SELECT {asked} FROM lake.{staged} WHERE key.id = 1")
-    both = workbench.iceberg(staged).current_snapshot().snapshot_id
-    assert [row["op"] for row in workbench.rows(staged)].count("d") == 1
+    workbench.run_spark_sql(f"INSERT INTO lake.{staged} SELECT {asked} FROM lake.{staged} WHERE key.id = 1")
+    both = workbench.load_iceberg(staged).current_snapshot().snapshot_id
+    assert [row["op"] for row in workbench.read_rows(staged)].count("d") == 1
     assert merge(ports, replace(batch, snapshot_id=both)).inserted == 2
-    assert sorted(row["id"] for row in workbench.rows("shop.late")) == [1, 2]
+    assert sorted(row["id"] for row in workbench.read_rows("shop.late")) == [1, 2]
 
 
 def test_metadata_files_of_the_intermediate_table_do_not_pile_up(workbench) -> None:
@@ -84,7 +84,7 @@ def test_metadata_files_of_the_intermediate_table_do_not_pile_up(workbench) -> N
     workbench.pipeline("pile", [topic], key=KEY, value=VALUE)
     counts = []
     for n in range(4):
-        workbench.produce(topic, upsert(n, "x"))
+        workbench.produce(topic, build_upsert(n, "x"))
         workbench.flush("pile")
         counts.append(len(list(workbench.warehouse.glob("**/pile_pile_tmp/metadata/*"))))
     assert counts[-1] <= counts[-2] + 1, counts
@@ -95,23 +95,23 @@ def test_one_big_partition_is_read_by_several_tasks(workbench, monkeypatch) -> N
     topic = workbench.topic()
     workbench.pipeline("big", [topic], key=KEY, value=VALUE, table={"last_per_key": "never"})
     workbench.produce(topic, *(({"id": n}, f'{{"id": {n}, "name": "x"}}') for n in range(2_100)))
-    ports = workbench.ports("big")
+    ports = workbench.build_ports("big")
     (staged,) = stage(ports, plan(ports))
     assert staged.counts.staged == 2_100
-    assert len(workbench.data_files("shop.big_big_tmp")) >= 3  # nothing was shuffled: one file for each task
+    assert len(workbench.list_data_files("shop.big_big_tmp")) >= 3  # nothing was shuffled: one file for each task
 
 
 def test_aborted_transactions_leave_no_row_and_no_lag(workbench) -> None:
     topic = workbench.topic(2)
     workbench.pipeline("exact", [topic], key=KEY, value=VALUE)
-    workbench.transaction(topic, upsert(1, "kept"))
-    workbench.transaction(topic, upsert(1, "aborted"), upsert(2, "aborted"), commit=False)
-    workbench.transaction(topic, upsert(9, "aborted", partition=1), commit=False)
+    workbench.transaction(topic, build_upsert(1, "kept"))
+    workbench.transaction(topic, build_upsert(1, "aborted"), build_upsert(2, "aborted"), commit=False)
+    workbench.transaction(topic, build_upsert(9, "aborted", partition=1), commit=False)
     (published,) = workbench.flush("exact").published
-    assert workbench.rows("shop.exact") == [{"id": 1, "name": "kept"}]
-    assert workbench.committed("exact") == workbench.ends(topic) == {topic: {0: 5, 1: 2}}
-    assert read_status(workbench.ports("exact"))["lag"] == 0
-    (row,) = workbench.ports("exact").history.read_history("lake.shop.tidegate_exact_batches", 1)
+    assert workbench.read_rows("shop.exact") == [{"id": 1, "name": "kept"}]
+    assert workbench.committed("exact") == workbench.read_ends(topic) == {topic: {0: 5, 1: 2}}
+    assert read_status(workbench.build_ports("exact"))["lag"] == 0
+    (row,) = workbench.build_ports("exact").history.read_history("lake.shop.tidegate_exact_batches", 1)
     assert (row["span"], row["read"], row["staged"]) == (7, 1, 1)
     assert published.inserted == 1
 
@@ -119,34 +119,34 @@ def test_aborted_transactions_leave_no_row_and_no_lag(workbench) -> None:
 def test_batch_of_aborted_records_alone_reaches_lag_zero_without_a_snapshot(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("quiet", [topic], key=KEY, value=VALUE)
-    workbench.produce(topic, upsert(1, "a"))
+    workbench.produce(topic, build_upsert(1, "a"))
     workbench.flush("quiet")
-    before = workbench.iceberg("shop.quiet").current_snapshot().snapshot_id
-    workbench.transaction(topic, upsert(2, "aborted"), commit=False)
+    before = workbench.load_iceberg("shop.quiet").current_snapshot().snapshot_id
+    workbench.transaction(topic, build_upsert(2, "aborted"), commit=False)
     workbench.flush("quiet")
-    assert workbench.committed("quiet") == workbench.ends(topic)
-    assert workbench.iceberg("shop.quiet").current_snapshot().snapshot_id == before
+    assert workbench.committed("quiet") == workbench.read_ends(topic)
+    assert workbench.load_iceberg("shop.quiet").current_snapshot().snapshot_id == before
 
 
 def test_open_transaction_is_waited_for_and_then_read(workbench) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("patient", [topic], key=KEY, value=VALUE)
-    workbench.produce(topic, upsert(1, "a"))
-    transactional = workbench.transactional()
+    workbench.produce(topic, build_upsert(1, "a"))
+    transactional = workbench.open_transactional_producer()
     transactional.begin_transaction()
-    workbench._send(transactional, topic, (upsert(2, "b"),))
+    workbench._send(transactional, topic, (build_upsert(2, "b"),))
     transactional.flush(60)
-    workbench.produce(topic, upsert(3, "behind"))
+    workbench.produce(topic, build_upsert(3, "behind"))
     workbench.flush("patient")
-    assert [r["id"] for r in workbench.rows("shop.patient")] == [1]
+    assert [r["id"] for r in workbench.read_rows("shop.patient")] == [1]
     workbench.end_transaction(transactional, topic)
     workbench.flush("patient")
-    assert [r["id"] for r in workbench.rows("shop.patient")] == [1, 2, 3]
+    assert [r["id"] for r in workbench.read_rows("shop.patient")] == [1, 2, 3]
 
 
 def test_every_start_begins_where_it_says(workbench) -> None:
     topic = workbench.topic(1)
-    workbench.produce(topic, *(upsert(n, "x", timestamp=1_700_000_000_000 + n * 1000) for n in range(5)))
+    workbench.produce(topic, *(build_upsert(n, "x", timestamp=1_700_000_000_000 + n * 1000) for n in range(5)))
     starts = {
         "earliest": 0,
         "group": 3,
@@ -161,34 +161,34 @@ def test_every_start_begins_where_it_says(workbench) -> None:
         source = {"start": written.get(kind, kind), "group": f"{topic}-g"}
         workbench.pipeline(f"from_{kind}", [topic], source=source, key=KEY, value=VALUE)
         if kind == "group":
-            workbench.ports("from_group").broker.commit(f"{topic}-g", {topic: {0: 3}})
-        assert planned(workbench, f"from_{kind}").ranges.by_topic == {topic: {0: (first, 5)}}
+            workbench.build_ports("from_group").broker.commit(f"{topic}-g", {topic: {0: 3}})
+        assert plan_batch(workbench, f"from_{kind}").ranges.by_topic == {topic: {0: (first, 5)}}
     workbench.pipeline("from_latest", [topic], source={"start": "latest"}, key=KEY, value=VALUE)
     with pytest.raises(NothingToDo):
         workbench.flush("from_latest")
-    workbench.produce(topic, upsert(5, "x"))
+    workbench.produce(topic, build_upsert(5, "x"))
     workbench.flush("from_latest")
-    assert [row["id"] for row in workbench.rows("shop.from_latest")] == [5]
+    assert [row["id"] for row in workbench.read_rows("shop.from_latest")] == [5]
 
 
 def test_start_at_offsets_reads_exactly_those_rows(workbench) -> None:
     topic = workbench.topic(1)
-    workbench.produce(topic, *(upsert(n, "x") for n in range(5)))
+    workbench.produce(topic, *(build_upsert(n, "x") for n in range(5)))
     source = {"start": {"offsets": {topic: {0: 3}}}}
     workbench.pipeline("late", [topic], source=source, key=KEY, value=VALUE)
     workbench.flush("late")
-    assert [r["id"] for r in workbench.rows("shop.late")] == [3, 4]
+    assert [r["id"] for r in workbench.read_rows("shop.late")] == [3, 4]
 
 
 def test_recreated_topic_shrunk_log_and_growth_fail_loudly(workbench) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("lost", [topic], key=KEY, value=VALUE)
-    workbench.produce(topic, *(upsert(n, "x") for n in range(3)))
+    workbench.produce(topic, *(build_upsert(n, "x") for n in range(3)))
     workbench.flush("lost")
     workbench.grow(topic, 2)
     with pytest.raises(PositionLost, match="new partition=1"):
         workbench.flush("lost")
-    workbench.produce(topic, *(upsert(n, "x") for n in range(4)))
+    workbench.produce(topic, *(build_upsert(n, "x") for n in range(4)))
     workbench.retain_from(topic, 5)
     accepting = {"on_partition_growth": "accept"}
     workbench.pipeline("lost", [topic], key=KEY, value=VALUE, **accepting)
@@ -197,7 +197,7 @@ def test_recreated_topic_shrunk_log_and_growth_fail_loudly(workbench) -> None:
     workbench.recreate(topic, 2)
     with pytest.raises(PositionLost, match="deleted and created again"):
         workbench.flush("lost")
-    assert [r["id"] for r in workbench.rows("shop.lost")] == [0, 1, 2]
+    assert [r["id"] for r in workbench.read_rows("shop.lost")] == [0, 1, 2]
 
 
 def test_columns_added_to_the_schema_appear_and_old_rows_keep_null(workbench) -> None:
@@ -208,16 +208,16 @@ def test_columns_added_to_the_schema_appear_and_old_rows_keep_null(workbench) ->
     workbench.pipeline("grows", [topic], key=KEY, value={"schema": "id BIGINT, n BIGINT, more STRING"})
     workbench.produce(topic, ({"id": 2}, {"id": 2, "n": 2**40, "more": "m"}))
     workbench.flush("grows")
-    assert workbench.rows("shop.grows") == [{"id": 1, "n": 1, "more": None}, {"id": 2, "n": 2**40, "more": "m"}]
+    assert workbench.read_rows("shop.grows") == [{"id": 1, "n": 1, "more": None}, {"id": 2, "n": 2**40, "more": "m"}]
 
 
 def test_partitioned_table_finds_a_row_whose_partition_changed(workbench) -> None:
     topic = workbench.topic()
     create = {"partition_by": ["name", "bucket(4, id)"], "properties": {"write.format.default": "orc"}}
     workbench.pipeline("moved", [topic], key=KEY, value=VALUE, table={"create": create})
-    workbench.produce(topic, upsert(1, "a"), upsert(2, "a"))
+    workbench.produce(topic, build_upsert(1, "a"), build_upsert(2, "a"))
     workbench.flush("moved")
-    workbench.produce(topic, upsert(1, "b"), upsert(2, None))
+    workbench.produce(topic, build_upsert(1, "b"), build_upsert(2, None))
     workbench.flush("moved")
-    assert workbench.rows("shop.moved") == [{"id": 1, "name": "b"}]
-    assert workbench.iceberg("shop.moved").properties["write.format.default"] == "orc"
+    assert workbench.read_rows("shop.moved") == [{"id": 1, "name": "b"}]
+    assert workbench.load_iceberg("shop.moved").properties["write.format.default"] == "orc"

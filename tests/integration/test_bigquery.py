@@ -18,39 +18,39 @@ FIRST_MS = 1_767_225_600_000
 PLAIN = {"schema": "id BIGINT, name STRING"}
 
 
-def order(id: int, name: str) -> tuple[Any, Any]:
+def build_order(id: int, name: str) -> tuple[Any, Any]:
     value = {"id": id, "name": name, "amount": "1.50", "at": "2026-01-02T03:04:05.678901Z"}
     return {"id": id}, value
 
 
-def named(id: int, name: str | None) -> tuple[Any, Any]:
+def build_named_record(id: int, name: str | None) -> tuple[Any, Any]:
     return {"id": id}, name and {"id": id, "name": name}
 
 
-def at(time: datetime | None) -> int | None:
+def find_record_number(time: datetime | None) -> int | None:
     """The number of the record at whose timestamp a version begins or ends."""
     return time and round(time.timestamp() * 1000) - FIRST_MS
 
 
-def pairs(dwh: Any, table: str) -> list[tuple[int, str]]:
-    return sorted((row["id"], row["name"]) for row in dwh.rows(table))
+def read_pairs(dwh: Any, table: str) -> list[tuple[int, str]]:
+    return sorted((row["id"], row["name"]) for row in dwh.read_rows(table))
 
 
 def test_upserts_and_deletes_end_as_the_last_record_says_and_clean_up_leaves_nothing(dwh: Any) -> None:
     bench = dwh.bench
     topic = bench.topic(1)
     name = dwh.pipeline("orders", [topic], key=KEY, value=VALUE)
-    bench.produce(topic, order(1, "a"), order(2, "b"), order(3, "c"), order(2, "b2"))
+    bench.produce(topic, build_order(1, "a"), build_order(2, "b"), build_order(3, "c"), build_order(2, "b2"))
     (first,) = bench.flush(name).published
-    bench.produce(topic, order(1, "a2"), ({"id": 3}, None), order(4, "d"), ({"id": 9}, None))
+    bench.produce(topic, build_order(1, "a2"), ({"id": 3}, None), build_order(4, "d"), ({"id": 9}, None))
     (second,) = bench.flush(name).published
-    assert pairs(dwh, "orders") == [(1, "a2"), (2, "b2"), (4, "d")]
-    assert dwh.rows("orders")[0]["amount"] == Decimal("1.50")
-    assert dwh.rows("orders")[0]["at"].isoformat() == "2026-01-02T03:04:05.678901+00:00"
+    assert read_pairs(dwh, "orders") == [(1, "a2"), (2, "b2"), (4, "d")]
+    assert dwh.read_rows("orders")[0]["amount"] == Decimal("1.50")
+    assert dwh.read_rows("orders")[0]["at"].isoformat() == "2026-01-02T03:04:05.678901+00:00"
     assert (first.inserted, first.updated, first.deleted) == (3, 0, 0)
     assert (second.inserted, second.updated, second.deleted) == (1, 1, 1)
     assert bench.committed(name) == {topic: {0: 8}}
-    assert (dwh.list_staging_files(), dwh.rows("orders_orders_tmp")) == ([], [])
+    assert (dwh.list_staging_files(), dwh.read_rows("orders_orders_tmp")) == ([], [])
     with pytest.raises(NothingToDo):
         bench.flush(name)
 
@@ -70,22 +70,36 @@ def test_one_pipeline_writes_tables_of_both_and_every_mode_takes_what_is_its(dwh
     bench.pipeline("mixed", [topic], key=KEY, value=PLAIN, tables=tables)
     changes = [(1, "a"), (2, "b"), (1, "a2"), (3, "c")]
     changes += [(2, None), (3, "c2"), (4, None), (4, "d"), (5, "e"), (5, None)]
-    records = [(*named(*change), {"timestamp": FIRST_MS + at}) for at, change in enumerate(changes)]
+    records = [(*build_named_record(*change), {"timestamp": FIRST_MS + at}) for at, change in enumerate(changes)]
     bench.produce(topic, *records[:4])
     bench.flush("mixed")
     bench.produce(topic, *records[4:])
     bench.flush("mixed")
     ended = [(1, "a2"), (3, "c2"), (4, "d")]
-    assert pairs(dwh, "both") == ended
-    assert sorted((row["id"], row["name"]) for row in bench.rows("mixed.both")) == ended
-    assert pairs(dwh, "upserted") == [(1, "a2"), (2, "b"), (3, "c2"), (4, "d"), (5, "e")]
-    assert pairs(dwh, "removed") == [(1, "a"), (1, "a2"), (3, "c"), (3, "c2"), (4, "d")]
-    assert pairs(dwh, "appended") == [(1, "a"), (1, "a2"), (2, "b"), (3, "c"), (3, "c2"), (4, "d"), (5, "e")]
-    assert {row["id"]: row["_deleted"] for row in dwh.rows("soft")} == {1: False, 2: True, 3: False, 4: False, 5: True}
-    assert [(row["id"], row["name"], at(row["valid_from"]), at(row["valid_to"])) for row in dwh.rows("versions")] == [
-        (1, "a", 0, 2), (1, "a2", 2, None), (2, "b", 1, 4), (3, "c", 3, 5), (3, "c2", 5, None), (4, "d", 7, None),
+    assert read_pairs(dwh, "both") == ended
+    assert sorted((row["id"], row["name"]) for row in bench.read_rows("mixed.both")) == ended
+    assert read_pairs(dwh, "upserted") == [(1, "a2"), (2, "b"), (3, "c2"), (4, "d"), (5, "e")]
+    assert read_pairs(dwh, "removed") == [(1, "a"), (1, "a2"), (3, "c"), (3, "c2"), (4, "d")]
+    assert read_pairs(dwh, "appended") == [(1, "a"), (1, "a2"), (2, "b"), (3, "c"), (3, "c2"), (4, "d"), (5, "e")]
+    assert {row["id"]: row["_deleted"] for row in dwh.read_rows("soft")} == {
+        1: False,
+        2: True,
+        3: False,
+        4: False,
+        5: True,
+    }
+    assert [
+        (row["id"], row["name"], find_record_number(row["valid_from"]), find_record_number(row["valid_to"]))
+        for row in dwh.read_rows("versions")
+    ] == [
+        (1, "a", 0, 2),
+        (1, "a2", 2, None),
+        (2, "b", 1, 4),
+        (3, "c", 3, 5),
+        (3, "c2", 5, None),
+        (4, "d", 7, None),
         (5, "e", 8, 9),
-    ]  # fmt: skip
+    ]
     assert bench.committed("mixed") == {topic: {0: 10}}
     assert dwh.list_staging_files() == []
 
@@ -109,7 +123,7 @@ def test_values_of_every_type_arrive_as_they_were_sent_and_null_keys_match_thems
     bench.flush("types")
     bench.produce(topic, ({"a": None, "b": 1}, value), ({"a": "x", "b": None}, None))
     bench.flush("types")
-    assert dwh.rows("types") == [
+    assert dwh.read_rows("types") == [
         {
             **value, "d": Decimal(value["d"]), "day": date(2026, 2, 3), "bytes": b"\x00\x01\x02",
             "local": datetime(2026, 2, 3, 4, 5, 6, 123456), "m": [{"key": "one", "value": 1}],
@@ -122,13 +136,16 @@ def test_columns_follow_the_pipeline_file(dwh: Any) -> None:
     bench = dwh.bench
     topic = bench.topic(1)
     dwh.pipeline("grows", [topic], key=KEY, value={"schema": "id BIGINT, name STRING NOT NULL"})
-    bench.produce(topic, named(1, "a"))
+    bench.produce(topic, build_named_record(1, "a"))
     bench.flush("grows")
     wider = {"schema": "id BIGINT, name STRING, more STRUCT<x: INT>"}
     dwh.pipeline("grows", [topic], key=KEY, value=wider)
     bench.produce(topic, ({"id": 2}, {"id": 2, "name": None, "more": {"x": 5}}))
     bench.flush("grows")
-    assert [(row["id"], row["name"], row["more"]) for row in dwh.rows("grows")] == [(1, "a", None), (2, None, {"x": 5})]
+    assert [(row["id"], row["name"], row["more"]) for row in dwh.read_rows("grows")] == [
+        (1, "a", None),
+        (2, None, {"x": 5}),
+    ]
 
 
 def test_table_of_somebody_else_takes_what_its_columns_have_room_for_and_a_longer_value_is_a_bad_record(
@@ -153,8 +170,8 @@ def test_table_of_somebody_else_takes_what_its_columns_have_room_for_and_a_longe
         bench.flush("held")
     dwh.pipeline("held", [topic], key=KEY, value={"schema": schema}, source={"errors": {"tolerance": "all"}})
     bench.flush("held")
-    assert [(row["id"], row["name"]) for row in dwh.rows("held")] == [(1, "äöü"), (2, "b2")]
-    assert {(row["amount"], row["big"]) for row in dwh.rows("held")} == {(Decimal("1.25"), Decimal("2.5"))}
+    assert [(row["id"], row["name"]) for row in dwh.read_rows("held")] == [(1, "äöü"), (2, "b2")]
+    assert {(row["amount"], row["big"]) for row in dwh.read_rows("held")} == {(Decimal("1.25"), Decimal("2.5"))}
     (letter,) = dwh.sql("SELECT `offset`, message FROM `tidegate_held_dead_letters`")
     assert (letter["offset"], letter["message"].partition(",")[0]) == (1, "name: longer than 3 characters")
 
@@ -162,8 +179,8 @@ def test_table_of_somebody_else_takes_what_its_columns_have_room_for_and_a_longe
 def test_select_makes_the_columns_and_joins_iceberg_tables(dwh: Any) -> None:
     """Partitions follow a column that `select` makes, and NULLs that it leaves out of arrays make no record bad."""
     bench = dwh.bench
-    bench.spark_sql("CREATE NAMESPACE IF NOT EXISTS lake.dim")
-    bench.spark_sql("CREATE TABLE lake.dim.customers USING iceberg AS SELECT 7L AS id, 'north' AS region")
+    bench.run_spark_sql("CREATE NAMESPACE IF NOT EXISTS lake.dim")
+    bench.run_spark_sql("CREATE TABLE lake.dim.customers USING iceberg AS SELECT 7L AS id, 'north' AS region")
     select = """
         SELECT o.* EXCEPT (tags, customer), c.region, CAST(o.at AS DATE) AS day,
           CAST(filter(o.tags, t -> t IS NOT NULL) AS ARRAY<STRING>) AS tags
@@ -182,7 +199,7 @@ def test_select_makes_the_columns_and_joins_iceberg_tables(dwh: Any) -> None:
     bench.flush("chosen")
     bench.produce(topic, bought(2, 7, 3, None), ({"id": 3}, None))
     bench.flush("chosen")
-    rows = [{**row, "at": row["at"].month} for row in dwh.rows("chosen")]
+    rows = [{**row, "at": row["at"].month} for row in dwh.read_rows("chosen")]
     assert rows == [
         {"id": 1, "at": 1, "region": "north", "day": date(2026, 1, 5), "tags": ["a", "b"]},
         {"id": 2, "at": 3, "region": "north", "day": date(2026, 3, 5), "tags": []},
@@ -194,17 +211,17 @@ def test_of_two_runners_at_once_one_publishes_and_a_late_one_changes_nothing(dwh
     bench = dwh.bench
     topic = bench.topic(1)
     dwh.pipeline("race", [topic], key=KEY, value=PLAIN)
-    bench.produce(topic, named(1, "a"))
-    slow, fast = bench.ports("race"), bench.ports("race")
+    bench.produce(topic, build_named_record(1, "a"))
+    slow, fast = bench.build_ports("race"), bench.build_ports("race")
     planned = plan(slow), plan(fast)  # both before either has staged: else the second resumes what the first did
     (late,), (early,) = stage(slow, planned[0]), stage(fast, planned[1])
     assert late.attempt == early.attempt  # the second one takes over the files that the first one has left
     assert [merge(ports, early).outcome for ports in (fast, slow, fast)] == ["published", *["already published"] * 2]
-    bench.produce(topic, named(1, "b"))
+    bench.produce(topic, build_named_record(1, "b"))
     bench.drain("race")
     with pytest.raises(PublishedElsewhere):
         merge(slow, late)
-    assert pairs(dwh, "race") == [(1, "b")]
+    assert read_pairs(dwh, "race") == [(1, "b")]
     assert dwh.list_staging_files() == []
 
 
@@ -221,7 +238,7 @@ def test_records_name_their_tables_which_are_made_at_first_sight(dwh: Any) -> No
     assert {done.table.rsplit("_")[-1] for done in bench.flush("named").published if done.inserted} == {"one", "two"}
     bench.produce(topic, of("one", 1, "a2"), of("three", 3, "c"), ({"id": 2}, None))
     bench.flush("named")
-    assert [pairs(dwh, f"of_{kind}") for kind in ("one", "two", "three")] == [[(1, "a2")], [], [(3, "c")]]
+    assert [read_pairs(dwh, f"of_{kind}") for kind in ("one", "two", "three")] == [[(1, "a2")], [], [(3, "c")]]
     assert bench.committed("named") == {topic: {0: 5}}
     assert dwh.list_staging_files() == []
     bench.produce(topic, of("no.table", 4, "d"))
@@ -247,23 +264,23 @@ def test_late_records_lose_and_a_deleted_row_does_not_come_back(dwh: Any) -> Non
     bench.flush("late")
     bench.produce(topic, at(2, "ghost", 4), at(2, "ghost", 3))
     bench.flush("late")
-    assert pairs(dwh, "late") == [(1, "new"), (3, "c2")]
+    assert read_pairs(dwh, "late") == [(1, "new"), (3, "c2")]
 
 
 def test_commands_show_move_and_read_again(dwh: Any) -> None:
     bench = dwh.bench
     topic = bench.topic(1)
     dwh.pipeline("cli", [topic], key=KEY, value=PLAIN)
-    bench.produce(topic, named(1, "a"), named(2, "b"))
-    assert bench.cli("flush", "cli").returncode == 0
-    told = json.loads(bench.cli("status", "cli", "--json").stdout)["pipelines"][0]
+    bench.produce(topic, build_named_record(1, "a"), build_named_record(2, "b"))
+    assert bench.run_cli("flush", "cli").returncode == 0
+    told = json.loads(bench.run_cli("status", "cli", "--json").stdout)["pipelines"][0]
     assert (told["tables"][0]["rows"], told["partitions"][0]["lag"]) == (2, 0)
     assert [(b["inserted"], b["batch"]) for b in told["batches"]] == [(2, 1)]
     dwh.sql("DELETE FROM `cli` WHERE id = 1")
-    moved = bench.cli("rebase", "cli", "--to", "earliest", "--yes")
+    moved = bench.run_cli("rebase", "cli", "--to", "earliest", "--yes")
     assert moved.returncode == 0, moved.stderr
-    assert bench.cli("flush", "cli").returncode == 0
-    assert pairs(dwh, "cli") == [(1, "a"), (2, "b")]
+    assert bench.run_cli("flush", "cli").returncode == 0
+    assert read_pairs(dwh, "cli") == [(1, "a"), (2, "b")]
 
 
 # (point, fault), each in a process of its own: one for each thing that a run may leave behind; all are in tests/crash
@@ -281,66 +298,66 @@ def test_records_that_cannot_be_read_are_set_aside_in_the_transaction_of_their_b
     topic = bench.topic(1)
     value = {"schema": "id BIGINT, name STRING, tags ARRAY<STRING>"}
     dwh.pipeline("letters", [topic], key=KEY, value=value, source={"errors": {"tolerance": "all"}})
-    bench.produce(topic, named(1, "a"), ({"id": 2}, b"{"), named(3, "c"))
+    bench.produce(topic, build_named_record(1, "a"), ({"id": 2}, b"{"), build_named_record(3, "c"))
     (done,) = bench.flush("letters").published
-    assert (done.inserted, pairs(dwh, "letters")) == (2, [(1, "a"), (3, "c")])
+    assert (done.inserted, read_pairs(dwh, "letters")) == (2, [(1, "a"), (3, "c")])
     bench.produce(topic, ({"id": 4}, {"id": 4, "tags": ["x", None]}))
     (done,) = bench.flush("letters").published
     assert done.inserted == 0
-    told = json.loads(bench.cli("dead-letters", "letters", "--json").stdout)
+    told = json.loads(bench.run_cli("dead-letters", "letters", "--json").stdout)
     assert (told["waiting"], [letter["offset"] for letter in told["dead_letters"]]) == (2, [3, 1])
     assert told["dead_letters"][0]["message"] == "tags: NULL inside of an array, which BigQuery cannot hold"
-    brought_in_by_a_replay(dwh, topic)
+    check_replay(dwh, topic)
 
 
-def brought_in_by_a_replay(dwh: Any, topic: str) -> None:
+def check_replay(dwh: Any, topic: str) -> None:
     """NULLs in arrays can be read once `select` leaves them out; of one key a newer row stands in the table."""
     bench = dwh.bench
     bench.produce(topic, ({"id": 5}, {"id": 5, "name": "e", "tags": [None]}, {"headers": [("trace", b"7")]}))
     bench.flush("letters")
-    bench.produce(topic, named(4, "newer"))
+    bench.produce(topic, build_named_record(4, "newer"))
     select = "SELECT id, name, CAST(filter(tags, t -> t IS NOT NULL) AS ARRAY<STRING>) AS tags FROM record"
     value = {"schema": "id BIGINT, name STRING, tags ARRAY<STRING>"}
     table = {"select": select}
     dwh.pipeline("letters", [topic], key=KEY, value=value, table=table, source={"errors": {"tolerance": "all"}})
     bench.flush("letters")
-    done = bench.cli("dead-letters", "letters", "--replay", "--json")
+    done = bench.run_cli("dead-letters", "letters", "--replay", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert {name: result[name] for name in ("tried", "replayed", "still_bad", "inserted", "updated")} == {
         "tried": 3, "replayed": 2, "still_bad": 1, "inserted": 1, "updated": 0,
     }  # fmt: skip
-    assert pairs(dwh, "letters") == [(1, "a"), (3, "c"), (4, "newer"), (5, "e")]
+    assert read_pairs(dwh, "letters") == [(1, "a"), (3, "c"), (4, "newer"), (5, "e")]
     letters = dwh.sql("SELECT `offset`, replayed_at IS NOT NULL AS done FROM `tidegate_letters_dead_letters`")
     assert {row["offset"]: row["done"] for row in letters} == {1: False, 3: True, 4: True}
     assert (dwh.list_staging_files(), [name for name in dwh.tables() if "backfill" in name]) == ([], [])
-    assert json.loads(bench.cli("dead-letters", "letters", "--replay", "--json").stdout)["replayed"] == 0
+    assert json.loads(bench.run_cli("dead-letters", "letters", "--replay", "--json").stdout)["replayed"] == 0
 
 
 def test_one_bad_record_is_looked_at_skipped_and_discarded(dwh: Any) -> None:
     bench = dwh.bench
     topic = bench.topic(2)
     dwh.pipeline("skips", [topic], key=KEY, value={"schema": "id BIGINT, name STRING, tags ARRAY<STRING>"})
-    bench.produce(topic, named(1, "a"), ({"id": 2}, {"id": 2, "tags": ["x", None]}), ({"id": 4}, b"{"))
-    bench.produce(topic, (*named(3, "c"), {"partition": 1}))
-    failed = bench.cli("flush", "skips")
+    bench.produce(topic, build_named_record(1, "a"), ({"id": 2}, {"id": 2, "tags": ["x", None]}), ({"id": 4}, b"{"))
+    bench.produce(topic, (*build_named_record(3, "c"), {"partition": 1}))
+    failed = bench.run_cli("flush", "skips")
     assert (failed.returncode, f"tidegate skip skips --at {topic}:0:1" in failed.stderr) == (1, True)
-    seen = bench.cli("record", "skips", "--at", f"{topic}:0:1")
+    seen = bench.run_cli("record", "skips", "--at", f"{topic}:0:1")
     assert 'value tags: expected ARRAY<STRING>, got ["x",null] (refused: tags: NULL inside of an array' in seen.stdout
     for offset in (1, 2):
-        done = bench.cli("skip", "skips", "--at", f"{topic}:0:{offset}", "--yes")
+        done = bench.run_cli("skip", "skips", "--at", f"{topic}:0:{offset}", "--yes")
         assert done.returncode == 0, done.stderr
-    flushed = bench.cli("flush", "skips")
-    assert (flushed.returncode, pairs(dwh, "skips")) == (0, [(1, "a"), (3, "c")]), flushed.stderr
-    discarded = bench.cli(
+    flushed = bench.run_cli("flush", "skips")
+    assert (flushed.returncode, read_pairs(dwh, "skips")) == (0, [(1, "a"), (3, "c")]), flushed.stderr
+    discarded = bench.run_cli(
         "dead-letters", "skips", "--offsets", f"{topic}:0:2", "--discard", "--because", "cut", "--yes"
     )
     assert discarded.returncode == 0, discarded.stderr
-    told = json.loads(bench.cli("dead-letters", "skips", "--json").stdout)
+    told = json.loads(bench.run_cli("dead-letters", "skips", "--json").stdout)
     assert (told["waiting"], told["replayed"], told["discarded"]) == (1, 0, 1)
-    (status,) = json.loads(bench.cli("status", "skips", "--json").stdout)["pipelines"]
+    (status,) = json.loads(bench.run_cli("status", "skips", "--json").stdout)["pipelines"]
     assert [one["action"] for one in status["tables"][0]["actions"]] == ["discard", "skip", "skip"]
-    refused = bench.cli("undo-rollback", "skips")
+    refused = bench.run_cli("undo-rollback", "skips")
     assert (refused.returncode, "tidegate rebase skips --to" in refused.stderr) == (1, True)
     assert (dwh.list_staging_files(), [name for name in dwh.tables() if "backfill" in name]) == ([], [])
 
@@ -349,15 +366,15 @@ def test_backfill_brings_back_what_is_missing_and_nothing_older(dwh: Any) -> Non
     bench = dwh.bench
     topic = bench.topic(1)
     dwh.pipeline("again", [topic], key=KEY, value=PLAIN)
-    bench.produce(topic, named(1, "a"), named(2, "b"), named(3, "c"))
+    bench.produce(topic, build_named_record(1, "a"), build_named_record(2, "b"), build_named_record(3, "c"))
     bench.flush("again")
-    bench.produce(topic, named(2, "b2"), named(3, None))
+    bench.produce(topic, build_named_record(2, "b2"), build_named_record(3, None))
     bench.flush("again")
     dwh.sql("DELETE FROM `again` WHERE id = 1")
     ranges = json.dumps({topic: {"0": [0, 3]}})
-    done = bench.cli("backfill", "again", "--range", ranges)
+    done = bench.run_cli("backfill", "again", "--range", ranges)
     assert done.returncode == 0, done.stderr
-    assert pairs(dwh, "again") == [(1, "a"), (2, "b2")]
+    assert read_pairs(dwh, "again") == [(1, "a"), (2, "b2")]
     assert dwh.list_staging_files() == []
     assert [name for name in dwh.tables() if "backfill" in name] == []
 
@@ -385,16 +402,16 @@ def test_dead_letters_of_a_topic_that_was_created_again_stay_and_older_tables_ge
     assert read_letters() == old
     bench.recreate(topic, 2)
     produce(b"new", {"name": "b"})
-    moved = bench.cli("rebase", "anew", "--to", "earliest", "--yes")
+    moved = bench.run_cli("rebase", "anew", "--to", "earliest", "--yes")
     assert "dead_letters=2" in moved.stdout, moved.stderr
     bench.flush("anew")
     both = sorted([*old, (0, 0, b"new", "known", None), (1, 0, b"new", "known", None)])
     assert read_letters() == both
-    assert pairs(dwh, "anew") == [(0, "a"), (1, "b"), (10, "a"), (11, "b")]
+    assert read_pairs(dwh, "anew") == [(0, "a"), (1, "b"), (10, "a"), (11, "b")]
     dwh.sql("ALTER TABLE `tidegate_anew_dead_letters` DROP COLUMN topic_id")  # as the version before left it
     bench.recreate(topic, 2)
     produce({"name": "c"}, {"name": "d"}, b"third")
-    assert bench.cli("rebase", "anew", "--to", "earliest", "--yes").returncode == 0
+    assert bench.run_cli("rebase", "anew", "--to", "earliest", "--yes").returncode == 0
     bench.flush("anew")
     unknown = [(*one[:3], "unknown", None) for one in both]
     assert read_letters() == sorted([*unknown, (0, 2, b"third", "known", None), (1, 2, b"third", "known", None)])

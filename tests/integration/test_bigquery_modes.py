@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from bigquery_hands import BigQueryHands
-from fakes import World, a_pipeline, a_table, grouped
-from fakes.one_at_a_time import expected as expected_by_sequence
+from fakes import World, build_pipeline, build_table, grouped
+from fakes.one_at_a_time import compute_rows as expected_by_sequence
 from fakes.versions import Change
-from fakes.versions import expected as expected_versions
+from fakes.versions import compute_versions as expected_versions
 from tidegate.adapters.bigquery import pruning
 from tidegate.adapters.bigquery.publish_script import AUDIT_FAILED, render_transaction
 from tidegate.merge.audits import prepare_audits
@@ -27,7 +27,7 @@ from tidegate.spec.scd2 import History
 from tidegate.spec.table import Create, Table
 from tidegate.tables.columns import list_destination_columns, stages_kept_columns
 from unit.scenarios import test_model, test_partial_updates, test_sequence_groups
-from unit.tidegate.adapters.bigquery.test_publish_script import intermediate_columns
+from unit.tidegate.adapters.bigquery.test_publish_script import list_intermediate_columns
 from warehouse import PROJECT
 
 NAME, TMP, POSITIONS = "lake.shop.orders", "lake.shop.orders_shop_tmp", "lake.shop.orders_tidegate_position"
@@ -51,12 +51,12 @@ class Bench:
     """One destination on the server, from empty."""
 
     def __init__(self, table: Table, endpoint: str, folder: Path) -> None:
-        self.table, self.pipeline = table, a_pipeline(table)
+        self.table, self.pipeline = table, build_pipeline(table)
         self.hands = BigQueryHands(endpoint, folder, NAME, TMP)
         sql = self.sql = self.hands.googlesql
-        self.ports = replace(World().ports(self.pipeline), sql=sql, **vars(self.hands.port))
+        self.ports = replace(World().build_ports(self.pipeline), sql=sql, **vars(self.hands.port))
         columns = list_destination_columns(table, {})
-        parts = intermediate_columns(self.pipeline, table)
+        parts = list_intermediate_columns(self.pipeline, table)
         values = {
             **parts,
             "shape": "0af3",
@@ -109,11 +109,11 @@ class Bench:
             "batch_number": number, "attempt": f"a{number}", **more,
         }  # fmt: skip
 
-    def rows(self) -> list[str]:
-        return in_order(self.hands.rows(NAME))
+    def read_rows(self) -> list[str]:
+        return sort_rows(self.hands.read_rows(NAME))
 
 
-def in_order(rows: list[dict[str, Any]]) -> list[str]:
+def sort_rows(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True, default=str) for row in rows)
 
 
@@ -126,7 +126,7 @@ def cut(records: list[Any], chance: random.Random, batches: int) -> list[list[An
 def test_table_equals_the_model_after_batches_of_any_records(mode: str, bigquery: str, tmp_path: Path) -> None:
     """Keys of two columns, one of them NULL now and then."""
     chance = random.Random(mode)
-    table = a_table(NAME, mode, keys=("id", "part"), columns=test_model.COLUMNS)
+    table = build_table(NAME, mode, keys=("id", "part"), columns=test_model.COLUMNS)
     bench = Bench(table, bigquery, tmp_path)
     keys = [(id, part) for id in range(3) for part in (None, "a")]
     changes = [(chance.choice(keys), chance.choice([None, n, n])) for n in range(24)]
@@ -137,14 +137,14 @@ def test_table_equals_the_model_after_batches_of_any_records(mode: str, bigquery
             for key, n in batch if n is not None or table.delete
         ]  # fmt: skip
         bench.flush(records)
-    assert bench.rows() == in_order(test_model.expected(mode, changes))
+    assert bench.read_rows() == sort_rows(test_model.compute_rows(mode, changes))
 
 
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("kind", ["partial", "unchanged"])
 def test_columns_keep_their_values_as_in_the_model(kind: str, soft: bool, bigquery: str, tmp_path: Path) -> None:
     chance = random.Random(kind)
-    (table,) = test_partial_updates.pipeline_of(kind, deletes="soft" if soft else "hard").tables
+    (table,) = test_partial_updates.build_partial_pipeline(kind, deletes="soft" if soft else "hard").tables
     bench = Bench(table, bigquery, tmp_path)
     values = [None, test_partial_updates.HELD, "x", "y"]
     if kind == "partial":
@@ -154,11 +154,11 @@ def test_columns_keep_their_values_as_in_the_model(kind: str, soft: bool, bigque
         for _ in range(24)
     ]
     for batch in cut(changes, chance, 4):
-        bench.flush([kept_or_given(kind, key, value) for key, value in batch])
-    assert bench.rows() == in_order(test_partial_updates.expected(kind, soft, changes))
+        bench.flush([build_partial_record(kind, key, value) for key, value in batch])
+    assert bench.read_rows() == sort_rows(test_partial_updates.compute_rows(kind, soft, changes))
 
 
-def kept_or_given(kind: str, key: str, value: tuple[Any, ...] | None) -> Record:
+def build_partial_record(kind: str, key: str, value: tuple[Any, ...] | None) -> Record:
     if value is None:
         return Record({"id": key}, None, "d")
     named = dict(zip("ab", value, strict=True))
@@ -172,7 +172,7 @@ def test_groups_have_the_values_of_their_highest_sequences_as_in_the_model(
 ) -> None:
     """Keys of two partitions, sequences that are late, alike and NULL."""
     chance = random.Random(repr(shape))
-    bench = Bench(replace(test_sequence_groups.a_grouped(*shape), name=NAME), bigquery, tmp_path)
+    bench = Bench(replace(test_sequence_groups.build_grouped_table(*shape), name=NAME), bigquery, tmp_path)
     changes: list[grouped.Change] = []
     for number in range(48):
         told = {n: chance.choice([None, 1, 2, 3] if n in grouped.GROUPS else [None, "p", "q"]) for n in grouped.NAMES}
@@ -180,12 +180,12 @@ def test_groups_have_the_values_of_their_highest_sequences_as_in_the_model(
         changes.append((chance.randrange(4), None if is_delete else told))
     done: list[grouped.Change] = []
     for batch in cut(changes, chance, 4):
-        bench.flush([grouped_record(key, told) for key, told in batch])
+        bench.flush([build_grouped_record(key, told) for key, told in batch])
         done += batch
-        assert bench.rows() == in_order(grouped.expected(shape[1] == "soft", done))
+        assert bench.read_rows() == sort_rows(grouped.compute_rows(shape[1] == "soft", done))
 
 
-def grouped_record(key: int, told: dict[str, Any] | None) -> Record:
+def build_grouped_record(key: int, told: dict[str, Any] | None) -> Record:
     row = None if told is None else {"id": key, **told}
     return Record({"id": key}, row, "d" if told is None else "u", partition=key % 2)
 
@@ -196,18 +196,20 @@ def grouped_record(key: int, told: dict[str, Any] | None) -> Record:
 def test_highest_sequence_stands_as_in_the_model(mode: str, deletes: str, bigquery: str, tmp_path: Path) -> None:
     chance = random.Random(f"{mode} {deletes}")
     columns = tuple(Column(name, "INT") for name in ("id", "n", "lsn", "sub"))
-    bench = Bench(a_table(NAME, mode, columns=columns, sequence_by=("lsn", "sub"), deletes=deletes), bigquery, tmp_path)
+    bench = Bench(
+        build_table(NAME, mode, columns=columns, sequence_by=("lsn", "sub"), deletes=deletes), bigquery, tmp_path
+    )
     kinds = ["upsert", "upsert", "delete", "tombstone"]
     changes = [
         (chance.randrange(3), chance.choice(kinds), (chance.choice([0, 1, 2, 3, None]), chance.choice([None, 0])), n)
         for n in range(40)
     ]
     for batch in cut(changes, chance, 4):
-        bench.flush([sequenced(*change) for change in batch if change[1] == "upsert" or mode != "upsert"])
-    assert bench.rows() == in_order(expected_by_sequence(mode, deletes, changes))
+        bench.flush([build_sequenced_record(*change) for change in batch if change[1] == "upsert" or mode != "upsert"])
+    assert bench.read_rows() == sort_rows(expected_by_sequence(mode, deletes, changes))
 
 
-def sequenced(id: int, kind: str, sequence: tuple[Any, Any], n: int) -> Record:
+def build_sequenced_record(id: int, kind: str, sequence: tuple[Any, Any], n: int) -> Record:
     told = dict(zip(("lsn", "sub"), sequence, strict=True))
     if kind == "upsert":
         return Record({"id": id}, {"id": id, "n": n, **told}, "u", told)
@@ -215,7 +217,7 @@ def sequenced(id: int, kind: str, sequence: tuple[Any, Any], n: int) -> Record:
     return Record({"id": id}, None, "d", told if shown else None)
 
 
-def moment(at: int | None) -> datetime | None:
+def convert_to_time(at: int | None) -> datetime | None:
     return None if at is None else DAY + timedelta(days=at)
 
 
@@ -228,7 +230,7 @@ def test_versions_are_laid_out_as_in_the_model_and_reading_again_changes_nothing
     create = Create(partition_by=("months(valid_from)",), cluster_by=("id",))
     given = {"sequence_by": ("at", "sub")} if timed else {}
     columns = tuple(Column(n, k) for n, k in VERSIONED.items())
-    bench = Bench(a_table(NAME, columns=columns, history=History(), create=create, **given), bigquery, tmp_path)
+    bench = Bench(build_table(NAME, columns=columns, history=History(), create=create, **given), bigquery, tmp_path)
     keys = [key for key in range(40) for _ in range(chance.randint(1, 8))]
     chance.shuffle(keys)
     kinds = ["upsert", "upsert", "upsert", "delete", *(["tombstone"] if timed else [])]
@@ -239,21 +241,21 @@ def test_versions_are_laid_out_as_in_the_model_and_reading_again_changes_nothing
         changes.append((key, chance.choice(kinds), (time * 12, place), timestamp * 12, f"{number % 3 // 2}"))
     done: list[Change] = []
     for batch in cut(changes, chance, 3):
-        script = bench.flush([versioned(change, timed) for change in batch])
+        script = bench.flush([build_versioned_record(change, timed) for change in batch])
         done += batch
-        assert laid_out(bench) == model_of(done)
+        assert read_versions(bench) == compute_versions(done)
     assert " BETWEEN " in script
     bench.offsets = itertools.count()
-    bench.flush([versioned(change, timed) for change in changes])
-    assert laid_out(bench) == model_of(changes)
+    bench.flush([build_versioned_record(change, timed) for change in changes])
+    assert read_versions(bench) == compute_versions(changes)
     bench.hands.port.tables.forget_deletes(f"{NAME}_changes", int((DAY + timedelta(days=999)).timestamp() * 1000))
-    assert bench.hands.rows(f"{NAME}_changes") == []
+    assert bench.hands.read_rows(f"{NAME}_changes") == []
     last = [c for c in changes if c[1] == "upsert"][-1]
-    bench.flush([versioned((last[0], "upsert", (900, 0), 900, "new"), timed)])
-    closed = [row for row in model_of(changes) if row[0] != last[0]]
-    assert [row for row in laid_out(bench) if row[0] != last[0]] == closed
-    assert [row for row in laid_out(bench) if row[0] == last[0]][:-1] == [
-        (*row[:3], min(row[3], moment(900))) for row in model_of(changes) if row[0] == last[0]
+    bench.flush([build_versioned_record((last[0], "upsert", (900, 0), 900, "new"), timed)])
+    closed = [row for row in compute_versions(changes) if row[0] != last[0]]
+    assert [row for row in read_versions(bench) if row[0] != last[0]] == closed
+    assert [row for row in read_versions(bench) if row[0] == last[0]][:-1] == [
+        (*row[:3], min(row[3], convert_to_time(900))) for row in compute_versions(changes) if row[0] == last[0]
     ]
 
 
@@ -261,24 +263,28 @@ VERSIONED = {"id": "INT", "v": "STRING", "tags": "ARRAY<STRING>", "x": "DOUBLE",
 FOREVER = DAY + timedelta(days=9999)
 
 
-def versioned(change: Change, timed: bool) -> Record:
+def build_versioned_record(change: Change, timed: bool) -> Record:
     id, kind, (at, sub), timestamp, value = change
-    told = {"at": None, "sub": None} if kind == "tombstone" else {"at": str(moment(at)), "sub": sub}
+    told = {"at": None, "sub": None} if kind == "tombstone" else {"at": str(convert_to_time(at)), "sub": sub}
     row = {"id": id, "v": value, "tags": ["x", value], "x": None, **(told if timed else {})}
     is_row = kind == "upsert"
-    return Record({"id": id}, row if is_row else None, "u" if is_row else "d", told, timestamp=moment(timestamp))
+    return Record(
+        {"id": id}, row if is_row else None, "u" if is_row else "d", told, timestamp=convert_to_time(timestamp)
+    )
 
 
-def laid_out(bench: Bench) -> list[tuple[Any, ...]]:
-    rows = bench.hands.rows(NAME)
+def read_versions(bench: Bench) -> list[tuple[Any, ...]]:
+    rows = bench.hands.read_rows(NAME)
     assert all(row["is_current"] == (row["valid_to"] is None) for row in rows)
     assert all(row["tags"] == ["x", row["v"]] for row in rows)
     return sorted((r["id"], r["v"], r["valid_from"], r["valid_to"] or FOREVER) for r in rows)
 
 
-def model_of(changes: list[Change]) -> list[tuple[Any, ...]]:
+def compute_versions(changes: list[Change]) -> list[tuple[Any, ...]]:
     found = expected_versions(changes)
-    return sorted((key, value, moment(begin), moment(end) or FOREVER) for key, value, begin, end in found)
+    return sorted(
+        (key, value, convert_to_time(begin), convert_to_time(end) or FOREVER) for key, value, begin, end in found
+    )
 
 
 @pytest.mark.parametrize(
@@ -293,7 +299,7 @@ def test_rows_are_found_in_whatever_partition_they_lie(create: Create, bigquery:
     """Their partition column changes with every record, so that old partitions are looked up by key."""
     chance = random.Random(repr(create))
     columns = (Column("id", "BIGINT"), Column("name", "STRING"), Column("at", "TIMESTAMP"), Column("day", "DATE"))
-    bench = Bench(a_table(NAME, columns=columns, create=create), bigquery, tmp_path)
+    bench = Bench(build_table(NAME, columns=columns, create=create), bigquery, tmp_path)
     standing: dict[int, dict[str, Any]] = {}
     for number in range(4):
         records = []
@@ -304,7 +310,7 @@ def test_rows_are_found_in_whatever_partition_they_lie(create: Create, bigquery:
             records.append(Record({"id": id}, None if is_gone else row, "d" if is_gone else "u"))
             standing.pop(id, None) if is_gone else standing.update({id: {**row, "at": at, "day": at.date()}})
         script = bench.flush(records)
-    assert bench.rows() == in_order(list(standing.values()))
+    assert bench.read_rows() == sort_rows(list(standing.values()))
     assert " BETWEEN " in script
 
 
@@ -318,7 +324,7 @@ def test_batch_of_many_partitions_is_merged_in_parts(
     monkeypatch.setattr(pruning, "MAX_UNBOUNDED_APPEND_ROWS", 3)
     create = Create(partition_by=("days(at)",), cluster_by=("id",))
     columns = (Column("id", "BIGINT"), Column("at", "TIMESTAMP"))
-    bench = Bench(a_table(NAME, mode, columns=columns, create=create), bigquery, tmp_path)
+    bench = Bench(build_table(NAME, mode, columns=columns, create=create), bigquery, tmp_path)
     days = [*((DAY + timedelta(days=7 * n)).isoformat() for n in range(5)), None]
     first = [(0, days[3]), *((id, days[id % 6]) for id in range(12))]
     second = [(id, days[(id + 1) % 6]) for id in range(4)]
@@ -329,7 +335,7 @@ def test_batch_of_many_partitions_is_merged_in_parts(
         *(Record({"id": id}, op="d") for id in gone),
     ]
     scripts.append(bench.flush(records))
-    found = sorted((row["id"], row["at"].isoformat() if row["at"] else "") for row in bench.hands.rows(NAME))
+    found = sorted((row["id"], row["at"].isoformat() if row["at"] else "") for row in bench.hands.read_rows(NAME))
     kept = [*first, *second] if mode == "append" else [*{**dict(first), **dict(second)}.items()]
     assert found == sorted((id, at or "") for id, at in kept if id not in gone)
     assert [script.count(f"INTO {bench.hands.name(NAME)}") for script in scripts] == [4, 2 if mode == "append" else 3]
@@ -339,12 +345,12 @@ def test_record_without_its_partition_column_updates_the_row_that_is_there(bigqu
     """A key keeps its partition for ever, and a partial update does not tell which; beside it a new key."""
     create = Create(partition_by=("days(at)",), properties={"partition_column": "immutable"})
     columns = (Column("id", "BIGINT"), Column("name", "STRING"), Column("at", "TIMESTAMP"))
-    bench = Bench(a_table(NAME, columns=columns, create=create, partial_updates=True), bigquery, tmp_path)
+    bench = Bench(build_table(NAME, columns=columns, create=create, partial_updates=True), bigquery, tmp_path)
     days = [(DAY + timedelta(days=40 * id)).isoformat() for id in range(3)]
     bench.flush([Record({"id": id}, {"id": id, "name": f"{id}", "at": days[id]}) for id in (0, 1)])
     new = {"id": 2, "name": "2", "at": days[2]}
     bench.flush([Record({"id": 0}, {"id": 0, "name": "changed", "at": None}), Record({"id": 2}, new)])
-    found = sorted((row["id"], row["name"], row["at"].isoformat()) for row in bench.hands.rows(NAME))
+    found = sorted((row["id"], row["name"], row["at"].isoformat()) for row in bench.hands.read_rows(NAME))
     assert found == [(0, "changed", days[0]), (1, "1", days[1]), (2, "2", days[2])]
 
 
@@ -355,11 +361,11 @@ def test_batch_that_breaks_an_audit_changes_nothing(audit: str, deletes: str, bi
     from google.api_core.exceptions import GoogleAPIError
 
     columns = (Column("id", "BIGINT"), Column("n", "INT"))
-    bench = Bench(a_table(NAME, columns=columns, deletes=deletes, audits=(audit,)), bigquery, tmp_path)
+    bench = Bench(build_table(NAME, columns=columns, deletes=deletes, audits=(audit,)), bigquery, tmp_path)
     bench.flush([Record({"id": id}, {"id": id, "n": id}) for id in (1, 2)])
-    before = bench.rows()
+    before = bench.read_rows()
     broken = [Record({"id": 1}, {"id": 1, "n": 5}), *(Record({"id": id}, {"id": id, "n": -1}) for id in (3, 4))]
     with pytest.raises(GoogleAPIError, match=AUDIT_FAILED):
         bench.flush(broken)
-    assert bench.rows() == before
+    assert bench.read_rows() == before
     assert len(before) == 2

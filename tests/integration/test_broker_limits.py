@@ -71,7 +71,7 @@ def open_producer(bench: Workbench) -> Iterator[Any]:
 
 
 def change_connection(bench: Workbench, monkeypatch: pytest.MonkeyPatch, **extra: Any) -> None:
-    environment = bench.environment()
+    environment = bench.build_environment()
     connection = json.loads(environment[CONNECTION])
     words = {name.replace("_", "."): str(value) for name, value in extra.items()}
     changed = json.dumps({**connection, "extra": {**connection["extra"], **words}})
@@ -129,7 +129,7 @@ def test_time_that_the_topic_refuses_is_told_with_its_row_and_published_once_it_
 
 
 def read_rows(bench: Workbench, table: str) -> dict[int, dict[str, Any]]:
-    rows = bench.rows(table)
+    rows = bench.read_rows(table)
     assert {row.pop("epoch") for row in rows} == {0}
     found = {row["id"]: row for row in rows}
     assert len(found) == len(rows)
@@ -179,22 +179,22 @@ def test_dead_letter_that_is_larger_than_its_topic_takes_waits_with_the_others_u
         workbench.flush("letters")
         assert send(topic, 1, 13, b"and no other") is None
         workbench.flush("letters")
-    assert workbench.rows("shop.letters") == [{"id": 12, "name": "good"}]
+    assert workbench.read_rows("shop.letters") == [{"id": 12, "name": "good"}]
     said = f"the dead letter of topic={topic} partition=0 offset=1 was not sent: errors.topic={broken} takes no record"
     for limit in (None, BYTES_AT_MOST):
         if limit:
             change_connection(workbench, monkeypatch, message_max_bytes=limit)
-        (report,) = clean_up(workbench.ports("letters"))
+        (report,) = clean_up(workbench.build_ports("letters"))
         assert said in report.failed
         assert "MSG_SIZE_TOO_LARGE; raise its max.message.bytes and the connection's message.max.bytes" in report.failed
         assert read(workbench, broken) == []
     let_topic_take(workbench, broken, BYTES_AT_MOST)
-    (report,) = clean_up(workbench.ports("letters"))
+    (report,) = clean_up(workbench.build_ports("letters"))
     assert (report.failed, report.sent_dead_letters) == (None, 4)
     assert sorted(record.value() for record in read(workbench, broken)) == sorted(
         [b"no JSON", large, b"nor this", b"and no other"]
     )
-    assert len(workbench.rows("shop.tidegate_letters_dead_letters")) == 4
+    assert len(workbench.read_rows("shop.tidegate_letters_dead_letters")) == 4
 
 
 def test_reader_that_brokers_slow_down_for_seconds_ends_with_every_record_once(workbench, monkeypatch) -> None:
@@ -208,8 +208,8 @@ def test_reader_that_brokers_slow_down_for_seconds_ends_with_every_record_once(w
     workbench.flush("slow")
     # what may be read at once, and nobody can have read faster than the rest at the rate
     assert time.monotonic() - started > (5_000_000 - QUOTA_SECONDS * RATE) / RATE - 2
-    assert sorted(workbench.rows("shop.slow"), key=lambda row: row["id"]) == rows
-    assert workbench.committed("slow") == workbench.ends(topic)
+    assert sorted(workbench.read_rows("shop.slow"), key=lambda row: row["id"]) == rows
+    assert workbench.committed("slow") == workbench.read_ends(topic)
     with pytest.raises(NothingToDo):
         workbench.flush("slow")
     set_quota(workbench, client, "--delete-config", "consumer_byte_rate")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import shared_spark
-from broker_cluster import NUMBERS, BrokerCluster, running_brokers
+from broker_cluster import NUMBERS, BrokerCluster, run_brokers
 from confluent_kafka import Producer
 from conftest import Workbench, wait_until
 from round_trip import Way
@@ -29,7 +29,7 @@ EVERYWHERE = ([1, 2, 3], [2, 3, 1])
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerCluster]:
-    with running_brokers(tmp_path_factory.mktemp("brokers")) as running:
+    with run_brokers(tmp_path_factory.mktemp("brokers")) as running:
         yield running
 
 
@@ -51,7 +51,7 @@ def produce(bench: Workbench, topic: str, partition: int, *ids: int) -> None:
 
 
 def read_ids(bench: Workbench, table: str) -> list[int]:
-    rows = bench.rows(f"shop.{table}")
+    rows = bench.read_rows(f"shop.{table}")
     assert [row["name"] for row in rows] == [f"name {row['id']}" for row in rows]
     return sorted(row["id"] for row in rows)
 
@@ -92,7 +92,7 @@ def test_log_that_a_leader_without_the_newest_records_has_cut_is_told_also_when_
     for follower in (2, 3):
         cluster.start(follower)
     wait_until(lambda: {*cluster.leaders(cut), *cluster.leaders(whole)} <= {2, 3}, "a follower leads")
-    assert cluster.ends(cut) == [2, 1]
+    assert cluster.read_ends(cut) == [2, 1]
     produce(bench, whole, 0, 22)
     assert read_command(flush_and_be_told(bench, cut)) == {cut: {"0": 2}}
     assert read_ids(bench, "cut_1") == [21, 22]
@@ -100,14 +100,14 @@ def test_log_that_a_leader_without_the_newest_records_has_cut_is_told_also_when_
     assert read_command(flush_and_be_told(bench, cut)) == {cut: {"0": 2}}, "not where the log ends by now"
     produce(bench, cut, 0, 7, 8, 9)
     produce(bench, whole, 1, 23)
-    assert cluster.ends(cut) == [6, 1], "longer than the position again"
+    assert cluster.read_ends(cut) == [6, 1], "longer than the position again"
     message = flush_and_be_told(bench, cut)
     assert (read_ids(bench, "cut_0"), read_ids(bench, "cut_1")) == ([1, 2, 3, 4, 5, 11], [21, 22, 23])
-    (told, _) = read_status(bench.ports("cut"))["tables"]
+    (told, _) = read_status(bench.build_ports("cut"))["tables"]
     assert told["problem"] in message
 
     words = shlex.split(message.splitlines()[1].partition("read these with: tidegate ")[2])
-    done = bench.cli(*words, "--yes")
+    done = bench.run_cli(*words, "--yes")
     assert done.returncode == 0, done.stderr
     bench.drain("cut")
     assert read_ids(bench, "cut_0") == [1, 2, 3, 4, 5, 6, 7, 8, 9, 11]
@@ -167,7 +167,7 @@ def test_broker_that_is_lost_for_good_is_missed_by_no_flush_no_group_and_no_tran
 ) -> None:
     topics = [cluster.topic([1, 2, 3], [1, 3, 2]), cluster.topic(*EVERYWHERE)]
     connection = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": cluster.name_first(1)}})
-    environment = {**bench.environment(), CONNECTION: connection}
+    environment = {**bench.build_environment(), CONNECTION: connection}
     monkeypatch.setattr(bench, "environment", lambda: environment)
     make_pipeline(bench, "lost", *topics)
     for topic in topics:
@@ -187,11 +187,11 @@ def test_broker_that_is_lost_for_good_is_missed_by_no_flush_no_group_and_no_tran
         flush_in_time(bench, "lost")
         for table in ("lost_0", "lost_1"):
             assert read_ids(bench, table) == list(range(1, number + 2))
-        assert bench.committed("lost") == bench.ends(*topics)
+        assert bench.committed("lost") == bench.read_ends(*topics)
     way.flush(k1="a2", k3="c")
     way.publish()
     assert way.latest() == way.table()
-    done = bench.process("flush", "lost")
+    done = bench.run_process("flush", "lost")
     assert done.returncode == 0, done.stderr
 
     cluster.replace(1)

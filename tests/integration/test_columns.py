@@ -23,7 +23,7 @@ def test_metadata_columns_hold_what_kafka_says(workbench) -> None:
     workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "x"}, more))
     workbench.produce(topic, ({"id": 2}, {"id": 2, "name": "y"}, {"timestamp": 1_700_000_000_456}))
     workbench.flush("meta")
-    one, two = workbench.rows("shop.meta")
+    one, two = workbench.read_rows("shop.meta")
     at = datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=UTC)
     assert (one["src_topic"], one["src_partition"], one["src_offset"], one["event_ts"]) == (topic, 1, 0, at)
     assert one["ts_type"] == "CreateTime"
@@ -50,7 +50,7 @@ def test_column_names_that_need_quoting_work_in_every_statement(workbench) -> No
     workbench.flush("odd")
     workbench.produce(topic, record("a2"), (record("b1")[0], None))
     workbench.flush("odd")
-    assert workbench.rows("shop.odd") == [record("a2")[1], record("c1")[1]]
+    assert workbench.read_rows("shop.odd") == [record("a2")[1], record("c1")[1]]
 
 
 def test_conditions_choose_rows_and_deletes(workbench) -> None:
@@ -70,9 +70,9 @@ def test_conditions_choose_rows_and_deletes(workbench) -> None:
     workbench.flush("chosen")
     workbench.produce(topic, record(1, "keep", "true"), ({"id": 3}, None), record(5, None))
     (published,) = workbench.flush("chosen").published
-    assert [r["id"] for r in workbench.rows("shop.chosen")] == [4]
+    assert [r["id"] for r in workbench.read_rows("shop.chosen")] == [4]
     assert published.deleted == 2
-    (row, _) = workbench.ports("chosen").history.read_history("lake.shop.tidegate_chosen_batches", 2)
+    (row, _) = workbench.build_ports("chosen").history.read_history("lake.shop.tidegate_chosen_batches", 2)
     assert (row["read"], row["staged"], row["filtered"]) == (3, 2, 1)
 
 
@@ -83,7 +83,7 @@ def test_nested_values_arrive_unchanged(workbench) -> None:
     value = {"id": 1, "tags": ["a", None], "at": {"lat": 1.5, "day": "2026-01-02"}, "m": {"x": 1.25}}
     workbench.produce(topic, ({"id": 1}, value), ({"id": 2}, {"id": 2, "tags": [], "at": None, "m": {}}))
     workbench.flush("nested")
-    one, two = workbench.rows("shop.nested")
+    one, two = workbench.read_rows("shop.nested")
     assert (one["tags"], one["at"]["lat"], str(one["at"]["day"])) == (["a", None], 1.5, "2026-01-02")
     assert [(k, str(v)) for k, v in one["m"]] == [("x", "1.25")]
     assert (two["tags"], two["at"], two["m"]) == ([], None, [])
@@ -95,4 +95,4 @@ def test_all_null_value_is_a_row_and_not_a_delete(workbench) -> None:
     workbench.pipeline("nulls", [topic], key=KEY, value=value)
     workbench.produce(topic, ({"id": 1}, {"name": None, "n": None}), ({"id": 2}, {}))
     workbench.flush("nulls")
-    assert workbench.rows("shop.nulls") == [{"id": 1, "name": None, "n": None}, {"id": 2, "name": None, "n": None}]
+    assert workbench.read_rows("shop.nulls") == [{"id": 1, "name": None, "n": None}, {"id": 2, "name": None, "n": None}]

@@ -6,27 +6,27 @@ KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
 
 
-def upsert(id, name):
+def build_upsert(id, name):
     return {"id": id}, {"id": id, "name": name}
 
 
 def test_plan_flush_and_status_tell_the_same_story(workbench) -> None:
     topic = workbench.topic(2)
     workbench.pipeline("told", [topic], key=KEY, value=VALUE, description="what it is", merge={"max_records": 2})
-    workbench.produce(topic, upsert(1, "a"), upsert(2, "b"), upsert(3, "c"))
+    workbench.produce(topic, build_upsert(1, "a"), build_upsert(2, "b"), build_upsert(3, "c"))
 
-    planned = workbench.cli("plan", "told", "--json")
+    planned = workbench.run_cli("plan", "told", "--json")
     (table,) = json.loads(planned.stdout)["tables"]
     assert (planned.returncode, table["batch"], table["offsets"]) == (0, 1, 2)
     assert not workbench.exists("shop.told")
 
-    flushed = workbench.process("flush", "told", "--until-current", "--json")
+    flushed = workbench.run_process("flush", "told", "--until-current", "--json")
     batches = [json.loads(line) for line in flushed.stdout.splitlines()]
     assert (flushed.returncode, [b["batch"] for b in batches]) == (0, [1, 2])
     assert [b["inserted"] for b in batches] == [2, 1]
     assert all(isinstance(b["snapshot_id"], str) for b in batches)
 
-    shown = workbench.cli("status", "told", "--json")
+    shown = workbench.run_cli("status", "told", "--json")
     (status,) = json.loads(shown.stdout)["pipelines"]
     assert shown.returncode == 0
     assert set(status) == {
@@ -48,7 +48,7 @@ def test_plan_flush_and_status_tell_the_same_story(workbench) -> None:
         "bytes_scanned", "bytes_billed", "bytes_written",
     }  # fmt: skip
 
-    again = workbench.cli("flush", "told")
+    again = workbench.run_cli("flush", "told")
     assert (again.returncode, again.stdout.count("\n")) == (0, 1)
     assert "every table stands at the end of the log" in again.stdout
 
@@ -56,25 +56,27 @@ def test_plan_flush_and_status_tell_the_same_story(workbench) -> None:
 def test_rebase_shows_what_it_would_read_again_and_moves_only_after_a_yes(workbench) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("moved", [topic], key=KEY, value=VALUE)
-    workbench.produce(topic, upsert(1, "a"), upsert(2, "b"))
+    workbench.produce(topic, build_upsert(1, "a"), build_upsert(2, "b"))
     workbench.flush("moved")
 
-    asked = workbench.cli("rebase", "moved", "--to", json.dumps({topic: {"0": 1}}))
+    asked = workbench.run_cli("rebase", "moved", "--to", json.dumps({topic: {"0": 1}}))
     assert (asked.returncode, asked.stderr.strip()) == (1, "Move the position? Type yes: nothing was changed")
     assert f"lake.shop.moved  {topic} 0: 2 -> 1, reads again 1 offsets" in asked.stdout
-    done = workbench.cli("rebase", "moved", "--to", json.dumps({topic: {"0": 1}}), "--yes", "--json")
+    done = workbench.run_cli("rebase", "moved", "--to", json.dumps({topic: {"0": 1}}), "--yes", "--json")
     assert (done.returncode, json.loads(done.stdout)["done"]) == (0, True)
     (table,) = json.loads(done.stdout)["tables"]
     moved = {"topic": topic, "partition": 0, "before": 2, "after": 1, "skipped": 0, "read_again": 1}
     assert table == {"table": "lake.shop.moved", "partitions": [moved], "old_topics": []}
-    assert json.loads(workbench.cli("plan", "moved", "--json").stdout)["tables"][0]["ranges"] == {topic: {"0": [1, 2]}}
+    assert json.loads(workbench.run_cli("plan", "moved", "--json").stdout)["tables"][0]["ranges"] == {
+        topic: {"0": [1, 2]}
+    }
 
 
 def test_status_of_a_pipeline_that_never_ran_shows_its_lag(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("fresh", [topic], key=KEY, value=VALUE)
-    workbench.produce(topic, upsert(1, "a"))
-    shown = workbench.cli("status", "--json")
+    workbench.produce(topic, build_upsert(1, "a"))
+    shown = workbench.run_cli("status", "--json")
     (status,) = json.loads(shown.stdout)["pipelines"]
     (table,) = status["tables"]
     assert (shown.returncode, status["lag"], table["exists"], table["rows"]) == (0, 1, False, None)
@@ -86,7 +88,7 @@ def test_status_of_one_broken_pipeline_does_not_hide_the_others(workbench) -> No
     topic = workbench.topic()
     workbench.pipeline("sound", [topic], key=KEY, value=VALUE)
     workbench.pipeline("broken", ["no-such-topic"], key=KEY, value=VALUE)
-    shown = workbench.cli("status", "--json")
+    shown = workbench.run_cli("status", "--json")
     found = {one["pipeline"]: one for one in json.loads(shown.stdout)["pipelines"]}
     assert shown.returncode == 1
     assert "topic=no-such-topic does not exist" in found["broken"]["error"]
@@ -102,9 +104,9 @@ def test_refused_and_failed_commands_exit_with_one_and_a_message(workbench) -> N
         ("flush", "nobody"): "no such pipeline; there are: gone",
         ("status", "nobody"): "no such pipeline; there are: gone",
     }.items():
-        failed = workbench.cli(*words)
+        failed = workbench.run_cli(*words)
         assert (failed.returncode, told in failed.stderr) == (1, True), (words, failed.stderr)
-    failed = workbench.process("flush", "gone")
+    failed = workbench.run_process("flush", "gone")
     assert (failed.returncode, failed.stdout) == (1, "")
     assert "topic=no-such-topic does not exist" in failed.stderr
     assert "Traceback" not in failed.stderr
@@ -112,8 +114,8 @@ def test_refused_and_failed_commands_exit_with_one_and_a_message(workbench) -> N
 
 def test_wrong_usage_exits_with_two(workbench) -> None:
     for words in ((), ("fly",), ("flush",), ("flush", "a", "b"), ("status", "--yaml")):
-        assert workbench.cli(*words).returncode == 2, words
-    assert workbench.process("fly").returncode == 2
+        assert workbench.run_cli(*words).returncode == 2, words
+    assert workbench.run_process("fly").returncode == 2
 
 
 def test_validate_names_every_problem_and_exits_with_one(workbench) -> None:
@@ -121,15 +123,15 @@ def test_validate_names_every_problem_and_exits_with_one(workbench) -> None:
     path.write_text(
         "source: {topics: [t], isolaton: x}\ntables: [{name: lake.a, upsert: 3}]\nmerge: {max_records: 0}\n"
     )
-    failed = workbench.cli("validate")
+    failed = workbench.run_cli("validate")
     assert failed.returncode == 1
     for part in ("isolaton", "upsert", "max_records"):
         assert part in failed.stdout + failed.stderr
     path.unlink()
     workbench.pipeline("right", ["t"], key=KEY, value=VALUE)
-    assert workbench.cli("validate").returncode == 0
+    assert workbench.run_cli("validate").returncode == 0
 
 
 def test_schema_is_json_schema(workbench) -> None:
-    shown = workbench.cli("schema")
+    shown = workbench.run_cli("schema")
     assert (shown.returncode, json.loads(shown.stdout)["type"]) == (0, "object")

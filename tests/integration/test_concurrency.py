@@ -18,23 +18,23 @@ VALUE = {"schema": "id BIGINT, name STRING"}
 APPEND = {"upsert": False, "delete": False}
 
 
-def upsert(id, name):
+def build_upsert(id, name):
     return {"id": id}, {"id": id, "name": name}
 
 
-def ids(workbench, table: str) -> list[int]:
-    return sorted(row["id"] for row in workbench.rows(table))
+def read_ids(workbench, table: str) -> list[int]:
+    return sorted(row["id"] for row in workbench.read_rows(table))
 
 
 def test_two_flushes_at_once_in_processes_give_every_row_once(workbench) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("race", [topic], key=KEY, value=VALUE, table=APPEND)
     for part in range(2):
-        workbench.produce(topic, *(upsert(part * 100 + n, "x") for n in range(100)))
+        workbench.produce(topic, *(build_upsert(part * 100 + n, "x") for n in range(100)))
         runners = [
             subprocess.Popen(
-                workbench.command("flush", "race"),
-                env=workbench.environment(),
+                workbench.build_command("flush", "race"),
+                env=workbench.build_environment(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -48,43 +48,43 @@ def test_two_flushes_at_once_in_processes_give_every_row_once(workbench) -> None
         losers = [errors.splitlines()[-1] for _, errors, code in told if code]
         assert all(line.startswith("pipeline=race") for line in losers), told
     workbench.drain("race")
-    assert ids(workbench, "shop.race") == list(range(200))
+    assert read_ids(workbench, "shop.race") == list(range(200))
     assert workbench.committed("race") == {topic: {0: 200}}
 
 
 def test_two_merges_at_once_of_two_attempts_publish_one(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("twins", [topic], key=KEY, value=VALUE, table=APPEND)
-    workbench.produce(topic, *(upsert(n, "x") for n in range(20)))
+    workbench.produce(topic, *(build_upsert(n, "x") for n in range(20)))
     workbench.flush("twins")
-    workbench.produce(topic, *(upsert(n, "x") for n in range(20, 40)))
-    planned = plan(workbench.ports("twins"))
-    batches = [stage(workbench.ports("twins"), planned)[0] for _ in range(2)]
+    workbench.produce(topic, *(build_upsert(n, "x") for n in range(20, 40)))
+    planned = plan(workbench.build_ports("twins"))
+    batches = [stage(workbench.build_ports("twins"), planned)[0] for _ in range(2)]
 
     def merged(batch) -> str:
         try:
-            return merge(workbench.ports("twins"), batch).outcome
+            return merge(workbench.build_ports("twins"), batch).outcome
         except TidegateError as error:
             return type(error).__name__
 
     with ThreadPoolExecutor(2) as pool:
         outcomes = sorted(pool.map(merged, batches))
     assert outcomes == ["PublishedElsewhere", "published"]
-    assert ids(workbench, "shop.twins") == list(range(40))
+    assert read_ids(workbench, "shop.twins") == list(range(40))
 
 
 def test_foreign_compaction_between_cut_and_publish_is_survived(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("compacted", [topic], key=KEY, value=VALUE)
-    workbench.produce(topic, *(upsert(n, "x") for n in range(5)))
+    workbench.produce(topic, *(build_upsert(n, "x") for n in range(5)))
     workbench.flush("compacted")
-    workbench.produce(topic, upsert(1, "y"))
-    ports = workbench.ports("compacted")
+    workbench.produce(topic, build_upsert(1, "y"))
+    ports = workbench.build_ports("compacted")
     publish = ports.commits.publish
 
     def after_a_rewrite(publication) -> None:
         ports.commits.publish = publish
-        workbench.spark_sql(
+        workbench.run_spark_sql(
             "CALL lake.system.rewrite_data_files(table => 'shop.compacted', options => map('rewrite-all', 'true'))"
         )
         publish(publication)
@@ -92,7 +92,7 @@ def test_foreign_compaction_between_cut_and_publish_is_survived(workbench) -> No
     ports.commits.publish = after_a_rewrite
     (published,) = flush(ports).published
     assert published.outcome == "published"
-    assert [(r["id"], r["name"]) for r in workbench.rows("shop.compacted")] == [
+    assert [(r["id"], r["name"]) for r in workbench.read_rows("shop.compacted")] == [
         (0, "x"), (1, "y"), (2, "x"), (3, "x"), (4, "x"),
     ]  # fmt: skip
 
@@ -101,16 +101,16 @@ def test_rows_and_deletes_that_spark_wrote_are_put_onto_a_main_that_others_moved
     topic = workbench.topic()
     layout = {"create": {"partition_by": ["bucket(2, id)"]}}
     workbench.pipeline("busy", [topic], key=KEY, value=VALUE, table=layout)
-    for changes in ([upsert(n, "x") for n in range(8)], [upsert(n, "y") for n in (1, 2, 3, 4)]):
+    for changes in ([build_upsert(n, "x") for n in range(8)], [build_upsert(n, "y") for n in (1, 2, 3, 4)]):
         workbench.produce(topic, *changes)
         workbench.flush("busy")
-    workbench.produce(topic, upsert(1, "z"), ({"id": 2}, None), upsert(5, "z"), upsert(8, "z"))
-    ports, foreign = workbench.ports("busy"), [100, 101]
+    workbench.produce(topic, build_upsert(1, "z"), ({"id": 2}, None), build_upsert(5, "z"), build_upsert(8, "z"))
+    ports, foreign = workbench.build_ports("busy"), [100, 101]
     publish, run, jobs = ports.commits.publish, ports.engine.run, []
 
     def after_an_insert(publication) -> None:
         if foreign:
-            workbench.spark_sql(f"INSERT INTO lake.shop.busy VALUES ({foreign.pop(0)}, 'foreign')")
+            workbench.run_spark_sql(f"INSERT INTO lake.shop.busy VALUES ({foreign.pop(0)}, 'foreign')")
         publish(publication)
 
     def counted(job) -> None:
@@ -125,14 +125,14 @@ def test_rows_and_deletes_that_spark_wrote_are_put_onto_a_main_that_others_moved
         (0, "x"), (1, "z"), (3, "y"), (4, "y"), (5, "z"), (6, "x"), (7, "x"), (8, "z"),
         (100, "foreign"), (101, "foreign"),
     ]  # fmt: skip
-    assert sorted((r["id"], r["name"]) for r in workbench.rows("shop.busy")) == rows
+    assert sorted((r["id"], r["name"]) for r in workbench.read_rows("shop.busy")) == rows
     for call in ("rewrite_position_delete_files(table => 'shop.busy')", "expire_snapshots('shop.busy', now())"):
-        workbench.spark_sql(f"CALL lake.system.{call}")
-    found = workbench.spark_sql("SELECT id, name FROM lake.shop.busy ORDER BY id")
+        workbench.run_spark_sql(f"CALL lake.system.{call}")
+    found = workbench.run_spark_sql("SELECT id, name FROM lake.shop.busy ORDER BY id")
     assert [tuple(row) for row in found] == rows
-    workbench.produce(topic, upsert(1, "last"))
+    workbench.produce(topic, build_upsert(1, "last"))
     workbench.flush("busy")
-    assert sorted((r["id"], r["name"]) for r in workbench.rows("shop.busy")) == [rows[0], (1, "last"), *rows[2:]]
+    assert sorted((r["id"], r["name"]) for r in workbench.read_rows("shop.busy")) == [rows[0], (1, "last"), *rows[2:]]
 
 
 # Where a runner stops itself between two steps (SIGSTOP); what it then makes of two batches that others published.
@@ -151,18 +151,18 @@ ASLEEP = {
 def sleepers(workbenches, runners, tmp_path_factory):
     """A pipeline that lives through one sleeper after the other."""
     trial = Trial(workbenches(tmp_path_factory.mktemp("sleepers")), runners, "sleepers")
-    trial.next_batch(1)
+    trial.produce_batch(1)
     trial.workbench.drain(trial.name)
     return trial
 
 
-def asleep(trial: Trial, at: str):
+def suspend_flush(trial: Trial, at: str):
     """A flush of its own, suspended at that point.
 
     Its tables are merged one after the other: a thread that is suspended while it commits would keep SQLite's lock.
     """
     words = ("flush", trial.name, "--merges-at-once", "1")
-    running = trial.runners.start(trial.workbench.environment(), *words, at=Point.parse(at), kind="stopped")
+    running = trial.runners.start(trial.workbench.build_environment(), *words, at=Point.parse(at), kind="stopped")
     wait_until(running.stopped, f"the runner sleeps at {at}")
     return running
 
@@ -170,20 +170,20 @@ def asleep(trial: Trial, at: str):
 @pytest.mark.parametrize("moment", ASLEEP)
 def test_runner_that_sleeps_through_two_newer_batches_changes_nothing(sleepers: Trial, moment: str) -> None:
     number = 10 * (1 + list(ASLEEP).index(moment))
-    sleepers.next_batch(number)
-    sleeper = asleep(sleepers, ASLEEP[moment])
+    sleepers.produce_batch(number)
+    sleeper = suspend_flush(sleepers, ASLEEP[moment])
     for newer in (1, 2):
-        sleepers.next_batch(number + newer)
+        sleepers.produce_batch(number + newer)
         sleepers.workbench.drain(sleepers.name)
-    rows = sleepers.rows("last"), sleepers.rows("all")
+    rows = sleepers.read_rows("last"), sleepers.read_rows("all")
     sleeper.resume()
     ended = sleeper.wait_for_end()
-    assert (sleepers.rows("last"), sleepers.rows("all")) == rows
+    assert (sleepers.read_rows("last"), sleepers.read_rows("all")) == rows
     if moment in ("before the commit of offsets", "before the clean-up"):
         assert ended.code == 0, ended  # it had published before it fell asleep
     else:
         assert ended.code == 3, ended
-        (reason,) = ended.told.splitlines()
+        (reason,) = ended.output.splitlines()
         assert reason.startswith("pipeline=sleepers table=lake.sleepers.last batch=")
         assert "another run published first" in reason
     sleepers.workbench.drain(sleepers.name)
@@ -192,10 +192,10 @@ def test_runner_that_sleeps_through_two_newer_batches_changes_nothing(sleepers: 
 
 def test_offsets_that_a_runner_commits_late_are_healed_by_the_next_flush(sleepers: Trial) -> None:
     """They are progress for people; no step reads them."""
-    sleepers.next_batch(100)
-    sleeper = asleep(sleepers, "heartbeat/broker.commit:before:1")
+    sleepers.produce_batch(100)
+    sleeper = suspend_flush(sleepers, "heartbeat/broker.commit:before:1")
     behind = sleepers.workbench.committed(sleepers.name)
-    sleepers.next_batch(101)
+    sleepers.produce_batch(101)
     sleepers.workbench.drain(sleepers.name)
     assert sleepers.workbench.committed(sleepers.name) != behind
     sleeper.resume()

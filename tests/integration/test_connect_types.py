@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from decoding import a_stage, decoded, reasons, values
+from decoding import build_stage_table, decode, decode_values, read_reasons
 from tidegate.errors import BadRecord
 from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
@@ -17,7 +17,7 @@ TIME, DATA, CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafk
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 
 
-def unscaled(number: int) -> str:
+def encode_unscaled(number: int) -> str:
     length = (number.bit_length() + 8) // 8
     return base64.b64encode(number.to_bytes(length, "big", signed=True)).decode()
 
@@ -39,18 +39,22 @@ TYPES: dict[str, tuple[str, str | None, dict[str, str], Any, Any]] = {
     "connect_at": ("TIMESTAMP", CONNECT + "Timestamp", {}, MICROS // 1000, NTZ.replace(microsecond=456000, tzinfo=UTC)),
     "zoned": ("TIMESTAMP", TIME + "ZonedTimestamp", {}, "2026-01-01T03:02:03.456789+02:00", NTZ.replace(tzinfo=UTC)),
     "zoned_clock": ("STRING", TIME + "ZonedTime", {}, "10:00:00+02:00", "10:00:00+02:00"),
-    "amount": ("DECIMAL(12,2)", CONNECT + "Decimal", {"scale": "2"}, unscaled(-123456789012), AMOUNT),
-    "whole": ("DECIMAL(38,0)", CONNECT + "Decimal", {"scale": "0"}, unscaled(10**38 - 1), Decimal(10**38 - 1)),
-    "least": ("DECIMAL(38,10)", CONNECT + "Decimal", {"scale": "10"}, unscaled(-(10**38) + 1), LEAST),
-    "zero": ("DECIMAL(5,2)", CONNECT + "Decimal", {"scale": "2"}, unscaled(0), Decimal("0.00")),
+    "amount": ("DECIMAL(12,2)", CONNECT + "Decimal", {"scale": "2"}, encode_unscaled(-123456789012), AMOUNT),
+    "whole": ("DECIMAL(38,0)", CONNECT + "Decimal", {"scale": "0"}, encode_unscaled(10**38 - 1), Decimal(10**38 - 1)),
+    "least": ("DECIMAL(38,10)", CONNECT + "Decimal", {"scale": "10"}, encode_unscaled(-(10**38) + 1), LEAST),
+    "zero": ("DECIMAL(5,2)", CONNECT + "Decimal", {"scale": "2"}, encode_unscaled(0), Decimal("0.00")),
     "sent_as_number": ("DECIMAL(6,2)", CONNECT + "Decimal", {"scale": "2"}, 1234, Decimal("1234.00")),
     "sent_with_point": ("DECIMAL(6,2)", CONNECT + "Decimal", {"scale": "2"}, 12.5, Decimal("12.50")),
     # a text that looks like a number printed anew: the record is read twice, and its numbers have to stay numbers
     "like_number": ("STRING", None, {}, "1.50", "1.50"),
-    "any_scale": ("DECIMAL(20,5)", VARIABLE, {}, {"scale": 3, "value": unscaled(1234567)}, Decimal("1234.56700")),
-    "any_text": ("STRING", VARIABLE, {}, {"scale": 3, "value": unscaled(-7)}, "-0.007"),
-    "large_text": ("STRING", VARIABLE, {}, {"scale": -3, "value": unscaled(12)}, "12000"),
-    "long_text": ("STRING", CONNECT + "Decimal", {"scale": "10"}, unscaled(10**38 - 1), str(LEAST).removeprefix("-")),
+    "any_scale": (
+        "DECIMAL(20,5)", VARIABLE, {}, {"scale": 3, "value": encode_unscaled(1234567)}, Decimal("1234.56700"),
+    ),
+    "any_text": ("STRING", VARIABLE, {}, {"scale": 3, "value": encode_unscaled(-7)}, "-0.007"),
+    "large_text": ("STRING", VARIABLE, {}, {"scale": -3, "value": encode_unscaled(12)}, "12000"),
+    "long_text": (
+        "STRING", CONNECT + "Decimal", {"scale": "10"}, encode_unscaled(10**38 - 1), str(LEAST).removeprefix("-"),
+    ),
     "text_amount": ("DECIMAL(12,2)", None, {}, "99.90", Decimal("99.90")),
     "float_amount": ("DOUBLE", None, {}, 99.9, 99.9),
     "json": ("STRING", DATA + "Json", {}, '{"a": 1}', '{"a": 1}'),
@@ -65,7 +69,7 @@ TYPES: dict[str, tuple[str, str | None, dict[str, str], Any, Any]] = {
 }  # fmt: skip
 
 
-def enveloped(op: str, after: dict[str, Any] | None) -> dict[str, Any]:
+def build_envelope(op: str, after: dict[str, Any] | None) -> dict[str, Any]:
     row = [{"field": "id", "type": "int64", "optional": False}]
     row += [{"field": n, "name": g[1], "parameters": g[2], "type": "x"} for n, g in TYPES.items()]
     fields = [{"field": part, "type": "struct", "fields": row} for part in ("before", "after")]
@@ -79,9 +83,9 @@ def test_every_logical_type_lands_exactly_and_every_one_may_be_null(workbench) -
     workbench.pipeline("logical", [topic], key=KEY, value={"format": "debezium-json", "schema": schema})
     full = {"id": 1, **{name: given[3] for name, given in TYPES.items()}}
     empty = {"id": 2, **dict.fromkeys(TYPES)}
-    workbench.produce(topic, ({"id": 1}, enveloped("c", full)), ({"id": 2}, enveloped("r", empty)))
+    workbench.produce(topic, ({"id": 1}, build_envelope("c", full)), ({"id": 2}, build_envelope("r", empty)))
     workbench.flush("logical")
-    one, two = workbench.rows("shop.logical")
+    one, two = workbench.read_rows("shop.logical")
     assert one == {"id": 1, **{name: given[4] for name, given in TYPES.items()}}
     assert two == empty
 
@@ -89,21 +93,21 @@ def test_every_logical_type_lands_exactly_and_every_one_may_be_null(workbench) -
 LOSSY = [
     ("TIMESTAMP", TIME + "NanoTimestamp", {}, 1),
     ("TIMESTAMP", TIME + "Timestamp", {}, 2**62),
-    ("DECIMAL(5,2)", CONNECT + "Decimal", {"scale": "3"}, unscaled(1001)),
-    ("DECIMAL(5,2)", CONNECT + "Decimal", {"scale": "2"}, unscaled(100_000)),
-    ("DECIMAL(38,0)", CONNECT + "Decimal", {"scale": "0"}, unscaled(10**38)),
-    ("DECIMAL(38,0)", CONNECT + "Decimal", {"scale": "0"}, unscaled(2**127)),
+    ("DECIMAL(5,2)", CONNECT + "Decimal", {"scale": "3"}, encode_unscaled(1001)),
+    ("DECIMAL(5,2)", CONNECT + "Decimal", {"scale": "2"}, encode_unscaled(100_000)),
+    ("DECIMAL(38,0)", CONNECT + "Decimal", {"scale": "0"}, encode_unscaled(10**38)),
+    ("DECIMAL(38,0)", CONNECT + "Decimal", {"scale": "0"}, encode_unscaled(2**127)),
     ("DECIMAL(5,2)", CONNECT + "Decimal", {"scale": "2"}, "***"),
-    ("DECIMAL(5,2)", VARIABLE, {}, {"scale": 3, "value": unscaled(1)}),
+    ("DECIMAL(5,2)", VARIABLE, {}, {"scale": 3, "value": encode_unscaled(1)}),
     # 65 bytes of a zero, a one and whatever: their length must not be read as that of the first
     ("DECIMAL(5,2)", CONNECT + "Decimal", {"scale": "2"}, base64.b64encode(b"\x00\x01" + b"\x07" * 63).decode()),
     ("STRING", CONNECT + "Decimal", {"scale": "2"}, base64.b64encode(b"\x00\x01" + b"\x07" * 63).decode()),
-    ("STRING", CONNECT + "Decimal", {"scale": "0"}, unscaled(10**38)),
-    ("STRING", VARIABLE, {}, {"scale": "x", "value": unscaled(1)}),
+    ("STRING", CONNECT + "Decimal", {"scale": "0"}, encode_unscaled(10**38)),
+    ("STRING", VARIABLE, {}, {"scale": "x", "value": encode_unscaled(1)}),
     # what has no negative must not end the batch
-    ("DECIMAL(5,2)", VARIABLE, {}, {"scale": -(2**31), "value": unscaled(1)}),
-    ("STRING", VARIABLE, {}, {"scale": -(2**31), "value": unscaled(1)}),
-    ("STRING", VARIABLE, {}, {"scale": 2**31 - 1, "value": unscaled(1)}),
+    ("DECIMAL(5,2)", VARIABLE, {}, {"scale": -(2**31), "value": encode_unscaled(1)}),
+    ("STRING", VARIABLE, {}, {"scale": -(2**31), "value": encode_unscaled(1)}),
+    ("STRING", VARIABLE, {}, {"scale": 2**31 - 1, "value": encode_unscaled(1)}),
 ]
 
 
@@ -115,8 +119,8 @@ def test_what_a_logical_type_would_lose_is_bad(stack) -> None:
     values = [{"schema": {"fields": fields}, "payload": {f"x{n}": case[3]}} for n, case in enumerate(LOSSY)]
     session = connect_session(stack.spark_remote, {})
     try:
-        table = a_stage(ValueFormat("json", options={"envelope": True}), columns)
-        found = reasons(session, table, [json.dumps(value).encode() for value in values])
+        table = build_stage_table(ValueFormat("json", options={"envelope": True}), columns)
+        found = read_reasons(session, table, [json.dumps(value).encode() for value in values])
     finally:
         close(session)
     told = [f"the value field x{n} is not a {case[0]} without loss" for n, case in enumerate(LOSSY)]
@@ -151,7 +155,7 @@ NESTED_SCHEMA = [
 NESTED_ROWS: list[tuple[dict[str, Any], tuple[Any, ...] | None]] = [
     (
         {
-            "s": {"at": MILLIS, "day": 1, "amount": unscaled(1250), "text": unscaled(-7), "n": MILLIS},
+            "s": {"at": MILLIS, "day": 1, "amount": encode_unscaled(1250), "text": encode_unscaled(-7), "n": MILLIS},
             "m": {"a": MILLIS * 1000 + 7, "b": None},
             "l": [{"at": MILLIS * 10**6, "days": {"x": [0, None], "y": []}}, {"at": None, "days": None}, None],
         },
@@ -171,13 +175,13 @@ NESTED_ROWS: list[tuple[dict[str, Any], tuple[Any, ...] | None]] = [
 ]
 
 
-def plain(value: Any) -> Any:
+def convert_to_plain(value: Any) -> Any:
     """A decoded value without Spark's rows."""
     if isinstance(value, dict):
-        return {name: plain(one) for name, one in value.items()}
+        return {name: convert_to_plain(one) for name, one in value.items()}
     if isinstance(value, tuple):
-        return tuple(map(plain, value))
-    return [plain(one) for one in value] if isinstance(value, list) else value
+        return tuple(map(convert_to_plain, value))
+    return [convert_to_plain(one) for one in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("word", ["json", "debezium-json"])
@@ -190,8 +194,8 @@ def test_schema_of_the_envelope_is_looked_at_inside_of_structs_maps_and_lists(sp
         payload = row if word == "json" else {"op": "c", "before": None, "after": row}
         texts.append(json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": payload}).encode())
     fmt = ValueFormat(word, options={"envelope": True} if word == "json" else {})
-    found = values(spark, a_stage(fmt, NESTED), texts)
-    assert [None if reason else plain(tuple(row)) for reason, row in found] == [
+    found = decode_values(spark, build_stage_table(fmt, NESTED), texts)
+    assert [None if reason else convert_to_plain(tuple(row)) for reason, row in found] == [
         tuple(made) if made else None for _, made in NESTED_ROWS
     ]
 
@@ -207,8 +211,10 @@ def test_number_inside_of_a_struct_without_a_schema_is_what_the_unit_says_or_bad
     encoded = [json.dumps(text).encode() for text in texts]
     told = {}
     for unit in (None, "seconds", "millis"):
-        found = values(spark, a_stage(ValueFormat("debezium-json", timestamp_unit=unit), columns), encoded)
-        told[unit] = [None if reason else plain(tuple(row.s)) for reason, row in found]
+        found = decode_values(
+            spark, build_stage_table(ValueFormat("debezium-json", timestamp_unit=unit), columns), encoded
+        )
+        told[unit] = [None if reason else convert_to_plain(tuple(row.s)) for reason, row in found]
     assert told == {None: [(AT,), None, None], "seconds": [(AT,), None, None], "millis": [(AT,)] * 3}
 
 
@@ -219,20 +225,22 @@ def test_unit_of_the_file_is_not_for_a_number_that_its_record_says_counts_someth
     texts, expected = [], []
     for field, name in [(field, name) for field, names in others.items() for name in names]:
         row = [{"field": field, "name": name}]
-        texts += [in_envelope(word, row, {field: 20}), in_envelope(word, row, {field: None, "x": 1})]
+        texts += [encode_envelope(word, row, {field: 20}), encode_envelope(word, row, {field: None, "x": 1})]
         kind = {"at": "TIMESTAMP_NTZ", "day": "DATE"}[field]
         expected += [f"the value field {field} is not a {kind} without loss", None]
     texts.append(
-        in_envelope(word, [{"field": "s", "fields": [{"field": "at", "name": TIME + "Date"}]}], {"s": {"at": 20}})
+        encode_envelope(word, [{"field": "s", "fields": [{"field": "at", "name": TIME + "Date"}]}], {"s": {"at": 20}})
     )
-    texts.append(in_envelope(word, [{"field": "at", "name": TIME + "ZonedTimestamp"}], {"at": "2026-01-01T00:00:00Z"}))
-    texts.append(in_envelope(word, [{"field": "at", "type": "int64"}], {"at": 20}))
+    texts.append(
+        encode_envelope(word, [{"field": "at", "name": TIME + "ZonedTimestamp"}], {"at": "2026-01-01T00:00:00Z"})
+    )
+    texts.append(encode_envelope(word, [{"field": "at", "type": "int64"}], {"at": 20}))
     fmt = ValueFormat(word, timestamp_unit="micros", options={"envelope": True} if word == "json" else {})
     expected += ["the value field s is not a STRUCT<at: TIMESTAMP> without loss", None, None]
-    assert reasons(spark, a_stage(fmt, columns), texts) == expected
+    assert read_reasons(spark, build_stage_table(fmt, columns), texts) == expected
 
 
-def in_envelope(word: str, row: list[dict[str, Any]], values: dict[str, Any]) -> bytes:
+def encode_envelope(word: str, row: list[dict[str, Any]], values: dict[str, Any]) -> bytes:
     """A record with this row, whose schema has these fields."""
     fields = [{"field": "after", "fields": row}] if word == "debezium-json" else row
     payload = {"op": "c", "after": values} if word == "debezium-json" else values
@@ -247,8 +255,8 @@ def test_nanoseconds_of_the_envelopes_schema_are_cut_where_that_is_asked_for(spa
     told = []
     for nanoseconds in ("truncate", {"at": "truncate"}, "refuse"):
         fmt = ValueFormat("debezium-json", nanoseconds=nanoseconds)
-        ((reason, row),) = values(spark, a_stage(fmt, columns), [json.dumps(text).encode()])
-        told.append(reason or plain(tuple(row)))
+        ((reason, row),) = decode_values(spark, build_stage_table(fmt, columns), [json.dumps(text).encode()])
+        told.append(reason or convert_to_plain(tuple(row)))
     assert told == [
         (datetime(1969, 12, 31, 23, 59, 59, 999999), (NAIVE,)),
         "the value field s is not a STRUCT<at: TIMESTAMP_NTZ> without loss",
@@ -268,13 +276,13 @@ def test_plain_json_in_an_envelope_upserts_by_an_enveloped_key(workbench) -> Non
     schema = {"type": "struct", "fields": fields}
 
     def record(id: int, name: str | None) -> tuple[Any, Any]:
-        data = {"id": unscaled(id), "day": 1}
+        data = {"id": encode_unscaled(id), "day": 1}
         value = None if name is None else {"schema": schema, "payload": {**data, "name": name}}
         return {"schema": schema, "payload": data}, value
 
     workbench.produce(topic, record(150, "a"), record(250, "b"), record(150, "c"), record(250, None))
     workbench.flush("wrapped")
-    assert workbench.rows("shop.wrapped") == [{"id": Decimal("1.50"), "day": date(1970, 1, 2), "name": "c"}]
+    assert workbench.read_rows("shop.wrapped") == [{"id": Decimal("1.50"), "day": date(1970, 1, 2), "name": "c"}]
     workbench.produce(topic, (record(1, "x")[0], {"id": "1.00", "name": "bare"}))
     with pytest.raises(BadRecord, match="not in an envelope"):
         workbench.flush("wrapped")
@@ -293,7 +301,7 @@ def test_truncate_is_refused_until_it_is_to_be_ignored(workbench) -> None:
         workbench.flush("cut")
     workbench.pipeline("cut", [topic], key=KEY, value={**value, "truncate": "ignore"})
     workbench.flush("cut")
-    assert workbench.rows("shop.cut") == [{"id": 1}]
+    assert workbench.read_rows("shop.cut") == [{"id": 1}]
 
 
 def test_connects_json_schema_says_what_fields_mean_by_the_id_of_each_record(spark) -> None:
@@ -305,7 +313,7 @@ def test_connects_json_schema_says_what_fields_mean_by_the_id_of_each_record(spa
     columns += (Column("deep", "STRUCT<at: TIMESTAMP_NTZ, m: MAP<STRING, TIMESTAMP_NTZ>>"),)
     fmt = ValueFormat("json", options={"ids": [7, 8], "kinds": kinds | {"8": {}}})
     texts = [
-        (7, {"amount": unscaled(12345), "at": 1772272800000, "days": [0, None]}),
+        (7, {"amount": encode_unscaled(12345), "at": 1772272800000, "days": [0, None]}),
         (7, {"amount": 123.45, "at": None, "days": None}),
         (8, {"amount": "1234", "at": "2026-02-28T10:00:00Z", "days": ["1970-01-02"]}),
         (8, {"amount": "1234", "at": 1772272800000, "days": []}),
@@ -313,9 +321,9 @@ def test_connects_json_schema_says_what_fields_mean_by_the_id_of_each_record(spa
         (8, {"deep": {"at": MILLIS}}),
     ]
     records = [b"\0" + id.to_bytes(4, "big") + json.dumps(value).encode() for id, value in texts]
-    found = values(spark, a_stage(fmt, columns), records)
+    found = decode_values(spark, build_stage_table(fmt, columns), records)
     day = date(1970, 1, 1)
-    assert [None if reason else plain(tuple(row)) for reason, row in found] == [
+    assert [None if reason else convert_to_plain(tuple(row)) for reason, row in found] == [
         (Decimal("123.45"), AT, [day, None], None),
         (Decimal("123.45"), None, None, None),
         (Decimal("1234.00"), AT, [day.replace(day=2)], None),
@@ -330,7 +338,7 @@ KEY_SCHEMA = [
     {"field": "amount", "type": "bytes", "name": CONNECT + "Decimal", "parameters": {"scale": "2"}},
 ]
 KEY_KINDS = {str(n): {field["field"]: field for field in fields} for n, fields in ((1, KEY_SCHEMA), (2, []))}
-KEY_ROW = {"at": MILLIS, "amount": unscaled(12345)}
+KEY_ROW = {"at": MILLIS, "amount": encode_unscaled(12345)}
 
 
 @pytest.mark.parametrize("is_registered", [False, True], ids=["in an envelope", "behind a schema id"])
@@ -338,7 +346,7 @@ def test_key_means_what_its_own_schema_says_whatever_the_format_of_the_value(spa
     """Else a unit that the file gives for the value makes another time of it, a thousand times off."""
     columns = (Column("at", "TIMESTAMP_NTZ"), Column("amount", "DECIMAL(5,2)"))
     value = ValueFormat("json", timestamp_unit="micros")
-    stage = a_stage(value, (Column("x", "INT"),), keys=columns)
+    stage = build_stage_table(value, (Column("x", "INT"),), keys=columns)
     options = {"ids": [1, 2], "kinds": KEY_KINDS} if is_registered else {}
     stage = replace(stage, key=KeyFormat("json", ("at", "amount"), options=options))
     plain, beyond = {"at": MILLIS * 1000, "amount": 123.45}, {**KEY_ROW, "at": 10**17}
@@ -349,7 +357,7 @@ def test_key_means_what_its_own_schema_says_whatever_the_format_of_the_value(spa
         schema = {"type": "struct", "fields": KEY_SCHEMA}
         sent = [{"schema": schema, "payload": KEY_ROW}, plain, {"schema": schema, "payload": beyond}]
         texts = [json.dumps(one).encode() for one in sent]
-    found = decoded(spark, stage, [(text, b"{}") for text in texts], "key_reason", "key_struct")
+    found = decode(spark, stage, [(text, b"{}") for text in texts], "key_reason", "key_struct")
     good = (NAIVE, Decimal("123.45"))
     assert [reason or tuple(key) for reason, key in found] == [
         good, good, "the key field at is not a TIMESTAMP_NTZ without loss"]  # fmt: skip
@@ -357,7 +365,7 @@ def test_key_means_what_its_own_schema_says_whatever_the_format_of_the_value(spa
 
 def test_bare_key_in_an_envelope_is_the_time_that_its_schema_names(spark) -> None:
     columns, value = (Column("at", "TIMESTAMP_NTZ"),), ValueFormat("json", timestamp_unit="micros")
-    stage = replace(a_stage(value, (Column("x", "INT"),), keys=columns), key=KeyFormat("json", ("at",)))
+    stage = replace(build_stage_table(value, (Column("x", "INT"),), keys=columns), key=KeyFormat("json", ("at",)))
     named = {"schema": {"type": "int64", "name": TIME + "Timestamp"}, "payload": MILLIS}
     texts = [json.dumps(one).encode() for one in (named, {"payload": MILLIS * 1000}, MILLIS * 1000)]
-    assert decoded(spark, stage, [(one, b"{}") for one in texts], "key_struct.at") == [(NAIVE,)] * 3
+    assert decode(spark, stage, [(one, b"{}") for one in texts], "key_struct.at") == [(NAIVE,)] * 3

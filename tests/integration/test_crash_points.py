@@ -36,7 +36,7 @@ FIRST = {
 def trials(workbenches, runners, tmp_path_factory):
     """A pipeline that goes from one fault to the next; each leaves it as it found it."""
     trial = Trial(workbenches(tmp_path_factory.mktemp("trials")), runners, "later")
-    trial.next_batch(1)
+    trial.produce_batch(1)
     trial.workbench.drain("later")
     trial.check()
     return trial
@@ -45,8 +45,8 @@ def trials(workbenches, runners, tmp_path_factory):
 @pytest.mark.parametrize("situation", LATER)
 def test_fault_in_a_later_batch_is_made_good_by_the_next_run(trials: Trial, situation: str, record_property) -> None:
     point, kind = LATER[situation]
-    trials.next_batch(2 + list(LATER).index(situation))
-    trials.suffers(Point.parse(point), kind)
+    trials.produce_batch(2 + list(LATER).index(situation))
+    trials.flush_with_fault(Point.parse(point), kind)
     record_property("counted", {"crash cases on real components": 1})
 
 
@@ -56,6 +56,6 @@ def test_fault_in_the_first_batch_is_made_good_by_the_next_run(
 ) -> None:
     point, kind = FIRST[situation]
     trial = Trial(workbench, runners, "first", "all")
-    trial.next_batch(1)
-    trial.suffers(Point.parse(point), kind)
+    trial.produce_batch(1)
+    trial.flush_with_fault(Point.parse(point), kind)
     record_property("counted", {"crash cases on real components": 1})

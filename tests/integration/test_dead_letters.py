@@ -26,7 +26,7 @@ KINDS: list[tuple[Any, str, str]] = [
 ]
 
 
-def poisoned(workbench: Any) -> tuple[str, list[int]]:
+def produce_bad_records(workbench: Any) -> tuple[str, list[int]]:
     """A topic in which one record of a hundred is bad; the offsets of the bad ones."""
     topic, records, bad = workbench.topic(1), [], []
     for number in range(len(KINDS) * PER_KIND * EVERY):
@@ -43,7 +43,7 @@ def poisoned(workbench: Any) -> tuple[str, list[int]]:
 
 
 def test_poisoned_topic_stops_at_the_first_bad_record_or_lands_with_the_bad_ones_set_aside(workbench) -> None:
-    topic, bad = poisoned(workbench)
+    topic, bad = produce_bad_records(workbench)
     total = len(KINDS) * PER_KIND * EVERY
     workbench.pipeline("poisoned", [topic], key=KEY, value=VALUE)
     with pytest.raises(BadRecord) as caught:
@@ -61,32 +61,32 @@ def test_poisoned_topic_stops_at_the_first_bad_record_or_lands_with_the_bad_ones
     just_enough = {"errors": {"tolerance": "all", "max_per_batch": len(bad)}}
     workbench.pipeline("poisoned", [topic], key=KEY, value=VALUE, source=just_enough)
     workbench.drain("poisoned")
-    assert len(workbench.rows("shop.poisoned")) == total - len(bad)
-    assert workbench.committed("poisoned") == workbench.ends(topic)
-    shown_as_promised(workbench, topic, bad, total)
-    brought_in_by_a_replay(workbench, topic, bad, total)
+    assert len(workbench.read_rows("shop.poisoned")) == total - len(bad)
+    assert workbench.committed("poisoned") == workbench.read_ends(topic)
+    check_letters(workbench, topic, bad, total)
+    check_replay(workbench, topic, bad, total)
 
 
-def shown_as_promised(workbench: Any, topic: str, bad: list[int], total: int) -> None:
-    letters = workbench.rows("shop.tidegate_poisoned_dead_letters")
+def check_letters(workbench: Any, topic: str, bad: list[int], total: int) -> None:
+    letters = workbench.read_rows("shop.tidegate_poisoned_dead_letters")
     assert sorted(row["offset"] for row in letters) == bad
     for row in letters:
         value, stage, part = KINDS[row["offset"] // EVERY % len(KINDS)]
         assert (row["topic"], row["partition"], row["table"]) == (topic, 0, "lake.shop.poisoned")
         assert (row["stage"], part in row["message"], row["replayed_at"]) == (stage, True, None)
-        assert row["value"] == (value if isinstance(value, bytes) else json.dumps(the_value(value)).encode())
+        assert row["value"] == (value if isinstance(value, bytes) else json.dumps(build_value(value)).encode())
         assert row["headers"] == [{"key": "trace", "value": b"\x00\x01"}, {"key": "trace", "value": b"two"}]
-    status = json.loads(workbench.cli("status", "poisoned", "--json").stdout)["pipelines"][0]
+    status = json.loads(workbench.run_cli("status", "poisoned", "--json").stdout)["pipelines"][0]
     (batch,) = status["batches"]
     assert (batch["read"], batch["staged"], batch["dead_lettered"]) == (total, total - len(bad), len(bad))
     assert (status["dead_letters"], status["newest_dead_letter"]["topic"]) == (len(bad), topic)
-    shown = json.loads(workbench.cli("dead-letters", "poisoned", "--json", "--limit", "3").stdout)
+    shown = json.loads(workbench.run_cli("dead-letters", "poisoned", "--json", "--limit", "3").stdout)
     assert (shown["waiting"], shown["replayed"], len(shown["dead_letters"])) == (len(bad), 0, 3)
     assert shown["dead_letters"][0]["offset"] == bad[-1]
-    assert f"offset={bad[-1]}" in workbench.cli("dead-letters", "poisoned").stdout
+    assert f"offset={bad[-1]}" in workbench.run_cli("dead-letters", "poisoned").stdout
 
 
-def brought_in_by_a_replay(workbench: Any, topic: str, bad: list[int], total: int) -> None:
+def check_replay(workbench: Any, topic: str, bad: list[int], total: int) -> None:
     """After a wider schema two kinds can be read; of one key a newer row stands in the table, another was deleted."""
     kinds = len(KINDS)
     can_be_read = [offset for offset in bad if offset // EVERY % kinds in (2, 3, 6)]
@@ -95,26 +95,28 @@ def brought_in_by_a_replay(workbench: Any, topic: str, bad: list[int], total: in
     wider = {"schema": "id BIGINT, amount DECIMAL(12,5), at TIMESTAMP, flag BOOLEAN, n BIGINT"}
     # scale 5 does not fit a column of scale 2: the table gets the type by hand, as the refusal says
     for statement in ("DROP COLUMN amount", "ADD COLUMN amount DECIMAL(12,5)"):
-        workbench.spark_sql(f"ALTER TABLE lake.shop.poisoned {statement}")
+        workbench.run_spark_sql(f"ALTER TABLE lake.shop.poisoned {statement}")
     workbench.pipeline("poisoned", [topic], key=KEY, value=wider, source={"errors": {"tolerance": "all"}})
     workbench.flush("poisoned")
-    done = workbench.cli("dead-letters", "poisoned", "--replay", "--json")
+    done = workbench.run_cli("dead-letters", "poisoned", "--replay", "--json")
     result = json.loads(done.stdout)
     assert (result["tried"], result["replayed"], result["still_bad"]) == (
         len(bad), len(can_be_read), len(bad) - len(can_be_read),
     )  # fmt: skip
     assert result["inserted"] == len(others)
-    assert not [row for row in workbench.rows("shop.poisoned") if row["id"] == deleted]
-    by_n = {row["n"]: row["id"] for row in workbench.rows("shop.poisoned")}
+    assert not [row for row in workbench.read_rows("shop.poisoned") if row["id"] == deleted]
+    by_n = {row["n"]: row["id"] for row in workbench.read_rows("shop.poisoned")}
     assert by_n[99] == newer
-    assert len(workbench.rows("shop.poisoned")) == total - len(bad) + 1 + len(others)
-    waiting = [r["offset"] for r in workbench.rows("shop.tidegate_poisoned_dead_letters") if r["replayed_at"] is None]
+    assert len(workbench.read_rows("shop.poisoned")) == total - len(bad) + 1 + len(others)
+    waiting = [
+        r["offset"] for r in workbench.read_rows("shop.tidegate_poisoned_dead_letters") if r["replayed_at"] is None
+    ]
     assert sorted(waiting) == [offset for offset in bad if offset not in can_be_read]
     assert not workbench.exists("shop.poisoned_poisoned_backfill_replay_tmp")
-    assert json.loads(workbench.cli("dead-letters", "poisoned", "--replay", "--json").stdout)["replayed"] == 0
+    assert json.loads(workbench.run_cli("dead-letters", "poisoned", "--replay", "--json").stdout)["replayed"] == 0
 
 
-def the_value(value: Any) -> Any:
+def build_value(value: Any) -> Any:
     return {"id": 7, **GOOD} if value == "key" else value
 
 
@@ -135,11 +137,11 @@ def test_record_that_is_bad_for_one_table_lands_in_the_other(workbench) -> None:
     workbench.flush("twofold")
     workbench.produce(topic, ({"id": 3}, {"id": 3, "n": 300}))
     workbench.flush("twofold")
-    assert workbench.rows("shop.narrow") == [{"id": 1, "n": 1}]
-    assert workbench.rows("shop.wide") == [{"id": 1, "n": 1}, {"id": 3, "n": 300}]
-    letters = workbench.rows("shop.tidegate_twofold_dead_letters")
+    assert workbench.read_rows("shop.narrow") == [{"id": 1, "n": 1}]
+    assert workbench.read_rows("shop.wide") == [{"id": 1, "n": 1}, {"id": 3, "n": 300}]
+    letters = workbench.read_rows("shop.tidegate_twofold_dead_letters")
     assert [(row["table"], row["offset"]) for row in letters] == [("lake.shop.narrow", 1), ("lake.shop.narrow", 3)]
-    sent = records_of(workbench, f"{topic}-broken")
+    sent = read_all_records(workbench, f"{topic}-broken")
     assert [(json.loads(record.key()), json.loads(record.value())["n"]) for record in sent] == [
         ({"id": 2}, 300), ({"id": 3}, 300),
     ]  # fmt: skip
@@ -149,7 +151,7 @@ def test_record_that_is_bad_for_one_table_lands_in_the_other(workbench) -> None:
     assert b"field n is not a TINYINT" in headers["__connect.errors.exception.message"]
 
 
-def records_of(workbench: Any, topic: str) -> list[Any]:
+def read_all_records(workbench: Any, topic: str) -> list[Any]:
     """All records of a topic of one partition."""
     from confluent_kafka import Consumer, TopicPartition
 
@@ -170,14 +172,14 @@ def test_batch_with_bad_records_opens_no_dead_letters_of_earlier_offsets(workben
         bad = [({"id": n}, b"no JSON", {"partition": n % 2}) for n in range(4 * batch, 4 * batch + 4)]
         workbench.produce(topic, *bad)
         workbench.flush("lettered")
-    old = [Path(str(file)) for file in workbench.data_files(letters)]
+    old = [Path(str(file)) for file in workbench.list_data_files(letters)]
     for number, file in enumerate(old):
         file.rename(tmp_path / str(number))
     workbench.produce(topic, *[({"id": n}, b"no JSON", {"partition": n % 2}) for n in range(8, 12)])
     workbench.flush("lettered")
     for number, file in enumerate(old):
         (tmp_path / str(number)).rename(file)
-    found = [(row["partition"], row["offset"], json.loads(row["key"])["id"]) for row in workbench.rows(letters)]
+    found = [(row["partition"], row["offset"], json.loads(row["key"])["id"]) for row in workbench.read_rows(letters)]
     assert sorted(found) == sorted((n % 2, n // 2, n) for n in range(12))
 
 
@@ -194,16 +196,16 @@ def test_dead_letters_of_a_topic_that_was_created_again_stay_through_rebase_flus
 
     def read_letters() -> list[tuple[Any, ...]]:
         names = ("partition", "offset", "value", "replayed_at")
-        return sorted((tuple(row[name] for name in names) for row in workbench.rows(letters)), key=str)
+        return sorted((tuple(row[name] for name in names) for row in workbench.read_rows(letters)), key=str)
 
     produce({"n": 1}, b"old", b"old too")
     workbench.flush("recreated")
     old = [(p, offset, value, None) for p in (0, 1) for offset, value in ((1, b"old"), (2, b"old too"))]
     assert read_letters() == sorted(old, key=str)
-    first = {row["topic_id"] for row in workbench.rows(letters)}
+    first = {row["topic_id"] for row in workbench.read_rows(letters)}
     workbench.recreate(topic, 2)
     produce(b"new", {"n": 2}, b"new too")
-    moved = workbench.cli("rebase", "recreated", "--to", "earliest", "--yes")
+    moved = workbench.run_cli("rebase", "recreated", "--to", "earliest", "--yes")
     assert moved.returncode == 0, moved.stderr
     for part in (f"topic={topic} was deleted and created again", "rows=2", "dead_letters=4", "dead-letters recreated"):
         assert part in moved.stdout
@@ -211,14 +213,14 @@ def test_dead_letters_of_a_topic_that_was_created_again_stay_through_rebase_flus
     new = [(p, offset, value, None) for p in (0, 1) for offset, value in ((0, b"new"), (2, b"new too"))]
     assert read_letters() == sorted(old + new, key=str)
     rows = [{"id": 10 * partition + number, "n": number + 1} for partition in (0, 1) for number in (0, 1)]
-    assert workbench.rows("shop.recreated") == rows
-    shown = json.loads(workbench.cli("dead-letters", "recreated", "--json").stdout)["dead_letters"]
+    assert workbench.read_rows("shop.recreated") == rows
+    shown = json.loads(workbench.run_cli("dead-letters", "recreated", "--json").stdout)["dead_letters"]
     assert {(one["topic_id"] in first, one["value"][:3]) for one in shown} == {(True, "old"), (False, "new")}
-    done = workbench.cli("dead-letters", "recreated", "--replay")
+    done = workbench.run_cli("dead-letters", "recreated", "--replay")
     assert "tried=4 replayed=0 still_bad=4" in done.stdout
     assert "4 dead letters are of a topic that was deleted since" in done.stdout
     assert read_letters() == sorted(old + new, key=str)
-    assert workbench.cli("rebase", "recreated", "--to", "earliest", "--yes").returncode == 0
+    assert workbench.run_cli("rebase", "recreated", "--to", "earliest", "--yes").returncode == 0
     workbench.pipeline("recreated", [topic], key=KEY, value={"schema": "id BIGINT, n INT"}, source=errors)
     workbench.flush("recreated")
     assert read_letters() == sorted(old + new, key=str), "read again from the same topic they wait once"
@@ -232,25 +234,28 @@ def test_two_replays_at_once_bring_each_dead_letter_of_a_table_without_a_key_in_
         values = [{"id": 10 * partition + number, "n": 2**31 if number % 2 else number} for number in range(6)]
         workbench.produce(topic, *((None, value, {"partition": partition}) for value in values))
     workbench.flush("twice")
-    before = workbench.iceberg("shop.twice").metadata.current_snapshot_id
+    before = workbench.load_iceberg("shop.twice").metadata.current_snapshot_id
     workbench.pipeline("twice", [topic], key={"format": "raw"}, value={"schema": "id BIGINT, n BIGINT"}, source=errors)
-    words, pipes = workbench.command("dead-letters", "twice", "--replay", "--json"), {"stdout": PIPE, "stderr": PIPE}
-    both = [Popen(words, env=workbench.environment(), text=True, **pipes) for _ in range(2)]
+    words, pipes = (
+        workbench.build_command("dead-letters", "twice", "--replay", "--json"),
+        {"stdout": PIPE, "stderr": PIPE},
+    )
+    both = [Popen(words, env=workbench.build_environment(), text=True, **pipes) for _ in range(2)]
     told = [one.communicate(timeout=PATIENCE)[1] for one in both]
     assert all("Traceback" not in text for text in told), told
     assert any(one.returncode == 0 for one in both) or all("replay" in text for text in told), told
-    again = workbench.cli("dead-letters", "twice", "--replay", "--json")
+    again = workbench.run_cli("dead-letters", "twice", "--replay", "--json")
     assert again.returncode == 0, again.stderr
     expected = [{"id": 10 * p + n, "n": 2**31 if n % 2 else n} for p in (0, 1) for n in range(6)]
-    assert sorted(workbench.rows("shop.twice"), key=lambda row: row["id"]) == expected
-    assert json.loads(workbench.cli("dead-letters", "twice", "--json").stdout)["waiting"] == 0
+    assert sorted(workbench.read_rows("shop.twice"), key=lambda row: row["id"]) == expected
+    assert json.loads(workbench.run_cli("dead-letters", "twice", "--json").stdout)["waiting"] == 0
     assert not workbench.exists("shop.twice_twice_backfill_replay_tmp")
-    workbench.spark_sql(f"CALL lake.system.rollback_to_snapshot('shop.twice', {before})")
-    assert len(workbench.rows("shop.twice")) == 6
-    (status,) = json.loads(workbench.cli("status", "twice", "--json").stdout)["pipelines"]
+    workbench.run_spark_sql(f"CALL lake.system.rollback_to_snapshot('shop.twice', {before})")
+    assert len(workbench.read_rows("shop.twice")) == 6
+    (status,) = json.loads(workbench.run_cli("status", "twice", "--json").stdout)["pipelines"]
     assert [one for one in status["warnings"] if "dead letters=6 count as replayed, and their rows are gone" in one]
-    assert json.loads(workbench.cli("dead-letters", "twice", "--replay", "--json").stdout)["replayed"] == 6
-    assert sorted(workbench.rows("shop.twice"), key=lambda row: row["id"]) == expected
+    assert json.loads(workbench.run_cli("dead-letters", "twice", "--replay", "--json").stdout)["replayed"] == 6
+    assert sorted(workbench.read_rows("shop.twice"), key=lambda row: row["id"]) == expected
     workbench.produce(topic, (None, {"id": 99, "n": 9}, {"partition": 1}))
     workbench.flush("twice")
-    assert len(workbench.rows("shop.twice")) == len(expected) + 1
+    assert len(workbench.read_rows("shop.twice")) == len(expected) + 1

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import decoding
 import pytest
-from conftest import debezium
+from conftest import build_debezium_event
 from tidegate.schema.column import Column
 from tidegate.spec.formats import ValueFormat
 
@@ -14,7 +14,7 @@ KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"format": "debezium-json", "schema": "id BIGINT, name STRING, amount DECIMAL(12,2), at TIMESTAMP"}
 
 
-def row(id, name, amount="1.50", at="2026-01-01T00:00:00Z"):
+def build_row(id, name, amount="1.50", at="2026-01-01T00:00:00Z"):
     return {"id": id, "name": name, "amount": amount, "at": at}
 
 
@@ -26,21 +26,23 @@ def test_inserts_updates_deletes_and_their_tombstones_over_several_batches(workb
     def event(op, before, after):
         id = (after or before)["id"]
         key = {"id": id}
-        return ({"schema": {}, "payload": key} if envelope else key), debezium(op, before, after, envelope=envelope)
+        return ({"schema": {}, "payload": key} if envelope else key), build_debezium_event(
+            op, before, after, envelope=envelope
+        )
 
     def tombstone(id):
         return ({"schema": {}, "payload": {"id": id}} if envelope else {"id": id}), None
 
-    a, b, c = row(1, "a"), row(2, "b"), row(3, "c")
+    a, b, c = build_row(1, "a"), build_row(2, "b"), build_row(3, "c")
     workbench.produce(topic, event("r", None, a), event("c", None, b), event("c", None, c))
     workbench.flush("events")
-    changed = row(1, "a2", "1234567890.12", "2026-03-01T12:34:56.123456Z")
+    changed = build_row(1, "a2", "1234567890.12", "2026-03-01T12:34:56.123456Z")
     workbench.produce(topic, event("u", a, changed), event("d", b, None), tombstone(2))
     workbench.flush("events")
-    workbench.produce(topic, tombstone(3), event("c", None, row(2, "b again", None, None)))
+    workbench.produce(topic, tombstone(3), event("c", None, build_row(2, "b again", None, None)))
     workbench.flush("events")
     at = datetime(2026, 3, 1, 12, 34, 56, 123456, tzinfo=UTC)
-    assert workbench.rows("shop.events") == [
+    assert workbench.read_rows("shop.events") == [
         {"id": 1, "name": "a2", "amount": Decimal("1234567890.12"), "at": at},
         {"id": 2, "name": "b again", "amount": None, "at": None},
     ]
@@ -49,21 +51,25 @@ def test_inserts_updates_deletes_and_their_tombstones_over_several_batches(workb
 def test_delete_without_a_record_key_finds_it_in_before(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("keyless", [topic], key={"fields": ["id"]}, value=VALUE)
-    workbench.produce(topic, (None, debezium("c", None, row(1, "a"))), (None, debezium("c", None, row(2, "b"))))
+    workbench.produce(
+        topic,
+        (None, build_debezium_event("c", None, build_row(1, "a"))),
+        (None, build_debezium_event("c", None, build_row(2, "b"))),
+    )
     workbench.flush("keyless")
-    workbench.produce(topic, (None, debezium("d", row(1, "a"), None)))
+    workbench.produce(topic, (None, build_debezium_event("d", build_row(1, "a"), None)))
     workbench.flush("keyless")
-    assert [r["id"] for r in workbench.rows("shop.keyless")] == [2]
+    assert [r["id"] for r in workbench.read_rows("shop.keyless")] == [2]
 
 
 def test_event_that_is_not_understood_is_an_error_not_an_insert(spark) -> None:
     told = {
-        "unknown op=x": {"before": None, "after": row(1, "a"), "op": "x"},
-        "no op": {"before": None, "after": row(1, "a")},
+        "unknown op=x": {"before": None, "after": build_row(1, "a"), "op": "x"},
+        "no op": {"before": None, "after": build_row(1, "a")},
         "no after": {"before": None, "after": None, "op": "u"},
     }
     columns = (Column("id", "BIGINT"), Column("name", "STRING"))
-    stage = decoding.a_stage(ValueFormat("debezium-json"), columns, (Column("id", "BIGINT"),))
+    stage = decoding.build_stage_table(ValueFormat("debezium-json"), columns, (Column("id", "BIGINT"),))
     records = [(b'{"id": 1}', json.dumps(event).encode()) for event in told.values()]
-    found = decoding.decoded(spark, stage, records, "reason")
+    found = decoding.decode(spark, stage, records, "reason")
     assert [part for part, (reason,) in zip(told, found, strict=True) if part not in str(reason)] == []

@@ -46,7 +46,7 @@ class Source:
         A slot becomes active when the snapshot is over.
         """
         wait_until(lambda: self._slots("active"), "both connectors stream")
-        ((written,),) = self.database.rows("SELECT pg_current_wal_lsn()")
+        ((written,),) = self.database.read_rows("SELECT pg_current_wal_lsn()")
 
         def is_sent() -> bool:
             self.database.execute("UPDATE mark SET n = n + 1", "UPDATE odd SET mark = mark + 1 WHERE id = 0")
@@ -56,7 +56,7 @@ class Source:
 
     def _slots(self, condition: str) -> bool:
         self.worker.check()
-        return self.database.rows(f"SELECT count(*) FROM pg_replication_slots WHERE {condition}") == [(2,)]
+        return self.database.read_rows(f"SELECT count(*) FROM pg_replication_slots WHERE {condition}") == [(2,)]
 
 
 @pytest.fixture
@@ -65,8 +65,8 @@ def source(stack, workbench) -> Iterator[Source]:
     database = PostgreSQL(wal_level="logical", timezone="UTC")
     try:
         wait_until(database.is_ready, "PostgreSQL answers")
-        filled(database)
-        worker = ConnectWorker(workbench.folder / "connect", stack.kafka_bootstrap, connectors(database, prefix))
+        fill_database(database)
+        worker = ConnectWorker(workbench.folder / "connect", stack.kafka_bootstrap, build_connectors(database, prefix))
         try:
             yield Source(database, worker, prefix)
         finally:
@@ -75,7 +75,7 @@ def source(stack, workbench) -> Iterator[Source]:
         database.close()
 
 
-def filled(database: PostgreSQL) -> None:
+def fill_database(database: PostgreSQL) -> None:
     database.pgbench("-i", "-s", "1", "-q")
     database.pgbench("-n", "-t", "10")
     database.execute(
@@ -94,7 +94,7 @@ def filled(database: PostgreSQL) -> None:
     )
 
 
-def connectors(database: PostgreSQL, prefix: str) -> dict[str, dict[str, str]]:
+def build_connectors(database: PostgreSQL, prefix: str) -> dict[str, dict[str, str]]:
     """One with the defaults for decimals, and one that writes them as text, as a user must who has NaN."""
     shared = {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -120,7 +120,7 @@ def connectors(database: PostgreSQL, prefix: str) -> dict[str, dict[str, str]]:
     }
 
 
-def table(source: Source, name: str, key: str | None, schema: str) -> dict[str, Any]:
+def build_table(source: Source, name: str, key: str | None, schema: str) -> dict[str, Any]:
     given = {"name": f"lake.bank.{name}", "topics": [source.topic(name)]}
     columns = {"fields": [key], "schema": f"{key} {'BIGINT' if key == 'id' else 'INT'}"} if key else {}
     return {**given, "key": columns, "value": {"format": "debezium-json", "schema": schema}}
@@ -128,8 +128,11 @@ def table(source: Source, name: str, key: str | None, schema: str) -> dict[str, 
 
 def write_pipeline(workbench: Any, source: Source, more: str = "") -> None:
     tables = [
-        *(table(source, name, key, schema + (more if key == "aid" else "")) for name, (key, schema) in BANK.items()),
-        table(source, "everything", "id", postgres_types.declared()),
+        *(
+            build_table(source, name, key, schema + (more if key == "aid" else ""))
+            for name, (key, schema) in BANK.items()
+        ),
+        build_table(source, "everything", "id", postgres_types.render_schema()),
     ]
     workbench.pipeline("bank", [source.topic(name) for name in (*BANK, "everything")], tables=tables)
 
@@ -144,7 +147,9 @@ def test_iceberg_ends_as_postgres_row_by_row_and_type_by_type(workbench, source:
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        wait_until(lambda: database.rows("SELECT count(*) > 100 FROM pgbench_history") == [(True,)], "pgbench works")
+        wait_until(
+            lambda: database.read_rows("SELECT count(*) > 100 FROM pgbench_history") == [(True,)], "pgbench works"
+        )
         database.execute("ALTER TABLE pgbench_accounts ADD COLUMN note text")
         change_everything(database)
     finally:
@@ -157,12 +162,12 @@ def test_iceberg_ends_as_postgres_row_by_row_and_type_by_type(workbench, source:
 
     for name, (key, schema) in BANK.items():
         columns = [part.split()[0] for part in (schema + (", note STRING" if key == "aid" else "")).split(", ")]
-        held = workbench.iceberg(f"bank.{name}").scan().to_arrow().select(columns).to_pylist()
-        asked = database.rows(f"SELECT {', '.join(columns)} FROM {name}")
+        held = workbench.load_iceberg(f"bank.{name}").scan().to_arrow().select(columns).to_pylist()
+        asked = database.read_rows(f"SELECT {', '.join(columns)} FROM {name}")
         assert sorted(map(repr, (tuple(row.values()) for row in held))) == sorted(map(repr, asked)), name
-    landed = sorted(postgres_types.read(workbench.rows("bank.everything")), key=lambda row: row["id"])
-    assert_equal(landed, postgres_types.expected(database.rows, "everything"))
-    what_has_no_counterpart(workbench, source)
+    landed = sorted(postgres_types.read(workbench.read_rows("bank.everything")), key=lambda row: row["id"])
+    assert_equal(landed, postgres_types.compute_rows(database.read_rows, "everything"))
+    check_values_without_counterpart(workbench, source)
 
 
 def change_everything(database: PostgreSQL) -> None:
@@ -190,14 +195,14 @@ def assert_equal(landed: list[dict[str, Any]], expected: list[dict[str, Any]]) -
     assert not differences
 
 
-def what_has_no_counterpart(workbench: Any, source: Source) -> None:
+def check_values_without_counterpart(workbench: Any, source: Source) -> None:
     """NaN as a decimal, infinite times and those before the year 1 are set aside; all else of that table lands."""
     schema = "id INT, amount DECIMAL(12,2), at TIMESTAMP_NTZ, day DATE, atz TIMESTAMP"
-    one = {**table(source, "odd", "id", schema), "key": {"fields": ["id"], "schema": "id INT"}}
+    one = {**build_table(source, "odd", "id", schema), "key": {"fields": ["id"], "schema": "id INT"}}
     errors = {"errors": {"tolerance": "all"}}
     workbench.pipeline("odd", [source.topic("odd")], source=errors, tables=[one])
     workbench.flush("odd")
-    letters = {row["key"].decode(): row["message"] for row in workbench.rows("bank.tidegate_odd_dead_letters")}
+    letters = {row["key"].decode(): row["message"] for row in workbench.read_rows("bank.tidegate_odd_dead_letters")}
     told = {key.partition('"payload":')[2]: message for key, message in letters.items()}
     assert told == {
         '{"id":1}}': "the value field amount is not a DECIMAL(12,2) without loss",
@@ -205,4 +210,4 @@ def what_has_no_counterpart(workbench: Any, source: Source) -> None:
         '{"id":5}}': "the value field day is not a DATE without loss",
         '{"id":7}}': "the value field atz is not a TIMESTAMP without loss",
     }
-    assert [row["id"] for row in workbench.rows("bank.odd")] == [0, 2]
+    assert [row["id"] for row in workbench.read_rows("bank.odd")] == [0, 2]

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from fuzz_seeds import keys, ways
-from fuzzing import FORMATS, outcome
+from fuzz_seeds import build_key_seeds, build_option_seeds
+from fuzzing import FORMATS, count_outcomes
 
 INPUTS = 2_000  # per format; `python -m fuzzing all N` decodes as many as one likes
 # formats in which a value may be a delete, or change nothing; in others only a record without one is
@@ -18,8 +18,8 @@ def test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down(
     compiling_spark: Any, name: str, record_property: Any
 ) -> None:
     """In generated code, which every format has here: other tests of decoding evaluate as small batches do."""
-    inputs = FEWER_INPUTS if name in {*keys(), *ways()} else INPUTS
-    found = outcome(compiling_spark, name, inputs)
+    inputs = FEWER_INPUTS if name in {*build_key_seeds(), *build_option_seeds()} else INPUTS
+    found = count_outcomes(compiling_spark, name, inputs)
     record_property("counted", {"corrupt records decoded": inputs})
     assert found["records"] == inputs
     assert found["rows"] > inputs // 20, found

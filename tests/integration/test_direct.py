@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from conftest import debezium
+from conftest import build_debezium_event
 from crash.points import Point
 from crash.trial import Trial
 from tidegate.errors import BadRecord, NothingToDo
@@ -23,12 +23,12 @@ MODES: dict[str, tuple[dict[str, Any], list[tuple[int, str]]]] = {
 }
 
 
-def records(changes: list[tuple[int, str | None]]) -> list[tuple[Any, Any]]:
+def build_records(changes: list[tuple[int, str | None]]) -> list[tuple[Any, Any]]:
     return [({"id": id}, None if name is None else {"id": id, "name": name, "a {b}": id / 2}) for id, name in changes]
 
 
-def stands(workbench: Any, table: str) -> list[tuple[int, str, float]]:
-    return sorted((row["id"], row["name"], row["a {b}"]) for row in workbench.rows(table))
+def read_standing_rows(workbench: Any, table: str) -> list[tuple[int, str, float]]:
+    return sorted((row["id"], row["name"], row["a {b}"]) for row in workbench.read_rows(table))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -39,22 +39,22 @@ def test_direct_batches_leave_the_rows_of_staged_ones_and_stage_nothing(workbenc
     workbench.pipeline("direct", [topic], key=KEY, value=VALUE, table=settings, merge=DIRECT)
     workbench.pipeline("staged", [topic], key=KEY, value=VALUE, table=settings)
     for changes in (FIRST, LATER):
-        workbench.produce(topic, *records(changes))
+        workbench.produce(topic, *build_records(changes))
         for name in ("direct", "staged"):
             workbench.flush(name)
-    assert stands(workbench, "shop.direct") == stands(workbench, "shop.staged")
-    assert [(id, name) for id, name, _ in stands(workbench, "shop.direct")] == expected
+    assert read_standing_rows(workbench, "shop.direct") == read_standing_rows(workbench, "shop.staged")
+    assert [(id, name) for id, name, _ in read_standing_rows(workbench, "shop.direct")] == expected
     assert workbench.committed("direct") == workbench.committed("staged")
     assert not workbench.exists("shop.direct_direct_tmp")
     assert workbench.exists("shop.staged_staged_tmp")
-    direct, staged = (workbench.iceberg(f"shop.{name}").metadata for name in ("direct", "staged"))
+    direct, staged = (workbench.load_iceberg(f"shop.{name}").metadata for name in ("direct", "staged"))
     told = {name: metadata.current_snapshot().summary.additional_properties for name, metadata in
             (("direct", direct), ("staged", staged))}  # fmt: skip
     for word in ("position", "timestamps", "valid-through-ts", "batch"):
         assert told["direct"][f"tidegate.direct.{word}"] == told["staged"][f"tidegate.staged.{word}"], word
         assert direct.properties[f"tidegate.direct.{word}"] == told["direct"][f"tidegate.direct.{word}"], word
     assert [ref for ref in direct.refs if ref.startswith("tidegate_direct_")] == []
-    history = [{row["table"]: row for row in _history(workbench, name)} for name in ("direct", "staged")]
+    history = [{row["table"]: row for row in _read_history(workbench, name)} for name in ("direct", "staged")]
     counts = ("span", "read", "staged", "superseded", "ignored", "inserted", "updated", "deleted", "written_as")
     one, other = history[0]["lake.shop.direct"], history[1]["lake.shop.staged"]
     assert {c: one[c] for c in counts if c != "written_as"} == {c: other[c] for c in counts if c != "written_as"}
@@ -67,12 +67,12 @@ def test_a_data_file_has_one_delete_file_after_any_number_of_direct_batches(work
     topic = workbench.topic()
     workbench.pipeline("again", [topic], key=KEY, value=VALUE, merge=DIRECT)
     for changes in ([(id, "old") for id in range(6)], [(0, "new"), (1, None)], [(2, "new"), (0, "newer")], [(3, None)]):
-        workbench.produce(topic, *records(changes))
+        workbench.produce(topic, *build_records(changes))
         workbench.flush("again")
-    assert [(id, name) for id, name, _ in stands(workbench, "shop.again")] == [
+    assert [(id, name) for id, name, _ in read_standing_rows(workbench, "shop.again")] == [
         (0, "newer"), (2, "new"), (4, "old"), (5, "old")
     ]  # fmt: skip
-    table = workbench.iceberg("shop.again")
+    table = workbench.load_iceberg("shop.again")
     deletes = table.inspect.delete_files().to_pylist()
     assert sum(file["record_count"] for file in deletes) == 5  # 0, 1, 2 and 3 as they were first, and the second 0
     tasks = list(table.scan().plan_files())
@@ -81,23 +81,23 @@ def test_a_data_file_has_one_delete_file_after_any_number_of_direct_batches(work
     assert (int(summary["total-delete-files"]), int(summary["total-position-deletes"])) == (len(deletes), 5)
 
 
-def _history(workbench: Any, name: str) -> list[dict[str, Any]]:
-    rows = workbench.rows(f"shop.tidegate_{name}_batches")
+def _read_history(workbench: Any, name: str) -> list[dict[str, Any]]:
+    rows = workbench.read_rows(f"shop.tidegate_{name}_batches")
     return sorted(rows, key=lambda row: row["batch"])
 
 
 def test_odd_spelling_is_read_by_a_staged_batch_and_the_next_ones_are_staged_at_once(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("odd", [topic], key=KEY, value=VALUE, merge=DIRECT)
-    workbench.produce(topic, *records(FIRST), ({"id": 7}, '{"ID": 7, "Name": "x", "a {b}": 1.5}'))
+    workbench.produce(topic, *build_records(FIRST), ({"id": 7}, '{"ID": 7, "Name": "x", "a {b}": 1.5}'))
     workbench.flush("odd")
     expected = [(1, "f", 0.5), (3, "{d}", 1.5), (5, "`e`", 2.5), (7, "x", 1.5)]
-    assert stands(workbench, "shop.odd") == expected
-    assert workbench.iceberg("shop.odd").metadata.properties["tidegate.odd.staged-instead"].startswith("1 ")
-    workbench.produce(topic, *records(LATER))
+    assert read_standing_rows(workbench, "shop.odd") == expected
+    assert workbench.load_iceberg("shop.odd").metadata.properties["tidegate.odd.staged-instead"].startswith("1 ")
+    workbench.produce(topic, *build_records(LATER))
     workbench.flush("odd")
-    assert stands(workbench, "shop.odd") == [(1, "f", 0.5), (5, "g", 2.5), (6, "h", 3.0), (7, "x", 1.5)]
-    staged = workbench.iceberg("shop.odd_odd_tmp").metadata
+    assert read_standing_rows(workbench, "shop.odd") == [(1, "f", 0.5), (5, "g", 2.5), (6, "h", 3.0), (7, "x", 1.5)]
+    staged = workbench.load_iceberg("shop.odd_odd_tmp").metadata
     assert staged.properties["tidegate.unusual-batch"] == "1"
 
 
@@ -107,7 +107,7 @@ def test_change_events_are_merged_directly_and_one_that_keeps_a_value_is_staged(
     workbench.pipeline("events", [topic], key=KEY, value=value, merge=DIRECT)
 
     def event(op: str, before: Any, after: Any) -> tuple[Any, Any]:
-        return {"id": (after or before)["id"]}, debezium(op, before, after)
+        return {"id": (after or before)["id"]}, build_debezium_event(op, before, after)
 
     rows = {id: {"id": id, "name": f"n{id}", "note": "long"} for id in (1, 2, 3)}
     workbench.produce(topic, *(event("c", None, row) for row in rows.values()))
@@ -115,27 +115,27 @@ def test_change_events_are_merged_directly_and_one_that_keeps_a_value_is_staged(
         topic, event("u", rows[1], {**rows[1], "name": "new"}), event("d", rows[2], None), ({"id": 2}, None)
     )
     workbench.flush("events")
-    assert workbench.rows("shop.events") == [{**rows[1], "name": "new"}, rows[3]]
+    assert workbench.read_rows("shop.events") == [{**rows[1], "name": "new"}, rows[3]]
     assert not workbench.exists("shop.events_events_tmp")
     kept = {"id": 3, "name": "newer", "note": "__debezium_unavailable_value"}
     workbench.produce(topic, event("u", None, kept), event("u", None, {**rows[1], "name": "last"}))
     workbench.flush("events")
-    assert workbench.rows("shop.events") == [{**rows[1], "name": "last"}, {**rows[3], "name": "newer"}]
-    assert workbench.iceberg("shop.events").metadata.properties["tidegate.events.staged-instead"].startswith("2 ")
+    assert workbench.read_rows("shop.events") == [{**rows[1], "name": "last"}, {**rows[3], "name": "newer"}]
+    assert workbench.load_iceberg("shop.events").metadata.properties["tidegate.events.staged-instead"].startswith("2 ")
 
 
 def test_bad_record_ends_a_direct_batch_before_anything_is_published(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("bad", [topic], key=KEY, value=VALUE, merge=DIRECT)
-    workbench.produce(topic, *records(FIRST))
+    workbench.produce(topic, *build_records(FIRST))
     workbench.flush("bad")
-    before = stands(workbench, "shop.bad"), workbench.committed("bad")
-    snapshots = len(workbench.iceberg("shop.bad").metadata.snapshots)
-    workbench.produce(topic, *records(LATER), ({"id": 8}, '{"id": 8, "name": "x", "a {b}": "no number"}'))
+    before = read_standing_rows(workbench, "shop.bad"), workbench.committed("bad")
+    snapshots = len(workbench.load_iceberg("shop.bad").metadata.snapshots)
+    workbench.produce(topic, *build_records(LATER), ({"id": 8}, '{"id": 8, "name": "x", "a {b}": "no number"}'))
     with pytest.raises(BadRecord, match=f"topic={topic} partition=. offset="):
         workbench.flush("bad")
-    table = workbench.iceberg("shop.bad")
-    assert (stands(workbench, "shop.bad"), workbench.committed("bad")) == before
+    table = workbench.load_iceberg("shop.bad")
+    assert (read_standing_rows(workbench, "shop.bad"), workbench.committed("bad")) == before
     assert [ref for ref in table.metadata.refs if ref.startswith("tidegate_bad_")] == []
     assert len(table.metadata.snapshots) >= snapshots
 
@@ -150,13 +150,13 @@ def test_record_that_is_set_aside_fails_no_direct_batch_of_a_table_that_takes_no
         workbench.flush("aside")
     workbench.produce(topic, ({"id": 1}, {"id": 1, "name": None, "n": 3}), ({"id": 2}, {"id": 2, "name": "z", "n": 2}))
     workbench.flush("aside")
-    assert [(row["id"], row["name"]) for row in workbench.rows("shop.aside")] == [
+    assert [(row["id"], row["name"]) for row in workbench.read_rows("shop.aside")] == [
         (0, "y"),
         (1, "y"),
         (2, "z"),
         (3, "y"),
     ]
-    (letter,) = workbench.rows("shop.tidegate_aside_dead_letters")
+    (letter,) = workbench.read_rows("shop.tidegate_aside_dead_letters")
     assert (letter["stage"], letter["key"]) == ("value", b'{"id": 1}')
 
 
@@ -165,13 +165,13 @@ def test_table_whose_merges_rewrite_files_is_merged_from_staged_rows(workbench) 
     copies = {"create": {"properties": {"write.merge.mode": "copy-on-write"}}}
     workbench.pipeline("copied", [topic], key=KEY, value=VALUE, table=copies, merge=DIRECT)
     for changes in (FIRST, LATER):
-        workbench.produce(topic, *records(changes))
+        workbench.produce(topic, *build_records(changes))
         workbench.flush("copied")
-    assert [(id, name) for id, name, _ in stands(workbench, "shop.copied")] == MODES["both"][1]
-    told = [s.summary.additional_properties for s in workbench.iceberg("shop.copied").metadata.snapshots]
+    assert [(id, name) for id, name, _ in read_standing_rows(workbench, "shop.copied")] == MODES["both"][1]
+    told = [s.summary.additional_properties for s in workbench.load_iceberg("shop.copied").metadata.snapshots]
     assert [summary.get("tidegate.direct") for summary in told if "tidegate.written-as" in summary] == ["true", None]
     assert int(told[-1]["deleted-data-files"]) > 0
-    (later,) = _history(workbench, "copied")[1:]
+    (later,) = _read_history(workbench, "copied")[1:]
     assert [later[name] for name in ("read", "staged", "inserted", "updated", "deleted")] == [4, 4, 1, 1, 1]
 
 
@@ -191,9 +191,9 @@ FAULTS = {
 def test_fault_in_a_direct_batch_is_made_good_by_the_next_run(workbench, runners, table: str) -> None:
     """Each fault in a batch of its own, over two partitions; what only appends shows a record that came twice."""
     trial = Trial(workbench, runners, "later", table, direct=True)
-    trial.next_batch(1)
+    trial.produce_batch(1)
     workbench.drain("later")
     trial.check()
     for number, (point, kind) in enumerate(FAULTS.values(), 2):
-        trial.next_batch(number)
-        trial.suffers(Point.parse(point), kind)
+        trial.produce_batch(number)
+        trial.flush_with_fault(Point.parse(point), kind)

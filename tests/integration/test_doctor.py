@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from conftest import wait_until
-from guarded_broker import GuardedBroker, guarded_broker
+from guarded_broker import GuardedBroker, run_guarded_broker
 from seeded_mistakes import require_found
 from tidegate.connections import read_connection_from_env
 from tidegate.diagnosis.finding import Severity
@@ -27,7 +27,7 @@ VALUE = {"schema": "id BIGINT, name STRING"}
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedBroker]:
-    with guarded_broker(tmp_path_factory.mktemp("guarded") / "broker") as running:
+    with run_guarded_broker(tmp_path_factory.mktemp("guarded") / "broker") as running:
         short = {"retention.ms": "7200000", "max.message.bytes": "200000000"}
         topics = [
             NewTopic("orders", 2, 1),
@@ -64,7 +64,7 @@ def write_two_pipelines(workbench: Any, first: dict[str, Any], **sections: Any) 
 
 def ask(workbench: Any, settings: dict[str, str], *names: str, **words: Any) -> list[Any]:
     environment = {
-        **workbench.environment(),
+        **workbench.build_environment(),
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": settings}),
     }
     resolve = partial(read_connection_from_env, environ=environment)
@@ -165,10 +165,10 @@ def test_topic_that_was_deleted_and_created_again_is_found_and_no_job_runs(workb
     workbench.drain("one")
     right = diagnose(workbench.include, workbench.resolve(), is_read_only=True, seconds=60).findings
     assert list_errors(right) == []
-    before = workbench.iceberg("shop.one").metadata
+    before = workbench.load_iceberg("shop.one").metadata
     workbench.recreate(topic, 2)
     require_found("topic-recreated", diagnose(workbench.include, workbench.resolve(), seconds=60).findings)
-    assert workbench.iceberg("shop.one").metadata == before
+    assert workbench.load_iceberg("shop.one").metadata == before
 
 
 def test_records_of_the_future_are_found(workbench: Any, stack: Any) -> None:
@@ -204,7 +204,7 @@ def test_server_that_greets_and_answers_no_more_ends_with_the_process(workbench:
         thread.start()
         remote = f"sc://127.0.0.1:{listening.getsockname()[1]}"
         workbench.pipeline("one", [topic], key=KEY, value=VALUE, spark={"remote": remote})
-        done = workbench.process("doctor", "--json", "--timeout", "10", "--read-only")
+        done = workbench.run_process("doctor", "--json", "--timeout", "10", "--read-only")
         listening.shutdown(socket.SHUT_RDWR)
         thread.join(60)
     report = json.loads(done.stdout)
@@ -216,10 +216,10 @@ def test_server_that_greets_and_answers_no_more_ends_with_the_process(workbench:
 def test_command_says_that_all_is_well(workbench: Any) -> None:
     topic = workbench.topic(2)
     workbench.pipeline("one", [topic], key=KEY, value=VALUE)
-    done = workbench.cli("doctor")
+    done = workbench.run_cli("doctor")
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines()[-1].startswith("0 errors, 0 warnings, ")
-    assert workbench.cli("doctor", "nobody").returncode == 1
+    assert workbench.run_cli("doctor", "nobody").returncode == 1
 
 
 def test_bigquery_is_looked_at_and_nothing_is_left(workbench: Any, dwh: Any) -> None:

@@ -18,14 +18,14 @@ ID = (Column("id", "INT"),)
 COLUMNS = (Column("id", "INT"), Column("v", "STRING"), Column("n", "INT"))
 
 
-def a_stage(select: str | None = None, columns: tuple[Column, ...] = COLUMNS, **more: Any) -> StageTable:
+def build_stage_table(select: str | None = None, columns: tuple[Column, ...] = COLUMNS, **more: Any) -> StageTable:
     key, value = KeyFormat(fields=("id",), columns=ID), ValueFormat("json", columns=columns)
     table = Table("lake.s.t", ("t",), key, value, True, True, select=parse_select(select) if select else None)
-    stage = decoding.a_stage(ValueFormat("json"), columns, ID, select=build_projection(table, {}))
+    stage = decoding.build_stage_table(ValueFormat("json"), columns, ID, select=build_projection(table, {}))
     return replace(stage, **more)
 
 
-def records(*texts: str | None) -> list[tuple[bytes, bytes | None]]:
+def build_records(*texts: str | None) -> list[tuple[bytes, bytes | None]]:
     return [(b'{"id": %d}' % n, None if text is None else text.encode()) for n, text in enumerate(texts)]
 
 
@@ -47,9 +47,9 @@ def test_record_for_which_select_fails_is_bad_and_takes_no_other_down(spark, cha
     kinds = {"n": "INT", "v": "STRING"}
     columns = (*ID, *(Column(f"{n}{k}", kind) for n, kind in kinds.items() for k in range(len(FAILING))))
     made = ", ".join(f"{each.format(k)} AS x{k}" for k, (each, *_) in enumerate(FAILING))
-    stage = a_stage(f"SELECT id, {made}{chance} FROM record", columns)
+    stage = build_stage_table(f"SELECT id, {made}{chance} FROM record", columns)
     texts = [f"{{{text.format(k)}}}" for k, (_, good, bad, _) in enumerate(FAILING) for text in (good, bad)]
-    found = decoding.decoded(spark, stage, records(*texts, None), "reason", "fate", "value_struct")
+    found = decoding.decode(spark, stage, build_records(*texts, None), "reason", "fate", "value_struct")
     assert [(reason, fate, row[f"x{k}"]) for k, (reason, fate, row) in enumerate(found[:-1:2])] == [
         (None, "staged", value) for *_, value in FAILING
     ]
@@ -58,15 +58,17 @@ def test_record_for_which_select_fails_is_bad_and_takes_no_other_down(spark, cha
 
 
 def test_record_whose_offset_is_too_large_for_select_is_bad_and_takes_no_other_down(spark) -> None:
-    stage = a_stage("SELECT id, CAST(offset + 9223372036854775806 AS BIGINT) AS x FROM record")
-    found = decoding.decoded(spark, stage, records("{}", None, "{}", "{}"), "reason", "fate", "value_struct.x")
+    stage = build_stage_table("SELECT id, CAST(offset + 9223372036854775806 AS BIGINT) AS x FROM record")
+    found = decoding.decode(spark, stage, build_records("{}", None, "{}", "{}"), "reason", "fate", "value_struct.x")
     bad = ("select: x fails for this record", "bad", None)
     assert found == [(None, "staged", 2**63 - 2), (None, "staged", None), bad, bad]
 
 
 @pytest.mark.parametrize("condition", ["rand() < 2", "length(uuid()) > 0", "current_timestamp() IS NOT NULL"])
 def test_condition_may_be_asked_of_more_than_the_record(spark, condition: str) -> None:
-    found = decoding.decoded(spark, a_stage(when=condition), records('{"n": 1}', '{"n": 2}'), "reason", "fate")
+    found = decoding.decode(
+        spark, build_stage_table(when=condition), build_records('{"n": 1}', '{"n": 2}'), "reason", "fate"
+    )
     assert found == [(None, "staged")] * 2
 
 
@@ -76,9 +78,14 @@ def test_condition_may_be_asked_of_more_than_the_record(spark, condition: str) -
 def test_record_whose_condition_does_not_hold_is_a_delete_where_that_is_asked(
     spark, retracts: tuple[str, ...], without_answer: str
 ) -> None:
-    stage = a_stage(when="n > 0", retracts=retracts)
-    found = decoding.decoded(
-        spark, stage, records('{"n": 1}', '{"n": 0}', '{"v": "x"}', None, '{"n": "x"}'), "op", "fate", "value_struct.n"
+    stage = build_stage_table(when="n > 0", retracts=retracts)
+    found = decoding.decode(
+        spark,
+        stage,
+        build_records('{"n": 1}', '{"n": 0}', '{"v": "x"}', None, '{"n": "x"}'),
+        "op",
+        "fate",
+        "value_struct.n",
     )
     assert found == [
         ("u", "staged", 1),
@@ -90,18 +97,18 @@ def test_record_whose_condition_does_not_hold_is_a_delete_where_that_is_asked(
 
 
 def test_delete_by_when_carries_its_sequence_and_route_decides_first(spark) -> None:
-    stage = a_stage(when="v = 'open'", retracts=("false", "null"), sequence=("n",), route=Route("topic", "t"))
-    found = decoding.decoded(
-        spark, stage, records('{"n": 1, "v": "open"}', '{"n": 2, "v": "shut"}'), "op", "sequence.n"
+    stage = build_stage_table(when="v = 'open'", retracts=("false", "null"), sequence=("n",), route=Route("topic", "t"))
+    found = decoding.decode(
+        spark, stage, build_records('{"n": 1, "v": "open"}', '{"n": 2, "v": "shut"}'), "op", "sequence.n"
     )
     assert found == [("u", 1), ("d", 2)]
     elsewhere = replace(stage, route=Route("topic", "other"))
-    assert decoding.decoded(spark, elsewhere, records('{"n": 2, "v": "shut"}'), "fate") == [("filtered",)]
+    assert decoding.decode(spark, elsewhere, build_records('{"n": 2, "v": "shut"}'), "fate") == [("filtered",)]
 
 
 def test_table_without_deletes_ignores_them(spark) -> None:
-    stage = a_stage(when="n > 0", retracts=("false", "null"), ignore_deletes=True)
-    assert decoding.decoded(spark, stage, records('{"n": 1}', '{"n": 0}'), "fate") == [("staged",), ("ignored",)]
+    stage = build_stage_table(when="n > 0", retracts=("false", "null"), ignore_deletes=True)
+    assert decoding.decode(spark, stage, build_records('{"n": 1}', '{"n": 0}'), "fate") == [("staged",), ("ignored",)]
 
 
 def change(word: str, kind: str, table: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> bytes:
@@ -134,13 +141,13 @@ def test_change_event_of_another_source_table_deletes_no_row_of_the_same_key(
 ) -> None:
     """One topic holds the changes of two tables, whose keys are counted apart."""
     columns = (Column("id", "STRING"), Column("v", "STRING"))
-    stage = decoding.a_stage(ValueFormat(word, columns), columns, columns[:1])
+    stage = decoding.build_stage_table(ValueFormat(word, columns), columns, columns[:1])
     key = KeyFormat(fields=("id",), from_value=True)
     stage = replace(stage, key=key, metadata={"src": SHOWN.get(word, "value.table")}, **choice)
     five, six = {"id": "5", "v": "a"}, {"id": "6", "v": "a"}
     events = [("c", None, five), ("u", five, six), ("d", six, None)]
     values = [change(word, kind, table, *rows) for table in ("orders", "customers") for kind, *rows in events]
-    found = decoding.decoded(spark, stage, [(None, value) for value in values], "key_struct.id", "op", "fate")
+    found = decoding.decode(spark, stage, [(None, value) for value in values], "key_struct.id", "op", "fate")
     assert sorted((id, op) for id, op, fate in found if fate == "staged") == [
         ("5", "c"), ("5", "d"), ("6", "d"), ("6", "u"),
     ]  # fmt: skip
@@ -149,14 +156,16 @@ def test_change_event_of_another_source_table_deletes_no_row_of_the_same_key(
 
 @pytest.mark.parametrize("condition", ["v IS NOT NULL", "coalesce(v, '') = 'open'", "n > 0 AND v <=> 'open' AND true"])
 def test_delete_passes_a_condition_on_its_row_that_no_row_of_nulls_meets(spark, condition: str) -> None:
-    found = decoding.decoded(spark, a_stage(when=condition), records('{"n": 1, "v": "open"}', "{}", None), "op", "fate")
+    found = decoding.decode(
+        spark, build_stage_table(when=condition), build_records('{"n": 1, "v": "open"}', "{}", None), "op", "fate"
+    )
     assert found == [("u", "staged"), ("u", "filtered"), ("d", "staged")]
 
 
 def test_condition_on_kafkas_metadata_is_asked_of_a_tombstone_and_one_on_its_row_is_not(spark) -> None:
-    stage = a_stage(when="kind['k'] = X'61' AND n > 0", metadata={"kind": "headers"})
+    stage = build_stage_table(when="kind['k'] = X'61' AND n > 0", metadata={"kind": "headers"})
     headers: list[list[tuple[str, bytes]]] = [[("k", b"a")], [("k", b"b")], []]
-    found = decoding.decoded(spark, stage, records(None, None, None), "op", "fate", headers=headers)
+    found = decoding.decode(spark, stage, build_records(None, None, None), "op", "fate", headers=headers)
     assert found == [("d", "staged"), ("d", "filtered"), ("d", "staged")]
 
 
@@ -167,34 +176,34 @@ NAMES = {"flat": ("", None, "id"), "prefix": ("k_", None, "k_id"), "struct": (""
 def test_conditions_see_a_column_that_stands_in_the_key_alone_and_of_a_delete_too(
     spark, prefix: str, into: str | None, name: str
 ) -> None:
-    stage = a_stage(columns=COLUMNS[1:])
+    stage = build_stage_table(columns=COLUMNS[1:])
     columns = tuple(replace(column, name=prefix + column.name) for column in ID)
     stage = replace(stage, key=KeyFormat(fields=("id",), prefix=prefix, into=into), key_columns=columns)
-    sent = records('{"v": "a"}', '{"v": "b"}', '{"v": "c"}', None)
-    found = decoding.decoded(spark, replace(stage, when=f"{name} > 1 AND v <> 'x'"), sent, "op", "fate")
+    sent = build_records('{"v": "a"}', '{"v": "b"}', '{"v": "c"}', None)
+    found = decoding.decode(spark, replace(stage, when=f"{name} > 1 AND v <> 'x'"), sent, "op", "fate")
     assert found == [("u", "filtered"), ("u", "filtered"), ("u", "staged"), ("d", "staged")]
-    found = decoding.decoded(spark, replace(stage, when=f"{name} < 2"), sent, "op", "fate")
+    found = decoding.decode(spark, replace(stage, when=f"{name} < 2"), sent, "op", "fate")
     assert found == [("u", "staged"), ("u", "staged"), ("u", "filtered"), ("d", "filtered")]
-    found = decoding.decoded(spark, replace(stage, delete_when=f"{name} = 1"), sent, "op", "fate")
+    found = decoding.decode(spark, replace(stage, delete_when=f"{name} = 1"), sent, "op", "fate")
     assert found == [("u", "staged"), ("d", "staged"), ("u", "staged"), ("d", "staged")]
-    bad = decoding.decoded(spark, replace(stage, when=f"{name} > 1"), [(b"x", b'{"v": "a"}')], "fate", "reason")
+    bad = decoding.decode(spark, replace(stage, when=f"{name} > 1"), [(b"x", b'{"v": "a"}')], "fate", "reason")
     assert bad == [("bad", "the key is not a JSON object that fits the key columns")]
 
 
 def test_condition_sees_the_keys_column_where_the_value_leaves_it_out(spark) -> None:
     """The row has the key's value there."""
-    sent = records('{"v": "a"}', '{"id": 1, "v": "b"}', '{"v": "c"}', None)
+    sent = build_records('{"v": "a"}', '{"id": 1, "v": "b"}', '{"v": "c"}', None)
     for more in ({"when": "id >= 1"}, {"route": Route("id", "[1-9]")}):
-        found = decoding.decoded(spark, a_stage(**more), sent, "op", "fate")
+        found = decoding.decode(spark, build_stage_table(**more), sent, "op", "fate")
         assert found == [("u", "filtered"), ("u", "staged"), ("u", "staged"), ("d", "staged")], more
 
 
 def test_old_row_of_an_event_that_changes_the_key_is_deleted_whatever_is_asked_of_the_key(spark) -> None:
     columns = (Column("v", "STRING"),)
-    stage = decoding.a_stage(ValueFormat("debezium-json", columns), columns, (Column("id", "STRING"),))
+    stage = decoding.build_stage_table(ValueFormat("debezium-json", columns), columns, (Column("id", "STRING"),))
     stage = replace(stage, key=KeyFormat(fields=("id",), from_value=True), when="id <> '5' AND v IS NOT NULL")
     event = change("debezium-json", "u", "orders", {"id": "6", "v": "a"}, {"id": "5", "v": "a"})
-    found = decoding.decoded(spark, stage, [(None, event)], "key_struct.id", "op", "fate")
+    found = decoding.decode(spark, stage, [(None, event)], "key_struct.id", "op", "fate")
     assert sorted(found) == [("5", "u", "filtered"), ("6", "d", "staged")]
 
 
@@ -212,7 +221,7 @@ def test_rows_are_chosen_by_a_column_of_the_key_that_the_value_does_not_repeat(w
     workbench.produce(topic, ({"id": 4}, None), ({"id": 1}, None), ({"id": 5}, {"name": "off"}))
     workbench.flush("chosen")
     names = ("large", "gone", "retracted")
-    found = {name: [(row["id"], row["name"]) for row in workbench.rows(f"shop.{name}")] for name in names}
+    found = {name: [(row["id"], row["name"]) for row in workbench.read_rows(f"shop.{name}")] for name in names}
     assert found == {"large": [(3, "n3"), (5, "off")], "gone": [(2, "n2"), (5, "off")], "retracted": [(3, "n3")]}
 
 
@@ -237,7 +246,7 @@ def test_row_leaves_the_table_when_its_condition_no_longer_holds(workbench, more
     workbench.produce(topic, change(0, "shut", 3), change(1, "shut", 3), change(2, None, 3), change(3, "open", 3))
     workbench.produce(topic, *([change(0, "open", 2)] if more else []))
     workbench.flush("open")
-    rows = workbench.rows("shop.open")
+    rows = workbench.read_rows("shop.open")
     if "history" not in more:
         assert [(row["id"], row["lsn"]) for row in rows] == [(3, 3), (4, 1), (5, 1)]
         return
@@ -252,7 +261,7 @@ EVENT = '{"op": "%s", "before": %s, "after": %s, "source": {"lsn": 1}}'
     "select", ["SELECT *, CAST(CAST(v AS INT) * 10 AS INT) AS at FROM record", "SELECT r.*, r.v AS at FROM record r"]
 )
 def test_deletes_are_ordered_by_what_select_makes_of_the_row_that_they_show(spark, select: str) -> None:
-    stage = a_stage(select, value=ValueFormat("debezium-json"), sequence=("at", "n"), delete_when="n = -1")
+    stage = build_stage_table(select, value=ValueFormat("debezium-json"), sequence=("at", "n"), delete_when="n = -1")
     row = '{"id": 1, "v": "%s", "n": %s}'
     texts = [
         EVENT % ("c", "null", row % (1, 7)),
@@ -262,7 +271,7 @@ def test_deletes_are_ordered_by_what_select_makes_of_the_row_that_they_show(spar
         EVENT % ("u", "null", row % (3, -1)),
     ]
     asked = ("reason", "op", "sequence.at", "sequence.n", "value_struct.at")
-    found = decoding.decoded(spark, stage, records(*texts), *asked)
+    found = decoding.decode(spark, stage, build_records(*texts), *asked)
     at = [10, 20, 30] if "CAST" in select else ["1", "2", "3"]
     assert found == [
         (None, "c", at[0], 7, at[0]),
@@ -275,10 +284,10 @@ def test_deletes_are_ordered_by_what_select_makes_of_the_row_that_they_show(spar
 
 def test_delete_whose_sequence_cannot_be_made_is_bad(spark) -> None:
     select = "SELECT *, CAST(v AS INT) AS at, CAST(10 / n AS INT) AS part FROM record"
-    stage = a_stage(select, sequence=("at", "part"), delete_when="id = 1")
+    stage = build_stage_table(select, sequence=("at", "part"), delete_when="id = 1")
     texts = ['{"id": 1, "v": "x", "n": 1}', '{"id": 1, "v": "5", "n": 0}', '{"id": 2, "v": "x", "n": 1}']
     for keys_only in (False, True):
-        found = decoding.decoded(spark, replace(stage, keys_only=keys_only), records(*texts), "reason")
+        found = decoding.decode(spark, replace(stage, keys_only=keys_only), build_records(*texts), "reason")
         assert found == [
             ("select: at is not a INT",),
             ("select: part fails for this record",),
@@ -305,7 +314,7 @@ def test_column_that_select_makes_orders_the_records(workbench, history: str) ->
     workbench.flush("made")
     workbench.produce(topic, change(1, 2, 4), change(2, 2, 10), change(3, 3, 8), change(1, -1, 3))
     workbench.flush("made")
-    rows = workbench.rows("shop.made")
+    rows = workbench.read_rows("shop.made")
     if history == "none":
         assert sorted((row["id"], row["n"], row["lsn"]) for row in rows) == [(1, 1, 5), (2, 2, 10)]
         return

@@ -11,12 +11,12 @@ VALUE = {"schema": "id BIGINT, `the type` STRING, name STRING"}
 AWKWARD = 'it\'s "one" `thing` \\ {x} (1)'
 
 
-def typed(id, kind, name="n"):
+def build_typed_record(id, kind, name="n"):
     return {"id": id}, {"id": id, "the type": kind, "name": name}
 
 
-def ids(workbench, table):
-    return sorted(row["id"] for row in workbench.rows(table))
+def read_ids(workbench, table):
+    return sorted(row["id"] for row in workbench.read_rows(table))
 
 
 class Counting:
@@ -42,52 +42,54 @@ def test_records_are_routed_by_pattern_and_by_name_and_tombstones_reach_every_ta
     ]
     workbench.pipeline("route", [topic], key=KEY, value=VALUE, tables=tables)
     kinds = ["orders", "route.orders", "ordersx", "x", "xx", AWKWARD, "' OR true --", None, "", "ORDERS", "orders\n"]
-    workbench.produce(topic, *(typed(n, kind) for n, kind in enumerate(kinds)), typed(20, "z", "m"))
-    engine = Counting(workbench.ports("route").engine)
-    flush(workbench.ports("route", engine=engine))
+    workbench.produce(
+        topic, *(build_typed_record(n, kind) for n, kind in enumerate(kinds)), build_typed_record(20, "z", "m")
+    )
+    engine = Counting(workbench.build_ports("route").engine)
+    flush(workbench.build_ports("route", engine=engine))
     assert engine.reads == 1
-    assert ids(workbench, "route.orders") == [0, 1]
-    assert ids(workbench, "route.some") == [0, 2, 3]
-    assert ids(workbench, "route.quoted") == [5]
-    assert len(ids(workbench, "route.of_topic")) == len(kinds) + 1
-    assert ids(workbench, "route.both") == [20]
+    assert read_ids(workbench, "route.orders") == [0, 1]
+    assert read_ids(workbench, "route.some") == [0, 2, 3]
+    assert read_ids(workbench, "route.quoted") == [5]
+    assert len(read_ids(workbench, "route.of_topic")) == len(kinds) + 1
+    assert read_ids(workbench, "route.both") == [20]
     workbench.produce(topic, *(({"id": n}, None) for n in range(21)))
     workbench.flush("route")
-    assert not any(ids(workbench, t["name"].partition(".")[2]) for t in tables)
+    assert not any(read_ids(workbench, t["name"].partition(".")[2]) for t in tables)
 
 
 def test_table_that_a_schema_blocks_queues_its_batches_and_takes_them_when_it_is_mended(workbench) -> None:
     topic = workbench.topic(1)
     tables = [{"name": "lake.queue.good"}, {"name": "lake.queue.bad", "max_pending": 2}]
     workbench.pipeline("queue", [topic], key=KEY, value=VALUE, tables=tables)
-    workbench.produce(topic, typed(1, "a"))
+    workbench.produce(topic, build_typed_record(1, "a"))
     workbench.flush("queue")
-    with workbench.iceberg("queue.bad").update_schema(allow_incompatible_changes=True) as update:
+    with workbench.load_iceberg("queue.bad").update_schema(allow_incompatible_changes=True) as update:
         update.rename_column("name", "kept")
-    with workbench.iceberg("queue.bad").update_schema() as update:
-        update.add_column("name", workbench.iceberg("queue.bad").schema().find_type("id"))
+    with workbench.load_iceberg("queue.bad").update_schema() as update:
+        update.add_column("name", workbench.load_iceberg("queue.bad").schema().find_type("id"))
     for n in (2, 3):
-        workbench.produce(topic, typed(n, "a"))
+        workbench.produce(topic, build_typed_record(n, "a"))
         with pytest.raises(SomeTablesFailed, match="incompatible change"):
             workbench.flush("queue")
-    assert (ids(workbench, "queue.good"), ids(workbench, "queue.bad")) == ([1, 2, 3], [1])
+    assert (read_ids(workbench, "queue.good"), read_ids(workbench, "queue.bad")) == ([1, 2, 3], [1])
     assert workbench.committed("queue") == {topic: {0: 1}}
 
-    workbench.produce(topic, typed(4, "a"))
-    failed = workbench.cli("flush", "queue")
-    assert (failed.returncode, ids(workbench, "queue.good")) == (1, [1, 2, 3])
+    workbench.produce(topic, build_typed_record(4, "a"))
+    failed = workbench.run_cli("flush", "queue")
+    assert (failed.returncode, read_ids(workbench, "queue.good")) == (1, [1, 2, 3])
     assert "table=lake.queue.bad: its queue is full: waiting=2 max_pending=2" in failed.stderr
 
-    with workbench.iceberg("queue.bad").update_schema(allow_incompatible_changes=True) as update:
+    with workbench.load_iceberg("queue.bad").update_schema(allow_incompatible_changes=True) as update:
         update.delete_column("name")
-    with workbench.iceberg("queue.bad").update_schema(allow_incompatible_changes=True) as update:
+    with workbench.load_iceberg("queue.bad").update_schema(allow_incompatible_changes=True) as update:
         update.rename_column("kept", "name")
-    engine = Counting(workbench.ports("queue").engine)
-    flush(workbench.ports("queue", engine=engine))
-    assert (ids(workbench, "queue.bad"), engine.reads) == ([1, 2, 3], 0)
+    engine = Counting(workbench.build_ports("queue").engine)
+    flush(workbench.build_ports("queue", engine=engine))
+    assert (read_ids(workbench, "queue.bad"), engine.reads) == ([1, 2, 3], 0)
     assert workbench.committed("queue") == {topic: {0: 3}}
-    flush(workbench.ports("queue", engine=engine))
-    assert (ids(workbench, "queue.bad"), ids(workbench, "queue.good")) == ([1, 2, 3, 4], [1, 2, 3, 4])
+    flush(workbench.build_ports("queue", engine=engine))
+    assert (read_ids(workbench, "queue.bad"), read_ids(workbench, "queue.good")) == ([1, 2, 3, 4], [1, 2, 3, 4])
 
 
 def test_records_name_their_tables_and_awkward_values_never_become_names(workbench) -> None:
@@ -100,15 +102,15 @@ def test_records_name_their_tables_and_awkward_values_never_become_names(workben
         return {"id": id}, {"id": id, "ns": namespace, "the type": kind}
 
     workbench.produce(topic, row(1, "named", "Order"), row(2, "archive", "order"), row(3, "named", "line"))
-    engine = Counting(workbench.ports("named").engine)
-    flush(workbench.ports("named", engine=engine))
-    assert (ids(workbench, "named.order_v1"), ids(workbench, "archive.order_v1")) == ([1], [2])
-    assert ids(workbench, "named.line_v1") == [3]
+    engine = Counting(workbench.build_ports("named").engine)
+    flush(workbench.build_ports("named", engine=engine))
+    assert (read_ids(workbench, "named.order_v1"), read_ids(workbench, "archive.order_v1")) == ([1], [2])
+    assert read_ids(workbench, "named.line_v1") == [3]
     workbench.produce(topic, row(4, "named", "line"), ({"id": 1}, None))
     reads = engine.reads
-    flush(workbench.ports("named", engine=engine))
+    flush(workbench.build_ports("named", engine=engine))
     assert engine.reads == reads + 1
-    assert (ids(workbench, "named.order_v1"), ids(workbench, "named.line_v1")) == ([], [3, 4])
+    assert (read_ids(workbench, "named.order_v1"), read_ids(workbench, "named.line_v1")) == ([], [3, 4])
     assert workbench.committed("named") == {topic: {0: 5}}
     workbench.produce(topic, row(5, "elsewhere", "line"))
     with pytest.raises(SomeTablesFailed, match=r"offset=5 .*elsewhere"):
@@ -120,30 +122,30 @@ def test_table_that_was_rolled_back_holds_up_no_other_and_catches_up_when_it_is_
     tables = [{"name": "lake.back.good", "topics": [topic]}, {"name": "lake.back.bad", "topics": [topic]}]
     tables.append({"name": "lake.back.gone", "topics": [other]})
     workbench.pipeline("back", [topic, other], key=KEY, value=VALUE, tables=tables)
-    workbench.produce(other, typed(1, "a"))
+    workbench.produce(other, build_typed_record(1, "a"))
     for n in (1, 2):
-        workbench.produce(topic, typed(n, "a"))
+        workbench.produce(topic, build_typed_record(n, "a"))
         workbench.flush("back")
-    newest, first = (s.snapshot_id for s in reversed(workbench.iceberg("back.bad").metadata.snapshots[-2:]))
-    workbench.spark_sql(f"CALL lake.system.rollback_to_snapshot('back.bad', {first})")
+    newest, first = (s.snapshot_id for s in reversed(workbench.load_iceberg("back.bad").metadata.snapshots[-2:]))
+    workbench.run_spark_sql(f"CALL lake.system.rollback_to_snapshot('back.bad', {first})")
     workbench.admin.delete_topics([other])[other].result()
-    workbench.produce(topic, typed(3, "a"))
-    failed = workbench.cli("flush", "back")
-    assert (failed.returncode, ids(workbench, "back.good"), ids(workbench, "back.bad")) == (1, [1, 2, 3], [1])
+    workbench.produce(topic, build_typed_record(3, "a"))
+    failed = workbench.run_cli("flush", "back")
+    assert (failed.returncode, read_ids(workbench, "back.good"), read_ids(workbench, "back.bad")) == (1, [1, 2, 3], [1])
     assert "lake.back.good: batch=3 published" in failed.stdout
     for words in ("table=lake.back.bad was rolled back", "on_rollback: rewind", f"topic={other} does not exist"):
         assert words in failed.stderr
-    assert workbench.ports("back").broker.read_committed("tidegate-back", (topic,)) == {topic: {0: 2}}
-    problems = [table["problem"] for table in read_status(workbench.ports("back"))["tables"]]
+    assert workbench.build_ports("back").broker.read_committed("tidegate-back", (topic,)) == {topic: {0: 2}}
+    problems = [table["problem"] for table in read_status(workbench.build_ports("back"))["tables"]]
     assert problems[0] is None
     assert all(problem in failed.stderr for problem in problems[1:])
 
-    workbench.spark_sql(f"CALL lake.system.set_current_snapshot('back.bad', {newest})")
-    workbench.produce(topic, typed(4, "a"))
+    workbench.run_spark_sql(f"CALL lake.system.set_current_snapshot('back.bad', {newest})")
+    workbench.produce(topic, build_typed_record(4, "a"))
     with pytest.raises(SomeTablesFailed, match="does not exist"):
         workbench.flush("back")
-    assert ids(workbench, "back.bad") == ids(workbench, "back.good") == [1, 2, 3, 4]
-    assert workbench.ports("back").broker.read_committed("tidegate-back", (topic,)) == {topic: {0: 4}}
+    assert read_ids(workbench, "back.bad") == read_ids(workbench, "back.good") == [1, 2, 3, 4]
+    assert workbench.build_ports("back").broker.read_committed("tidegate-back", (topic,)) == {topic: {0: 4}}
 
 
 @pytest.mark.parametrize("more", [{"into": "k"}, {"prefix": "k_"}], ids=["into", "prefix"])
@@ -159,6 +161,6 @@ def test_records_name_tables_whose_key_is_one_column_or_has_a_prefix(workbench, 
     found = [
         (row["k"]["id"] if "into" in more else row["k_id"], row["name"])
         for name in ("of_a", "of_b")
-        for row in workbench.rows(f"shop.{name}")
+        for row in workbench.read_rows(f"shop.{name}")
     ]
     assert found == [(2, "n2"), (1, "new"), (3, "n3")]

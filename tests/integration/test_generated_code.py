@@ -17,12 +17,12 @@ RANGES = Ranges({"t": {0: (0, 2), 1: (0, 2)}})
 EXPRESSION_ID = re.compile(r"#\d+L?")
 
 
-def a_table(attempt: str, **more: Any) -> StageTable:
-    found = decoding.a_stage(ValueFormat("json"), COLUMNS, keys=COLUMNS[:1], **more)
+def build_table(attempt: str, **more: Any) -> StageTable:
+    found = decoding.build_stage_table(ValueFormat("json"), COLUMNS, keys=COLUMNS[:1], **more)
     return replace(found, key=KeyFormat("json", ("id",)), attempt=attempt)
 
 
-def a_batch(spark: Any, batch: int, table: StageTable) -> Any:
+def build_batch(spark: Any, batch: int, table: StageTable) -> Any:
     """The rows that batch N would have of four records in two partitions."""
     from tidegate_spark.stage import job as stage_job
 
@@ -48,7 +48,7 @@ def read_generated_code(frame: Any) -> list[str]:
 @pytest.mark.parametrize("partition_time", ["record", "wall-clock"])
 def test_code_of_a_batch_is_that_of_the_one_before(compiling_spark: Any, partition_time: str) -> None:
     first, second = (
-        a_batch(compiling_spark, batch, a_table(f"attempt-{batch}", partition_time=partition_time))
+        build_batch(compiling_spark, batch, build_table(f"attempt-{batch}", partition_time=partition_time))
         for batch in (7, 8_000_000)
     )
     assert read_generated_code(first) == read_generated_code(second)
@@ -68,8 +68,8 @@ def test_only_a_batch_of_many_records_is_worth_generated_code(
     session = connect_session(stack.spark_remote, {})
     try:
         with pytest.raises(InterruptedError):
-            stage_job.run(session, StageJob("p", 1, ranges, "read_committed", (a_table("one"),)))
-        frame = a_batch(session, 1, a_table("one"))
+            stage_job.run(session, StageJob("p", 1, ranges, "read_committed", (build_table("one"),)))
+        frame = build_batch(session, 1, build_table("one"))
         assert ("codegen id" in frame._explain_string(mode="formatted")) == generates
         assert sorted((row.key.id, row.value.name, row.partition) for row in frame.collect()) == [
             (n, "n", n % 2) for n in range(4)
@@ -80,7 +80,7 @@ def test_only_a_batch_of_many_records_is_worth_generated_code(
 
 def test_rows_have_the_number_attempt_and_times_of_their_batch(spark: Any) -> None:
     for batch in (7, 3_000_000_000):
-        rows = a_batch(spark, batch, a_table(f"attempt-{batch}", partition_time="wall-clock")).collect()
+        rows = build_batch(spark, batch, build_table(f"attempt-{batch}", partition_time="wall-clock")).collect()
         assert [(row.batch_number, row.attempt) for row in rows] == [(batch, f"attempt-{batch}")] * 4
         assert {row.partition for row in rows} == {0, 1}
         assert len({row.partition_time for row in rows}) == 1

@@ -13,7 +13,7 @@ KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
 
 
-def records(workbench: Any, topic: str, count: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def read_records(workbench: Any, topic: str, count: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """The first records of a topic, key and value."""
     bootstrap = workbench.stack.kafka_bootstrap
     settings = {"bootstrap.servers": bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"}
@@ -41,7 +41,7 @@ def test_a_heartbeat_record_tells_position_and_the_time_that_a_connector_vouches
     workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "a"}))
     workbench.produce(connector, (None, {"ts_ms": told}, {"timestamp": told}))
     workbench.flush("beating")
-    [(key, value)] = records(workbench, beats, 1)
+    [(key, value)] = read_records(workbench, beats, 1)
     assert key == {"pipeline": "beating", "table": "lake.shop.beating"}
     assert value["position"] == {topic: {"0": 1, "1": 0}}
     assert (value["group"], value["batch"], value["lag"], value["valid_through_ms"]) == (f"g-{topic}", 1, 0, told)
@@ -52,7 +52,7 @@ def test_status_warns_of_records_that_are_nearly_as_old_as_their_topic_keeps_the
     topic = workbench.topic(**{"retention.ms": "7200000"})
     workbench.pipeline("late", [topic], key=KEY, value=VALUE)
     workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "a"}, {"timestamp": int(time.time() * 1000) - 5_400_000}))
-    [warning] = read_status(workbench.ports("late"))["warnings"]
+    [warning] = read_status(workbench.build_ports("late"))["warnings"]
     assert "more than half of retention.ms=7200000" in warning
-    flush(workbench.ports("late"))
-    assert read_status(workbench.ports("late"))["warnings"] == []
+    flush(workbench.build_ports("late"))
+    assert read_status(workbench.build_ports("late"))["warnings"] == []

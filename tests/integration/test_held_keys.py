@@ -18,7 +18,7 @@ def make(workbench: Any, columns: str, name: str) -> None:
         "CREATE NAMESPACE IF NOT EXISTS lake.shop",
         f"CREATE TABLE lake.shop.{name} ({columns}) {ON_READ}",
     ):
-        workbench.spark_sql(statement.replace(") TBL", ") USING iceberg TBL"))
+        workbench.run_spark_sql(statement.replace(") TBL", ") USING iceberg TBL"))
 
 
 def test_key_in_one_column_is_found_whatever_the_order_and_the_names_of_its_parts_in_the_table(workbench) -> None:
@@ -34,10 +34,10 @@ def test_key_in_one_column_is_found_whatever_the_order_and_the_names_of_its_part
     workbench.flush("parts")
     workbench.produce(topic, change(0, "y"), change(1, None))
     workbench.flush("parts")
-    workbench.spark_sql("ALTER TABLE lake.shop.parts RENAME COLUMN k.a TO first")
+    workbench.run_spark_sql("ALTER TABLE lake.shop.parts RENAME COLUMN k.a TO first")
     workbench.produce(topic, change(0, "z"), change(2, None), change(7, "new"))
     workbench.flush("parts")
-    assert workbench.rows("shop.parts") == [
+    assert workbench.read_rows("shop.parts") == [
         {"k": {"b": f"b{number}", "first": f"a{number}"}, "name": name}
         for number, name in ((0, "z"), (3, "x"), (7, "new"))
     ]
@@ -64,7 +64,7 @@ def test_uuid_and_bytes_of_one_length_are_keys_and_values_or_bad(workbench, monk
     workbench.flush("held")
     workbench.produce(topic, change(1, UPPER, name="y"), change(2, LOWER.upper(), name="y"), change(3, LOWER))
     workbench.flush("held")
-    assert [(row["n"], str(row["id"]), row["name"]) for row in workbench.rows("shop.held")] == [
+    assert [(row["n"], str(row["id"]), row["name"]) for row in workbench.read_rows("shop.held")] == [
         (1, UPPER.lower(), "y"), (2, LOWER, "y")
     ]  # fmt: skip
     for record, reason in (
@@ -77,7 +77,7 @@ def test_uuid_and_bytes_of_one_length_are_keys_and_values_or_bad(workbench, monk
         workbench.pipeline("held", [topic], key=key, value={"schema": value}, source={"errors": {"tolerance": "all"}})
         workbench.flush("held")
         workbench.pipeline("held", [topic], key=key, value={"schema": value})
-    assert len(workbench.rows("shop.held")) == 2
+    assert len(workbench.read_rows("shop.held")) == 2
 
 
 def test_closed_version_keeps_its_values_where_its_parts_stand_in_another_order(workbench) -> None:
@@ -90,8 +90,8 @@ def test_closed_version_keeps_its_values_where_its_parts_stand_in_another_order(
     for number in range(2):
         workbench.produce(topic, *(({"id": i}, {"id": i, "s": {"a": f"a{number}", "b": f"b{number}"}}) for i in (1, 2)))
         workbench.flush("versions")
-        workbench.spark_sql("DELETE FROM lake.shop.versions_changes")  # as when they are forgotten
-    found = [(row["id"], row["s"], row["is_current"]) for row in workbench.rows("shop.versions")]
+        workbench.run_spark_sql("DELETE FROM lake.shop.versions_changes")  # as when they are forgotten
+    found = [(row["id"], row["s"], row["is_current"]) for row in workbench.read_rows("shop.versions")]
     parts = [{"b": f"b{number}", "a": f"a{number}"} for number in range(2)]
     assert sorted(found, key=repr) == [(i, parts[number], number == 1) for i in (1, 2) for number in range(2)]
 
@@ -103,11 +103,11 @@ def test_table_whose_partitions_column_was_dropped_is_merged_into_by_the_way_tha
     workbench.produce(topic, *(({"id": i}, {"id": i, "part": f"p{i % 2}"}) for i in range(4)))
     workbench.flush("lost")
     for change in ("DROP PARTITION FIELD part", "DROP COLUMN part"):
-        workbench.spark_sql(f"ALTER TABLE lake.shop.lost {change}")
+        workbench.run_spark_sql(f"ALTER TABLE lake.shop.lost {change}")
     workbench.pipeline("lost", [topic], key=key, value={"schema": "id BIGINT, name STRING"})
     workbench.produce(topic, ({"id": 0}, {"id": 0, "name": "x"}), ({"id": 1}, None))
     with pytest.raises(GiveUp, match=r"partition=part: .*; set write.merge.mode of the table to copy-on-write"):
         workbench.flush("lost")
-    workbench.spark_sql("ALTER TABLE lake.shop.lost SET TBLPROPERTIES ('write.merge.mode' = 'copy-on-write')")
+    workbench.run_spark_sql("ALTER TABLE lake.shop.lost SET TBLPROPERTIES ('write.merge.mode' = 'copy-on-write')")
     workbench.flush("lost")
-    assert [tuple(row.values()) for row in workbench.rows("shop.lost")] == [(0, "x"), (2, None), (3, None)]
+    assert [tuple(row.values()) for row in workbench.read_rows("shop.lost")] == [(0, "x"), (2, None), (3, None)]

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from conftest import debezium
-from fakes.versions import expected
+from conftest import build_debezium_event
+from fakes.versions import compute_versions
 from tidegate.merge.scd2_statements import render_spark_comparable
 from tidegate.schema.data_types import parse_type
 
@@ -16,7 +16,7 @@ KINDS = ("upsert", "upsert", "upsert", "delete", "tombstone")
 Change = tuple[int, str, tuple[Any, ...], int, str]
 
 
-def histories(seed: int) -> list[Change]:
+def make_histories(seed: int) -> list[Change]:
     """Little histories of many keys, mixed: times out of order, often equal, values that often repeat."""
     chance = random.Random(seed)
     keys = [key for key in range(KEYS) for _ in range(chance.randint(1, 8))]
@@ -28,26 +28,29 @@ def histories(seed: int) -> list[Change]:
     ]
 
 
-def moment(at: int) -> datetime:
+def convert_to_time(at: int) -> datetime:
     return BASE + timedelta(seconds=at)
 
 
-def record(change: Change) -> tuple[Any, ...]:
+def build_record(change: Change) -> tuple[Any, ...]:
     key, kind, (at, sub), timestamp, value = change
-    more = {"timestamp": int(moment(timestamp).timestamp() * 1000)}
+    more = {"timestamp": int(convert_to_time(timestamp).timestamp() * 1000)}
     row = {"id": key, "v": value, "tags": {"of": value}, "gone": kind == "delete", "sub": sub}
-    return {"id": key}, None if kind == "tombstone" else {**row, "at": moment(at).isoformat()}, more
+    return {"id": key}, None if kind == "tombstone" else {**row, "at": convert_to_time(at).isoformat()}, more
 
 
-def landed(workbench, table: str) -> list[tuple[Any, ...]]:
-    rows = workbench.rows(table)
+def read_versions(workbench, table: str) -> list[tuple[Any, ...]]:
+    rows = workbench.read_rows(table)
     assert all(row["is_current"] == (row["valid_to"] is None) for row in rows)
     assert all(row["tags"] == [("of", row["v"])] for row in rows)
-    return sorted((r["id"], r["v"], r["valid_from"], r["valid_to"] or moment(99)) for r in rows)
+    return sorted((r["id"], r["v"], r["valid_from"], r["valid_to"] or convert_to_time(99)) for r in rows)
 
 
-def model(changes: list[Change]) -> list[tuple[Any, ...]]:
-    rows = ((key, value, moment(a), moment(99 if b is None else b)) for key, value, a, b in expected(changes))
+def compute_timed_versions(changes: list[Change]) -> list[tuple[Any, ...]]:
+    rows = (
+        (key, value, convert_to_time(a), convert_to_time(99 if b is None else b))
+        for key, value, a, b in compute_versions(changes)
+    )
     return sorted(rows)
 
 
@@ -88,15 +91,15 @@ def test_rows_are_those_of_the_model_wherever_batches_are_cut(workbench) -> None
     schema = "id BIGINT, v STRING, tags MAP<STRING, STRING>, gone BOOLEAN, at TIMESTAMP, sub INT"
     table = {"history": "scd2", "sequence_by": ["at", "sub"], "delete_when": "gone"}
     workbench.pipeline("many", [topic], key=KEY, value={"schema": schema}, table=table)
-    changes = histories(7)
+    changes = make_histories(7)
     size = len(changes) // BATCHES + 1
     for start in range(0, len(changes), size):
-        workbench.produce(topic, *(record(change) for change in changes[start : start + size]))
+        workbench.produce(topic, *(build_record(change) for change in changes[start : start + size]))
         workbench.flush("many")
-        assert landed(workbench, "shop.many") == model(changes[: start + size])
-    assert workbench.cli("rebase", "many", "--to", "earliest", "--yes").returncode == 0
+        assert read_versions(workbench, "shop.many") == compute_timed_versions(changes[: start + size])
+    assert workbench.run_cli("rebase", "many", "--to", "earliest", "--yes").returncode == 0
     workbench.drain("many")
-    assert landed(workbench, "shop.many") == model(changes)
+    assert read_versions(workbench, "shop.many") == compute_timed_versions(changes)
 
 
 EVENTS = {
@@ -111,14 +114,16 @@ EVENTS = {
 }
 
 
-def event(op: str | None, id: int, at: int, row: Any) -> tuple[Any, ...]:
+def build_event(op: str | None, id: int, at: int, row: Any) -> tuple[Any, ...]:
     """A change at a time of the source; the brokers' time is later, as with a connector that catches up."""
-    ms = int(moment(at).timestamp() * 1000)
-    told = op and debezium(op, {"id": id, "name": "before"}, row and {"id": id, **row}, source={"ts_ms": ms})
-    return {"id": id}, told, {"timestamp": int(moment(60).timestamp() * 1000)}
+    ms = int(convert_to_time(at).timestamp() * 1000)
+    told = op and build_debezium_event(
+        op, {"id": id, "name": "before"}, row and {"id": id, **row}, source={"ts_ms": ms}
+    )
+    return {"id": id}, told, {"timestamp": int(convert_to_time(60).timestamp() * 1000)}
 
 
-def seconds(at: datetime | None) -> int:
+def count_seconds(at: datetime | None) -> int:
     return 99 if at is None else int((at - BASE).total_seconds())
 
 
@@ -132,11 +137,11 @@ def test_change_events_are_laid_out_by_the_sources_time_and_a_new_column_comes_a
         value = {"format": "debezium-json", "schema": schema}
         workbench.pipeline("cdc", [topic], source=source, key=KEY, value=value, table=table)
         for events in EVENTS[schema.count(",")]:
-            workbench.produce(topic, *(event(*one) for one in events))
+            workbench.produce(topic, *(build_event(*one) for one in events))
             workbench.flush("cdc")
     rows = [
-        (r["id"], r["name"], r.get("city"), *(seconds(r[n]) for n in ("since", "till")))
-        for r in workbench.rows("shop.cdc")
+        (r["id"], r["name"], r.get("city"), *(count_seconds(r[n]) for n in ("since", "till")))
+        for r in workbench.read_rows("shop.cdc")
     ]
     assert sorted(rows) == [
         (1, "a", None, 10, 20),
@@ -154,13 +159,13 @@ def test_rows_selected_from_records_become_versions_by_their_timestamps(workbenc
     value = {"schema": "id BIGINT, name STRING"}
     workbench.pipeline("picked", [topic], key=KEY, value=value, table={"history": "scd2", "select": select})
     for at, name in ((10, "a"), (20, "A"), (30, "b"), (25, "late"), (40, None)):
-        timestamp = {"timestamp": int(moment(at).timestamp() * 1000)}
+        timestamp = {"timestamp": int(convert_to_time(at).timestamp() * 1000)}
         workbench.produce(topic, ({"id": 1}, name and {"id": 1, "name": name}, timestamp))
         if at != 10:
             workbench.flush("picked")
     rows = [
-        (r["name"], r["offset"], seconds(r["valid_from"]), seconds(r["valid_to"]))
-        for r in workbench.rows("shop.picked")
+        (r["name"], r["offset"], count_seconds(r["valid_from"]), count_seconds(r["valid_to"]))
+        for r in workbench.read_rows("shop.picked")
     ]
     assert sorted(rows, key=lambda row: row[2]) == [("A", 0, 10, 25), ("LATE", 3, 25, 30), ("B", 2, 30, 40)]
-    assert len(workbench.rows("shop.picked_changes")) == 5
+    assert len(workbench.read_rows("shop.picked_changes")) == 5

@@ -16,8 +16,8 @@ def sink(workbench: Any) -> IcebergSink:
     return IcebergSink(workbench)
 
 
-def imported(workbench: Any, *words: str, code: int = 0) -> Any:
-    done = workbench.cli("import", *words, "--json")
+def import_sink(workbench: Any, *words: str, code: int = 0) -> Any:
+    done = workbench.run_cli("import", *words, "--json")
     assert done.returncode == code, done.stderr
     return json.loads(done.stdout) if code == 0 else done.stderr
 
@@ -27,7 +27,7 @@ def test_iceberg_sink_is_switched_under_live_data(workbench: Any, sink: IcebergS
     sink.produce(5)
     sink.take_over(dict.fromkeys(sink.sent, 3))
     sink.take_over(dict.fromkeys(sink.sent, 4), since=dict.fromkeys(sink.sent, 3))
-    workbench.spark_sql("SELECT 1")  # the server is warm: the producer then writes during the flushes
+    workbench.run_spark_sql("SELECT 1")  # the server is warm: the producer then writes during the flushes
     ended = threading.Event()
 
     def produce_on() -> None:
@@ -37,12 +37,12 @@ def test_iceberg_sink_is_switched_under_live_data(workbench: Any, sink: IcebergS
     live = threading.Thread(target=produce_on)
     live.start()
     try:
-        answer = imported(workbench, sink.config(), "--write")
+        answer = import_sink(workbench, sink.config(), "--write")
         assert answer["position"]["state"] == "exact"
         assert answer["position"]["offsets"] == {t: {"0": 4, "1": 4} for t in sink.topics}
         assert answer["position"]["valid_through"] == {f"lake.{TABLE}": "2026-01-01T00:00:00Z"}
         assert (answer["problems"], answer["to_fill_in"], answer["catalog"]["declared"]) == ([], [], True)
-        assert workbench.cli("validate").returncode == 0
+        assert workbench.run_cli("validate").returncode == 0
         workbench.flush("events")
     finally:
         ended.set()
@@ -50,7 +50,7 @@ def test_iceberg_sink_is_switched_under_live_data(workbench: Any, sink: IcebergS
     workbench.drain("events")
     assert sink.places() == sorted((t, p, n) for (t, p), end in sink.sent.items() for n in range(end))
     assert workbench.committed("events") == {t: {p: sink.sent[t, p] for p in (0, 1)} for t in sink.topics}
-    newest = workbench.rows(TABLE)[-1]
+    newest = workbench.read_rows(TABLE)[-1]
     assert newest["_kafka_metadata_timestamp"] is not None
     assert newest["name"] == f"{newest['_kafka_metadata_topic']}-{newest['_kafka_metadata_partition']}"
 
@@ -61,16 +61,16 @@ def test_no_position_is_taken_while_announced_files_are_not_in_the_table(workben
     sink.take_over(dict.fromkeys(sink.sent, 1))
     workbench.produce(sink.control, (None, EVENTS["start"]), (None, EVENTS["written"]), (None, EVENTS["complete"]))
     sink.commit_group(GROUP, {t: {0: 2, 1: 2} for t in sink.topics})
-    refused = imported(workbench, sink.config(), "--write", code=1)
+    refused = import_sink(workbench, sink.config(), "--write", code=1)
     place = f"topic={sink.control} partition=0 offset=1: files=2 are announced, and not committed to table={TABLE}"
     assert place in refused
     assert "nothing was written" in refused
     assert list((workbench.include / "pipelines").iterdir()) == []
-    printed = imported(workbench, sink.config())
+    printed = import_sink(workbench, sink.config())
     assert printed["position"]["state"] == "pending"
     rows = [dict(zip(("id", *PLACE), (1, t, p, 1), strict=True)) for t, p in sink.sent]
     sink.commit_table(rows)
-    assert imported(workbench, sink.config())["position"]["offsets"] == {t: {"0": 2, "1": 2} for t in sink.topics}
+    assert import_sink(workbench, sink.config())["position"]["offsets"] == {t: {"0": 2, "1": 2} for t in sink.topics}
 
 
 def test_no_position_is_taken_while_the_sink_runs(workbench: Any, sink: IcebergSink) -> None:
@@ -82,10 +82,10 @@ def test_no_position_is_taken_while_the_sink_runs(workbench: Any, sink: IcebergS
     member.subscribe(sink.topics)
     try:
         wait_until(lambda: bool(member.poll(0.1) or member.assignment()), "the sink's task has joined")
-        assert f"group={GROUP} has members=1" in imported(workbench, sink.config(), "--write", code=1)
+        assert f"group={GROUP} has members=1" in import_sink(workbench, sink.config(), "--write", code=1)
     finally:
         member.close()
-    assert imported(workbench, sink.config())["position"]["state"] == "exact"
+    assert import_sink(workbench, sink.config())["position"]["state"] == "exact"
 
 
 def test_bigquery_sinks_offsets_become_the_start(workbench: Any) -> None:
@@ -102,17 +102,17 @@ def test_bigquery_sinks_offsets_become_the_start(workbench: Any) -> None:
         "key.converter=org.apache.kafka.connect.json.JsonConverter\n"
         "value.converter=org.apache.kafka.connect.json.JsonConverter\n"
     )
-    answer = imported(workbench, str(path), "--write", "--key", "id")
+    answer = import_sink(workbench, str(path), "--write", "--key", "id")
     assert answer["position"]["offsets"] == {topics[0]: {"0": 3, "1": 2}, topics[1]: {"0": 0, "1": 4}}
     assert f"it had committed nothing in: {topics[1]} 0" in answer["position"]["reason"]
     planned = load_pipeline(workbench.include / "pipelines" / f"{name}.yaml").source.start.offsets
     assert planned == {topics[0]: {0: 3, 1: 2}, topics[1]: {0: 0, 1: 4}}
-    refused = imported(workbench, str(path), "--write", "--key", "id", code=1)
+    refused = import_sink(workbench, str(path), "--write", "--key", "id", code=1)
     assert "it is there already" in refused
-    imported(workbench, str(path), "--write", "--overwrite", "--key", "id")
+    import_sink(workbench, str(path), "--write", "--overwrite", "--key", "id")
     nobody = path.with_name("other.properties")
     nobody.write_text(path.read_text().replace(f"name={name}", "name=nobody"))
-    assert "group=connect-nobody has committed no offset" in imported(workbench, str(nobody), "--write", code=1)
+    assert "group=connect-nobody has committed no offset" in import_sink(workbench, str(nobody), "--write", code=1)
 
 
 class _Bench:

@@ -66,7 +66,7 @@ def test_real_sink_is_switched_under_live_data(workbench: Any) -> None:
         answer: dict[str, Any] = {}
         for turn in range(1, TRIES + 1):
             sink.run_until(turn * FIRST)
-            done = workbench.cli("import", sink.config(), "--write", "--json")
+            done = workbench.run_cli("import", sink.config(), "--write", "--json")
             if done.returncode == 0:
                 answer = json.loads(done.stdout)
                 break
@@ -89,6 +89,6 @@ def test_real_sink_is_switched_under_live_data(workbench: Any) -> None:
     assert len(sink.places()) > len(written)
     by_place = {
         tuple(row[f"_kafka_metadata_{word}"] for word in ("topic", "partition", "offset")): row["name"]
-        for row in workbench.rows(TABLE)
+        for row in workbench.read_rows(TABLE)
     }
     assert all(name == f"{topic}-{partition}" for (topic, partition, _), name in by_place.items())

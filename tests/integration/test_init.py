@@ -9,9 +9,9 @@ from typing import Any
 
 import msgpack
 import pytest
-from fuzz_seeds import avro
-from protobuf_messages import a_file, classes, message
-from protobuf_messages import field as proto_field
+from fuzz_seeds import encode_avro
+from protobuf_messages import build_classes, build_file, build_message
+from protobuf_messages import build_field as proto_field
 from schema_registry import SchemaRegistry
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -34,7 +34,7 @@ def dump(data: Any) -> bytes:
     return json.dumps(data).encode()
 
 
-def plain_json() -> Case:
+def make_json_case() -> Case:
     def row(n: int) -> dict[str, Any]:
         return {
             "id": n, "name": f"Zoë {n}", "score": n + 0.5, "at": "2026-01-02T03:04:05.678901Z", "day": "2026-01-02",
@@ -51,19 +51,19 @@ def plain_json() -> Case:
     return Case(records, [stored(n) for n in (1, 3, 4, 5, 6)], (*told, "only 7 records"))
 
 
-def event(op: str, n: int, **row: Any) -> dict[str, Any]:
+def build_event(op: str, n: int, **row: Any) -> dict[str, Any]:
     image = {"id": n, **row}
     state = {"before": image, "after": None} if op == "d" else {"before": None, "after": image}
     return {**state, "op": op, "ts_ms": 1, "source": {"table": "orders"}}
 
 
-def debezium() -> Case:
+def make_debezium_case() -> Case:
     changes = [("c", 1, "a"), ("c", 2, "b"), ("u", 1, "c"), ("c", 3, "d"), ("d", 2, "b")]
-    records = [({"id": n}, event(op, n, name=name), n % 2) for op, n, name in changes]
+    records = [({"id": n}, build_event(op, n, name=name), n % 2) for op, n, name in changes]
     return Case([*records, ({"id": 2}, None, 0)], [{"id": 1, "name": "c"}, {"id": 3, "name": "d"}])
 
 
-def debezium_with_schema() -> Case:
+def make_debezium_schema_case() -> Case:
     def one(name: str, kind: str, logical: str = "", **more: str) -> dict[str, Any]:
         return {"field": name, "type": kind, "optional": True, **({"name": logical} if logical else {}),
                 **({"parameters": more} if more else {})}  # fmt: skip
@@ -84,7 +84,7 @@ def debezium_with_schema() -> Case:
         values = {"day": 20455, "at": MICROS, "zoned": "2026-01-02T03:04:05.678901Z", "amount": "MDk="}
         return (
             {"schema": key_schema, "payload": {"id": n}},
-            {"schema": schema, "payload": event(op, n, **values)},
+            {"schema": schema, "payload": build_event(op, n, **values)},
             n % 2,
         )
 
@@ -92,7 +92,7 @@ def debezium_with_schema() -> Case:
     return Case([record("c", 1), record("r", 2), record("d", 1)], [{"id": 2, **stored}])
 
 
-def canal() -> Case:
+def make_canal_case() -> Case:
     types = {"id": "bigint unsigned", "name": "varchar(9)", "amount": "decimal(12,2)", "at": "datetime(6)"}
 
     def record(kind: str, *ids: int) -> tuple[Any, Any, int]:
@@ -106,7 +106,7 @@ def canal() -> Case:
     return Case(records, [{"id": Decimal(1), **stored}, large])
 
 
-def maxwell() -> Case:
+def make_maxwell_case() -> Case:
     def record(kind: str, n: int, name: str) -> tuple[Any, Any, int]:
         key = {"database": "d", "table": "t", "pk.id": n}
         told = {"database": "d", "table": "t", "type": kind, "ts": 1_700_000_000, "xid": 1, "commit": True}
@@ -116,7 +116,7 @@ def maxwell() -> Case:
     return Case(records, [{"id": 2, "name": "c"}])
 
 
-def golden_gate() -> Case:
+def make_golden_gate_case() -> Case:
     told = {"table": "S.T", "op_ts": "2026-01-02 03:04:05.678901", "pos": "1", "primary_keys": ["ID"]}
 
     def record(op: str, n: int, before: Any, after: Any) -> tuple[Any, Any, int]:
@@ -130,13 +130,13 @@ def golden_gate() -> Case:
     return Case(records, [{"ID": 1, "NAME": "b", "AT": NTZ}])
 
 
-def lines() -> Case:
+def make_csv_case() -> Case:
     records = [(str(n), f'{n},"a, {n}",{n}.5,2026-01-02,true', n % 2) for n in (1, 2, 3)] + [("3", None, 1)]
     rows = [{"c1": n, "c2": f"a, {n}", "c3": n + 0.5, "c4": date(2026, 1, 2), "c5": True} for n in (1, 2)]
     return Case(records, rows, ("taken for CSV without names",))
 
 
-def packed() -> Case:
+def make_msgpack_case() -> Case:
     def record(n: int) -> tuple[Any, Any, int]:
         row = {"id": n, "at": msgpack.Timestamp(MICROS // 10**6, AT.microsecond * 1000), "raw": b"\x00\xff", "f": 0.1}
         return msgpack.packb({"id": n}), msgpack.packb(row), n % 2
@@ -145,28 +145,28 @@ def packed() -> Case:
     return Case([record(1), record(2)], rows)
 
 
-def text() -> Case:
+def make_text_case() -> Case:
     records = [("k-1", "Hello, wörld", 0), ("k-2", "another", 1), ("k-1", "again", 0)]
     rows = [{"key": "k-1", "value": "again"}, {"key": "k-2", "value": "another"}]
     return Case(records, rows, ("a bare value without a name", "3 records have 2 keys"))
 
 
-def raw() -> Case:
+def make_raw_case() -> Case:
     records = [((n).to_bytes(8), b"\xff\x00" * n, n % 2) for n in (1, 2)]
     return Case(records, [{"key": n, "value": b"\xff\x00" * n} for n in (1, 2)], ("taken for a number",))
 
 
-def events_without_key() -> Case:
+def make_keyless_case() -> Case:
     records = [(None, {"id": n % 2, "what": "x"}, n % 2) for n in range(4)]
     return Case(records, [{"id": n % 2, "what": "x"} for n in (0, 2, 1, 3)], ("no key in",))
 
 
-def values_that_name_the_key() -> Case:
+def make_key_in_value_case() -> Case:
     records = [(None, {"id": n % 2, "what": n}, n % 2) for n in range(4)]
     return Case(records, [{"id": 0, "what": 2}, {"id": 1, "what": 3}], words=("--key", "id"))
 
 
-def clashing_key() -> Case:
+def make_clashing_key_case() -> Case:
     records = [({"id": f"{n}", "Other": 1}, {"id": n, "other": 2}, n % 2) for n in (1, 2)]
     rows = [{"key_id": f"{n}", "key_Other": 1, "id": n, "other": 2} for n in (1, 2)]
     return Case(records, rows, ("the key's columns are called key_",))
@@ -175,29 +175,40 @@ def clashing_key() -> Case:
 PLAIN: dict[str, Callable[[], Case]] = {
     made.__name__: made
     for made in (
-        plain_json, debezium, debezium_with_schema, canal, maxwell, golden_gate, lines, packed, text, raw,
-        events_without_key, values_that_name_the_key, clashing_key,
+        make_json_case,
+        make_debezium_case,
+        make_debezium_schema_case,
+        make_canal_case,
+        make_maxwell_case,
+        make_golden_gate_case,
+        make_csv_case,
+        make_msgpack_case,
+        make_text_case,
+        make_raw_case,
+        make_keyless_case,
+        make_key_in_value_case,
+        make_clashing_key_case,
     )
-}  # fmt: skip
+}
 
 
-def ordered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def sort_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: json.dumps(row, default=repr, sort_keys=True))
 
 
 def check(workbench: Any, name: str, topic: str, case: Case) -> None:
     """Write the file, have it validated, flush, and compare."""
     workbench.produce(topic, *((key, value, {"partition": at}) for key, value, at in case.records))
-    made = workbench.cli("init", "--topic", topic, "--to", f"lake.shop.{name}", "--yes", *case.words)
+    made = workbench.run_cli("init", "--topic", topic, "--to", f"lake.shop.{name}", "--yes", *case.words)
     assert made.returncode == 0, made.stderr
     file = (workbench.include / "pipelines" / f"{name}.yaml").read_text()
-    validated = workbench.cli("validate")
+    validated = workbench.run_cli("validate")
     assert validated.returncode == 0, validated.stdout + file
     for told in case.says:
         assert told in made.stdout, f"{told}: {made.stdout}"
-    flushed = workbench.cli("flush", name)
+    flushed = workbench.run_cli("flush", name)
     assert flushed.returncode == 0, flushed.stderr + file
-    assert ordered(workbench.rows(f"shop.{name}")) == ordered(case.rows), file
+    assert sort_rows(workbench.read_rows(f"shop.{name}")) == sort_rows(case.rows), file
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -224,41 +235,41 @@ class Registering:
 
     def encode(self, subject: str, schema: Any, data: Any) -> bytes:
         number = self.registry.register(subject, {"schema": json.dumps(schema)})
-        return b"\x00" + number.to_bytes(4) + avro(schema, data)[0]
+        return b"\x00" + number.to_bytes(4) + encode_avro(schema, data)[0]
 
 
-def row(n: int, name: str | None) -> dict[str, Any]:
+def build_row(n: int, name: str | None) -> dict[str, Any]:
     return {"id": n, "name": name, "at": MICROS}
 
 
-def stored(n: int, name: str | None) -> dict[str, Any]:
+def build_stored_row(n: int, name: str | None) -> dict[str, Any]:
     return {"id": n, "name": name, "at": AT}
 
 
 def test_registered_avro_takes_its_columns_and_its_key_from_the_registry(workbench, registry) -> None:
     topic, made = workbench.topic(2), Registering(registry)
     records = [(made.encode(f"{topic}-key", KEY, {"id": n}),
-                None if name == "-" else made.encode(f"{topic}-value", ORDER, row(n, name)), n % 2)
+                None if name == "-" else made.encode(f"{topic}-value", ORDER, build_row(n, name)), n % 2)
                for n, name in ((1, "a"), (2, None), (3, "c"), (3, "-"))]  # fmt: skip
     words = ("--registry", registry.url)
-    check(workbench, "orders", topic, Case(records, [stored(1, "a"), stored(2, None)], words=words))
+    check(workbench, "orders", topic, Case(records, [build_stored_row(1, "a"), build_stored_row(2, None)], words=words))
 
 
 def test_registered_change_events_and_a_bare_key_of_record_names(workbench, registry) -> None:
     topic, made = workbench.topic(2), Registering(registry)
     key = [made.encode(f"{topic}-key", KEY, {"id": n}) for n in (0, 1, 2)]
-    changes = [(1, "c", row(1, "a")), (2, "c", row(2, "b")), (2, "u", row(2, "c")), (1, "d", None)]
+    changes = [(1, "c", build_row(1, "a")), (2, "c", build_row(2, "b")), (2, "u", build_row(2, "c")), (1, "d", None)]
     records = [
         (key[n], made.encode(f"{topic}-value", CHANGE, {"before": None, "after": after, "op": op}), n % 2)
         for n, op, after in changes
     ]
     words = ("--registry", registry.url)
-    check(workbench, "changes", topic, Case(records, [stored(2, "c")], words=words))
+    check(workbench, "changes", topic, Case(records, [build_stored_row(2, "c")], words=words))
 
     named = workbench.topic(2)
-    records = [(f"k{n}", made.encode("shop.Order", ORDER, row(n, "x")), n % 2) for n in (1, 2)]
+    records = [(f"k{n}", made.encode("shop.Order", ORDER, build_row(n, "x")), n % 2) for n in (1, 2)]
     told = ("subjects are record types: shop.Order",)
-    rows = [{"key": f"k{n}", **stored(n, "x")} for n in (1, 2)]
+    rows = [{"key": f"k{n}", **build_stored_row(n, "x")} for n in (1, 2)]
     check(workbench, "named", named, Case(records, rows, told, words))
 
 
@@ -269,9 +280,9 @@ def test_registered_messages_and_objects(workbench, registry) -> None:
     from confluent_kafka.serialization import SerializationContext
 
     client, words = SchemaRegistryClient({"url": registry.url}), ("--registry", registry.url)
-    other = message("Other", proto_field("id", 1, "int64"))
-    order = message("Order", proto_field("id", 1, "int64"), proto_field("name", 2, "string"))
-    made = classes(a_file(other, order))["shop.Order"]
+    other = build_message("Other", proto_field("id", 1, "int64"))
+    order = build_message("Order", proto_field("id", 1, "int64"), proto_field("name", 2, "string"))
+    made = build_classes(build_file(other, order))["shop.Order"]
     topic = workbench.topic(2)
     write = ProtobufSerializer(made, client)
     records = [(str(n), write(made(id=n, name="x"), SerializationContext(topic, "value")), n % 2) for n in (1, 2)]
@@ -285,18 +296,18 @@ def test_registered_messages_and_objects(workbench, registry) -> None:
     check(workbench, "objects", topic, Case(records, [{"id": n, "name": "x"} for n in (1, 2)], words=words))
 
 
-def groups(workbench: Any) -> set[str]:
+def list_groups(workbench: Any) -> set[str]:
     return {one.group_id for one in workbench.admin.list_consumer_groups().result(30).valid}
 
 
 def init(workbench: Any, topic: str, *words: str) -> Any:
-    return workbench.cli("init", "--topic", topic, "--to", "lake.shop.t", *words)
+    return workbench.run_cli("init", "--topic", topic, "--to", "lake.shop.t", *words)
 
 
 def test_sampling_leaves_no_group_no_topic_and_no_file_behind(workbench) -> None:
     topic = workbench.topic(2)
     workbench.produce(topic, *(({"id": n}, {"id": n}, {"partition": n % 2}) for n in range(3)))
-    before, topics = groups(workbench), set(workbench.admin.list_topics(timeout=30).topics)
+    before, topics = list_groups(workbench), set(workbench.admin.list_topics(timeout=30).topics)
     shown = init(workbench, topic, "--print")
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.startswith("# Proposed by")
@@ -305,7 +316,7 @@ def test_sampling_leaves_no_group_no_topic_and_no_file_behind(workbench) -> None
     assert (asked.returncode, "nothing was written" in asked.stderr) == (1, True)
     missing = init(workbench, f"{topic}x", "--yes")
     assert (missing.returncode, f"no such topic; there are: {topic}" in missing.stderr) == (1, True)
-    assert (groups(workbench), set(workbench.admin.list_topics(timeout=30).topics)) == (before, topics)
+    assert (list_groups(workbench), set(workbench.admin.list_topics(timeout=30).topics)) == (before, topics)
     assert not list((workbench.include / "pipelines").iterdir())
 
 
@@ -338,7 +349,7 @@ def test_file_that_is_there_is_kept_unless_force_is_given(workbench) -> None:
 def test_what_cannot_be_is_said_before_anything_is_read(workbench, words, told) -> None:
     topic = workbench.topic(2)
     workbench.produce(topic, ({"id": 1}, {"id": 1}))
-    ended = workbench.cli("init", "--topic", topic, "--yes", *words)
+    ended = workbench.run_cli("init", "--topic", topic, "--yes", *words)
     assert ended.returncode == (1 if told else 0), ended.stderr
     assert told is None or told in ended.stderr
     assert "secret" not in ended.stderr
@@ -348,7 +359,7 @@ def test_brokers_that_are_down_are_said_in_seconds(workbench) -> None:
     import time
 
     begun = time.monotonic()
-    ended = workbench.cli("init", "--topic", "t", "--to", "lake.shop.t", "--kafka", "localhost:1", "--yes")
+    ended = workbench.run_cli("init", "--topic", "t", "--to", "lake.shop.t", "--kafka", "localhost:1", "--yes")
     assert (ended.returncode, "Kafka address=localhost:1 took no connection" in ended.stderr) == (
         1,
         True,
@@ -416,13 +427,15 @@ def test_several_topics_get_a_table_each_and_land(workbench) -> None:
     first, second = workbench.topic(2), workbench.topic(2)
     workbench.produce(first, ({"id": 1}, {"id": 1}), ({"id": 2}, {"id": 2}, {"partition": 1}))
     workbench.produce(second, (None, "a,1"), (None, "b,2", {"partition": 1}))
-    made = workbench.cli("init", "--topic", first, "--topic", second, "--to", "lake.shop", "--name", "both", "--yes")
+    made = workbench.run_cli(
+        "init", "--topic", first, "--topic", second, "--to", "lake.shop", "--name", "both", "--yes"
+    )
     assert made.returncode == 0, made.stderr
-    assert workbench.cli("validate").returncode == 0
-    assert workbench.cli("flush", "both").returncode == 0
+    assert workbench.run_cli("validate").returncode == 0
+    assert workbench.run_cli("flush", "both").returncode == 0
     names = [topic.replace("-", "_") for topic in (first, second)]
-    assert workbench.rows(f"shop.{names[0]}") == [{"id": 1}, {"id": 2}]
-    assert workbench.rows(f"shop.{names[1]}") == [{"c1": "a", "c2": 1}, {"c1": "b", "c2": 2}]
+    assert workbench.read_rows(f"shop.{names[0]}") == [{"id": 1}, {"id": 2}]
+    assert workbench.read_rows(f"shop.{names[1]}") == [{"c1": "a", "c2": 1}, {"c1": "b", "c2": 2}]
 
 
 def test_values_behind_a_schema_id_without_a_registry_say_what_to_name(workbench, registry) -> None:
@@ -450,7 +463,7 @@ def test_questions_are_asked_at_a_terminal(workbench, monkeypatch) -> None:
 
     from tidegate.cli.main import main
 
-    for name, value in workbench.environment().items():
+    for name, value in workbench.build_environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "stdin", Terminal(f"\n{topic}\nlake.app.users\nno\nyes\n"))
     assert main(["init"]) == 0

@@ -14,7 +14,7 @@ MODES = {
 }
 
 
-def records(changes):
+def build_records(changes):
     return [({"id": id}, None if name is None else {"id": id, "name": name}) for id, name in changes]
 
 
@@ -25,13 +25,13 @@ def test_rows_do_not_depend_on_how_batches_are_cut(workbench, mode: str) -> None
     whole, cut = workbench.topic(1), workbench.topic(1)
     workbench.pipeline("whole", [whole], key=KEY, value=VALUE, table=settings)
     workbench.pipeline("cut", [cut], key=KEY, value=VALUE, table=settings)
-    workbench.produce(whole, *records(CHANGES))
+    workbench.produce(whole, *build_records(CHANGES))
     workbench.flush("whole")
     for part in (CHANGES[:2], CHANGES[2:]):
-        workbench.produce(cut, *records(part))
+        workbench.produce(cut, *build_records(part))
         workbench.flush("cut")
     for table in ("shop.whole", "shop.cut"):
-        assert [(row["id"], row["name"]) for row in workbench.rows(table)] == expected
+        assert [(row["id"], row["name"]) for row in workbench.read_rows(table)] == expected
     assert workbench.committed("cut") == {cut: {0: 8}}
     with pytest.raises(NothingToDo):
         workbench.flush("cut")

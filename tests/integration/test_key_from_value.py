@@ -6,8 +6,8 @@ from typing import Any
 
 import decoding
 import pytest
-from conftest import debezium
-from fuzz_seeds import avro
+from conftest import build_debezium_event
+from fuzz_seeds import encode_avro
 from tidegate.errors import BadRecord
 from tidegate.schema.avro import to_columns
 from tidegate.schema.avro_resolution import plan_decoding as avro_options
@@ -30,29 +30,29 @@ BAD_KEYS = [None, b"user-7", b"\xff\x00", b'{"id": 99, "part": "other"}']
 NOT_SHOWN = "key.from is value, and the record has no value that shows the key"
 
 
-def row(id: Any, part: Any, n: int | None) -> dict[str, Any]:
+def build_row(id: Any, part: Any, n: int | None) -> dict[str, Any]:
     return {"id": id, "part": part, "n": n}
 
 
-def text(value: Any) -> bytes:
+def encode_json(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def a_stage(word: str, columns: tuple[Column, ...] = ROW, **options: Any) -> Any:
+def build_stage_table(word: str, columns: tuple[Column, ...] = ROW, **options: Any) -> Any:
     fmt = ValueFormat(word, columns, options=options)
-    return replace(decoding.a_stage(fmt, columns, columns[:2]), key=KEY)
+    return replace(decoding.build_stage_table(fmt, columns, columns[:2]), key=KEY)
 
 
 def decode_keys(spark: Any, stage: Any, *records: tuple[bytes | None, bytes | None]) -> list[tuple[Any, ...]]:
     """The key, the operation, and why the record is bad, of each row."""
-    rows = decoding.decoded(spark, stage, list(records), "key_struct", "op", "fate", "reason")
+    rows = decoding.decode(spark, stage, list(records), "key_struct", "op", "fate", "reason")
     return [(None if key is None else tuple(key), op, fate, reason) for key, op, fate, reason in rows]
 
 
 def test_json_value_has_the_key_whatever_the_records_key_is(spark) -> None:
-    values = [text(row(1, "a", 1)), text({"ID": 2, "part": None}), None, text({"n": 3}),
+    values = [encode_json(build_row(1, "a", 1)), encode_json({"ID": 2, "part": None}), None, encode_json({"n": 3}),
               b'{"id": "x", "part": "a"}', b"{"]  # fmt: skip
-    every = decode_keys(spark, a_stage("json"), *((key, value) for key in BAD_KEYS for value in values))
+    every = decode_keys(spark, build_stage_table("json"), *((key, value) for key in BAD_KEYS for value in values))
     for number in range(len(BAD_KEYS)):
         good, other, tombstone, lacking, wrong, broken = every[number * len(values) :][: len(values)]
         assert good == ((1, "a"), "u", "staged", None)
@@ -65,9 +65,11 @@ def test_json_value_has_the_key_whatever_the_records_key_is(spark) -> None:
 
 
 def test_payload_of_connects_envelope_has_the_key(spark) -> None:
-    stage = a_stage("json", envelope=True)
-    value = text({"schema": {}, "payload": row(1, "a", 1)})
-    first, second = decode_keys(spark, stage, (b"other", value), (b"other", text({"schema": None, "payload": None})))
+    stage = build_stage_table("json", envelope=True)
+    value = encode_json({"schema": {}, "payload": build_row(1, "a", 1)})
+    first, second = decode_keys(
+        spark, stage, (b"other", value), (b"other", encode_json({"schema": None, "payload": None}))
+    )
     assert first == ((1, "a"), "u", "staged", None)
     assert second[1:] == ("d", "bad", NOT_SHOWN)
 
@@ -75,19 +77,19 @@ def test_payload_of_connects_envelope_has_the_key(spark) -> None:
 @pytest.mark.parametrize("word", ["debezium-json", "debezium-avro"])
 def test_change_event_deletes_and_moves_by_the_row_before_it(spark, word: str) -> None:
     events = [
-        ("c", None, row(1, "a", 1)),
-        ("u", row(1, "a", 1), row(1, "a", 2)),
-        ("u", row(1, "a", 2), row(1, "b", 3)),
-        ("d", row(1, "b", 3), None),
+        ("c", None, build_row(1, "a", 1)),
+        ("u", build_row(1, "a", 1), build_row(1, "a", 2)),
+        ("u", build_row(1, "a", 2), build_row(1, "b", 3)),
+        ("d", build_row(1, "b", 3), None),
         ("d", None, None),
     ]
     if word == "debezium-json":
-        values: list[bytes | None] = [text(debezium(*event)) for event in events]
-        stage = a_stage(word)
+        values: list[bytes | None] = [encode_json(build_debezium_event(*event)) for event in events]
+        stage = build_stage_table(word)
     else:
         made = [{"op": op, "before": before, "after": after} for op, before, after in events]
-        values, made_options = [*avro(AVRO_EVENT, *made)], avro_options(AVRO_EVENT, {})
-        stage = a_stage(word, to_columns(AVRO_ROW), reader=made_options.reader, writers={})
+        values, made_options = [*encode_avro(AVRO_EVENT, *made)], avro_options(AVRO_EVENT, {})
+        stage = build_stage_table(word, to_columns(AVRO_ROW), reader=made_options.reader, writers={})
     every = decode_keys(spark, stage, *((key, value) for key in BAD_KEYS for value in [*values, None]))
     for number in range(len(BAD_KEYS)):
         # two of the update that moves the row
@@ -109,18 +111,18 @@ def test_column_whose_name_reads_like_an_alias_moves_its_row_and_orders_it(spark
     key, version = "sold AS `sku", "n AS y"
     columns = (Column("id", "BIGINT"), Column(key, "STRING"), Column(version, "INT"))
     stage = replace(
-        decoding.a_stage(ValueFormat(word, columns), columns, columns[:2], sequence=(version,)),
+        decoding.build_stage_table(ValueFormat(word, columns), columns, columns[:2], sequence=(version,)),
         key=KeyFormat(fields=("id", key), from_value=True),
     )
     old, new = ({"id": 1, key: part, version: n} for part, n in (("a", 7), ("b", 8)))
     texts = [{name: str(value) for name, value in row.items()} for row in (old, new)]
     update = {
-        "debezium-json": debezium("u", old, new),
+        "debezium-json": build_debezium_event("u", old, new),
         "canal-json": {"type": "UPDATE", "data": [texts[1]], "old": [{key: "a", version: "7"}]},
         "maxwell-json": {"type": "update", "data": new, "old": {key: "a", version: 7}},
         "ogg-json": {"op_type": "U", "before": old, "after": new},
     }[word]
-    rows = decoding.decoded(spark, stage, [(b"other", text(update))], "key_struct", "op", "fate", "sequence")
+    rows = decoding.decode(spark, stage, [(b"other", encode_json(update))], "key_struct", "op", "fate", "sequence")
     assert sorted((tuple(key), op, fate) for key, op, fate, _ in rows) == [
         ((1, "a"), "d", "staged"),
         ((1, "b"), "u", "staged"),
@@ -130,20 +132,20 @@ def test_column_whose_name_reads_like_an_alias_moves_its_row_and_orders_it(spark
 
 def test_avro_record_has_the_key(spark) -> None:
     made = avro_options(AVRO_ROW, {})
-    stage = a_stage("avro", to_columns(AVRO_ROW), reader=made.reader, writers={})
-    values = [*avro(AVRO_ROW, row(1, "a", 1), row(2, None, None)), None]
+    stage = build_stage_table("avro", to_columns(AVRO_ROW), reader=made.reader, writers={})
+    values = [*encode_avro(AVRO_ROW, build_row(1, "a", 1), build_row(2, None, None)), None]
     first, second, gone = decode_keys(spark, stage, *((b"\x00other", value) for value in values))
     assert (first, second) == (((1, "a"), "u", "staged", None), ((2, None), "u", "staged", None))
     assert gone[1:] == ("d", "bad", NOT_SHOWN)
 
 
 def test_protobuf_message_has_the_key(spark) -> None:
-    from fuzz_seeds import protobuf
+    from fuzz_seeds import build_protobuf_seeds
 
-    value, columns, (full, _) = protobuf()
+    value, columns, (full, _) = build_protobuf_seeds()
     keys = tuple(c for c in columns if c.name in ("id", "name"))
     key = KeyFormat(fields=("id", "name"), from_value=True)
-    stage = replace(decoding.a_stage(value, columns, keys), key=key)
+    stage = replace(decoding.build_stage_table(value, columns, keys), key=key)
     assert decode_keys(spark, stage, (b"other", full), (b"other", None)) == [
         ((7, "Zoë"), "u", "staged", None),
         ((None, None), "d", "bad", NOT_SHOWN),
@@ -151,7 +153,7 @@ def test_protobuf_message_has_the_key(spark) -> None:
 
 
 def test_line_of_csv_has_the_key(spark) -> None:
-    good, wrong = decode_keys(spark, a_stage("csv"), (b"other", b"1,a,7"), (b"other", b"x,a,7"))
+    good, wrong = decode_keys(spark, build_stage_table("csv"), (b"other", b"1,a,7"), (b"other", b"x,a,7"))
     assert good == ((1, "a"), "u", "staged", None)
     assert wrong[2:] == ("bad", "the value column id is not a BIGINT without loss")
 
@@ -164,7 +166,7 @@ def test_rows_of_a_message_have_their_keys_either_way(spark, word: str) -> None:
         "maxwell-json": {"type": "insert", "data": data},
         "ogg-json": {"op_type": "I", "after": data},
     }[word]
-    assert decode_keys(spark, a_stage(word), (b"other", text(message)), (b"other", None)) == [
+    assert decode_keys(spark, build_stage_table(word), (b"other", encode_json(message)), (b"other", None)) == [
         ((1, "a"), "c", "staged", None),
         ((None, None), "-", "ignored", None),
     ]
@@ -177,7 +179,7 @@ def test_table_is_keyed_by_the_value_where_records_have_another_key(workbench) -
     workbench.pipeline("others", [topic], key=key, value=value)
 
     def change(customer: int, op: str, before: Any = None, after: Any = None) -> tuple[Any, Any]:
-        return {"customer": customer}, debezium(op, before, after)
+        return {"customer": customer}, build_debezium_event(op, before, after)
 
     def named(id: int, name: str) -> dict[str, Any]:
         return {"id": id, "name": name}
@@ -194,7 +196,7 @@ def test_table_is_keyed_by_the_value_where_records_have_another_key(workbench) -
         change(0, "c", None, named(4, "again")),
     )
     workbench.flush("others")
-    assert sorted((r["id"], r["name"]) for r in workbench.rows("shop.others")) == [
+    assert sorted((r["id"], r["name"]) for r in workbench.read_rows("shop.others")) == [
         (1, "b"), (4, "again"), (5, "a"), (6, "a"), (20, "moved"),
     ]  # fmt: skip
     workbench.produce(topic, change(1, "d", {"id": None, "name": "a"}))
@@ -207,11 +209,11 @@ def test_setting_the_key_aside_for_the_value_stages_what_waits_again(workbench) 
     schema = {"schema": "id BIGINT, name STRING"}
     workbench.pipeline("turned", [topic], key={"fields": ["id"]}, value=schema)
     workbench.produce(topic, ({"id": 1}, {"id": 10, "name": "a"}), ({"id": 2}, {"id": 20, "name": "b"}))
-    ports = workbench.ports("turned")
+    ports = workbench.build_ports("turned")
     from tidegate.steps.plan import plan
     from tidegate.steps.stage import stage
 
     stage(ports, plan(ports))
     workbench.pipeline("turned", [topic], key={"fields": ["id"], "from": "value"}, value=schema)
     workbench.flush("turned")
-    assert sorted((r["id"], r["name"]) for r in workbench.rows("shop.turned")) == [(10, "a"), (20, "b")]
+    assert sorted((r["id"], r["name"]) for r in workbench.read_rows("shop.turned")) == [(10, "a"), (20, "b")]

@@ -18,7 +18,7 @@ def test_null_in_a_composite_key_matches_itself_in_later_batches(workbench) -> N
     workbench.flush("composite")
     workbench.produce(topic, change(1, None, "a2"), change(None, None, "c2"), change(2, None, None))
     workbench.flush("composite")
-    assert [(r["id"], r["part"], r["name"]) for r in workbench.rows("shop.composite")] == [
+    assert [(r["id"], r["part"], r["name"]) for r in workbench.read_rows("shop.composite")] == [
         (1, "x", "b"),
         (1, None, "a2"),
         (None, None, "c2"),
@@ -35,7 +35,7 @@ def test_string_key_is_the_key_column_and_beats_the_value_for_a_delete(workbench
     )
     workbench.produce(topic, ("ä 'b'", {"name": "1"}), ("", {"name": "2"}), ("x", {"name": "3"}), ("x", None))
     workbench.flush("words")
-    assert workbench.rows("shop.words") == [{"code": "", "name": "2"}, {"code": "ä 'b'", "name": "1"}]
+    assert workbench.read_rows("shop.words") == [{"code": "", "name": "2"}, {"code": "ä 'b'", "name": "1"}]
 
 
 def test_keyless_topic_takes_the_key_from_the_value(workbench) -> None:
@@ -45,7 +45,7 @@ def test_keyless_topic_takes_the_key_from_the_value(workbench) -> None:
     workbench.flush("keyless")
     workbench.produce(topic, (None, {"id": 1, "name": "a2"}))
     workbench.flush("keyless")
-    assert [(r["id"], r["name"]) for r in workbench.rows("shop.keyless")] == [(1, "a2"), (2, "b")]
+    assert [(r["id"], r["name"]) for r in workbench.read_rows("shop.keyless")] == [(1, "a2"), (2, "b")]
 
 
 def test_bare_value_as_key_is_the_one_key_column(workbench) -> None:
@@ -53,7 +53,7 @@ def test_bare_value_as_key_is_the_one_key_column(workbench) -> None:
     workbench.pipeline("bare", [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value=VALUE)
     workbench.produce(topic, ("42", {"id": 42, "name": "a"}), ("43", {"id": 43, "name": "b"}), ("42", None))
     workbench.flush("bare")
-    assert [r["id"] for r in workbench.rows("shop.bare")] == [43]
+    assert [r["id"] for r in workbench.read_rows("shop.bare")] == [43]
 
 
 def test_prefix_keeps_key_and_value_columns_of_one_name_apart(workbench) -> None:
@@ -64,7 +64,7 @@ def test_prefix_keeps_key_and_value_columns_of_one_name_apart(workbench) -> None
     workbench.flush("prefixed")
     workbench.produce(topic, ({"id": 2}, None), ({"id": 1}, {"id": "newer", "name": "a2"}))
     workbench.flush("prefixed")
-    assert workbench.rows("shop.prefixed") == [{"k_id": 1, "id": "newer", "name": "a2"}]
+    assert workbench.read_rows("shop.prefixed") == [{"k_id": 1, "id": "newer", "name": "a2"}]
 
 
 def test_except_key_takes_the_key_column_from_the_key_alone(workbench) -> None:
@@ -73,7 +73,7 @@ def test_except_key_takes_the_key_column_from_the_key_alone(workbench) -> None:
     workbench.pipeline("apart", [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value=value)
     workbench.produce(topic, ({"id": 1}, {"name": "a"}), ({"id": 2}, {"id": 99, "name": "b"}))
     workbench.flush("apart")
-    assert workbench.rows("shop.apart") == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+    assert workbench.read_rows("shop.apart") == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
 
 
 def test_key_columns_of_other_types_than_text_match_in_later_batches(workbench) -> None:
@@ -90,7 +90,7 @@ def test_key_columns_of_other_types_than_text_match_in_later_batches(workbench) 
     workbench.flush("typed")
     workbench.produce(topic, ({**key, "amount": 12.3, "at": "2026-02-28T11:00:00.123456+01:00"}, {**key, "n": 2}))
     workbench.flush("typed")
-    assert [row["n"] for row in workbench.rows("shop.typed")] == [2]
+    assert [row["n"] for row in workbench.read_rows("shop.typed")] == [2]
 
 
 def test_whole_key_in_one_struct_column(workbench) -> None:
@@ -106,9 +106,9 @@ def test_whole_key_in_one_struct_column(workbench) -> None:
     workbench.flush("held")
     workbench.produce(topic, change(1, None, "a2"), change(2, None, None), change(None, None, "d"))
     workbench.flush("held")
-    found = {(r["the key"]["id"], r["the key"]["part"]): r["name"] for r in workbench.rows("shop.held")}
+    found = {(r["the key"]["id"], r["the key"]["part"]): r["name"] for r in workbench.read_rows("shop.held")}
     assert found == {(None, None): "d", (1, None): "a2", (1, "x"): "b"}
-    assert {r["id"] for r in workbench.rows("shop.held")} == {"of the value"}
+    assert {r["id"] for r in workbench.read_rows("shop.held")} == {"of the value"}
 
 
 def test_record_whose_key_and_value_differ_is_bad(workbench) -> None:
@@ -117,7 +117,7 @@ def test_record_whose_key_and_value_differ_is_bad(workbench) -> None:
     workbench.pipeline("equal", [topic], key=key, value=VALUE, source={"verify_integrity": True})
     workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "a"}), ({"id": 1}, None), (None, {"id": 2, "name": "b"}))
     workbench.flush("equal")
-    assert [(r["k_id"], r["id"]) for r in workbench.rows("shop.equal")] == [(2, 2)]
+    assert [(r["k_id"], r["id"]) for r in workbench.read_rows("shop.equal")] == [(2, 2)]
     workbench.produce(topic, ({"id": 3}, {"id": 4, "name": "c"}), ({"id": 3}, {"id": 3, "name": "d"}))
     with pytest.raises(BadRecord, match="offset=3 reason=the key and the value differ in field id"):
         workbench.flush("equal")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from crash.points import Point
-from fault_proxy import LOST_ANSWER, FaultProxy, Request, fault_proxy
+from fault_proxy import LOST_ANSWER, FaultProxy, Request, run_fault_proxy
 from lake_servers import LakeBench, LakeServers, write_file
 from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
@@ -48,18 +48,18 @@ class Lake:
 
     def check(self, name: str) -> None:
         """Every table holds what the records say, and nothing else is left of a batch."""
-        assert {row["id"]: row["name"] for row in self.bench.rows("shop.latest")} == self.model
-        assert sorted(row["name"] for row in self.bench.rows("shop.every")) == sorted(self.records)
+        assert {row["id"]: row["name"] for row in self.bench.read_rows("shop.latest")} == self.model
+        assert sorted(row["name"] for row in self.bench.read_rows("shop.every")) == sorted(self.records)
         for table in ("latest", "every"):
-            assert set(self.bench.iceberg(f"shop.{table}").metadata.refs) == {"main", f"tidegate_{name}"}
-            assert self.bench.rows(f"shop.{table}_{name}_tmp") == []
-            assert self.bench.data_files(f"shop.{table}_{name}_tmp") == []
+            assert set(self.bench.load_iceberg(f"shop.{table}").metadata.refs) == {"main", f"tidegate_{name}"}
+            assert self.bench.read_rows(f"shop.{table}_{name}_tmp") == []
+            assert self.bench.list_data_files(f"shop.{table}_{name}_tmp") == []
 
 
 @pytest.fixture
 def lake(workbench: Any, lake_servers: LakeServers, tmp_path: Path) -> Iterator[Lake]:
     variables = lake_servers.variables
-    with fault_proxy(variables["REST_CATALOG_URI"]) as rest, fault_proxy(variables["S3_ENDPOINT"]) as store:
+    with run_fault_proxy(variables["REST_CATALOG_URI"]) as rest, run_fault_proxy(variables["S3_ENDPOINT"]) as store:
         catalog = lake_servers.make_catalog("rest", "s3", tmp_path).through(rest.address, store.address)
         yield Lake(LakeBench(workbench, catalog), rest, store, {}, [])
 
@@ -76,9 +76,9 @@ def age_by_days(name: str, days: int) -> Callable[[bytes], bytes]:
     return lambda content: pattern.sub(rb"\g<1>" + then, content)
 
 
-def orphans(bench: LakeBench) -> list[str]:
+def list_orphans(bench: LakeBench) -> list[str]:
     """Files of the table that a test has put there."""
-    return [path.name for path in bench.data_files("shop.latest") if path.name in ("old.parquet", "young.parquet")]
+    return [path.name for path in bench.list_data_files("shop.latest") if path.name in ("old.parquet", "young.parquet")]
 
 
 def begin(lake: Lake) -> str:
@@ -96,20 +96,20 @@ def begin(lake: Lake) -> str:
 
 def test_tables_are_right_through_a_rollback_maintenance_and_a_lost_answer(lake: Lake) -> None:
     topic, bench = begin(lake), lake.bench
-    before = bench.iceberg("shop.latest").metadata.refs["tidegate_p"].snapshot_id
-    parent = bench.iceberg("shop.latest").snapshot_by_id(before).parent_snapshot_id
-    bench.spark_sql(f"CALL lake.system.rollback_to_snapshot('shop.latest', {parent})")
+    before = bench.load_iceberg("shop.latest").metadata.refs["tidegate_p"].snapshot_id
+    parent = bench.load_iceberg("shop.latest").snapshot_by_id(before).parent_snapshot_id
+    bench.run_spark_sql(f"CALL lake.system.rollback_to_snapshot('shop.latest', {parent})")
     lake.change(topic, k6="f")
     bench.drain("p")
     lake.check("p")
 
-    location = bench.iceberg("shop.latest").location()
+    location = bench.load_iceberg("shop.latest").location()
     for name in ("old", "young"):
         write_file(bench.properties, f"{location}/data/{name}.parquet", b"left by a killed merge")
     lake.store.rewrite = age_by_days("old.parquet", 4)
-    latest = maintain(bench.ports("p"), "lake.shop.latest")
+    latest = maintain(bench.build_ports("p"), "lake.shop.latest")
     assert latest.compacted
-    assert (latest.orphans_removed, orphans(bench)) == (1, ["young.parquet"])
+    assert (latest.orphans_removed, list_orphans(bench)) == (1, ["young.parquet"])
     assert latest.before.delete_files > latest.after.delete_files == 0
     lake.check("p")
 
@@ -123,9 +123,9 @@ def test_tables_are_right_through_a_rollback_maintenance_and_a_lost_answer(lake:
 
 def test_tables_are_right_through_a_backfill_maintenance_of_all_tables_and_a_kill(lake: Lake, runners) -> None:
     topic, bench = begin(lake), lake.bench
-    bench.spark_sql("DELETE FROM lake.shop.latest WHERE id IN (3, 5)")
-    ends = {str(partition): [0, end] for partition, end in bench.ends(topic)[topic].items()}
-    ports = bench.ports("p")
+    bench.run_spark_sql("DELETE FROM lake.shop.latest WHERE id IN (3, 5)")
+    ends = {str(partition): [0, end] for partition, end in bench.read_ends(topic)[topic].items()}
+    ports = bench.build_ports("p")
     asked = parse_request({topic: ends}, None, None, ("lake.shop.latest",))
     apply_backfill(ports, propose_backfill(ports, asked).backfill, print)
     lake.check("p")
@@ -135,7 +135,7 @@ def test_tables_are_right_through_a_backfill_maintenance_of_all_tables_and_a_kil
     lake.check("p")
 
     lake.change(topic, k3=None, k7="g")
-    killed = runners.run(bench.environment(), "flush", "p", at=WITH_A_BRANCH, kind="killed")
+    killed = runners.run(bench.build_environment(), "flush", "p", at=WITH_A_BRANCH, kind="killed")
     assert (killed.code, killed.met) == (-signal.SIGKILL, True), killed
     bench.drain("p")
     lake.check("p")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import pytest
-from fault_proxy import FaultProxy, Request, fault_proxy, refuse
+from fault_proxy import FaultProxy, Request, refuse, run_fault_proxy
 from lake_servers import LakeBench, LakeServers
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
@@ -29,19 +29,19 @@ class Lake:
         """A batch that writes three rows with this name, and finds them."""
         self.bench.produce(self.topic, *(({"id": id}, {"id": id, "name": name}) for id in range(3)))
         self.bench.flush("p")
-        assert [row["name"] for row in self.bench.rows("shop.p")] == [name] * 3
-        assert self.bench.rows(STAGED) == []
+        assert [row["name"] for row in self.bench.read_rows("shop.p")] == [name] * 3
+        assert self.bench.read_rows(STAGED) == []
 
     def check(self) -> None:
         """Nothing is left of a batch."""
-        assert self.bench.data_files(STAGED) == []
-        assert set(self.bench.iceberg("shop.p").metadata.refs) == {"main", "tidegate_p"}
-        assert self.bench.committed("p") == self.bench.ends(self.topic)
+        assert self.bench.list_data_files(STAGED) == []
+        assert set(self.bench.load_iceberg("shop.p").metadata.refs) == {"main", "tidegate_p"}
+        assert self.bench.committed("p") == self.bench.read_ends(self.topic)
 
 
 @pytest.fixture(params=["postgres", "rest"])
 def lake(request, workbench, lake_servers: LakeServers, tmp_path) -> Iterator[Lake]:
-    with fault_proxy(lake_servers.variables["S3_ENDPOINT"]) as store:
+    with run_fault_proxy(lake_servers.variables["S3_ENDPOINT"]) as store:
         catalog = lake_servers.make_catalog(request.param, "s3", tmp_path).through(store=store.address)
         bench = LakeBench(workbench, catalog)
         made = Lake(bench, store, bench.topic())
@@ -61,7 +61,7 @@ def test_store_that_deletes_nothing_fails_no_flush_and_the_next_clean_up_makes_i
     for number in range(ENOUGH_BATCHES):
         lake.flush(f"undeleted {number}")
     assert lake.store.met
-    assert lake.bench.data_files(STAGED) != []
+    assert lake.bench.list_data_files(STAGED) != []
     lake.store.revive()
     lake.flush("last")
     lake.check()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from expiring_keys import IN_CONFIG, IN_CREDENTIALS, ExpiringKeys, ExpiringTokens
-from fault_proxy import FaultProxy, Request, delay, fault_proxy
+from fault_proxy import FaultProxy, Request, delay, run_fault_proxy
 from lake_servers import LakeBench, LakeCatalog, list_files
 from tidegate.errors import RetryLater
 
@@ -50,11 +50,11 @@ class Lake:
 
     def check(self, name: str) -> None:
         """All rows have this name, and nothing is left of a batch."""
-        assert {row["id"]: row["name"] for row in self.bench.rows("shop.p")} == dict.fromkeys(self.ids, name)
-        assert set(self.bench.iceberg("shop.p").metadata.refs) == {"main", "tidegate_p"}
-        assert self.bench.rows(STAGED) == []
-        assert list_files(self.owner.properties, f"{self.bench.iceberg(STAGED).location()}/data") == []
-        assert self.bench.committed("p") == self.bench.ends(self.topic)
+        assert {row["id"]: row["name"] for row in self.bench.read_rows("shop.p")} == dict.fromkeys(self.ids, name)
+        assert set(self.bench.load_iceberg("shop.p").metadata.refs) == {"main", "tidegate_p"}
+        assert self.bench.read_rows(STAGED) == []
+        assert list_files(self.owner.properties, f"{self.bench.load_iceberg(STAGED).location()}/data") == []
+        assert self.bench.committed("p") == self.bench.read_ends(self.topic)
 
 
 @dataclass
@@ -80,16 +80,16 @@ class Servers:
 @pytest.fixture
 def servers(workbench, lake_servers, tmp_path) -> Iterator[Servers]:
     variables = lake_servers.variables
-    with fault_proxy(variables["REST_CATALOG_URI"]) as rest, fault_proxy(variables["S3_ENDPOINT"]) as store:
+    with run_fault_proxy(variables["REST_CATALOG_URI"]) as rest, run_fault_proxy(variables["S3_ENDPOINT"]) as store:
         yield Servers(workbench, rest, store, lake_servers.make_catalog("rest", "s3", tmp_path))
 
 
-def without_keys(catalog: LakeCatalog) -> LakeCatalog:
+def remove_keys(catalog: LakeCatalog) -> LakeCatalog:
     """The catalog as it is declared where it hands out the keys itself."""
     return LakeCatalog({name: part for name, part in catalog.entry.items() if name != "connection"}, {})
 
 
-def with_log_in(catalog: LakeCatalog, address: str) -> LakeCatalog:
+def add_login(catalog: LakeCatalog, address: str) -> LakeCatalog:
     """The catalog whose connection has an id and a secret besides, for tokens of the server at this address."""
     connection = {**json.loads(catalog.environment[VARIABLE]), "login": "flush", "password": "secret"}
     properties = {**catalog.entry["properties"], "oauth2-server-uri": f"{address}/v1/oauth/tokens"}
@@ -119,7 +119,7 @@ def test_merge_outlasts_its_keys_and_asks_for_newer_ones(servers, lasting: tuple
     wait = min(merge_seconds / FEWEST_UPLOADS, LONGEST_WAIT_SECONDS)
     uploads = math.ceil(merge_seconds / wait)
     keys = ExpiringKeys(servers.rest, servers.store, seconds, place)
-    lake = servers.begin(without_keys(servers.owner), uploads)
+    lake = servers.begin(remove_keys(servers.owner), uploads)
     lake.store.on(is_upload, delay(wait), times=uploads)
     assert lake.flush("second") > merge_seconds
     lake.check("second")
@@ -131,7 +131,7 @@ def test_merge_outlasts_its_keys_and_asks_for_newer_ones(servers, lasting: tuple
 
 def test_keys_that_nobody_renews_end_a_merge_with_one_sentence_and_the_next_flush_does_it(servers) -> None:
     keys = ExpiringKeys(servers.rest, servers.store, SHORT_KEY_SECONDS, renewable=False)
-    lake = servers.begin(without_keys(servers.owner))
+    lake = servers.begin(remove_keys(servers.owner))
     lake.store.on(is_upload, delay(SHORT_KEY_SECONDS + 1))
     with pytest.raises(RetryLater, match="expired") as raised:
         lake.flush("second")
@@ -143,7 +143,7 @@ def test_keys_that_nobody_renews_end_a_merge_with_one_sentence_and_the_next_flus
 
 def test_log_in_that_ends_in_the_middle_of_a_merge_is_renewed_by_both_sides(servers) -> None:
     tokens = ExpiringTokens(servers.rest, int(SHORT_KEY_SECONDS))
-    lake = servers.begin(with_log_in(servers.owner, servers.rest.address))
+    lake = servers.begin(add_login(servers.owner, servers.rest.address))
     before = tokens.issued
     lake.store.on(is_upload, delay(SHORT_MERGE_SECONDS / FEWEST_UPLOADS), times=FEWEST_UPLOADS)
     lake.flush("second")

@@ -14,8 +14,8 @@ from fault_proxy import (
     Request,
     answer_after_commit,
     delay,
-    fault_proxy,
     refuse,
+    run_fault_proxy,
 )
 from lake_servers import LakeBench, LakeServers
 from tidegate.errors import NothingToDo, RetryLater, TidegateError
@@ -56,10 +56,10 @@ class Lake:
         self.rest.revive()
         self.store.revive()
         self.bench.drain("f")
-        assert sorted(row["id"] for row in self.bench.rows("shop.every")) == self.ids
-        assert set(self.bench.iceberg("shop.every").metadata.refs) == {"main", "tidegate_f"}
-        assert (self.bench.rows(STAGED), self.bench.data_files(STAGED)) == ([], [])
-        assert self.bench.committed("f") == self.bench.ends(self.topic)
+        assert sorted(row["id"] for row in self.bench.read_rows("shop.every")) == self.ids
+        assert set(self.bench.load_iceberg("shop.every").metadata.refs) == {"main", "tidegate_f"}
+        assert (self.bench.read_rows(STAGED), self.bench.list_data_files(STAGED)) == ([], [])
+        assert self.bench.committed("f") == self.bench.read_ends(self.topic)
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +67,8 @@ def shared(workbenches: Any, lake_servers: LakeServers, tmp_path_factory: pytest
     """One pipeline for all of them, after its first flush."""
     folder, variables = tmp_path_factory.mktemp("faults"), lake_servers.variables
     with ExitStack() as open_:
-        rest = open_.enter_context(fault_proxy(variables["REST_CATALOG_URI"]))
-        store = open_.enter_context(fault_proxy(variables["S3_ENDPOINT"]))
+        rest = open_.enter_context(run_fault_proxy(variables["REST_CATALOG_URI"]))
+        store = open_.enter_context(run_fault_proxy(variables["S3_ENDPOINT"]))
         catalog = lake_servers.make_catalog("rest", "s3", folder).through(rest.address, store.address)
         bench = LakeBench(workbenches(folder), catalog)
         lake = Lake(bench, bench.topic(), rest, store, [])
@@ -85,16 +85,16 @@ def lake(shared: Lake) -> Lake:
     return shared
 
 
-def commits_to(table: str, action: str) -> Callable[[Request], bool]:
+def match_commits(table: str, action: str) -> Callable[[Request], bool]:
     """A commit to that table of the REST catalog with such an update."""
     return lambda request: (
         request.path.endswith(f"/tables/{table}") and action in {update["action"] for update in request.updates}
     )
 
 
-STAGE = commits_to("every_f_tmp", "add-snapshot")
-MERGE = commits_to("every", "add-snapshot")
-PUBLISH = commits_to("every", "remove-snapshot-ref")
+STAGE = match_commits("every_f_tmp", "add-snapshot")
+MERGE = match_commits("every", "add-snapshot")
+PUBLISH = match_commits("every", "remove-snapshot-ref")
 COMMITS = {"stage": STAGE, "merge": MERGE, "publish": PUBLISH}
 
 
@@ -129,7 +129,7 @@ def test_fault_of_the_catalog_at_a_commit_is_made_good_by_the_next_flush(lake: L
     lake.check()
 
 
-def puts(part: str) -> Callable[[Request], bool]:
+def match_uploads(part: str) -> Callable[[Request], bool]:
     """An upload of a file of the destination whose path has that part."""
     return lambda request: request.method == "PUT" and "/shop/every/" in request.path and part in request.path
 
@@ -137,7 +137,7 @@ def puts(part: str) -> Callable[[Request], bool]:
 @pytest.mark.parametrize("written", ["/data/", "/metadata/"])
 def test_store_that_dies_between_an_upload_and_the_commit_leaves_nothing(lake: Lake, written: str) -> None:
     lake.produce()
-    lake.store.die_after(puts(written))
+    lake.store.die_after(match_uploads(written))
     error = lake.flush()
     assert isinstance(error, RetryLater)
     assert "\n" not in str(error)
@@ -147,7 +147,7 @@ def test_store_that_dies_between_an_upload_and_the_commit_leaves_nothing(lake: L
 @pytest.mark.parametrize("fault", ["answer lost", "500 after the commit", "503", "slow"])
 def test_fault_of_the_store_at_an_upload_passes(lake: Lake, fault: str) -> None:
     lake.produce()
-    lake.store.on(puts("/data/"), FAULTS[fault])
+    lake.store.on(match_uploads("/data/"), FAULTS[fault])
     error = lake.flush()
     assert lake.store.met
     assert error is None

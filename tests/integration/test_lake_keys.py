@@ -11,8 +11,8 @@ from typing import Any
 import psutil
 import pytest
 from conftest import ROOT, Workbench
-from fault_proxy import fault_proxy
-from integration.test_security import files_that_hold
+from fault_proxy import run_fault_proxy
+from integration.test_security import find_files_with
 from lake_servers import LakeBench, LakeCatalog, LakeServers
 from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf
 from tidegate.spec.catalog import Catalog
@@ -30,11 +30,11 @@ def flush_twice(bench: LakeBench, **sections: Any) -> list["subprocess.Completed
     topic = bench.topic()
     bench.pipeline("p", [topic], key=KEY, value=VALUE, **sections)
     bench.produce(topic, *(({"id": id}, {"id": id, "name": name}) for id, name in ((1, "a"), (2, "b"), (3, "c"))))
-    told = [bench.process("-v", "flush", "p", "--json")]
+    told = [bench.run_process("-v", "flush", "p", "--json")]
     bench.produce(topic, ({"id": 1}, {"id": 1, "name": "A"}), ({"id": 2}, None))
-    told += [bench.process("-v", *words, "--json") for words in (("plan", "p"), ("flush", "p"), ("status", "p"))]
+    told += [bench.run_process("-v", *words, "--json") for words in (("plan", "p"), ("flush", "p"), ("status", "p"))]
     assert [one.returncode for one in told] == [0] * len(told), told[-1].stderr[-2000:]
-    assert bench.rows("shop.p") == ROWS
+    assert bench.read_rows("shop.p") == ROWS
     return told
 
 
@@ -44,10 +44,10 @@ def assert_shown_nowhere(bench: LakeBench, told: list["subprocess.CompletedProce
     secrets = [bench.properties[name] for name in names] + [
         json.loads(bench.catalog.environment["AIRFLOW_CONN_LAKE"])["password"]
     ]
-    texts = [one.stdout + one.stderr for one in told] + [bench.iceberg("shop.p").metadata.model_dump_json()]
+    texts = [one.stdout + one.stderr for one in told] + [bench.load_iceberg("shop.p").metadata.model_dump_json()]
     for secret in secrets:
         assert not [text for text in texts if secret in text]
-        assert files_that_hold(secret, *folders) == []
+        assert find_files_with(secret, *folders) == []
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_keys_of_a_connection_serve_both_sides_and_show_in_no_output_session_or_
 
 
 @contextmanager
-def command_lines() -> Iterator[set[str]]:
+def record_command_lines() -> Iterator[set[str]]:
     """Those of all processes that there are meanwhile."""
     seen, stop = set[str](), threading.Event()
 
@@ -102,9 +102,9 @@ def test_keys_show_in_no_event_log_and_on_no_command_line_of_a_submitted_job(ben
         "spark.eventLog.dir": f"file://{events}",
     }
     place = {"mode": "submit", "master": "local[1]", "conf": {**logged, "spark.driver.extraClassPath": str(bundle)}}
-    with command_lines() as lines:
+    with record_command_lines() as lines:
         told = flush_twice(bench, spark=place)
-    assert files_that_hold("s3.secret-access-key", events), "the event log tells of no such setting"
+    assert find_files_with("s3.secret-access-key", events), "the event log tells of no such setting"
     assert_shown_nowhere(bench, told, bench.folder)
     assert [line for line in lines if "spark-submit" in line or "SparkSubmit" in line]
     assert not [line for line in lines if bench.properties["s3.secret-access-key"] in line]
@@ -115,8 +115,8 @@ def test_keys_that_the_catalog_hands_out_are_the_only_ones_in_use(workbench, lak
     variables = lake_servers.variables
     with (
         lake_servers.vending_catalog(tmp_path / "vending", vended) as uri,
-        fault_proxy(uri) as rest,
-        fault_proxy(variables["S3_ENDPOINT"]) as store,
+        run_fault_proxy(uri) as rest,
+        run_fault_proxy(variables["S3_ENDPOINT"]) as store,
     ):
         entry = describe_catalog({"REST_CATALOG_URI": rest.address, "S3_ENDPOINT": store.address}, tmp_path)
         bench = LakeBench(workbench, LakeCatalog(entry, {}))
@@ -126,7 +126,7 @@ def test_keys_that_the_catalog_hands_out_are_the_only_ones_in_use(workbench, lak
         bench.flush("p")
         bench.produce(topic, ({"id": 1}, {"id": 1, "name": "A"}), ({"id": 2}, None))
         bench.flush("p")
-        assert bench.rows("shop.p") == ROWS
+        assert bench.read_rows("shop.p") == ROWS
         asked = {
             (r.headers["user-agent"].startswith("PyIceberg"), r.headers.get("x-iceberg-access-delegation"))
             for r in rest.seen

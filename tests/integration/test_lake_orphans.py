@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from fault_proxy import Request, fault_proxy
+from fault_proxy import Request, run_fault_proxy
 from integration.test_lake import EAGER, age_by_days
 from lake_servers import LakeBench, LakeServers, list_files
 from tidegate.steps.maintain import maintain
@@ -48,7 +48,7 @@ def name_request(request: Request) -> str:
 def test_orphans_among_very_many_objects_are_found_by_listings_and_deleted_many_at_once(
     workbench: Any, lake_servers: LakeServers, tmp_path: Path, record_property, capsys
 ) -> None:
-    with fault_proxy(lake_servers.variables["S3_ENDPOINT"]) as store:
+    with run_fault_proxy(lake_servers.variables["S3_ENDPOINT"]) as store:
         catalog = lake_servers.make_catalog("rest", "s3", tmp_path)
         bench = LakeBench(workbench, catalog.through(store=store.address))
         topic = bench.topic()
@@ -57,13 +57,13 @@ def test_orphans_among_very_many_objects_are_found_by_listings_and_deleted_many_
         bench.produce(topic, *(({"id": n}, {"id": n, "name": "a"}) for n in range(10)))
         bench.flush("o")
 
-        location = f"{bench.iceberg('shop.o').location()}/data"
+        location = f"{bench.load_iceberg('shop.o').location()}/data"
         names = [f"{'old' if n < OLD else 'young'}-{n}.parquet" for n in range(OBJECTS)]
         put_objects(lake_servers.variables["S3_ENDPOINT"], location, names)
         store.rewrite = age_by_days(r"old-\d+\.parquet", 4)
         store.seen.clear()
         begun = time.monotonic()
-        report = maintain(bench.ports("o"), "lake.shop.o")
+        report = maintain(bench.build_ports("o"), "lake.shop.o")
         seconds = time.monotonic() - begun
 
         asked = Counter(name_request(request) for request in store.seen)
@@ -72,7 +72,7 @@ def test_orphans_among_very_many_objects_are_found_by_listings_and_deleted_many_
         assert report.orphans_removed == OLD
         left = {path.name for path in list_files(catalog.properties, location)}
         assert {name for name in left if name.startswith(("old-", "young-"))} == set(names[OLD:])
-        assert len(bench.rows("shop.o")) == 10
+        assert len(bench.read_rows("shop.o")) == 10
         listings = 2 * OBJECTS / LISTED_AT_ONCE  # the second time to see whether they went
         assert asked["LIST"] <= listings + MOST_OTHER_REQUESTS
         assert sum(asked.values()) <= listings + OLD / DELETED_AT_ONCE + 2 * MOST_OTHER_REQUESTS

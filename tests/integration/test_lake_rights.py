@@ -37,12 +37,12 @@ class Lake:
         )
 
     def read(self) -> dict[int, str]:
-        rows = self.bench.rows("shop.p")
+        rows = self.bench.read_rows("shop.p")
         assert len(rows) == len({row["id"] for row in rows})
         return {row["id"]: row["name"] for row in rows}
 
     def run(self, *words: str) -> None:
-        answer = self.bench.cli(*words)
+        answer = self.bench.run_cli(*words)
         assert answer.returncode == 0, answer.stderr
 
 
@@ -74,8 +74,8 @@ def test_documented_rights_are_enough_and_each_that_is_missing_is_named(lake: La
     lake.bench.flush("p")
     expected = {1: "d", 3: "c", 4: "e"}
     assert lake.read() == expected
-    lake.bench.spark_sql("DELETE FROM lake.shop.p WHERE id = 3")
-    ends = lake.bench.ends(lake.topic)[lake.topic]
+    lake.bench.run_spark_sql("DELETE FROM lake.shop.p WHERE id = 3")
+    ends = lake.bench.read_ends(lake.topic)[lake.topic]
     ranges = {lake.topic: {str(p): [0, end] for p, end in ends.items()}}
     lake.run("backfill", "p", "--range", json.dumps(ranges))
     lake.run("maintain", "p")
@@ -87,7 +87,7 @@ def test_documented_rights_are_enough_and_each_that_is_missing_is_named(lake: La
     for id, (right, command) in enumerate(MISSED.items(), 5):
         lake.send((id, right))
         lake.run_sql(f"REVOKE {right} ON {TABLES} FROM {ROLE}")
-        answer = lake.bench.cli(*command)
+        answer = lake.bench.run_cli(*command)
         assert answer.returncode != 0, right
         assert re.search(r"refused .*permission denied for table iceberg_.* rights", answer.stderr), answer.stderr
         assert answer.stderr.count("\n") == 1, answer.stderr

@@ -56,9 +56,9 @@ def test_json_beyond_a_limit_of_its_parser_is_bad_and_the_reason_names_the_limit
         (write(id="1", v='"x"', d=f"-{DIGITS}7"), LONG),
         (write(id="1", v='"x"', **{"n" * 50_001: "5"}), NAME),
     ]
-    stage = decoding.a_stage(ValueFormat(name, options=options), COLUMNS)
+    stage = decoding.build_stage_table(ValueFormat(name, options=options), COLUMNS)
     values = [f"{before}{text}{behind}".encode() for text, _ in (*good, *bad)]
-    found = decoding.values(spark, stage, values)
+    found = decoding.decode_values(spark, stage, values)
     made = [(reason, row and (row.id, row.v)) for reason, row in found[: len(good)]]
     assert made == [(None, (1, v)) for _, v in good]
     assert [reason for reason, _ in found[len(good) :]] == [reason.format("value") for _, reason in bad]
@@ -66,8 +66,8 @@ def test_json_beyond_a_limit_of_its_parser_is_bad_and_the_reason_names_the_limit
 
 def test_long_text_within_the_limits_keeps_its_own_reason(spark) -> None:
     texts = [write(id='"x"', v=f'"{DIGITS * 2}"'), write(id="1", v=f'"{"[" * 1500}"') + "}", f'["{DIGITS * 2}"]']
-    stage = decoding.a_stage(ValueFormat("json"), COLUMNS)
-    assert decoding.reasons(spark, stage, [text.encode() for text in texts]) == [
+    stage = decoding.build_stage_table(ValueFormat("json"), COLUMNS)
+    assert decoding.read_reasons(spark, stage, [text.encode() for text in texts]) == [
         "the value does not fit value.schema, fields: id", "the value is not one JSON object",
         "the value is not a JSON object",
     ]  # fmt: skip
@@ -75,21 +75,21 @@ def test_long_text_within_the_limits_keeps_its_own_reason(spark) -> None:
 
 def test_text_of_more_characters_than_the_parser_reads_is_bad_and_the_reason_names_the_limit(spark) -> None:
     values = [(None, write(id="1", v=f'"{"x" * length}"').encode()) for length in (20_000_000, 20_000_001)]
-    stage = decoding.a_stage(ValueFormat("json"), COLUMNS)
-    good, bad = decoding.decoded(spark, stage, values, "reason", "length(value_struct.v)")
+    stage = decoding.build_stage_table(ValueFormat("json"), COLUMNS)
+    good, bad = decoding.decode(spark, stage, values, "reason", "length(value_struct.v)")
     assert (good, bad[0]) == ((None, 20_000_000), TEXT.format("value"))
 
 
 @pytest.mark.parametrize("word", ["json", "debezium-json"])
 def test_key_beyond_a_limit_of_its_parser_is_bad_and_the_reason_names_the_limit(spark, word: str) -> None:
-    stage = decoding.a_stage(ValueFormat(word), (Column("x", "INT"),), keys=(Column("id", "STRING"),))
+    stage = decoding.build_stage_table(ValueFormat(word), (Column("x", "INT"),), keys=(Column("id", "STRING"),))
     stage = replace(stage, key=KeyFormat("json", ("id",)))
     good = [(write(id=DIGITS), DIGITS), (DIGITS, DIGITS), (write(payload=write(id=nest(998))), nest(998))]
     bad = [
         (write(id=nest(1000)), DEEP), (write(payload=write(id=nest(999))), DEEP), (write(id=f"{DIGITS}7"), LONG),
         (f"{DIGITS}7", LONG), (write(id="5", **{"n" * 50_001: "1"}), NAME),
     ]  # fmt: skip
-    found = decoding.keys(spark, stage, [text.encode() for text, _ in (*good, *bad)])
+    found = decoding.decode_keys(spark, stage, [text.encode() for text, _ in (*good, *bad)])
     assert found[: len(good)] == [(value, None) for _, value in good]
     assert [reason for _, reason in found[len(good) :]] == [reason.format("key") for _, reason in bad]
 
@@ -104,8 +104,10 @@ def test_record_beyond_a_limit_is_set_aside_alone_with_its_offset(workbench) -> 
         id, text = 10 * place[0] + place[1], beyond.get(place, (DIGITS, ""))[0]
         workbench.produce(topic, ({"id": id}, write(id=str(id), v=text), {"partition": place[0]}))
     workbench.flush("limits")
-    assert sorted((row["id"], row["v"]) for row in workbench.rows("shop.limits")) == [(n, DIGITS) for n in (0, 2, 11)]
-    letters = workbench.rows("shop.tidegate_limits_dead_letters")
+    assert sorted((row["id"], row["v"]) for row in workbench.read_rows("shop.limits")) == [
+        (n, DIGITS) for n in (0, 2, 11)
+    ]
+    letters = workbench.read_rows("shop.tidegate_limits_dead_letters")
     found = {(one["partition"], one["offset"]): one["message"] for one in letters}
     assert found == {place: reason.format("value") for place, (_, reason) in beyond.items()}
 
@@ -114,8 +116,8 @@ def test_messagepack_is_read_as_deep_as_its_library_reads_it_and_the_reason_name
     def pack(levels: int) -> bytes:
         return b"\x82" + msgpack.packb("id") + b"\x07" + msgpack.packb("other") + b"\x91" * levels + b"\x01"
 
-    stage = decoding.a_stage(ValueFormat("msgpack"), COLUMNS)
-    found = decoding.values(spark, stage, [pack(levels) for levels in (1, 1024, 1025, 100_000)])
+    stage = decoding.build_stage_table(ValueFormat("msgpack"), COLUMNS)
+    found = decoding.decode_values(spark, stage, [pack(levels) for levels in (1, 1024, 1025, 100_000)])
     deep = "the value field other is nested deeper than 1,024 levels, which MessagePack's library does not read"
     assert [(reason, row and row.id) for reason, row in found] == [(None, 7), (None, 7), (deep, None), (deep, None)]
 
@@ -137,4 +139,4 @@ def test_broker_holds_what_a_batch_expands_to_only_where_the_topic_is_uncompress
     key, schema = {"fields": ["id"], "schema": "id BIGINT"}, {"schema": "id BIGINT, v STRING"}
     workbench.pipeline("expanded", [packed], key=key, value=schema)
     workbench.flush("expanded")
-    assert [(row["id"], len(row["v"])) for row in workbench.rows("shop.expanded")] == [(0, 900_000), (1, 900_000)]
+    assert [(row["id"], len(row["v"])) for row in workbench.read_rows("shop.expanded")] == [(0, 900_000), (1, 900_000)]

@@ -35,24 +35,24 @@ def put(workbench, topic: str, **rows: str | None) -> None:
     workbench.produce(topic, *records)
 
 
-def names_of(workbench) -> dict[int, str]:
-    return {row["id"]: row["name"] for row in workbench.rows("shop.m")}
+def read_names(workbench) -> dict[int, str]:
+    return {row["id"]: row["name"] for row in workbench.read_rows("shop.m")}
 
 
-def state(workbench) -> Any:
-    return workbench.ports("m").tables.read_state(TABLE, "m")
+def read_state(workbench) -> Any:
+    return workbench.build_ports("m").tables.read_state(TABLE, "m")
 
 
-def missing_files(workbench) -> list[str]:
+def list_missing_files(workbench) -> list[str]:
     """Files that main refers to and that are not there."""
-    tasks = list(workbench.iceberg("shop.m").scan().plan_files())
+    tasks = list(workbench.load_iceberg("shop.m").scan().plan_files())
     files = {task.file.file_path for task in tasks} | {d.file_path for task in tasks for d in task.delete_files}
     assert files
     return [path for path in files if not Path(path.removeprefix("file://").removeprefix("file:")).exists()]
 
 
-def orphan(workbench, name: str, days: float) -> Path:
-    location = Path(workbench.iceberg("shop.m").location().removeprefix("file://"))
+def write_orphan(workbench, name: str, days: float) -> Path:
+    location = Path(workbench.load_iceberg("shop.m").location().removeprefix("file://"))
     path = location / "data" / name
     path.write_bytes(b"left by a killed merge")
     then = time.time() - days * DAY
@@ -61,7 +61,7 @@ def orphan(workbench, name: str, days: float) -> Path:
 
 
 def assert_files_are_those_that_spark_finds(workbench, found: TableFiles) -> None:
-    files = workbench.spark_sql(f"SELECT content, record_count, file_size_in_bytes FROM {TABLE}.files")
+    files = workbench.run_spark_sql(f"SELECT content, record_count, file_size_in_bytes FROM {TABLE}.files")
     rows = [file["record_count"] for file in files if file["content"] == 0]
     deleted = [file["record_count"] for file in files if file["content"] != 0]
     assert (found.data_files, found.rows, found.small) == (len(rows), sum(rows), len(rows))
@@ -75,11 +75,11 @@ def test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_
         put(workbench, topic, k1=name)
         workbench.flush("m")
     for number in range(10, 14):
-        workbench.spark_sql(f"INSERT INTO lake.shop.m VALUES ({number}, 'foreign')")
-    before, rows, tag = state(workbench), names_of(workbench), "tidegate_m"
-    workbench.spark_sql("ALTER TABLE lake.shop.m SET TBLPROPERTIES ('history.expire.max-ref-age-ms' = '1')")
-    old, young = orphan(workbench, "old.parquet", 4), orphan(workbench, "young.parquet", 2)
-    ports = workbench.ports("m")
+        workbench.run_spark_sql(f"INSERT INTO lake.shop.m VALUES ({number}, 'foreign')")
+    before, rows, tag = read_state(workbench), read_names(workbench), "tidegate_m"
+    workbench.run_spark_sql("ALTER TABLE lake.shop.m SET TBLPROPERTIES ('history.expire.max-ref-age-ms' = '1')")
+    old, young = write_orphan(workbench, "old.parquet", 4), write_orphan(workbench, "young.parquet", 2)
+    ports = workbench.build_ports("m")
     assert_files_are_those_that_spark_finds(workbench, ports.tables.read_files(TABLE))
     told = {table: maintain(ports, table) for table in list_maintained_tables(ports)}
     assert_files_are_those_that_spark_finds(workbench, ports.tables.read_files(TABLE))
@@ -89,17 +89,17 @@ def test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_
     assert told[TABLE].after.delete_files == 0
     assert told[TABLE].orphans_removed == 1
     assert (old.exists(), young.exists()) == (False, True)
-    after = state(workbench)
+    after = read_state(workbench)
     assert (after.position, after.rolled_back, after.highest_batch) == (before.position, False, 2)
-    assert tag in workbench.iceberg("shop.m").metadata.refs
-    assert (names_of(workbench), missing_files(workbench)) == (rows, [])
+    assert tag in workbench.load_iceberg("shop.m").metadata.refs
+    assert (read_names(workbench), list_missing_files(workbench)) == (rows, [])
     put(workbench, topic, k2="later")
     workbench.flush("m")
-    assert names_of(workbench) == {**rows, 2: "later"}
-    done = workbench.cli("maintain", "m", "--json")
+    assert read_names(workbench) == {**rows, 2: "later"}
+    done = workbench.run_cli("maintain", "m", "--json")
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 3
-    assert not state(workbench).rolled_back
+    assert not read_state(workbench).rolled_back
 
 
 def test_compaction_behind_flushes_keeps_their_files_few_and_loses_nothing(workbench, topic) -> None:
@@ -108,113 +108,113 @@ def test_compaction_behind_flushes_keeps_their_files_few_and_loses_nothing(workb
         put(workbench, topic, k0=f"{number}", k1=None if number == 4 else f"{number}", **{f"k{number + 2}": "x"})
         if number < 5:
             workbench.flush("m")
-    ports = workbench.ports("m")
+    ports = workbench.build_ports("m")
     (batch,) = stage(ports, plan(ports))
     merge(ports, batch)
     [due], [later] = clean_up(ports), clean_up(ports)
     assert [(one.published, one.removed["batches"], one.needs_compaction) for one in (due, later)] == [
         (6, 1, True), (6, 0, False),
     ]  # fmt: skip
-    rows, before = names_of(workbench), state(workbench)
-    [report] = compact(workbench.ports("m"), [TABLE])
+    rows, before = read_names(workbench), read_state(workbench)
+    [report] = compact(workbench.build_ports("m"), [TABLE])
     done = report.rewritten
     assert done is not None
     assert done.before.data_files >= 5
     assert (done.after.data_files, done.after.delete_files) == (1, 0)
     assert list(done.steps) == ["compact"]
-    after = state(workbench)
+    after = read_state(workbench)
     assert (after.position, after.rolled_back, after.highest_batch) == (before.position, False, 6)
-    assert (names_of(workbench), missing_files(workbench)) == (rows, [])
-    assert compact(workbench.ports("m"), [TABLE]) == [CompactionReport(table=TABLE)]
+    assert (read_names(workbench), list_missing_files(workbench)) == (rows, [])
+    assert compact(workbench.build_ports("m"), [TABLE]) == [CompactionReport(table=TABLE)]
     put(workbench, topic, k2="later")
     workbench.flush("m")
-    assert names_of(workbench) == {**rows, 2: "later"}
+    assert read_names(workbench) == {**rows, 2: "later"}
 
 
 def test_compaction_merges_the_delete_files_of_files_that_are_large_enough(workbench, topic) -> None:
     put(workbench, topic, **{f"k{number}": "a" for number in range(200)})
     workbench.flush("m")
     told = "'write.target-file-size-bytes' = '1', 'write.delete.granularity' = 'partition'"
-    workbench.spark_sql(f"ALTER TABLE lake.shop.m SET TBLPROPERTIES ({told})")
+    workbench.run_spark_sql(f"ALTER TABLE lake.shop.m SET TBLPROPERTIES ({told})")
     for number in range(6):
         put(workbench, topic, **{f"k{number}": None})
         workbench.flush("m")
-    rows = names_of(workbench)
-    [report] = compact(workbench.ports("m"), [TABLE])
+    rows = read_names(workbench)
+    [report] = compact(workbench.build_ports("m"), [TABLE])
     done = report.rewritten
     assert done is not None
     assert list(done.steps) == ["deletes"]
     assert done.before.data_files == done.after.data_files
     assert done.before.delete_files >= 5 > done.after.delete_files
-    assert (names_of(workbench), missing_files(workbench)) == (rows, [])
+    assert (read_names(workbench), list_missing_files(workbench)) == (rows, [])
     put(workbench, topic, k0="c", k199=None)
     workbench.flush("m")
-    assert names_of(workbench) == {**dict.fromkeys(range(6, 199), "a"), 0: "c"}
+    assert read_names(workbench) == {**dict.fromkeys(range(6, 199), "a"), 0: "c"}
 
 
 def test_maintenance_through_spark_submit_does_the_same(workbench, topic) -> None:
     put(workbench, topic, k1="a")
     workbench.flush("m")
     for number in range(10, 14):  # with the flush's own file five: fewer are not worth a rewrite to Iceberg
-        workbench.spark_sql(f"INSERT INTO lake.shop.m VALUES ({number}, 'foreign')")
+        workbench.run_spark_sql(f"INSERT INTO lake.shop.m VALUES ({number}, 'foreign')")
     workbench.pipeline("m", [topic], key=KEY, value=VALUE, maintenance=EAGER, spark={"master": "local[1]"})
-    done = maintain(workbench.ports("m"), TABLE)
+    done = maintain(workbench.build_ports("m"), TABLE)
     assert (done.before.data_files, done.after.data_files) == (5, 1)
-    assert names_of(workbench) == {1: "a", **dict.fromkeys(range(10, 14), "foreign")}
+    assert read_names(workbench) == {1: "a", **dict.fromkeys(range(10, 14), "foreign")}
 
 
 def test_expiry_never_cuts_main_off_from_the_last_published_snapshot(workbench, topic) -> None:
     put(workbench, topic, k1="a")
     workbench.flush("m")
     for number in range(3):
-        workbench.spark_sql(f"INSERT INTO lake.shop.m VALUES ({number + 100}, 'foreign')")
+        workbench.run_spark_sql(f"INSERT INTO lake.shop.m VALUES ({number + 100}, 'foreign')")
     for _ in range(2):
-        maintain(workbench.ports("m"), TABLE)
-    assert not state(workbench).rolled_back
+        maintain(workbench.build_ports("m"), TABLE)
+    assert not read_state(workbench).rolled_back
     put(workbench, topic, k2="b")
     workbench.flush("m")
-    assert names_of(workbench) == {1: "a", 2: "b", 100: "foreign", 101: "foreign", 102: "foreign"}
+    assert read_names(workbench) == {1: "a", 2: "b", 100: "foreign", 101: "foreign", 102: "foreign"}
 
 
 def test_merge_that_meets_maintenance_between_cut_and_publish_cuts_again_and_succeeds(workbench, topic) -> None:
     put(workbench, topic, k1="a", k2="a")
     workbench.flush("m")
     put(workbench, topic, k1="b", k2=None)
-    ports = workbench.ports("m")
+    ports = workbench.build_ports("m")
     publish = ports.commits.publish
 
     def after_maintenance(publication) -> None:
         ports.commits.publish = publish
-        maintain(workbench.ports("m"), TABLE)
+        maintain(workbench.build_ports("m"), TABLE)
         publish(publication)
 
     ports.commits.publish = after_maintenance
     (published,) = flush(ports).published
     assert published.outcome == "published"
-    assert (names_of(workbench), missing_files(workbench)) == ({1: "b"}, [])
-    assert set(workbench.iceberg("shop.m").metadata.refs) == {"main", "tidegate_m"}
+    assert (read_names(workbench), list_missing_files(workbench)) == ({1: "b"}, [])
+    assert set(workbench.load_iceberg("shop.m").metadata.refs) == {"main", "tidegate_m"}
 
 
 def test_merge_suspended_before_its_commit_survives_the_clean_up_of_another_runner(workbench, topic) -> None:
     put(workbench, topic, k1="a", k2="a")
     workbench.flush("m")
     put(workbench, topic, k1="b")
-    ports = workbench.ports("m")
+    ports = workbench.build_ports("m")
     (batch,) = stage(ports, plan(ports))
     publish = ports.commits.publish
 
     def after_clean_up(publication) -> None:
         ports.commits.publish = publish
-        clean_up(workbench.ports("m"))
-        maintain(workbench.ports("m"), "lake.shop.m_m_tmp")
+        clean_up(workbench.build_ports("m"))
+        maintain(workbench.build_ports("m"), "lake.shop.m_m_tmp")
         publish(publication)
 
     ports.commits.publish = after_clean_up
     assert merge(ports, batch).outcome == "published"
-    assert (names_of(workbench), missing_files(workbench)) == ({1: "b", 2: "a"}, [])
+    assert (read_names(workbench), list_missing_files(workbench)) == ({1: "b", 2: "a"}, [])
 
     put(workbench, topic, k1="c")
-    ports = workbench.ports("m")
+    ports = workbench.build_ports("m")
     (batch,) = stage(ports, plan(ports))
     publish = ports.commits.publish
 
@@ -223,16 +223,16 @@ def test_merge_suspended_before_its_commit_survives_the_clean_up_of_another_runn
         workbench.flush("m")
         put(workbench, topic, k2=None)
         workbench.flush("m")
-        for table in list_maintained_tables(workbench.ports("m")):
-            maintain(workbench.ports("m"), table)
+        for table in list_maintained_tables(workbench.build_ports("m")):
+            maintain(workbench.build_ports("m"), table)
         publish(publication)
 
     ports.commits.publish = after_everything
     with pytest.raises(PublishedElsewhere):
         merge(ports, batch)
     workbench.drain("m")
-    assert (names_of(workbench), missing_files(workbench)) == ({1: "c"}, [])
-    assert workbench.data_files("shop.m_m_tmp") == []
+    assert (read_names(workbench), list_missing_files(workbench)) == ({1: "c"}, [])
+    assert workbench.list_data_files("shop.m_m_tmp") == []
 
 
 def test_flushes_beside_a_loop_of_maintenance_all_succeed(workbench, topic) -> None:
@@ -243,7 +243,7 @@ def test_flushes_beside_a_loop_of_maintenance_all_succeed(workbench, topic) -> N
     def keep_maintaining() -> None:
         while not over.is_set():
             try:
-                rounds.append(maintain(workbench.ports("m"), TABLE).table)
+                rounds.append(maintain(workbench.build_ports("m"), TABLE).table)
             except RetryLater as conflict:
                 rounds.append(str(conflict))
 
@@ -257,6 +257,6 @@ def test_flushes_beside_a_loop_of_maintenance_all_succeed(workbench, topic) -> N
         over.set()
         beside.join(180)
     assert TABLE in rounds, rounds
-    assert names_of(workbench) == {0: "4", 1: "x", 2: "x", 3: "x", 4: "x"}
-    assert missing_files(workbench) == []
-    assert not state(workbench).rolled_back
+    assert read_names(workbench) == {0: "4", 1: "x", 2: "x", 3: "x", 4: "x"}
+    assert list_missing_files(workbench) == []
+    assert not read_state(workbench).rolled_back

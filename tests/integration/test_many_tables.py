@@ -11,7 +11,7 @@ KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
 
 
-def upsert(id, name):
+def build_upsert(id, name):
     return {"id": id}, {"id": id, "name": name}
 
 
@@ -22,22 +22,22 @@ def test_failing_table_is_finished_by_the_next_flush_while_the_other_goes_on(wor
     tables = [{"name": "lake.shop.orders", "topics": [one]}, broken]
     limited = {"key": KEY, "value": VALUE, "merge": {"max_records": 1}}
     workbench.pipeline("both", [one, other], tables=tables, **limited)
-    workbench.produce(one, upsert(1, "a"))
-    workbench.produce(other, upsert(7, "l"))
+    workbench.produce(one, build_upsert(1, "a"))
+    workbench.produce(other, build_upsert(7, "l"))
     with pytest.raises(SomeTablesFailed, match=r"table=lake.shop.lines .*create.enabled=false"):
         workbench.flush("both")
-    assert workbench.rows("shop.orders") == [{"id": 1, "name": "a"}]
+    assert workbench.read_rows("shop.orders") == [{"id": 1, "name": "a"}]
     assert not workbench.exists("shop.lines")
     assert workbench.committed("both") == {one: {0: 1}, other: {0: 0}}
 
-    workbench.produce(one, upsert(2, "b"), upsert(3, "c"))
-    failed = workbench.cli("flush", "both", "--until-current")
-    assert (failed.returncode, len(workbench.rows("shop.orders"))) == (1, 3)
+    workbench.produce(one, build_upsert(2, "b"), build_upsert(3, "c"))
+    failed = workbench.run_cli("flush", "both", "--until-current")
+    assert (failed.returncode, len(workbench.read_rows("shop.orders"))) == (1, 3)
     assert "create.enabled=false" in failed.stderr
 
     workbench.pipeline("both", [one, other], tables=[tables[0], broken | {"create": {}}], **limited)
     workbench.flush("both")
-    assert workbench.rows("shop.lines") == [{"id": 7, "name": "l"}]
+    assert workbench.read_rows("shop.lines") == [{"id": 7, "name": "l"}]
     assert workbench.committed("both") == {one: {0: 3}, other: {0: 1}}
 
 
@@ -49,8 +49,8 @@ def test_tables_of_one_topic_share_a_read_and_differ_in_what_they_do(workbench) 
         {"name": "lake.shop.some", "when": "name <> 'a'"},
     ]
     workbench.pipeline("fan", [topic], key=KEY, value=VALUE, tables=tables)
-    workbench.produce(topic, upsert(1, "a"), upsert(1, "b"), upsert(2, "a"))
-    ports = workbench.ports("fan")
+    workbench.produce(topic, build_upsert(1, "a"), build_upsert(1, "b"), build_upsert(2, "a"))
+    ports = workbench.build_ports("fan")
     staged = stage(ports, plan(ports))
     assert [(s.table.rsplit(".")[-1], s.counts.staged, s.counts.filtered) for s in staged] == [
         ("latest", 2, 0),  # of the two records of key 1 the later one stands for both
@@ -58,13 +58,13 @@ def test_tables_of_one_topic_share_a_read_and_differ_in_what_they_do(workbench) 
         ("some", 1, 2),
     ]
     workbench.flush("fan")
-    assert [[(r["id"], r["name"]) for r in workbench.rows(f"shop.{t}")] for t in ("latest", "every", "some")] == [
+    assert [[(r["id"], r["name"]) for r in workbench.read_rows(f"shop.{t}")] for t in ("latest", "every", "some")] == [
         [(1, "b"), (2, "a")],
         [(1, "a"), (1, "b"), (2, "a")],
         [(1, "b")],
     ]
     positions = {
-        json.dumps(workbench.ports("fan").tables.read_state(t["name"], "fan").position.offsets) for t in tables
+        json.dumps(workbench.build_ports("fan").tables.read_state(t["name"], "fan").position.offsets) for t in tables
     }
     assert positions == {json.dumps({topic: {0: 3}})}
 
@@ -73,13 +73,13 @@ def test_two_pipelines_into_one_table_keep_a_position_each(workbench) -> None:
     one, other = workbench.topic(1), workbench.topic(1)
     for name, topic in (("left", one), ("right", other)):
         workbench.pipeline(name, [topic], key=KEY, value=VALUE, table={"name": "lake.shop.shared"})
-    workbench.produce(one, upsert(1, "a"), upsert(2, "a"))
-    workbench.produce(other, upsert(3, "b"))
+    workbench.produce(one, build_upsert(1, "a"), build_upsert(2, "a"))
+    workbench.produce(other, build_upsert(3, "b"))
     workbench.flush("left")
     workbench.flush("right")
-    workbench.produce(one, upsert(1, "a2"))
+    workbench.produce(one, build_upsert(1, "a2"))
     workbench.flush("left")
-    assert [(r["id"], r["name"]) for r in workbench.rows("shop.shared")] == [(1, "a2"), (2, "a"), (3, "b")]
-    found = {n: workbench.ports(n).tables.read_state("lake.shop.shared", n) for n in ("left", "right")}
+    assert [(r["id"], r["name"]) for r in workbench.read_rows("shop.shared")] == [(1, "a2"), (2, "a"), (3, "b")]
+    found = {n: workbench.build_ports(n).tables.read_state("lake.shop.shared", n) for n in ("left", "right")}
     assert [found[n].position.offsets for n in found] == [{one: {0: 3}}, {other: {0: 1}}]
     assert not any(state.rolled_back for state in found.values())

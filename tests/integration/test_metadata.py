@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 
 from confluent_kafka import Consumer, TopicPartition
-from conftest import debezium
+from conftest import build_debezium_event
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
@@ -25,9 +25,9 @@ def test_kafka_metadata_lands_typed_and_in_the_stated_order(workbench) -> None:
         (None, {"id": 3}, {"partition": 1, "timestamp": MS}),
     )
     workbench.flush("beside")
-    first, second, third = workbench.rows("shop.beside")
+    first, second, third = workbench.read_rows("shop.beside")
     assert list(first) == ["id", *metadata]
-    epoch = leader_epoch(workbench, topic, 1)
+    epoch = read_leader_epoch(workbench, topic, 1)
     assert {k: v for k, v in first.items() if k != "headers"} == {
         "id": 1, "topic": topic, "partition": 1, "leader_epoch": epoch, "offset": 0, "timestamp": AT,
         "timestamp_type": "CreateTime",
@@ -40,7 +40,7 @@ def test_kafka_metadata_lands_typed_and_in_the_stated_order(workbench) -> None:
     assert (third["offset"], third["leader_epoch"]) == (1, epoch)
 
 
-def leader_epoch(workbench, topic: str, partition: int) -> int | None:
+def read_leader_epoch(workbench, topic: str, partition: int) -> int | None:
     """As a plain consumer tells it of the first record."""
     consumer = Consumer({"bootstrap.servers": workbench.stack.kafka_bootstrap, "group.id": "x", "log_level": 0})
     try:
@@ -59,7 +59,7 @@ def test_epoch_is_told_where_the_range_ends_in_a_transaction_marker(workbench) -
     workbench.transaction(topic, (None, {"id": 1}))
     workbench.transaction(topic, (None, {"id": 2}), commit=False)
     workbench.flush("marked")
-    assert workbench.rows("shop.marked") == [{"id": 1, "epoch": leader_epoch(workbench, topic, 0)}]
+    assert workbench.read_rows("shop.marked") == [{"id": 1, "epoch": read_leader_epoch(workbench, topic, 0)}]
 
 
 def test_debezium_tells_its_source_and_the_format_s_columns_stand_ahead_of_kafka_s(workbench) -> None:
@@ -75,11 +75,11 @@ def test_debezium_tells_its_source_and_the_format_s_columns_stand_ahead_of_kafka
         value={"format": "debezium-json", "schema": "id BIGINT"}, source={"metadata": metadata},
     )  # fmt: skip
     source = {"db": "shop", "schema": "public", "table": "orders", "ts_ms": MS - 1000, "lsn": 42, "snapshot": "false"}
-    plain = debezium("c", None, {"id": 1}, source=source, ts_ms=MS)
-    wrapped = debezium("c", None, {"id": 2}, source=source, ts_ms=MS, envelope=True)
+    plain = build_debezium_event("c", None, {"id": 1}, source=source, ts_ms=MS)
+    wrapped = build_debezium_event("c", None, {"id": 2}, source=source, ts_ms=MS, envelope=True)
     workbench.produce(topic, ({"id": 1}, plain, {"timestamp": MS}), ({"id": 2}, wrapped, {"timestamp": MS}))
     workbench.flush("told")
-    one, two = workbench.rows("shop.told")
+    one, two = workbench.read_rows("shop.told")
     told = ["seen", "src_at", "db", "sch", "tab", "props", "described", "op", "lsn", "scn", "first"]
     assert list(one) == ["id", *told, "at"]
     properties = {name: value if isinstance(value, str) else json.dumps(value) for name, value in source.items()}
@@ -97,7 +97,7 @@ def test_partition_time_of_a_staged_row_is_the_records_or_the_stagings(workbench
     for name, merge in (("by_record", {}), ("by_clock", {"partition_time": "wall-clock"})):
         workbench.pipeline(name, [topic], value={"schema": "id BIGINT"}, merge=merge)
         before = datetime.now(UTC)
-        stage(workbench.ports(name), plan(workbench.ports(name)))
-        (row,) = workbench.rows(f"shop.{name}_{name}_tmp")
+        stage(workbench.build_ports(name), plan(workbench.build_ports(name)))
+        (row,) = workbench.read_rows(f"shop.{name}_{name}_tmp")
         assert row["timestamp"] == AT
         assert row["partition_time"] == AT if not merge else before < row["partition_time"] < datetime.now(UTC)

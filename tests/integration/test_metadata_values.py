@@ -99,7 +99,7 @@ PLACES = {
 }
 
 
-def message(word: str, place: str, text: str, envelope: bool) -> bytes:
+def build_message(word: str, place: str, text: str, envelope: bool) -> bytes:
     outer, _, inner = place.rpartition(".")
     told = f'"{outer}": {{"{inner}": {text}}}' if outer else f'"{inner}": {text}'
     row = json.dumps(ROW)
@@ -116,10 +116,10 @@ def message(word: str, place: str, text: str, envelope: bool) -> bytes:
 def test_metadata_is_what_was_written_or_its_record_is_bad(spark, word: str, about: str) -> None:
     cases = CASES[word, about]
     place = PLACES.get((word, about), about)
-    stage = replace(decoding.a_stage(ValueFormat(word), (ID,)), metadata={"m": f"value.{about}"})
+    stage = replace(decoding.build_stage_table(ValueFormat(word), (ID,)), metadata={"m": f"value.{about}"})
     for envelope in (False, True) if word == "debezium-json" else (False,):
-        values = [message(word, place, text, envelope) for text, _ in cases]
-        found = [BAD if reason else row.m for reason, row in decoding.values(spark, stage, values)]
+        values = [build_message(word, place, text, envelope) for text, _ in cases]
+        found = [BAD if reason else row.m for reason, row in decoding.decode_values(spark, stage, values)]
         made = [one.astimezone(UTC) if isinstance(one, datetime) else one for one in found]
         assert list(zip([text for text, _ in cases], made, strict=True)) == list(cases)
 
@@ -127,18 +127,20 @@ def test_metadata_is_what_was_written_or_its_record_is_bad(spark, word: str, abo
 @pytest.mark.parametrize("nanoseconds", ["truncate", {"M": "truncate"}])
 def test_parts_of_a_microsecond_are_cut_where_that_is_asked_for(spark, nanoseconds: Any) -> None:
     fmt = ValueFormat("ogg-json", nanoseconds=nanoseconds)
-    stage = replace(decoding.a_stage(fmt, (ID,)), metadata={"m": "value.event-timestamp"})
+    stage = replace(decoding.build_stage_table(fmt, (ID,)), metadata={"m": "value.event-timestamp"})
     texts = ['"2026-01-02 03:04:05.678901999"', '"+10000-01-01 00:00:00.1234567"', '"03:04:05.1234567"']
-    found = decoding.values(spark, stage, [message("ogg-json", "op_ts", text, False) for text in texts])
+    found = decoding.decode_values(spark, stage, [build_message("ogg-json", "op_ts", text, False) for text in texts])
     assert [BAD if reason else row.m.astimezone(UTC) for reason, row in found] == [AT, BAD, BAD]
 
 
 def test_delete_needs_only_the_metadata_that_order_it(spark) -> None:
     event = b'{"op_type": "D", "before": {"id": 1}, "op_ts": "2026-01-02 03:04:05.678901234", "pos": "1"}'
-    stage = replace(decoding.a_stage(ValueFormat("ogg-json"), (ID,), (ID,)), metadata={"m": "value.event-timestamp"})
-    assert decoding.reasons(spark, stage, [event]) == [None]
+    stage = replace(
+        decoding.build_stage_table(ValueFormat("ogg-json"), (ID,), (ID,)), metadata={"m": "value.event-timestamp"}
+    )
+    assert decoding.read_reasons(spark, stage, [event]) == [None]
     ordered = replace(stage, sequence=("m",))
-    assert decoding.reasons(spark, ordered, [event]) == [
+    assert decoding.read_reasons(spark, ordered, [event]) == [
         "the metadata value.event-timestamp is not a TIMESTAMP without loss"
     ]
 
@@ -149,10 +151,10 @@ def test_binlog_with_a_number_that_text_does_not_order_is_bad_where_it_orders(sp
     files = ["mysql-bin.000009", "mysql-bin.000010", "mysql-bin.999999", "mysql-bin.1000000", "a.b.12345678", ""]
     events = [f'{{{row}, "source": {{"file": "{file}", "pos": 99}}}}'.encode() for row in rows for file in files]
     metadata = {"f": "value.source.file", "p": "value.source.pos"}
-    stage = replace(decoding.a_stage(ValueFormat("debezium-json"), (ID,), (ID,)), metadata=metadata)
+    stage = replace(decoding.build_stage_table(ValueFormat("debezium-json"), (ID,), (ID,)), metadata=metadata)
     keyed = [(b'{"id": 1}', event) for event in events]
-    assert decoding.decoded(spark, stage, keyed, "reason") == [(None,)] * 12, "it is only told"
-    ordered = decoding.decoded(spark, replace(stage, sequence=("f", "p")), keyed, "reason", "sequence.p")
+    assert decoding.decode(spark, stage, keyed, "reason") == [(None,)] * 12, "it is only told"
+    ordered = decoding.decode(spark, replace(stage, sequence=("f", "p")), keyed, "reason", "sequence.p")
     assert [reason and reason.partition(",")[0] for reason, _ in ordered] == [
         *[None] * 3, *["the number in the metadata value.source.file has more than six digits"] * 2, None,
     ] * 2  # fmt: skip
@@ -160,7 +162,7 @@ def test_binlog_with_a_number_that_text_does_not_order_is_bad_where_it_orders(sp
     made = (Selected("id", "record.`id`", "INT"), Selected("place", "record.`f`", "STRING", reads=("F",)))
     select = Projection("SELECT id, F AS place FROM record", "record", made, (("id", "id"),))
     renamed = replace(stage, sequence=("place",), select=select)
-    assert decoding.decoded(spark, renamed, keyed, "reason") == [(reason,) for reason, _ in ordered]
+    assert decoding.decode(spark, renamed, keyed, "reason") == [(reason,) for reason, _ in ordered]
 
 
 def test_update_of_spanner_without_its_other_columns_is_bad_unless_updates_are_partial(spark) -> None:
@@ -173,8 +175,8 @@ def test_update_of_spanner_without_its_other_columns_is_bad_unless_updates_are_p
     ]
     events += [{"schema": None, "payload": event} for event in events[:5]]
     values = [json.dumps(event).encode() for event in events]
-    stage = decoding.a_stage(ValueFormat("debezium-json"), (ID,), (ID,))
-    found = [reason and reason.partition(" (")[0] for reason in decoding.reasons(spark, stage, values)]
+    stage = decoding.build_stage_table(ValueFormat("debezium-json"), (ID,), (ID,))
+    found = [reason and reason.partition(" (")[0] for reason in decoding.read_reasons(spark, stage, values)]
     sparse = "the update holds only the columns that have changed"
     assert found == [sparse, sparse, *[None] * 8, sparse, sparse, *[None] * 3]
-    assert decoding.reasons(spark, replace(stage, is_partial=True), values) == [None] * 15
+    assert decoding.read_reasons(spark, replace(stage, is_partial=True), values) == [None] * 15

@@ -64,8 +64,8 @@ def test_flush_loads_and_commits_a_fixed_number_of_times(workbench, calls: Calls
     for number in range(ROUNDS):
         workbench.produce(topic, ({"id": number}, {"id": number}))
         calls.by_step = {}
-        with calls.watching():
-            flush(workbench.ports("counted"))
+        with calls.watch_calls():
+            flush(workbench.build_ports("counted"))
         found.append(calls.by_step)
     steady = found[-1]
     assert {step: dict(made) for step, made in steady.items() if made - Counter(MOST.get(step, {}))} == {}
@@ -87,8 +87,8 @@ def test_flush_sends_few_requests_to_the_spark_server(workbench, monkeypatch: py
     for number in range(2):
         workbench.produce(topic, ({"id": number}, {"id": number}))
         requests.by_step = {}
-        with requests.watching():
-            flush(workbench.ports("asked"))
+        with requests.watch_calls():
+            flush(workbench.build_ports("asked"))
     made = {step: dict(counted) for step, counted in requests.by_step.items()}
     assert set(made) == set(MOST_REQUESTS)
     assert {step: one for step, one in requests.by_step.items() if one - Counter(MOST_REQUESTS[step])} == {}
@@ -98,15 +98,15 @@ def test_no_process_is_started_for_the_files_of_a_flush(workbench, tmp_path: Pat
     topic = workbench.topic()
     workbench.pipeline("files", [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value={"schema": "id BIGINT"})
     workbench.produce(topic, *(({"id": number}, {"id": number}) for number in range(2)))
-    with recorded_processes(workbench, tmp_path) as commands:
+    with record_processes(workbench, tmp_path) as commands:
         workbench.flush("files")
     assert {command.split()[0] for command in commands} <= {"rm"}  # Spark's own, for the folder of a session
-    modes = {oct(path.stat().st_mode & 0o777) for path in workbench.data_files("shop.files")}
+    modes = {oct(path.stat().st_mode & 0o777) for path in workbench.list_data_files("shop.files")}
     assert modes == {oct(0o644)}
 
 
 @contextmanager
-def recorded_processes(workbench, folder: Path) -> Iterator[list[str]]:
+def record_processes(workbench, folder: Path) -> Iterator[list[str]]:
     """The commands that the Spark server's JVM starts meanwhile, by its own flight recorder."""
     commands, recording, settings = [], folder / "processes.jfr", folder / "processes.jfc"
     settings.write_text(PROCESS_EVENTS)

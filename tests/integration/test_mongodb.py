@@ -8,7 +8,7 @@ from typing import Any
 
 import decoding
 import pytest
-from conftest import debezium
+from conftest import build_debezium_event
 from tidegate.errors import BadRecord
 from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
@@ -56,23 +56,23 @@ CASES: list[tuple[str, str, Any]] = [
 ]  # fmt: skip
 
 
-def plainly(value: Any, like: Any) -> Any:
+def convert_like(value: Any, like: Any) -> Any:
     """The value in the form of what is expected: Spark gives moments without a zone, in that of this machine."""
     if isinstance(value, datetime):
         return value.astimezone(UTC) if isinstance(like, datetime) and like.tzinfo else value
     if isinstance(value, tuple) and isinstance(like, tuple):
-        return tuple(plainly(*pair) for pair in zip(value, like, strict=True))
+        return tuple(convert_like(*pair) for pair in zip(value, like, strict=True))
     return bytes(value) if isinstance(value, bytearray) else value
 
 
 @pytest.mark.parametrize("envelope", [False, True])
 def test_each_wrapper_is_the_value_in_it_or_its_record_is_bad(spark, envelope: bool) -> None:
     columns = tuple(Column(f"c{number}", kind) for number, (_, kind, _) in enumerate(CASES))
-    stage = decoding.a_stage(ValueFormat("debezium-json"), columns)
+    stage = decoding.build_stage_table(ValueFormat("debezium-json"), columns)
     texts = [f'{{"c{number}": {text}}}' for number, (text, _, _) in enumerate(CASES)]
-    values = [json.dumps(debezium("u", None, text, envelope=envelope)).encode() for text in texts]
-    found = decoding.values(spark, stage, values)
-    made = [None if reason else ("null" if (value := row[f"c{n}"]) is None else plainly(value, CASES[n][2]))
+    values = [json.dumps(build_debezium_event("u", None, text, envelope=envelope)).encode() for text in texts]
+    found = decoding.decode_values(spark, stage, values)
+    made = [None if reason else ("null" if (value := row[f"c{n}"]) is None else convert_like(value, CASES[n][2]))
             for n, (reason, row) in enumerate(found)]  # fmt: skip
     wrong = [(case, one, found[n][0]) for n, (case, one) in enumerate(zip(CASES, made, strict=True)) if case[2] != one]
     assert wrong == []
@@ -80,9 +80,9 @@ def test_each_wrapper_is_the_value_in_it_or_its_record_is_bad(spark, envelope: b
 
 def test_extended_json_is_read_in_plain_json_too(spark) -> None:
     columns = (Column("_id", "STRING"), Column("n", "BIGINT"), Column("at", "TIMESTAMP_NTZ"))
-    stage = decoding.a_stage(ValueFormat("json", options={"extended": True}), columns)
+    stage = decoding.build_stage_table(ValueFormat("json", options={"extended": True}), columns)
     text = f'{{"_id": {{"$oid": "{OID}"}}, "n": {{"$numberLong": "5"}}, "at": {{"$date": {MS}}}}}'
-    ((reason, row),) = decoding.values(spark, stage, [text.encode()])
+    ((reason, row),) = decoding.decode_values(spark, stage, [text.encode()])
     assert (reason, tuple(row)) == (None, (OID, 5, AT.replace(tzinfo=None)))
 
 
@@ -92,9 +92,9 @@ def test_key_is_the_value_in_its_text(spark, fields: tuple[str], envelope: bool)
     def keys(kind: str, *texts: str) -> list[tuple[Any, str | None]]:
         key = KeyFormat(fields=fields, options={"extended": True})
         columns = (Column(fields[0], kind),)
-        stage = replace(decoding.a_stage(ValueFormat("debezium-json"), columns, columns), key=key)
+        stage = replace(decoding.build_stage_table(ValueFormat("debezium-json"), columns, columns), key=key)
         made = [{"schema": {}, "payload": {"id": text}} if envelope else {"id": text} for text in texts]
-        return decoding.keys(spark, stage, [json.dumps(one).encode() for one in made])
+        return decoding.decode_keys(spark, stage, [json.dumps(one).encode() for one in made])
 
     first, second, broken = keys("STRING", f'{{"$oid" : "{OID}"}}', '"12 \\" {34"', "abc")
     assert (first, second) == ((OID, None), ('12 " {34', None))
@@ -106,37 +106,37 @@ def test_key_is_the_value_in_its_text(spark, fields: tuple[str], envelope: bool)
 MONGODB = {"connector": "mongodb", "collection": "orders"}
 NO_DOCUMENT = "has no after: op=u (MongoDB's connector sent no document: set capture.mode=change_streams_update_full"
 WITHOUT_ROW = [
-    (debezium("u", None, None, updateDescription={"updatedFields": '{"n": 1}'}), NO_DOCUMENT),
-    (debezium("u", None, None, source=MONGODB), NO_DOCUMENT),
-    (debezium("u", None, None, source=MONGODB, envelope=True), NO_DOCUMENT),
-    (debezium("u", '{"n": 1}', None, source=MONGODB), NO_DOCUMENT),
-    (debezium("u", None, None, source=MONGODB, filter='{"n": 1}', patch='{"$set": {"n": 1}}'), NO_DOCUMENT),
+    (build_debezium_event("u", None, None, updateDescription={"updatedFields": '{"n": 1}'}), NO_DOCUMENT),
+    (build_debezium_event("u", None, None, source=MONGODB), NO_DOCUMENT),
+    (build_debezium_event("u", None, None, source=MONGODB, envelope=True), NO_DOCUMENT),
+    (build_debezium_event("u", '{"n": 1}', None, source=MONGODB), NO_DOCUMENT),
+    (build_debezium_event("u", None, None, source=MONGODB, filter='{"n": 1}', patch='{"$set": {"n": 1}}'), NO_DOCUMENT),
     ({"updateDescription": {"updatedFields": '{"n": 1}'}}, "the change event has no op"),
-    (debezium("u", None, "null", source=MONGODB), "before or after is a text, and not one JSON object"),
-    (debezium("u", None, '{"n": 1'), "before or after is a text, and not one JSON object"),
-    (debezium("u", None, '{"n": 1}, "op": "d"'), "before or after is a text, and not one JSON object"),
-    (debezium("u", None, "[]"), "before or after is a text, and not one JSON object"),
-    (debezium("u", None, '{"other": 1}'), "none of the columns"),
+    (build_debezium_event("u", None, "null", source=MONGODB), "before or after is a text, and not one JSON object"),
+    (build_debezium_event("u", None, '{"n": 1'), "before or after is a text, and not one JSON object"),
+    (build_debezium_event("u", None, '{"n": 1}, "op": "d"'), "before or after is a text, and not one JSON object"),
+    (build_debezium_event("u", None, "[]"), "before or after is a text, and not one JSON object"),
+    (build_debezium_event("u", None, '{"other": 1}'), "none of the columns"),
 ]
 
 
 def test_event_without_its_row_is_bad(spark) -> None:
-    stage = decoding.a_stage(ValueFormat("debezium-json"), (Column("n", "BIGINT"),))
-    found = decoding.reasons(spark, stage, [json.dumps(event).encode() for event, _ in WITHOUT_ROW])
+    stage = decoding.build_stage_table(ValueFormat("debezium-json"), (Column("n", "BIGINT"),))
+    found = decoding.read_reasons(spark, stage, [json.dumps(event).encode() for event, _ in WITHOUT_ROW])
     told = zip(WITHOUT_ROW, found, strict=True)
     assert [(part, reason) for (_, part), reason in told if part not in str(reason)] == []
-    (plain,) = decoding.reasons(spark, stage, [json.dumps(debezium("u", None, None)).encode()])
+    (plain,) = decoding.read_reasons(spark, stage, [json.dumps(build_debezium_event("u", None, None)).encode()])
     assert plain == "the change event has no after: op=u", "of a source that is another"
 
 
-def document(oid: str, n: int, **more: Any) -> str:
+def build_document(oid: str, n: int, **more: Any) -> str:
     return json.dumps({
         "_id": {"$oid": oid}, "name": "a", "n": {"$numberLong": str(n)}, "amount": {"$numberDecimal": LONG},
         "at": {"$date": MS}, "raw": {"$binary": "AAH/", "$type": "00"}, "tags": ["x", "{y"], **more,
     })  # fmt: skip
 
 
-def landed(oid: str, n: int) -> dict[str, Any]:
+def build_expected_row(oid: str, n: int) -> dict[str, Any]:
     return {
         "_id": oid, "name": "a", "n": n, "amount": Decimal(LONG), "at": AT, "raw": b"\x00\x01\xff", "tags": ["x", "{y"],
         "collection": "orders",
@@ -152,21 +152,21 @@ def test_documents_are_inserted_replaced_and_deleted_without_a_row_before(workbe
 
     def change(oid: str, op: str, after: str | None = None) -> tuple[Any, Any]:
         source = {"connector": "mongodb", "collection": "orders", "ts_ms": MS}
-        return {"id": f'{{"$oid": "{oid}"}}'}, debezium(op, None, after, source=source)
+        return {"id": f'{{"$oid": "{oid}"}}'}, build_debezium_event(op, None, after, source=source)
 
     third = OID[:-1] + "0"
-    workbench.produce(topic, *(change(oid, "r", document(oid, 1)) for oid in (OID, OTHER, third)))
+    workbench.produce(topic, *(change(oid, "r", build_document(oid, 1)) for oid in (OID, OTHER, third)))
     workbench.flush("documents")
     workbench.produce(
         topic,
-        change(OID, "u", document(OID, 2**60)),
+        change(OID, "u", build_document(OID, 2**60)),
         change(OTHER, "d"),
         ({"id": f'{{"$oid": "{OTHER}"}}'}, None),
         ({"id": f'{{"$oid": "{third}"}}'}, None),
     )
     workbench.flush("documents")
-    assert workbench.rows("shop.documents") == [landed(OID, 2**60)]
+    assert workbench.read_rows("shop.documents") == [build_expected_row(OID, 2**60)]
     workbench.produce(topic, change(OID, "u"))
     with pytest.raises(BadRecord, match=r"has no after: op=u \(.*set capture\.mode=change_streams_update_full"):
         workbench.flush("documents")
-    assert workbench.rows("shop.documents") == [landed(OID, 2**60)], "neither deleted nor emptied"
+    assert workbench.read_rows("shop.documents") == [build_expected_row(OID, 2**60)], "neither deleted nor emptied"

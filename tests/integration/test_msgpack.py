@@ -19,11 +19,11 @@ SCHEMA = (
 AT = datetime(2026, 1, 2, 3, 4, 5, 123456, tzinfo=UTC)
 
 
-def packed(value: Any) -> bytes:
+def encode_msgpack(value: Any) -> bytes:
     return bytes(msgpack.packb(value))
 
 
-def a_row(number: int, **more: Any) -> dict[str, Any]:
+def build_row(number: int, **more: Any) -> dict[str, Any]:
     places = [{"x": number, "by_number": {number: "a", -1: None}}, None]
     at = msgpack.Timestamp(int(AT.timestamp()), 123456000)
     return {
@@ -37,7 +37,7 @@ def a_row(number: int, **more: Any) -> dict[str, Any]:
     }
 
 
-def landed(number: int, **more: Any) -> dict[str, Any]:
+def build_expected_row(number: int, **more: Any) -> dict[str, Any]:
     places = [{"x": number, "by_number": [(number, "a"), (-1, None)]}, None]
     big = Decimal(2**64 - number)
     return {"id": number, "big": big, "at": AT, "raw": b"\x00\xff", "tags": ["ü", None], "places": places, **more}
@@ -48,25 +48,27 @@ def test_rows_of_two_partitions_are_inserted_updated_and_deleted_as_they_were_wr
     workbench.pipeline("packed", [topic], key={"format": "msgpack", "fields": ["id"]},
                        value={"format": "msgpack", "schema": SCHEMA})  # fmt: skip
     for number in range(1, 9):
-        workbench.produce(topic, (packed({"id": number}), packed(a_row(number)), {"partition": number % 2}))
+        workbench.produce(
+            topic, (encode_msgpack({"id": number}), encode_msgpack(build_row(number)), {"partition": number % 2})
+        )
     workbench.flush("packed")
-    assert workbench.rows("shop.packed") == [landed(number) for number in range(1, 9)]
+    assert workbench.read_rows("shop.packed") == [build_expected_row(number) for number in range(1, 9)]
     workbench.produce(
         topic,
-        (packed({"id": 1}), packed(a_row(1, tags=[], unknown={"a": [1]})), {"partition": 1}),
-        (packed(3), None, {"partition": 1}),  # a lone field may come bare
-        (packed({"id": 2, "of": "others"}), packed({"id": 2}), {"partition": 0}),
-        (packed({"id": 4}), None, {"partition": 0}),
+        (encode_msgpack({"id": 1}), encode_msgpack(build_row(1, tags=[], unknown={"a": [1]})), {"partition": 1}),
+        (encode_msgpack(3), None, {"partition": 1}),  # a lone field may come bare
+        (encode_msgpack({"id": 2, "of": "others"}), encode_msgpack({"id": 2}), {"partition": 0}),
+        (encode_msgpack({"id": 4}), None, {"partition": 0}),
     )
     workbench.flush("packed")
     nothing = dict.fromkeys(("big", "at", "raw", "tags"))
-    rows = {number: landed(number) for number in (5, 6, 7, 8)}
+    rows = {number: build_expected_row(number) for number in (5, 6, 7, 8)}
     rows |= {
-        1: landed(1, tags=[]),
+        1: build_expected_row(1, tags=[]),
         2: {"id": 2, **nothing, "places": []},
     }  # PyIceberg reads NULL as an empty list there
-    assert sorted(workbench.rows("shop.packed"), key=lambda row: row["id"]) == [rows[n] for n in sorted(rows)]
-    (missing,) = workbench.spark_sql("SELECT collect_list(id) FROM lake.shop.packed WHERE places IS NULL")
+    assert sorted(workbench.read_rows("shop.packed"), key=lambda row: row["id"]) == [rows[n] for n in sorted(rows)]
+    (missing,) = workbench.run_spark_sql("SELECT collect_list(id) FROM lake.shop.packed WHERE places IS NULL")
     assert missing[0] == [2]
 
 
@@ -74,8 +76,8 @@ def test_bad_record_says_where_it_lies_and_what_is_wrong(workbench: Any) -> None
     topic = workbench.topic(2)
     workbench.pipeline("strict", [topic], key={"format": "msgpack", "fields": ["id"]},
                        value={"format": "msgpack", "schema": SCHEMA})  # fmt: skip
-    workbench.produce(topic, (packed({"id": 1}), packed(a_row(1)), {"partition": 0}))
-    workbench.produce(topic, (packed({"id": 2}), packed(a_row(2, id=2**63)), {"partition": 1}))
+    workbench.produce(topic, (encode_msgpack({"id": 1}), encode_msgpack(build_row(1)), {"partition": 0}))
+    workbench.produce(topic, (encode_msgpack({"id": 2}), encode_msgpack(build_row(2, id=2**63)), {"partition": 1}))
     with pytest.raises(BadRecord, match=r"partition=1 offset=0.*field id is not a BIGINT without loss"):
         workbench.flush("strict")
 
@@ -85,15 +87,23 @@ NO_KEY_REASON = "the record has no key, and no value to take it from"
 KEY, COLUMNS = Column("id", "BIGINT"), (Column("id", "BIGINT"), Column("n", "INT"))
 
 
-def keyed(spark: Any, records: list[tuple[bytes | None, bytes | None]], **key: Any) -> list[Any]:
-    stage = decoding.a_stage(ValueFormat("msgpack"), COLUMNS, keys=(KEY,))
+def decode_keys(spark: Any, records: list[tuple[bytes | None, bytes | None]], **key: Any) -> list[Any]:
+    stage = decoding.build_stage_table(ValueFormat("msgpack"), COLUMNS, keys=(KEY,))
     stage = replace(stage, key=KeyFormat("msgpack", ("id",), **key))
-    return decoding.decoded(spark, stage, records, "key_struct.id", "key_reason", "value_struct.n", "op")
+    return decoding.decode(spark, stage, records, "key_struct.id", "key_reason", "value_struct.n", "op")
 
 
 def test_key_that_lacks_its_field_is_bad_and_nil_is_null(spark: Any) -> None:
-    value = packed({"n": 5})
-    found = keyed(spark, [(packed({"x": 1}), value), (packed({"id": None}), value), (packed([7]), value), (b"", value)])
+    value = encode_msgpack({"n": 5})
+    found = decode_keys(
+        spark,
+        [
+            (encode_msgpack({"x": 1}), value),
+            (encode_msgpack({"id": None}), value),
+            (encode_msgpack([7]), value),
+            (b"", value),
+        ],
+    )
     assert [row[:2] for row in found] == [
         (None, "the key lacks the key's field id"), (None, None),
         (None, "the key field id is not a BIGINT without loss"), (None, "the key is not MessagePack"),
@@ -102,9 +112,11 @@ def test_key_that_lacks_its_field_is_bad_and_nil_is_null(spark: Any) -> None:
 
 @pytest.mark.parametrize("from_value", [False, True])
 def test_key_of_a_record_without_one_is_taken_from_the_value(spark: Any, from_value: bool) -> None:
-    key = packed(9) if from_value else None
+    key = encode_msgpack(9) if from_value else None
     values = [{"id": 7, "n": 5}, {"n": 5}, {"id": None, "n": 5}, {"id": "7", "n": 5}]
-    found = keyed(spark, [*((key, packed(value)) for value in values), (key, None)], from_value=from_value)
+    found = decode_keys(
+        spark, [*((key, encode_msgpack(value)) for value in values), (key, None)], from_value=from_value
+    )
     bad_key = "the value lacks the key's field id"
     assert found[0] == (7, None, 5, "u")
     assert found[1] == (None, bad_key, 5, "u")
@@ -116,8 +128,8 @@ def test_key_of_a_record_without_one_is_taken_from_the_value(spark: Any, from_va
 def test_required_column_may_not_be_missing(spark: Any) -> None:
     columns = (Column("a", "INT", nullable=False), Column("b", "STRUCT<c: INT NOT NULL>"))
     values = [{"a": 1, "b": {"c": 1}}, {"b": None}, {"a": None, "b": None}, {"a": 1, "b": {}}]
-    stage = decoding.a_stage(ValueFormat("msgpack"), columns)
+    stage = decoding.build_stage_table(ValueFormat("msgpack"), columns)
     missing, inside = "the value field a is required and missing", "the value field b lacks a part that is NOT NULL"
-    found = decoding.reasons(spark, stage, [packed(value) for value in values])
+    found = decoding.read_reasons(spark, stage, [encode_msgpack(value) for value in values])
     assert found[:3] == [None, missing, missing]
     assert str(found[3]).startswith(inside)

@@ -9,40 +9,42 @@ KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
 
 
-def on(workbench, branch: str) -> list[tuple[Any, ...]]:
-    rows = workbench.spark_sql(f"SELECT id, name FROM lake.shop.b VERSION AS OF '{branch}'")
+def read_branch(workbench, branch: str) -> list[tuple[Any, ...]]:
+    rows = workbench.run_spark_sql(f"SELECT id, name FROM lake.shop.b VERSION AS OF '{branch}'")
     return sorted(tuple(row) for row in rows)
 
 
 def test_branch_of_a_table_is_written_audited_and_promoted(workbench) -> None:
     topic = workbench.topic()
-    workbench.spark_sql("CREATE NAMESPACE lake.shop")
-    workbench.spark_sql("CREATE TABLE lake.shop.b USING iceberg AS SELECT 1L AS id, 'theirs' AS name")
+    workbench.run_spark_sql("CREATE NAMESPACE lake.shop")
+    workbench.run_spark_sql("CREATE TABLE lake.shop.b USING iceberg AS SELECT 1L AS id, 'theirs' AS name")
     table: dict[str, Any] = {"branch": "staging", "audits": ["name <> 'bad'", "SELECT count(*) > 1 FROM {table}"]}
     workbench.pipeline("b", [topic], key=KEY, value=VALUE, table=table)
     workbench.produce(topic, ({"id": 2}, {"id": 2, "name": "a"}), ({"id": 3}, {"id": 3, "name": "b"}))
     workbench.flush("b")
-    workbench.spark_sql("INSERT INTO lake.shop.b VALUES (9, 'later')")
+    workbench.run_spark_sql("INSERT INTO lake.shop.b VALUES (9, 'later')")
     workbench.produce(topic, ({"id": 1}, None), ({"id": 3}, {"id": 3, "name": "c"}))
     workbench.flush("b")
-    assert on(workbench, "staging") == [(2, "a"), (3, "c")]
-    assert on(workbench, "main") == [(1, "theirs"), (9, "later")]
+    assert read_branch(workbench, "staging") == [(2, "a"), (3, "c")]
+    assert read_branch(workbench, "main") == [(1, "theirs"), (9, "later")]
     workbench.produce(topic, ({"id": 4}, {"id": 4, "name": "bad"}))
     with pytest.raises(AuditFailed):
         workbench.flush("b")
     workbench.pipeline("b", [topic], key=KEY, value=VALUE, table={**table, "audits": []})
     workbench.flush("b")
-    assert on(workbench, "staging") == [(2, "a"), (3, "c"), (4, "bad")]
-    workbench.spark_sql("ALTER TABLE lake.shop.b REPLACE BRANCH main AS OF VERSION " + head(workbench, "staging"))
+    assert read_branch(workbench, "staging") == [(2, "a"), (3, "c"), (4, "bad")]
+    workbench.run_spark_sql(
+        "ALTER TABLE lake.shop.b REPLACE BRANCH main AS OF VERSION " + read_head(workbench, "staging")
+    )
     workbench.pipeline("b", [topic], key=KEY, value=VALUE)
     workbench.produce(topic, ({"id": 4}, {"id": 4, "name": "good"}))
     workbench.flush("b")
-    assert on(workbench, "main") == [(2, "a"), (3, "c"), (4, "good")]
-    assert on(workbench, "staging") == [(2, "a"), (3, "c"), (4, "bad")]
+    assert read_branch(workbench, "main") == [(2, "a"), (3, "c"), (4, "good")]
+    assert read_branch(workbench, "staging") == [(2, "a"), (3, "c"), (4, "bad")]
 
 
-def head(workbench, branch: str) -> str:
-    return str(workbench.iceberg("shop.b").metadata.refs[branch].snapshot_id)
+def read_head(workbench, branch: str) -> str:
+    return str(workbench.load_iceberg("shop.b").metadata.refs[branch].snapshot_id)
 
 
 def test_table_that_is_made_for_a_branch_shows_nothing_on_main(workbench) -> None:
@@ -51,7 +53,7 @@ def test_table_that_is_made_for_a_branch_shows_nothing_on_main(workbench) -> Non
     for name in ("a", "b"):
         workbench.produce(topic, ({"id": 1}, {"id": 1, "name": name}))
         workbench.flush("b")
-    assert on(workbench, "staging") == [(1, "b")]
-    assert workbench.spark_sql("SELECT * FROM lake.shop.b") == []
-    shown = workbench.cli("status", "b", "--json")
+    assert read_branch(workbench, "staging") == [(1, "b")]
+    assert workbench.run_spark_sql("SELECT * FROM lake.shop.b") == []
+    shown = workbench.run_cli("status", "b", "--json")
     assert '"rows": 1' in shown.stdout, shown

@@ -19,7 +19,7 @@ AT = datetime(2026, 1, 1, 1, 2, 3, 456789)
 COLUMNS = (Column("ID", "BIGINT"), Column("NAME", "STRING"), Column("AMOUNT", "DECIMAL(20,2)"))
 
 
-def operation(kind: str, before: Any = None, after: Any = None, pos: int = 1, **more: Any) -> dict[str, Any]:
+def build_operation(kind: str, before: Any = None, after: Any = None, pos: int = 1, **more: Any) -> dict[str, Any]:
     rows = {name: row for name, row in (("before", before), ("after", after)) if row is not None}
     return {
         "table": "SHOP.ORDERS", "op_type": kind, "op_ts": "2026-01-02 03:04:05.678901",
@@ -27,34 +27,38 @@ def operation(kind: str, before: Any = None, after: Any = None, pos: int = 1, **
     }  # fmt: skip
 
 
-def row(id: int, name: str, amount: str = "123456789012345678.10") -> dict[str, Any]:
+def build_row(id: int, name: str, amount: str = "123456789012345678.10") -> dict[str, Any]:
     return {"ID": id, "NAME": name, "AMOUNT": amount, "AT": "2026-01-01 01:02:03.456789"}
 
 
-def landed(id: int, name: str, amount: str | None = "123456789012345678.10") -> dict[str, Any]:
+def build_expected_row(id: int, name: str, amount: str | None = "123456789012345678.10") -> dict[str, Any]:
     return {"ID": id, "NAME": name, "AMOUNT": None if amount is None else Decimal(amount), "AT": AT}
 
 
 def test_operations_insert_update_in_part_move_and_delete(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("ogg", [topic], key=KEY, value={"format": "ogg-json", "schema": SCHEMA})
-    workbench.produce(topic, *((b"%d" % n, operation("I", None, row(n, "a"))) for n in range(1, 7)))
+    workbench.produce(topic, *((b"%d" % n, build_operation("I", None, build_row(n, "a"))) for n in range(1, 7)))
     workbench.flush("ogg")
     workbench.produce(
         topic,
-        (b"1", operation("U", {"ID": 1, "AMOUNT": "1.00"}, {"ID": 1, "AMOUNT": None})),
-        (b"2", operation("U", row(2, "a"), row(20, "moved"))),
-        (b"3", operation("D", {"ID": 3})),
-        (b"4", operation("U", None, {"ID": 4, "NAME": "b"})),
-        (b"4", operation("U", None, {"ID": 4, "AMOUNT": 0.25})),
-        (b"5", operation("D", row(5, "a"))),
-        (b"5", operation("I", None, row(5, "again"))),
+        (b"1", build_operation("U", {"ID": 1, "AMOUNT": "1.00"}, {"ID": 1, "AMOUNT": None})),
+        (b"2", build_operation("U", build_row(2, "a"), build_row(20, "moved"))),
+        (b"3", build_operation("D", {"ID": 3})),
+        (b"4", build_operation("U", None, {"ID": 4, "NAME": "b"})),
+        (b"4", build_operation("U", None, {"ID": 4, "AMOUNT": 0.25})),
+        (b"5", build_operation("D", build_row(5, "a"))),
+        (b"5", build_operation("I", None, build_row(5, "again"))),
         (b"6", None),
     )
     workbench.flush("ogg")
-    assert sorted(workbench.rows("shop.ogg"), key=lambda r: r["ID"]) == [
-        landed(1, "a", None), landed(4, "b", "0.25"), landed(5, "again"), landed(6, "a"), landed(20, "moved"),
-    ]  # fmt: skip
+    assert sorted(workbench.read_rows("shop.ogg"), key=lambda r: r["ID"]) == [
+        build_expected_row(1, "a", None),
+        build_expected_row(4, "b", "0.25"),
+        build_expected_row(5, "again"),
+        build_expected_row(6, "a"),
+        build_expected_row(20, "moved"),
+    ]
 
 
 def test_place_in_the_trail_orders_records_and_times_are_metadata(workbench) -> None:
@@ -68,72 +72,76 @@ def test_place_in_the_trail_orders_records_and_times_are_metadata(workbench) -> 
     far = 10**19 + 7  # beyond a BIGINT
     workbench.produce(
         topic,
-        (b"1", operation("I", None, {"ID": 1, "NAME": "late"}, far)),
-        (b"1", operation("U", None, {"ID": 1, "NAME": "early"}, far - 1)),
-        (b"2", operation("D", {"ID": 2}, None, 9)),
-        (b"2", operation("I", None, {"ID": 2, "NAME": "before the delete"}, 8)),
+        (b"1", build_operation("I", None, {"ID": 1, "NAME": "late"}, far)),
+        (b"1", build_operation("U", None, {"ID": 1, "NAME": "early"}, far - 1)),
+        (b"2", build_operation("D", {"ID": 2}, None, 9)),
+        (b"2", build_operation("I", None, {"ID": 2, "NAME": "before the delete"}, 8)),
     )
     workbench.flush("trail")
-    (found,) = workbench.rows("shop.trail")
+    (found,) = workbench.read_rows("shop.trail")
     assert list(found.values()) == [
         1, "late", "I", "SHOP.ORDERS", Decimal(far), ["ID"],
         datetime(2026, 1, 2, 3, 4, 6, 1, tzinfo=UTC), datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC),
     ]  # fmt: skip
-    workbench.produce(topic, (b"1", operation("U", None, {"ID": 1}, far + 1)))
+    workbench.produce(topic, (b"1", build_operation("U", None, {"ID": 1}, far + 1)))
     with pytest.raises(BadRecord, match="the value of NAME is not in the event, as it did not change"):
         workbench.flush("trail")
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    (operation("X", None, row(1, "a")), "unknown op_type=X"),
-    ({"after": row(1, "a")}, "no op_type"),
-    (operation("I"), "no after: op_type=I"),
-    (operation("U", row(1, "a")), "no after: op_type=U"),
-    (operation("D", None, row(1, "a")), "no before: op_type=D"),
-    (operation("T"), "truncated: empty the table too"),
-    (operation("I", None, {"NAME": "a"}), "the value has no field ID"),
-    (operation("I", None, {"ID": None, "NAME": "a"}), "field ID is required and missing"),
-    (operation("I", None, {"ID": 1}), "field NAME is required and missing"),
-    (operation("U", None, {"ID": 1, "NAME": None}), "field NAME is required and missing"),
-    (operation("U", {"ID": 1}, {"ID": 2, "NAME": "a"}), "changes the key and leaves out columns"),
-    (operation("I", None, row(1, "a", "1.005")), "AMOUNT is not a DECIMAL"),
-    (operation("I", None, row(2**63, "a")), "does not fit value.schema, fields: ID"),
-    ({**operation("I", None, row(1, "a")), "pos": "x"}, "no pos that is a number"),
+    (build_operation("X", None, build_row(1, "a")), "unknown op_type=X"),
+    ({"after": build_row(1, "a")}, "no op_type"),
+    (build_operation("I"), "no after: op_type=I"),
+    (build_operation("U", build_row(1, "a")), "no after: op_type=U"),
+    (build_operation("D", None, build_row(1, "a")), "no before: op_type=D"),
+    (build_operation("T"), "truncated: empty the table too"),
+    (build_operation("I", None, {"NAME": "a"}), "the value has no field ID"),
+    (build_operation("I", None, {"ID": None, "NAME": "a"}), "field ID is required and missing"),
+    (build_operation("I", None, {"ID": 1}), "field NAME is required and missing"),
+    (build_operation("U", None, {"ID": 1, "NAME": None}), "field NAME is required and missing"),
+    (build_operation("U", {"ID": 1}, {"ID": 2, "NAME": "a"}), "changes the key and leaves out columns"),
+    (build_operation("I", None, build_row(1, "a", "1.005")), "AMOUNT is not a DECIMAL"),
+    (build_operation("I", None, build_row(2**63, "a")), "does not fit value.schema, fields: ID"),
+    ({**build_operation("I", None, build_row(1, "a")), "pos": "x"}, "no pos that is a number"),
 ]
 
 
 def test_operation_that_cannot_be_applied_as_it_is_is_bad(spark) -> None:
     columns = (COLUMNS[0], replace(COLUMNS[1], nullable=False), COLUMNS[2])
     stage = replace(
-        decoding.a_stage(ValueFormat("ogg-json"), columns, (replace(COLUMNS[0], nullable=False),)),
+        decoding.build_stage_table(ValueFormat("ogg-json"), columns, (replace(COLUMNS[0], nullable=False),)),
         unchanged=("NAME", "AMOUNT"), stages_kept=True, metadata={"pos": "value.pos"},
     )  # fmt: skip
-    found = decoding.reasons(spark, stage, [json.dumps(value).encode() for value, _ in BAD])
+    found = decoding.read_reasons(spark, stage, [json.dumps(value).encode() for value, _ in BAD])
     wrong = [(given, reason) for given, reason in zip(BAD, found, strict=True) if given[1] not in str(reason)]
     assert wrong == []
 
 
 def test_update_without_a_column_that_a_condition_looks_at_is_bad(spark) -> None:
-    stage = replace(decoding.a_stage(ValueFormat("ogg-json"), COLUMNS, COLUMNS[:1], unchanged=("NAME", "AMOUNT")))
-    updates = [operation("U", None, {"ID": 1, "NAME": "a"}), operation("U", None, {"ID": 1, "AMOUNT": "2"})]
+    stage = replace(
+        decoding.build_stage_table(ValueFormat("ogg-json"), COLUMNS, COLUMNS[:1], unchanged=("NAME", "AMOUNT"))
+    )
+    updates = [build_operation("U", None, {"ID": 1, "NAME": "a"}), build_operation("U", None, {"ID": 1, "AMOUNT": "2"})]
     records = [(None, json.dumps(value).encode()) for value in updates]
-    chosen = decoding.decoded(spark, replace(stage, when="amount > 1"), records, "fate", "reason")
+    chosen = decoding.decode(spark, replace(stage, when="amount > 1"), records, "fate", "reason")
     assert chosen == [("bad", "the update leaves out AMOUNT, which when looks at"), ("staged", None)]
-    routed = decoding.decoded(spark, replace(stage, route=Route("NAME", "a")), records, "fate", "reason")
+    routed = decoding.decode(spark, replace(stage, route=Route("NAME", "a")), records, "fate", "reason")
     assert routed == [("staged", None), ("bad", "the update leaves out NAME, which route looks at")]
 
 
 def test_update_says_which_columns_keep_their_value(spark) -> None:
     stage = replace(
-        decoding.a_stage(ValueFormat("ogg-json"), COLUMNS, COLUMNS[:1]), unchanged=("NAME", "AMOUNT"), stages_kept=True
+        decoding.build_stage_table(ValueFormat("ogg-json"), COLUMNS, COLUMNS[:1]),
+        unchanged=("NAME", "AMOUNT"),
+        stages_kept=True,
     )
     given = [
-        operation("U", None, {"ID": 1, "NAME": None}), operation("I", None, {"ID": 1, "NAME": "a"}),
-        operation("D", {"ID": 1}), operation("T"),
+        build_operation("U", None, {"ID": 1, "NAME": None}), build_operation("I", None, {"ID": 1, "NAME": "a"}),
+        build_operation("D", {"ID": 1}), build_operation("T"),
     ]  # fmt: skip
     records = [(b"k", json.dumps(value).encode()) for value in given]
     ignoring = replace(stage, value=replace(stage.value, options={"truncate": "ignore"}))
-    assert decoding.decoded(spark, ignoring, records, "op", "kept", "value_struct.NAME", "fate") == [
+    assert decoding.decode(spark, ignoring, records, "op", "kept", "value_struct.NAME", "fate") == [
         ("u", ["AMOUNT"], None, "staged"), ("c", [], "a", "staged"), ("d", [], None, "staged"),
         ("-", [], None, "ignored"),
     ]  # fmt: skip

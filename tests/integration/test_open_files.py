@@ -35,7 +35,7 @@ def check_leaves_nothing(workbench: Any) -> None:
     try:
         for n in range(FLUSHES):
             workbench.produce(topic, *(({"id": id}, {"id": id, "n": n}, {"partition": id % 2}) for id in range(4)))
-            flush(workbench.ports("runs", clients=clients))
+            flush(workbench.build_ports("runs", clients=clients))
             if n == 0:
                 gc.collect()
                 gc.disable()
@@ -45,4 +45,4 @@ def check_leaves_nothing(workbench: Any) -> None:
     grown = {what: seen[-1][what] - seen[0][what] for what in seen[0]}
     # the client of one flush alone has four pipes and three threads; a store's client may open a connection more
     assert all(more < 2 * FLUSHES for more in grown.values()), seen
-    assert [row["n"] for row in workbench.rows("shop.runs")] == [FLUSHES - 1] * 4
+    assert [row["n"] for row in workbench.read_rows("shop.runs")] == [FLUSHES - 1] * 4

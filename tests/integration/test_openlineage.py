@@ -76,7 +76,7 @@ class Airflow:
         self.events_file = folder / "events.json"
         transport = {"type": "file", "log_file_path": str(self.events_file), "append": True}
         path = os.pathsep.join(map(str, (provider, ROOT / "plugins", ROOT / "jobs")))
-        self.environment = workbench.environment() | {
+        self.environment = workbench.build_environment() | {
             "AIRFLOW_HOME": str(folder / "airflow"),
             "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
@@ -167,7 +167,7 @@ def test_flush_backfill_and_publication_tell_where_each_column_comes_from(provid
     airflow = Airflow(workbench, provider, tmp_path)
     airflow.run("db", "migrate")
     airflow.run("dags", "test", "tidegate_orders")
-    assert [row["level"] for row in workbench.rows("shop.orders")] == ["gold", "tin", "gold", "tin"]
+    assert [row["level"] for row in workbench.read_rows("shop.orders")] == ["gold", "tin", "gold", "tin"]
     airflow.run("dags", "test", "tidegate_publish_levels")
     ranges = {"ranges": {orders: {"0": [0, 1], "1": [0, 1]}}, "tables": ["lake.shop.orders"]}
     airflow.run("dags", "test", "tidegate_orders_backfill", "--conf", json.dumps(ranges))
@@ -188,7 +188,7 @@ def test_flush_backfill_and_publication_tell_where_each_column_comes_from(provid
         topic, people = event["inputs"]
         [table] = event["outputs"]
         assert (topic["namespace"], topic["name"]) == (place, orders)
-        assert (table["namespace"], table["name"]) == ("file", workbench.iceberg("shop.orders").location()[7:])
+        assert (table["namespace"], table["name"]) == ("file", workbench.load_iceberg("shop.orders").location()[7:])
         assert people["name"].endswith("/people")
         assert list_fields(table) == ["id", "name", "level"]
         assert list_sources(table) == {

@@ -70,7 +70,7 @@ def test_onlooker_changes_nothing(brokers: tuple[Any, Any]) -> None:
 
 
 def list_sizes(workbench: "Workbench", table: str) -> dict[str, int]:
-    return {str(path): path.stat().st_size for path in workbench.data_files(table)}
+    return {str(path): path.stat().st_size for path in workbench.list_data_files(table)}
 
 
 def test_bytes_written_are_the_sizes_of_the_files_that_a_batch_added_delete_files_too(workbench: "Workbench") -> None:
@@ -97,7 +97,7 @@ def test_bytes_written_are_the_sizes_of_the_files_that_a_batch_added_delete_file
     workbench.produce(left, ({"id": 1}, {"id": 1, "name": "new"}, {"partition": 1}), ({"id": 2}, None))
     flush()
     assert [path for path in known if "delete" in path], "a merge that leaves delete files was wanted"
-    ports = workbench.ports("sized")
+    ports = workbench.build_ports("sized")
     told = [(b["table"], b["bytes_written"]) for b in read_batch_history(ports, 9)["batches"] if b["staged"]]
     assert sorted(told) == sorted(written)
     assert read_recent(ports)["last_flush"]["bytes_written"] == written[-1][1]

@@ -8,7 +8,7 @@ from typing import Any
 
 import decoding
 import pytest
-from conftest import debezium
+from conftest import build_debezium_event
 from tidegate.schema.column import Column
 from tidegate.spec.formats import ValueFormat
 
@@ -27,7 +27,7 @@ HOLDS = (HELD, [HELD], BASE64[HELD])
 Change = dict[str, Any] | None
 
 
-def histories(keys: int, seed: int) -> list[tuple[int, Change]]:
+def make_histories(keys: int, seed: int) -> list[tuple[int, Change]]:
     """Changes of many keys, mixed; None deletes."""
     chance = random.Random(seed)
     changes = []
@@ -37,7 +37,7 @@ def histories(keys: int, seed: int) -> list[tuple[int, Change]]:
     return changes
 
 
-def expected(changes: list[tuple[int, Change]], partial: bool, soft: bool) -> list[tuple[Any, ...]]:
+def compute_rows(changes: list[tuple[int, Change]], partial: bool, soft: bool) -> list[tuple[Any, ...]]:
     """The model, one record at a time."""
     rows: dict[int, dict[str, Any]] = {}
     for key, value in changes:
@@ -57,7 +57,7 @@ def expected(changes: list[tuple[int, Change]], partial: bool, soft: bool) -> li
     return sorted((key, *(repr(row[name]) for name in COLUMNS), row["gone"]) for key, row in rows.items())
 
 
-def landed(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+def convert_landed_rows(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     texts = {b"x": BASE64["x"], None: None}
     shown = [{**row, "doc": texts[row["doc"]]} for row in rows]
     return sorted((r["id"], *(repr(r[name]) for name in COLUMNS), bool(r.get("_deleted"))) for r in shown)
@@ -74,25 +74,32 @@ def test_many_histories_end_as_the_model_wherever_batches_are_cut(workbench) -> 
     topic = workbench.topic(1)
     asked = [{"name": f"lake.shop.{name}", **table} for name, table in TABLES.items()]
     workbench.pipeline("many", [topic], key=KEY, value={"format": "debezium-json", "schema": SCHEMA}, tables=asked)
-    changes = histories(150, seed=9)
+    changes = make_histories(150, seed=9)
     cuts = [0, 200, 290, len(changes)]
     for start, end in pairwise(cuts):
         records = [
-            ({"id": key}, debezium("u", None, {"id": key, **value}) if value else debezium("d", {"id": key}))
+            (
+                {"id": key},
+                build_debezium_event("u", None, {"id": key, **value})
+                if value
+                else build_debezium_event("d", {"id": key}),
+            )
             for key, value in changes[start:end]
         ]
         workbench.produce(topic, *records)
         workbench.flush("many")
     for name, table in TABLES.items():
         soft = table.get("deletes") == "soft"
-        assert landed(workbench.rows(f"shop.{name}")) == expected(changes, name == "partial", soft), name
+        assert convert_landed_rows(workbench.read_rows(f"shop.{name}")) == compute_rows(
+            changes, name == "partial", soft
+        ), name
 
 
 GROUPED = ("va", "a", "tags", "vb", "b")
 GROUPS = {"va": ["a", "tags"], "vb": ["b"]}
 
 
-def grouped_changes(keys: int, seed: int, spread: bool) -> list[tuple[int, int, dict[str, Any] | None]]:
+def make_grouped_changes(keys: int, seed: int, spread: bool) -> list[tuple[int, int, dict[str, Any] | None]]:
     """Changes of many keys with their partition, often late and often alike; None deletes.
 
     `spread`: a key's groups come by any partition, each with its sequence, and no two alike; nothing is deleted.
@@ -115,7 +122,7 @@ def grouped_changes(keys: int, seed: int, spread: bool) -> list[tuple[int, int, 
     return changes
 
 
-def grouped_model(changes: list[tuple[int, int, dict[str, Any] | None]], soft: bool) -> list[str]:
+def compute_grouped_rows(changes: list[tuple[int, int, dict[str, Any] | None]], soft: bool) -> list[str]:
     """The model, one record at a time."""
     rows: dict[int, dict[str, Any]] = {}
     for key, _, told in changes:
@@ -150,10 +157,10 @@ def test_groups_end_as_the_model_wherever_batches_are_cut_and_after_a_second_rea
     )
     asked = {"partial_updates": {"sequence_groups": GROUPS}, **table}
     workbench.pipeline(name, [topic], key=KEY, value={"schema": schema}, table=asked)
-    changes = grouped_changes(120, len(name), spread)
+    changes = make_grouped_changes(120, len(name), spread)
 
     def read_rows() -> list[str]:
-        rows = workbench.rows(f"shop.{name}")
+        rows = workbench.read_rows(f"shop.{name}")
         return sorted(repr(sorted({"name": None, **row}.items())) for row in rows)
 
     for start, end in pairwise([0, 250, 300, len(changes)]):
@@ -163,14 +170,14 @@ def test_groups_end_as_the_model_wherever_batches_are_cut_and_after_a_second_rea
         )
         workbench.produce(topic, *records)
         workbench.flush(name)
-        assert read_rows() == grouped_model(changes[:end], soft)
+        assert read_rows() == compute_grouped_rows(changes[:end], soft)
     if spread:
-        workbench.spark_sql(f"UPDATE lake.shop.{name} SET vb = NULL, b = NULL WHERE id < 5")
-        workbench.spark_sql(f"DELETE FROM lake.shop.{name} WHERE id BETWEEN 5 AND 9")
-        ranges = {topic: {str(partition): [0, end] for partition, end in workbench.ends(topic)[topic].items()}}
-        done = workbench.cli("backfill", name, "--range", json.dumps(ranges))
+        workbench.run_spark_sql(f"UPDATE lake.shop.{name} SET vb = NULL, b = NULL WHERE id < 5")
+        workbench.run_spark_sql(f"DELETE FROM lake.shop.{name} WHERE id BETWEEN 5 AND 9")
+        ranges = {topic: {str(partition): [0, end] for partition, end in workbench.read_ends(topic)[topic].items()}}
+        done = workbench.run_cli("backfill", name, "--range", json.dumps(ranges))
         assert done.returncode == 0, done.stderr
-        assert read_rows() == grouped_model(changes, soft)
+        assert read_rows() == compute_grouped_rows(changes, soft)
 
 
 MOVED = "the row has another key now, and the value of {} is not in the event, as it did not change: "
@@ -180,23 +187,23 @@ def test_row_under_a_new_key_does_not_lose_what_its_event_leaves_out(spark: Any)
     """Debezium tells a changed key as a delete, and an insert with a header that leaves unchanged values out, too."""
     columns = (Column("id", "INT"), Column("a", "STRING"), Column("doc", "BINARY"))
     told = {"key_columns": columns[:1], "unchanged": ("a", "doc"), "stages_kept": True}
-    stage = replace(decoding.a_stage(ValueFormat("debezium-json", unavailable=HELD), columns), **told)
+    stage = replace(decoding.build_stage_table(ValueFormat("debezium-json", unavailable=HELD), columns), **told)
     old_key = [("__debezium.oldkey", b'{"id": 1}')]
     rows = [("x", None, old_key), (HELD, "eA==", old_key), (None, BASE64[HELD], old_key), (HELD, None, [])]
     records = [
         (b'{"id": 2}', json.dumps({"op": "c", "after": {"id": 2, "a": a, "doc": doc}}).encode()) for a, doc, _ in rows
     ]
-    found = decoding.decoded(spark, stage, records, "kept", "reason", headers=[headers for *_, headers in rows])
+    found = decoding.decode(spark, stage, records, "kept", "reason", headers=[headers for *_, headers in rows])
     assert [(kept, reason and reason.split("the row of the new")[0]) for kept, reason in found] == [
         ([], None), (["a"], MOVED.format("a")), (["doc"], MOVED.format("doc")), (["a"], None),
     ]  # fmt: skip
     flat = replace(stage, value=ValueFormat("json", unavailable=HELD))  # as ExtractNewRecordState leaves it
     row = (b'{"id": 2}', json.dumps({"id": 2, "a": HELD}).encode())
-    (alone,) = decoding.decoded(spark, flat, [row], "reason", headers=[old_key])
+    (alone,) = decoding.decode(spark, flat, [row], "reason", headers=[old_key])
     assert alone[0].startswith(MOVED.format("a"))
     keyless = replace(stage, key=replace(stage.key, from_value=True))
     events = [
         (None, json.dumps({"op": "u", "before": {"id": n}, "after": {"id": 2, "a": HELD}}).encode()) for n in (1, 2)
     ]
-    reasons = [reason for (reason,) in decoding.decoded(spark, keyless, events, "reason")]
+    reasons = [reason for (reason,) in decoding.decode(spark, keyless, events, "reason")]
     assert [reason and reason.split("the row of the new")[0] for reason in reasons] == [MOVED.format("a"), None]

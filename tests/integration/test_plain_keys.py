@@ -36,16 +36,18 @@ PARSED = {
 SEED, MADE = 7, 2_000
 
 
-def keys(spark, texts: list[bytes], type: str, name: str = "id") -> list[tuple[object, str | None]]:
-    table = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), (Column(name, type, nullable=False),))
-    return decoding.keys(spark, table, texts)
+def decode_keys(spark, texts: list[bytes], type: str, name: str = "id") -> list[tuple[object, str | None]]:
+    table = decoding.build_stage_table(
+        ValueFormat("json"), (Column("x", "INT"),), (Column(name, type, nullable=False),)
+    )
+    return decoding.decode_keys(spark, table, texts)
 
 
-def parsed_keys(spark, texts: list[bytes], type: str, name: str = "id") -> list[tuple[object, str | None]]:
+def decode_keys_by_parser(spark, texts: list[bytes], type: str, name: str = "id") -> list[tuple[object, str | None]]:
     """The same without the short way."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("tidegate_spark.formats.json.render_plain_key", lambda *_: None)
-        return keys(spark, texts, type, name)
+        return decode_keys(spark, texts, type, name)
 
 
 def read_off(spark, texts: list[str], type: str, name: str) -> list[object]:
@@ -59,8 +61,8 @@ def test_usual_spelling_is_read_off_and_is_what_the_parser_finds(spark, name: st
     plain = dict(zip(texts, read_off(spark, texts, type, name), strict=True))
     assert [text for text, value in plain.items() if value is None] == []
     encoded = [text.encode() for text in texts]
-    found = keys(spark, encoded, type, name)
-    assert found == parsed_keys(spark, encoded, type, name)
+    found = decode_keys(spark, encoded, type, name)
+    assert found == decode_keys_by_parser(spark, encoded, type, name)
     assert found == [(value, None) for value in plain.values()]
 
 
@@ -68,7 +70,7 @@ def test_usual_spelling_is_read_off_and_is_what_the_parser_finds(spark, name: st
 def test_other_spelling_is_left_to_the_parser(spark, type: str, texts: list[str]) -> None:
     assert read_off(spark, texts, type, "id") == [None] * len(texts)
     encoded = [text.encode() for text in texts]
-    assert keys(spark, encoded, type) == parsed_keys(spark, encoded, type)
+    assert decode_keys(spark, encoded, type) == decode_keys_by_parser(spark, encoded, type)
 
 
 @pytest.mark.parametrize("type", ["BIGINT", "INT", "STRING", "SMALLINT"])
@@ -81,4 +83,4 @@ def test_whatever_the_text_the_key_is_what_the_parser_finds(spark, type: str) ->
     longer = [b"".join(chance.choices(bits, k=chance.randint(3, 6))) for _ in range(MADE)]
     objects = [b'{"id":' + b"".join(chance.choices(bits, k=chance.randint(1, 3))) + b"}" for _ in range(MADE)]
     texts = [*pairs, *longer, *objects]
-    assert keys(spark, texts, type) == parsed_keys(spark, texts, type)
+    assert decode_keys(spark, texts, type) == decode_keys_by_parser(spark, texts, type)

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from decoding import a_stage
-from fuzzing import corrupted
+from decoding import build_stage_table
+from fuzzing import corrupt_records
 from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY
 from tidegate.model.resource_names import name_intermediate_table
 from tidegate.schema.column import Column
@@ -67,7 +67,7 @@ OUTCOME = ("to_json(key_struct) AS k", "to_json(value_struct) AS v", "op", "fate
 
 def compare(records: Any) -> tuple[int, int, list[Any]]:
     """How many records there are, how many are unusual, and those of which a plain pass makes something else."""
-    table = a_stage(ValueFormat("json", timestamp_unit="millis"), COLUMNS, (Column("id", "BIGINT"),))
+    table = build_stage_table(ValueFormat("json", timestamp_unit="millis"), COLUMNS, (Column("id", "BIGINT"),))
     assert can_read_plainly(table)
     whole, plain = (
         {
@@ -87,7 +87,7 @@ def _spell(name: str, token: str) -> bytes:
     return f"{{{', '.join(parts)}}}".encode()
 
 
-def as_records(spark: Any, given: list[tuple[bytes | None, bytes | None]]) -> Any:
+def build_frame(spark: Any, given: list[tuple[bytes | None, bytes | None]]) -> Any:
     frame = spark.createDataFrame(
         [(key, value, n) for n, (key, value) in enumerate(given)], "key BINARY, value BINARY, offset BIGINT"
     )
@@ -100,25 +100,25 @@ def as_records(spark: Any, given: list[tuple[bytes | None, bytes | None]]) -> An
 
 def test_usual_records_are_read_plainly_and_others_are_not_judged(spark: Any) -> None:
     usual = [(b'{"id":7}', json.dumps(row, ensure_ascii=False).encode()) for row in USUAL] + [(b"7", None)]
-    total, unusual, wrong = compare(as_records(spark, usual))
+    total, unusual, wrong = compare(build_frame(spark, usual))
     assert (total, unusual, wrong) == (len(usual), 0, [])
     given = [(b"7", text.encode()) for text in SPELLED]
-    total, unusual, wrong = compare(as_records(spark, given))
+    total, unusual, wrong = compare(build_frame(spark, given))
     assert (total, wrong) == (len(given), [])
     assert unusual > len(given) // 2
     names = [column.name for column in COLUMNS]
     given = [(b"7", _spell(name, token)) for name in names for token in TOKENS]
-    total, unusual, wrong = compare(as_records(spark, given))
+    total, unusual, wrong = compare(build_frame(spark, given))
     assert (total, wrong) == (len(given), [])
     assert 0 < unusual < total
     keys = [(key, json.dumps(ROW).encode()) for key in KEYS] + [(None, json.dumps(ROW).encode()), (None, None)]
-    total, unusual, wrong = compare(as_records(spark, keys))
+    total, unusual, wrong = compare(build_frame(spark, keys))
     assert (total, wrong) == (len(keys), [])
 
 
 def test_corrupt_records_are_read_as_by_the_format_itself_or_not_judged(compiling_spark: Any) -> None:
     seeds = [json.dumps(row).encode() for row in USUAL] + [text.encode() for text in SPELLED[:16]]
-    bent = corrupted(compiling_spark, seeds, "value", INPUTS).drop("key", "key_text")
+    bent = corrupt_records(compiling_spark, seeds, "value", INPUTS).drop("key", "key_text")
     total, unusual, wrong = compare(bent.selectExpr("*", "CAST('7' AS BINARY) AS key", "'7' AS key_text"))
     assert (total, wrong[:3]) == (INPUTS, [])
     assert 0 < unusual < INPUTS
@@ -130,7 +130,7 @@ def test_corrupt_records_are_read_as_by_the_format_itself_or_not_judged(compilin
     {"value_columns": (Column("a", "BINARY"),)},
 ])  # fmt: skip
 def test_only_flat_objects_are_read_plainly(changed: dict[str, Any]) -> None:
-    table = a_stage(ValueFormat("json"), COLUMNS, (Column("id", "BIGINT"),))
+    table = build_stage_table(ValueFormat("json"), COLUMNS, (Column("id", "BIGINT"),))
     assert can_read_plainly(table)
     assert can_read_plainly(replace(table, key_columns=()))
     assert not can_read_plainly(replace(table, **changed))
@@ -140,11 +140,11 @@ def test_batch_with_an_unusual_record_is_read_once_more_and_the_next_ones_at_onc
     topic = workbench.topic()
     key, value = {"fields": ["id"], "schema": "id BIGINT"}, {"schema": "id BIGINT, note STRING, score DOUBLE"}
     name = workbench.pipeline("plain", [topic], key=key, value=value)
-    ports = workbench.ports(name)
+    ports = workbench.build_ports(name)
     intermediate = name_intermediate_table(ports.pipeline, ports.pipeline.tables[0])
 
     def unusual() -> str | None:
-        properties: dict[str, str] = workbench.iceberg(intermediate).properties
+        properties: dict[str, str] = workbench.load_iceberg(intermediate).properties
         return properties.get(UNUSUAL_BATCH_PROPERTY)
 
     workbench.produce(topic, *((f'{{"id":{n}}}', {"note": f"a{n}", "score": n / 4}) for n in range(20)))
@@ -159,6 +159,6 @@ def test_batch_with_an_unusual_record_is_read_once_more_and_the_next_ones_at_onc
     workbench.produce(topic, ('{"id":6}', {"note": "plain again"}))
     workbench.flush(name)
     assert unusual() == marked
-    rows = {row["id"]: (row["note"], row["score"]) for row in workbench.rows(f"shop.{name}")}
+    rows = {row["id"]: (row["note"], row["score"]) for row in workbench.read_rows(f"shop.{name}")}
     expected = {n: (f"a{n}", n / 4) for n in range(20) if n != 4}
     assert rows == {**expected, 3: ("other letters", 9.0), 5: ("1.50", None), 6: ("plain again", None)}

@@ -105,16 +105,16 @@ def test_struct_in_other_letters_is_bad_with_its_path_and_no_struct_of_nulls(spa
     columns = (Column("o", "STRUCT<id: INT, of: ARRAY<STRUCT<n: DOUBLE>>>"), Column("x", "INT"))
     fmt = ValueFormat("json", options={"envelope": True}) if word == "envelope" else ValueFormat(word)
     values = [(ROWS[word] % text).encode() for text, _ in INNER]
-    found = decoding.reasons(spark, decoding.a_stage(fmt, columns), values)
+    found = decoding.read_reasons(spark, decoding.build_stage_table(fmt, columns), values)
     assert found == [reason and reason.replace("PART", "the value") for _, reason in INNER]
 
 
 @pytest.mark.parametrize("text", ['{"k": %s}', '{"payload": {"k": %s}}'])
 def test_struct_of_a_key_in_other_letters_is_bad(spark, text: str) -> None:
     columns = (Column("k", "STRUCT<id: INT, n: DOUBLE>"),)
-    stage = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), columns)
+    stage = decoding.build_stage_table(ValueFormat("json"), (Column("x", "INT"),), columns)
     inner = ['{"id": 1, "n": 1.5}', '{"ID": 1, "n": 1.5}', '{"x": 1}', '{"id": 1, "n": 9007199254740993}']
-    found = decoding.decoded(spark, stage, [((text % one).encode(), b"{}") for one in inner], "key_reason")
+    found = decoding.decode(spark, stage, [((text % one).encode(), b"{}") for one in inner], "key_reason")
     assert [reason for (reason,) in found] == [
         None,
         "the key field k has the field ID, and the column is id",
@@ -126,8 +126,8 @@ def test_struct_of_a_key_in_other_letters_is_bad(spark, text: str) -> None:
 @pytest.mark.parametrize("columns", sorted({columns for columns, _, _ in KEYS}, key=repr), ids=str)
 def test_key_is_what_its_fields_say_and_never_null_for_a_field_that_is_not_there(spark, columns: Any) -> None:
     cases = [(text, expected) for known, text, expected in KEYS if known == columns]
-    stage = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), columns)
-    found = decoding.decoded(spark, stage, [(text.encode(), b"{}") for text, _ in cases], "key_struct", "key_reason")
+    stage = decoding.build_stage_table(ValueFormat("json"), (Column("x", "INT"),), columns)
+    found = decoding.decode(spark, stage, [(text.encode(), b"{}") for text, _ in cases], "key_struct", "key_reason")
     wrong = [(*case, made) for case, made in zip(cases, found, strict=True) if not is_expected(case[1], *made)]
     assert wrong == []
 
@@ -136,10 +136,10 @@ def test_key_is_what_its_fields_say_and_never_null_for_a_field_that_is_not_there
 def test_value_with_none_of_the_columns_is_bad(spark, word: str) -> None:
     cases = [(text, expected) for known, text, expected in VALUES if known == word]
     fmt = ValueFormat("json", options={"envelope": True}) if word == "envelope" else ValueFormat(word)
-    stage = replace(decoding.a_stage(fmt, TWO), metadata={"at": "value.ingestion-timestamp"})
+    stage = replace(decoding.build_stage_table(fmt, TWO), metadata={"at": "value.ingestion-timestamp"})
     stage = stage if word == "maxwell-json" else replace(stage, metadata={})
     values = [(None, text.encode()) for text, _ in cases]
-    found = decoding.decoded(spark, stage, values, "value_struct", "reason", "op")
+    found = decoding.decode(spark, stage, values, "value_struct", "reason", "op")
     wrong = [(*case, made) for case, made in zip(cases, found, strict=True) if not is_expected(case[1], *made)]
     assert wrong == []
 
@@ -161,8 +161,8 @@ def test_key_that_the_value_has_to_hold_and_does_not_is_bad(spark) -> None:
         ("maxwell-json", '{"type": "insert", "data": {"name": "a"}}'),
         ("canal-json", '{"type": "INSERT", "data": [{"name": "a"}]}'),
     ]:
-        stage = decoding.a_stage(ValueFormat(word), columns, (ID,))
-        assert decoding.reasons(spark, stage, [text.encode()]) == ["the value has no field user_id"], word
+        stage = decoding.build_stage_table(ValueFormat(word), columns, (ID,))
+        assert decoding.read_reasons(spark, stage, [text.encode()]) == ["the value has no field user_id"], word
 
 
 def test_update_without_a_key_that_changes_a_key_field_deletes_the_old_row(spark) -> None:
@@ -173,13 +173,13 @@ def test_update_without_a_key_that_changes_a_key_field_deletes_the_old_row(spark
         '{"op": "u", "before": null, "after": {"id": 5, "part": null, "name": "e"}}',
         '{"op": "u", "before": {"id": 6, "part": "x"}, "after": {"id": 7, "part": "x", "name": "hidden"}}',
     ]
-    stage = decoding.a_stage(
+    stage = decoding.build_stage_table(
         ValueFormat("debezium-json"), (Column("name", "STRING"),), (Column("id", "INT"), Column("part", "STRING"))
     )
     stage = replace(stage, when="name <> 'hidden'")
     asked = ("key_struct", "op", "fate", "record_fate", "row_number", "value_struct.name")
-    found = decoding.decoded(spark, stage, [(None, text.encode()) for text in texts], *asked)
-    assert sorted(((*map(_plain, row),) for row in found), key=repr) == sorted(
+    found = decoding.decode(spark, stage, [(None, text.encode()) for text in texts], *asked)
+    assert sorted(((*map(_convert_to_plain, row),) for row in found), key=repr) == sorted(
         [
             ((2, None), "u", "staged", "staged", 0, "b"),
             ((1, None), "d", "staged", "staged", 1, None),
@@ -194,28 +194,33 @@ def test_update_without_a_key_that_changes_a_key_field_deletes_the_old_row(spark
     )
 
 
-def _plain(value: Any) -> Any:
+def _convert_to_plain(value: Any) -> Any:
     return tuple(value) if isinstance(value, tuple) else value
 
 
 def test_lone_tombstone_has_no_sequence_of_the_event_that_it_lacks(spark) -> None:
-    stage = decoding.a_stage(ValueFormat("debezium-json"), (Column("name", "STRING"),), (Column("id", "INT"),))
+    stage = decoding.build_stage_table(
+        ValueFormat("debezium-json"), (Column("name", "STRING"),), (Column("id", "INT"),)
+    )
     stage = replace(stage, metadata={"at": "value.source.timestamp"}, sequence=("at",))
     event = b'{"op": "d", "before": {"id": 1}, "source": {"ts_ms": 1000}}'
-    found = decoding.decoded(spark, stage, [(b'{"id": 1}', event), (b'{"id": 1}', None)], "op", "sequence")
+    found = decoding.decode(spark, stage, [(b'{"id": 1}', event), (b'{"id": 1}', None)], "op", "sequence")
     assert [(op, sequence and sequence["at"].astimezone(UTC)) for op, sequence in found] == [
         ("d", datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
         ("d", None),
     ]
     by_offset = replace(stage, metadata={"at": "offset"})
-    assert [
-        s["at"] for _, s in decoding.decoded(spark, by_offset, [(b"1", event), (b"1", None)], "op", "sequence")
-    ] == [0, 1]
+    assert [s["at"] for _, s in decoding.decode(spark, by_offset, [(b"1", event), (b"1", None)], "op", "sequence")] == [
+        0,
+        1,
+    ]
 
 
 @pytest.mark.parametrize("word", ["when", "delete_when"])
 def test_record_for_which_a_condition_fails_is_bad_and_takes_no_other_down(spark, word: str) -> None:
-    stage = replace(decoding.a_stage(ValueFormat("json"), (Column("v", "STRING"),)), **{word: "CAST(v AS INT) > 0"})
+    stage = replace(
+        decoding.build_stage_table(ValueFormat("json"), (Column("v", "STRING"),)), **{word: "CAST(v AS INT) > 0"}
+    )
     values = [
         (None, b'{"v": "1"}'),
         (None, b'{"v": "x"}'),
@@ -223,7 +228,7 @@ def test_record_for_which_a_condition_fails_is_bad_and_takes_no_other_down(spark
         (None, b'{"v": null}'),
         (None, None),
     ]
-    found = decoding.decoded(spark, stage, values, "reason", "op", "fate")
+    found = decoding.decode(spark, stage, values, "reason", "op", "fate")
     bad = (f"{word} fails for this record", "u", "bad")
     if word == "when":
         rest = [(None, "u", "staged"), bad, (None, "u", "filtered"), (None, "u", "filtered"), (None, "d", "staged")]
@@ -251,14 +256,16 @@ def test_value_in_other_letters_is_a_row_or_bad_and_never_a_delete(spark) -> Non
     columns = (Column("id", "INT"), Column("name", "STRING"))
     values = [(None, text.encode()) for text, _ in OTHER_LETTERS]
     for options in ({}, {"numbers": "lenient"}):
-        stage = decoding.a_stage(ValueFormat("json", options=options), columns)
-        found = decoding.decoded(spark, stage, values, "reason", "op", "value_struct")
+        stage = decoding.build_stage_table(ValueFormat("json", options=options), columns)
+        found = decoding.decode(spark, stage, values, "reason", "op", "value_struct")
         assert {op for _, op, _ in found} == {"u"}
         assert [reason or tuple(row) for reason, _, row in found] == [made for _, made in OTHER_LETTERS]
 
 
 def test_key_in_other_letters_is_the_key_or_bad(spark) -> None:
-    stage = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), keys=(Column("id", "INT"), Column("n", "INT")))
+    stage = decoding.build_stage_table(
+        ValueFormat("json"), (Column("x", "INT"),), keys=(Column("id", "INT"), Column("n", "INT"))
+    )
     stage = replace(stage, key=KeyFormat("json", ("id", "n")))
     texts = [
         '{"ID": 1, "n": 2, "e": {"x": 1, "x": 2}}',
@@ -266,7 +273,7 @@ def test_key_in_other_letters_is_the_key_or_bad(spark) -> None:
         '{"ID": 1, "n": 2}}',
         '{"ID": 1, "N": 2}',
     ]
-    found = decoding.decoded(spark, stage, [(text.encode(), b"{}") for text in texts], "key_reason", "key_struct")
+    found = decoding.decode(spark, stage, [(text.encode(), b"{}") for text in texts], "key_reason", "key_struct")
     bad = "the key is not a JSON object that fits the key columns"
     assert [reason or tuple(key) for reason, key in found] == [(1, 2), bad, bad, (1, 2)]
 
@@ -279,16 +286,18 @@ def test_null_where_a_part_must_not_be_is_bad(spark) -> None:
         '{"l": [{"a": 1}, {}]}',
         '{"s": null, "l": [null]}',
     ]
-    found = decoding.reasons(spark, decoding.a_stage(ValueFormat("json"), columns), [text.encode() for text in texts])
+    found = decoding.read_reasons(
+        spark, decoding.build_stage_table(ValueFormat("json"), columns), [text.encode() for text in texts]
+    )
     assert [reason and reason.partition(" that ")[0] for reason in found] == [
         None, "the value field s lacks a part", "the value field l lacks a part", None,
     ]  # fmt: skip
 
 
 def test_route_on_a_text_is_judged_record_by_record(spark) -> None:
-    stage = decoding.a_stage(ValueFormat("json"), (Column("v", "STRING"),))
+    stage = decoding.build_stage_table(ValueFormat("json"), (Column("v", "STRING"),))
     stage = replace(stage, route=Route("v", "a.*", ()))
-    found = decoding.decoded(spark, stage, [(None, b'{"v": "ab"}'), (None, b'{"v": "b"}'), (None, None)], "fate")
+    found = decoding.decode(spark, stage, [(None, b'{"v": "ab"}'), (None, b'{"v": "b"}'), (None, None)], "fate")
     assert found == [("staged",), ("filtered",), ("staged",)]
 
 
@@ -307,10 +316,10 @@ def test_number_inside_of_a_struct_is_the_time_that_its_schema_names_else_the_fi
     texts = [event.encode(), nest("", event), nest(plain, event), nest(named, event)]
     micros, millis = datetime(1970, 1, 1, 0, 0, 1), datetime(1970, 1, 1, 0, 16, 40)
     told = ValueFormat("debezium-json", timestamp_unit={"s": "micros"})
-    rows = decoding.values(spark, decoding.a_stage(told, columns), texts)
+    rows = decoding.decode_values(spark, decoding.build_stage_table(told, columns), texts)
     assert [(reason, row["s"]["at"], row["s"]["day"]) for reason, row in rows] == [
         (None, time, date(1970, 1, 2)) for time in (micros, micros, micros, millis)
     ]
-    untold = decoding.values(spark, decoding.a_stage(ValueFormat("debezium-json"), columns), texts)
+    untold = decoding.decode_values(spark, decoding.build_stage_table(ValueFormat("debezium-json"), columns), texts)
     assert ["without loss" in (reason or "") for reason, _ in untold] == [True, True, True, False]
     assert untold[3][1]["s"]["at"] == millis

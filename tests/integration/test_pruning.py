@@ -10,7 +10,7 @@ KEY = {"fields": ["id", "line"], "schema": "id BIGINT, line STRING"}
 VALUE = {"schema": "id BIGINT, line STRING, name STRING"}
 
 
-def rows_of(first: int, count: int, name: str) -> list:
+def build_records(first: int, count: int, name: str) -> list:
     keys = [{"id": n, "line": None if n % 2 else f"it's {n:05}"} for n in range(first, first + count)]
     return [(key, {**key, "name": name}) for key in keys]
 
@@ -18,27 +18,27 @@ def rows_of(first: int, count: int, name: str) -> list:
 def test_merge_of_recent_keys_does_not_open_the_files_of_old_ones(workbench, tmp_path) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("recent", [topic], key=KEY, value=VALUE)
-    workbench.produce(topic, *rows_of(0, 50, "old"))
+    workbench.produce(topic, *build_records(0, 50, "old"))
     workbench.flush("recent")
-    old = [Path(str(file)) for file in workbench.data_files("shop.recent")]
-    workbench.produce(topic, *rows_of(1000, 50, "new"), ({"id": 2000, "line": None}, None))
+    old = [Path(str(file)) for file in workbench.list_data_files("shop.recent")]
+    workbench.produce(topic, *build_records(1000, 50, "new"), ({"id": 2000, "line": None}, None))
     appended = workbench.flush("recent").published  # no key of these can be there
     assert [batch.written_as for batch in appended] == ["append"]
     for number, file in enumerate(old):
         file.rename(tmp_path / str(number))
-    workbench.produce(topic, *rows_of(1025, 50, "newer"), ({"id": 1001, "line": None}, None))
+    workbench.produce(topic, *build_records(1025, 50, "newer"), ({"id": 1001, "line": None}, None))
     workbench.flush("recent")
     for number, file in enumerate(old):
         (tmp_path / str(number)).rename(file)
-    found = {row["id"]: row["name"] for row in workbench.rows("shop.recent")}
+    found = {row["id"]: row["name"] for row in workbench.read_rows("shop.recent")}
     expected = dict.fromkeys(range(50), "old") | dict.fromkeys(range(1000, 1025), "new")
     expected |= dict.fromkeys(range(1025, 1075), "newer")
     del expected[1001]
     assert found == expected
-    workbench.produce(topic, *rows_of(20, 10, "late"))
+    workbench.produce(topic, *build_records(20, 10, "late"))
     workbench.flush("recent")
-    assert {row["name"] for row in workbench.rows("shop.recent") if 20 <= row["id"] < 30} == {"late"}
-    assert len(workbench.rows("shop.recent")) == len(expected)
+    assert {row["name"] for row in workbench.read_rows("shop.recent") if 20 <= row["id"] < 30} == {"late"}
+    assert len(workbench.read_rows("shop.recent")) == len(expected)
 
 
 def test_merge_that_names_its_keys_writes_what_one_that_does_not_would(workbench, monkeypatch) -> None:
@@ -47,9 +47,9 @@ def test_merge_that_names_its_keys_writes_what_one_that_does_not_would(workbench
     statements = []
     topic = workbench.topic(1)
     workbench.pipeline("named", [topic], key=KEY, value=VALUE)
-    workbench.produce(topic, *rows_of(-50, 100, "old"))
+    workbench.produce(topic, *build_records(-50, 100, "old"))
     workbench.flush("named")
-    ports = workbench.ports("named")
+    ports = workbench.build_ports("named")
     run = ports.engine.run
     monkeypatch.setattr(ports.engine, "run", lambda job: (statements.extend(getattr(job, "statements", ())), run(job)))
     changed = [{"id": n, "line": f"it's {n:05}"} for n in (-50, -2, 4, 48, 50)]
@@ -60,8 +60,8 @@ def test_merge_that_names_its_keys_writes_what_one_that_does_not_would(workbench
     merge = statements[-1]
     assert "t.`id` IN (-50L, -2L, 4L, 48L, 50L)" in merge
     assert r"t.`line` IN ('it\'s -0002', 'it\'s -0050', 'it\'s 00004'" in merge
-    found = {(row["id"], row["line"]): row["name"] for row in workbench.rows("shop.named")}
-    expected = {(key["id"], key["line"]): "old" for key, _ in rows_of(-50, 100, "old")}
+    found = {(row["id"], row["line"]): row["name"] for row in workbench.read_rows("shop.named")}
+    expected = {(key["id"], key["line"]): "old" for key, _ in build_records(-50, 100, "old")}
     del expected[-50, "it's -0050"]
     assert found == expected | {(key["id"], key["line"]): "new" for key in changed[1:]}
 

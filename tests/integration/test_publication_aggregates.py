@@ -47,15 +47,15 @@ def test_windows_and_a_global_aggregate_equal_recomputing_all(workbench, kind: s
         way.flush(**rows)
         before = len(one.records())
         one.publish()
-        assert {k: v["n"] for k, v in one.latest().items()} == recomputed(workbench, sql)
+        assert {k: v["n"] for k, v in one.latest().items()} == compute_aggregate(workbench, sql)
         produced = [k for k, _ in one.records()[before:]]
         assert len(produced) == len(set(produced))
     if kind == "whole":
         assert len(read(workbench, one.topic)) == 2, "the second change leaves three names as they were"
 
 
-def recomputed(workbench, sql: str) -> dict[str, Any]:
-    rows = workbench.spark_sql(
+def compute_aggregate(workbench, sql: str) -> dict[str, Any]:
+    rows = workbench.run_spark_sql(
         f"SELECT to_json(named_struct('began', began), map('timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\")), "
         f"to_json(named_struct('n', n)) FROM ({sql.replace('{table}', 'lake.shop.source')})"
     )

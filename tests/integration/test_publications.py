@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from protobuf_messages import classes
+from protobuf_messages import build_classes
 from round_trip import Way, read
 from schema_registry import SchemaRegistry
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo
@@ -27,10 +27,10 @@ def test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot(workbe
     assert way.latest() == way.table()
     with pytest.raises(NothingToDo):
         way.publish()
-    kept = way.ports().snapshots.read_table("lake.shop.roundtrip").snapshot_id
+    kept = way.build_ports().snapshots.read_table("lake.shop.roundtrip").snapshot_id
 
     way.flush(k1="a2", k2=None, k5="e")
-    middle = way.ports().snapshots.read_table("lake.shop.roundtrip").snapshot_id
+    middle = way.build_ports().snapshots.read_table("lake.shop.roundtrip").snapshot_id
     way.flush(k1="a3", k5=None)
     told = way.status()
     assert (told.snapshots_behind, told.rows_behind) == (2, 5)
@@ -48,14 +48,14 @@ def test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot(workbe
     assert way.latest() == way.table()
 
     before = len(way.records())
-    workbench.spark_sql(
+    workbench.run_spark_sql(
         "CALL lake.system.rewrite_data_files(table => 'shop.roundtrip', options => map('rewrite-all', 'true'))"
     )
     compacted = way.publish()
     assert (compacted.inserted, compacted.updated, compacted.deleted) == (0, 0, 0)
     assert len(way.records()) == before, "a compaction has no changes"
 
-    workbench.spark_sql(f"CALL lake.system.rollback_to_snapshot('shop.roundtrip', {kept})")
+    workbench.run_spark_sql(f"CALL lake.system.rollback_to_snapshot('shop.roundtrip', {kept})")
     back = way.publish()
     assert (back.inserted, back.updated, back.deleted) == (1, 1, 0), "the rollback as the difference of the states"
     assert way.latest() == way.table()
@@ -67,7 +67,7 @@ def test_topic_is_mended_by_comparing_it_with_the_table(workbench) -> None:
     way.flush(k1="a", k2="b", k3="c")
     way.publish()
     workbench.produce(way.topic, ('{"id":2}', None), ('{"id":3}', '{"id":3}'), ('{"id":9}', '{"id":9}'))
-    refused = workbench.cli("publish", "mended", "--resynchronise", "--dry-run", "--json")
+    refused = workbench.run_cli("publish", "mended", "--resynchronise", "--dry-run", "--json")
     assert json.loads(refused.stdout)["compared_with"] == "topic"
     before = len(way.records())
     done = way.publish(resynchronise=True)
@@ -175,17 +175,17 @@ public class Partitions {
 def test_command_line_publishes_tells_and_validates(workbench) -> None:
     way = Way(workbench, "words")
     way.flush(k1="a", k2="b")
-    planned = json.loads(workbench.cli("publish", "words", "--dry-run", "--json").stdout)
+    planned = json.loads(workbench.run_cli("publish", "words", "--dry-run", "--json").stdout)
     assert (planned["publication"], planned["compared_with"]) == ("words", "everything")
-    waiting = json.loads(workbench.cli("status", "words", "--json").stdout)["publications"][0]
+    waiting = json.loads(workbench.run_cli("status", "words", "--json").stdout)["publications"][0]
     assert (waiting["published_snapshot_id"], waiting["waiting"]["parts"]) == (None, 4)
-    done = workbench.cli("publish", "words", "--json")
+    done = workbench.run_cli("publish", "words", "--json")
     assert json.loads(done.stdout)["inserted"] == 2, done.stderr
-    again = workbench.cli("publish", "words")
+    again = workbench.run_cli("publish", "words")
     assert (again.returncode, "nothing came since" in again.stdout) == (0, True)
-    told = json.loads(workbench.cli("status", "--json").stdout)["publications"][0]
+    told = json.loads(workbench.run_cli("status", "--json").stdout)["publications"][0]
     assert told["published_snapshot_id"] == told["table_snapshot_id"] == planned["to_snapshot_id"]
-    assert workbench.cli("validate").stdout.splitlines() == ["words: ok", "words: ok"]
+    assert workbench.run_cli("validate").stdout.splitlines() == ["words: ok", "words: ok"]
 
 
 def test_avro_and_protobuf_are_what_the_real_deserializers_read_with_the_registry(workbench) -> None:
@@ -225,7 +225,7 @@ def test_key_whose_schema_has_changed_is_refused_until_the_topic_is_compared(wor
         way = Way(workbench, "wider", key={"fields": ["price"], **avro})
         way.flush(k1="a", k2="b", k3="c")
         way.publish()
-        workbench.spark_sql("ALTER TABLE lake.shop.wider ALTER COLUMN price TYPE DECIMAL(14,2)")
+        workbench.run_spark_sql("ALTER TABLE lake.shop.wider ALTER COLUMN price TYPE DECIMAL(14,2)")
         way.flush(k1=None, k2="b2")
         with pytest.raises(GiveUp, match=r"key_form=0000000001 and now key_form=0000000002.*--resynchronise"):
             way.publish()
@@ -251,7 +251,7 @@ def assert_protobuf(registry: SchemaRegistry, topic: str, found: Any) -> None:
         (number,) = registry.subjects[f"{topic}-{what}"]
         assert data[:5] == b"\x00" + number.to_bytes(4, "big")
         file = FileDescriptorProto.FromString(base64.b64decode(registry.schemas[number]["schema"]))
-        read_protobuf = ProtobufDeserializer(next(iter(classes(file).values())), {"use.deprecated.format": False})
+        read_protobuf = ProtobufDeserializer(next(iter(build_classes(file).values())), {"use.deprecated.format": False})
         made[what] = read_protobuf(data, SerializationContext(topic, what))
     assert made["key"].id == 1
     value = made["value"]
@@ -267,7 +267,7 @@ def test_joined_table_enriches_the_records_and_its_own_changes_are_followed(work
     with pytest.raises(NothingToDo):
         way.publish()
     way.flush(k1="a", k2="b", k3="c")
-    workbench.spark_sql("CREATE TABLE lake.shop.labels USING iceberg AS SELECT 'a' AS name, 'first' AS label")
+    workbench.run_spark_sql("CREATE TABLE lake.shop.labels USING iceberg AS SELECT 'a' AS name, 'first' AS label")
     counted = Way.over(way, "counted", sql=count, key={"fields": ["label"]}, parallelism=1)
     counted.publication(table="lake.shop.joined", sql=count, key={"fields": ["label"]}, parallelism=1)
 
@@ -277,13 +277,13 @@ def test_joined_table_enriches_the_records_and_its_own_changes_are_followed(work
         return (done.inserted, done.updated, done.deleted), {v["label"]: v["n"] for v in counted.latest().values()}
 
     assert step() == ((3, 0, 0), {"first": 1, "none": 2})
-    workbench.spark_sql("INSERT INTO lake.shop.labels VALUES ('c', 'third')")
+    workbench.run_spark_sql("INSERT INTO lake.shop.labels VALUES ('c', 'third')")
     assert step() == ((0, 1, 0), {"first": 1, "third": 1, "none": 1}), "rows that were not touched themselves"
-    workbench.spark_sql("UPDATE lake.shop.labels SET label = 'third' WHERE name = 'a'")
+    workbench.run_spark_sql("UPDATE lake.shop.labels SET label = 'third' WHERE name = 'a'")
     way.flush(k2=None)
     assert step() == ((0, 1, 1), {"third": 2})
     before = len(way.records())
-    workbench.spark_sql(
+    workbench.run_spark_sql(
         "CALL lake.system.rewrite_data_files(table => 'shop.labels', options => map('rewrite-all', 'true'))"
     )
     assert step() == ((0, 0, 0), {"third": 2})
@@ -299,14 +299,14 @@ def test_key_with_another_row_in_a_file_that_was_not_touched_is_neither_publishe
     workbench,
 ) -> None:
     way, table = Way(workbench, "copies", parallelism=1), "lake.shop.copies"
-    workbench.spark_sql("CREATE NAMESPACE IF NOT EXISTS lake.shop")
-    workbench.spark_sql(f"CREATE TABLE {table} USING iceberg AS SELECT 1L AS id, 'a' AS name UNION SELECT 2L, 'b'")
+    workbench.run_spark_sql("CREATE NAMESPACE IF NOT EXISTS lake.shop")
+    workbench.run_spark_sql(f"CREATE TABLE {table} USING iceberg AS SELECT 1L AS id, 'a' AS name UNION SELECT 2L, 'b'")
     way.publish()
-    workbench.spark_sql(f"INSERT INTO {table} VALUES (1, 'copy')")
+    workbench.run_spark_sql(f"INSERT INTO {table} VALUES (1, 'copy')")
     with pytest.raises(BadRecord, match=r'key=\{"id":1\}: it has several rows'):
         way.publish()
-    copied = way.ports().snapshots.read_table(table).snapshot_id
-    workbench.spark_sql(f"DELETE FROM {table} WHERE name = 'copy'")
+    copied = way.build_ports().snapshots.read_table(table).snapshot_id
+    workbench.run_spark_sql(f"DELETE FROM {table} WHERE name = 'copy'")
     way = Way.over(way, "copies", parallelism=1, start={"snapshot": copied}, state_topic=f"{way.topic}-later")
     done = way.publish()
     assert ((done.inserted, done.updated, done.deleted), way.records()) == (
@@ -316,17 +316,17 @@ def test_key_with_another_row_in_a_file_that_was_not_touched_is_neither_publishe
 
 def test_field_that_a_struct_gains_changes_no_row_and_is_published_with_those_that_do(workbench) -> None:
     way, table = Way(workbench, "gained", parallelism=1), "lake.shop.gained"
-    workbench.spark_sql("CREATE NAMESPACE IF NOT EXISTS lake.shop")
+    workbench.run_spark_sql("CREATE NAMESPACE IF NOT EXISTS lake.shop")
     rows = "named_struct('a', id) AS s, array(named_struct('a', id)) AS l, map(id, named_struct('a', id)) AS m"
-    workbench.spark_sql(
+    workbench.run_spark_sql(
         f"CREATE TABLE {table} USING iceberg AS SELECT id, {rows}, IF(id = 1, NULL, id) AS old FROM range(3)"
     )
     way.publish()
     added = "s.`b c` STRING, l.element.c INT, m.value.d STRUCT<e: INT>"
-    workbench.spark_sql(f"ALTER TABLE {table} ADD COLUMNS ({added})")
-    workbench.spark_sql(f"ALTER TABLE {table} DROP COLUMN old")
-    workbench.spark_sql(f"ALTER TABLE {table} ADD COLUMN old STRUCT<f: INT>")
-    workbench.spark_sql(f"UPDATE {table} SET s = named_struct('a', 7L, 'b c', 'x') WHERE id = 2")
+    workbench.run_spark_sql(f"ALTER TABLE {table} ADD COLUMNS ({added})")
+    workbench.run_spark_sql(f"ALTER TABLE {table} DROP COLUMN old")
+    workbench.run_spark_sql(f"ALTER TABLE {table} ADD COLUMN old STRUCT<f: INT>")
+    workbench.run_spark_sql(f"UPDATE {table} SET s = named_struct('a', 7L, 'b c', 'x') WHERE id = 2")
     done = way.publish()
     assert (done.inserted, done.updated, done.deleted) == (0, 1, 0)
     struct, more = {"a": 7, "b c": "x"}, {"l": [{"a": 2, "c": None}], "m": {"2": {"a": 2, "d": None}}, "old": None}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import wait_until
-from crash.publishing import history, judge, ports, read_records, walked
+from crash.publishing import build_ports, build_table, judge, read_records, walk_in_process
 from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.publications.plan import plan_run
 from tidegate.publications.publish import build_publish_job, publish
@@ -21,16 +21,16 @@ from tidegate_spark.publish import producer
 def test_exactly_once_reader_sees_each_change_once_whatever_is_killed_or_wakes_up_late(
     workbench, fault: str, step: int, record_property
 ) -> None:
-    told, records = walked(workbench, "exactly-once", fault, step)
+    told, records = walk_in_process(workbench, "exactly-once", fault, step)
     judge(records, told["snapshots"])
     record_property("counted", {"crash cases on real components": told["cases"]})
 
 
 def test_at_least_once_reader_misses_no_change_and_ends_with_the_last(workbench, record_property) -> None:
     """The walk itself compares topic and table behind each case."""
-    told, records = walked(workbench, "at-least-once", "SIGKILL", 17)
+    told, records = walk_in_process(workbench, "at-least-once", "SIGKILL", 17)
     last = {key: value for key, value in dict(records).items() if value is not None}
-    assert last == history(told["snapshots"]).latest()
+    assert last == build_table(told["snapshots"]).latest()
     record_property("counted", {"crash cases on real components": told["cases"]})
 
 
@@ -52,7 +52,7 @@ def test_broker_that_is_killed_inside_a_transaction_costs_no_change_and_doubles_
     from confluent_kafka import Producer
 
     asked = {"bootstrap": broker.kafka_bootstrap, "delivery": "exactly-once", "state": "state", "topic": "out"}
-    publish(ports(asked, 0))
+    publish(build_ports(asked, 0))
     fatal: list[str] = []
 
     class Breaking:
@@ -81,7 +81,7 @@ def is_published(asked: dict[str, Any], snapshot: int) -> bool:
     from confluent_kafka import KafkaException
 
     try:
-        publish(ports(asked, snapshot))
+        publish(build_ports(asked, snapshot))
     except NothingToDo:
         return True
     except (RetryLater, PublishedElsewhere, KafkaException, TimeoutError):
@@ -100,11 +100,11 @@ def test_attempt_that_was_planned_on_older_progress_produces_nothing(workbench) 
             "state": f"{name}-s",
             "topic": name,
         }
-        publish(ports(asked, 0))
-        late = ports(asked, 1)
+        publish(build_ports(asked, 0))
+        late = build_ports(asked, 1)
         job = build_publish_job(late, plan_run(late))
-        publish(ports(asked, 1))
-        publish(ports(asked, 2))
+        publish(build_ports(asked, 1))
+        publish(build_ports(asked, 2))
         late.engine.run(job)
         judge(read_records(workbench.stack.kafka_bootstrap, name), 3)
 
@@ -113,7 +113,7 @@ def test_attempt_that_was_planned_on_older_progress_produces_nothing(workbench) 
 def test_record_that_is_too_large_is_named_and_gives_up(workbench, limit: dict[str, str]) -> None:
     topic = workbench.topic(**{"cleanup.policy": "compact", **limit})
     asked = {"bootstrap": workbench.stack.kafka_bootstrap, "delivery": "exactly-once", "state": f"{topic}-s"}
-    outside = ports({**asked, "topic": topic}, 0)
+    outside = build_ports({**asked, "topic": topic}, 0)
     outside.snapshots.commit(big="x" * (2000 if limit else 2_000_000), small="x")
     with pytest.raises(BadRecord, match=rf"topic={topic} key=big: .*: MSG_SIZE_TOO_LARGE; raise the topic's"):
         publish(outside)

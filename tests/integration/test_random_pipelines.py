@@ -36,9 +36,9 @@ def test_tables_of_any_features_hold_what_the_model_says(
             ends[change.partition] += 1
         workbench.drain("walk")
         expected = model.lay_out()
-        assert {name: sort_rows(lake.rows(name)) for name in expected} == expected, (turn, shape)
+        assert {name: sort_rows(lake.read_rows(name)) for name in expected} == expected, (turn, shape)
         assert workbench.committed("walk") == {topic: ends}
-        ports = workbench.ports("walk")
+        ports = workbench.build_ports("walk")
         for table in list_maintained_tables(ports) if turn == 1 and chance.random() < 0.5 else ():
             maintain(ports, table)
 
@@ -53,9 +53,9 @@ class Lake:
         """The name in a pipeline file."""
         return f"lake.shop.{name}"
 
-    def rows(self, name: str) -> list[dict[str, Any]]:
+    def read_rows(self, name: str) -> list[dict[str, Any]]:
         """The rows of the branch that is written."""
-        table = self.bench.iceberg(f"shop.{name}")
+        table = self.bench.load_iceberg(f"shop.{name}")
         rows: list[dict[str, Any]] = (
             table.scan(snapshot_id=table.metadata.refs[self.branch].snapshot_id).to_arrow().to_pylist()
         )

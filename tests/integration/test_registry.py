@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import Workbench, wait_until
-from protobuf_messages import a_file, classes, entry, field, message
+from protobuf_messages import build_classes, build_field, build_file, build_map_entry, build_message
 from schema_writer import SchemaWriter
 
 KEY = {"type": "record", "name": "Key", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}
@@ -34,9 +34,9 @@ class RegistryBench(Workbench):
         self.registry = registry
         self.url = registry.variables["REGISTRY_URL"]
 
-    def environment(self) -> dict[str, str]:
+    def build_environment(self) -> dict[str, str]:
         name = "AIRFLOW_CONN_SCHEMA_REGISTRY_DEFAULT"
-        return {**super().environment(), name: self.registry.variables[name]}
+        return {**super().build_environment(), name: self.registry.variables[name]}
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def write_orders(bench: RegistryBench, topic: str, *numbers: int) -> None:
         bench.produce(topic, *records, (written.write_avro(KEY, {"id": numbers[-1]}, "key"), None))
 
 
-def expected_orders(*numbers: int) -> list[dict[str, Any]]:
+def build_expected_orders(*numbers: int) -> list[dict[str, Any]]:
     rows = [
         {"id": n, "name": f"n{n}", "price": None} if n % 4 < 2 else {"id": n, "name": None, "price": Decimal(n)}
         for n in numbers
@@ -78,7 +78,7 @@ def test_avro_of_two_schema_ids_in_a_batch_gives_the_rows_that_were_written(benc
     write_orders(bench, topic, *range(1, 9))
     bench.pipeline("orders", [topic], key={"format": "avro", "fields": ["id"]}, value={"format": "avro"})
     bench.flush("orders")
-    assert bench.rows("shop.orders") == expected_orders(*range(1, 8))
+    assert bench.read_rows("shop.orders") == build_expected_orders(*range(1, 8))
 
 
 def test_messages_are_read_whether_the_registry_keeps_them_serialized_or_as_text(
@@ -87,19 +87,23 @@ def test_messages_are_read_whether_the_registry_keeps_them_serialized_or_as_text
     """As confluent-kafka's serializer registers, and as Java's; asked for serialized forms, it gives what it has."""
     topic = bench.topic()
     written = writers(bench, topic)
-    money = message("Money", field("cents", 1, "int64"))
-    old = message("Order", field("id", 1, "int64"), field("name", 2, "string"))
-    new = message(
-        "Order", field("id", 1, "int64"), field("name", 2, "string"), field("at", 3, ".google.protobuf.Timestamp"),
-        field("lines", 4, ".shop.Money", repeated=True), field("marks", 5, ".shop.Order.MarksEntry", repeated=True),
-        nested=(entry("MarksEntry", "string", "int32"),),
-    )  # fmt: skip
+    money = build_message("Money", build_field("cents", 1, "int64"))
+    old = build_message("Order", build_field("id", 1, "int64"), build_field("name", 2, "string"))
+    new = build_message(
+        "Order",
+        build_field("id", 1, "int64"),
+        build_field("name", 2, "string"),
+        build_field("at", 3, ".google.protobuf.Timestamp"),
+        build_field("lines", 4, ".shop.Money", repeated=True),
+        build_field("marks", 5, ".shop.Order.MarksEntry", repeated=True),
+        nested=(build_map_entry("MarksEntry", "string", "int32"),),
+    )
     text = """syntax = "proto3"; package shop; import "google/protobuf/timestamp.proto";
         message Order { int64 id = 1; string name = 2; google.protobuf.Timestamp at = 3; repeated Money lines = 4;
           map<string, int32> marks = 5; optional int32 more = 6; }
         message Money { int64 cents = 1; }"""
-    before, after = (classes(a_file(order, money))["shop.Order"] for order in (old, new))
-    key = classes(a_file(message("Key", field("id", 1, "int64")), name="key.proto"))["shop.Key"]
+    before, after = (build_classes(build_file(order, money))["shop.Order"] for order in (old, new))
+    key = build_classes(build_file(build_message("Key", build_field("id", 1, "int64")), name="key.proto"))["shop.Key"]
     full = {"id": 2, "name": "b", "at": AT, "lines": [{"cents": 5}], "marks": {"a": 1}}
     keys = [written.write_message(key(id=n), "key") for n in range(5)]
     bench.produce(topic, (keys[1], written.write_message(before(id=1, name="a"))),
@@ -110,7 +114,7 @@ def test_messages_are_read_whether_the_registry_keeps_them_serialized_or_as_text
                   (keys[4], written.write_message(after(id=4))), (keys[4], None))  # fmt: skip
     bench.pipeline("messages", [topic], key={"format": "protobuf", "fields": ["id"]}, value={"format": "protobuf"})
     bench.flush("messages")
-    rows = {row["id"]: row for row in bench.rows("shop.messages")}
+    rows = {row["id"]: row for row in bench.read_rows("shop.messages")}
     assert sorted(rows) == [1, 2, 3]
     assert (rows[1]["name"], rows[1]["at"], rows[1]["more"]) == ("a", None, None)
     for number, more in ((2, None), (3, 7)):
@@ -135,18 +139,18 @@ def test_objects_of_two_schemas_take_their_columns_from_the_registry(bench: Regi
         value={"format": "json", "json": {"registry": "schema_registry_default"}},
     )
     bench.flush("objects")
-    assert bench.rows("shop.objects") == [{"id": 1, "name": "a", "at": None}, {"id": 2, "name": "b", "at": AT}]
+    assert bench.read_rows("shop.objects") == [{"id": 1, "name": "a", "at": None}, {"id": 2, "name": "b", "at": AT}]
 
 
 def test_file_that_init_writes_flushes_what_was_sent(bench: RegistryBench) -> None:
     topic = bench.topic()
     write_orders(bench, topic, *range(1, 9))
-    done = bench.cli("init", "--topic", topic, "--to", "lake.shop.proposed", "--yes")
+    done = bench.run_cli("init", "--topic", topic, "--to", "lake.shop.proposed", "--yes")
     assert done.returncode == 0, done.stderr
     (file,) = (bench.include / "pipelines").glob("*.yaml")
     assert "format: avro" in file.read_text()
     bench.flush(file.stem)
-    assert bench.rows("shop.proposed") == expected_orders(*range(1, 8))
+    assert bench.read_rows("shop.proposed") == build_expected_orders(*range(1, 8))
 
 
 def test_records_of_a_deleted_version_are_still_read(bench: RegistryBench) -> None:
@@ -157,7 +161,7 @@ def test_records_of_a_deleted_version_are_still_read(bench: RegistryBench) -> No
     given = {"format": "avro"}
     bench.pipeline("deleted", [topic], key={**given, "fields": ["id"]}, value=given)
     bench.flush("deleted")
-    assert bench.rows("shop.deleted") == expected_orders(1, 2, 5)
+    assert bench.read_rows("shop.deleted") == build_expected_orders(1, 2, 5)
 
 
 def test_own_api_gives_the_same_rows(bench: RegistryBench) -> None:
@@ -167,7 +171,7 @@ def test_own_api_gives_the_same_rows(bench: RegistryBench) -> None:
     bench.pipeline("own", [topic], key={"format": "avro", "avro": own, "fields": ["id"]},
                    value={"format": "avro", "avro": own})  # fmt: skip
     bench.flush("own")
-    assert bench.rows("shop.own") == expected_orders(*range(1, 8))
+    assert bench.read_rows("shop.own") == build_expected_orders(*range(1, 8))
 
 
 def test_publications_register_what_they_produce_and_extend_it(bench: RegistryBench, writers: Writers) -> None:
@@ -184,7 +188,7 @@ def test_publications_register_what_they_produce_and_extend_it(bench: RegistryBe
         text = f"table: lake.shop.source\ntopic: {topic}.{kind}\nkey: {{format: {kind}, fields: [id]}}\n"
         text += f"value: {given}\nsql: {sql}\n"
         (bench.include / "publications" / f"{name}.yaml").write_text(text)
-        done = bench.cli("publish", name)
+        done = bench.run_cli("publish", name)
         assert done.returncode == 0, done.stderr
 
     for kind in ("avro", "protobuf"):
@@ -196,30 +200,30 @@ def test_publications_register_what_they_produce_and_extend_it(bench: RegistryBe
         f"table: lake.shop.source\ntopic: {topic}.text\nkey: {{fields: [id]}}\nvalue: {{format: protobuf}}\n"
         "sql: SELECT id, name, length(name) AS size FROM {table}\n"
     )
-    done = bench.cli("publish", "out_text")
+    done = bench.run_cli("publish", "out_text")
     assert done.returncode == 0, done.stderr
     assert len(client.get_versions(f"{topic}.text-value")) == 2, "the registered text was extended"
     for kind in ("avro", "protobuf"):
         name = f"back_{kind}"
         bench.pipeline(name, [f"{topic}.{kind}"], key={"format": kind, "fields": ["id"]}, value={"format": kind})
         bench.flush(name)
-        assert bench.rows(f"shop.{name}") == [{"id": n, "name": f"n{n}"} for n in (1, 2)]
+        assert bench.read_rows(f"shop.{name}") == [{"id": n, "name": f"n{n}"} for n in (1, 2)]
     bench.pipeline("back_text", [f"{topic}.text"], key={"fields": ["id"]}, value={"format": "protobuf"})
     bench.flush("back_text")
-    assert bench.rows("shop.back_text") == [{"id": n, "name": f"n{n}", "size": 2} for n in (1, 2)]
+    assert bench.read_rows("shop.back_text") == [{"id": n, "name": f"n{n}", "size": 2} for n in (1, 2)]
 
 
 def test_doctor_finds_the_registry_well_and_a_missing_subject_by_its_name(bench: RegistryBench) -> None:
     topic = bench.topic()
     write_orders(bench, topic, 1, 2)
     bench.pipeline("orders", [topic], key={"format": "avro", "fields": ["id"]}, value={"format": "avro"})
-    found = json.loads(bench.cli("doctor", "--json").stdout)["findings"]
+    found = json.loads(bench.run_cli("doctor", "--json").stdout)["findings"]
     told = [one for one in found if one["check"].startswith("registry.")]
     assert told
     assert {one["severity"] for one in told} == {"ok"}, told
     empty = bench.topic()
     bench.pipeline("orders", [empty], key={"format": "avro", "fields": ["id"]}, value={"format": "avro"})
-    found = json.loads(bench.cli("doctor", "--json").stdout)["findings"]
+    found = json.loads(bench.run_cli("doctor", "--json").stdout)["findings"]
     assert [one["check"] for one in found if f"subject={empty}-" in one["cause"]] == ["registry.subjects"]
 
 
@@ -231,10 +235,10 @@ def test_registry_that_dies_is_one_sentence_and_the_next_flush_loses_nothing(ben
     write_orders(bench, topic, *range(5, 9))
     pid = int(bench.registry.variables["REGISTRY_PID"])
     os.kill(pid, signal.SIGKILL)
-    done = bench.cli("flush", "orders")
+    done = bench.run_cli("flush", "orders")
     assert done.returncode == 1
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert "registry=schema_registry_default" in done.stderr
     wait_until(lambda: bench.registry.variables.get("REGISTRY_PID", str(pid)) != str(pid), "the registry is back")
-    wait_until(lambda: bench.cli("flush", "orders").returncode == 0, "a flush after it")
-    assert bench.rows("shop.orders") == expected_orders(1, 2, 3, 5, 6, 7)
+    wait_until(lambda: bench.run_cli("flush", "orders").returncode == 0, "a flush after it")
+    assert bench.read_rows("shop.orders") == build_expected_orders(1, 2, 3, 5, 6, 7)

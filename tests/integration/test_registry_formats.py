@@ -6,19 +6,24 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from protobuf_messages import a_file, classes, entry, field, message
+from protobuf_messages import build_classes, build_field, build_file, build_map_entry, build_message
 from schema_registry import SchemaRegistry
 from tidegate.errors import BadRecord
 
 AT = datetime(2026, 1, 1, 1, 2, 3, 456789, tzinfo=UTC)
-MONEY = message("Money", field("cents", 1, "int64"))
-OLD = message("Order", field("id", 1, "uint64"), field("name", 2, "string"))
-NEW = message(
-    "Order", field("id", 1, "uint64"), field("title", 2, "string"), field("at", 3, ".google.protobuf.Timestamp"),
-    field("lines", 4, ".shop.Money", repeated=True), field("marks", 5, ".shop.Order.MarksEntry", repeated=True),
-    field("note", 6, "string", optional=True), nested=(entry("MarksEntry", "string", "int32"),),
-)  # fmt: skip
-KEY = classes(a_file(message("Key", field("id", 1, "uint64")), name="key.proto"))["shop.Key"]
+MONEY = build_message("Money", build_field("cents", 1, "int64"))
+OLD = build_message("Order", build_field("id", 1, "uint64"), build_field("name", 2, "string"))
+NEW = build_message(
+    "Order",
+    build_field("id", 1, "uint64"),
+    build_field("title", 2, "string"),
+    build_field("at", 3, ".google.protobuf.Timestamp"),
+    build_field("lines", 4, ".shop.Money", repeated=True),
+    build_field("marks", 5, ".shop.Order.MarksEntry", repeated=True),
+    build_field("note", 6, "string", optional=True),
+    nested=(build_map_entry("MarksEntry", "string", "int32"),),
+)
+KEY = build_classes(build_file(build_message("Key", build_field("id", 1, "uint64")), name="key.proto"))["shop.Key"]
 
 
 class Writer:
@@ -50,7 +55,7 @@ class Writer:
 def test_messages_of_two_versions_upsert_and_delete_and_bad_ones_are_set_aside(workbench, registry) -> None:
     topic = workbench.topic(1)
     written = Writer(registry, topic)
-    before, after = (classes(a_file(order, MONEY))["shop.Order"] for order in (OLD, NEW))
+    before, after = (build_classes(build_file(order, MONEY))["shop.Order"] for order in (OLD, NEW))
 
     def record(id: int, made: Any) -> tuple[bytes, Any]:
         return written.message(KEY(id=id), "key"), None if made is None else written.message(made)
@@ -71,14 +76,14 @@ def test_messages_of_two_versions_upsert_and_delete_and_bad_ones_are_set_aside(w
     workbench.flush("messages")
     nothing = {"at": None, "lines": [], "marks": None, "note": None}  # PyIceberg shows a NULL list of structs as empty
     unset = {"at": None, "lines": [], "marks": [], "note": None}
-    rows = {int(row["id"]): row for row in workbench.rows("shop.messages")}
+    rows = {int(row["id"]): row for row in workbench.read_rows("shop.messages")}
     assert rows == {
         2: {"id": 2, "title": "old", **nothing},
         3: {"id": 3, "title": "", **unset},
         4: {"id": 4, "title": "keyless", **unset},
         large: {**full, "id": Decimal(large), "marks": [("a", 1)], "lines": [{"cents": -5}, {"cents": 0}]},
     }
-    assert [row.id for row in workbench.spark_sql("SELECT id FROM lake.shop.messages WHERE lines IS NULL")] == [2]
+    assert [row.id for row in workbench.run_spark_sql("SELECT id FROM lake.shop.messages WHERE lines IS NULL")] == [2]
     good = record(5, after(id=5, title="good"))
     key = record(6, None)[0]
     workbench.produce(topic, (key, good[1][:6] + b"\x12\x02\xff\xfe"), (b"\x00\x00", good[1]), good)
@@ -87,10 +92,10 @@ def test_messages_of_two_versions_upsert_and_delete_and_bad_ones_are_set_aside(w
     tolerant = {"errors": {"tolerance": "all"}}
     workbench.pipeline("messages", [topic], key={**given, "fields": ["id"]}, value=given, source=tolerant)
     workbench.drain("messages")
-    letters = workbench.rows("shop.tidegate_messages_dead_letters")
+    letters = workbench.read_rows("shop.tidegate_messages_dead_letters")
     assert [(row["offset"], row["stage"]) for row in sorted(letters, key=lambda r: r["offset"])] == [
         (6, "value"), (7, "key")]  # fmt: skip
-    assert {int(row["id"]) for row in workbench.rows("shop.messages")} == {2, 3, 4, 5, large}
+    assert {int(row["id"]) for row in workbench.read_rows("shop.messages")} == {2, 3, 4, 5, large}
 
 
 def test_json_behind_a_schema_id_takes_its_columns_from_the_registry(workbench, registry) -> None:
@@ -114,7 +119,7 @@ def test_json_behind_a_schema_id_takes_its_columns_from_the_registry(workbench, 
     given = {"format": "json", "json": {"registry": registry.url}}
     workbench.pipeline("objects", [topic], key={**given, "fields": ["id"]}, value=given)
     workbench.flush("objects")
-    assert workbench.rows("shop.objects") == [
+    assert workbench.read_rows("shop.objects") == [
         {"id": 1, "at": None, "tags": ["a"]},
         {"id": 2, "at": AT, "tags": []},
     ]
@@ -127,5 +132,5 @@ def test_json_behind_a_schema_id_takes_its_columns_from_the_registry(workbench, 
     workbench.pipeline("objects", [topic], key={**given, "fields": ["id"]}, value=given, source=tolerant)
     workbench.produce(topic, *((one[0], value) for value in bad), (b'{"id": 7}', one[1]))
     workbench.flush("objects")
-    letters = {row["value"]: row["message"] for row in workbench.rows("shop.tidegate_objects_dead_letters")}
+    letters = {row["value"]: row["message"] for row in workbench.read_rows("shop.tidegate_objects_dead_letters")}
     assert letters == {**bad, one[1]: "the key does not begin with the magic byte and a schema id"}

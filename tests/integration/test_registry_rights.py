@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from conftest import Workbench
-from guarded_registry import PASSWORD, GuardedRegistry, guarded_registry
-from integration.test_registry import expected_orders, write_orders
-from integration.test_security import files_that_hold
+from guarded_registry import PASSWORD, GuardedRegistry, run_guarded_registry
+from integration.test_registry import build_expected_orders, write_orders
+from integration.test_security import find_files_with
 from round_trip import read_committed
 
 CONNECTION = "AIRFLOW_CONN_SCHEMA_REGISTRY_DEFAULT"
@@ -29,18 +29,18 @@ class RegistryBench(Workbench):
 
     def run_refused(self, *words: str) -> str:
         """What a command says that fails with one sentence."""
-        done = self.cli(*words)
+        done = self.run_cli(*words)
         assert done.returncode == 1, done.stdout
         assert done.stderr.count("\n") == 1, done.stderr
         return done.stderr
 
-    def environment(self) -> dict[str, str]:
-        return {**super().environment(), CONNECTION: self.registry.build_connection(self.user, self.password)}
+    def build_environment(self) -> dict[str, str]:
+        return {**super().build_environment(), CONNECTION: self.registry.build_connection(self.user, self.password)}
 
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedRegistry]:
-    with guarded_registry(tmp_path_factory.mktemp("registry")) as running:
+    with run_guarded_registry(tmp_path_factory.mktemp("registry")) as running:
         yield running
 
 
@@ -57,7 +57,7 @@ def test_flush_asks_for_nothing_else_and_a_right_that_is_missing_is_named(bench:
     write_orders(bench, topic, *numbers)
     bench.pipeline("orders", [topic], **AVRO)
     bench.flush("orders")
-    assert bench.rows("shop.orders") == expected_orders(1, 2, 3)
+    assert bench.read_rows("shop.orders") == build_expected_orders(1, 2, 3)
     assert bench.registry.list_seen() == {VERSIONS, VERSION}
     landed = [1, 2, 3]
     for first, refused in ((5, VERSIONS), (9, VERSION)):
@@ -66,11 +66,11 @@ def test_flush_asks_for_nothing_else_and_a_right_that_is_missing_is_named(bench:
         said = bench.run_refused("flush", "orders")
         assert f"registry=schema_registry_default subject={topic}-" in said
         assert "access was refused when its versions were read: status=403" in said
-        assert bench.rows("shop.orders") == expected_orders(*landed)
+        assert bench.read_rows("shop.orders") == build_expected_orders(*landed)
         bench.registry.refused = ()
         assert bench.drain("orders") == 1
         landed += range(first, first + 3)
-        assert bench.rows("shop.orders") == expected_orders(*landed)
+        assert bench.read_rows("shop.orders") == build_expected_orders(*landed)
 
 
 def test_user_without_a_role_and_one_without_the_password_read_nothing(bench: RegistryBench) -> None:
@@ -82,17 +82,17 @@ def test_user_without_a_role_and_one_without_the_password_read_nothing(bench: Re
         said = bench.run_refused("flush", "orders")
         assert f"access was refused when its versions were read: status={status}" in said
         assert password not in said
-        found = json.loads(bench.cli("doctor", "--json").stdout)["findings"]
+        found = json.loads(bench.run_cli("doctor", "--json").stdout)["findings"]
         told = [one for one in found if one["check"].startswith("registry.") and one["severity"] == "error"]
         assert told, found
-        asked = bench.cli("init", "--topic", topic, "--to", "lake.shop.proposed", "--yes")
+        asked = bench.run_cli("init", "--topic", topic, "--to", "lake.shop.proposed", "--yes")
         assert asked.returncode == 1, asked.stdout
         assert f"access was refused: status={status}" in asked.stderr
     assert not bench.exists("shop.orders")
     bench.user, bench.password = "reader", PASSWORD
     bench.flush("orders")
-    assert bench.rows("shop.orders") == expected_orders(1, 2, 3)
-    assert files_that_hold(WRONG, bench.folder) == []
+    assert bench.read_rows("shop.orders") == build_expected_orders(1, 2, 3)
+    assert find_files_with(WRONG, bench.folder) == []
 
 
 def test_publication_registers_as_a_writer_and_is_refused_as_a_reader(bench: RegistryBench) -> None:
@@ -112,7 +112,7 @@ def test_publication_registers_as_a_writer_and_is_refused_as_a_reader(bench: Reg
         name = f"back_{kind}"
         bench.pipeline(name, [f"{topic}.{kind}"], key={"format": kind, "fields": ["id"]}, value={"format": kind})
         bench.flush(name)
-        assert bench.rows(f"shop.{name}") == ROWS
+        assert bench.read_rows(f"shop.{name}") == ROWS
     assert bench.registry.list_seen() == {VERSIONS, VERSION, REGISTER, NEWEST}
 
 
@@ -127,7 +127,7 @@ def _publish_when_allowed(bench: RegistryBench, name: str, topic: str) -> None:
         assert f"the right to {right}, as docs/security.md lists" in said
         assert _read_records(bench, topic) == []
     bench.user, bench.registry.refused = "writer", ()
-    done = bench.cli("publish", name)
+    done = bench.run_cli("publish", name)
     assert done.returncode == 0, done.stderr
     assert len(_read_records(bench, topic)) == len(ROWS)
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import decoding
 import pytest
-from protobuf_messages import a_file, classes, field, message
-from registered import as_avro, as_message, decode_keys, describe, record
+from protobuf_messages import build_classes, build_field, build_file, build_message
+from registered import build_record, decode_keys, describe, encode_avro, encode_message
 from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
 
@@ -18,10 +18,10 @@ LACKS = "the key has schema id={}, whose {} has no field {} of key.fields"
 
 @pytest.mark.parametrize("names", [("id", "user_id"), ("user_id", "id")], ids="->".join)
 def test_avro_key_of_a_version_without_the_keys_field_is_bad_and_not_null(spark, registry, names: Any) -> None:
-    first = record((names[0], "long"), name="Key")
-    second = record((names[1], ["null", "long"]), name="Key")
-    keys = [as_avro(registry, "t-key", first, {names[0]: n}) for n in (1, 2)]
-    keys += [as_avro(registry, "t-key", second, {names[1]: n}) for n in (3, None)]
+    first = build_record((names[0], "long"), name="Key")
+    second = build_record((names[1], ["null", "long"]), name="Key")
+    keys = [encode_avro(registry, "t-key", first, {names[0]: n}) for n in (1, 2)]
+    keys += [encode_avro(registry, "t-key", second, {names[1]: n}) for n in (3, None)]
     lacking = {1: LACKS.format(1, "record", names[1]), 2: LACKS.format(2, "record", names[0])}
     found = decode_keys(spark, registry, keys, KeyFormat("avro", fields=(names[1],)))
     assert found == [lacking[1], lacking[1], (3,), (None,)]
@@ -30,20 +30,20 @@ def test_avro_key_of_a_version_without_the_keys_field_is_bad_and_not_null(spark,
 
 
 def test_avro_key_field_that_was_renamed_by_an_alias_is_read(spark, registry) -> None:
-    old, new = record(("id", "long"), name="Key"), record(("user_id", ["null", "long"]), name="Key")
+    old, new = build_record(("id", "long"), name="Key"), build_record(("user_id", ["null", "long"]), name="Key")
     new["fields"][0]["aliases"] = ["id"]
-    keys = [as_avro(registry, "t-key", old, {"id": 1}), as_avro(registry, "t-key", new, {"user_id": 2})]
+    keys = [encode_avro(registry, "t-key", old, {"id": 1}), encode_avro(registry, "t-key", new, {"user_id": 2})]
     assert decode_keys(spark, registry, keys, KeyFormat("avro", fields=("user_id",))) == [(1,), (2,)]
 
 
 def test_avro_key_that_is_null_where_its_schema_says_not_null_is_bad(spark, registry) -> None:
-    schema = record(("id", ["null", "long"]), ("part", ["null", "string"]), name="Key")
+    schema = build_record(("id", ["null", "long"]), ("part", ["null", "string"]), name="Key")
     rows = [{"id": 1, "part": "a"}, {"id": None, "part": "a"}, {"id": 2, "part": None}]
-    keys = [as_avro(registry, "t-key", schema, row) for row in rows]
+    keys = [encode_avro(registry, "t-key", schema, row) for row in rows]
     columns = (replace(ID, nullable=False), Column("part", "STRING"))
     found = decode_keys(spark, registry, keys, KeyFormat("avro", ("id", "part"), columns=columns))
     assert found == [(1, "a"), "the key field id is required and missing", (2, None)]
-    bare = [as_avro(registry, "t-key", ["null", "long"], n) for n in (7, None)]
+    bare = [encode_avro(registry, "t-key", ["null", "long"], n) for n in (7, None)]
     registry.subjects["t-key"] = registry.subjects["t-key"][-1:]
     found = decode_keys(spark, registry, bare, KeyFormat("avro", ("id",), columns=(replace(ID, nullable=False),)))
     assert found == [(7,), "the key field id is required and missing"]
@@ -51,10 +51,12 @@ def test_avro_key_that_is_null_where_its_schema_says_not_null_is_bad(spark, regi
 
 @pytest.mark.parametrize("names", [("id", "user_id"), ("user_id", "id")], ids="->".join)
 def test_message_as_key_of_a_version_without_the_keys_field_is_bad_and_not_null(spark, registry, names: Any) -> None:
-    first = classes(a_file(message("Key", field(names[0], 1, "int64"))))["shop.Key"]
-    second = classes(a_file(message("Key", field(names[1], 2, "int64", optional=True))))["shop.Key"]
+    first = build_classes(build_file(build_message("Key", build_field(names[0], 1, "int64"))))["shop.Key"]
+    second = build_classes(build_file(build_message("Key", build_field(names[1], 2, "int64", optional=True))))[
+        "shop.Key"
+    ]
     made = [first(**{names[0]: 1}), first(), second(**{names[1]: 3}), second()]
-    keys = [as_message(registry, "t-key", one) for one in made]
+    keys = [encode_message(registry, "t-key", one) for one in made]
     lacking = {1: LACKS.format(1, "message", names[1]), 2: LACKS.format(2, "message", names[0])}
     found = decode_keys(spark, registry, keys, KeyFormat("protobuf", fields=(names[1],)))
     assert found == [lacking[1], lacking[1], (3,), (None,)]
@@ -63,8 +65,10 @@ def test_message_as_key_of_a_version_without_the_keys_field_is_bad_and_not_null(
 
 
 def test_message_as_key_that_is_not_set_where_its_schema_says_not_null_is_bad(spark, registry) -> None:
-    made = classes(a_file(message("Key", field("id", 1, "int64", optional=True), field("n", 2, "int32"))))["shop.Key"]
-    keys = [as_message(registry, "t-key", one) for one in (made(id=1, n=2), made(n=2), made(id=3))]
+    made = build_classes(
+        build_file(build_message("Key", build_field("id", 1, "int64", optional=True), build_field("n", 2, "int32")))
+    )["shop.Key"]
+    keys = [encode_message(registry, "t-key", one) for one in (made(id=1, n=2), made(n=2), made(id=3))]
     columns = (replace(ID, nullable=False), Column("n", "INT", nullable=False))
     found = decode_keys(spark, registry, keys, KeyFormat("protobuf", ("id", "n"), columns=columns))
     assert found == [(1, 2), "the key field id is required and missing", (3, 0)]
@@ -73,14 +77,14 @@ def test_message_as_key_that_is_not_set_where_its_schema_says_not_null_is_bad(sp
 def test_csv_key_of_no_bytes_is_no_key(spark) -> None:
     for columns, text, good in (((ID,), b"5", (5,)), ((ID, Column("n", "INT")), b"5,6", (5, 6))):
         key = KeyFormat("csv", fields=tuple(c.name for c in columns))
-        stage = replace(decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), columns), key=key)
-        found = decoding.decoded(spark, stage, [(one, b"{}") for one in (text, b"", b"\n")], "key_struct", "key_reason")
+        stage = replace(decoding.build_stage_table(ValueFormat("json"), (Column("x", "INT"),), columns), key=key)
+        found = decoding.decode(spark, stage, [(one, b"{}") for one in (text, b"", b"\n")], "key_struct", "key_reason")
         said = f"the key is not one line of {len(columns)} columns"
         assert [reason or tuple(values) for values, reason in found] == [good, said, said]
 
 
 def decode_values(spark: Any, table: Any, values: list[bytes | None], *asked: str) -> list[Any]:
-    found = decoding.decoded(spark, table, [(None, one) for one in values], "reason", "value_struct", *asked)
+    found = decoding.decode(spark, table, [(None, one) for one in values], "reason", "value_struct", *asked)
     return [(reason or (row and tuple(row)), *more) for reason, row, *more in found]
 
 
@@ -89,11 +93,11 @@ NAMED = (replace(ID, nullable=False), Column("name", "STRING", nullable=False), 
 
 
 def test_avro_value_that_is_null_where_its_schema_says_not_null_is_bad_and_a_delete_is_not(spark, registry) -> None:
-    schema = record(("id", "long"), ("name", ["null", "string"]), ("note", ["null", "string"]))
+    schema = build_record(("id", "long"), ("name", ["null", "string"]), ("note", ["null", "string"]))
     rows = [{"id": 1, "name": "a", "note": None}, {"id": 2, "name": None, "note": "b"}]
-    values = [as_avro(registry, "t-value", schema, row) for row in rows]
-    old = record(("id", "long"), ("note", ["null", "string"]))  # the version has no such field at all
-    values += [as_avro(registry, "t-value", old, {"id": 3, "note": "c"}), values[0][:-1]]
+    values = [encode_avro(registry, "t-value", schema, row) for row in rows]
+    old = build_record(("id", "long"), ("note", ["null", "string"]))  # the version has no such field at all
+    values += [encode_avro(registry, "t-value", old, {"id": 3, "note": "c"}), values[0][:-1]]
     registry.subjects["t-value"].reverse()
     for keys in ((), ("id",)):
         table = describe(KeyFormat("json", keys), ValueFormat("avro", NAMED, options={"registry": registry.url}))
@@ -105,8 +109,8 @@ def test_avro_value_that_is_null_where_its_schema_says_not_null_is_bad_and_a_del
 
 
 def test_change_event_is_bad_for_a_null_in_after_and_not_for_one_in_before(spark, registry) -> None:
-    row = record(("id", ["null", "long"]), ("name", ["null", "string"]), ("note", ["null", "string"]), name="Row")
-    event = record(("before", ["null", row]), ("after", ["null", "shop.Row"]), ("op", "string"), name="Event")
+    row = build_record(("id", ["null", "long"]), ("name", ["null", "string"]), ("note", ["null", "string"]), name="Row")
+    event = build_record(("before", ["null", row]), ("after", ["null", "shop.Row"]), ("op", "string"), name="Event")
     good, null = {"id": 1, "name": "a", "note": None}, {"id": 1, "name": None, "note": "b"}
     no_id = {**good, "id": None}
     events = [
@@ -115,7 +119,7 @@ def test_change_event_is_bad_for_a_null_in_after_and_not_for_one_in_before(spark
         {"op": "d", "before": null, "after": None}, {"op": "d", "before": no_id, "after": None},
         {"op": "c", "before": None, "after": no_id}, {"op": "c", "before": None, "after": None},
     ]  # fmt: skip
-    values = [as_avro(registry, "t-value", event, one) for one in events]
+    values = [encode_avro(registry, "t-value", event, one) for one in events]
     key = KeyFormat("json", ("id",), columns=(replace(ID, nullable=False),))
     table = describe(key, ValueFormat("debezium-avro", NAMED, options={"registry": registry.url}))
     lacks_key = "the key field id is required and missing"
@@ -126,10 +130,12 @@ def test_change_event_is_bad_for_a_null_in_after_and_not_for_one_in_before(spark
 
 
 def test_message_that_is_not_set_where_its_schema_says_not_null_is_bad_and_a_delete_is_not(spark, registry) -> None:
-    fields = (field("id", 1, "int64", optional=True), field("name", 2, "string", optional=True))
-    made = classes(a_file(message("Order", *fields, field("note", 3, "string", optional=True))))["shop.Order"]
+    fields = (build_field("id", 1, "int64", optional=True), build_field("name", 2, "string", optional=True))
+    made = build_classes(build_file(build_message("Order", *fields, build_field("note", 3, "string", optional=True))))[
+        "shop.Order"
+    ]
     sent = (made(id=1, name=""), made(id=2, note="b"), made(name="c"))
-    values = [as_message(registry, "t-value", one) for one in sent]
+    values = [encode_message(registry, "t-value", one) for one in sent]
     value = ValueFormat("protobuf", NAMED, options={"registry": registry.url})
     found = decode_values(spark, describe(KeyFormat(), value), [*values, None, values[0] + b"\x08"], "op")
     assert found == [
@@ -145,32 +151,37 @@ VALUE_LACKS = "the value has schema id=1, whose {} has no field id of key.fields
 
 
 def test_key_is_not_taken_from_a_value_whose_version_lacks_its_field(spark, registry) -> None:
-    old, new = record(("name", "string")), record(("name", "string"), ("id", ["null", "long"]))
-    values = [as_avro(registry, "t-value", old, {"name": "a"}), as_avro(registry, "t-value", old, {"name": "b"})]
-    values += [as_avro(registry, "t-value", new, {"name": "c", "id": n}) for n in (3, None)]
+    old, new = build_record(("name", "string")), build_record(("name", "string"), ("id", ["null", "long"]))
+    values = [
+        encode_avro(registry, "t-value", old, {"name": "a"}),
+        encode_avro(registry, "t-value", old, {"name": "b"}),
+    ]
+    values += [encode_avro(registry, "t-value", new, {"name": "c", "id": n}) for n in (3, None)]
     columns = (Column("name", "STRING"), ID)
     table = describe(KeyFormat("json", ("id",)), ValueFormat("avro", columns, options={"registry": registry.url}))
     lacks = VALUE_LACKS.format("record")
     assert decode_values(spark, table, values) == [(lacks,), (lacks,), (("c", 3),), (("c", None),)]
-    keyed = decoding.decoded(spark, table, [(b"5", one) for one in values], "reason", "key_struct.id")
+    keyed = decoding.decode(spark, table, [(b"5", one) for one in values], "reason", "key_struct.id")
     assert keyed == [(None, 5)] * 4  # they have a key of their own
 
     def event(row: Any) -> Any:
-        return record(("before", ["null", row]), ("after", ["null", "shop.Order"]), ("op", "string"), name="Event")
+        return build_record(
+            ("before", ["null", row]), ("after", ["null", "shop.Order"]), ("op", "string"), name="Event"
+        )
 
-    values = [as_avro(registry, "e-value", event(old), {"before": None, "after": {"name": "a"}, "op": "c"})]
+    values = [encode_avro(registry, "e-value", event(old), {"before": None, "after": {"name": "a"}, "op": "c"})]
     after = {"before": None, "after": {"name": "c", "id": 3}, "op": "c"}
-    values += [as_avro(registry, "e-value", event(new), after)]
+    values += [encode_avro(registry, "e-value", event(new), after)]
     options = {"registry": registry.url, "subject": "e-value"}
     table = describe(KeyFormat("json", ("id",)), ValueFormat("debezium-avro", columns, options=options))
     assert decode_values(spark, table, values) == [(lacks.replace("id=1", "id=3"),), (("c", 3),)]
 
 
 def test_key_is_not_taken_from_a_message_whose_version_lacks_its_field(spark, registry) -> None:
-    name = field("name", 1, "string")
-    old = classes(a_file(message("Order", name)))["shop.Order"]
-    new = classes(a_file(message("Order", name, field("id", 2, "int64"))))["shop.Order"]
-    values = [as_message(registry, "t-value", one) for one in (old(name="a"), old(name="b"), new(name="c", id=3))]
+    name = build_field("name", 1, "string")
+    old = build_classes(build_file(build_message("Order", name)))["shop.Order"]
+    new = build_classes(build_file(build_message("Order", name, build_field("id", 2, "int64"))))["shop.Order"]
+    values = [encode_message(registry, "t-value", one) for one in (old(name="a"), old(name="b"), new(name="c", id=3))]
     value = ValueFormat("protobuf", (Column("name", "STRING"), ID), options={"registry": registry.url})
     lacks = VALUE_LACKS.format("message")
     found = decode_values(spark, describe(KeyFormat("json", ("id",)), value), values)
@@ -193,13 +204,13 @@ def test_row_that_a_condition_deletes_may_lack_what_a_row_must_have(spark: Any, 
         Column(name, kind.removesuffix(" NOT NULL"), nullable=not kind.endswith(" NOT NULL"))
         for name, kind in kinds.items()
     )
-    stage = decoding.a_stage(ValueFormat(word), columns)
+    stage = decoding.build_stage_table(ValueFormat(word), columns)
     records = [(None, value) for value in told]
     for condition, ops in (("gone = 'true'", "d"), ("gone = 'no'", "u"), (None, "u")):
-        found = decoding.decoded(spark, replace(stage, delete_when=condition), records, "op", "reason IS NULL")
+        found = decoding.decode(spark, replace(stage, delete_when=condition), records, "op", "reason IS NULL")
         assert found == [(ops, ops == "d")] * len(told)
     retracting = replace(stage, when="gone IS NULL", retracts=("false",))
-    assert decoding.decoded(spark, retracting, records, "op", "reason") == [("d", None)] * len(told)
+    assert decoding.decode(spark, retracting, records, "op", "reason") == [("d", None)] * len(told)
     ordered = replace(stage, delete_when="gone = 'true'", sequence=("name",))
-    found = decoding.decoded(spark, ordered, records, "op", "reason IS NULL")
+    found = decoding.decode(spark, ordered, records, "op", "reason IS NULL")
     assert found == [("d", False)] * len(told), "what orders the delete must be there"

@@ -5,8 +5,8 @@ from typing import Any
 
 import decoding
 import pytest
-from protobuf_messages import a_file, classes, entry, field, message
-from registered import as_avro, as_message, decode_keys, describe, record
+from protobuf_messages import build_classes, build_field, build_file, build_map_entry, build_message
+from registered import build_record, decode_keys, describe, encode_avro, encode_message
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
@@ -46,47 +46,55 @@ def shorten(value: Any) -> Any:
 
 def judge(spark: Any, table: Any, values: list[bytes]) -> list[Any]:
     """Of each case its row, or why it is bad."""
-    return [reason or shorten(row) for reason, row in decoding.values(spark, table, values)]
+    return [reason or shorten(row) for reason, row in decoding.decode_values(spark, table, values)]
 
 
 TYPES = {c.name: c.type for c in COLUMNS}
 EXPECTED = [LACKS.format("value", name, TYPES[name]) if name else shorten(row) for row, name in CASES]
 
 
-def avro_schema() -> Any:
-    inner = record(("a", ["null", "int"]), ("b", ["null", "int"]), name="Inner")
-    held = record(("x", ["null", {"type": "map", "values": "shop.Inner"}]), name="Held")
-    deep = record(("in", ["null", "shop.Inner"]), ("l", ["null", {"type": "array", "items": held}]), name="Deep")
-    return record(
+def build_avro_schema() -> Any:
+    inner = build_record(("a", ["null", "int"]), ("b", ["null", "int"]), name="Inner")
+    held = build_record(("x", ["null", {"type": "map", "values": "shop.Inner"}]), name="Held")
+    deep = build_record(("in", ["null", "shop.Inner"]), ("l", ["null", {"type": "array", "items": held}]), name="Deep")
+    return build_record(
         ("s", ["null", inner]), ("l", ["null", {"type": "array", "items": "shop.Inner"}]),
         ("m", ["null", {"type": "map", "values": "shop.Inner"}]), ("deep", ["null", deep]),
     )  # fmt: skip
 
 
 def test_avro_value_with_null_where_a_part_must_not_be_is_bad(spark, registry) -> None:
-    values = [as_avro(registry, "t-value", avro_schema(), row) for row, _ in CASES]
+    values = [encode_avro(registry, "t-value", build_avro_schema(), row) for row, _ in CASES]
     table = describe(KeyFormat(), ValueFormat("avro", COLUMNS, options={"registry": registry.url}))
     assert judge(spark, table, values) == EXPECTED
 
 
 def test_change_event_with_null_where_a_part_must_not_be_is_bad_in_after_and_not_in_before(spark, registry) -> None:
-    rows = record(("before", ["null", avro_schema()]), ("after", ["null", "shop.Order"]), ("op", "string"), name="E")
+    rows = build_record(
+        ("before", ["null", build_avro_schema()]), ("after", ["null", "shop.Order"]), ("op", "string"), name="E"
+    )
     events = [{"op": "u", "before": CASES[1][0], "after": row} for row, _ in CASES]
-    values = [as_avro(registry, "t-value", rows, one) for one in events]
+    values = [encode_avro(registry, "t-value", rows, one) for one in events]
     table = describe(KeyFormat(), ValueFormat("debezium-avro", COLUMNS, options={"registry": registry.url}))
     assert judge(spark, table, values) == EXPECTED
 
 
-def message_class() -> Any:
-    inner = message("Inner", field("a", 1, "int32", optional=True), field("b", 2, "int32", optional=True))
-    entries = [entry(name, "string", ".shop.Inner") for name in ("XEntry", "MEntry")]
-    held = message("Held", field("x", 1, ".shop.Held.XEntry", repeated=True), nested=(entries[0],))
-    deep = message("Deep", field("in", 1, ".shop.Inner"), field("l", 2, ".shop.Held", repeated=True))
-    order = message(
-        "Order", field("s", 1, ".shop.Inner"), field("l", 2, ".shop.Inner", repeated=True),
-        field("m", 3, ".shop.Order.MEntry", repeated=True), field("deep", 4, ".shop.Deep"), nested=(entries[1],),
-    )  # fmt: skip
-    return classes(a_file(order, inner, held, deep))["shop.Order"]
+def build_message_class() -> Any:
+    inner = build_message(
+        "Inner", build_field("a", 1, "int32", optional=True), build_field("b", 2, "int32", optional=True)
+    )
+    entries = [build_map_entry(name, "string", ".shop.Inner") for name in ("XEntry", "MEntry")]
+    held = build_message("Held", build_field("x", 1, ".shop.Held.XEntry", repeated=True), nested=(entries[0],))
+    deep = build_message("Deep", build_field("in", 1, ".shop.Inner"), build_field("l", 2, ".shop.Held", repeated=True))
+    order = build_message(
+        "Order",
+        build_field("s", 1, ".shop.Inner"),
+        build_field("l", 2, ".shop.Inner", repeated=True),
+        build_field("m", 3, ".shop.Order.MEntry", repeated=True),
+        build_field("deep", 4, ".shop.Deep"),
+        nested=(entries[1],),
+    )
+    return build_classes(build_file(order, inner, held, deep))["shop.Order"]
 
 
 def leave_out_nulls(value: Any) -> Any:
@@ -96,8 +104,8 @@ def leave_out_nulls(value: Any) -> Any:
 
 
 def test_message_that_lacks_a_part_that_is_not_null_is_bad(spark, registry) -> None:
-    made = message_class()
-    values = [as_message(registry, "t-value", made(**leave_out_nulls(row))) for row, _ in CASES]
+    made = build_message_class()
+    values = [encode_message(registry, "t-value", made(**leave_out_nulls(row))) for row, _ in CASES]
     table = describe(KeyFormat(), ValueFormat("protobuf", COLUMNS, options={"registry": registry.url}))
     assert judge(spark, table, values) == EXPECTED
 
@@ -106,29 +114,33 @@ def test_key_with_null_where_a_part_must_not_be_is_bad(spark, registry) -> None:
     columns = (Column("id", "BIGINT"), Column("k", INNER))
     rows = [{"id": n, "k": k} for n, k in enumerate((WHOLE, LACKING, OTHER, None))]
     expected = [(0, (1, 2)), LACKS.format("key", "k", INNER), (2, (3, None)), (3, None)]
-    inner = record(("a", ["null", "int"]), ("b", ["null", "int"]), name="Inner")
-    schema = record(("id", "long"), ("k", ["null", inner]), name="Key")
-    keys = [as_avro(registry, "t-key", schema, row) for row in rows]
+    inner = build_record(("a", ["null", "int"]), ("b", ["null", "int"]), name="Inner")
+    schema = build_record(("id", "long"), ("k", ["null", inner]), name="Key")
+    keys = [encode_avro(registry, "t-key", schema, row) for row in rows]
     assert decode_keys(spark, registry, keys, KeyFormat("avro", ("id", "k"), columns=columns)) == expected
-    part = message("Inner", field("a", 1, "int32", optional=True), field("b", 2, "int32", optional=True))
-    made = classes(a_file(message("Key", field("id", 1, "int64"), field("k", 2, ".shop.Inner")), part))["shop.Key"]
+    part = build_message(
+        "Inner", build_field("a", 1, "int32", optional=True), build_field("b", 2, "int32", optional=True)
+    )
+    made = build_classes(
+        build_file(build_message("Key", build_field("id", 1, "int64"), build_field("k", 2, ".shop.Inner")), part)
+    )["shop.Key"]
     registry.subjects.clear()
-    keys = [as_message(registry, "t-key", made(**leave_out_nulls(row))) for row in rows]
+    keys = [encode_message(registry, "t-key", made(**leave_out_nulls(row))) for row in rows]
     assert decode_keys(spark, registry, keys, KeyFormat("protobuf", ("id", "k"), columns=columns)) == expected
 
 
 def test_key_that_is_taken_from_the_value_has_its_required_parts_or_is_bad(spark, registry) -> None:
-    values = [as_avro(registry, "t-value", avro_schema(), {"s": s}) for s in (WHOLE, LACKING, None)]
+    values = [encode_avro(registry, "t-value", build_avro_schema(), {"s": s}) for s in (WHOLE, LACKING, None)]
     value = ValueFormat("avro", tuple(replace(c, type=c.type.replace(" NOT NULL", "")) for c in COLUMNS),
                         options={"registry": registry.url})  # fmt: skip
     table = describe(KeyFormat("json", ("s",), columns=(Column("s", INNER),)), value)
-    found = decoding.decoded(spark, table, [(None, one) for one in values], "key_reason", "key_struct.s.a")
+    found = decoding.decode(spark, table, [(None, one) for one in values], "key_reason", "key_struct.s.a")
     lacks = LACKS.format("key", "s", INNER)
     assert [(reason, None if reason else a) for reason, a in found] == [(None, 1), (lacks, None), (None, None)]
 
 
 def test_part_of_another_type_than_the_registered_one_is_still_refused(registry) -> None:
-    as_avro(registry, "t-value", avro_schema(), {})
+    encode_avro(registry, "t-value", build_avro_schema(), {})
     columns = (Column("s", "STRUCT<`a`: BIGINT NOT NULL, `b`: INT>"),)
     with pytest.raises(ConfigurationError, match="the registered schema has it as"):
         describe(KeyFormat(), ValueFormat("avro", columns, options={"registry": registry.url}))
@@ -137,7 +149,7 @@ def test_part_of_another_type_than_the_registered_one_is_still_refused(registry)
 def test_bad_part_is_named_with_its_offset_and_takes_no_record_down_with_it(workbench, registry) -> None:
     topic = workbench.topic(2)
     key = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
-    row = record(("id", "long"), ("s", ["null", record(("a", ["null", "int"]), name="Inner")]))
+    row = build_record(("id", "long"), ("s", ["null", build_record(("a", ["null", "int"]), name="Inner")]))
     workbench.pipeline(
         "parts", [topic], source={"errors": {"tolerance": "all"}},
         key={"format": "avro", "fields": ["id"], "avro": {"registry": registry.url}},
@@ -146,13 +158,13 @@ def test_bad_part_is_named_with_its_offset_and_takes_no_record_down_with_it(work
     sent = {0: (1, None, 3), 1: (None, 5, None)}
     for partition, numbers in sent.items():
         for at, a in enumerate(numbers):
-            written = as_avro(registry, f"{topic}-value", row, {"id": 10 * partition + at, "s": {"a": a}})
-            own = as_avro(registry, f"{topic}-key", key, {"id": 10 * partition + at})
+            written = encode_avro(registry, f"{topic}-value", row, {"id": 10 * partition + at, "s": {"a": a}})
+            own = encode_avro(registry, f"{topic}-key", key, {"id": 10 * partition + at})
             workbench.produce(topic, (own, written, {"partition": partition}))
     workbench.flush("parts")
-    rows = sorted((row["id"], row["s"]["a"]) for row in workbench.rows("shop.parts"))
+    rows = sorted((row["id"], row["s"]["a"]) for row in workbench.read_rows("shop.parts"))
     assert rows == [(0, 1), (2, 3), (11, 5)]
-    letters = workbench.rows("shop.tidegate_parts_dead_letters")
+    letters = workbench.read_rows("shop.tidegate_parts_dead_letters")
     bad = LACKS.format("value", "s", "STRUCT<`a`: INT NOT NULL>")
     found = sorted((letter["partition"], letter["offset"], letter["message"]) for letter in letters)
     assert found == [(0, 1, bad), (1, 0, bad), (1, 2, bad)]

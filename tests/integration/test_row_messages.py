@@ -22,7 +22,7 @@ AT = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
 MS = int(AT.timestamp() * 1000)
 
 
-def canal(kind: str, *rows: dict[str, Any], old: list[Any] | None = None, **more: Any) -> dict[str, Any]:
+def build_canal_message(kind: str, *rows: dict[str, Any], old: list[Any] | None = None, **more: Any) -> dict[str, Any]:
     data = [{name: None if value is None else str(value) for name, value in row.items()} for row in rows]
     return {
         "data": data or None, "old": old, "database": "shop", "table": "orders", "type": kind, "isDdl": False,
@@ -31,42 +31,52 @@ def canal(kind: str, *rows: dict[str, Any], old: list[Any] | None = None, **more
     }  # fmt: skip
 
 
-def maxwell(kind: str, data: dict[str, Any] | None = None, old: Any = None, **more: Any) -> dict[str, Any]:
+def build_maxwell_message(
+    kind: str, data: dict[str, Any] | None = None, old: Any = None, **more: Any
+) -> dict[str, Any]:
     told = {"database": "shop", "table": "orders", "type": kind, "ts": MS // 1000, "xid": 1, "commit": True}
     rows = ({"data": data} if data else {}) | ({"old": old} if old else {})
     return {**told, **rows, "primary_key_columns": ["id"], **more}
 
 
-def row(
+def build_row(
     id: int, name: str | None, amount: Any = "1.50", at: str | None = "2026-01-01 01:02:03.456789"
 ) -> dict[str, Any]:
     return {"id": id, "name": name, "amount": amount, "at": at}
 
 
-def landed(id: int, name: str | None, amount: Any = "1.50") -> dict[str, Any]:
+def build_expected_row(id: int, name: str | None, amount: Any = "1.50") -> dict[str, Any]:
     return {"id": id, "name": name, "amount": Decimal(amount), "at": datetime(2026, 1, 1, 1, 2, 3, 456789)}
 
 
 def test_canal_messages_of_several_rows_upsert_delete_and_move_keys_and_count_as_one_record(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("rows", [topic], key=KEY, value={"format": "canal-json", "schema": SCHEMA})
-    ddl = canal("ALTER", isDdl=True, sql="alter table orders add x int")
+    ddl = build_canal_message("ALTER", isDdl=True, sql="alter table orders add x int")
     workbench.produce(
         topic,
-        (None, canal("INSERT", row(1, "a"), row(2, "b"), row(3, None), row(4, "d"))),
+        (
+            None,
+            build_canal_message("INSERT", build_row(1, "a"), build_row(2, "b"), build_row(3, None), build_row(4, "d")),
+        ),
         (None, ddl),
-        (None, canal("UPDATE", row(1, "a2", "99999999.99"), row(20, "b"), old=[{"name": "a"}, {"id": "2"}])),
-        (b"spread by this", canal("DELETE", row(3, None), row(4, "d"))),
+        (
+            None,
+            build_canal_message(
+                "UPDATE", build_row(1, "a2", "99999999.99"), build_row(20, "b"), old=[{"name": "a"}, {"id": "2"}]
+            ),
+        ),
+        (b"spread by this", build_canal_message("DELETE", build_row(3, None), build_row(4, "d"))),
         (None, None),
     )
-    ports = workbench.ports("rows")
+    ports = workbench.build_ports("rows")
     (staged,) = stage(ports, plan(ports))
     counts = staged.counts
     assert (counts.span, counts.read, counts.staged, counts.ignored) == (5, 5, 3, 2)
     workbench.flush("rows")
-    assert sorted(workbench.rows("shop.rows"), key=lambda r: r["id"]) == [
-        landed(1, "a2", "99999999.99"),
-        landed(20, "b"),
+    assert sorted(workbench.read_rows("shop.rows"), key=lambda r: r["id"]) == [
+        build_expected_row(1, "a2", "99999999.99"),
+        build_expected_row(20, "b"),
     ]
 
 
@@ -75,22 +85,29 @@ def test_record_counts_as_staged_when_a_condition_leaves_any_of_its_rows(workben
     workbench.pipeline(
         "some", [topic], key=KEY, value={"format": "canal-json", "schema": SCHEMA}, table={"when": "id > 1"}
     )
-    workbench.produce(topic, (None, canal("INSERT", row(1, "a"), row(2, "b"))), (None, canal("INSERT", row(0, "z"))))
-    ports = workbench.ports("some")
+    workbench.produce(
+        topic,
+        (None, build_canal_message("INSERT", build_row(1, "a"), build_row(2, "b"))),
+        (None, build_canal_message("INSERT", build_row(0, "z"))),
+    )
+    ports = workbench.build_ports("some")
     (staged,) = stage(ports, plan(ports))
     assert (staged.counts.read, staged.counts.staged, staged.counts.filtered) == (2, 1, 1)
     workbench.flush("some")
-    assert workbench.rows("shop.some") == [landed(2, "b")]
+    assert workbench.read_rows("shop.some") == [build_expected_row(2, "b")]
 
 
 WRONG = [
-    (canal("INSERT", row(1, "a"), row(2, "b", "1.005")), "amount is not a DECIMAL"),
-    (canal("INSERT", row(2**63, "a")), "id is not a BIGINT"),
-    (canal("UPSERT", row(1, "a")), "unknown type=UPSERT"),
-    (canal("INSERT"), "no data: type=INSERT"),
-    (canal("TRUNCATE", isDdl=True), "truncated: empty the table too"),
-    (canal("INSERT", data=[None]), "null in place of a row: type=INSERT"),
-    (canal("INSERT", row(1, "a"), {"id": 2, "Name": "b"}), "rows of the message do not have the same columns"),
+    (build_canal_message("INSERT", build_row(1, "a"), build_row(2, "b", "1.005")), "amount is not a DECIMAL"),
+    (build_canal_message("INSERT", build_row(2**63, "a")), "id is not a BIGINT"),
+    (build_canal_message("UPSERT", build_row(1, "a")), "unknown type=UPSERT"),
+    (build_canal_message("INSERT"), "no data: type=INSERT"),
+    (build_canal_message("TRUNCATE", isDdl=True), "truncated: empty the table too"),
+    (build_canal_message("INSERT", data=[None]), "null in place of a row: type=INSERT"),
+    (
+        build_canal_message("INSERT", build_row(1, "a"), {"id": 2, "Name": "b"}),
+        "rows of the message do not have the same columns",
+    ),
 ]
 
 
@@ -98,13 +115,15 @@ def test_canal_message_with_anything_wrong_in_it_is_bad_as_a_whole(workbench) ->
     topic = workbench.topic()
     source = {"errors": {"tolerance": "all"}}
     workbench.pipeline("wrong", [topic], key=KEY, value={"format": "canal-json", "schema": SCHEMA}, source=source)
-    workbench.produce(topic, (None, canal("INSERT", row(9, "z"))), *((None, message) for message, _ in WRONG))
-    ports = workbench.ports("wrong")
+    workbench.produce(
+        topic, (None, build_canal_message("INSERT", build_row(9, "z"))), *((None, message) for message, _ in WRONG)
+    )
+    ports = workbench.build_ports("wrong")
     (staged,) = stage(ports, plan(ports))
     assert (staged.counts.read, staged.counts.staged, staged.counts.dead_lettered) == (1 + len(WRONG), 1, len(WRONG))
     workbench.flush("wrong")
-    assert workbench.rows("shop.wrong") == [landed(9, "z")]
-    letters = sorted(workbench.rows("shop.tidegate_wrong_dead_letters"), key=lambda letter: letter["offset"])
+    assert workbench.read_rows("shop.wrong") == [build_expected_row(9, "z")]
+    letters = sorted(workbench.read_rows("shop.tidegate_wrong_dead_letters"), key=lambda letter: letter["offset"])
     assert [letter["offset"] for letter in letters] == list(range(1, 1 + len(WRONG)))
     told = zip(letters, WRONG, strict=True)
     assert [letter["message"] for letter, (_, part) in told if part not in letter["message"]] == []
@@ -112,25 +131,46 @@ def test_canal_message_with_anything_wrong_in_it_is_bad_as_a_whole(workbench) ->
 
 # what tells of statements and transactions: Canal of MySQL's logged statements and XA transactions, TiCDC of time
 TELLING_NO_ROW = [
-    canal("QUERY", database="", sql="UPDATE `orders` SET `name`='a' WHERE `id` = 99"),
-    canal("XACOMMIT", database="", table="", sql="XA COMMIT X'31',X'',1"),
-    {"id": 0, "database": "", "table": "", "pkNames": None, "isDdl": False, "type": "TIDB_WATERMARK", "es": MS,
-     "ts": MS, "sql": "", "sqlType": None, "mysqlType": None, "data": None, "old": None, "_tidb": {"watermarkTs": 4}},
+    build_canal_message("QUERY", database="", sql="UPDATE `orders` SET `name`='a' WHERE `id` = 99"),
+    build_canal_message("XACOMMIT", database="", table="", sql="XA COMMIT X'31',X'',1"),
+    {
+        "id": 0,
+        "database": "",
+        "table": "",
+        "pkNames": None,
+        "isDdl": False,
+        "type": "TIDB_WATERMARK",
+        "es": MS,
+        "ts": MS,
+        "sql": "",
+        "sqlType": None,
+        "mysqlType": None,
+        "data": None,
+        "old": None,
+        "_tidb": {"watermarkTs": 4},
+    },
     # Canal makes a message of each GTID, under the type that it takes for none
-    canal("UPDATE", database="", table="", pkNames=None, sqlType=None, mysqlType=None, gtid="0-1:2"),
-    canal("EVENTTYPECOMPATIBLEPROTO2", database="", table="", pkNames=None, sqlType=None, mysqlType=None, data=[]),
-]  # fmt: skip
+    build_canal_message("UPDATE", database="", table="", pkNames=None, sqlType=None, mysqlType=None, gtid="0-1:2"),
+    build_canal_message(
+        "EVENTTYPECOMPATIBLEPROTO2", database="", table="", pkNames=None, sqlType=None, mysqlType=None, data=[]
+    ),
+]
 
 
 def test_canal_message_that_tells_of_no_row_is_ignored_and_of_a_row_is_not(spark: Any) -> None:
     columns = (Column("id", "BIGINT"), Column("name", "STRING"))
-    stage = decoding.a_stage(ValueFormat("canal-json"), columns, columns[:1])
+    stage = decoding.build_stage_table(ValueFormat("canal-json"), columns, columns[:1])
     stage = replace(stage, key=KeyFormat(fields=("id",), from_value=True))
     wrong = [{**one, "data": [{"id": "1"}]} for one in TELLING_NO_ROW if one["type"] != "UPDATE"]
-    wrong += [canal("XAROLLBACK"), canal("INSERT", sql="INSERT INTO orders SELECT 1")]  # what was changed is not told
-    wrong += [canal("UPDATE", table=None), canal("XAROLLBACK", database="", table="")]
-    records = [(None, json.dumps(one).encode()) for one in (*TELLING_NO_ROW, *wrong, canal("INSERT", {"id": 7}))]
-    found = [fate for (fate,) in decoding.decoded(spark, stage, records, "fate")]
+    wrong += [
+        build_canal_message("XAROLLBACK"),
+        build_canal_message("INSERT", sql="INSERT INTO orders SELECT 1"),
+    ]  # what was changed is not told
+    wrong += [build_canal_message("UPDATE", table=None), build_canal_message("XAROLLBACK", database="", table="")]
+    records = [
+        (None, json.dumps(one).encode()) for one in (*TELLING_NO_ROW, *wrong, build_canal_message("INSERT", {"id": 7}))
+    ]
+    found = [fate for (fate,) in decoding.decode(spark, stage, records, "fate")]
     assert found == [*["ignored"] * len(TELLING_NO_ROW), *["bad"] * len(wrong), "staged"]
 
 
@@ -149,7 +189,7 @@ def test_row_that_is_bad_for_its_table_makes_its_message_bad_as_a_whole(
 ) -> None:
     """The bad row comes first, last or alone; of each message one row tells of it, and none is written."""
     columns = tuple(Column(*c.split(" ", 1)) for c in ("id BIGINT", "name STRING", "n INT", "at TIMESTAMP_NTZ"))
-    stage = decoding.a_stage(ValueFormat("canal-json", columns), columns, columns[:1], set_aside=set_aside)
+    stage = decoding.build_stage_table(ValueFormat("canal-json", columns), columns, columns[:1], set_aside=set_aside)
     stage = replace(stage, key=KeyFormat(fields=("id",), from_value=True), **more)
 
     def one(id: int, *, good: bool) -> dict[str, Any]:
@@ -157,8 +197,8 @@ def test_row_that_is_bad_for_its_table_makes_its_message_bad_as_a_whole(
 
     good, bad = one(1, good=True), one(2, good=False)
     values = [[good, good], [good, bad, good], [bad, good], [bad, bad], [bad]]
-    texts = [json.dumps(canal("INSERT", *rows)).encode() for rows in values]
-    found = decoding.decoded(spark, stage, [(None, text) for text in texts], "offset", "fate", "record_fate", "reason")
+    texts = [json.dumps(build_canal_message("INSERT", *rows)).encode() for rows in values]
+    found = decoding.decode(spark, stage, [(None, text) for text in texts], "offset", "fate", "record_fate", "reason")
     word = "bad" if set_aside is None else "dead_lettered"
     assert [found.count((0, "staged", "staged", None)), len(found)] == [2, sum(map(len, values))]
     for offset, rows in enumerate(values[1:], start=1):
@@ -171,16 +211,16 @@ def test_row_that_is_bad_for_its_table_makes_its_message_bad_as_a_whole(
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("canal-json", canal("INSERT", row(1, "a"), {**row(2, "b"), "id": None})),
-        ("maxwell-json", maxwell("insert", {**row(1, "a"), "id": None})),
+        ("canal-json", build_canal_message("INSERT", build_row(1, "a"), {**build_row(2, "b"), "id": None})),
+        ("maxwell-json", build_maxwell_message("insert", {**build_row(1, "a"), "id": None})),
     ],
 )
 def test_null_in_a_key_that_is_not_null_is_bad(spark, word: str, message: Any) -> None:
     key = Column("id", "BIGINT", nullable=False)
-    stage = decoding.a_stage(ValueFormat(word), (Column("id", "BIGINT"), Column("name", "STRING")), (key,))
+    stage = decoding.build_stage_table(ValueFormat(word), (Column("id", "BIGINT"), Column("name", "STRING")), (key,))
     for deletes in (None, "topic = 't'"):  # a delete of no key would do nothing, and nobody would know of the record
         deleting = replace(stage, delete_when=deletes)
-        found = decoding.reasons(spark, deleting, [json.dumps(message).encode()])
+        found = decoding.read_reasons(spark, deleting, [json.dumps(message).encode()])
         assert set(found) == {"the key field id is required and missing"}, deletes
 
 
@@ -191,17 +231,20 @@ def test_maxwell_messages_upsert_delete_and_move_keys_and_schema_changes_are_ign
     workbench.produce(
         topic,
         (None, {"type": "table-create", "database": "shop", "table": "orders", "def": {}}),
-        (None, maxwell("bootstrap-start")),
-        (own_key, maxwell("bootstrap-insert", row(1, "a", 1.5))),
-        (own_key, maxwell("insert", row(2, "b", 1.50))),
-        (own_key, maxwell("insert", row(3, "c"))),
-        (own_key, maxwell("update", row(1, "a2", 7.25), {"name": "a"})),
-        (own_key, maxwell("update", row(20, "b"), {"id": 2})),
-        (own_key, maxwell("delete", row(3, "c"))),
+        (None, build_maxwell_message("bootstrap-start")),
+        (own_key, build_maxwell_message("bootstrap-insert", build_row(1, "a", 1.5))),
+        (own_key, build_maxwell_message("insert", build_row(2, "b", 1.50))),
+        (own_key, build_maxwell_message("insert", build_row(3, "c"))),
+        (own_key, build_maxwell_message("update", build_row(1, "a2", 7.25), {"name": "a"})),
+        (own_key, build_maxwell_message("update", build_row(20, "b"), {"id": 2})),
+        (own_key, build_maxwell_message("delete", build_row(3, "c"))),
     )
     workbench.flush("max")
-    assert sorted(workbench.rows("shop.max"), key=lambda r: r["id"]) == [landed(1, "a2", "7.25"), landed(20, "b")]
-    workbench.produce(topic, (None, maxwell("upsert", row(1, "a"))))
+    assert sorted(workbench.read_rows("shop.max"), key=lambda r: r["id"]) == [
+        build_expected_row(1, "a2", "7.25"),
+        build_expected_row(20, "b"),
+    ]
+    workbench.produce(topic, (None, build_maxwell_message("upsert", build_row(1, "a"))))
     with pytest.raises(BadRecord, match="unknown type=upsert"):
         workbench.flush("max")
 
@@ -215,18 +258,18 @@ def test_messages_tell_their_database_table_and_times(workbench) -> None:
     words = ["database", "table", "primary-key-columns", "ingestion-timestamp"]
     metadata = {word.replace("-", "_"): f"value.{word}" for word in words}
     workbench.pipeline("said", [other], value={**value, "format": "maxwell-json"}, source={"metadata": metadata})
-    workbench.produce(topic, (None, canal("INSERT", {"id": 1})))
-    workbench.produce(other, (None, maxwell("insert", {"id": 1})))
+    workbench.produce(topic, (None, build_canal_message("INSERT", {"id": 1})))
+    workbench.produce(other, (None, build_maxwell_message("insert", {"id": 1})))
     workbench.flush("told")
     workbench.flush("said")
-    (told,), (said,) = workbench.rows("shop.told"), workbench.rows("shop.said")
+    (told,), (said,) = workbench.read_rows("shop.told"), workbench.read_rows("shop.said")
     types = dict(told.pop("sql_type"))
     assert types == {"id": -5, "name": 12}
     assert list(told.values()) == [1, "shop", "orders", ["id"], AT, AT.replace(second=4)]
     assert list(said.values()) == [1, "shop", "orders", ["id"], AT.replace(microsecond=0)]
 
 
-def ogg(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+def build_ogg_message(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     return {"op_type": "U", "before": before, "after": after}
 
 
@@ -247,19 +290,19 @@ MOVES = [
 def test_key_field_that_becomes_null_or_was_null_moves_the_row(spark: Any, word: str) -> None:
     """NULL in the row before says something only where it is shown: a field that is left out did not change."""
     keys = (Column("id", "BIGINT"), Column("part", "INT"))
-    table = decoding.a_stage(ValueFormat(word), (*keys, Column("name", "STRING")), keys)
+    table = decoding.build_stage_table(ValueFormat(word), (*keys, Column("name", "STRING")), keys)
     messages = [
         {
-            "canal-json": lambda old, new: canal("UPDATE", new, old=[old]),
-            "maxwell-json": lambda old, new: maxwell("update", new, old),
-            "ogg-json": ogg,
+            "canal-json": lambda old, new: build_canal_message("UPDATE", new, old=[old]),
+            "maxwell-json": lambda old, new: build_maxwell_message("update", new, old),
+            "ogg-json": build_ogg_message,
         }[word](old, new)
         for old, new, _ in MOVES
     ]
-    several = [canal("UPDATE", *(new for _, new, _ in MOVES), old=[old for old, *_ in MOVES])]
+    several = [build_canal_message("UPDATE", *(new for _, new, _ in MOVES), old=[old for old, *_ in MOVES])]
     messages += several if word == "canal-json" else []
     records = [(None, json.dumps(message).encode()) for message in messages]
-    found = decoding.decoded(spark, table, records, "offset", "row_number", "key_struct", "op", "reason")
+    found = decoding.decode(spark, table, records, "offset", "row_number", "key_struct", "op", "reason")
     assert {reason for *_, reason in found} == {None}
     rows: dict[int, list[Any]] = {}
     for offset, _, key, op, _ in sorted(found, key=lambda one: one[:2]):

@@ -28,7 +28,7 @@ def test_nested_key_is_compared_by_what_lies_in_it(workbench) -> None:
     )
     workbench.produce(topic, record("e2", 9, None, None))
     workbench.flush("nested")
-    assert sorted(row["name"] for row in workbench.rows("shop.nested")) == ["a2", "b", "c2", "e2"]
+    assert sorted(row["name"] for row in workbench.read_rows("shop.nested")) == ["a2", "b", "c2", "e2"]
 
 
 def test_key_of_any_type_finds_its_row(workbench) -> None:
@@ -43,12 +43,12 @@ def test_key_of_any_type_finds_its_row(workbench) -> None:
     keys += [{**plain, "s": "x", name: None} for name in ("b", "flag", "ts", "amount", "small")]
     workbench.produce(topic, *((key, {**key, "n": n}) for n, key in enumerate(keys)))
     workbench.flush("any")
-    assert len(workbench.rows("shop.any")) == len(keys)
+    assert len(workbench.read_rows("shop.any")) == len(keys)
     again = [{**key, "d": -0.0 if key["d"] == 0.0 else key["d"]} for key in keys]
     workbench.produce(topic, *((key, {**key, "n": n + 100} if n % 3 else None) for n, key in enumerate(again)))
     workbench.flush("any")
     expected = [n + 100 for n in range(len(keys)) if n % 3]
-    assert sorted(row["n"] for row in workbench.rows("shop.any")) == expected
+    assert sorted(row["n"] for row in workbench.read_rows("shop.any")) == expected
 
 
 def test_row_that_moves_to_another_partition_is_found_by_its_key(workbench) -> None:
@@ -64,7 +64,7 @@ def test_row_that_moves_to_another_partition_is_found_by_its_key(workbench) -> N
     workbench.flush("moved")
     workbench.produce(topic, row(1, "south", 2), ({"id": 2}, None), row(3, "east", 3))
     workbench.flush("moved")
-    assert [(r["id"], r["region"], r["at"].day) for r in workbench.rows("shop.moved")] == [
+    assert [(r["id"], r["region"], r["at"].day) for r in workbench.read_rows("shop.moved")] == [
         (1, "south", 2),
         (3, "east", 3),
     ]
@@ -76,11 +76,11 @@ def test_upsert_only_partitions_that_end_in_tombstones_reach_lag_zero(workbench)
     workbench.produce(topic, ({"id": 1}, {"id": 1, "n": 1}), ({"id": 1}, None), ({"id": 1}, None))
     workbench.produce(topic, ({"id": 2}, None, {"partition": 1}))
     workbench.flush("kept")
-    assert [row["n"] for row in workbench.rows("shop.kept")] == [1]
-    assert workbench.committed("kept") == workbench.ends(topic) == {topic: {0: 3, 1: 1}}
+    assert [row["n"] for row in workbench.read_rows("shop.kept")] == [1]
+    assert workbench.committed("kept") == workbench.read_ends(topic) == {topic: {0: 3, 1: 1}}
     workbench.produce(topic, ({"id": 1}, None))
     workbench.flush("kept")
-    assert workbench.committed("kept") == workbench.ends(topic)
+    assert workbench.committed("kept") == workbench.read_ends(topic)
 
 
 KEYS, SEQUENCE = ("order id", "select"), "seq`no"
@@ -111,15 +111,15 @@ MODES = {
 }
 
 
-def ddl(names: tuple[str, ...]) -> str:
+def render_ddl(names: tuple[str, ...]) -> str:
     return ", ".join("`" + name.replace("`", "``") + "` STRING" for name in names)
 
 
 def test_names_that_need_quoting_work_in_every_statement_of_every_mode(workbench) -> None:
     topic = workbench.topic(1)
     tables = [{"name": f"lake.shop.{mode}", **asked} for mode, asked in MODES.items()]
-    key = {"fields": list(KEYS), "schema": ddl(KEYS)}
-    workbench.pipeline("odd", [topic], tables=tables, key=key, value={"schema": ddl((*KEYS, *VALUES))})
+    key = {"fields": list(KEYS), "schema": render_ddl(KEYS)}
+    workbench.pipeline("odd", [topic], tables=tables, key=key, value={"schema": render_ddl((*KEYS, *VALUES))})
 
     def row(id, mark):
         return {KEYS[0]: id, KEYS[1]: None, **{name: f"{mark}{name}" for name in VALUES}}
@@ -143,8 +143,8 @@ def test_names_that_need_quoting_work_in_every_statement_of_every_mode(workbench
         "soft_ordered": [a | off, b | on, c | off],
         "ordered_upserts": [a, b, c],
     }
-    assert {mode: workbench.rows(f"shop.{mode}") for mode in MODES} == expected
-    (remembered,) = workbench.rows("shop.ordered_deletes")
+    assert {mode: workbench.read_rows(f"shop.{mode}") for mode in MODES} == expected
+    (remembered,) = workbench.read_rows("shop.ordered_deletes")
     assert (remembered[KEYS[0]], remembered["sequence"][SEQUENCE]) == ("b", b[SEQUENCE])
 
 
@@ -156,5 +156,5 @@ def test_soft_deletes_under_a_name_that_spark_does_not_keep_for_itself_are_reada
     workbench.flush("marked")
     workbench.produce(topic, ({"id": 2}, None))
     workbench.flush("marked")
-    shown = workbench.spark_sql("SELECT id, name, is_deleted FROM lake.shop.marked ORDER BY id")
+    shown = workbench.run_spark_sql("SELECT id, name, is_deleted FROM lake.shop.marked ORDER BY id")
     assert [tuple(row) for row in shown] == [(1, "a", False), (2, "b", True)]

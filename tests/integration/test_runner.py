@@ -25,8 +25,8 @@ class Run:
         self._workbench, self.out, self.errors = workbench, workbench.folder / "out", workbench.folder / "errors"
         with self.out.open("w") as out, self.errors.open("w") as errors:
             self.process = subprocess.Popen(
-                tie_to_test(workbench.command("run", "--json", *words)),
-                env=workbench.environment(),
+                tie_to_test(workbench.build_command("run", "--json", *words)),
+                env=workbench.build_environment(),
                 stdout=out,
                 stderr=errors,
             )
@@ -62,8 +62,8 @@ def produce(workbench: Any, topic: str, **names: str | None) -> None:
     workbench.produce(topic, *records)
 
 
-def table(workbench: Any, name: str) -> dict[int, str]:
-    rows = workbench.rows(f"shop.{name}") if workbench.exists(f"shop.{name}") else []
+def read_table(workbench: Any, name: str) -> dict[int, str]:
+    rows = workbench.read_rows(f"shop.{name}") if workbench.exists(f"shop.{name}") else []
     return {row["id"]: row["name"] for row in rows}
 
 
@@ -73,7 +73,7 @@ def publish(workbench: Any, name: str, topic: str) -> None:
     (workbench.include / "publications" / f"{name}_out.yaml").write_text(text)
 
 
-def latest(workbench: Any, topic: str) -> dict[str, str]:
+def read_latest_values(workbench: Any, topic: str) -> dict[str, str]:
     found = {m.key(): m.value() for m in read(workbench, topic)}
     return {key.decode(): json.loads(value)["name"] for key, value in found.items() if value is not None}
 
@@ -92,29 +92,35 @@ def test_pipelines_flush_on_their_own_and_a_failing_one_stops_none_of_them(workb
     workbench.produce(poisoned, ({"id": 3}, "not JSON", {"partition": 1}))
 
     started.append(run := Run(workbench))
-    wait_until(lambda: table(workbench, "timed") == {1: "a", 2: "b", 3: "c"}, "the first rows are there", PATIENCE)
-    wait_until(lambda: len(latest(workbench, out)) == 3, "they are published", PATIENCE)
+    wait_until(lambda: read_table(workbench, "timed") == {1: "a", 2: "b", 3: "c"}, "the first rows are there", PATIENCE)
+    wait_until(lambda: len(read_latest_values(workbench, out)) == 3, "they are published", PATIENCE)
     wait_until(lambda: run.events("failed", "pipeline=poisoned"), "the bad record is told", PATIENCE)
     produce(workbench, timed, k1="a2", k2=None)
     produce(workbench, counted, k4="d")
-    wait_until(lambda: table(workbench, "timed") == {1: "a2", 3: "c"}, "an update and a delete", PATIENCE)
-    wait_until(lambda: table(workbench, "counted") == {1: "a", 2: "b", 3: "c", 4: "d"}, "four records wait", PATIENCE)
-    wait_until(lambda: latest(workbench, out) == {'{"id":1}': "a2", '{"id":3}': "c"}, "changes go out", PATIENCE)
-    assert table(workbench, "poisoned") == {}
+    wait_until(lambda: read_table(workbench, "timed") == {1: "a2", 3: "c"}, "an update and a delete", PATIENCE)
+    wait_until(
+        lambda: read_table(workbench, "counted") == {1: "a", 2: "b", 3: "c", 4: "d"}, "four records wait", PATIENCE
+    )
+    wait_until(
+        lambda: read_latest_values(workbench, out) == {'{"id":1}': "a2", '{"id":3}': "c"}, "changes go out", PATIENCE
+    )
+    assert read_table(workbench, "poisoned") == {}
     assert [event["runs"] for event in run.events("failed", "pipeline=poisoned")][:2] in ([1], [1, 2])
 
-    skipped = workbench.cli("skip", "poisoned", "--at", f"{poisoned}:1:1", "--yes")
+    skipped = workbench.run_cli("skip", "poisoned", "--at", f"{poisoned}:1:1", "--yes")
     assert skipped.returncode == 0, skipped
-    wait_until(lambda: table(workbench, "poisoned") == {1: "a", 2: "b"}, "the others' rows, skipped by hand", PATIENCE)
+    wait_until(
+        lambda: read_table(workbench, "poisoned") == {1: "a", 2: "b"}, "the others' rows, skipped by hand", PATIENCE
+    )
     wait_until(lambda: run.events("recovered", "pipeline=poisoned"), "that is told too", PATIENCE)
 
     assert run.stop() == 0, run.errors.read_text()
     assert run.events("failed", "pipeline=timed") == run.events("failed", "pipeline=counted") == []
     for name, topic in (("timed", timed), ("counted", counted), ("poisoned", poisoned)):
-        assert workbench.committed(name) == workbench.ends(topic)
-        refs = workbench.iceberg(f"shop.{name}").metadata.refs
+        assert workbench.committed(name) == workbench.read_ends(topic)
+        refs = workbench.load_iceberg(f"shop.{name}").metadata.refs
         assert {ref for ref in refs if not ref.startswith(PIN)} == {"main", f"tidegate_{name}"}
-        assert workbench.data_files(f"shop.{name}_{name}_tmp") == []
+        assert workbench.list_data_files(f"shop.{name}_{name}_tmp") == []
 
 
 def test_files_that_come_change_and_go_are_followed(workbench: Any, started: list[Run]) -> None:
@@ -122,30 +128,32 @@ def test_files_that_come_change_and_go_are_followed(workbench: Any, started: lis
     workbench.pipeline("first", [first], key=KEY, value=VALUE, merge={"interval": "1h"})
     produce(workbench, first, k1="a", k2="b")
     started.append(run := Run(workbench))
-    wait_until(lambda: table(workbench, "first") == {1: "a", 2: "b"}, "what is there is flushed at once", PATIENCE)
+    wait_until(lambda: read_table(workbench, "first") == {1: "a", 2: "b"}, "what is there is flushed at once", PATIENCE)
     produce(workbench, first, k3="c")
     produce(workbench, later, k1="x", k2="y")
     workbench.pipeline("later", [later], key=KEY, value=VALUE, merge={"interval": "1s"})
-    wait_until(lambda: table(workbench, "later") == {1: "x", 2: "y"}, "a file that is added begins", PATIENCE)
+    wait_until(lambda: read_table(workbench, "later") == {1: "x", 2: "y"}, "a file that is added begins", PATIENCE)
     workbench.pipeline("first", [first], key=KEY, value=VALUE, merge={"interval": "2h"})
-    wait_until(lambda: table(workbench, "first") == {1: "a", 2: "b", 3: "c"}, "a changed file is due at once", PATIENCE)
+    wait_until(
+        lambda: read_table(workbench, "first") == {1: "a", 2: "b", 3: "c"}, "a changed file is due at once", PATIENCE
+    )
     file = Path(workbench.include / "pipelines" / "first.yaml")
     whole = file.read_text()
     file.write_text("source: [")
     wait_until(lambda: run.events("failed", "pipeline=first"), "a broken file is told", PATIENCE)
     produce(workbench, first, k4="d")
     file.write_text(whole)
-    wait_until(lambda: len(table(workbench, "first")) == 4, "the mended file goes on", PATIENCE)
+    wait_until(lambda: len(read_table(workbench, "first")) == 4, "the mended file goes on", PATIENCE)
     file.unlink()
     produce(workbench, later, k3="z")
-    wait_until(lambda: len(table(workbench, "later")) == 3, "the other goes on", PATIENCE)
+    wait_until(lambda: len(read_table(workbench, "later")) == 3, "the other goes on", PATIENCE)
     assert run.stop() == 0, run.errors.read_text()
 
 
 def test_names_that_are_unknown_or_wrong_are_refused_before_anything_begins(workbench: Any) -> None:
-    unknown = workbench.cli("run", "nobody")
+    unknown = workbench.run_cli("run", "nobody")
     assert (unknown.returncode, unknown.stderr) == (1, "pipeline=nobody: no such pipeline; there are: none\n")
     workbench.pipeline("wrong", [workbench.topic(2)], key=KEY, value={"schema": "id WHAT"})
-    wrong = workbench.cli("run", "wrong")
+    wrong = workbench.run_cli("run", "wrong")
     assert wrong.returncode == 1
     assert "WHAT" in wrong.stderr

@@ -11,8 +11,8 @@ from tidegate.steps.stage import stage
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 
 
-def types(workbench: Any, table: str) -> dict[str, str]:
-    return {field.name: str(field.field_type) for field in workbench.iceberg(table).schema().fields}
+def read_types(workbench: Any, table: str) -> dict[str, str]:
+    return {field.name: str(field.field_type) for field in workbench.load_iceberg(table).schema().fields}
 
 
 def test_transforms_of_every_kind_partition_a_table_that_is_created(workbench) -> None:
@@ -25,13 +25,13 @@ def test_transforms_of_every_kind_partition_a_table_that_is_created(workbench) -
     row = {"id": 7, "a": "2026-01-02", "b": at, "c": at, "d": at, "name": "abcdef", "kind": "k"}
     workbench.produce(topic, ({"id": 7}, row), ({"id": 8}, {**row, "id": 8, "name": None}))
     workbench.flush("parted")
-    made = workbench.iceberg("shop.parted")
+    made = workbench.load_iceberg("shop.parted")
     names = [str(field.transform) for field in made.spec().fields]
     assert names == ["year", "month", "day", "hour", "bucket[4]", "truncate[2]", "identity"]
     assert len(made.sort_order().fields) == 2
     workbench.produce(topic, ({"id": 7}, {**row, "a": "2025-01-02"}), ({"id": 8}, None))
     workbench.flush("parted")
-    assert [(r["id"], r["a"]) for r in workbench.rows("shop.parted")] == [(7, datetime.date(2025, 1, 2))]
+    assert [(r["id"], r["a"]) for r in workbench.read_rows("shop.parted")] == [(7, datetime.date(2025, 1, 2))]
 
 
 def test_table_grows_at_every_depth_and_rows_of_before_stay(workbench) -> None:
@@ -59,7 +59,7 @@ def test_table_grows_at_every_depth_and_rows_of_before_stay(workbench) -> None:
         topic, ({"id": 2}, {"id": 2, **new}), ({"id": 3}, {"id": 3, **old}), ({"id": 4}, {"id": 4, "s": None})
     )
     workbench.flush("grows")
-    rows = {row["id"]: row for row in workbench.rows("shop.grows")}
+    rows = {row["id"]: row for row in workbench.read_rows("shop.grows")}
     untouched = rows[1]
     assert (untouched["n"], untouched["s"], untouched["late"]) == (1, {"a": 1, "b": None}, None)
     assert (untouched["l"], untouched["m"]) == ([{"a": 1, "b": None}], [("k", {"a": 1, "b": None})])
@@ -70,7 +70,7 @@ def test_table_grows_at_every_depth_and_rows_of_before_stay(workbench) -> None:
     workbench.pipeline("grows", [topic], key=KEY, value={"schema": first})
     workbench.produce(topic, ({"id": 1}, {"id": 1, **old, "n": 9}), ({"id": 5}, {"id": 5, **old}))
     workbench.flush("grows")
-    rows = {row["id"]: row for row in workbench.rows("shop.grows")}
+    rows = {row["id"]: row for row in workbench.read_rows("shop.grows")}
     assert (rows[1]["n"], rows[5]["s"], rows[5]["late"]) == (9, {"a": 1, "b": None}, None)
 
 
@@ -80,13 +80,13 @@ def test_widening_while_a_batch_waits_under_the_old_shape_stages_it_again(workbe
     workbench.produce(topic, ({"id": 1}, {"id": 1, "n": 1}))
     workbench.flush("waits")
     workbench.produce(topic, ({"id": 2}, {"id": 2, "n": 2}))
-    ports = workbench.ports("waits")
+    ports = workbench.build_ports("waits")
     stage(ports, plan(ports))
     workbench.pipeline("waits", [topic], key=KEY, value={"schema": "id BIGINT, n BIGINT"})
     workbench.produce(topic, ({"id": 3}, {"id": 3, "n": 3_000_000_000}))
     workbench.drain("waits")
-    assert workbench.rows("shop.waits") == [{"id": 1, "n": 1}, {"id": 2, "n": 2}, {"id": 3, "n": 3_000_000_000}]
-    assert types(workbench, "shop.waits") == {"id": "long", "n": "long"}
+    assert workbench.read_rows("shop.waits") == [{"id": 1, "n": 1}, {"id": 2, "n": 2}, {"id": 3, "n": 3_000_000_000}]
+    assert read_types(workbench, "shop.waits") == {"id": "long", "n": "long"}
 
 
 def test_column_renamed_between_stage_and_merge_and_later_keeps_receiving_its_field(workbench) -> None:
@@ -97,17 +97,17 @@ def test_column_renamed_between_stage_and_merge_and_later_keeps_receiving_its_fi
     workbench.produce(topic, ({"id": 1}, {"id": 1, **row}))
     workbench.flush("renamed")
     workbench.produce(topic, ({"id": 2}, {"id": 2, **row}))
-    ports = workbench.ports("renamed")
+    ports = workbench.build_ports("renamed")
     stage(ports, plan(ports))
     for old, new in (("name", "full_name"), ("inner.a", "first"), ("id", "order_id")):
-        workbench.spark_sql(f"ALTER TABLE lake.shop.renamed RENAME COLUMN {old} TO {new}")
+        workbench.run_spark_sql(f"ALTER TABLE lake.shop.renamed RENAME COLUMN {old} TO {new}")
     workbench.flush("renamed")
     workbench.produce(
         topic, ({"id": 1}, {"id": 1, **row, "name": "z"}), ({"id": 2}, None), ({"id": 3}, {"id": 3, **row})
     )
     workbench.drain("renamed")
     inner = {"first": 1, "b": "y"}
-    assert workbench.rows("shop.renamed") == [
+    assert workbench.read_rows("shop.renamed") == [
         {"order_id": 1, "full_name": "z", "inner": inner},
         {"order_id": 3, "full_name": "x", "inner": inner},
     ]
@@ -115,7 +115,7 @@ def test_column_renamed_between_stage_and_merge_and_later_keeps_receiving_its_fi
     later = {"id": 4, "full_name": "new", "inner": {"first": 4, "b": "n"}}
     workbench.produce(topic, ({"id": 1}, {"id": 1, **row}), ({"id": 4}, later))
     workbench.flush("renamed")
-    found = {r["order_id"]: (r["full_name"], r["inner"]["first"]) for r in workbench.rows("shop.renamed")}
+    found = {r["order_id"]: (r["full_name"], r["inner"]["first"]) for r in workbench.read_rows("shop.renamed")}
     assert found == {1: ("x", 1), 3: ("x", 1), 4: ("new", 4)}
 
 
@@ -126,17 +126,17 @@ def test_required_columns_are_relaxed_and_a_forced_table_has_none(workbench) -> 
     workbench.pipeline("forced", [topic], key=KEY, value={"schema": schema}, table={"create": create})
     workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "x", "inner": {"a": 1}}))
     workbench.flush("forced")
-    made = workbench.iceberg("shop.forced").schema()
+    made = workbench.load_iceberg("shop.forced").schema()
     assert [f.name for f in made.fields if f.required] == []
     assert not made.find_field("inner.a").required
-    workbench.spark_sql(
+    workbench.run_spark_sql(
         "CREATE TABLE lake.shop.strict (ID BIGINT NOT NULL, Name STRING NOT NULL, "
         "inner STRUCT<a: INT NOT NULL, b: INT>) USING iceberg"
     )
     workbench.pipeline("strict", [topic], key=KEY, value={"schema": "id BIGINT, name STRING, inner STRUCT<a: INT>"})
     workbench.produce(topic, ({"id": 2}, {"id": 2, "inner": {}}))
     workbench.flush("strict")
-    assert workbench.rows("shop.strict") == [
+    assert workbench.read_rows("shop.strict") == [
         {"ID": 1, "Name": "x", "inner": {"a": 1, "b": None}},
         {"ID": 2, "Name": None, "inner": {"a": None, "b": None}},
     ]
@@ -152,26 +152,26 @@ def test_null_for_a_column_that_stays_required_is_told_in_one_sentence_and_the_n
     workbench.produce(topic, ({"id": 2}, {"id": 2, "name": "y"}), ({"id": 1}, {"id": 1}))
     with pytest.raises(IncompatibleSchema, match="a record has NULL in a column that the table requires; nothing was"):
         workbench.flush("kept")
-    assert workbench.rows("shop.kept") == [{"id": 1, "name": "x"}]
+    assert workbench.read_rows("shop.kept") == [{"id": 1, "name": "x"}]
     workbench.pipeline("kept", [topic], key=KEY, value={"schema": "id BIGINT, name STRING"})
     workbench.flush("kept")
-    assert workbench.rows("shop.kept") == [{"id": 1, "name": None}, {"id": 2, "name": "y"}]
+    assert workbench.read_rows("shop.kept") == [{"id": 1, "name": None}, {"id": 2, "name": "y"}]
 
 
 def test_table_with_identifier_fields_is_written_and_evolved_and_keeps_them(workbench) -> None:
     """As Flink makes a table with a PRIMARY KEY."""
     topic = workbench.topic()
-    workbench.spark_sql("CREATE NAMESPACE lake.shop")
-    workbench.spark_sql("CREATE TABLE lake.shop.keyed (id BIGINT NOT NULL, n INT NOT NULL) USING iceberg")
-    with workbench.iceberg("shop.keyed").update_schema() as change:
+    workbench.run_spark_sql("CREATE NAMESPACE lake.shop")
+    workbench.run_spark_sql("CREATE TABLE lake.shop.keyed (id BIGINT NOT NULL, n INT NOT NULL) USING iceberg")
+    with workbench.load_iceberg("shop.keyed").update_schema() as change:
         change.set_identifier_fields("id")
     workbench.pipeline("keyed", [topic], key=KEY, value={"schema": "id BIGINT, n BIGINT, note STRING"})
     workbench.produce(topic, ({"id": 1}, {"id": 1, "n": 5}), ({"id": 2}, {"id": 2, "n": None, "note": "b"}))
     workbench.flush("keyed")
     workbench.produce(topic, ({"id": 1}, {"id": 1, "n": 3_000_000_000}), ({"id": 2}, None))
     workbench.flush("keyed")
-    assert workbench.rows("shop.keyed") == [{"id": 1, "n": 3_000_000_000, "note": None}]
-    schema = workbench.iceberg("shop.keyed").schema()
+    assert workbench.read_rows("shop.keyed") == [{"id": 1, "n": 3_000_000_000, "note": None}]
+    schema = workbench.load_iceberg("shop.keyed").schema()
     assert schema.identifier_field_names() == {"id"}
     assert [field.required for field in schema.fields] == [True, False, False]
 
@@ -181,17 +181,17 @@ def test_incompatible_change_is_refused_before_anything_is_written(workbench) ->
     workbench.pipeline("bent", [topic], key=KEY, value={"schema": "id BIGINT, s STRUCT<n: INT>"})
     workbench.produce(topic, ({"id": 1}, {"id": 1, "s": {"n": 1}}))
     workbench.flush("bent")
-    before = workbench.iceberg("shop.bent").metadata.last_updated_ms
-    staged = workbench.iceberg("shop.bent_bent_tmp").metadata.last_updated_ms
+    before = workbench.load_iceberg("shop.bent").metadata.last_updated_ms
+    staged = workbench.load_iceberg("shop.bent_bent_tmp").metadata.last_updated_ms
     workbench.pipeline("bent", [topic], key=KEY, value={"schema": "id BIGINT, more INT, s STRUCT<n: STRING>"})
     workbench.produce(topic, ({"id": 2}, {"id": 2, "s": {"n": "two"}}))
     with pytest.raises(IncompatibleSchema) as caught:
         workbench.flush("bent")
     for part in ("lake.shop.bent", "column=s.n", "type=INT to type=STRING", "offset=1", "nothing was written"):
         assert part in str(caught.value)
-    assert types(workbench, "shop.bent").keys() == {"id", "s"}
-    assert workbench.iceberg("shop.bent").metadata.last_updated_ms == before
-    assert workbench.iceberg("shop.bent_bent_tmp").metadata.last_updated_ms == staged
+    assert read_types(workbench, "shop.bent").keys() == {"id", "s"}
+    assert workbench.load_iceberg("shop.bent").metadata.last_updated_ms == before
+    assert workbench.load_iceberg("shop.bent_bent_tmp").metadata.last_updated_ms == staged
 
 
 def test_flag_of_deleted_rows_is_renamed_and_goes_on_and_is_refused_once_it_is_dropped(workbench) -> None:
@@ -204,18 +204,18 @@ def test_flag_of_deleted_rows_is_renamed_and_goes_on_and_is_refused_once_it_is_d
     workbench.produce(topic, *row.values())
     workbench.flush("flagged")
     for name in ("flagged", "ordered"):
-        with workbench.iceberg(f"shop.{name}").update_schema() as update:
+        with workbench.load_iceberg(f"shop.{name}").update_schema() as update:
             update.rename_column("_deleted", "is_gone")
     workbench.produce(topic, ({"id": 1}, None), ({"id": 2}, None), ({"id": 7}, {"id": 7, "version": 1}))
     workbench.flush("flagged")
     gone = {n: n in (1, 2) for n in range(1, 8)}
     for name in ("flagged", "ordered"):
-        assert {r["id"]: r["is_gone"] for r in workbench.rows(f"shop.{name}")} == gone, name
-    before = {name: workbench.rows(f"shop.{name}") for name in ("flagged", "ordered")}
+        assert {r["id"]: r["is_gone"] for r in workbench.read_rows(f"shop.{name}")} == gone, name
+    before = {name: workbench.read_rows(f"shop.{name}") for name in ("flagged", "ordered")}
 
-    with workbench.iceberg("shop.flagged").update_schema(allow_incompatible_changes=True) as update:
+    with workbench.load_iceberg("shop.flagged").update_schema(allow_incompatible_changes=True) as update:
         update.delete_column("is_gone")
-    with workbench.iceberg("shop.ordered").update_schema(allow_incompatible_changes=True) as update:
+    with workbench.load_iceberg("shop.ordered").update_schema(allow_incompatible_changes=True) as update:
         update.delete_column("version")
     workbench.produce(topic, ({"id": 3}, {"id": 3, "version": 1}))  # older than the row that is there
     for _ in range(2):
@@ -223,5 +223,5 @@ def test_flag_of_deleted_rows_is_renamed_and_goes_on_and_is_refused_once_it_is_d
             workbench.flush("flagged")
         for column in ("table=lake.shop.flagged column=_deleted", "table=lake.shop.ordered column=version"):
             assert f"{column}: rows that are there were written with it" in str(told.value)
-    assert [r["id"] for r in workbench.rows("shop.ordered")] == [r["id"] for r in before["ordered"]]
-    assert "version" not in types(workbench, "shop.ordered")
+    assert [r["id"] for r in workbench.read_rows("shop.ordered")] == [r["id"] for r in before["ordered"]]
+    assert "version" not in read_types(workbench, "shop.ordered")

@@ -56,7 +56,7 @@ def secrets(secured: Stack) -> dict[str, str]:
 
 
 def read_names(bench: Workbench, table: str) -> dict[int, str]:
-    return {row["id"]: row["name"] for row in bench.rows(table)}
+    return {row["id"]: row["name"] for row in bench.read_rows(table)}
 
 
 def make_pipeline(bench: Workbench, name: str) -> list[str]:
@@ -77,13 +77,13 @@ def test_secured_servers_serve_a_flush_and_no_secret_of_theirs_is_to_be_seen(
     topics = make_pipeline(bench, "guarded")
     for topic in topics:
         bench.produce(topic, *(({"id": n}, {"id": n, "name": f"{topic} {n}"}) for n in range(20)), ({"id": 3}, None))
-    done = bench.process("flush", "guarded")
+    done = bench.run_process("flush", "guarded")
     assert done.returncode == 0, done.stderr
     for side, topic in zip("ab", topics, strict=True):
         assert read_names(bench, f"shop.guarded_{side}") == {n: f"{topic} {n}" for n in range(20) if n != 3}
     shown = [done.stdout, done.stderr, *read_command_lines(secured)]
     shown += [file.read_text(errors="replace") for file in (secured.run_dir / "logs").iterdir()]
-    shown += [str(row) for row in bench.spark_sql("SET -v")]
+    shown += [str(row) for row in bench.run_spark_sql("SET -v")]
     assert len(read_command_lines(secured)) == 4
     assert [name for name, secret in secrets.items() if any(secret in text for text in shown)] == []
 
@@ -101,11 +101,11 @@ def test_spark_answers_nobody_without_its_token_and_the_next_flush_with_it_does_
     first, second = make_pipeline(bench, "tokens")
     bench.produce(first, ({"id": 1}, {"id": 1, "name": "x"}))
     bench.produce(second, ({"id": 2}, {"id": 2, "name": "y"}))
-    environment = bench.environment()
+    environment = bench.build_environment()
     changed = json.dumps(change(json.loads(environment[SPARK_CONNECTION])))
     with monkeypatch.context() as patch:
         patch.setattr(bench, "environment", lambda: {**environment, SPARK_CONNECTION: changed})
-        done = bench.process("flush", "tokens")
+        done = bench.run_process("flush", "tokens")
     assert done.returncode == 1
     assert "Spark connection=spark_default address=localhost:" in done.stderr
     assert f"refuses the log-in: {words}; nothing was changed; check the token" in done.stderr
@@ -138,8 +138,8 @@ def test_every_broker_is_killed_in_turn_while_records_come_and_no_row_is_lost_or
     for side, topic in zip("ab", topics, strict=True):
         assert models[topic]
         assert read_names(bench, f"shop.rolling_{side}") == models[topic]
-        assert set(bench.iceberg(f"shop.rolling_{side}").metadata.refs) == {"main", "tidegate_rolling"}
-        assert bench.rows(f"shop.rolling_{side}_rolling_tmp") == []
+        assert set(bench.load_iceberg(f"shop.rolling_{side}").metadata.refs) == {"main", "tidegate_rolling"}
+        assert bench.read_rows(f"shop.rolling_{side}_rolling_tmp") == []
 
 
 def write_changes(

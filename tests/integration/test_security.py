@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from conftest import PATIENCE, wait_until
-from guarded_broker import GuardedBroker, guarded_broker
+from guarded_broker import GuardedBroker, run_guarded_broker
 from round_trip import read_committed
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.config.pipeline_file import load_pipeline
@@ -43,7 +43,7 @@ HOSTILE = [
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedBroker]:
-    with guarded_broker(tmp_path_factory.mktemp("guarded") / "broker") as running:
+    with run_guarded_broker(tmp_path_factory.mktemp("guarded") / "broker") as running:
         made = running.admin.create_topics([NewTopic(name, 2, 1) for name in ("orders", "submitted", "salaries")])
         for future in made.values():
             future.result(60)
@@ -55,8 +55,8 @@ def run(workbench: Any, broker: GuardedBroker, password: str, *words: str) -> "s
     """A command of a user whose connection holds this password."""
     connection = json.dumps({"conn_type": "kafka", "extra": broker.settings("tidegate", password)})
     return subprocess.run(
-        workbench.command("-v", *words),
-        env={**workbench.environment(), "AIRFLOW_CONN_KAFKA_DEFAULT": connection, **LAKE},
+        workbench.build_command("-v", *words),
+        env={**workbench.build_environment(), "AIRFLOW_CONN_KAFKA_DEFAULT": connection, **LAKE},
         cwd=workbench.folder,
         capture_output=True,
         text=True,
@@ -74,7 +74,7 @@ def produce(broker: GuardedBroker, topic: str, *rows: dict[str, Any]) -> None:
     assert producer.flush(60) == 0
 
 
-def files_that_hold(word: str, *folders: Path) -> list[Path]:
+def find_files_with(word: str, *folders: Path) -> list[Path]:
     """Files below the folders that hold the word anywhere."""
     found = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
     return [file for file in found if word.encode() in file.read_bytes()]
@@ -97,16 +97,16 @@ def test_the_documented_rights_are_enough_and_the_password_is_seen_nowhere(workb
     wait_until(lambda: _may_read(broker, topic), "the rights")
     done = run(workbench, broker, PASSWORD, "flush", name, "--json")
     assert done.returncode == 0, done.stderr[-2000:]
-    assert [row["name"] for row in workbench.rows(f"shop.{name}")] == HOSTILE
+    assert [row["name"] for row in workbench.read_rows(f"shop.{name}")] == HOSTILE
     shown = run(workbench, broker, PASSWORD, "status", name, "--json")
     [status] = json.loads(shown.stdout)["pipelines"]
     assert (status["lag"], status["warnings"]) == (0, [])
     assert [part["committed"] for part in status["partitions"]] == [len(HOSTILE), 0]
     assert any(events.iterdir()) == submits, "an event log is written by the submitted job alone"
-    assert bool(files_that_hold("catalog.lake.credential", events)) == submits, "the event log tells of such a setting"
+    assert bool(find_files_with("catalog.lake.credential", events)) == submits, "the event log tells of such a setting"
     for secret in (PASSWORD, CLIENT):
         assert secret not in done.stdout + done.stderr + shown.stdout + shown.stderr
-        assert files_that_hold(secret, workbench.folder) == []
+        assert find_files_with(secret, workbench.folder) == []
     _check_session_hides(workbench, broker, name)
 
 
@@ -157,7 +157,9 @@ def test_a_right_that_is_missing_is_named_at_once(workbench, broker) -> None:
     assert KafkaBroker({"bootstrap.servers": broker.backdoor}).read_group_retention() == 60
 
 
-def publication_of(workbench: Any, broker: GuardedBroker, user: str, delivery: str, password: str = PASSWORD) -> Any:
+def build_publication_ports(
+    workbench: Any, broker: GuardedBroker, user: str, delivery: str, password: str = PASSWORD
+) -> Any:
     """The ports of a publication of `lake.shop.public` whose user is that one."""
     out = {
         "topic": f"out-{user}",
@@ -174,7 +176,7 @@ def publication_of(workbench: Any, broker: GuardedBroker, user: str, delivery: s
     return assemble_publication(workbench.include, user, partial(read_connection_from_env, environ=environment))
 
 
-def records_of(broker: GuardedBroker, topic: str) -> dict[str, Any]:
+def read_last_values(broker: GuardedBroker, topic: str) -> dict[str, Any]:
     """The last value of each key, as a reader of committed records sees it; None for a tombstone."""
     return {m.key().decode(): m.value() and json.loads(m.value()) for m in read_committed(broker.backdoor, topic)}
 
@@ -185,24 +187,24 @@ def test_publication_runs_with_exactly_the_documented_rights(workbench, broker, 
     user = f"publisher-{delivery}"
     broker.add_user(user, PASSWORD)
     broker.allow_publication(user, f"out-{user}", f"state-{user}")
-    workbench.spark_sql("CREATE NAMESPACE IF NOT EXISTS lake.shop")
+    workbench.run_spark_sql("CREATE NAMESPACE IF NOT EXISTS lake.shop")
     rows = "SELECT 1L AS id, 'a' AS name UNION SELECT 2L, 'b' UNION SELECT 3L, 'c'"
-    workbench.spark_sql(f"CREATE TABLE lake.shop.public USING iceberg AS {rows}")
+    workbench.run_spark_sql(f"CREATE TABLE lake.shop.public USING iceberg AS {rows}")
     if delivery == "exactly-once":
         with pytest.raises(GiveUp, match=r"TRANSACTIONAL_ID_AUTHORIZATION_FAILED.*docs/security\.md"):
-            publish(publication_of(workbench, broker, user, delivery))
-        assert records_of(broker, f"out-{user}") == {}
+            publish(build_publication_ports(workbench, broker, user, delivery))
+        assert read_last_values(broker, f"out-{user}") == {}
         broker.allow_exactly_once(user, f"state-{user}")
-    publish(publication_of(workbench, broker, user, delivery))
+    publish(build_publication_ports(workbench, broker, user, delivery))
     first = {f'{{"id":{n}}}': {"id": n, "name": name} for n, name in enumerate("abc", 1)}
-    assert records_of(broker, f"out-{user}") == first
-    workbench.spark_sql("DELETE FROM lake.shop.public WHERE id = 2")
-    workbench.spark_sql("INSERT INTO lake.shop.public VALUES (4, 'd')")
-    publish(publication_of(workbench, broker, user, delivery))
+    assert read_last_values(broker, f"out-{user}") == first
+    workbench.run_spark_sql("DELETE FROM lake.shop.public WHERE id = 2")
+    workbench.run_spark_sql("INSERT INTO lake.shop.public VALUES (4, 'd')")
+    publish(build_publication_ports(workbench, broker, user, delivery))
     second = {**first, '{"id":2}': None, '{"id":4}': {"id": 4, "name": "d"}}
-    assert records_of(broker, f"out-{user}") == second
-    publish(publication_of(workbench, broker, user, delivery), resynchronise=True)
-    assert records_of(broker, f"out-{user}") == second
+    assert read_last_values(broker, f"out-{user}") == second
+    publish(build_publication_ports(workbench, broker, user, delivery), resynchronise=True)
+    assert read_last_values(broker, f"out-{user}") == second
     seen = AdminClient({**broker.settings(user, PASSWORD), "log_level": 0}).list_topics(timeout=30).topics
     assert set(seen) == {f"out-{user}", f"state-{user}"}
 
@@ -216,13 +218,13 @@ def test_a_wrong_password_is_one_clear_error_that_does_not_hold_it(workbench, br
         assert "check user, password and mechanism" in line
         assert "Traceback" not in done.stderr
         assert WRONG not in done.stdout + done.stderr
-    assert files_that_hold(WRONG, workbench.folder) == []
+    assert find_files_with(WRONG, workbench.folder) == []
 
 
 def test_a_wrong_password_of_a_publication_is_one_clear_error_too(workbench, broker) -> None:
     broker.add_user("publisher-locked", PASSWORD)
     with pytest.raises(GiveUp, match=r"refuse the log-in: .*check user, password and mechanism") as told:
-        publish(publication_of(workbench, broker, "publisher-locked", "at-least-once", WRONG))
+        publish(build_publication_ports(workbench, broker, "publisher-locked", "at-least-once", WRONG))
     assert WRONG not in str(told.value)
     assert len(str(told.value).splitlines()) == 1
 

@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from conftest import debezium
-from fakes.one_at_a_time import expected
+from conftest import build_debezium_event
+from fakes.one_at_a_time import compute_rows
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, n INT, lsn INT, sub INT"}
@@ -12,23 +12,23 @@ KINDS = ("upsert", "upsert", "upsert", "delete", "tombstone")
 HISTORIES, BATCHES = 300, 2
 
 
-def table(**more):
+def build_table_section(**more):
     return {"sequence_by": ["lsn", "sub"], "delete_when": "n = -1", **more}
 
 
-def upsert(id, n, lsn, sub=None, **more):
+def build_upsert(id, n, lsn, sub=None, **more):
     return {"id": id}, {"id": id, "n": n, "lsn": lsn, "sub": sub}, more
 
 
 def delete(id, lsn, sub=None):
-    return upsert(id, -1, lsn, sub)
+    return build_upsert(id, -1, lsn, sub)
 
 
-def tombstone(id):
+def build_tombstone(id):
     return {"id": id}, None
 
 
-def histories(seed: int) -> list:
+def make_histories(seed: int) -> list:
     """A little history for each key, all mixed: (key, kind, sequence, n) in the order of the log."""
     chance = random.Random(seed)
     some = [None, 0, 1, 2, 3, 4, 5]
@@ -39,8 +39,8 @@ def histories(seed: int) -> list:
     ]
 
 
-def record(key, kind, sequence, n):
-    return tombstone(key) if kind == "tombstone" else upsert(key, n if kind == "upsert" else -1, *sequence)
+def build_record(key, kind, sequence, n):
+    return build_tombstone(key) if kind == "tombstone" else build_upsert(key, n if kind == "upsert" else -1, *sequence)
 
 
 MODES = {
@@ -54,15 +54,15 @@ MODES = {
 def test_statements_leave_what_one_record_at_a_time_would_leave(workbench, name: str) -> None:
     topic = workbench.topic(1)
     mode, deletes = MODES[name]
-    asked = table(deletes=deletes, delete=mode == "upsert_delete")
+    asked = build_table_section(deletes=deletes, delete=mode == "upsert_delete")
     workbench.pipeline("many", [topic], key=KEY, value=VALUE, table=asked)
-    changes = histories(7)
+    changes = make_histories(7)
     size = len(changes) // BATCHES + 1
     for start in range(0, len(changes), size):
-        workbench.produce(topic, *(record(*change) for change in changes[start : start + size]))
+        workbench.produce(topic, *(build_record(*change) for change in changes[start : start + size]))
         workbench.flush("many")
-        found = {row["id"]: row for row in workbench.rows("shop.many")}
-        assert found == {row["id"]: row for row in expected(mode, deletes, changes[: start + size])}
+        found = {row["id"]: row for row in workbench.read_rows("shop.many")}
+        assert found == {row["id"]: row for row in compute_rows(mode, deletes, changes[: start + size])}
 
 
 def test_delete_events_are_ordered_by_the_row_before_them_and_tombstones_by_offset(workbench) -> None:
@@ -72,7 +72,7 @@ def test_delete_events_are_ordered_by_the_row_before_them_and_tombstones_by_offs
 
     def event(op, id, before=None, after=None, **more):
         rows = [part and {"id": id, "name": part[0], "lsn": part[1]} for part in (before, after)]
-        return {"id": id}, debezium(op, *rows, **more)
+        return {"id": id}, build_debezium_event(op, *rows, **more)
 
     workbench.produce(
         topic,
@@ -84,19 +84,19 @@ def test_delete_events_are_ordered_by_the_row_before_them_and_tombstones_by_offs
         topic,
         event("d", 1, before=("a", 9), envelope=True),
         event("d", 2, before=(None, None)),  # REPLICA IDENTITY DEFAULT: the key alone
-        tombstone(2),
+        build_tombstone(2),
         event("d", 3, before=("a", 4)),
     )
     workbench.flush("cdc")
-    assert [(r["id"], r["name"]) for r in workbench.rows("shop.cdc")] == [(3, "a")]
-    remembered = {r["id"]: (r["sequence"]["lsn"], r["offset"]) for r in workbench.rows("shop.cdc_deletes")}
+    assert [(r["id"], r["name"]) for r in workbench.read_rows("shop.cdc")] == [(3, "a")]
+    remembered = {r["id"]: (r["sequence"]["lsn"], r["offset"]) for r in workbench.read_rows("shop.cdc_deletes")}
     assert remembered == {1: (9, 4), 2: (5, 6), 3: (4, 7)}
     wider = {"format": "debezium-json", "schema": "id BIGINT, name STRING, lsn BIGINT"}
     workbench.pipeline("cdc", [topic], key=KEY, value=wider, table={"sequence_by": ["lsn"]})
     workbench.produce(topic, event("u", 1, after=("late", 8)), event("u", 2, after=("late", 4)))
     workbench.produce(topic, event("c", 2, after=("new", 6)), event("c", 1, after=("newer", 2**40)))
     workbench.flush("cdc")
-    assert [(r["id"], r["name"]) for r in workbench.rows("shop.cdc")] == [(1, "newer"), (2, "new"), (3, "a")]
+    assert [(r["id"], r["name"]) for r in workbench.read_rows("shop.cdc")] == [(1, "newer"), (2, "new"), (3, "a")]
 
 
 def test_deletes_ordered_by_metadata_are_remembered_until_the_log_has_passed_their_retention(workbench) -> None:
@@ -114,11 +114,11 @@ def test_deletes_ordered_by_metadata_are_remembered_until_the_log_has_passed_the
     produce(1, 2, 3000)
     produce(2, 1, 7 * day)
     workbench.flush("kept")
-    assert [r["id"] for r in workbench.rows("shop.kept")] == [2]
-    assert [r["id"] for r in workbench.rows("shop.kept_deletes")] == [1]
+    assert [r["id"] for r in workbench.read_rows("shop.kept")] == [2]
+    assert [r["id"] for r in workbench.read_rows("shop.kept_deletes")] == [1]
     produce(2, 2, 7 * day + 5001)
     workbench.flush("kept")
-    assert workbench.rows("shop.kept_deletes") == []
+    assert workbench.read_rows("shop.kept_deletes") == []
     produce(1, 3, 4000)
     workbench.flush("kept")
-    assert [(r["id"], r["n"]) for r in workbench.rows("shop.kept")] == [(1, 3), (2, 2)]
+    assert [(r["id"], r["n"]) for r in workbench.read_rows("shop.kept")] == [(1, 3), (2, 2)]

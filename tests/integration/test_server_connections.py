@@ -72,7 +72,7 @@ def connections(
     workbench.properties["uri"] = uri
     catalogs = {"lake": {"type": "iceberg", "properties": workbench.properties}}
     (workbench.include / "catalogs.yaml").write_text(yaml.safe_dump(catalogs))
-    return lambda: len(database.rows(f"SELECT pid FROM pg_stat_activity WHERE {OF_SPARK}"))
+    return lambda: len(database.read_rows(f"SELECT pid FROM pg_stat_activity WHERE {OF_SPARK}"))
 
 
 def flush(workbench: Any, topic: str, number: int) -> None:
@@ -95,7 +95,7 @@ def test_server_keeps_nothing_of_sessions_that_have_ended(
     names = {f"{FLUSHES - 1}-{key}" for key in range(6)}
     before = server.count(connections())
     for _ in range(SESSIONS):
-        assert {row.name for row in workbench.spark_sql("SELECT name FROM lake.shop.busy")} == names
+        assert {row.name for row in workbench.run_spark_sql("SELECT name FROM lake.shop.busy")} == names
     after = server.count(connections())
     assert 1 <= after.connections <= POOL
     assert after.allocators < before.allocators + SESSIONS, "each of these sessions made some"
@@ -115,35 +115,35 @@ def test_sessions_have_the_bounds_that_the_server_sets(spark: Any) -> None:
 
 def test_server_keeps_no_session_of_a_compaction(workbench: Any, server: SparkServer) -> None:
     """Each rewrite registers shutdown hooks, and each of these kept the session of its job."""
-    workbench.spark_sql("CREATE NAMESPACE IF NOT EXISTS lake.small")
-    workbench.spark_sql("CREATE TABLE lake.small.files (id BIGINT, part INT) USING iceberg PARTITIONED BY (part)")
+    workbench.run_spark_sql("CREATE NAMESPACE IF NOT EXISTS lake.small")
+    workbench.run_spark_sql("CREATE TABLE lake.small.files (id BIGINT, part INT) USING iceberg PARTITIONED BY (part)")
     for number in range(2):
-        workbench.spark_sql(f"INSERT INTO lake.small.files VALUES ({number}, 0), ({number}, 1)")
+        workbench.run_spark_sql(f"INSERT INTO lake.small.files VALUES ({number}, 0), ({number}, 1)")
     options = "map('rewrite-all', 'true', 'partial-progress.enabled', 'true')"
     compact = f"CALL lake.system.rewrite_data_files(table => 'small.files', options => {options})"
-    assert workbench.spark_sql(compact)[0].rewritten_data_files_count == 4
+    assert workbench.run_spark_sql(compact)[0].rewritten_data_files_count == 4
     before = server.count(0)
     for _ in range(COMPACTIONS):
-        workbench.spark_sql(compact)
+        workbench.run_spark_sql(compact)
     wait_until(lambda: server.count(0).sessions < before.sessions + COMPACTIONS // 2, "the sessions go")
-    assert sorted((row.id, row.part) for row in workbench.spark_sql("SELECT * FROM lake.small.files")) == [
+    assert sorted((row.id, row.part) for row in workbench.run_spark_sql("SELECT * FROM lake.small.files")) == [
         (0, 0), (0, 1), (1, 0), (1, 1),
     ]  # fmt: skip
 
 
 def test_session_goes_on_after_the_database_has_closed_its_connections(workbench: Any, database: PostgreSQL) -> None:
     workbench.properties["uri"] = f"postgresql+psycopg2://{database.user}@127.0.0.1:{database.port}/postgres"
-    workbench.spark_sql("CREATE NAMESPACE lake.again")
-    closed = database.rows(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OF_SPARK}")
+    workbench.run_spark_sql("CREATE NAMESPACE lake.again")
+    closed = database.read_rows(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OF_SPARK}")
     assert closed, "a connection stays open for the next session"
-    assert {row.namespace for row in workbench.spark_sql("SHOW NAMESPACES IN lake")} >= {"again"}
+    assert {row.namespace for row in workbench.run_spark_sql("SHOW NAMESPACES IN lake")} >= {"again"}
 
 
 def test_worker_goes_on_after_the_database_has_closed_its_connections(workbench: Any, database: PostgreSQL) -> None:
     workbench.properties["uri"] = f"postgresql://{database.user}@127.0.0.1:{database.port}/postgres"
     catalog = Catalogs({"lake": workbench.properties}).catalog("lake")
     catalog.create_namespace_if_not_exists("once")
-    closed = database.rows(
+    closed = database.read_rows(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres' AND pid <> pg_backend_pid()"
     )
     assert closed, "a connection stays open for the next question"

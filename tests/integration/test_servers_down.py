@@ -37,7 +37,7 @@ def produce(workbench: Any, topic: str, *ids: int) -> None:
 
 
 def read_ids(workbench: Any, name: str) -> list[int]:
-    return sorted(row["id"] for row in workbench.rows(f"shop.{name}"))
+    return sorted(row["id"] for row in workbench.read_rows(f"shop.{name}"))
 
 
 def test_flush_without_spark_waits_half_a_minute_and_says_whom_it_waited_for(workbench: Any, closed: str) -> None:
@@ -46,7 +46,7 @@ def test_flush_without_spark_waits_half_a_minute_and_says_whom_it_waited_for(wor
     workbench.pipeline("sparkless", [topic], key=KEY, value=VALUE, spark=spark)
     produce(workbench, topic, 1, 2)
     begun = time.monotonic()
-    done = workbench.process("flush", "sparkless")
+    done = workbench.run_process("flush", "sparkless")
     assert done.returncode == 1
     assert 25 < time.monotonic() - begun < MAX_SECONDS
     waited, told = done.stderr.strip().splitlines()
@@ -63,7 +63,7 @@ def test_commands_without_brokers_say_so(workbench: Any, closed: str, command: s
     kafka = {"bootstrap.servers": closed, "security.protocol": "PLAINTEXT"}
     workbench.pipeline("brokerless", ["nowhere"], key=KEY, value=VALUE, source={"kafka": kafka})
     begun = time.monotonic()
-    done = workbench.process(command, "brokerless")
+    done = workbench.run_process(command, "brokerless")
     assert (done.returncode, time.monotonic() - begun < MAX_SECONDS) == (1, True)
     assert f"waiting for Kafka kafka of the file address={closed}" in done.stderr
     assert f"Kafka kafka of the file address={closed} took no connection for 30 s" in done.stderr
@@ -86,7 +86,7 @@ def test_spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_nex
     topic = workbench.topic(2)
     workbench.pipeline("leaving", [topic], key=KEY, value=VALUE, spark={"remote": f"sc://127.0.0.1:{relay.port}"})
     produce(workbench, topic, 1, 2)
-    ports = workbench.ports("leaving")
+    ports = workbench.build_ports("leaving")
     staged = workbench.folder / "warehouse" / "shop" / "leaving_leaving_tmp" / "data"
 
     def leave() -> None:
@@ -122,7 +122,7 @@ def test_spark_that_goes_while_a_session_is_opened_ends_the_flush_as_soon(
 
     begun = time.monotonic()
     with pytest.raises(RetryLater, match=rf"address=127\.0\.0\.1:{relay.port} .*Connection refused"):
-        flush(workbench.ports(name))
+        flush(workbench.build_ports(name))
     assert time.monotonic() - begun < 100
     workbench.pipeline(name, [topic], key=KEY, value=VALUE)
     workbench.drain(name)
@@ -177,12 +177,12 @@ def test_spark_that_freezes_in_the_middle_of_a_job_ends_the_flush_and_the_next_m
     from tidegate.steps.flush import flush
 
     with pytest.raises(RetryLater, match=FROZEN.format(2, job)):
-        flush(workbench.ports("freezing"))
+        flush(workbench.build_ports("freezing"))
     freezing.join()
     frozen.thaw()
     workbench.drain("freezing")
     assert read_ids(workbench, "freezing") == [1, 2, 11, 12]
-    assert workbench.data_files("shop.freezing_freezing_tmp") == []
+    assert workbench.list_data_files("shop.freezing_freezing_tmp") == []
 
 
 @pytest.mark.usefixtures("keyboard")
@@ -196,7 +196,7 @@ def test_command_ends_within_four_minutes_where_spark_is_frozen_and_stays_so(
     produce(workbench, topic, 1, 2)
     freezing = frozen.freeze_when(workbench, "hung", "stage")
     done = subprocess.run(
-        workbench.command("flush", "hung"), env=workbench.environment(), cwd=workbench.folder,
+        workbench.build_command("flush", "hung"), env=workbench.build_environment(), cwd=workbench.folder,
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     freezing.join()
@@ -206,7 +206,7 @@ def test_command_ends_within_four_minutes_where_spark_is_frozen_and_stays_so(
     assert told.endswith("; run the command again")
     workbench.drain("hung")
     assert read_ids(workbench, "hung") == [1, 2, 11, 12]
-    assert workbench.data_files("shop.hung_hung_tmp") == []
+    assert workbench.list_data_files("shop.hung_hung_tmp") == []
 
 
 def test_spark_that_goes_on_in_time_after_it_was_frozen_goes_on_with_its_job(
@@ -232,7 +232,7 @@ def test_spark_that_goes_on_in_time_after_it_was_frozen_goes_on_with_its_job(
     workbench.flush("thawing")
     thawing.join()
     assert read_ids(workbench, "thawing") == [1, 2, 11, 12]
-    assert workbench.data_files("shop.thawing_thawing_tmp") == []
+    assert workbench.list_data_files("shop.thawing_thawing_tmp") == []
 
 
 def test_statement_that_takes_long_without_a_word_is_waited_for(own_stack: Any, frozen: Frozen) -> None:
@@ -257,7 +257,7 @@ def test_interrupted_flush_says_in_one_line_what_stands_and_ends_with_130(workbe
         workbench.pipeline("stopped", [topic], key=KEY, value=VALUE, spark={"remote": remote})
         produce(workbench, topic, 1, 2)
         run = subprocess.Popen(
-            workbench.command("flush", "stopped"), env=workbench.environment(), cwd=workbench.folder,
+            workbench.build_command("flush", "stopped"), env=workbench.build_environment(), cwd=workbench.folder,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
         silent.settimeout(120)

@@ -25,7 +25,7 @@ LONGEST_LIFE = 12.0  # seconds after which no kill comes any more: a flush in a 
 TABLE, STAGED, CONTROL = "shop.soak", "shop.soak_soak_tmp", "shop.tidegate_soak_batches"
 
 
-def changes(chance: random.Random, number: int, model: dict[int, str]) -> Iterator[tuple[Any, ...]]:
+def make_changes(chance: random.Random, number: int, model: dict[int, str]) -> Iterator[tuple[Any, ...]]:
     """A few upserts and deletes, each key in a partition of its own; the model follows."""
     for key in chance.sample(range(40), 6):
         name = None if chance.random() < 0.2 else f"{number}-{key}"
@@ -39,8 +39,8 @@ def flush_and_perhaps_kill(workbench: Any, chance: random.Random) -> bool:
     """One flush in a process of its own; whether it was killed."""
     life = chance.uniform(0.5, LONGEST_LIFE) if chance.random() < 0.5 else 180.0
     runner = subprocess.Popen(
-        workbench.command("flush", "soak"),
-        env=workbench.environment(),
+        workbench.build_command("flush", "soak"),
+        env=workbench.build_environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -52,21 +52,21 @@ def flush_and_perhaps_kill(workbench: Any, chance: random.Random) -> bool:
     return runner.returncode < 0
 
 
-def at_rest(workbench: Any) -> bool:
+def is_at_rest(workbench: Any) -> bool:
     """Flush; whether nothing is left of any batch. Spark may still be at work for a runner that is dead."""
     with suppress(TidegateError):
         workbench.drain("soak")
-    staged = workbench.iceberg(STAGED)
+    staged = workbench.load_iceberg(STAGED)
     return (
-        workbench.data_files(STAGED) == []
-        and workbench.rows(STAGED) == []
-        and set(workbench.iceberg(TABLE).metadata.refs) == {"main", "tidegate_soak"}
+        workbench.list_data_files(STAGED) == []
+        and workbench.read_rows(STAGED) == []
+        and set(workbench.load_iceberg(TABLE).metadata.refs) == {"main", "tidegate_soak"}
         and not [name for name in staged.properties if name.startswith("tidegate.staged.")]
     )
 
 
-def metadata_files(workbench: Any, table: str) -> list[Path]:
-    location = Path(workbench.iceberg(table).location().removeprefix("file://"))
+def list_metadata_files(workbench: Any, table: str) -> list[Path]:
+    location = Path(workbench.load_iceberg(table).location().removeprefix("file://"))
     return sorted(path for path in (location / "metadata").iterdir() if path.suffix != ".crc")
 
 
@@ -74,22 +74,24 @@ def test_batches_with_kills_end_in_the_right_table_and_leave_nothing_behind(work
     chance, model = random.Random(SEED), dict[int, str]()
     topic = workbench.topic(2)
     workbench.pipeline("soak", [topic], key=KEY, value=VALUE)
-    workbench.produce(topic, *changes(chance, 0, model))
+    workbench.produce(topic, *make_changes(chance, 0, model))
     workbench.drain("soak")
     killed = 0
     for number in range(1, BATCHES):
-        workbench.produce(topic, *changes(chance, number, model))
+        workbench.produce(topic, *make_changes(chance, number, model))
         killed += flush_and_perhaps_kill(workbench, chance)
-    workbench.produce(topic, *changes(chance, BATCHES, model))
-    last = runners.run(workbench.environment(), "flush", "soak", at=WITH_A_BRANCH, kind="killed")
+    workbench.produce(topic, *make_changes(chance, BATCHES, model))
+    last = runners.run(workbench.build_environment(), "flush", "soak", at=WITH_A_BRANCH, kind="killed")
     assert (last.code, last.met) == (-signal.SIGKILL, True), last  # so that no soak is without a kill
     killed += 1
-    wait_until(lambda: at_rest(workbench), f"nothing is left behind: seed={SEED} killed={killed}")
-    assert {row["id"]: row["name"] for row in workbench.rows(TABLE)} == model, f"seed={SEED} killed={killed}"
-    assert workbench.committed("soak") == workbench.ends(topic)
-    names = {".".join(name) for name in workbench.ports("soak").tables.catalogs.catalog("lake").list_tables("shop")}
+    wait_until(lambda: is_at_rest(workbench), f"nothing is left behind: seed={SEED} killed={killed}")
+    assert {row["id"]: row["name"] for row in workbench.read_rows(TABLE)} == model, f"seed={SEED} killed={killed}"
+    assert workbench.committed("soak") == workbench.read_ends(topic)
+    names = {
+        ".".join(name) for name in workbench.build_ports("soak").tables.catalogs.catalog("lake").list_tables("shop")
+    }
     assert names == {TABLE, STAGED, CONTROL}
-    assert len(workbench.iceberg(STAGED).metadata.snapshots) == 1
-    counted = {table: len(metadata_files(workbench, table)) for table in (TABLE, STAGED, CONTROL)}
+    assert len(workbench.load_iceberg(STAGED).metadata.snapshots) == 1
+    counted = {table: len(list_metadata_files(workbench, table)) for table in (TABLE, STAGED, CONTROL)}
     print(f"batches={BATCHES} killed={killed} seed={SEED} metadata files: {counted}")
     assert counted[STAGED] <= 20 + 3 * killed, counted

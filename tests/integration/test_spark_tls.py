@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import nginx
 import pytest
 from background_server import tie_to_test
-from conftest import Workbench, _running, wait_until
+from conftest import Workbench, _run_stack, wait_until
 
 from local.kafka.security import make_certificates
 from local.ports import HOST, choose_ports, is_answering
@@ -34,15 +34,15 @@ class TlsBench(Workbench):
         }  # fmt: skip
         self.more = {TRUSTED: str(authority)}
 
-    def environment(self) -> dict[str, str]:
-        return {**super().environment(), CONNECTION: json.dumps(self.connection), **self.more}
+    def build_environment(self) -> dict[str, str]:
+        return {**super().build_environment(), CONNECTION: json.dumps(self.connection), **self.more}
 
 
 @pytest.fixture(scope="module")
 def guarded_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if nginx.find() is None:
         pytest.skip(f"skipped: {nginx.MISSING}")
-    with _running(tmp_path_factory, "spark", "secure") as running:
+    with _run_stack(tmp_path_factory, "spark", "secure") as running:
         yield running
 
 
@@ -84,11 +84,11 @@ def test_flush_goes_through_tls_with_the_token_and_nobody_gets_in_without(bench:
     right = bench.connection
     for password, words in ((None, "No authentication token provided"), ("wrong", "Invalid authentication token")):
         bench.connection = {**right, "password": password}
-        done = bench.process("flush", "guarded")
+        done = bench.run_process("flush", "guarded")
         assert (done.returncode, words in done.stderr) == (1, True), done.stderr
         assert "refuses the log-in" in done.stderr
     bench.connection = right
-    done = bench.process("flush", "guarded")
+    done = bench.run_process("flush", "guarded")
     assert done.returncode == 0, done.stderr
-    assert bench.rows("shop.guarded") == [{"id": n, "name": f"n{n}"} for n in (1, 2, 3)]
+    assert bench.read_rows("shop.guarded") == [{"id": n, "name": f"n{n}"} for n in (1, 2, 3)]
     assert bench.token not in done.stdout + done.stderr

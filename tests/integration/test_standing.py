@@ -39,27 +39,27 @@ class Table:
     def flush_and_refuse(self) -> str:
         with pytest.raises(PositionLost) as caught:
             self.workbench.flush("p")
-        (told,) = read_status(self.ports())["tables"]
+        (told,) = read_status(self.build_ports())["tables"]
         assert told["problem"] == str(caught.value)
         return str(caught.value)
 
-    def ports(self) -> Any:
-        return self.workbench.ports("p")
+    def build_ports(self) -> Any:
+        return self.workbench.build_ports("p")
 
     def rebase(self, to: str) -> None:
-        rebase_positions(self.ports(), propose_moves(self.ports(), to))
+        rebase_positions(self.build_ports(), propose_moves(self.build_ports(), to))
 
     def sql(self, *statements: str) -> None:
         for statement in statements:
-            self.workbench.spark_sql(statement)
+            self.workbench.run_spark_sql(statement)
 
     @property
     def ids(self) -> list[int]:
-        return sorted(row["id"] for row in self.workbench.rows("shop.p"))
+        return sorted(row["id"] for row in self.workbench.read_rows("shop.p"))
 
     @property
     def batch(self) -> int:
-        return self.ports().tables.read_state("lake.shop.p", "p").highest_batch
+        return self.build_ports().tables.read_state("lake.shop.p", "p").highest_batch
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def table(workbench) -> Table:
     return Table(workbench)
 
 
-def rollback(snapshot: int) -> str:
+def render_rollback(snapshot: int) -> str:
     return f"CALL lake.system.rollback_to_snapshot('shop.p', {snapshot})"
 
 
@@ -83,14 +83,14 @@ def test_rollback_fails_until_it_is_answered_and_a_batch_staged_before_it_is_not
     first = table.flush(1)
     table.flush(2)
     table.produce(3)
-    (staged,) = stage(table.ports(), plan(table.ports()))
-    table.sql(rollback(first))
+    (staged,) = stage(table.build_ports(), plan(table.build_ports()))
+    table.sql(render_rollback(first))
     message = table.flush_and_refuse()
     assert "was rolled back" in message
     assert "--rewind" in message
     assert "--keep" in message
     with pytest.raises(PositionLost):
-        merge(table.ports(), staged)
+        merge(table.build_ports(), staged)
     assert table.ids == [1]
     table.write(on_rollback=answer)
     table.produce(4)
@@ -98,22 +98,24 @@ def test_rollback_fails_until_it_is_answered_and_a_batch_staged_before_it_is_not
     assert table.ids == kept
     assert table.batch > 3
     with pytest.raises(PublishedElsewhere):
-        merge(table.ports(), staged)
+        merge(table.build_ports(), staged)
     table.write()
     table.flush(5)
     assert table.ids == [*kept, 5]
-    assert len({row["batch"] for row in table.ports().history.read_history("lake.shop.tidegate_p_batches", 9)}) >= 4
-    assert table.workbench.committed("p") == table.workbench.ends(table.topic)
-    assert table.workbench.data_files("shop.p_p_tmp") == []
+    assert (
+        len({row["batch"] for row in table.build_ports().history.read_history("lake.shop.tidegate_p_batches", 9)}) >= 4
+    )
+    assert table.workbench.committed("p") == table.workbench.read_ends(table.topic)
+    assert table.workbench.list_data_files("shop.p_p_tmp") == []
 
 
 def test_rollback_behind_a_foreign_compaction_loses_nothing_and_one_before_it_is_told(table) -> None:
     first = table.flush(1)
     second = table.flush(2)
-    table.sql(REWRITE, rollback(second))
+    table.sql(REWRITE, render_rollback(second))
     table.flush(3)
     assert table.ids == [1, 2, 3]
-    table.sql(REWRITE, rollback(first))
+    table.sql(REWRITE, render_rollback(first))
     assert f"position={{'{table.topic}': {{0: 1}}}}" in table.flush_and_refuse()
     table.write(on_rollback="rewind")
     table.workbench.drain("p")
@@ -123,15 +125,17 @@ def test_rollback_behind_a_foreign_compaction_loses_nothing_and_one_before_it_is
 def test_rollback_to_where_no_snapshot_tells_a_position_is_never_guessed(table) -> None:
     first = table.flush(1)
     table.sql("INSERT INTO lake.shop.p VALUES (-1, 'foreign')")
-    foreign = table.workbench.iceberg("shop.p").metadata.current_snapshot_id
+    foreign = table.workbench.load_iceberg("shop.p").metadata.current_snapshot_id
     table.flush(2)
-    older = [s.snapshot_id for s in table.workbench.iceberg("shop.p").metadata.snapshots if s.snapshot_id < 0] + [first]
+    older = [s.snapshot_id for s in table.workbench.load_iceberg("shop.p").metadata.snapshots if s.snapshot_id < 0] + [
+        first
+    ]
     table.sql(
-        rollback(foreign),
+        render_rollback(foreign),
         f"CALL lake.system.expire_snapshots(table => 'shop.p', snapshot_ids => array({', '.join(map(str, older))}))",
     )
     table.write(on_rollback="rewind")
-    assert "no snapshot of main tells a position to rewind to" in table.flush_and_refuse()
+    assert "no snapshot of main has a position to rewind to" in table.flush_and_refuse()
     table.rebase(json.dumps({table.topic: {"0": 1}}))
     table.workbench.drain("p")
     assert table.ids == [-1, 1, 2]
@@ -161,11 +165,11 @@ def test_position_outlives_every_snapshot_but_the_last_and_a_history_cut_off_is_
 def test_create_or_replace_shows_like_a_rollback_and_both_ways_out_lead_on(table, statement, left) -> None:
     table.flush(1, 2)
     table.produce(3)
-    (staged,) = stage(table.ports(), plan(table.ports()))
+    (staged,) = stage(table.build_ports(), plan(table.build_ports()))
     table.sql(statement)
     assert "was rolled back or replaced" in table.flush_and_refuse()
     with pytest.raises(PositionLost):
-        merge(table.ports(), staged)
+        merge(table.build_ports(), staged)
     assert table.ids == left
     table.write(on_rollback="keep")
     table.workbench.drain("p")
@@ -183,10 +187,10 @@ def test_create_or_replace_shows_like_a_rollback_and_both_ways_out_lead_on(table
 def test_table_replaced_by_another_of_its_name_is_told_and_starts_as_a_new_one(table) -> None:
     table.flush(1)
     table.produce(2)
-    (staged,) = stage(table.ports(), plan(table.ports()))
+    (staged,) = stage(table.build_ports(), plan(table.build_ports()))
     table.sql("DROP TABLE lake.shop.p PURGE", "CREATE TABLE lake.shop.p (id BIGINT, name STRING)")
     with pytest.raises(PositionLost, match="replaced by another of the same name"):
-        merge(table.ports(), staged)
+        merge(table.build_ports(), staged)
     assert table.ids == []
     table.workbench.drain("p")
     assert table.ids == [1, 2]
@@ -194,24 +198,24 @@ def test_table_replaced_by_another_of_its_name_is_told_and_starts_as_a_new_one(t
 
 def test_what_others_remove_by_hand_is_told_or_healed(table) -> None:
     table.flush(1)
-    table.sql(f"ALTER TABLE lake.shop.p UNSET TBLPROPERTIES ({', '.join(_position_properties(table))})")
+    table.sql(f"ALTER TABLE lake.shop.p UNSET TBLPROPERTIES ({', '.join(_list_position_properties(table))})")
     table.flush(2)
     table.sql("ALTER TABLE lake.shop.p DROP TAG tidegate_p")
     table.produce(3)
     assert "answer-rollback p --table lake.shop.p --keep" in table.flush_and_refuse()
     table.write(on_rollback="rewind")
-    (batch,) = stage(table.ports(), plan(table.ports()))
+    (batch,) = stage(table.build_ports(), plan(table.build_ports()))
     table.sql("DROP TABLE lake.shop.p_p_tmp PURGE")
     with pytest.raises(GiveUp, match="the staged rows are gone"):
-        merge(table.ports(), batch)
+        merge(table.build_ports(), batch)
     table.workbench.drain("p")
     table.write()
     table.flush(4)
     assert table.ids == [1, 2, 3, 4]
 
 
-def _position_properties(table: Table) -> list[str]:
-    names = [name for name in table.workbench.iceberg("shop.p").properties if name.startswith("tidegate.")]
+def _list_position_properties(table: Table) -> list[str]:
+    names = [name for name in table.workbench.load_iceberg("shop.p").properties if name.startswith("tidegate.")]
     assert names
     return [f"'{name}'" for name in names]
 
@@ -256,5 +260,5 @@ def test_growth_is_refused_or_accepted_and_a_new_topic_under_a_pattern_starts_at
         workbench.flush("w")
     workbench.pipeline("w", [], on_partition_growth="accept", **asked)
     workbench.flush("w")
-    assert [row["id"] for row in workbench.rows("shop.w")] == [1, 2, 3]
-    assert workbench.committed("w") == workbench.ends(first, second)
+    assert [row["id"] for row in workbench.read_rows("shop.w")] == [1, 2, 3]
+    assert workbench.committed("w") == workbench.read_ends(first, second)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from fault_proxy import FaultProxy, Request, fault_proxy, refuse
-from guarded_store import GuardedStore, guarded_store, list_documented_actions
+from fault_proxy import FaultProxy, Request, refuse, run_fault_proxy
+from guarded_store import GuardedStore, list_documented_actions, run_guarded_store
 from integration.test_lake import EAGER, KEY, TABLES, VALUE, age_by_days
 from lake_servers import LakeBench
 
@@ -60,19 +60,19 @@ class Lake:
     def check(self) -> None:
         """Both tables hold what was sent."""
         with self.store.open():
-            rows = self.bench.rows(LATEST)
+            rows = self.bench.read_rows(LATEST)
             assert len(rows) == len(self.model)
             assert {row["id"]: row["name"] for row in rows} == self.model
-            assert sorted(row["name"] for row in self.bench.rows(EVERY)) == sorted(self.records)
+            assert sorted(row["name"] for row in self.bench.read_rows(EVERY)) == sorted(self.records)
 
     def run(self, *words: str) -> None:
         """A command that succeeds."""
-        done = self.bench.cli(*words)
+        done = self.bench.run_cli(*words)
         assert done.returncode == 0, done.stderr
 
     def run_refused(self, *words: str) -> list[str]:
         """The lines of a command that fails, without the one that counts the tables."""
-        done = self.bench.cli(*words)
+        done = self.bench.run_cli(*words)
         assert done.returncode == 1, (words, done.stdout, done.stderr)
         assert self.bench.properties["s3.secret-access-key"] not in done.stderr
         return [line for line in done.stderr.splitlines() if not line.endswith("tables failed:")]
@@ -82,29 +82,29 @@ class Lake:
         self.allow(action)
         lines = self.run_refused("flush", "p")
         assert lines
-        assert [line for line in lines if not matches(FLUSHES[action], line)] == []
+        assert [line for line in lines if not is_match(FLUSHES[action], line)] == []
 
     def doctor(self) -> list[str]:
         """The checks of the doctor that find something."""
-        found = json.loads(self.bench.cli("doctor", "--json").stdout)["findings"]
+        found = json.loads(self.bench.run_cli("doctor", "--json").stdout)["findings"]
         return [one["check"] for one in found if one["severity"] != "ok"]
 
     def put_orphan(self, name: str) -> None:
         """A file of a killed merge in the table's place, which the store calls four days old."""
         with self.store.open():
-            location = self.bench.iceberg(LATEST).location()
+            location = self.bench.load_iceberg(LATEST).location()
         self.store.put_object(f"{location}/data/{name}", b"left by a killed merge")
         self.proxy.rewrite = age_by_days(name, 4)
 
     def list_files(self, table: str) -> list[str]:
         """The names of the data files in a table's place."""
         with self.store.open():
-            return [path.name for path in self.bench.data_files(table)]
+            return [path.name for path in self.bench.list_data_files(table)]
 
 
 @pytest.fixture
 def lake(workbench: Any, tmp_path: Any) -> Iterator[Lake]:
-    with guarded_store(tmp_path / "store") as store, fault_proxy(store.address) as proxy:
+    with run_guarded_store(tmp_path / "store") as store, run_fault_proxy(store.address) as proxy:
         bench = LakeBench(workbench, store.describe(tmp_path).through(store=proxy.address))
         made = Lake(bench, store, proxy, tmp_path.name, bench.topic(), {}, [])
         bench.pipeline("p", [made.topic], key=KEY, value=VALUE, tables=TABLES, maintenance=EAGER)
@@ -121,7 +121,7 @@ def test_documented_policy_is_enough(lake: Lake) -> None:
     lake.put_orphan("old.parquet")
     lake.run("maintain", "p")
     assert "old.parquet" not in lake.list_files(LATEST)
-    ends = lake.bench.ends(lake.topic)[lake.topic]
+    ends = lake.bench.read_ends(lake.topic)[lake.topic]
     ranges = json.dumps({lake.topic: {str(partition): [0, end] for partition, end in ends.items()}})
     lake.run("backfill", "p", "--range", ranges, "--table", "lake.shop.latest")
     assert lake.doctor() == []
@@ -144,7 +144,7 @@ def test_flush_names_what_it_may_not_write_and_is_finished_where_it_may_not_dele
     with caplog.at_level(logging.WARNING):
         assert lake.bench.drain("p") == 1
     lake.check()
-    assert [one for one in caplog.messages if one.startswith("not cleaned up") and matches(UNDELETED, one)]
+    assert [one for one in caplog.messages if one.startswith("not cleaned up") and is_match(UNDELETED, one)]
     assert lake.list_files("shop.latest_p_tmp") != []
     lake.allow()
     lake.send(k21="deleted")
@@ -164,7 +164,7 @@ def test_each_action_alone_is_named_by_flush_and_maintenance_and_so_are_files_th
         lake.refuse_flush(action)
         lines = lake.run_refused("maintain", "p")
         assert lines
-        assert [line for line in lines if not matches(said, line)] == []
+        assert [line for line in lines if not is_match(said, line)] == []
         assert [check for check in lake.doctor() if check.startswith("catalog.")] != [], action
         lake.allow()
         assert lake.bench.drain("p") == 1
@@ -173,7 +173,7 @@ def test_each_action_alone_is_named_by_flush_and_maintenance_and_so_are_files_th
     lake.allow("s3:DeleteObject")
     lines = lake.run_refused("maintain", "p")
     assert [line for line in lines if "table=lake.shop.latest:" not in line] == []
-    assert matches(r"orphans: 1 of 1 files .* are still there, .* \(s3:DeleteObject\)", lines[0])
+    assert is_match(r"orphans: 1 of 1 files .* are still there, .* \(s3:DeleteObject\)", lines[0])
     assert "old.parquet" in lake.list_files(LATEST)
     assert lake.doctor() == ["catalog.store"]
     lake.allow()
@@ -209,5 +209,5 @@ def is_part_of_staged_file(request: Request) -> bool:
     return request.method == "PUT" and "_tmp/data/" in request.path and "partNumber=" in request.path
 
 
-def matches(pattern: str, text: str) -> bool:
+def is_match(pattern: str, text: str) -> bool:
     return re.search(pattern, text) is not None

@@ -91,9 +91,11 @@ KEY_TEXTS = [
 ]  # fmt: skip
 
 
-def reasons(spark, values: list[bytes], type: str, fmt: ValueFormat | None = None) -> list[str | None]:
+def read_reasons(spark, values: list[bytes], type: str, fmt: ValueFormat | None = None) -> list[str | None]:
     """What decoding says about each value, in one pass of real Spark."""
-    return decoding.reasons(spark, decoding.a_stage(fmt or ValueFormat("json"), (Column("x", type),)), list(values))
+    return decoding.read_reasons(
+        spark, decoding.build_stage_table(fmt or ValueFormat("json"), (Column("x", type),)), list(values)
+    )
 
 
 def test_value_that_the_type_cannot_hold_is_bad_and_what_it_can_is_good(spark) -> None:
@@ -101,7 +103,7 @@ def test_value_that_the_type_cannot_hold_is_bad_and_what_it_can_is_good(spark) -
     types = sorted({type for type, _, _ in VALUES})
     columns = tuple(Column(f"c{number}", type) for number, type in enumerate(types))
     texts = [f'{{"c{types.index(type)}": {text}}}'.encode() for type, text, _ in VALUES]
-    found = decoding.reasons(spark, decoding.a_stage(ValueFormat("json"), columns), list(texts))
+    found = decoding.read_reasons(spark, decoding.build_stage_table(ValueFormat("json"), columns), list(texts))
     told = list(zip(texts, [(part, types.index(type)) for type, _, part in VALUES], found, strict=True))
     assert {text: reason for text, (part, _), reason in told if (part is None) != (reason is None)} == {}
     assert {text: reason for text, (part, _), reason in told if part and part not in str(reason)} == {}
@@ -109,19 +111,23 @@ def test_value_that_the_type_cannot_hold_is_bad_and_what_it_can_is_good(spark) -
 
 
 def test_value_that_is_not_one_json_object_is_bad(spark) -> None:
-    found = dict(zip(TEXTS, reasons(spark, [text.encode() for text, _ in TEXTS], "INT"), strict=True))
+    found = dict(zip(TEXTS, read_reasons(spark, [text.encode() for text, _ in TEXTS], "INT"), strict=True))
     assert {text: told for (text, part), told in found.items() if told is None or part not in told} == {}
 
 
 def test_key_that_is_not_one_json_value_is_bad(spark) -> None:
-    stage = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), (Column("id", "BIGINT", nullable=False),))
-    found = dict(zip(KEY_TEXTS, decoding.keys(spark, stage, [text.encode() for text in KEY_TEXTS]), strict=True))
+    stage = decoding.build_stage_table(
+        ValueFormat("json"), (Column("x", "INT"),), (Column("id", "BIGINT", nullable=False),)
+    )
+    found = dict(zip(KEY_TEXTS, decoding.decode_keys(spark, stage, [text.encode() for text in KEY_TEXTS]), strict=True))
     assert {text: key for text, (key, reason) in found.items() if reason is None} == {}
 
 
 def test_key_behind_a_byte_order_mark_is_bad_and_the_reason_says_so(spark) -> None:
-    stage = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), (Column("id", "BIGINT", nullable=False),))
-    found = decoding.keys(spark, stage, ['\ufeff{"id": 5}'.encode(), "\ufeff5".encode(), b"[5]", b"5"])
+    stage = decoding.build_stage_table(
+        ValueFormat("json"), (Column("x", "INT"),), (Column("id", "BIGINT", nullable=False),)
+    )
+    found = decoding.decode_keys(spark, stage, ['\ufeff{"id": 5}'.encode(), "\ufeff5".encode(), b"[5]", b"5"])
     mark = "the key begins with a byte-order mark, which is no part of JSON"
     misfit = "the key is not a JSON object that fits the key columns"
     assert [reason for _, reason in found] == [mark, mark, misfit, None]
@@ -129,19 +135,21 @@ def test_key_behind_a_byte_order_mark_is_bad_and_the_reason_says_so(spark) -> No
 
 def test_bare_key_with_many_escapes_is_read(spark) -> None:
     text = json.dumps('\\"' * 200_000)
-    stage = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), (Column("id", "STRING", nullable=False),))
-    ((key, reason),) = decoding.keys(spark, stage, [f" {text} ".encode()])
+    stage = decoding.build_stage_table(
+        ValueFormat("json"), (Column("x", "INT"),), (Column("id", "STRING", nullable=False),)
+    )
+    ((key, reason),) = decoding.decode_keys(spark, stage, [f" {text} ".encode()])
     assert (key, reason) == (json.loads(text), None)
 
 
 def test_invalid_utf8_is_bad_instead_of_replaced(spark) -> None:
-    assert reasons(spark, [b'{"x": "\xff\xfe"}'], "STRING") == ["the value is not valid UTF-8"]
+    assert read_reasons(spark, [b'{"x": "\xff\xfe"}'], "STRING") == ["the value is not valid UTF-8"]
 
 
 def test_whole_number_is_a_time_under_a_stated_unit_only(spark) -> None:
     fmt = ValueFormat("json", timestamp_unit="millis")
-    assert reasons(spark, [b'{"x": 1700000000000}'], "TIMESTAMP", fmt) == [None]
-    (refused,) = reasons(spark, [b'{"x": 1700000000000}'], "TIMESTAMP")
+    assert read_reasons(spark, [b'{"x": 1700000000000}'], "TIMESTAMP", fmt) == [None]
+    (refused,) = read_reasons(spark, [b'{"x": 1700000000000}'], "TIMESTAMP")
     assert refused
 
 
@@ -150,7 +158,8 @@ def test_time_that_the_clocks_of_its_zone_skip_is_bad_and_the_reason_says_so(spa
     texts = {"json": json.dumps({"at": skipped}), "csv": skipped, "string": skipped}
     texts["canal-json"] = json.dumps({"type": "INSERT", "data": [{"at": skipped}]})
     found = {
-        w: decoding.reasons(spark, decoding.a_stage(ValueFormat(w), column), [t.encode()]) for w, t in texts.items()
+        w: decoding.read_reasons(spark, decoding.build_stage_table(ValueFormat(w), column), [t.encode()])
+        for w, t in texts.items()
     }
     why = "is not a TIMESTAMP without loss: the clocks of its zone skip that time"
     begins = {"json": "the value field at", "csv": "the value column at", "string": "the value"}
@@ -160,7 +169,7 @@ def test_time_that_the_clocks_of_its_zone_skip_is_bad_and_the_reason_says_so(spa
 
 def test_time_without_loss_under_a_unit_that_overflows_is_bad_instead_of_failing_the_job(spark) -> None:
     fmt = ValueFormat("json", timestamp_unit="millis")
-    (reason,) = reasons(spark, [b'{"x": 9223372036854775807}'], "TIMESTAMP", fmt)
+    (reason,) = read_reasons(spark, [b'{"x": 9223372036854775807}'], "TIMESTAMP", fmt)
     assert reason
 
 
@@ -181,13 +190,13 @@ def test_value_that_bigquery_has_no_room_for_is_bad_there_and_nowhere_else(spark
         (b'{"tags": null, "rows": null}', None),
         (None, None),
     ]
-    stage = decoding.a_stage(ValueFormat("json"), columns, folder="file:///nowhere")
+    stage = decoding.build_stage_table(ValueFormat("json"), columns, folder="file:///nowhere")
     values = [value for value, _ in cases]
-    found = decoding.reasons(spark, stage, values)
+    found = decoding.read_reasons(spark, stage, values)
     for (value, part), reason in zip(cases, found, strict=True):
         assert (reason or "").startswith(part or ""), value
         assert (reason is None) == (part is None), (value, reason)
-    assert set(decoding.reasons(spark, decoding.a_stage(ValueFormat("json"), columns), values)) == {None}
+    assert set(decoding.read_reasons(spark, decoding.build_stage_table(ValueFormat("json"), columns), values)) == {None}
 
 
 def test_bad_record_fails_the_flush_with_its_place_and_publishes_nothing(workbench) -> None:
@@ -204,7 +213,7 @@ def test_bad_record_fails_the_flush_with_its_place_and_publishes_nothing(workben
         assert part in str(caught.value)
     assert not workbench.exists("shop.strict")
     assert workbench.committed("strict") == {}
-    failed = workbench.cli("flush", "strict")
+    failed = workbench.run_cli("flush", "strict")
     assert (failed.returncode, "offset=1" in failed.stderr) == (1, True)
 
 
@@ -216,7 +225,7 @@ def test_schema_corrected_after_a_bad_record_loses_nothing(workbench) -> None:
         workbench.flush("mended")
     workbench.pipeline("mended", [topic], key=KEY, value={"schema": "id BIGINT, amount DECIMAL(10,5)"})
     workbench.flush("mended")
-    assert [(r["id"], str(r["amount"])) for r in workbench.rows("shop.mended")] == [(1, "1.50000"), (2, "3.14159")]
+    assert [(r["id"], str(r["amount"])) for r in workbench.read_rows("shop.mended")] == [(1, "1.50000"), (2, "3.14159")]
 
 
 def test_files_for_bigquery_hold_what_was_read_on_a_server_that_writes_for_hive(stack: Any, tmp_path: Path) -> None:
@@ -225,7 +234,7 @@ def test_files_for_bigquery_hold_what_was_read_on_a_server_that_writes_for_hive(
     session = connect_session(stack.spark_remote, hive)
     configure(session, BIGQUERY_PARQUET_CONF)
     values = "DATE'0001-01-01' AS day, TIMESTAMP'1500-03-01 00:00:00' AS at, array(1, 2) AS n, 1.5BD AS amount"
-    stage = decoding.a_stage(ValueFormat("json"), (Column("day", "DATE"),), folder=f"file://{tmp_path}")
+    stage = decoding.build_stage_table(ValueFormat("json"), (Column("day", "DATE"),), folder=f"file://{tmp_path}")
     write_rows(session.sql(f"SELECT {values}"), stage)
     close(session)
     (file,) = tmp_path.glob("rows/*.parquet")
@@ -237,20 +246,22 @@ def test_files_for_bigquery_hold_what_was_read_on_a_server_that_writes_for_hive(
 def test_record_whose_time_or_sequence_bigquery_has_no_room_for_is_bad_there(spark) -> None:
     """A producer that writes microseconds for milliseconds; and a delete, which has a sequence and no row."""
     last = 253_402_300_799_999_999
-    plain = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), folder="file:///nowhere")
+    plain = decoding.build_stage_table(ValueFormat("json"), (Column("x", "INT"),), folder="file:///nowhere")
     for value in (b'{"x": 1}', None):
-        good, early, late = decoding.reasons_at(spark, plain, value, last, -62_135_596_800_000_001, last + 1)
+        good, early, late = decoding.read_reasons_by_time(spark, plain, value, last, -62_135_596_800_000_001, last + 1)
         assert good is None
         assert [(reason or "").partition(" 1 to")[0] for reason in (early, late)] == [
             "timestamp: outside of the years"
         ] * 2
-    assert decoding.reasons_at(spark, replace(plain, folder=""), b'{"x": 1}', last + 1) == [None]
+    assert decoding.read_reasons_by_time(spark, replace(plain, folder=""), b'{"x": 1}', last + 1) == [None]
     columns = (Column("id", "BIGINT"), Column("at", "TIMESTAMP"))
-    ordered = decoding.a_stage(ValueFormat("debezium-json"), columns, folder="file:///nowhere", sequence=("at",))
+    ordered = decoding.build_stage_table(
+        ValueFormat("debezium-json"), columns, folder="file:///nowhere", sequence=("at",)
+    )
     deletes = [
         json.dumps({"op": "d", "before": {"id": 1, "at": at}, "after": None}).encode()
         for at in ("9999-12-31T23:59:59.999999Z", "+10000-01-01T00:00:00Z")
     ]
-    good, bad = decoding.reasons(spark, ordered, deletes)
+    good, bad = decoding.read_reasons(spark, ordered, deletes)
     assert good is None
     assert bad

@@ -35,12 +35,12 @@ def test_table_is_the_same_whether_superseded_records_are_staged_or_not(
     topic = workbench.topic(1)
     workbench.pipeline("last", [topic], key=KEY, value=VALUE, table={"last_per_key": choice})
     workbench.produce(topic, *HISTORY)
-    ports = workbench.ports("last")
+    ports = workbench.build_ports("last")
     (staged,) = stage(ports, plan(ports))
     assert staged.counts == Counts(span=9, read=9, staged=9 - superseded, superseded=superseded)
     assert staged.timestamps == {topic: {0: AT + 9_000}}
     workbench.drain("last")
-    assert {row["id"]: row["name"] for row in workbench.rows("shop.last")} == RIGHT
+    assert {row["id"]: row["name"] for row in workbench.read_rows("shop.last")} == RIGHT
 
 
 @pytest.mark.parametrize(("keys", "share", "staged"), [(1_200, 0.0, 1_200), (60, 1.0, 60)])
@@ -55,13 +55,13 @@ def test_large_batch_stages_every_record_where_hardly_any_is_superseded(
     workbench.pipeline("large", [topic], key=KEY, value=VALUE)
     rows = ({"id": n % keys, "name": f"x{n}"} for n in range(1_200))
     workbench.produce(topic, *(({"id": row["id"]}, row, {"partition": row["id"] % 2}) for row in rows))
-    ports = workbench.ports("large")
+    ports = workbench.build_ports("large")
     planned = plan(ports)
     assert (planned.tables[0].superseded_share, planned.tables[0].last_per_key) == (share, share > 0)
     (batch,) = stage(ports, planned)
     assert (batch.counts.staged, batch.counts.superseded, batch.keys_differ) == (staged, 1_200 - staged, True)
     workbench.drain("large")
-    assert {row["id"]: row["name"] for row in workbench.rows("shop.large")} == {
+    assert {row["id"]: row["name"] for row in workbench.read_rows("shop.large")} == {
         n % keys: f"x{n}" for n in range(1_200 - keys, 1_200)
     }
 
@@ -80,12 +80,12 @@ def test_tasks_that_take_the_last_of_each_key_are_as_large_as_the_cores_allow(
     spark, offsets: int, slots: int, expected: int
 ) -> None:
     spark.conf.set("spark.sql.leafNodeDefaultParallelism", str(slots))
-    assert compute_records_per_task(spark, a_job(offsets, last_per_raw_key=True)) == expected
-    assert compute_records_per_task(spark, a_job(offsets, last_per_raw_key=False)) == RECORDS_PER_TASK
+    assert compute_records_per_task(spark, build_job(offsets, last_per_raw_key=True)) == expected
+    assert compute_records_per_task(spark, build_job(offsets, last_per_raw_key=False)) == RECORDS_PER_TASK
 
 
-def a_job(offsets: int, *, last_per_raw_key: bool) -> StageJob:
-    table = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), last_per_raw_key=last_per_raw_key)
+def build_job(offsets: int, *, last_per_raw_key: bool) -> StageJob:
+    table = decoding.build_stage_table(ValueFormat("json"), (Column("x", "INT"),), last_per_raw_key=last_per_raw_key)
     ranges = Ranges.from_dict({"t": {0: (0, offsets - 10), 1: (0, 10)}})
     return StageJob("p", 1, ranges, "read_committed", (table,))
 
@@ -96,10 +96,10 @@ def test_keys_that_several_tasks_read_are_counted_and_staged_once(workbench, mon
     topic = workbench.topic()
     workbench.pipeline("several", [topic], key=KEY, value=VALUE, table={"last_per_key": "always"})
     workbench.produce(topic, *(({"id": n % 40}, {"id": n % 40, "name": f"x{n}"}) for n in range(1_000)))
-    ports = workbench.ports("several")
+    ports = workbench.build_ports("several")
     (staged,) = stage(ports, plan(ports))
     assert staged.counts == Counts(span=1_000, read=1_000, staged=40, superseded=960)
     workbench.drain("several")
-    assert {row["id"]: row["name"] for row in workbench.rows("shop.several")} == {
+    assert {row["id"]: row["name"] for row in workbench.read_rows("shop.several")} == {
         n % 40: f"x{n}" for n in range(960, 1_000)
     }

@@ -44,23 +44,23 @@ MISFITS: list[tuple[str, str]] = [
 ]
 
 
-def csv_line(*cells: str, delimiter: str = ",") -> str:
+def format_csv_line(*cells: str, delimiter: str = ",") -> str:
     line = io.StringIO()
     csv.writer(line, delimiter=delimiter).writerow(cells)
     return line.getvalue().removesuffix("\r\n")
 
 
-def schema(kinds: list[str]) -> str:
+def render_schema(kinds: list[str]) -> str:
     return ", ".join(f"c{number} {kind}" for number, kind in enumerate(kinds))
 
 
 def test_every_type_comes_out_of_csv_as_it_went_in(workbench) -> None:
     topic = workbench.topic()
     kinds, texts, expected = zip(*FITS, strict=True)
-    workbench.pipeline("cells", [topic], value={"format": "csv", "schema": schema(list(kinds))})
-    workbench.produce(topic, (None, csv_line(*texts)), (None, "," * (len(texts) - 1)))
+    workbench.pipeline("cells", [topic], value={"format": "csv", "schema": render_schema(list(kinds))})
+    workbench.produce(topic, (None, format_csv_line(*texts)), (None, "," * (len(texts) - 1)))
     workbench.flush("cells")
-    found = sorted(workbench.rows("shop.cells"), key=lambda row: row["c0"] is None)
+    found = sorted(workbench.read_rows("shop.cells"), key=lambda row: row["c0"] is None)
     assert [tuple(row.values()) for row in found] == [expected, (None,) * len(texts)]
 
 
@@ -90,7 +90,7 @@ def test_csv_key_of_two_columns_with_other_options_upserts_and_deletes(workbench
         ("2;2026-01-01", None),
     )
     workbench.flush("lines")
-    assert workbench.rows("shop.lines") == [
+    assert workbench.read_rows("shop.lines") == [
         {"id": 1, "at": date(2026, 1, 1), "name": "a|b", "n": None},
         {"id": 1, "at": date(2026, 1, 2), "name": "", "n": 7},
     ]
@@ -120,14 +120,14 @@ CELLS = [
 
 def test_whatever_stands_in_a_cell_is_read_as_it_was_written(spark) -> None:
     rows = [(cell, other) for cell in CELLS for other in CELLS]
-    found = decoded(spark, [csv_line("1", *cells).encode() for cells in rows])
+    found = decode_lines(spark, [format_csv_line("1", *cells).encode() for cells in rows])
     expected = [(None, (1, cell or None, other or None)) for cell, other in rows]
     assert [(told, right) for told, right in zip(found, expected, strict=True) if told != right] == []
 
 
 def test_own_escape_keeps_a_quote_inside(spark) -> None:
     lines = [b"1,'a\\'b',c", b"1,'a\\\\',c", b"1,'a,\nb',c\r\n", b"1,'a''b',c", b"1,a'b,c"]
-    found = decoded(spark, lines, {"quote": "'", "escape": "\\"})
+    found = decode_lines(spark, lines, {"quote": "'", "escape": "\\"})
     assert [row and row["b"] for reason, row in found if reason is None] == ["a'b", "a\\", "a,\nb", "a'b"]
     assert found[3][0] == "the value is not one line of 3 columns"
 
@@ -145,19 +145,19 @@ def test_text_that_is_no_line_is_bad(spark) -> None:
         "\n1,a,c",
     ]
     texts += ["", "1,a", "1,a,b,c", '1,"a,b', "\n", "\n\n", '"1,a,c"', '""']
-    told = dict(zip(texts, decoded(spark, [text.encode() for text in texts]), strict=True))
+    told = dict(zip(texts, decode_lines(spark, [text.encode() for text in texts]), strict=True))
     assert {
         text: row for text, (reason, row) in told.items() if reason != "the value is not one line of 3 columns"
     } == {}
-    assert decoded(spark, [b"1,a,c\n", b"1,a,c\r\n", b"1, a ,"]) == [
+    assert decode_lines(spark, [b"1,a,c\n", b"1,a,c\r\n", b"1, a ,"]) == [
         (None, (1, "a", "c")), (None, (1, "a", "c")), (None, (1, " a ", None)),
     ]  # fmt: skip
 
 
-def decoded(spark, lines: list[bytes], options: dict[str, str] | None = None) -> list[tuple[str | None, Any]]:
+def decode_lines(spark, lines: list[bytes], options: dict[str, str] | None = None) -> list[tuple[str | None, Any]]:
     columns = (Column("a", "INT"), Column("b", "STRING"), Column("c", "STRING"))
-    stage = decoding.a_stage(ValueFormat("csv", options=options or {}), columns)
-    return decoding.values(spark, stage, lines)
+    stage = decoding.build_stage_table(ValueFormat("csv", options=options or {}), columns)
+    return decoding.decode_values(spark, stage, lines)
 
 
 def test_raw_bytes_and_text_land_as_they_are(workbench) -> None:
@@ -168,11 +168,11 @@ def test_raw_bytes_and_text_land_as_they_are(workbench) -> None:
     workbench.produce(other, ("é'\\", "text"), ("", ""), ("gone", "x"), ("gone", None))
     workbench.flush("bytes")
     workbench.flush("words")
-    assert sorted(map(tuple, (r.values() for r in workbench.rows("shop.bytes")))) == [
+    assert sorted(map(tuple, (r.values() for r in workbench.read_rows("shop.bytes")))) == [
         (b"", b""),
         (b"\x00\xff", b"\xfe\x00"),
     ]
-    assert sorted(map(tuple, (r.values() for r in workbench.rows("shop.words")))) == [("", ""), ("é'\\", "text")]
+    assert sorted(map(tuple, (r.values() for r in workbench.read_rows("shop.words")))) == [("", ""), ("é'\\", "text")]
 
 
 def test_text_of_one_typed_column_is_read_without_loss(workbench) -> None:
@@ -180,7 +180,7 @@ def test_text_of_one_typed_column_is_read_without_loss(workbench) -> None:
     workbench.pipeline("numbers", [topic], value={"format": "string", "schema": "n DECIMAL(5,2)"})
     workbench.produce(topic, (None, "123.450"))
     workbench.flush("numbers")
-    assert workbench.rows("shop.numbers") == [{"n": Decimal("123.45")}]
+    assert workbench.read_rows("shop.numbers") == [{"n": Decimal("123.45")}]
     workbench.produce(topic, (None, "123.456"))
     with pytest.raises(BadRecord, match="the value is not a DECIMAL"):
         workbench.flush("numbers")

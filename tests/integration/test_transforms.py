@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "transforms.md"
 BLOCK = re.compile(r"```(yaml|json)\n(.*?)```", re.DOTALL)
 
 
-def examples() -> dict[str, tuple[dict[str, Any], list[Any], list[Any]]]:
+def read_examples() -> dict[str, tuple[dict[str, Any], list[Any], list[Any]]]:
     """By heading: the pipeline, the records, and the rows that the page promises."""
     found = {}
     for section in re.split(r"^##+ ", PAGE.read_text(), flags=re.MULTILINE)[1:]:
@@ -28,17 +28,17 @@ def examples() -> dict[str, tuple[dict[str, Any], list[Any], list[Any]]]:
     return found
 
 
-EXAMPLES = examples()
+EXAMPLES = read_examples()
 
 
 @pytest.fixture(scope="module")
 def shared(workbenches, tmp_path_factory):
     """One workbench with the dimension tables that the page speaks of."""
     made = workbenches(tmp_path_factory.mktemp("transforms"))
-    made.spark_sql("CREATE NAMESPACE lake.dim")
-    made.spark_sql("CREATE TABLE lake.dim.customers USING iceberg AS SELECT 7L AS id, 'north' AS region")
+    made.run_spark_sql("CREATE NAMESPACE lake.dim")
+    made.run_spark_sql("CREATE TABLE lake.dim.customers USING iceberg AS SELECT 7L AS id, 'north' AS region")
     months = ("TIMESTAMP'2026-01-01 00:00:00Z'", "TIMESTAMP'2026-03-01 00:00:00Z'")
-    made.spark_sql(
+    made.run_spark_sql(
         "CREATE TABLE lake.dim.customer_history USING iceberg AS SELECT * FROM VALUES "
         f"(7L, 'north', {months[0]}, {months[1]}), (7L, 'south', {months[1]}, NULL) "
         "AS t(id, region, valid_from, valid_to)"
@@ -46,13 +46,13 @@ def shared(workbenches, tmp_path_factory):
     return made
 
 
-def plain(value: Any) -> Any:
+def convert_to_plain(value: Any) -> Any:
     if isinstance(value, datetime.date):
         return value.isoformat()
     if isinstance(value, dict):
-        return {name: plain(inner) for name, inner in value.items()}
+        return {name: convert_to_plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
+        return [convert_to_plain(inner) for inner in value]
     return str(value) if isinstance(value, Decimal) else value
 
 
@@ -70,32 +70,32 @@ def test_example_of_the_page_gives_the_rows_that_it_promises(shared, heading: st
     headers = [{"headers": record["headers"]} if "headers" in record else {} for record in records]
     shared.produce(topic, *((r["key"], r["value"], more) for r, more in zip(records, headers, strict=True)))
     shared.flush(name)
-    assert plain(shared.rows(f"shop.{name}")) == rows
-    assert [list(row) for row in plain(shared.rows(f"shop.{name}"))] == [list(row) for row in rows]
+    assert convert_to_plain(shared.read_rows(f"shop.{name}")) == rows
+    assert [list(row) for row in convert_to_plain(shared.read_rows(f"shop.{name}"))] == [list(row) for row in rows]
 
 
 def test_batch_says_which_snapshot_of_a_dimension_it_read_and_a_second_match_is_a_bad_record(shared) -> None:
     topic = shared.topic(1)
     select = "SELECT r.id, d.name FROM record r LEFT JOIN lake.dim.names d ON d.k = lower(r.k) -- by key"
-    shared.spark_sql("CREATE TABLE lake.dim.names (k STRING, name STRING) USING iceberg")
+    shared.run_spark_sql("CREATE TABLE lake.dim.names (k STRING, name STRING) USING iceberg")
     key, value = {"fields": ["id"], "schema": "id BIGINT"}, {"schema": "id BIGINT, k STRING"}
     shared.pipeline("named", [topic], key=key, value=value, table={"select": select})
     shared.produce(topic, ({"id": 1}, {"id": 1, "k": "A"}))
     shared.flush("named")
-    assert shared.rows("shop.named") == [{"id": 1, "name": None}]
-    shared.spark_sql("INSERT INTO lake.dim.names VALUES ('a', 'x'), ('b', 'y')")
-    pinned = shared.iceberg("dim.names").current_snapshot().snapshot_id
+    assert shared.read_rows("shop.named") == [{"id": 1, "name": None}]
+    shared.run_spark_sql("INSERT INTO lake.dim.names VALUES ('a', 'x'), ('b', 'y')")
+    pinned = shared.load_iceberg("dim.names").current_snapshot().snapshot_id
     shared.produce(topic, ({"id": 2}, {"id": 2, "k": "A"}), ({"id": 3}, {"id": 3, "k": None}), ({"id": 1}, None))
-    ports = shared.ports("named")
+    ports = shared.build_ports("named")
     from tidegate.steps.plan import plan
     from tidegate.steps.stage import stage
 
     stage(ports, plan(ports))
-    summary = shared.iceberg("shop.named_named_tmp").current_snapshot().summary
+    summary = shared.load_iceberg("shop.named_named_tmp").current_snapshot().summary
     assert json.loads(summary["tidegate.dimensions"]) == {"lake.dim.names": str(pinned)}
     shared.flush("named")
-    assert shared.rows("shop.named") == [{"id": 2, "name": "x"}, {"id": 3, "name": None}]
-    shared.spark_sql("INSERT INTO lake.dim.names VALUES ('b', 'z')")
+    assert shared.read_rows("shop.named") == [{"id": 2, "name": "x"}, {"id": 3, "name": None}]
+    shared.run_spark_sql("INSERT INTO lake.dim.names VALUES ('b', 'z')")
     shared.produce(topic, ({"id": 4}, {"id": 4, "k": "B"}))
     with pytest.raises(BadRecord, match=r"offset=4 reason=select: more than one row of lake\.dim\.names matches"):
         shared.flush("named")
@@ -107,7 +107,12 @@ def test_compacted_topic_of_one_pipeline_is_joined_as_of_the_records_time_by_ano
     key = {"fields": ["id"], "schema": "id BIGINT"}
     value = {"schema": "id BIGINT, region STRING"}
     shared.pipeline("residents", [customers], key=key, value=value, table={"history": "scd2"})
-    january, february, march, may = (ms("2026-01-01"), ms("2026-02-01"), ms("2026-03-01"), ms("2026-05-01"))
+    january, february, march, may = (
+        convert_to_millis("2026-01-01"),
+        convert_to_millis("2026-02-01"),
+        convert_to_millis("2026-03-01"),
+        convert_to_millis("2026-05-01"),
+    )
     shared.produce(
         customers,
         ({"id": 7}, {"id": 7, "region": "north"}, {"timestamp": january}),
@@ -116,9 +121,9 @@ def test_compacted_topic_of_one_pipeline_is_joined_as_of_the_records_time_by_ano
         ({"id": 7}, {"id": 7, "region": "south"}, {"timestamp": march}),
         ({"id": 7}, {"id": 7, "region": "east"}, {"timestamp": may}),
     )
-    loaded = shared.cli("flush", "residents", "--until", "2026-04-01T00:00:00Z")
+    loaded = shared.run_cli("flush", "residents", "--until", "2026-04-01T00:00:00Z")
     assert loaded.returncode == 0, loaded.stderr
-    assert {row["region"] for row in shared.rows("shop.residents")} == {"north", "south", "west"}
+    assert {row["region"] for row in shared.read_rows("shop.residents")} == {"north", "south", "west"}
     select = """SELECT o.id, c.region FROM record o LEFT JOIN lake.shop.residents c
         ON c.id = o.customer AND o.at >= c.valid_from AND (o.at < c.valid_to OR c.valid_to IS NULL)"""
     value = {"schema": "id BIGINT, customer BIGINT, at TIMESTAMP"}
@@ -127,11 +132,11 @@ def test_compacted_topic_of_one_pipeline_is_joined_as_of_the_records_time_by_ano
     rows = [{"id": n, "customer": who, "at": f"{day}T00:00:00Z"} for n, (who, day) in enumerate(placed)]
     shared.produce(orders, *(({"id": row["id"]}, row) for row in rows))
     shared.flush("placed")
-    found = {row["id"]: row["region"] for row in shared.rows("shop.placed")}
+    found = {row["id"]: row["region"] for row in shared.read_rows("shop.placed")}
     assert found == {0: "north", 1: "south", 2: "west", 3: None, 4: None}
 
 
-def ms(day: str) -> int:
+def convert_to_millis(day: str) -> int:
     return int(datetime.datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp() * 1000)
 
 
@@ -151,7 +156,7 @@ def test_value_that_its_type_cannot_hold_is_set_aside_and_placeholders_keep_what
         ({"id": 3}, {"id": 3, "n": "3", "a": "x", "b": held}),
     )
     shared.flush("strict")
-    assert shared.rows("shop.strict") == [{"id": 1, "a": "x", "n": 2, "b": "Z"}]
-    letters = {row["offset"]: row["message"] for row in shared.rows("shop.tidegate_strict_dead_letters")}
+    assert shared.read_rows("shop.strict") == [{"id": 1, "a": "x", "n": 2, "b": "Z"}]
+    letters = {row["offset"]: row["message"] for row in shared.read_rows("shop.tidegate_strict_dead_letters")}
     assert letters[2] == "select: n is not a INT"
     assert "a value that did not change" in letters[3]

@@ -6,7 +6,7 @@ from typing import Any
 
 import decoding
 import pytest
-from conftest import debezium
+from conftest import build_debezium_event
 from crash.points import Point
 from round_trip import Way
 from tidegate.schema.column import Column
@@ -21,14 +21,14 @@ TRUNCATE = (None, {"before": None, "after": None, "op": "t", "source": {"table":
 
 
 def put(id: int, name: str) -> tuple[Any, Any]:
-    return {"id": id}, debezium("u", None, {"id": id, "name": name, "day": DAYS[id % 2]})
+    return {"id": id}, build_debezium_event("u", None, {"id": id, "name": name, "day": DAYS[id % 2]})
 
 
 def build_delete(id: int) -> tuple[Any, Any]:
-    return {"id": id}, debezium("d", {"id": id}, None)
+    return {"id": id}, build_debezium_event("d", {"id": id}, None)
 
 
-def names(rows: list[dict[str, Any]]) -> dict[int, str]:
+def collect_names(rows: list[dict[str, Any]]) -> dict[int, str]:
     return {row["id"]: row["name"] for row in rows}
 
 
@@ -57,8 +57,8 @@ def test_truncate_empties_the_table_as_of_its_offset(workbench, case: str) -> No
     for batch in batches:
         workbench.produce(topic, *batch)
         workbench.flush("cut")
-    assert names(workbench.rows("shop.cut")) == expected
-    assert workbench.committed("cut") == workbench.ends(topic)
+    assert collect_names(workbench.read_rows("shop.cut")) == expected
+    assert workbench.committed("cut") == workbench.read_ends(topic)
 
 
 def test_truncate_is_told_in_the_result_the_snapshot_and_history(workbench) -> None:
@@ -72,10 +72,10 @@ def test_truncate_is_told_in_the_result_the_snapshot_and_history(workbench) -> N
     (done,) = workbench.flush("told").published
     assert (done.written_as, done.inserted, done.updated, done.deleted) == ("truncate", 1, 0, 2)
     assert done.staged == 3
-    snapshot = workbench.iceberg("shop.told").current_snapshot()
+    snapshot = workbench.load_iceberg("shop.told").current_snapshot()
     assert snapshot.summary["tidegate.truncated-at"] == "5"
-    assert snapshot.parent_snapshot_id == workbench.iceberg("shop.told").history()[-2].snapshot_id
-    history = [row["written_as"] for row in workbench.rows("shop.tidegate_told_batches")]
+    assert snapshot.parent_snapshot_id == workbench.load_iceberg("shop.told").history()[-2].snapshot_id
+    history = [row["written_as"] for row in workbench.read_rows("shop.tidegate_told_batches")]
     assert sorted(history) == ["append", "merge", "truncate"]
 
 
@@ -90,7 +90,7 @@ def test_truncate_empties_a_table_of_bigquery_too(dwh: Any, case: str) -> None:
     for batch in batches:
         bench.produce(topic, *batch)
         (done,) = bench.flush("cut").published
-    assert names(dwh.rows("cut")) == expected
+    assert collect_names(dwh.read_rows("cut")) == expected
     assert (done.written_as, done.inserted, done.deleted) == ("truncate", len(expected), 2 if len(batches) > 1 else 3)
 
 
@@ -110,13 +110,13 @@ def test_truncate_is_applied_once_whatever_befalls_its_run(workbench, runners) -
     workbench.flush("trial")
     for number, (point, kind) in enumerate(FAULTS.values()):
         workbench.produce(topic, put(1, "before"), TRUNCATE, put(2, f"{number}"), put(3 + number, "new"))
-        ended = runners.run(workbench.environment(), "flush", "trial", at=Point.parse(point), kind=kind)
-        assert ended.met, ended.told
+        ended = runners.run(workbench.build_environment(), "flush", "trial", at=Point.parse(point), kind=kind)
+        assert ended.met, ended.output
         workbench.produce(topic, put(1, f"behind {number}"))  # a truncate that came twice would take this row
         workbench.drain("trial")
         rows = {1: f"behind {number}", 2: f"{number}", 3 + number: "new"}
-        assert names(workbench.rows("shop.trial")) == rows
-        refs = workbench.iceberg("shop.trial").metadata.refs
+        assert collect_names(workbench.read_rows("shop.trial")) == rows
+        refs = workbench.load_iceberg("shop.trial").metadata.refs
         assert set(refs) == {"main", "tidegate_trial"}
 
 
@@ -139,7 +139,7 @@ def test_update_that_leaves_columns_out_keeps_them_of_a_row_behind_the_truncate_
         operation("I", ID=3, NAME="other", N=6),
     )
     workbench.flush("ogg")
-    assert sorted(tuple(row.values()) for row in workbench.rows("shop.ogg")) == [(1, "new", 5), (3, "other", 6)]
+    assert sorted(tuple(row.values()) for row in workbench.read_rows("shop.ogg")) == [(1, "new", 5), (3, "other", 6)]
 
 
 def test_publication_of_a_truncated_table_deletes_the_keys_that_went(workbench) -> None:
@@ -166,12 +166,12 @@ TRUNCATES = {
 @pytest.mark.parametrize("word", TRUNCATES)
 def test_truncate_has_neither_key_nor_row_whatever_stands_there(spark, word: str) -> None:
     text, keys = json.dumps(TRUNCATES[word]).encode(), (None, b'{"id": 7}', b"not a key")
-    stage = decoding.a_stage(ValueFormat(word, options={"truncate": "apply"}), COLUMNS, COLUMNS[:1])
+    stage = decoding.build_stage_table(ValueFormat(word, options={"truncate": "apply"}), COLUMNS, COLUMNS[:1])
     stage = replace(stage, delete_when="name = 'x'")
     records = [(key, value) for value in (text, text[:-1]) for key in keys]
-    found = decoding.decoded(spark, stage, records, "op", "key_struct", "value_struct", "fate", "reason")
+    found = decoding.decode(spark, stage, records, "op", "key_struct", "value_struct", "fate", "reason")
     assert found[:3] == [("t", None, None, "staged", None)] * 3
     assert [fate for *_, fate, _ in found[3:]] == ["bad"] * 3
     refusing = replace(stage, value=ValueFormat(word))
-    (reason,) = decoding.reasons(spark, refusing, [text])
+    (reason,) = decoding.read_reasons(spark, refusing, [text])
     assert "value.truncate: apply" in str(reason)

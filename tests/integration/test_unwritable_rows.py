@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from protobuf_messages import a_file, field, message
+from protobuf_messages import build_field, build_file, build_message
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.errors import ConfigurationError
 from tidegate.spec.publication import KeyOut, MetadataOut, ValueOut
@@ -16,7 +16,7 @@ from tidegate_spark.publish.encoders.registry import encode_part, render_part_pr
 from tidegate_spark.publish.record_encoding import encode_rows
 
 
-def a_part(rows: Any, word: str, options: dict[str, Any] | None = None) -> RecordPart:
+def build_part(rows: Any, word: str, options: dict[str, Any] | None = None) -> RecordPart:
     columns = tuple(WrittenColumn(f.name, f.dataType, f.name) for f in rows.schema if f.name != "n")
     return RecordPart("value", word, options or {}, ("t",), columns)
 
@@ -32,7 +32,7 @@ GIVEN = {
 }
 
 
-def a_schema(**fields: Any) -> dict[str, str]:
+def build_schema(**fields: Any) -> dict[str, str]:
     described = [{"name": name, "type": kind} for name, kind in fields.items()]
     return {"schema": json.dumps({"type": "record", "name": "r", "fields": described})}
 
@@ -57,7 +57,7 @@ def test_given_avro_schema_cuts_no_time_and_what_it_cannot_hold_is_told_by_its_c
         for n, (changed, _) in enumerate(cases)
     )
     rows = spark.sql(" UNION ALL ".join(selects))
-    part = a_part(rows, "avro", a_schema(**GIVEN))
+    part = build_part(rows, "avro", build_schema(**GIVEN))
     shown = rows.select(
         "n", encode_part(spark, part).alias("value"), F.expr(render_part_problem(spark, part)).alias("why")
     )
@@ -85,7 +85,7 @@ def test_given_avro_schema_without_room_for_a_column_is_told_before_a_row_is_wri
     spark: Any, column: str, field: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=told):
-        encode_part(spark, a_part(spark.sql(f"SELECT {column}"), "avro", a_schema(**field)))
+        encode_part(spark, build_part(spark.sql(f"SELECT {column}"), "avro", build_schema(**field)))
 
 
 def test_csv_value_that_is_the_word_for_null_makes_no_record(spark: Any) -> None:
@@ -93,7 +93,7 @@ def test_csv_value_that_is_the_word_for_null_makes_no_record(spark: Any) -> None
     found = {}
     for word in ("-", "7", ""):
         shown = rows.select(
-            "n", F.expr(render_part_problem(spark, a_part(rows, "csv", {"null_literal": word}))).alias("why")
+            "n", F.expr(render_part_problem(spark, build_part(rows, "csv", {"null_literal": word}))).alias("why")
         )
         found[word] = [row["why"] and row["why"].split(",")[0] for row in sorted(shown.collect(), key=lambda r: r["n"])]
     taken = "has csv.null_literal={} as a value of {}"
@@ -111,7 +111,7 @@ def test_message_of_protobuf_has_no_null_in_a_list_and_no_time_that_its_reader_d
         "SELECT NULL, map('k', named_struct('at', timestamp_micros(253402300800000000L)))"
     )
     shown = rows.select(
-        F.expr(render_problem(protobuf.list_value_problems(a_part(rows, "protobuf")))).alias("why")
+        F.expr(render_problem(protobuf.list_value_problems(build_part(rows, "protobuf")))).alias("why")
     ).collect()
     assert sorted(str(row["why"]).split(",")[0] for row in shown) == [
         "None", "has NULL in the list a", "has NULL in the map m",
@@ -121,10 +121,14 @@ def test_message_of_protobuf_has_no_null_in_a_list_and_no_time_that_its_reader_d
 
 def test_null_in_a_field_of_a_registered_message_without_presence_makes_no_record(spark: Any) -> None:
     """Readers would take it for 0. What a publication adds itself is optional."""
-    line = message("Line", field("sku", 1, "string"), field("note", 2, "string", optional=True))
-    fields = (field("id", 1, "int64"), field("n", 2, "int32", optional=True), field("line", 3, ".shop.Line"))
-    lines = (field("lines", 4, ".shop.Line", repeated=True), field("tags", 5, "string", repeated=True))
-    file = a_file(line, message("Order", *fields, *lines)).SerializeToString()
+    line = build_message("Line", build_field("sku", 1, "string"), build_field("note", 2, "string", optional=True))
+    fields = (
+        build_field("id", 1, "int64"),
+        build_field("n", 2, "int32", optional=True),
+        build_field("line", 3, ".shop.Line"),
+    )
+    lines = (build_field("lines", 4, ".shop.Line", repeated=True), build_field("tags", 5, "string", repeated=True))
+    file = build_file(line, build_message("Order", *fields, *lines)).SerializeToString()
     good = {"id": "1L", "n": "CAST(NULL AS INT)", "line": "named_struct('sku', 's', 'note', CAST(NULL AS STRING))"}
     good |= {"lines": "array(named_struct('sku', 's', 'note', 'x'))", "tags": "CAST(NULL AS ARRAY<STRING>)"}
     null_sku = "named_struct('sku', CAST(NULL AS STRING), 'note', 'x')"
@@ -135,7 +139,7 @@ def test_null_in_a_field_of_a_registered_message_without_presence_makes_no_recor
         for n, (changed, _) in enumerate(cases)
     )
     rows = spark.sql(" UNION ALL ".join(selects))
-    part = a_part(rows.drop("n_"), "protobuf")
+    part = build_part(rows.drop("n_"), "protobuf")
     columns = [*part.columns[:1], WrittenColumn("n", rows.schema["n"].dataType, "n"), *part.columns[1:]]
     problem = render_problem(list_presence_problems(file, "shop.Order", columns))
     found = sorted((row["n_"], row["why"]) for row in rows.select("n_", F.expr(problem).alias("why")).collect())
@@ -145,10 +149,12 @@ def test_null_in_a_field_of_a_registered_message_without_presence_makes_no_recor
 
 def test_two_values_of_a_oneof_make_no_record(spark: Any) -> None:
     """The second would take the first away, without a word."""
-    choice = (field("a", 1, "int32", oneof="kind"), field("b", 2, "string", oneof="kind"))
-    inside = message("Inside", *choice, field("c", 3, "int32", optional=True))
-    own = (field("a", 1, "int32", oneof="kind"), field("n", 3, "int32", optional=True))
-    file = a_file(inside, message("Row", *own, field("b", 2, ".shop.Inside", oneof="kind"))).SerializeToString()
+    choice = (build_field("a", 1, "int32", oneof="kind"), build_field("b", 2, "string", oneof="kind"))
+    inside = build_message("Inside", *choice, build_field("c", 3, "int32", optional=True))
+    own = (build_field("a", 1, "int32", oneof="kind"), build_field("n", 3, "int32", optional=True))
+    file = build_file(
+        inside, build_message("Row", *own, build_field("b", 2, ".shop.Inside", oneof="kind"))
+    ).SerializeToString()
     cases = [
         ("CAST(NULL AS INT)", "named_struct('a', 1, 'b', CAST(NULL AS STRING), 'c', 1)", None),
         ("1", "CAST(NULL AS STRUCT<a: INT, b: STRING, c: INT>)", None),
@@ -188,7 +194,7 @@ def test_text_that_is_no_utf8_makes_no_record(spark: Any, word: str) -> None:
         for n, wrong in enumerate(cases)
     )
     rows = spark.sql(" UNION ALL ".join(selects))
-    part = a_part(rows, word)
+    part = build_part(rows, word)
     found = {
         row["n"]: row["why"]
         for row in rows.select("n", F.expr(render_part_problem(spark, part)).alias("why")).collect()

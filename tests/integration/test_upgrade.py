@@ -48,13 +48,13 @@ def restored(workbench: "Workbench") -> dict[str, Any]:
 
 def read_names(workbench: "Workbench") -> dict[str, dict[int, str]]:
     """By table: the name of each id, which stands there once."""
-    found = {table: workbench.rows(f"shop.{table}") for table in ("left", "right")}
+    found = {table: workbench.read_rows(f"shop.{table}") for table in ("left", "right")}
     assert all(len({row["id"] for row in rows}) == len(rows) for rows in found.values())
     return {table: {row["id"]: row["name"] for row in rows} for table, rows in found.items()}
 
 
 def read_history(workbench: "Workbench") -> Counter[tuple[int, str]]:
-    rows = read_batch_history(workbench.ports("shop"), 20)["batches"]
+    rows = read_batch_history(workbench.build_ports("shop"), 20)["batches"]
     return Counter((row["batch"], row["table"]) for row in rows)
 
 
@@ -70,32 +70,32 @@ def test_pipeline_that_an_older_version_flushed_and_staged_goes_on_where_that_on
     workbench: "Workbench", restored: dict[str, Any]
 ) -> None:
     assert read_names(workbench) == BEFORE
-    [status] = json.loads(workbench.cli("status", "shop", "--json").stdout)["pipelines"]
+    [status] = json.loads(workbench.run_cli("status", "shop", "--json").stdout)["pipelines"]
     assert [(table["batch"], table["lag"], table["problem"]) for table in status["tables"]] == [(2, 2, None)] * 2
     assert status["dead_letters"] == 1
     assert read_history(workbench) == list_batches(1, 2)
-    past = read_batch_history(workbench.ports("shop"), 20)["batches"]
+    past = read_batch_history(workbench.build_ports("shop"), 20)["batches"]
     assert {row["bytes_written"] for row in past} == {None}, "that version did not count them"
     attempts = {staged["attempt"] for staged in restored["tasks"]["staged"]}
-    waiting = [batch["attempt"] for table in read_storage(workbench.ports("shop")) for batch in table["staged"]]
+    waiting = [batch["attempt"] for table in read_storage(workbench.build_ports("shop")) for batch in table["staged"]]
     assert set(waiting) == attempts
 
     flushed = workbench.flush("shop")
     assert [batch.batch for batch in flushed.published] == [3, 3]
     assert read_names(workbench) == MERGED
-    control = workbench.rows("shop.tidegate_shop_batches")
+    control = workbench.read_rows("shop.tidegate_shop_batches")
     assert {row["attempt"] for row in control if row["batch"] == 3} == attempts, "nothing was staged twice"
-    assert workbench.committed("shop") == workbench.ends(LEFT, RIGHT)
+    assert workbench.committed("shop") == workbench.read_ends(LEFT, RIGHT)
 
     workbench.produce(LEFT, to_record(2, "left 2 new"), to_record(3, None), to_record(6, "left 6 new"))
     workbench.produce(RIGHT, to_record(4, "right 4 late", 5), to_record(2, "right 2 new", 2))
     workbench.flush("shop")
     assert read_names(workbench) == AFTER, "the delete that was remembered keeps the late record out"
-    assert workbench.committed("shop") == workbench.ends(LEFT, RIGHT)
+    assert workbench.committed("shop") == workbench.read_ends(LEFT, RIGHT)
     with pytest.raises(NothingToDo):
         workbench.flush("shop")
     assert read_history(workbench) == list_batches(1, 2, 3, 4)
-    newest = read_batch_history(workbench.ports("shop"), 2)["batches"]
+    newest = read_batch_history(workbench.build_ports("shop"), 2)["batches"]
     assert all(row["bytes_written"] > 0 for row in newest)
     assert to_offsets(restored["committed"]) != workbench.committed("shop")
 
@@ -155,14 +155,14 @@ def test_dead_letter_that_an_older_version_left_outlives_a_topic_that_was_create
     """That version kept no topic id: the column is added, and the letter is never taken for one of the new topic."""
     assert restored["committed"]
     letters = "shop.tidegate_shop_dead_letters"
-    (before,) = workbench.rows(letters)
+    (before,) = workbench.read_rows(letters)
     workbench.recreate(LEFT, 2)
     workbench.produce(LEFT, *(to_record(number, f"left {number} anew") for number in range(1, 9)))
     workbench.produce(LEFT, ({"id": 9}, b"new", {"partition": 1}))
-    moved = workbench.cli("rebase", "shop", "--to", "earliest", "--yes")
+    moved = workbench.run_cli("rebase", "shop", "--to", "earliest", "--yes")
     assert moved.returncode == 0, moved.stderr
     assert "dead_letters=1" in moved.stdout
     workbench.flush("shop")
-    found = workbench.rows(letters)
+    found = workbench.read_rows(letters)
     assert {**before, "topic_id": None, "replayed_by": None} in found
     assert [row["value"] for row in found if row["topic_id"]] == [b"new"]

@@ -12,7 +12,7 @@ import decoding
 import msgpack
 import pytest
 import value_cases
-from protobuf_messages import a_file, entry, field, message
+from protobuf_messages import build_field, build_file, build_map_entry, build_message
 from tidegate.adapters.schema_registry.client import Version
 from tidegate.adapters.schema_registry.protobuf_descriptors import from_registry
 from tidegate.schema.avro import to_columns
@@ -44,19 +44,19 @@ FORMATS = {
 Kind = tuple[str, str | None, str | None, bool]
 
 
-def kind_of(case: Case) -> Kind:
+def build_kind(case: Case) -> Kind:
     """What one column has for all of its records; a field that may be missing stands last, for CSV."""
     return (case.type, case.unit, case.option, is_not_there(case))
 
 
 def list_kinds(cases: tuple[Case, ...]) -> list[Kind]:
     """The columns: one for all cases that are read alike. One for each case takes Spark ten times as long to plan."""
-    return sorted(dict.fromkeys(map(kind_of, cases)), key=lambda kind: kind[-1])
+    return sorted(dict.fromkeys(map(build_kind, cases)), key=lambda kind: kind[-1])
 
 
-def record(word: str, case: Case, kinds: list[Kind]) -> bytes:
+def encode_record(word: str, case: Case, kinds: list[Kind]) -> bytes:
     """A record of one column, which is written as the case says, or is not there."""
-    text, is_missing, number = case.text, is_not_there(case), kinds.index(kind_of(case))
+    text, is_missing, number = case.text, is_not_there(case), kinds.index(build_kind(case))
     other = f"c{(number + 1) % len(kinds)}"
     if word == "csv":
         line = io.StringIO()
@@ -97,13 +97,13 @@ def describe_kind(field: str, column: Kind) -> dict[str, Any]:
     return {"field": field, **parts.get(of_type.partition("<")[0], kind)}
 
 
-def written(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value with all of its digits."""
     if isinstance(value, list):
         value = [tuple(one) if hasattr(one, "asDict") else one for one in value]
     if isinstance(value, dict):
         value = {name: tuple(one) if hasattr(one, "asDict") else one for name, one in value.items()}
-    return str(tuple(map(written, value)) if isinstance(value, tuple) else value)
+    return str(tuple(map(format_value, value)) if isinstance(value, tuple) else value)
 
 
 @pytest.mark.parametrize("word", FORMATS)
@@ -120,9 +120,13 @@ def test_value_is_what_was_written_or_its_record_is_bad(spark, word: str) -> Non
     finer = told.pop("nanoseconds")
     options = {**told, **({"envelope": True} if word in ("json in an envelope", "json with its schema") else {})}
     fmt = ValueFormat(word.partition(" ")[0], timestamp_unit=units or None, options=options, nanoseconds=finer)
-    decoded = decoding.values(spark, decoding.a_stage(fmt, columns), [record(word, case, kinds) for case in cases])
-    found = [_get_result(kinds.index(kind_of(case)), case, *one) for case, one in zip(cases, decoded, strict=True)]
-    wrong = [(case, made) for case, made in zip(cases, found, strict=True) if written(case.value) != written(made)]
+    decoded = decoding.decode_values(
+        spark, decoding.build_stage_table(fmt, columns), [encode_record(word, case, kinds) for case in cases]
+    )
+    found = [_get_result(kinds.index(build_kind(case)), case, *one) for case, one in zip(cases, decoded, strict=True)]
+    wrong = [
+        (case, made) for case, made in zip(cases, found, strict=True) if format_value(case.value) != format_value(made)
+    ]
     assert wrong == []
 
 
@@ -137,24 +141,28 @@ def _get_result(number: int, case: Case, reason: str | None, row: Any) -> Any:
 @pytest.mark.parametrize("kind", dict.fromkeys(case.type for case in value_cases.PROTOBUF))
 def test_protobuf_is_what_was_written_or_its_record_is_bad(spark, kind: str) -> None:
     cases = [case for case in value_cases.PROTOBUF if case.type == kind]
-    options = protobuf_options(kind)
+    options = build_protobuf_options(kind)
     own = next(field for field in options["shape"]["fields"] if field["name"] == "v")
-    stage = decoding.a_stage(ValueFormat("protobuf", options=options), (Column("v", to_column_type(own["shape"])),))
+    stage = decoding.build_stage_table(
+        ValueFormat("protobuf", options=options), (Column("v", to_column_type(own["shape"])),)
+    )
     ids = [2 if is_not_there(case) else 1 for case in cases]
     values = [b"\0\0\0\0" + bytes([n, 0]) + bytes.fromhex(case.text) for n, case in zip(ids, cases, strict=True)]
-    found = [BAD if reason else row.v for reason, row in decoding.values(spark, stage, values)]
+    found = [BAD if reason else row.v for reason, row in decoding.decode_values(spark, stage, values)]
     made = [
         tuple(one) if hasattr(one, "asDict") else bytes(one) if isinstance(one, bytearray) else one for one in found
     ]
     made = [one.replace(tzinfo=value_cases.UTC) if isinstance(one, datetime) else one for one in made]
-    wrong = [(case, one) for case, one in zip(cases, made, strict=True) if written(case.value) != written(one)]
+    wrong = [
+        (case, one) for case, one in zip(cases, made, strict=True) if format_value(case.value) != format_value(one)
+    ]
     assert wrong == []
 
 
-def protobuf_options(kind: str) -> dict[str, Any]:
+def build_protobuf_options(kind: str) -> dict[str, Any]:
     """How messages of one field of this type are read by the registry's schemas; an older one, id 2, lacks it."""
     word, name = kind.rpartition(" ")[::2]
-    inside = message("Inside", field("x", 1, "int32"))
+    inside = build_message("Inside", build_field("x", 1, "int32"))
     kinds = {
         "enum": "enum:.shop.State",
         "message": ".shop.Inside",
@@ -162,13 +170,13 @@ def protobuf_options(kind: str) -> dict[str, Any]:
         "int32>": ".shop.Row.VEntry",
     }
     known = f".google.protobuf.{name}" if name[0].isupper() else name
-    own = field(
+    own = build_field(
         "v", 1, kinds.get(name, known), repeated=name == "int32>" or word == "repeated", optional=word == "optional"
     )
-    nested = (entry("VEntry", "string", "int32"), message("V", field("x", 1, "int32")))
+    nested = (build_map_entry("VEntry", "string", "int32"), build_message("V", build_field("x", 1, "int32")))
     is_old = kind in ("required int32", "closed enum", "group")
-    file = a_file(
-        message("Row", own, field("z", 9, "int32"), nested=nested), inside,
+    file = build_file(
+        build_message("Row", own, build_field("z", 9, "int32"), nested=nested), inside,
         enums={"State": {"NONE": 0, "OPEN": 1, "SHUT": 2, "DONE": 2}},
         syntax="proto2" if is_old else "proto3",
     )  # fmt: skip
@@ -192,17 +200,19 @@ def test_avro_is_what_was_written_or_its_record_is_bad(spark, kind: str) -> None
     for option in dict.fromkeys(case.option for case in given):
         cases = [case for case in given if case.option == option]
         fmt = ValueFormat("avro", options=options, nanoseconds="truncate" if option else {})
-        stage = decoding.a_stage(fmt, to_columns(newer))
+        stage = decoding.build_stage_table(fmt, to_columns(newer))
         heads = [b"\0\0\0\0\2\7" if is_not_there(case) else b"\0\0\0\0\1\7" for case in cases]
         values = [head + bytes.fromhex(case.text) for head, case in zip(heads, cases, strict=True)]
         # not of bad records: the client shows no text that is none, and no year 10000
-        rows = decoding.decoded(spark, stage, [(None, v) for v in values], "reason", f"{GOOD_ROW}.v")
-        found = [BAD if reason else as_case(value, kind) for reason, value in rows]
-        wrong += [(case, one) for case, one in zip(cases, found, strict=True) if written(case.value) != written(one)]
+        rows = decoding.decode(spark, stage, [(None, v) for v in values], "reason", f"{GOOD_ROW}.v")
+        found = [BAD if reason else convert_to_case(value, kind) for reason, value in rows]
+        wrong += [
+            (case, one) for case, one in zip(cases, found, strict=True) if format_value(case.value) != format_value(one)
+        ]
     assert wrong == []
 
 
-def as_case(value: Any, kind: str) -> Any:
+def convert_to_case(value: Any, kind: str) -> Any:
     """A value from Spark as cases have it: bytes, tuples, and times with their zone."""
     if isinstance(value, bytearray):
         return bytes(value)
@@ -227,40 +237,47 @@ def test_whole_key_or_value_is_what_was_written_or_its_record_is_bad(spark, word
         column, options = Column("n", kind), {"endianness": "little"} if option == value_cases.LITTLE else {}
         if part == "value":
             finer = "truncate" if option == value_cases.TRUNCATE else {}
-            stage = decoding.a_stage(ValueFormat(word, options=options, nanoseconds=finer), (column,))
+            stage = decoding.build_stage_table(ValueFormat(word, options=options, nanoseconds=finer), (column,))
             sent = [(None, None if is_not_there(case) else text) for case, text in zip(cases, texts, strict=True)]
-            rows = decoding.decoded(spark, stage, sent, "reason", "value_struct", "op")
-            made = [BAD if bad else DELETE if op == "d" else as_case(row.n, kind) for bad, row, op in rows]
+            rows = decoding.decode(spark, stage, sent, "reason", "value_struct", "op")
+            made = [BAD if bad else DELETE if op == "d" else convert_to_case(row.n, kind) for bad, row, op in rows]
         else:
-            stage = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), keys=(column,))
+            stage = decoding.build_stage_table(ValueFormat("json"), (Column("x", "INT"),), keys=(column,))
             stage = replace(stage, key=KeyFormat(word, ("n",), options=options))
-            made = [BAD if reason else as_case(value, kind) for value, reason in decoding.keys(spark, stage, texts)]
-        wrong += [(case, one) for case, one in zip(cases, made, strict=True) if written(case.value) != written(one)]
+            made = [
+                BAD if reason else convert_to_case(value, kind)
+                for value, reason in decoding.decode_keys(spark, stage, texts)
+            ]
+        wrong += [
+            (case, one) for case, one in zip(cases, made, strict=True) if format_value(case.value) != format_value(one)
+        ]
     assert wrong == []
 
 
 def test_raw_says_how_many_bytes_a_bad_number_has(spark) -> None:
-    stage = decoding.a_stage(ValueFormat("raw"), (Column("n", "BIGINT"),))
-    assert decoding.reasons(spark, stage, [b"\x00\x07", None, bytes(8)]) == [
+    stage = decoding.build_stage_table(ValueFormat("raw"), (Column("n", "BIGINT"),))
+    assert decoding.read_reasons(spark, stage, [b"\x00\x07", None, bytes(8)]) == [
         "the value is not a BIGINT of 8 bytes, but of 2", None, None]  # fmt: skip
 
 
 @pytest.mark.parametrize("numbers", ["lenient", {"ID": "lenient"}])
 def test_key_that_is_sent_as_text_is_the_number_where_that_is_asked_for(spark, numbers: Any) -> None:
     texts = [b'"7"', b"7", b'{"id": "7"}', b'{"id":7}', b'{"id": " 7"}', b'"x"']
-    stage = decoding.a_stage(ValueFormat("json"), (Column("x", "INT"),), keys=(Column("id", "BIGINT"),))
+    stage = decoding.build_stage_table(ValueFormat("json"), (Column("x", "INT"),), keys=(Column("id", "BIGINT"),))
     lenient = replace(stage, key=KeyFormat("json", ("id",), options={"numbers": numbers}))
-    found = decoding.keys(spark, lenient, texts)
+    found = decoding.decode_keys(spark, lenient, texts)
     assert [BAD if reason else value for value, reason in found] == [7, 7, 7, 7, BAD, BAD]
-    strict = decoding.keys(spark, stage, texts)
+    strict = decoding.decode_keys(spark, stage, texts)
     assert [BAD if reason else value for value, reason in strict] == [BAD, 7, BAD, 7, BAD, BAD]
 
 
 def test_key_that_is_taken_from_the_value_is_as_lenient_as_the_value(spark) -> None:
     columns = (Column("id", "BIGINT"), Column("x", "INT"))
-    stage = decoding.a_stage(ValueFormat("json", options={"numbers": {"id": "lenient"}}), columns, keys=columns[:1])
+    stage = decoding.build_stage_table(
+        ValueFormat("json", options={"numbers": {"id": "lenient"}}), columns, keys=columns[:1]
+    )
     values = [(None, b'{"id": "7", "x": 1}'), (None, b'{"id": 8, "x": "1"}')]
-    (row, bad) = decoding.decoded(spark, stage, values, "reason", "key_struct.id", "value_struct.id")
+    (row, bad) = decoding.decode(spark, stage, values, "reason", "key_struct.id", "value_struct.id")
     assert row == (None, 7, 7)
     assert bad[0] == "the value does not fit value.schema, fields: x"
 
@@ -270,8 +287,8 @@ def test_key_is_the_number_that_was_written_also_in_an_envelope(spark, word: str
     texts = [b"841e19", b'"841e19"', b'{"id": 841e19}', b'{"payload": {"id": 841e19}}']
     texts += [b'{"id": 9007199254740993e3}', b'{"payload": {"id": 0.1000000000000000055}}']
     texts += [b'{"payload": 841e19}', b'{"schema": {"type": "x"}, "payload": 0.1000000000000000055}']
-    stage = decoding.a_stage(ValueFormat(word), (Column("x", "INT"),), keys=(Column("id", "DECIMAL(38,2)"),))
-    found = decoding.keys(spark, stage, texts)
+    stage = decoding.build_stage_table(ValueFormat(word), (Column("x", "INT"),), keys=(Column("id", "DECIMAL(38,2)"),))
+    found = decoding.decode_keys(spark, stage, texts)
     whole = "8410000000000000000000.00"
     made = [*[whole] * 4, "9007199254740993000.00", BAD, whole, BAD]
     assert [BAD if reason else str(value) for value, reason in found] == made
@@ -282,19 +299,19 @@ def test_bare_key_in_an_envelope_is_the_text_that_was_written(spark, word: str) 
     numbers = ["19.90", "1e5", "1E400", "841e19", "123456789012345678901234567890.10", "-7", "7", "1" * 50]
     texts = [('"\\u0016\\u00161.50 \\\\u0016"', "\x16\x161.50 \\u0016"), ('"1.50"', "1.50"), ('"a\\"b"', 'a"b')]
     cases = [(number, number) for number in numbers] + texts
-    stage = decoding.a_stage(ValueFormat(word), (Column("x", "INT"),), keys=(Column("id", "STRING"),))
+    stage = decoding.build_stage_table(ValueFormat(word), (Column("x", "INT"),), keys=(Column("id", "STRING"),))
     schema = '{"type": "double", "version": 1.50, "optional": false}'
     for envelope in ('{"payload": %s}', '{"schema": SCHEMA, "payload": %s}'.replace("SCHEMA", schema)):
-        found = decoding.keys(spark, stage, [(envelope % text).encode() for text, _ in cases])
+        found = decoding.decode_keys(spark, stage, [(envelope % text).encode() for text, _ in cases])
         assert found == [(value, None) for _, value in cases]
 
 
 def test_row_before_a_delete_is_ordered_by_the_number_that_was_written(spark) -> None:
     columns = (Column("id", "BIGINT"), Column("n", "DECIMAL(38,2)"))
-    stage = decoding.a_stage(ValueFormat("debezium-json"), columns, keys=columns[:1], sequence=("n",))
+    stage = decoding.build_stage_table(ValueFormat("debezium-json"), columns, keys=columns[:1], sequence=("n",))
     event = b'{"op": "d", "after": null, "before": {"id": 1, "n": 841e19}}'
     values = [(b'{"id": 1}', one) for one in (event, b'{"payload": ' + event + b"}")]
-    found = decoding.decoded(spark, stage, values, "value_reason", "sequence.n")
+    found = decoding.decode(spark, stage, values, "value_reason", "sequence.n")
     assert [(reason, str(n)) for reason, n in found] == [(None, "8410000000000000000000.00")] * 2
 
 
@@ -311,9 +328,11 @@ def test_key_in_a_value_that_is_not_of_its_type_is_bad_and_not_missing(
     spark, word: str, options: Any, text: str
 ) -> None:
     """The value's own columns do not hold the key: nothing else would notice."""
-    stage = decoding.a_stage(ValueFormat(word, options=options), (Column("n", "INT"),), keys=(Column("id", "BIGINT"),))
+    stage = decoding.build_stage_table(
+        ValueFormat(word, options=options), (Column("n", "INT"),), keys=(Column("id", "BIGINT"),)
+    )
     values = [(None, (text % one).encode()) for one in ("7", "null", '"x"', "1.5", "9223372036854775808", "[1]")]
-    found = decoding.decoded(spark, stage, values, "reason", "key_struct.id")
+    found = decoding.decode(spark, stage, values, "reason", "key_struct.id")
     bad = "the key field id is not a BIGINT"
     assert found[:2] == [(None, 7), (None, None)]
     assert [reason for reason, _ in found[2:]] == [bad] * 4

@@ -12,7 +12,7 @@ VALUE = {"schema": "id BIGINT, name STRING"}
 SECOND = {"partition": 1}
 
 
-def upsert(number: int, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def build_upsert(number: int, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"id": number}, {"id": number, "name": name}
 
 
@@ -27,18 +27,18 @@ def rolled_back(workbench) -> str:
     """Two flushes over two partitions, of which somebody took the second back; the message of the next flush."""
     topic = workbench.topic(2)
     workbench.pipeline("undone", [topic], key=KEY, value=VALUE)
-    workbench.produce(topic, upsert(1, "a"), (*upsert(2, "b"), SECOND))
+    workbench.produce(topic, build_upsert(1, "a"), (*build_upsert(2, "b"), SECOND))
     first = workbench.flush("undone").published[0].snapshot_id
-    workbench.produce(topic, upsert(1, "changed"), upsert(3, "c"), ({"id": 2}, None, SECOND))
+    workbench.produce(topic, build_upsert(1, "changed"), build_upsert(3, "c"), ({"id": 2}, None, SECOND))
     workbench.flush("undone")
-    workbench.spark_sql(f"CALL lake.system.rollback_to_snapshot('shop.undone', {first})")
-    failed = workbench.cli("flush", "undone")
+    workbench.run_spark_sql(f"CALL lake.system.rollback_to_snapshot('shop.undone', {first})")
+    failed = workbench.run_cli("flush", "undone")
     assert failed.returncode == 1
     return failed.stderr.strip()
 
 
-def names(workbench) -> dict[int, str]:
-    return {row["id"]: row["name"] for row in workbench.rows("shop.undone")}
+def read_names(workbench) -> dict[int, str]:
+    return {row["id"]: row["name"] for row in workbench.read_rows("shop.undone")}
 
 
 AFTER = {1: "changed", 3: "c"}
@@ -46,44 +46,44 @@ AFTER = {1: "changed", 3: "c"}
 
 def test_rollback_is_undone_by_the_printed_command(workbench, rolled_back) -> None:
     command = find_command(rolled_back, "undo-rollback")
-    asked = workbench.cli(*command)
+    asked = workbench.run_cli(*command)
     assert (asked.returncode, asked.stderr.count("nothing was changed")) == (1, 1)
     assert "rows=2 -> rows=2" in asked.stdout
     assert len(re.findall(r"comes back: snapshot=\d+ of .*pipeline=undone batch=2, changed rows=3", asked.stdout)) == 1
-    assert names(workbench) == {1: "a", 2: "b"}
+    assert read_names(workbench) == {1: "a", 2: "b"}
 
-    done = workbench.cli(*command, "--yes", "--json")
+    done = workbench.run_cli(*command, "--yes", "--json")
     told = json.loads(done.stdout)
     assert (done.returncode, told["done"], told["tables"][0]["rows_after"]) == (0, True, 2)
-    assert names(workbench) == AFTER
-    again = workbench.cli("flush", "undone")
+    assert read_names(workbench) == AFTER
+    again = workbench.run_cli("flush", "undone")
     assert (again.returncode, "every table stands at the end" in again.stdout) == (0, True)
-    (status,) = json.loads(workbench.cli("status", "undone", "--json").stdout)["pipelines"]
+    (status,) = json.loads(workbench.run_cli("status", "undone", "--json").stdout)["pipelines"]
     (action,) = status["tables"][0]["actions"]
     assert (action["action"], status["tables"][0]["problem"]) == ("undo-rollback", None)
     assert action["by"]
-    assert f"undo-rollback by {action['by']}" in workbench.cli("status", "undone").stdout
-    second = workbench.cli(*command, "--yes")
+    assert f"undo-rollback by {action['by']}" in workbench.run_cli("status", "undone").stdout
+    second = workbench.run_cli(*command, "--yes")
     assert (second.returncode, "none was rolled back" in second.stdout) == (0, True)
 
 
 def test_rollback_is_not_undone_over_another_writers_rows_but_by_the_printed_command(workbench, rolled_back) -> None:
-    workbench.spark_sql("INSERT INTO lake.shop.undone VALUES (9, 'theirs')")
-    refused = workbench.cli(*find_command(rolled_back, "undo-rollback"), "--yes")
+    workbench.run_spark_sql("INSERT INTO lake.shop.undone VALUES (9, 'theirs')")
+    refused = workbench.run_cli(*find_command(rolled_back, "undo-rollback"), "--yes")
     assert (refused.returncode, "with up to rows=1" in refused.stderr) == (1, True)
-    assert names(workbench) == {1: "a", 2: "b", 9: "theirs"}
-    assert workbench.cli(*find_command(refused.stderr.strip(), "undo-rollback"), "--yes").returncode == 0
-    assert names(workbench) == AFTER
+    assert read_names(workbench) == {1: "a", 2: "b", 9: "theirs"}
+    assert workbench.run_cli(*find_command(refused.stderr.strip(), "undo-rollback"), "--yes").returncode == 0
+    assert read_names(workbench) == AFTER
 
 
 @pytest.mark.parametrize(("answer", "expected"), [("--rewind", AFTER), ("--keep", {1: "a", 2: "b"})])
 def test_rollback_is_answered_once_by_the_printed_command(workbench, rolled_back, answer, expected) -> None:
     pattern = rf"tidegate (answer-rollback \S+ --table \S+ {answer})"
-    done = workbench.cli(*shlex.split(re.findall(pattern, rolled_back)[0]), "--yes")
+    done = workbench.run_cli(*shlex.split(re.findall(pattern, rolled_back)[0]), "--yes")
     assert (done.returncode, done.stdout.count("offsets [")) == (0, 2)
-    workbench.cli("flush", "undone")
-    assert names(workbench) == expected
-    (status,) = json.loads(workbench.cli("status", "undone", "--json").stdout)["pipelines"]
+    workbench.run_cli("flush", "undone")
+    assert read_names(workbench) == expected
+    (status,) = json.loads(workbench.run_cli("status", "undone", "--json").stdout)["pipelines"]
     assert [one["action"] for one in status["tables"][0]["actions"]] == [answer.removeprefix("--")]
 
 
@@ -100,7 +100,7 @@ def poisoned(workbench) -> tuple[str, str]:
     topic = workbench.topic(2)
     workbench.pipeline("poisoned", [topic], key=KEY, value=POISON)
     workbench.produce(topic, ({"id": 1}, GOOD), ({"id": 2}, POOR, SECOND), ({"id": 3}, {**GOOD, "id": 3}, SECOND))
-    failed = workbench.cli("flush", "poisoned")
+    failed = workbench.run_cli("flush", "poisoned")
     assert failed.returncode == 1
     return topic, failed.stderr.strip()
 
@@ -109,7 +109,7 @@ def test_poison_record_is_shown_field_by_field_by_the_printed_command(workbench,
     topic, message = poisoned
     command = find_command(message, "record")
     assert command == ["record", "poisoned", "--at", f"{topic}:1:0"]
-    shown = workbench.cli(*command)
+    shown = workbench.run_cli(*command)
     assert shown.returncode == 0, shown.stderr
     lines = [line.strip() for line in shown.stdout.splitlines()]
     assert 'key: {"id": 2}' in lines
@@ -124,11 +124,11 @@ def test_poison_record_is_shown_field_by_field_by_the_printed_command(workbench,
     assert told["value joined"] == "value joined: expected TIMESTAMP, got nothing (ok)"
     assert told["value tags"] == 'value tags: expected ARRAY<STRING>, got ["a","b"] (ok)'
 
-    (good,) = json.loads(workbench.cli("record", "poisoned", "--at", f"{topic}:0:0", "--json").stdout)["tables"]
+    (good,) = json.loads(workbench.run_cli("record", "poisoned", "--at", f"{topic}:0:0", "--json").stdout)["tables"]
     assert (good["fate"], good["reason"]) == ("staged", None)
     assert all(field["accepted"] for field in good["fields"])
     assert json.loads(good["row"])["value"]["score"] == 7
-    left = workbench.ports("poisoned").tables.list_tables("lake.shop")
+    left = workbench.build_ports("poisoned").tables.list_tables("lake.shop")
     assert left == ["poisoned_poisoned_tmp"]
 
 
@@ -136,29 +136,29 @@ def test_poison_record_is_skipped_by_the_printed_command_and_replayed_after_a_co
     topic, message = poisoned
     command = find_command(message, "skip")
     assert command == ["skip", "poisoned", "--at", f"{topic}:1:0"]
-    asked = workbench.cli(*command)
+    asked = workbench.run_cli(*command)
     assert (asked.returncode, asked.stderr.count("nothing was changed")) == (1, 1)
     assert "value score: expected INT, got 1.5" in asked.stdout
-    assert workbench.cli("flush", "poisoned").returncode == 1
+    assert workbench.run_cli("flush", "poisoned").returncode == 1
 
-    assert workbench.cli(*command, "--yes").returncode == 0
-    flushed = workbench.cli("flush", "poisoned")
+    assert workbench.run_cli(*command, "--yes").returncode == 0
+    flushed = workbench.run_cli("flush", "poisoned")
     assert flushed.returncode == 0, flushed.stderr
-    assert sorted(row["id"] for row in workbench.rows("shop.poisoned")) == [1, 3]
-    (status,) = json.loads(workbench.cli("status", "poisoned", "--json").stdout)["pipelines"]
+    assert sorted(row["id"] for row in workbench.read_rows("shop.poisoned")) == [1, 3]
+    (status,) = json.loads(workbench.run_cli("status", "poisoned", "--json").stdout)["pipelines"]
     assert (status["lag"], status["dead_letters"], status["batches"][0]["dead_lettered"]) == (0, 1, 1)
     assert status["tables"][0]["actions"][0]["action"] == "skip"
 
     workbench.produce(topic, ({"id": 4}, {**POOR, "id": 4}, SECOND))
-    again = workbench.cli("flush", "poisoned")
+    again = workbench.run_cli("flush", "poisoned")
     assert (again.returncode, f"the first: topic={topic} partition=1 offset=2" in again.stderr) == (1, True)
 
     corrected = {"schema": "id BIGINT, joined TIMESTAMP, tags ARRAY<STRING>, note STRING"}
     workbench.pipeline("poisoned", [topic], key=KEY, value=corrected)
-    assert workbench.cli("flush", "poisoned").returncode == 0
-    replayed = workbench.cli("dead-letters", "poisoned", "--replay")
+    assert workbench.run_cli("flush", "poisoned").returncode == 0
+    replayed = workbench.run_cli("dead-letters", "poisoned", "--replay")
     assert (replayed.returncode, "tried=1 replayed=1 still_bad=0" in replayed.stdout) == (0, True), replayed.stderr
-    assert sorted(row["id"] for row in workbench.rows("shop.poisoned")) == [1, 2, 3, 4]
+    assert sorted(row["id"] for row in workbench.read_rows("shop.poisoned")) == [1, 2, 3, 4]
 
 
 def test_dead_letters_are_chosen_exported_replayed_and_discarded(workbench, tmp_path) -> None:
@@ -170,25 +170,25 @@ def test_dead_letters_are_chosen_exported_replayed_and_discarded(workbench, tmp_
     workbench.flush("chosen")
     letters = ["dead-letters", "chosen"]
 
-    listed = json.loads(workbench.cli(*letters, "--reason", "SCORE", "--topic", topic, "--json").stdout)
+    listed = json.loads(workbench.run_cli(*letters, "--reason", "SCORE", "--topic", topic, "--json").stdout)
     assert (listed["waiting"], listed["chosen"], len(listed["dead_letters"])) == (5, 4, 4)
     file = tmp_path / "letters.jsonl"
-    assert workbench.cli(*letters, "--offsets", f"{topic}:1:2", "--export", str(file)).returncode == 0
+    assert workbench.run_cli(*letters, "--offsets", f"{topic}:1:2", "--export", str(file)).returncode == 0
     (line,) = file.read_text().splitlines()
     assert (json.loads(line)["value"], json.loads(line)["offset"]) == ("no object", 2)
-    again = workbench.cli(*letters, "--export", str(file))
+    again = workbench.run_cli(*letters, "--export", str(file))
     assert (again.returncode, "name a new file" in again.stderr) == (1, True)
 
     discard = [*letters, "--offsets", f"{topic}:1:2", "--discard", "--because", "it's a test"]
-    asked = workbench.cli(*discard)
+    asked = workbench.run_cli(*discard)
     assert (asked.returncode, "1 dead letters would be discarded" in asked.stdout) == (1, True)
-    assert workbench.cli(*discard, "--yes").returncode == 0
-    told = workbench.cli(*letters).stdout
+    assert workbench.run_cli(*discard, "--yes").returncode == 0
+    told = workbench.run_cli(*letters).stdout
     assert "4 dead letters wait, 0 were replayed, 1 were discarded" in told
-    assert "discard by" in workbench.cli("status", "chosen").stdout
+    assert "discard by" in workbench.run_cli("status", "chosen").stdout
 
     workbench.pipeline("chosen", [topic], key=KEY, value={"schema": "id BIGINT"}, source=errors)
-    replayed = workbench.cli(*letters, "--offsets", f"{topic}:0:0", f"{topic}:1:1", "--replay")
+    replayed = workbench.run_cli(*letters, "--offsets", f"{topic}:0:0", f"{topic}:1:1", "--replay")
     assert (replayed.returncode, "tried=2 replayed=2 still_bad=0" in replayed.stdout) == (0, True), replayed.stderr
-    assert sorted(row["id"] for row in workbench.rows("shop.chosen")) == [0, 3, 9]
-    assert "2 dead letters wait, 2 were replayed, 1 were discarded" in workbench.cli(*letters).stdout
+    assert sorted(row["id"] for row in workbench.read_rows("shop.chosen")) == [0, 3, 9]
+    assert "2 dead letters wait, 2 were replayed, 1 were discarded" in workbench.run_cli(*letters).stdout

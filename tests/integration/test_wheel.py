@@ -88,13 +88,13 @@ def test_two_commands_bring_a_stock_airflow_to_a_flush_of_two_partitions(install
     workbench.produce(topic, ({"id": 1}, {"name": "a"}), ({"id": 2}, {"name": "b"}, {"partition": 1}))
     done = installed("tidegate", "flush", "orders", "--json")
     assert (done.returncode, json.loads(done.stdout)["inserted"]) == (0, 2), done.stderr
-    assert workbench.rows("shop.orders") == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+    assert workbench.read_rows("shop.orders") == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
 
     workbench.produce(topic, ({"id": 1}, None), ({"id": 2}, {"name": "c"}, {"partition": 1}))
     assert installed("airflow", "db", "migrate").returncode == 0
     ended = installed("airflow", "dags", "test", "tidegate_orders")
     assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]
-    assert workbench.rows("shop.orders") == [{"id": 2, "name": "c"}]
+    assert workbench.read_rows("shop.orders") == [{"id": 2, "name": "c"}]
     assert installed("tidegate", "flush", "orders").stdout.count("inserted=") == 0
 
 
@@ -118,4 +118,4 @@ def test_job_is_submitted_from_the_package_with_the_libraries_that_it_needs(
     workbench.produce(topic, ({"id": 1}, {"name": "a"}), ({"id": 2}, {"name": "b"}, {"partition": 1}))
     done = installed("tidegate", "flush", "submitted", "--json")
     assert done.returncode == 0, done.stderr
-    assert workbench.rows("shop.submitted") == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+    assert workbench.read_rows("shop.submitted") == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]

@@ -7,7 +7,7 @@ from typing import Any
 import decoding
 import pytest
 from apicurio_registry import ApicurioServer
-from protobuf_messages import a_file, classes, field, message
+from protobuf_messages import build_classes, build_field, build_file, build_message
 from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import BadRecord, ConfigurationError
@@ -57,23 +57,23 @@ class Writer:
         return made, headers
 
 
-def a_table(options: dict[str, Any], format: str = "avro", topics: tuple[str, ...] = ("t",)) -> Table:
+def build_table(options: dict[str, Any], format: str = "avro", topics: tuple[str, ...] = ("t",)) -> Table:
     value = ValueFormat(format, options=options)
     found = Table("lake.shop.t", topics, KeyFormat(), value, upsert=False, delete=False)
     return RegistrySchemas(lambda _: None).describe_table(found)
 
 
-def decoded(spark: Any, table: Table, values: list[bytes | None], headers: Any = None) -> list[Any]:
+def decode_values(spark: Any, table: Table, values: list[bytes | None], headers: Any = None) -> list[Any]:
     """The row of each value as a tuple, or why it is bad; what became of it if it is neither."""
-    stage = decoding.a_stage(table.value, table.value.columns or ())
-    found = decoding.decoded(
+    stage = decoding.build_stage_table(table.value, table.value.columns or ())
+    found = decoding.decode(
         spark, stage, [(None, v) for v in values], "reason", "value_struct", "fate", "value", headers=headers
     )
     assert [None if sent is None else bytes(sent) for *_, sent in found] == values  # dead letters hold what was sent
     return [fate if fate == "ignored" else reason or (row and tuple(row)) for reason, row, fate, _ in found]
 
 
-def as_avro(schema: Any, data: Any) -> bytes:
+def encode_avro(schema: Any, data: Any) -> bytes:
     import fastavro
 
     out = BytesIO()
@@ -88,12 +88,12 @@ def test_confluents_header_names_the_schema_and_what_has_none_is_read_by_its_byt
     old, new = headed.avro(OLD, {"id": 1}), headed.avro(NEW, {"id": 2, "note": "a"})
     plain = Writer(registry, "t").avro(NEW, {"id": 3, "note": "b"})
     other = Writer(registry, "else", schema_id_serializer=header_schema_id_serializer).avro(AUDIT, {"who": "x"})
-    assert old[0] == as_avro(OLD, {"id": 1})
+    assert old[0] == encode_avro(OLD, {"id": 1})
     assert [name for name, _ in old[1]] == ["__value_schema_id"]
-    table = a_table({"registry": registry.url, "wire_format": "confluent-header"})
+    table = build_table({"registry": registry.url, "wire_format": "confluent-header"})
     twice = [*old[1], *new[1]]  # the last one counts, as for Kafka's clients
     records = [old, new, plain, other, (new[0], twice), (new[0], []), (None, old[1]), (old[0], [("x", b"")])]
-    found = decoded(spark, table, [value for value, _ in records], [headers for _, headers in records])
+    found = decode_values(spark, table, [value for value, _ in records], [headers for _, headers in records])
     guid = other[1][0][1].hex()
     assert found == [
         (1, None), (2, "a"), (3, "b"),
@@ -108,15 +108,19 @@ def test_messages_and_objects_may_have_their_schema_in_a_header(spark, registry)
     from confluent_kafka.schema_registry import header_schema_id_serializer
 
     settings = {"schema_id_serializer": header_schema_id_serializer}
-    made = classes(a_file(message("Else", field("x", 1, "string")), message("Order", field("id", 1, "int64"))))
+    made = build_classes(
+        build_file(
+            build_message("Else", build_field("x", 1, "string")), build_message("Order", build_field("id", 1, "int64"))
+        )
+    )
     sent = Writer(registry, "m", **settings).message(made["shop.Order"](id=7))
     options = {"registry": registry.url, "wire_format": "confluent-header"}
-    messages = a_table({**options, "message": "shop.Order"}, "protobuf", ("m",))
-    assert decoded(spark, messages, [sent[0]], [sent[1]]) == [(7,)]
+    messages = build_table({**options, "message": "shop.Order"}, "protobuf", ("m",))
+    assert decode_values(spark, messages, [sent[0]], [sent[1]]) == [(7,)]
     schema = {"title": "Order", "type": "object", "properties": {"id": {"type": "integer"}}}
     one = Writer(registry, "o", **settings).object(schema, {"id": 7})
     assert json.loads(one[0]) == {"id": 7}
-    assert decoded(spark, a_table(options, "json", ("o",)), [one[0]], [one[1]]) == [(7,)]
+    assert decode_values(spark, build_table(options, "json", ("o",)), [one[0]], [one[1]]) == [(7,)]
 
 
 def test_keys_and_values_with_headers_upsert_and_delete_and_dead_letters_keep_both(workbench, registry) -> None:
@@ -140,8 +144,8 @@ def test_keys_and_values_with_headers_upsert_and_delete_and_dead_letters_keep_bo
     tolerant = {"errors": {"tolerance": "all"}}
     workbench.pipeline("headed", [topic], key={**given, "fields": ["id"]}, value=given, source=tolerant)
     workbench.flush("headed")
-    assert workbench.rows("shop.headed") == [{"id": 1, "note": "c"}, {"id": 3, "note": "d"}]
-    (letter,) = workbench.rows("shop.tidegate_headed_dead_letters")
+    assert workbench.read_rows("shop.headed") == [{"id": 1, "note": "c"}, {"id": 3, "note": "d"}]
+    (letter,) = workbench.read_rows("shop.tidegate_headed_dead_letters")
     assert (letter["key"], letter["value"], letter["stage"]) == (key, value, "key")
     assert letter["message"] == (
         f"the key has the header __key_schema_id=01{bytes(16).hex()}, which names no version of its subject"
@@ -152,10 +156,10 @@ def test_header_that_the_registry_cannot_resolve_is_refused_before_the_first_rec
     made = SchemaRegistry(has_guids=False)
     try:
         made.register("t-value", {"schema": json.dumps(OLD)})
-        with pytest.raises(ConfigurationError, match="tells no GUIDs"):
-            a_table({"registry": made.url, "wire_format": "confluent-header"})
+        with pytest.raises(ConfigurationError, match="has no GUIDs"):
+            build_table({"registry": made.url, "wire_format": "confluent-header"})
         with pytest.raises(ConfigurationError, match="apis/registry/v3"):
-            a_table({"registry": made.url, "wire_format": "apicurio-header"})
+            build_table({"registry": made.url, "wire_format": "apicurio-header"})
     finally:
         made.close()
 
@@ -180,22 +184,22 @@ def test_apicurios_ids_of_eight_bytes_of_four_and_in_headers(spark, api: int, us
             (second, NEW, {"id": 2, "note": "a"}),
             (third, whole, {"id": 3, "line": {"n": 9}}),
         ]
-        bodies = [as_avro(schema, row) for _, schema, row in rows]
+        bodies = [encode_avro(schema, row) for _, schema, row in rows]
         expected = [(1, None, None), (2, None, "a"), (3, (9,), None)]
         for width, word in ((8, "apicurio"), (4, "confluent")):
             heads = [b"\x00" + version[id].to_bytes(width, "big") for version, *_ in rows]
-            table = a_table({**options, "wire_format": word})
+            table = build_table({**options, "wire_format": word})
             values = [head + body for head, body in zip(heads, bodies, strict=True)]
             strange = [b"\x00" + (99).to_bytes(width, "big") + bodies[0], b"\x01" + values[0][1:]]
-            found = decoded(spark, table, [*values, *strange, None])
+            found = decode_values(spark, table, [*values, *strange, None])
             assert found[:3] == expected
             assert found[3] == f"the value has schema id=99, {UNKNOWN}"
             assert found[4].startswith("the value does not begin with the magic byte and a schema id")
             assert found[5] is None
-        table = a_table({**options, "wire_format": "apicurio-header"})
+        table = build_table({**options, "wire_format": "apicurio-header"})
         for name in ("globalId", "contentId"):
             headers = [[(f"apicurio.value.{name}", number.to_bytes(8, "big"))] for number in (third[name], 99)]
-            found = decoded(spark, table, [bodies[2], bodies[2]], headers)
+            found = decode_values(spark, table, [bodies[2], bodies[2]], headers)
             told = f"the value has the header apicurio.value.{name}={99:016x}, which names no version of its subject"
             assert found == [expected[2], told]
     finally:
@@ -230,16 +234,18 @@ def test_record_types_of_one_topic_are_read_each_into_its_table(workbench, regis
         {"name": "lake.shop.both", "key": key, "value": value("shop.Order", "shop.Refund", ignored=("shop.Audit",))},
     ]
     workbench.pipeline("types", [topic], key=key, value=value("shop.Order"), tables=tables)
-    assert not any(can_keep_last_per_key(p, table) for p in [workbench.ports("types").pipeline] for table in p.tables)
+    assert not any(
+        can_keep_last_per_key(p, table) for p in [workbench.build_ports("types").pipeline] for table in p.tables
+    )
     workbench.flush("types")
-    assert workbench.rows("shop.orders") == [{"id": 1, "note": None}, {"id": 3, "note": "c"}]
-    assert workbench.rows("shop.refunds") == [{"id": 1, "cents": 7}, {"id": 2, "cents": 5}]
+    assert workbench.read_rows("shop.orders") == [{"id": 1, "note": None}, {"id": 3, "note": "c"}]
+    assert workbench.read_rows("shop.refunds") == [{"id": 1, "cents": 7}, {"id": 2, "cents": 5}]
     both = [
         {"id": 1, "note": None, "cents": 7},
         {"id": 2, "note": None, "cents": 5},
         {"id": 3, "note": "c", "cents": None},
     ]
-    assert sorted(workbench.rows("shop.both"), key=lambda row: row["id"]) == both
+    assert sorted(workbench.read_rows("shop.both"), key=lambda row: row["id"]) == both
     workbench.pipeline("strict", [topic], key=key, value=value("shop.Order", ignored=("shop.Refund",)))
     with pytest.raises(BadRecord, match=r"schema id=\d+, which is no version of its subject"):
         workbench.flush("strict")
@@ -253,4 +259,4 @@ def test_field_of_two_types_keeps_record_types_out_of_one_table(registry) -> Non
     with pytest.raises(
         ConfigurationError, match=r"field=id is BIGINT in record=shop\.Order and STRING in record=shop\.Refund"
     ):
-        a_table({**options, "records": ["shop.Order", "shop.Refund"]})
+        build_table({**options, "records": ["shop.Order", "shop.Refund"]})

@@ -8,7 +8,7 @@ from typing import Any
 
 import decoding
 import pytest
-from protobuf_messages import a_file, classes, entry, field, message
+from protobuf_messages import build_classes, build_field, build_file, build_map_entry, build_message
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.client import Version
@@ -74,7 +74,7 @@ def registry(spark: Any) -> Iterator[SchemaRegistry]:
     registry.close()
 
 
-def a_part(rows: Any, name: str = "value", **options: Any) -> RecordPart:
+def build_part(rows: Any, name: str = "value", **options: Any) -> RecordPart:
     columns = tuple(WrittenColumn(f.name, f.dataType, f.name) for f in rows.schema if f.name != "n")
     return RecordPart(name, "protobuf", options, ("t",), columns)
 
@@ -107,7 +107,7 @@ def deserialize(registry: SchemaRegistry, part: RecordPart, data: list[bytes], n
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     number = registry.subjects[part.subjects[0]][-1]
-    made = classes(FileDescriptorProto.FromString(base64.b64decode(registry.schemas[number]["schema"])))
+    made = build_classes(FileDescriptorProto.FromString(base64.b64decode(registry.schemas[number]["schema"])))
     of_message = made[name] if name else next(iter(made.values()))
     read = ProtobufDeserializer(of_message, {"use.deprecated.format": False})
     return of_message, [read(one, SerializationContext("t", part.part)) for one in data]
@@ -124,13 +124,16 @@ def read_in_pipeline(spark: Any, registry: SchemaRegistry, rows: Any, part: Reco
     cells = [_render_cell(f"CAST({name} AS {kinds[name]})", kinds[name]) for name in names]  # a TINYINT is an INT
     asked = [(None, row[0]) for row in rows.orderBy("n").selectExpr(shown.format(", ".join(cells))).collect()]
     if part.part == "value":
-        stage, records = decoding.a_stage(ValueFormat("protobuf", options=options), columns), [(None, d) for d in data]
+        stage, records = (
+            decoding.build_stage_table(ValueFormat("protobuf", options=options), columns),
+            [(None, d) for d in data],
+        )
     else:
-        stage = decoding.a_stage(ValueFormat("json"), (Column("q", "INT"),), columns)
+        stage = decoding.build_stage_table(ValueFormat("json"), (Column("q", "INT"),), columns)
         stage = replace(stage, key=KeyFormat("protobuf", fields=names, options=options))
         records = [(d, b'{"q": 1}') for d in data]
     row = ", ".join(_render_cell(f"{part.part}_struct.{name}", kinds[name]) for name in names)
-    assert decoding.decoded(spark, stage, records, "reason", shown.format(row)) == asked
+    assert decoding.decode(spark, stage, records, "reason", shown.format(row)) == asked
 
 
 def _render_cell(value: str, kind: str) -> str:
@@ -144,7 +147,7 @@ def _render_cell(value: str, kind: str) -> str:
 def test_row_of_every_type_is_what_readers_have(spark: Any, registry: SchemaRegistry, name: str) -> None:
     """The earliest and the last of each type, nothing, and NULL; a key has no lists and maps."""
     rows, expected = make_rows(spark, SIMPLE if name == "key" else {**SIMPLE, **PARTS})
-    part = a_part(rows, name)
+    part = build_part(rows, name)
     data = write(spark, rows, part)
     of_message, found = deserialize(registry, part, data)
     assert [one.SerializeToString(deterministic=True) for one in found] == [
@@ -157,7 +160,7 @@ def test_row_of_every_type_is_what_readers_have(spark: Any, registry: SchemaRegi
 
 def test_row_that_no_message_holds_does_not_end_the_worker(spark: Any, registry: SchemaRegistry) -> None:
     rows = spark.sql("SELECT 0 AS n, map('a', 'é') AS a UNION ALL SELECT 1, map('a', CAST(X'ff' AS STRING))")
-    part = a_part(rows)
+    part = build_part(rows)
     found = rows.select(
         "n", F.expr(render_part_problem(spark, part)).alias("why"), encode_part(spark, part).alias("data")
     )
@@ -197,14 +200,14 @@ def test_registered_message_is_used_as_it_is_with_each_type_that_it_may_have(
                 continue
             name = f"f{number}_{way}"
             shape = ".shop.Row.MapEntry" if word == "map" else word
-            fields.append(field(name, 10 * number + way + 1, shape, **more))
+            fields.append(build_field(name, 10 * number + way + 1, shape, **more))
             is_list = "repeated" in more and word != "map"
             columns[name] = (
                 (f"array({sql}, {sql})", f"ARRAY<{kind}>", [value, value]) if is_list else (sql, kind, value)
             )
-    inside = [message(name, field("x", 1, "sint32", optional=not is_old)) for name in ("Inside", "Nested")]
-    pair = entry("MapEntry", "string", ".shop.Inside")
-    file = a_file(inside[0], message("Row", *fields, nested=(inside[1], pair)), syntax=syntax)
+    inside = [build_message(name, build_field("x", 1, "sint32", optional=not is_old)) for name in ("Inside", "Nested")]
+    pair = build_map_entry("MapEntry", "string", ".shop.Inside")
+    file = build_file(inside[0], build_message("Row", *fields, nested=(inside[1], pair)), syntax=syntax)
     row = file.message_type[1]
     for one in row.field:  # a map's entry is called as its field is
         if one.type_name == ".shop.Row.MapEntry":
@@ -234,7 +237,7 @@ def check_registered(spark: Any, registry: SchemaRegistry, row: Any, columns: di
         lines.append(f"SELECT {n} AS n, {cells}")
         expected.append({c: columns[c][2] for c in there})
     rows = spark.sql(" UNION ALL ".join(lines))
-    part = a_part(rows, message="shop.Row")
+    part = build_part(rows, message="shop.Row")
     data = write(spark, rows, part)
     of_message, found = deserialize(registry, part, data, "shop.Row")
     assert registry.subjects["t-value"] == [1, 2], "extended by the column that it lacked"

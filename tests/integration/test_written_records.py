@@ -28,13 +28,13 @@ SIGNS = ["a", '"', ",", "\0", "#", " ", "\n", "\r", "\\", "'", "\t", "é", "\ufe
 TEXTS = [" a ", "a ", "\0x", "\t", " ", "#x", 'a"b', "\n", "x\\", '\0"', '\\"', "  \n "]
 
 
-def a_part(rows: Any, word: str, options: dict[str, Any] | None = None) -> RecordPart:
+def build_part(rows: Any, word: str, options: dict[str, Any] | None = None) -> RecordPart:
     columns = tuple(WrittenColumn(f.name, f.dataType, f.name) for f in rows.schema if f.name != "n")
     return RecordPart("value", word, options or {}, ("t",), columns)
 
 
-def written(spark: Any, rows: Any, word: str, options: dict[str, Any] | None = None) -> list[bytes]:
-    part = a_part(rows, word, options)
+def encode_texts(spark: Any, rows: Any, word: str, options: dict[str, Any] | None = None) -> list[bytes]:
+    part = build_part(rows, word, options)
     names = [F.col("n")] if "n" in rows.columns else []
     made = rows.select(*names, encode_part(spark, part).alias("value")).collect()
     return [bytes(row["value"]) for row in sorted(made, key=lambda row: row["n"] if names else 0)]
@@ -48,13 +48,13 @@ def list_texts() -> list[str]:
 def test_csv_keeps_every_character_of_a_text_and_is_read_as_it_was(spark: Any) -> None:
     texts = list_texts()
     rows = spark.createDataFrame([(n, text, text) for n, text in enumerate(texts)], "n INT, a STRING, b STRING")
-    lines = written(spark, rows, "csv", {"null_literal": "NULL"})
+    lines = encode_texts(spark, rows, "csv", {"null_literal": "NULL"})
     told = [list(csv.reader(io.StringIO(line.decode(), newline=""), strict=True)) for line in lines]
     assert told == [[[text, text]] for text in texts]
-    stage = decoding.a_stage(
+    stage = decoding.build_stage_table(
         ValueFormat("csv", options={"null_literal": "NULL"}), (Column("a", "STRING"), Column("b", "STRING"))
     )
-    found = decoding.values(spark, stage, lines)
+    found = decoding.decode_values(spark, stage, lines)
     assert [(reason, tuple(row)) for reason, row in found] == [(None, (text, text)) for text in texts]
 
 
@@ -63,20 +63,22 @@ def test_csv_that_others_quote_keeps_every_character(spark: Any, escape: str | N
     texts = [text for text in list_texts() if escape is None or "\\" not in text]
     columns, options = (Column("a", "STRING"), Column("b", "STRING")), {"null_literal": "NULL", "escape": escape}
     lines = [f'"{text.replace(chr(34), (escape or chr(34)) + chr(34))}",x'.encode() for text in texts]
-    found = decoding.values(spark, decoding.a_stage(ValueFormat("csv", options=options), columns), lines)
+    found = decoding.decode_values(
+        spark, decoding.build_stage_table(ValueFormat("csv", options=options), columns), lines
+    )
     assert [(reason, tuple(row)) for reason, row in found] == [(None, (text, "x")) for text in texts]
 
 
 def test_csv_tells_nothing_from_an_empty_text_and_is_read_so(spark: Any) -> None:
     told = [("", b"", ""), (None, None, "x"), ("", None, None)]
     rows = spark.createDataFrame([(n, *row) for n, row in enumerate(told)], "n INT, a STRING, b BINARY, c STRING")
-    lines = written(spark, rows, "csv")
+    lines = encode_texts(spark, rows, "csv")
     assert lines == [b'"","",""', b",,x", b'"",,']
     columns = (Column("a", "STRING"), Column("b", "BINARY"), Column("c", "STRING"))
-    found = decoding.values(spark, decoding.a_stage(ValueFormat("csv"), columns), lines)
+    found = decoding.decode_values(spark, decoding.build_stage_table(ValueFormat("csv"), columns), lines)
     assert [(reason, tuple(row)) for reason, row in found] == [(None, row) for row in told]
-    numbers = decoding.a_stage(ValueFormat("csv"), (Column("a", "INT"), Column("b", "DATE")))
-    assert [(reason, tuple(row)) for reason, row in decoding.values(spark, numbers, [b'"",""', b","])] == [
+    numbers = decoding.build_stage_table(ValueFormat("csv"), (Column("a", "INT"), Column("b", "DATE")))
+    assert [(reason, tuple(row)) for reason, row in decoding.decode_values(spark, numbers, [b'"",""', b","])] == [
         (None, (None, None)), (None, (None, None)),
     ], "where there is no such text"  # fmt: skip
 
@@ -87,26 +89,28 @@ def test_csv_has_any_delimiter_that_a_file_may_name(spark: Any, delimiter: str) 
     texts = [(f"a{delimiter}b", "x"), ('"', "\\t"), ("", delimiter)]
     rows = spark.createDataFrame([(n, *row) for n, row in enumerate(texts)], "n INT, a STRING, b STRING")
     options = {"delimiter": delimiter}
-    stage = decoding.a_stage(ValueFormat("csv", options=options), (Column("a", "STRING"), Column("b", "STRING")))
-    found = decoding.values(spark, stage, written(spark, rows, "csv", options))
+    stage = decoding.build_stage_table(
+        ValueFormat("csv", options=options), (Column("a", "STRING"), Column("b", "STRING"))
+    )
+    found = decoding.decode_values(spark, stage, encode_texts(spark, rows, "csv", options))
     assert [(reason, tuple(row)) for reason, row in found] == [(None, row) for row in texts]
 
 
 def test_csv_has_bytes_in_base64_as_a_pipeline_reads_them(spark: Any) -> None:
     rows = spark.createDataFrame([(0, b"\xff\xe0\x00", "x"), (1, None, "y")], "n INT, a BINARY, b STRING")
-    assert written(spark, rows, "csv") == [b"/+AA,x", b",y"]
+    assert encode_texts(spark, rows, "csv") == [b"/+AA,x", b",y"]
 
 
 def test_bytes_in_string_are_refused_where_a_pipeline_would_read_others(spark: Any) -> None:
     """`cafe` is the text of four bytes, and base64 of three others."""
     rows = spark.createDataFrame([(0, b"cafe"), (1, b"\x00\xff")], "n INT, a BINARY")
     with pytest.raises(ConfigurationError, match=r"value.format=string: column=a is binary.*use raw .*base64\(`a`\)"):
-        written(spark, rows, "string")
-    stage = decoding.a_stage(ValueFormat("string"), (Column("a", "BINARY"),))
+        encode_texts(spark, rows, "string")
+    stage = decoding.build_stage_table(ValueFormat("string"), (Column("a", "BINARY"),))
     texts = rows.selectExpr("n", "base64(a) AS a")
     ways = ((ValueFormat("raw"), rows), (ValueFormat("string"), texts))
     for value, shown in ways:
-        found = decoding.values(spark, replace(stage, value=value), written(spark, shown, value.format))
+        found = decoding.decode_values(spark, replace(stage, value=value), encode_texts(spark, shown, value.format))
         assert [(reason, bytes(row["a"])) for reason, row in found] == [(None, b"cafe"), (None, b"\x00\xff")]
 
 
@@ -126,15 +130,15 @@ def test_row_of_every_type_is_read_back_as_it_was_written(spark: Any, word: str)
     # in hexadecimal, as bytes in a text are no UTF-8
     shown = [f"hex(CAST(CAST(struct({{}}.{name}) AS STRING) AS BINARY))" for name in names.values()]
     asked = [tuple(row) for row in rows.orderBy("n").selectExpr(*(one.replace("{}.", "") for one in shown)).collect()]
-    columns, data = tuple(Column(name, kind) for kind, name in names.items()), written(spark, rows, word)
-    stage = decoding.a_stage(ValueFormat(word), columns)
+    columns, data = tuple(Column(name, kind) for kind, name in names.items()), encode_texts(spark, rows, word)
+    stage = decoding.build_stage_table(ValueFormat(word), columns)
     of_value = [one.replace("{}", "value_struct") for one in shown]
-    found = decoding.decoded(spark, stage, [(None, one) for one in data], "reason", *of_value)
+    found = decoding.decode(spark, stage, [(None, one) for one in data], "reason", *of_value)
     assert found == [(None, *row) for row in asked]
     key = KeyFormat(word, fields=tuple(names.values()))
-    keyed = replace(decoding.a_stage(ValueFormat("json"), (Column("q", "INT"),), columns), key=key)
+    keyed = replace(decoding.build_stage_table(ValueFormat("json"), (Column("q", "INT"),), columns), key=key)
     of_key = [one.replace("{}", "key_struct") for one in shown]
-    found = decoding.decoded(spark, keyed, [(one, b'{"q": 1}') for one in data], "reason", *of_key)
+    found = decoding.decode(spark, keyed, [(one, b'{"q": 1}') for one in data], "reason", *of_key)
     assert found == [(None, *row) for row in asked]
 
 
@@ -171,7 +175,7 @@ PARTS = {
 def test_column_of_parts_has_no_text_that_is_its_alone(spark: Any, word: str, type: str) -> None:
     rows = spark.sql(f"SELECT CAST(NULL AS {type}) AS a")
     with pytest.raises(ConfigurationError, match=rf"value.format={word}: column=a is .*; write to_json of it in sql"):
-        written(spark, rows, word)
+        encode_texts(spark, rows, word)
 
 
 def test_json_has_keys_of_maps_as_values_of_their_type_are_written(spark: Any) -> None:
@@ -179,7 +183,7 @@ def test_json_has_keys_of_maps_as_values_of_their_type_are_written(spark: Any) -
         map(TIMESTAMP_NTZ'2026-01-02 03:04:05.000007', 1) AS l, map(X'FFE000', map(X'00', X'01')) AS b,
         array(named_struct('m', map(DATE'2026-01-02', CAST(NULL AS INT))), NULL) AS s,
         map(1.50BD, true) AS e, CAST(NULL AS MAP<DATE, INT>) AS x, map('a', DATE'2026-01-02') AS k"""
-    assert [json.loads(value) for value in written(spark, spark.sql(f"SELECT {maps}"), "json")] == [
+    assert [json.loads(value) for value in encode_texts(spark, spark.sql(f"SELECT {maps}"), "json")] == [
         {
             "d": {"0001-01-01": 1},
             "t": {"2026-01-02T03:04:05.000007Z": 1},
@@ -197,7 +201,7 @@ def test_json_has_keys_of_maps_as_values_of_their_type_are_written(spark: Any) -
 def test_json_has_no_keys_of_parts(spark: Any, key: str) -> None:
     rows = spark.sql(f"SELECT named_struct('m', CAST(NULL AS MAP<{key}, INT>)) AS a")
     with pytest.raises(ConfigurationError, match=r"column=a.m is map<.*; turn its keys into texts in sql"):
-        written(spark, rows, "json")
+        encode_texts(spark, rows, "json")
 
 
 def test_columns_whose_names_differ_in_more_than_case_are_two(spark: Any) -> None:
@@ -228,13 +232,13 @@ def test_records_whose_ways_read_alike_have_names_of_their_own_in_avro(spark: An
     rows = spark.sql(
         "SELECT named_struct('c', named_struct('x', 1)) AS a_b, named_struct('b_c', named_struct('y', 'z')) AS a"
     )
-    schema = json.dumps(build_record_schema("t_value", a_part(rows, "avro").typed_fields))
+    schema = json.dumps(build_record_schema("t_value", build_part(rows, "avro").typed_fields))
     inner = ["t_value_a_b", "t_value_a_b_c", "t_value_a", "t_value_a_b_c_"]
     assert re.findall(r'"record", "name": "(\w+)"', schema) == ["t_value", *inner]
     columns = (Column("a_b", "STRUCT<c: STRUCT<x: INT>>"), Column("a", "STRUCT<b_c: STRUCT<y: STRING>>"))
     plan = plan_decoding(json.loads(schema), {})
-    stage = decoding.a_stage(ValueFormat("avro", options={"reader": plan.reader, "writers": {}}), columns)
-    (found,) = decoding.values(spark, stage, written(spark, rows, "avro", {"schema": schema}))
+    stage = decoding.build_stage_table(ValueFormat("avro", options={"reader": plan.reader, "writers": {}}), columns)
+    (found,) = decoding.decode_values(spark, stage, encode_texts(spark, rows, "avro", {"schema": schema}))
     assert (found[0], found[1]["a_b"]["c"]["x"], found[1]["a"]["b_c"]["y"]) == (None, 1, "z")
 
 
@@ -254,12 +258,14 @@ def test_raw_number_is_what_kafkas_serializers_write_and_a_pipeline_reads_it(spa
         f"SELECT {n} AS n, CAST({text} AS {kind}) AS a" for n, text in enumerate([*NUMBERS[kind], "NULL"])
     )
     rows = spark.sql(numbers)
-    part = a_part(rows, "raw")
+    part = build_part(rows, "raw")
     shown = rows.select("n", "a", encode_part(spark, part).alias("value")).collect()
     *good, nothing = sorted(shown, key=lambda row: row["n"])
     assert nothing["value"] is None
-    found = decoding.values(
-        spark, decoding.a_stage(ValueFormat("raw"), (Column("a", kind),)), [bytes(row["value"]) for row in good]
+    found = decoding.decode_values(
+        spark,
+        decoding.build_stage_table(ValueFormat("raw"), (Column("a", kind),)),
+        [bytes(row["value"]) for row in good],
     )
     assert [(reason, str(row["a"])) for reason, row in found] == [(None, str(row["a"])) for row in good]
     form = {"BOOLEAN": ">?", "TINYINT": ">b", "SMALLINT": ">h", "INT": ">i", "BIGINT": ">q", "FLOAT": ">f"}.get(

@@ -41,19 +41,19 @@ def main(part: str) -> int:
     if gone or not chosen:
         return 1
     with tempfile.TemporaryDirectory(prefix="tidegate-mutations-") as folder:
-        tree = copied(Path(folder))
+        tree = copy_tree(Path(folder))
         print(f"{len({guard.test for guard in chosen})} tests with every guard on ...", flush=True)
-        code, told = tested(tree, *sorted({guard.test for guard in chosen}))
+        code, told = run_tests(tree, *sorted({guard.test for guard in chosen}))
         if code:
             print("\n".join(told.splitlines()[-SHOWN:]))
             print("red with every guard on: nothing can be said about the guards")
             return 1
-        missed = [guard.name for guard in chosen if not noticed(tree, guard)]
+        missed = [guard.name for guard in chosen if not is_noticed(tree, guard)]
     print(f"the tests notice {len(chosen) - len(missed)} of {len(chosen)} guards that are switched off")
     return 1 if missed else 0
 
 
-def copied(folder: Path) -> Path:
+def copy_tree(folder: Path) -> Path:
     for name in COPIED:
         source = ROOT / name
         copy = shutil.copytree if source.is_dir() else shutil.copy2
@@ -63,13 +63,13 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def noticed(tree: Path, guard: Guard) -> bool:
+def is_noticed(tree: Path, guard: Guard) -> bool:
     """Whether the guard's test fails, as a test does, while the guard is off."""
     file = tree / guard.file
     text = file.read_text()
     file.write_text(text.replace(guard.text, guard.off))
     try:
-        code, told = tested(tree, guard.test)
+        code, told = run_tests(tree, guard.test)
     finally:
         file.write_text(text)
     failed = code == 1 and re.search(r"\d+ failed", told) is not None and " error" not in told.splitlines()[-1]
@@ -79,7 +79,7 @@ def noticed(tree: Path, guard: Guard) -> bool:
     return failed
 
 
-def tested(tree: Path, *tests: str) -> tuple[int, str]:
+def run_tests(tree: Path, *tests: str) -> tuple[int, str]:
     words = [str(tree / ".venv/bin/python"), "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     ended = subprocess.run(words, cwd=tree, capture_output=True, text=True, check=False)
     return ended.returncode, ended.stdout

@@ -793,7 +793,7 @@ GUARDS = [
     Guard(
         "one pipeline of a table reports its hours",
         "plugins/tidegate/config/pipeline_file.py",
-        "    if taken:\n",
+        "    if conflicts:\n",
         "    if False:\n",
         "tests/unit/tidegate/config/test_pipeline_file.py::test_hours_of_a_table_are_told_by_one_of_its_pipelines",
     ),

@@ -86,7 +86,7 @@ def await_sentence(failure: Failure, scene: Scene, begun: float) -> tuple[dict[s
     """The page's line that says it, and after how many seconds."""
     if not failure.sentence:
         return failure.read_row(scene), None
-    row = await_page(failure, scene, f"says {failure.sentence}", lambda one: says(failure, one))
+    row = await_page(failure, scene, f"says {failure.sentence}", lambda one: is_described(failure, one))
     told = time.monotonic() - begun
     return row, told
 
@@ -114,7 +114,7 @@ def await_well(failure: Failure, scene: Scene) -> float:
     return well
 
 
-def says(failure: Failure, row: dict[str, Any]) -> bool:
+def is_described(failure: Failure, row: dict[str, Any]) -> bool:
     """Whether the line is red, and has the words."""
     return row.get("state") in failure.states and re.search(failure.sentence, str(row.get("reason"))) is not None
 

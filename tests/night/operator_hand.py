@@ -2,7 +2,7 @@
 
 import re
 
-from e2e.browser import inside, keep
+from e2e.browser import find_frame, keep
 from playwright.sync_api import Locator, Page, expect
 
 FRAME = "/plugin/tidegate"
@@ -19,14 +19,14 @@ class OperatorHand:
         """The overview, and from there the line's link."""
         self.clicks = 0
         self._window.goto(self._url + FRAME)
-        page = inside(self._window)
+        page = find_frame(self._window)
         self._click(page.get_by_role("link", name=name, exact=True))
         expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
 
     def press(self, name: str, button: str, **fields: str) -> str:
         """Do what the pipeline's button offers, after its preview; what the preview said."""
         self.open_pipeline(name)
-        page = inside(self._window)
+        page = find_frame(self._window)
         self._click(page.get_by_role("button", name=button).first)
         keep(self._window, f"{name}-preview")
         dialog = page.get_by_role("dialog")
@@ -45,7 +45,7 @@ class OperatorHand:
     def start_flush(self, name: str) -> int:
         """*Flush now*; the clicks to it."""
         self.open_pipeline(name)
-        page = inside(self._window)
+        page = find_frame(self._window)
         self._click(page.get_by_role("button", name="Flush now"))
         expect(page.get_by_text(re.compile("Flush (started|queued)|is (being )?tried"))).to_be_visible()
         self.leave()
@@ -54,7 +54,7 @@ class OperatorHand:
     def copy_command(self, name: str, beginning: str) -> str:
         """The command of the pipeline's page that begins so, as its *Copy* gives it."""
         self.open_pipeline(name)
-        button = inside(self._window).get_by_role("button", name=f"Copy: {beginning}").first
+        button = find_frame(self._window).get_by_role("button", name=f"Copy: {beginning}").first
         command = (button.get_attribute("aria-label") or "").removeprefix("Copy: ")
         self._click(button)
         keep(self._window, f"{name}-command")

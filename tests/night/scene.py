@@ -17,9 +17,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from conftest import ROOT, Workbench
 from e2e.airflow_client import AirflowClient
-from e2e.browser import browser, logged_in
-from fault_proxy import FaultProxy, fault_proxy
-from guarded_broker import GuardedBroker, guarded_broker
+from e2e.browser import log_in, run_browser
+from fault_proxy import FaultProxy, run_fault_proxy
+from guarded_broker import GuardedBroker, run_guarded_broker
 from relay import Relay
 from schema_registry import SchemaRegistry
 
@@ -67,7 +67,7 @@ class Scene:
         done = subprocess.run(
             shlex.split(command),
             cwd=ROOT,
-            env=self.bench.environment(),
+            env=self.bench.build_environment(),
             input=f"{answer}\n",
             capture_output=True,
             text=True,
@@ -118,13 +118,13 @@ def open_doors(folder: Path) -> Iterator[Doors]:
         registry = SchemaRegistry()
         opened.callback(registry.close)
         place = urlsplit(registry.url)
-        broker = opened.enter_context(guarded_broker(folder / "guarded", keep_offsets_minutes=7 * 24 * 60))
+        broker = opened.enter_context(run_guarded_broker(folder / "guarded", keep_offsets_minutes=7 * 24 * 60))
         broker.add_user("tidegate", BROKER_PASSWORD)
         yield Doors(
             registry=registry,
             to_registry=Relay(HOST, place.port or 0),
             to_postgres=Relay(HOST, 1),  # where to is known when the stack is up
-            rest=opened.enter_context(fault_proxy("http://127.0.0.1:1")),
+            rest=opened.enter_context(run_fault_proxy("http://127.0.0.1:1")),
             guarded=broker,
             small_disk=opened.enter_context(mount_small_disk(folder / "small")),
         )
@@ -183,6 +183,6 @@ def open_scene(folder: Path, write_files: Any) -> Iterator[Scene]:
         doors.rest.backend = stack.variables["REST_CATALOG_URI"]
         doors.to_postgres.target = (HOST, urlsplit(stack.variables["POSTGRES_URI"]).port or 0)
         airflow = AirflowClient(stack.airflow_url, USER, PASSWORD)
-        chromium = opened.enter_context(browser())
-        window = opened.enter_context(logged_in(chromium, stack.airflow_url, USER, PASSWORD))
+        chromium = opened.enter_context(run_browser())
+        window = opened.enter_context(log_in(chromium, stack.airflow_url, USER, PASSWORD))
         yield Scene(bench, doors, airflow, OperatorHand(window, stack.airflow_url))

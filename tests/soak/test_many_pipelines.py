@@ -22,7 +22,7 @@ from soak import verdict
 from soak.faults import FAULTS
 from soak.pipelines import CATALOGS, PIPELINES, list_pipelines
 from soak.traffic import Traffic
-from soak.world import PATIENCE_SECONDS, Look, World, running_world
+from soak.world import PATIENCE_SECONDS, Look, World, run_world
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "3"))
 SEED = int(os.environ.get("SOAK_SEED", "11"))
@@ -42,7 +42,7 @@ MOST_CONNECTIONS = 40  # of Spark to the catalog's database: a pool of two for e
 def world(tmp_path: Path) -> Iterator[World]:
     if os.environ.get(ALLOWED_WITHOUT):
         pytest.skip(f"skipped: {ALLOWED_WITHOUT} is set")
-    with running_world(tmp_path) as made:
+    with run_world(tmp_path) as made:
         yield made
 
 

@@ -17,7 +17,7 @@ import yaml
 from background_server import tie_to_test
 from confluent_kafka.admin import AdminClient, NewTopic
 from conftest import ROOT, wait_until
-from fault_proxy import FaultProxy, fault_proxy
+from fault_proxy import FaultProxy, run_fault_proxy
 from lake_servers import LakeCatalog, LakeServers, list_objects
 from pyiceberg.catalog import Catalog
 from spark_counts import Counts, SparkServer
@@ -127,7 +127,7 @@ class World:
         made = self._catalogs[name].through(self.rest.backend if name == CATALOGS[0] else "", self.store.backend)
         return Catalogs({name: made.properties}).catalog(name)
 
-    def ports(self, pipeline: str) -> Any:
+    def build_ports(self, pipeline: str) -> Any:
         """The real ports of a pipeline, in this process."""
         from tidegate.connections import read_connection_from_env
         from tidegate.wiring.pipeline import assemble_pipeline
@@ -136,12 +136,12 @@ class World:
 
     def read_committed(self, pipeline: str) -> Any:
         """What its group has told the brokers."""
-        ports = self.ports(pipeline)
+        ports = self.build_ports(pipeline)
         return ports.broker.read_committed(ports.pipeline.source.group, ports.pipeline.source.topics)
 
     def read_ends(self, pipeline: str) -> Any:
         """Where its topics end."""
-        ports = self.ports(pipeline)
+        ports = self.build_ports(pipeline)
         return ports.broker.read_log(ports.pipeline.source.topics, "read_committed").end
 
     def wait_for_new_process(self, variable: str, before: str) -> None:
@@ -202,15 +202,15 @@ class World:
 
 
 @contextmanager
-def running_world(folder: Path) -> Iterator[World]:
+def run_world(folder: Path) -> Iterator[World]:
     """The servers behind proxies; all of it ends with the block."""
     with ExitStack() as block:
         stack = start_stack(folder / "run", PARTS, tied_to=os.getpid())
         block.callback(stack.stop)
         variables = stack.variables
         servers = LakeServers(variables, lambda: "", lambda: "")
-        rest = block.enter_context(fault_proxy(variables["REST_CATALOG_URI"]))
-        store = block.enter_context(fault_proxy(variables["S3_ENDPOINT"]))
+        rest = block.enter_context(run_fault_proxy(variables["REST_CATALOG_URI"]))
+        store = block.enter_context(run_fault_proxy(variables["S3_ENDPOINT"]))
         catalogs = {
             CATALOGS[0]: servers.make_catalog("rest", "s3", folder).through(rest.address, store.address),
             CATALOGS[1]: servers.make_catalog("postgres", "s3", folder).through(store=store.address),

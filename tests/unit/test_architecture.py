@@ -52,21 +52,23 @@ def trees() -> Iterator[None]:
     parse.cache_clear()
 
 
-def name_of(path: Path) -> str:
+def format_path(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def lies_in(path: Path, *places: str) -> bool:
+def is_in(path: Path, *places: str) -> bool:
     """Whether it is one of these files, or lies anywhere below one of these folders, also in one that is new."""
-    return any(name_of(path) == place or (place.endswith("/") and name_of(path).startswith(place)) for place in places)
+    return any(
+        format_path(path) == place or (place.endswith("/") and format_path(path).startswith(place)) for place in places
+    )
 
 
-def for_each(paths: Iterable[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
+def check_each(paths: Iterable[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
     """One test of a rule that holds for every file: it names all that break it, and counts as one."""
 
     def decorate(check: Callable[[Path], None]) -> Callable[[], None]:
         def test() -> None:
-            found = [f"{name_of(path)}: {problem}" for path in paths if (problem := broken(check, path))]
+            found = [f"{format_path(path)}: {problem}" for path in paths if (problem := find_problem(check, path))]
             assert not found, "\n".join(found)
 
         test.__name__, test.__doc__ = check.__name__, check.__doc__
@@ -75,7 +77,7 @@ def for_each(paths: Iterable[Path]) -> Callable[[Callable[[Path], None]], Callab
     return decorate
 
 
-def broken(check: Callable[[Path], None], path: Path) -> str:
+def find_problem(check: Callable[[Path], None], path: Path) -> str:
     """What a check says against a file, empty for nothing."""
     try:
         check(path)
@@ -84,38 +86,38 @@ def broken(check: Callable[[Path], None], path: Path) -> str:
     return ""
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
+def list_imports(path: Path) -> Iterator[tuple[int, str]]:
     """Every imported module, wherever it stands; `from a import b` counts as `a.b`, which may be a module."""
     for node in list_nodes(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{name_of(path)}:{node.lineno}: relative import; write the absolute one"
+            assert node.level == 0, f"{format_path(path)}:{node.lineno}: relative import; write the absolute one"
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-def within(module: str, prefix: str) -> bool:
+def is_within(module: str, prefix: str) -> bool:
     return module == prefix or module.startswith(prefix + ".")
 
 
-def modules(path: Path) -> set[str]:
-    return {module.partition(".")[0] for _, module in imports(path)}
+def list_modules(path: Path) -> set[str]:
+    return {module.partition(".")[0] for _, module in list_imports(path)}
 
 
-@for_each(FILES)
+@check_each(FILES)
 def test_layer_does_not_import_what_lies_above_or_beside_it(path: Path) -> None:
-    for line, module in imports(path):
-        prefixes = [prefix for prefix in ALLOWED if within(module, prefix)]
+    for line, module in list_imports(path):
+        prefixes = [prefix for prefix in ALLOWED if is_within(module, prefix)]
         for prefix in [max(prefixes, key=len)] if prefixes else []:
-            assert lies_in(path, *ALLOWED[prefix]), (
-                f"{name_of(path)}:{line} imports {module}; only {', '.join(ALLOWED[prefix]) or 'nobody'} may"
+            assert is_in(path, *ALLOWED[prefix]), (
+                f"{format_path(path)}:{line} imports {module}; only {', '.join(ALLOWED[prefix]) or 'nobody'} may"
             )
 
 
-@for_each([p for p in FILES if lies_in(p, CORE) and not lies_in(p, *OUTSIDE)])
+@check_each([p for p in FILES if is_in(p, CORE) and not is_in(p, *OUTSIDE)])
 def test_core_and_steps_stand_on_the_standard_library_alone(path: Path) -> None:
     allowed = STDLIB | {"tidegate"}
-    assert modules(path) <= allowed, f"{name_of(path)} imports {modules(path) - allowed}"
+    assert list_modules(path) <= allowed, f"{format_path(path)} imports {list_modules(path) - allowed}"
 
 
 # they go to Spark's Python workers, which have libraries and not the product
@@ -128,45 +130,45 @@ TRAVEL = (
 )
 
 
-@for_each([p for p in FILES if lies_in(p, "jobs/")])
+@check_each([p for p in FILES if is_in(p, "jobs/")])
 def test_jobs_meet_the_worker_in_nouns_only(path: Path) -> None:
-    travels = lies_in(path, *TRAVEL)
+    travels = is_in(path, *TRAVEL)
     allowed = STDLIB | ({"google", "msgpack", "pyarrow", "tidegate_spark"} if travels else IN_DRIVER)
-    allowed |= IN_EXECUTORS if lies_in(path, PRODUCER, REGISTRY) else set()
-    assert modules(path) <= allowed
-    for line, module in imports(path) if travels else ():
+    allowed |= IN_EXECUTORS if is_in(path, PRODUCER, REGISTRY) else set()
+    assert list_modules(path) <= allowed
+    for line, module in list_imports(path) if travels else ():
         own = f"jobs/{module.rpartition('.')[0].replace('.', '/')}.py"
-        assert not within(module, "tidegate_spark") or lies_in(ROOT / own, *TRAVEL), f"{line}: {module} stays behind"
+        assert not is_within(module, "tidegate_spark") or is_in(ROOT / own, *TRAVEL), f"{line}: {module} stays behind"
 
 
-@for_each([p for p in FILES if lies_in(p, SPARK)])
+@check_each([p for p in FILES if is_in(p, SPARK)])
 def test_job_code_runs_through_connect_as_well_no_rdd_no_jvm(path: Path) -> None:
     used = {node.attr for node in list_nodes(path) if isinstance(node, ast.Attribute)}
     assert not used & {"rdd", "_jvm", "_jsc", "sparkContext", "_jdf"}
 
 
-@for_each(FILES)
+@check_each(FILES)
 def test_module_says_which_part_of_the_journey_it_owns(path: Path) -> None:
-    assert ast.get_docstring(parse(path)), f"{name_of(path)} has no docstring"
+    assert ast.get_docstring(parse(path)), f"{format_path(path)} has no docstring"
 
 
-@for_each(FILES)
+@check_each(FILES)
 def test_package_files_hold_a_docstring_and_nothing_else(path: Path) -> None:
     if path.name == "__init__.py":
         assert len(parse(path).body) == 1
 
 
-@for_each(FILES)
+@check_each(FILES)
 def test_file_and_functions_stay_short_enough_to_read(path: Path) -> None:
     text = path.read_text()
     assert len(text.splitlines()) <= FILE_LINES
     for node in list_nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert lines <= FUNCTION_LINES, f"{name_of(path)}:{node.lineno} {node.name} has {lines} lines"
+            assert lines <= FUNCTION_LINES, f"{format_path(path)}:{node.lineno} {node.name} has {lines} lines"
 
 
-@for_each(FILES)
+@check_each(FILES)
 def test_name_says_what_is_inside(path: Path) -> None:
     parts = set(path.relative_to(ROOT).with_suffix("").parts)
     assert not parts & FORBIDDEN_NAMES
@@ -177,21 +179,21 @@ DESTINATION_TYPES = {path.name: path for path in (ROOT / ADAPTERS).iterdir() if 
 DESCRIPTIONS = f"{CORE}config/destinations/"
 
 
-def words(path: Path) -> Iterator[tuple[int, str]]:
+def list_words(path: Path) -> Iterator[tuple[int, str]]:
     """Every text of the code that is a name, and every part of the path of a module that is imported."""
     for node in list_nodes(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
-    for line, module in imports(path):
+    for line, module in list_imports(path):
         yield from ((line, part) for part in module.split("."))
 
 
-@for_each(FILES)
+@check_each(FILES)
 def test_type_of_destination_is_named_by_its_description_and_its_adapter_alone(path: Path) -> None:
-    for line, word in words(path):
+    for line, word in list_words(path):
         own = (f"{ADAPTERS}{word}/", f"plugins/tidegate_airflow/triggers/{word}_job.py")
-        assert word not in DESTINATION_TYPES or lies_in(path, DESCRIPTIONS, *own), (
-            f"{name_of(path)}:{line} asks for {word} by its name; ask the description what it can do"
+        assert word not in DESTINATION_TYPES or is_in(path, DESCRIPTIONS, *own), (
+            f"{format_path(path)}:{line} asks for {word} by its name; ask the description what it can do"
         )
 
 
@@ -205,7 +207,7 @@ def test_every_adapter_of_a_destination_is_registered() -> None:
 FORMAT_REGISTRY = f"{CORE}formats/registry.py"
 
 
-def asks_for_format(node: ast.AST) -> bool:
+def is_format_comparison(node: ast.AST) -> bool:
     """Whether the `format` of a key or a value is compared, or chooses a case."""
     looked_at: list[ast.expr] = []
     if isinstance(node, ast.Compare):
@@ -215,7 +217,7 @@ def asks_for_format(node: ast.AST) -> bool:
     return any(isinstance(side, ast.Attribute) and side.attr == "format" for side in looked_at)
 
 
-@for_each(FILES)
+@check_each(FILES)
 def test_format_is_named_by_its_description_alone(path: Path) -> None:
     """Names that are also a kind of options, of a schema or of a field may stand elsewhere, but choose nothing."""
     from tidegate.formats.registry import FORMATS
@@ -224,11 +226,12 @@ def test_format_is_named_by_its_description_alone(path: Path) -> None:
     names = FORMATS.keys() - words_of_others
     for node in list_nodes(path):
         is_named = isinstance(node, ast.Constant) and node.value in names
-        assert not is_named or lies_in(path, FORMAT_REGISTRY), (
-            f"{name_of(path)}:{getattr(node, 'lineno', 0)} names a format; ask its description what it can do"
+        assert not is_named or is_in(path, FORMAT_REGISTRY), (
+            f"{format_path(path)}:{getattr(node, 'lineno', 0)} names a format; ask its description what it can do"
         )
-        assert not asks_for_format(node), (
-            f"{name_of(path)}:{getattr(node, 'lineno', 0)} compares a format's name; ask its description what it can do"
+        assert not is_format_comparison(node), (
+            f"{format_path(path)}:{getattr(node, 'lineno', 0)} compares a format's name; "
+            "ask its description what it can do"
         )
 
 
@@ -254,11 +257,11 @@ def test_no_port_gets_its_methods_at_run_time() -> None:
     """Neither `__getattr__`, nor a decorator of a class that rewrites its methods."""
     for path in FILES:
         for node in list_nodes(path):
-            assert not (isinstance(node, ast.FunctionDef) and node.name == "__getattr__"), name_of(path)
+            assert not (isinstance(node, ast.FunctionDef) and node.name == "__getattr__"), format_path(path)
             if isinstance(node, ast.ClassDef):
                 decorators = {ast.unparse(one).partition("(")[0].rpartition(".")[2] for one in node.decorator_list}
                 assert decorators <= {"dataclass", "final"}, (
-                    f"{name_of(path)}: {node.name} is rewritten by {decorators}"
+                    f"{format_path(path)}: {node.name} is rewritten by {decorators}"
                 )
 
 
@@ -275,7 +278,7 @@ def test_records_of_many_fields_are_built_by_the_names_of_the_fields() -> None:
     classes = [node for path in FILES for node in list_nodes(path) if isinstance(node, ast.ClassDef)]
     records = {node.name for node in classes if is_record(node)}
     positional = [
-        f"{name_of(path)}:{node.lineno} {ast.unparse(node.func)}"
+        f"{format_path(path)}:{node.lineno} {ast.unparse(node.func)}"
         for path in FILES
         for node in list_nodes(path)
         if isinstance(node, ast.Call) and len(node.args) > MOST_POSITIONAL
@@ -305,7 +308,7 @@ def test_airflow_never_executes_the_libraries_as_plugins() -> None:
         assert any(fnmatch(f"{library}/x.py", pattern.rstrip("/") + "*") for pattern in ignored), library
 
 
-def public_methods(path: Path) -> Iterator[ast.FunctionDef]:
+def list_public_methods(path: Path) -> Iterator[ast.FunctionDef]:
     for node in parse(path).body:
         if isinstance(node, ast.ClassDef):
             methods = [method for method in node.body if isinstance(method, ast.FunctionDef)]
@@ -320,7 +323,7 @@ def test_every_class_of_error_stands_in_the_one_tree_that_its_name_is_looked_up_
     kinds = {"TidegateError"}
     while more := {name for name, above in bases.items() if above & kinds} - kinds:
         kinds |= more
-    found = {name_of(path) for path, node in classes if node.name in kinds}
+    found = {format_path(path) for path, node in classes if node.name in kinds}
     assert len(kinds) > 10
     assert found == {"plugins/tidegate/errors.py"}
 
@@ -328,7 +331,7 @@ def test_every_class_of_error_stands_in_the_one_tree_that_its_name_is_looked_up_
 def test_every_method_of_a_port_translates_the_errors_of_its_library() -> None:
     """One that is left out would give a step the library's own error, which no retry and no message knows."""
     ports = sorted((ROOT / ADAPTERS).glob("*/ports/*.py"))
-    methods = [(path, method) for path in ports for method in public_methods(path)]
+    methods = [(path, method) for path in ports for method in list_public_methods(path)]
     assert len(methods) > 80, "both destinations have all methods of the five ports"
     untranslated = [
         f"{path.relative_to(ROOT)}: {method.name}"
@@ -338,19 +341,23 @@ def test_every_method_of_a_port_translates_the_errors_of_its_library() -> None:
     assert untranslated == []
 
 
-def packages() -> dict[str, list[Path]]:
+def list_packages() -> dict[str, list[Path]]:
     """Folder of each package -> its modules."""
     found = {path.parent: [] for path in FILES if path.name == "__init__.py"}
     for path in FILES:
         if path.parent in found and path.name != "__init__.py":
             found[path.parent].append(path)
-    return {name_of(folder): paths for folder, paths in found.items()}
+    return {format_path(folder): paths for folder, paths in found.items()}
 
 
 def test_every_module_lies_in_a_package_and_no_package_is_too_large_to_overlook() -> None:
-    large = {folder: len(paths) for folder, paths in packages().items() if len(paths) > MOST_MODULES}
+    large = {folder: len(paths) for folder, paths in list_packages().items() if len(paths) > MOST_MODULES}
     assert not large, f"split it by subject: {large}"
-    loose = [name_of(p) for p in FILES if lies_in(p, CORE, SPARK, AIRFLOW[0]) and name_of(p.parent) not in packages()]
+    loose = [
+        format_path(p)
+        for p in FILES
+        if is_in(p, CORE, SPARK, AIRFLOW[0]) and format_path(p.parent) not in list_packages()
+    ]
     assert not loose, f"a folder of modules has no __init__.py: {loose}"
 
 
@@ -359,9 +366,9 @@ def test_unit_tests_lie_where_their_subject_lies() -> None:
     for library in ("tidegate", "tidegate_airflow", "tidegate_spark"):
         root = ROOT / ("jobs" if library == "tidegate_spark" else "plugins")
         for test in (unit / library).rglob("test_*.py"):
-            assert (root / test.relative_to(unit).parent).is_dir(), f"{name_of(test)}: there is no such package"
+            assert (root / test.relative_to(unit).parent).is_dir(), f"{format_path(test)}: there is no such package"
 
 
 def test_the_rules_apply_to_files_that_exist() -> None:
     for place in (CORE, DESCRIPTIONS, FORMAT_REGISTRY, PRODUCER, REGISTRY, *OUTSIDE, *AIRFLOW, SPARK, "jobs/", "dags/"):
-        assert [path for path in FILES if lies_in(path, place)], place
+        assert [path for path in FILES if is_in(path, place)], place

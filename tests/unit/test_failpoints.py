@@ -18,17 +18,17 @@ from crash.memory import (
     SITUATIONS,
     TOPIC,
     Situation,
+    arrange_batch_without_rows,
+    arrange_later_batch,
+    build_crash_pipeline,
+    build_world,
     die,
     drain,
-    later_batch,
-    leftovers,
-    outcome,
-    passed,
-    pipeline_of,
-    situated,
-    without_effect,
+    list_leftovers,
+    list_passed_points,
+    read_outcome,
 )
-from crash.points import Broken, Journey, Point, cases, choose_cases, fault
+from crash.points import Broken, Journey, Point, build_fault, choose_cases, list_cases
 from examples import choose_half
 from fakes import Crash, World
 from tidegate.errors import TidegateError
@@ -126,14 +126,14 @@ PLACES = {
 }
 
 
-def interrupted(situation: Situation, pipeline: Pipeline, kind: str, at: Point) -> World:
+def interrupt_flush(situation: Situation, pipeline: Pipeline, kind: str, at: Point) -> World:
     """A flush that meets a fault, as it leaves the world."""
-    world = situated(situation, pipeline)
+    world = build_world(situation, pipeline)
     with (
-        Journey(fault(kind, at, die)).inside() as journey,
+        Journey(build_fault(kind, at, die)).inside() as journey,
         suppress(Crash, Broken, TidegateError),
     ):
-        flush(journey.ports(world.ports(pipeline)))
+        flush(journey.build_ports(world.build_ports(pipeline)))
     assert at in journey.passed, f"{at} was never reached"
     return world
 
@@ -160,69 +160,73 @@ def test_every_point_that_a_test_writes_down_is_one_that_runs_pass() -> None:
 def test_fault_at_any_point_leaves_what_the_next_runs_make_good(
     situation: Situation, mode: str, tables: int, record_property
 ) -> None:
-    walk(situation, pipeline_of(mode, tables), record_property, situation.__name__, SHAPES.index((mode, tables)))
+    walk(
+        situation, build_crash_pipeline(mode, tables), record_property, situation.__name__, SHAPES.index((mode, tables))
+    )
 
 
 @pytest.mark.parametrize("situation", NAMED, ids=lambda s: s.__name__)
 def test_fault_at_any_point_where_records_name_their_tables_is_made_good_too(
     situation: Situation, record_property
 ) -> None:
-    walk(situation, pipeline_of("named", 0), record_property, "named", NAMED.index(situation))
+    walk(situation, build_crash_pipeline("named", 0), record_property, "named", NAMED.index(situation))
 
 
 def walk(situation: Situation, pipeline: Pipeline, record_property: Callable[..., None], *about: str | int) -> None:
-    undisturbed = situated(situation, pipeline)
+    undisturbed = build_world(situation, pipeline)
     drain(undisturbed, pipeline)
-    expected, points = outcome(undisturbed, pipeline), passed(situation, pipeline)
-    assert leftovers(undisturbed, pipeline) == []
-    walked = choose_half(cases(points), *about)
+    expected, points = read_outcome(undisturbed, pipeline), list_passed_points(situation, pipeline)
+    assert list_leftovers(undisturbed, pipeline) == []
+    walked = choose_half(list_cases(points), *about)
     for at, kind in walked:
-        world = interrupted(situation, pipeline, kind, at)
+        world = interrupt_flush(situation, pipeline, kind, at)
         drain(world, pipeline)
-        assert outcome(world, pipeline) == expected, f"{kind} at {at}"
-        assert leftovers(world, pipeline) == [], f"{kind} at {at}"
+        assert read_outcome(world, pipeline) == expected, f"{kind} at {at}"
+        assert list_leftovers(world, pipeline) == [], f"{kind} at {at}"
     record_property("counted", {"crash points": len(points), "crash cases": len(walked)})
 
 
 def test_rebase_that_meets_a_fault_at_any_point_moved_the_position_or_did_not(record_property) -> None:
-    pipeline = pipeline_of("upsert_delete", 1)
+    pipeline = build_crash_pipeline("upsert_delete", 1)
 
     def moved(meet: Callable[[Point], None]) -> tuple[World, Journey]:
-        world = situated(without_effect, pipeline)
+        world = build_world(arrange_batch_without_rows, pipeline)
         with Journey(meet).inside() as journey, suppress(Crash, Broken, TidegateError):
-            ports = journey.ports(world.ports(pipeline))
+            ports = journey.build_ports(world.build_ports(pipeline))
             rebase_positions(ports, propose_moves(ports, "earliest"))
         return world, journey
 
     _, journey = moved(lambda _: None)
-    undisturbed = situated(without_effect, pipeline)
+    undisturbed = build_world(arrange_batch_without_rows, pipeline)
     drain(undisturbed, pipeline)
-    for at, kind in cases(journey.passed):
-        world, _ = moved(fault(kind, at, die))
-        (start,) = outcome(world, pipeline)[1]
+    for at, kind in list_cases(journey.passed):
+        world, _ = moved(build_fault(kind, at, die))
+        (start,) = read_outcome(world, pipeline)[1]
         assert start in ({TOPIC: {0: 0, 1: 0}}, {TOPIC: {0: 2, 1: 4}}), f"{kind} at {at}"
         drain(world, pipeline)
-        assert outcome(world, pipeline) == outcome(undisturbed, pipeline), f"{kind} at {at}"
-        assert leftovers(world, pipeline) == [], f"{kind} at {at}"
-    record_property("counted", {"crash points": len(journey.passed), "crash cases": len(cases(journey.passed))})
+        assert read_outcome(world, pipeline) == read_outcome(undisturbed, pipeline), f"{kind} at {at}"
+        assert list_leftovers(world, pipeline) == [], f"{kind} at {at}"
+    record_property("counted", {"crash points": len(journey.passed), "crash cases": len(list_cases(journey.passed))})
 
 
 def test_two_covering_sets_have_every_place_each_and_every_fault_between_them() -> None:
-    points = passed(later_batch, pipeline_of("upsert_delete", 2))
-    possible = {(at.place, kind) for at, kind in cases(points)}
+    points = list_passed_points(arrange_later_batch, build_crash_pipeline("upsert_delete", 2))
+    possible = {(at.place, kind) for at, kind in list_cases(points)}
     chosen = [{(at.place, kind) for at, kind in choose_cases(points, turn)} for turn in (0, 1)]
     assert [sorted(place for place, _ in one) for one in chosen] == [sorted({place for place, _ in possible})] * 2
     assert set().union(*chosen) == possible
 
 
 def test_points_of_each_step_are_the_ones_that_are_listed() -> None:
-    points = [p for situation in SITUATIONS for p in passed(situation, pipeline_of("upsert_delete", 2))]
-    points += passed(later_batch, pipeline_of("sequenced", 1))
-    points += [p for situation in SITUATIONS for p in passed(situation, pipeline_of("direct", 1))]
-    points += [p for situation in NAMED[:2] for p in passed(situation, pipeline_of("named", 0))]
-    world = situated(later_batch, pipeline_of("upsert_delete", 2))
+    points = [
+        p for situation in SITUATIONS for p in list_passed_points(situation, build_crash_pipeline("upsert_delete", 2))
+    ]
+    points += list_passed_points(arrange_later_batch, build_crash_pipeline("sequenced", 1))
+    points += [p for situation in SITUATIONS for p in list_passed_points(situation, build_crash_pipeline("direct", 1))]
+    points += [p for situation in NAMED[:2] for p in list_passed_points(situation, build_crash_pipeline("named", 0))]
+    world = build_world(arrange_later_batch, build_crash_pipeline("upsert_delete", 2))
     with Journey().inside() as journey:
-        ports = journey.ports(world.ports(pipeline_of("upsert_delete", 2)))
+        ports = journey.build_ports(world.build_ports(build_crash_pipeline("upsert_delete", 2)))
         rebase_positions(ports, propose_moves(ports, "earliest"))
     found: dict[str, set[str]] = {}
     for point in points + journey.passed:
@@ -237,11 +241,11 @@ def test_points_of_each_step_are_the_ones_that_are_listed() -> None:
 
 def test_places_inside_of_jobs_and_adapters_are_the_ones_that_are_listed() -> None:
     files = [p for folder in ("jobs", "plugins") for p in (ROOT / folder).rglob("*.py")]
-    found = {p.relative_to(ROOT).as_posix(): places(ast.parse(p.read_text())) for p in files}
+    found = {p.relative_to(ROOT).as_posix(): list_failpoint_calls(ast.parse(p.read_text())) for p in files}
     assert {name: sorted(names) for name, names in found.items() if names} == PLACES
 
 
-def places(tree: ast.AST) -> list[str]:
+def list_failpoint_calls(tree: ast.AST) -> list[str]:
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "hit_failpoint"]
     return [ast.literal_eval(call.args[0]) for call in sorted(calls, key=lambda c: c.lineno)]
 
@@ -258,18 +262,20 @@ del JOBS["table_creation.py"]  # its one statement is `execute`, whose callers s
 def test_every_effect_of_a_job_is_followed_by_a_point(path: Path) -> None:
     """A job ends where a statement ends; a line between two of them must be one where a test can end it."""
     tree = ast.parse(path.read_text())
-    for block in blocks(tree):
+    for block in list_blocks(tree):
         for statement, following in pairwise([*block, ast.Pass()]):
-            if isinstance(statement, ast.Expr) and attributes(statement) & EFFECTS:
-                assert places(following), f"{path.name}:{statement.lineno}: say hit_failpoint(...) behind this effect"
+            if isinstance(statement, ast.Expr) and list_attributes(statement) & EFFECTS:
+                assert list_failpoint_calls(following), (
+                    f"{path.name}:{statement.lineno}: say hit_failpoint(...) behind this effect"
+                )
 
 
-def blocks(tree: ast.AST) -> list[list[ast.stmt]]:
+def list_blocks(tree: ast.AST) -> list[list[ast.stmt]]:
     parts = [getattr(node, part, None) for node in ast.walk(tree) for part in ("body", "orelse", "finalbody")]
     return [part for part in parts if isinstance(part, list)]
 
 
-def attributes(node: ast.AST) -> set[str]:
+def list_attributes(node: ast.AST) -> set[str]:
     """Attributes that are used; `sql` only where it is called, for columns have one too."""
     calls = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
     called = {f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "") for f in calls}
@@ -296,7 +302,11 @@ def test_steps_reach_the_world_through_ports_alone() -> None:
 def test_nothing_happens_at_a_point_unless_a_test_asks_for_it() -> None:
     seen: Counter[str] = Counter()
     with Journey(lambda point: seen.update([point.when])).inside():
-        passed(later_batch, pipeline_of("upsert_delete", 1))
+        list_passed_points(arrange_later_batch, build_crash_pipeline("upsert_delete", 1))
     before = dict(seen)
-    flush(situated(later_batch, pipeline_of("upsert_delete", 1)).ports(pipeline_of("upsert_delete", 1)))
+    flush(
+        build_world(arrange_later_batch, build_crash_pipeline("upsert_delete", 1)).build_ports(
+            build_crash_pipeline("upsert_delete", 1)
+        )
+    )
     assert dict(seen) == before

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @cache
-def functions(file: str) -> set[str]:
+def list_functions(file: str) -> set[str]:
     path = ROOT / file
     tree = ast.parse(path.read_text() if path.exists() else "")
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
@@ -19,7 +19,7 @@ def functions(file: str) -> set[str]:
 
 def is_there(name: str) -> bool:
     file, _, test = name.partition("::")
-    return test.partition("[")[0] in functions(file)
+    return test.partition("[")[0] in list_functions(file)
 
 
 def test_every_long_test_and_every_quick_one_that_stands_for_it_is_there() -> None:

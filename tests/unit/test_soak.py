@@ -36,7 +36,7 @@ signal.pause()
 
 
 @contextmanager
-def starting(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", list[psutil.Process]]]:
+def start_soak(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", list[psutil.Process]]]:
     include = folder / "include"
     (include / "pipelines").mkdir(parents=True)
     (include / "pipelines" / "t.yaml").write_text(PIPELINE)
@@ -65,7 +65,7 @@ def is_alive(process: psutil.Process) -> bool:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "asked to end"])
 def test_runners_of_a_soak_end_with_the_test_that_started_them(tmp_path: Path, how: signal.Signals) -> None:
     """Also one that sleeps, as a fault lets it."""
-    with starting(tmp_path) as (starter, runners):
+    with start_soak(tmp_path) as (starter, runners):
         assert len(runners) == 2
         for runner in runners:
             wait_until(lambda runner=runner: runner.cmdline()[1:4] == ["-m", "tidegate", "run"], "a runner")

@@ -83,7 +83,7 @@ def run(site, tmp_path):
     return call
 
 
-def expected_files() -> Iterator[str]:
+def list_expected_files() -> Iterator[str]:
     for source, (place, pattern) in PLACES.items():
         for path in (ROOT / source).glob(pattern):
             if path.is_file() and "__pycache__" not in path.parts:
@@ -93,7 +93,7 @@ def expected_files() -> Iterator[str]:
 
 def test_wheel_holds_the_product_and_nothing_else(wheel) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert names == set(expected_files())
+    assert names == set(list_expected_files())
 
 
 def test_two_builds_are_equal_byte_by_byte(wheel, tmp_path) -> None:

@@ -33,7 +33,7 @@ def restore(workbench: Any, version: str, compacted: tuple[str, ...]) -> dict[st
     kept = read_kept(version)
     for topic, partitions in kept["partitions"].items():
         _create_topic(workbench, topic, partitions, compact=topic in compacted)
-    here = workbench.ports("shop").broker.read_log(tuple(kept["topic_ids"]), "read_committed")
+    here = workbench.build_ports("shop").broker.read_log(tuple(kept["topic_ids"]), "read_committed")
     names = {kept["root"].removeprefix("file://"): str(workbench.warehouse), kept["cluster"]: here.cluster_id}
     names |= {old: here.topic_ids[topic] for topic, old in kept["topic_ids"].items()}
     for topic, records in kept["records"].items():
@@ -46,7 +46,7 @@ def restore(workbench: Any, version: str, compacted: tuple[str, ...]) -> dict[st
     catalog.create_namespace("shop")
     for table, location in kept["tables"].items():
         catalog.register_table(f"shop.{table}", location)
-    workbench.ports("shop").broker.commit("tidegate-shop", to_offsets(kept["committed"]))
+    workbench.build_ports("shop").broker.commit("tidegate-shop", to_offsets(kept["committed"]))
     return kept
 
 

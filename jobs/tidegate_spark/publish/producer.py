@@ -28,7 +28,7 @@ REFUSAL_PREFIX = "refused "  # an outcome that begins so goes on with JSON
 CONSUMER_CONF = {
     "group.id": "tidegate-publications", "isolation.level": "read_committed", "enable.partition.eof": "true",
     "enable.auto.commit": "false", "auto.offset.reset": "earliest", "log_level": "3",
-    "fetch.wait.max.ms": "10",  # the end of a short topic is told at once
+    "fetch.wait.max.ms": "10",  # the end of a short topic is reported at once
 }  # fmt: skip
 # as Kafka's own clients choose a partition, so that other producers and Kafka Streams agree
 PARTITIONER_CONF = {"partitioner": "murmur2_random"}
@@ -88,7 +88,7 @@ def _produce_part(number: int, plan: dict[str, Any], rows: Iterator[dict[str, An
     except BaseException as error:
         if part is not None:
             part.give_up()
-        if isinstance(error, BrokerRefusal):  # told, not raised: a task that fails is tried again
+        if isinstance(error, BrokerRefusal):  # returned, not raised: a task that fails is tried again
             return f"{REFUSAL_PREFIX}{error}"
         raise
 
@@ -185,7 +185,7 @@ class _PartProducer:
         if self._superseded or (self._after is not None and key <= self._after):
             return
         if last is not None and key < last:
-            raise ValueError(f"part={self.number}: keys are out of order, so progress could not be told; report this")
+            raise ValueError(f"part={self.number}: keys are out of order, so progress would be wrong; report this")
         if last is not None and key != last and self._unsent >= self._plan["transaction_records"]:
             self._guard(lambda: self._advance(KEY_MARK + last.hex()))  # never within a key: it may go to two topics
         if not self._is_announced:
@@ -295,5 +295,5 @@ class _PartProducer:
     def give_up(self) -> None:
         """Abort what is open, so that readers need not wait for the next attempt to do so."""
         if self._is_transactional and not self._is_fenced:
-            with suppress(Exception):  # the failure that led here is what must be told
+            with suppress(Exception):  # the failure that led here is what must be reported
                 self._producer.abort_transaction(10)

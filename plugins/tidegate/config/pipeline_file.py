@@ -137,10 +137,10 @@ def _refuse_shared_tables(
     """No two writers with different purposes share a table: of two pipelines that would, the later name is refused.
 
     A destination may be that of several pipelines, and then so is what remembers its deletes; every other table that a
-    pipeline makes is its own, and no destination. The hours of a destination are told by one of its pipelines.
+    pipeline makes is its own, and no destination. One of its pipelines reports the hours of a destination.
     """
     owners: dict[str, tuple[Ownership, str]] = {}
-    tellers: dict[tuple[str, str, str], str] = {}
+    reporters: dict[tuple[str, str, str], str] = {}
     answer: list[tuple[str, Pipeline | ConfigurationError]] = []
     for name, pipeline in loaded:
         if isinstance(pipeline, Pipeline):
@@ -153,7 +153,7 @@ def _refuse_shared_tables(
                 problem = f"{file}: pipeline {other} needs {tables[0]} too; rename one of the two files or destinations"
                 answer.append((name, ConfigurationError(problem)))
                 continue
-            twice = _claim_hours(tellers, name, pipeline)
+            twice = _claim_hours(reporters, name, pipeline)
             if twice is not None:
                 file = format_path(include / "pipelines" / f"{name}.yaml")
                 answer.append((name, ConfigurationError(f"{file}: {twice}")))
@@ -164,14 +164,15 @@ def _refuse_shared_tables(
     return answer
 
 
-def _claim_hours(tellers: dict[tuple[str, str, str], str], name: str, pipeline: Pipeline) -> str | None:
+def _claim_hours(reporters: dict[tuple[str, str, str], str], name: str, pipeline: Pipeline) -> str | None:
     """Note whose hours a pipeline tells; why it may not: of two that look at the same moment each would tell them."""
     if pipeline.complete is None:
         return None
     claimed = {(one.name.casefold(), one.branch, pipeline.complete.value): one.name for one in pipeline.tables}
-    taken = [key for key in claimed if key in tellers]
-    if taken:
-        claim = f"complete={pipeline.complete.value} of pipeline {tellers[taken[0]]} tells those of {claimed[taken[0]]}"
-        return f"{claim} already, and would be told twice; leave complete out of one of the two files"
-    tellers |= dict.fromkeys(claimed, name)
+    conflicts = [key for key in claimed if key in reporters]
+    if conflicts:
+        key = conflicts[0]
+        claim = f"complete={pipeline.complete.value} of pipeline {reporters[key]} reports those of {claimed[key]}"
+        return f"{claim} already, and they would be reported twice; leave complete out of one of the two files"
+    reporters |= dict.fromkeys(claimed, name)
     return None

@@ -127,7 +127,7 @@ def _check_joined(model: PublicationModel, catalogs: Mapping[str, Catalog | str]
         if name == model.table:
             findings.add(("sql",), f"{{{name}}} is the table itself, of which each row must be seen alone")
     if joined and model.start != "full":
-        findings.add(("start",), "how the joined tables stood then cannot be told; leave it out")
+        findings.add(("start",), "the state of the joined tables at that time is not known; leave it out")
 
 
 def _check_destination(table: str, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:

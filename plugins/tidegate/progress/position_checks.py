@@ -70,7 +70,7 @@ def _describe_rollback(pipeline: Pipeline, table: Table, state: TableState) -> s
     if state.position is None:
         return (
             f"table={table.name} was rolled back or replaced: the last published snapshot of pipeline={pipeline.name} "
-            f"is no longer part of {table.branch}, and no snapshot of {table.branch} tells a position to rewind to; "
+            f"is no longer part of {table.branch}, and no snapshot of {table.branch} has a position to rewind to; "
             f"go on after position={recorded} with: {keep}; or move the position, e.g. with: {rebase}"
         )
     return (
@@ -171,11 +171,11 @@ def _check_topics_are_read(where: _Where, position: Position, log: Log) -> None:
     """`PositionLost` if the position has a topic that is no longer read. Proposes to forget that one alone."""
     unread = [topic for topic in position.offsets if topic not in log.begin]
     if unread:
-        kept = next((topic for topic in position.offsets if topic in log.begin), None)
+        current_topic = next((topic for topic in position.offsets if topic in log.begin), None)
         raise PositionLost(
             f"{where.table}: topic={unread[0]} is not read any more: the pipeline file names it no longer, or it is "
             "gone from the brokers; put it back, or leave it, with what was not read of it, with: "
-            f"{where.name_move({} if kept is None else {kept: {}})}"
+            f"{where.name_move({} if current_topic is None else {current_topic: {}})}"
         )
 
 
@@ -240,7 +240,7 @@ def check_not_cut(ports: Ports, table: Table, position: Position, log: Log) -> N
     command = name_move(f"tidegate rebase {name_moved(ports.pipeline, table)}", cuts)
     raise PositionLost(
         f"pipeline={name} table={table.name}: topic={topic} partition={partition} position={offset}: the log was cut "
-        f"at offset={cut} by a leader that lacked what stood behind it (an unclean election): "
+        f"at offset={cut} by a leader that lacked the records after it (an unclean election): "
         f"leader_epoch={log.epochs[topic][partition]} recorded={position.epochs[topic][partition]}; the "
         f"{offset - cut} offsets from there on were read, and mean other records now; read these with: {command}"
     )

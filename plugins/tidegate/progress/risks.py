@@ -29,7 +29,7 @@ def find_risks(ports: Ports, log: Log, following: Offsets) -> list[str]:
         try:
             risks += look(ports, log, following)
         except TidegateError as reason:
-            risks.append(f"pipeline={ports.pipeline.name}: dangers cannot be told: {reason}")
+            risks.append(f"pipeline={ports.pipeline.name}: risks cannot be checked: {reason}")
     return risks
 
 
@@ -46,7 +46,7 @@ def _find_undone_letters(ports: Ports) -> list[str]:
     found = [(t.name, list_undone_letters(ports, t.name)) for t in ports.pipeline.tables if not t.discovers_names]
     return [
         f"pipeline={name} table={table}: dead letters={len(letters)} count as replayed, and their rows are gone: the "
-        f"table was rolled back behind the replay; bring them in again with: tidegate dead-letters {name} --table "
+        f"table was rolled back to before the replay; bring them in again with: tidegate dead-letters {name} --table "
         f"{table} --replay; those that may stay away can be discarded as if they waited"
         for table, letters in found
         if letters

@@ -39,7 +39,7 @@ def _propose_rewind(ports: Ports, table: Table, state: TableState) -> ProposedAn
     if state.position is None or state.untraceable:
         pipeline = ports.pipeline.name
         raise GiveUp(
-            f"pipeline={pipeline} table={table.name}: no snapshot of {table.branch} tells a position to rewind to; go "
+            f"pipeline={pipeline} table={table.name}: no snapshot of {table.branch} has a position to rewind to; go "
             f"on after the recorded one with: tidegate answer-rollback {pipeline} --table {table.name} --keep, or say "
             f"where to read from with: tidegate rebase {name_moved(ports.pipeline, table)} --to earliest"
         )
@@ -70,7 +70,7 @@ def _propose_answer(table: Table, state: TableState, after: Position) -> Propose
 
 
 def _require_recorded(state: TableState) -> Position:
-    assert state.recorded is not None  # a rollback is told by it
+    assert state.recorded is not None  # a rollback is detected by it
     return state.recorded
 
 

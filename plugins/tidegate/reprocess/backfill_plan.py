@@ -230,7 +230,7 @@ def _require_backfillable(ports: Ports, table: Table, state: TableState | None, 
     where = f"pipeline={ports.pipeline.name} table={table.name}"
     if not table.key.fields:
         raise ConfigurationError(
-            f"{where}: it is appended to without a key, so rows that are there cannot be told from rows that are "
+            f"{where}: it is appended to without a key, so existing rows cannot be distinguished from rows that are "
             "missing; set key.fields, or choose other tables"
         )
     position = require_position(ports, table, state)

@@ -128,7 +128,7 @@ def _finish(work: Replay, attempt: str) -> ReplayResult:
 
 
 def _check_known(work: Replay, mark: str | None) -> None:
-    """Refuse where a replay was published and nothing tells any more which dead letters it has brought in."""
+    """Refuse where a replay was published and it is no longer known which dead letters it has brought in."""
     if mark is None or mark.startswith(BEGUN) or work.chosen.places:
         return
     staging = work.read_staging()  # behind the mark
@@ -136,7 +136,7 @@ def _check_known(work: Replay, mark: str | None) -> None:
     if state is None or state.marks.get(work.mark) != mark or (staging and staging.batches[0].attempt == mark):
         raise RetryLater(f"{work.where}: another replay ends at this moment; run it again")
     raise GiveUp(
-        f"{work.where}: attempt={mark} has brought dead letters in, and nothing tells any more which; look for them in "
+        f"{work.where}: attempt={mark} has brought dead letters in, and it is no longer known which; look for them in "
         "the table's snapshot of this tidegate.attempt, then replay those that are not there by their places "
         "(--offsets), and discard the others"
     )
@@ -193,7 +193,7 @@ def _check_mode(work: Replay, table: Table) -> None:
     if table.mode == TableMode.DELETE:
         raise ConfigurationError(
             f"{work.where}: a table with deletes and without upserts keeps several rows of a key, and which of them "
-            "follow a dead letter cannot be told; insert its dead letters by hand, and delete them"
+            "follow a dead letter is not known; insert its dead letters by hand, and delete them"
         )
 
 

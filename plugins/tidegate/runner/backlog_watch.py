@@ -54,7 +54,7 @@ class BacklogWatch:
             except Exception as fault:  # it must outlive whatever happens to brokers and connections
                 self._broker, pause, failed = None, RETRY_SECONDS, failed + 1
                 if is_worth_telling(failed):
-                    log.warning("no backlog can be told, next try in %.0f s: %s", RETRY_SECONDS, fault)
+                    log.warning("the backlog cannot be read, next try in %.0f s: %s", RETRY_SECONDS, fault)
 
     def _poll(self) -> None:
         calls = self._list_calls()

@@ -110,7 +110,7 @@ def merge_number_types(nodes: list[Any]) -> str:
     merged = {frozenset({"int", "long"}): "BIGINT", frozenset({"float", "double"}): "DOUBLE"}.get(frozenset(words), "")
     if merged and any(get_logical_type(node) for node in nodes):
         raise ConfigurationError(
-            f"an Avro union of {' and '.join(sorted(words))} with a logical type cannot be told apart by Spark; "
+            f"an Avro union of {' and '.join(sorted(words))} with a logical type cannot be distinguished by Spark; "
             "give the union one number"
         )
     return merged

@@ -33,7 +33,9 @@ def reopen_letters(ports: Ports, table: str) -> int:
         )
         ports.engine.run(MergeJob(ports.pipeline.name, 0, (statement,), table=name))
         where = f"pipeline={ports.pipeline.name} table={table}"
-        log.info("%s: dead letters=%s wait again: the table was rolled back behind their replay", where, len(letters))
+        log.info(
+            "%s: dead letters=%s wait again: the table was rolled back to before their replay", where, len(letters)
+        )
     return len(letters)
 
 

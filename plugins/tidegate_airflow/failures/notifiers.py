@@ -19,7 +19,7 @@ COLOURING_TASKS = ("heartbeat", "freshness")
 def build_failure_callbacks(pipeline: Pipeline) -> list[Callable[[Context], None]]:
     """A callback of the DAG for each notifier. Its class is imported when it is called, not when the DAG is read.
 
-    A run that failed for the reason of the one before it is not told again.
+    A run that failed for the reason of the one before it is not notified again.
     """
     return [_build_callback(notifier) for notifier in pipeline.on_failure]
 
@@ -29,7 +29,7 @@ def _build_callback(notifier: Notifier) -> Callable[[Context], None]:
         failures = _read_failures(context)
         new = [failure for failure in failures if failure["is_new"]]
         if failures and not new:
-            log.info("not told again: %s", failures[0]["reason"])
+            log.info("not notified again: %s", failures[0]["reason"])
             return
         _call_notifier("on_failure", notifier, context, new[0] if new else None)
 
@@ -39,7 +39,7 @@ def _build_callback(notifier: Notifier) -> Callable[[Context], None]:
 def build_fleet_callbacks(members: Sequence[Pipeline]) -> list[Callable[[Context], None]]:
     """One callback for the DAG of a fleet: it tells the notifiers of each pipeline that failed for a new reason.
 
-    A failure of the fleet itself, and a run that noted nothing, as its last task was killed, is told to everybody once.
+    A failure of the fleet itself, and a run that noted nothing, as its last task was killed, is notified once to all.
     """
     notifiers = {pipeline.name: pipeline.on_failure for pipeline in members if pipeline.on_failure}
     everybody = _list_distinct(notifiers.values())
@@ -55,7 +55,7 @@ def build_fleet_callbacks(members: Sequence[Pipeline]) -> list[Callable[[Context
             try:
                 _call_notifier("on_failure", notifier, context, found)
             except Exception:  # the next one belongs to somebody else
-                log.exception("on_failure.notifier=%s was not told; see the reason below", notifier.path)
+                log.exception("on_failure.notifier=%s was not called; see the reason below", notifier.path)
 
     return [tell] if notifiers else []
 
@@ -84,7 +84,7 @@ def notify_of_recovery(notifiers: tuple[Notifier, ...], context: Context, failur
         try:
             _call_notifier("on_recovery", notifier, context, failure)
         except Exception:
-            log.exception("on_recovery.notifier=%s was not told", notifier.path)
+            log.exception("on_recovery.notifier=%s was not called", notifier.path)
 
 
 def _call_notifier(key: str, notifier: Notifier, context: Context, failure: dict[str, Any] | None) -> None:

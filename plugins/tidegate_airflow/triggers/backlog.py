@@ -63,7 +63,7 @@ class BacklogTrigger(BaseEventTrigger):
             except Exception as fault:  # it must outlive whatever happens to brokers and connections
                 broker, pause, failed = None, RETRY_SECONDS, failed + 1
                 if is_worth_telling(failed):
-                    log.warning("no backlog can be told, next try in %.0f s: %s: %s", RETRY_SECONDS, key, fault)
+                    log.warning("the backlog cannot be read, next try in %.0f s: %s: %s", RETRY_SECONDS, key, fault)
             await asyncio.sleep(pause)
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[dict[str, int]]) -> AsyncIterator[TriggerEvent]:

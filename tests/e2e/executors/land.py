@@ -37,7 +37,7 @@ class Land:
     # what runs
 
     @contextmanager
-    def records_keep_coming(self) -> Iterator[None]:
+    def keep_producing(self) -> Iterator[None]:
         """Every DAG flushes and all topics get records; in the end every table must equal what was sent.
 
         The DAGs go on afterwards, without work: Airflow lets no run of a paused one come to its end.
@@ -75,7 +75,7 @@ class Land:
     # what breaks
 
     @contextmanager
-    def caught_in(self, pipeline: str, task_id: str) -> Iterator[RunningTask]:
+    def catch_task(self, pipeline: str, task_id: str) -> Iterator[RunningTask]:
         """A task in its middle: Spark stands still until the block ends, so that the task cannot go on."""
         dag = find_dag(pipeline)
         table = f"{NAMESPACE}.{self.tables[pipeline][0]}"
@@ -120,7 +120,7 @@ class Land:
         wait_until(self.metadata.answers, "PostgreSQL")
 
     @contextmanager
-    def database_away(self) -> Iterator[None]:
+    def stop_database(self) -> Iterator[None]:
         """Cut off its clients, and let every start of it fail until the block ends."""
         before = self.stack.variables["POSTGRES_PID"]
         data = postgres.find_folder(RunDir(self.stack.run_dir)) / "data"

@@ -37,7 +37,7 @@ def open_land(executor: str, folder: Path, *parts: str) -> Iterator[Land]:
     try:
         _create_topics(stack.kafka_bootstrap)
         airflow = AirflowClient(stack.airflow_url, "admin", PASSWORD)
-        wait_until(lambda: set(DAGS) <= airflow.dag_ids(), "the DAGs")
+        wait_until(lambda: set(DAGS) <= airflow.list_dag_ids(), "the DAGs")
         yield Land(executor, stack, airflow, Metadata(stack.variables), Traffic(stack.kafka_bootstrap), folder)
     finally:
         stack.stop()

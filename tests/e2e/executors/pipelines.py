@@ -23,12 +23,12 @@ merge: {{interval: 5s}}
 {more}"""
 
 
-def table(name: str, more: str = "") -> str:
+def render_table(name: str, more: str = "") -> str:
     return f"  - {{name: lake.{NAMESPACE}.{name}{more}}}\n"
 
 
-def upper_table(name: str) -> str:
-    return table(name, f', select: "{UPPER}"')
+def render_upper_table(name: str) -> str:
+    return render_table(name, f', select: "{UPPER}"')
 
 
 # the tables of each pipeline; a table's name ends in _upper where its names are written in capitals
@@ -43,9 +43,9 @@ TABLES = {
 def describe_pipeline(name: str, tables: list[str]) -> str:
     """The file of a pipeline that writes these tables."""
     if name == JOURNAL:
-        text = describe(name, table(name, ", upsert: false, delete: false"))
+        text = describe(name, render_table(name, ", upsert: false, delete: false"))
         return text.replace("  errors:", "  metadata: {place: offset, part: partition}\n  errors:")
-    lines = "".join(upper_table(one) if one.endswith("_upper") else table(one) for one in tables)
+    lines = "".join(render_upper_table(one) if one.endswith("_upper") else render_table(one) for one in tables)
     return describe(name, lines, "fleet: quay\n" if name in FLEET else "")
 
 

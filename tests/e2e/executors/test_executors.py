@@ -19,7 +19,7 @@ OUTAGE_SECONDS = float(os.environ.get("OUTAGE_SECONDS", "60"))  # make test-long
 
 
 def test_two_schedulers_and_their_workers_share_the_flushes(land: Land) -> None:
-    with land.records_keep_coming():
+    with land.keep_producing():
         wait_until(lambda: len(land.metadata.list_schedulers_of_tasks()) == 2, "tasks of both schedulers", PATIENCE)
         assert land.metadata.count_schedulers() == 2
         if land.executor == "CeleryExecutor":
@@ -29,15 +29,15 @@ def test_two_schedulers_and_their_workers_share_the_flushes(land: Land) -> None:
 
 @pytest.mark.parametrize("with_task", [True, False], ids=["with the task", "and the task lives on"])
 def test_task_of_a_lost_worker_is_tried_again(land: Land, with_task: bool) -> None:
-    with land.records_keep_coming():
-        with land.caught_in("orders", "merge") as task:
+    with land.keep_producing():
+        with land.catch_task("orders", "merge") as task:
             land.kill_worker(task, with_task=with_task)
         expect_retry(land, task)
 
 
 def test_tasks_of_a_lost_scheduler_are_taken_over(land: Land) -> None:
-    with land.records_keep_coming():
-        with land.caught_in("orders", "merge") as task:
+    with land.keep_producing():
+        with land.catch_task("orders", "merge") as task:
             land.kill_scheduler(task)
         if land.executor == "LocalExecutor":
             expect_retry(land, task)
@@ -47,8 +47,8 @@ def test_tasks_of_a_lost_scheduler_are_taken_over(land: Land) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["restarted", "crashed"])
 def test_database_that_goes_away_under_running_flushes_loses_no_row(land: Land, how: signal.Signals) -> None:
-    with land.records_keep_coming():
-        with land.caught_in("orders", "merge") as task:
+    with land.keep_producing():
+        with land.catch_task("orders", "merge") as task:
             land.restart_database(how)
         expect_success(land, task)
         wait_until(lambda: land.metadata.count_schedulers() == 2, "both schedulers", PATIENCE)
@@ -56,10 +56,10 @@ def test_database_that_goes_away_under_running_flushes_loses_no_row(land: Land, 
 
 def test_database_that_is_away_for_minutes_under_running_flushes_loses_no_row(land: Land) -> None:
     """Nobody starts anything again but what keeps the services: what the run does is the next one's to mend."""
-    with land.records_keep_coming():
+    with land.keep_producing():
         with ExitStack() as outage:
-            with land.caught_in("orders", "merge") as task:
-                outage.enter_context(land.database_away())
+            with land.catch_task("orders", "merge") as task:
+                outage.enter_context(land.stop_database())
             back = time.monotonic() + OUTAGE_SECONDS
             wait_until(lambda: time.monotonic() > back, "the end of the outage", OUTAGE_SECONDS + 60)
         expect_end(land, task)
@@ -71,11 +71,11 @@ def test_pipeline_whose_tables_change_under_a_running_flush_goes_on_with_those_o
     land: Land, task_id: str
 ) -> None:
     """A second table makes one task for each of the tables out of the one merge, and taking it away the other way."""
-    with land.records_keep_coming():
-        with land.caught_in("orders", task_id) as task:
+    with land.keep_producing():
+        with land.catch_task("orders", task_id) as task:
             land.change_tables("orders", ["orders", "orders_upper"])
         expect_end(land, task)
-        with land.caught_in("orders", task_id) as task:
+        with land.catch_task("orders", task_id) as task:
             land.change_tables("orders", ["orders"])
         expect_end(land, task)
 

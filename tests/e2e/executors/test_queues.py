@@ -33,8 +33,8 @@ def land(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def test_queue_that_goes_away_in_the_middle_of_a_merge_loses_no_row(land: Land, how: signal.Signals) -> None:
     """Records come on; it is there again at once, with what was sent to it, or the tasks are sent again."""
     name = next(name for name in ("RABBITMQ_PID", "REDIS_PID") if name in land.stack.variables)
-    with land.records_keep_coming():
-        with land.caught_in("orders", "merge") as task:
+    with land.keep_producing():
+        with land.catch_task("orders", "merge") as task:
             before = land.stack.variables[name]
             os.kill(int(before), how)
             wait_until(lambda: land.stack.variables[name] != before, "the queue's new process", PATIENCE)
@@ -44,8 +44,8 @@ def test_queue_that_goes_away_in_the_middle_of_a_merge_loses_no_row(land: Land, 
 
 
 def test_task_of_a_lost_worker_is_tried_again_whatever_the_queue_is(land: Land) -> None:
-    with land.records_keep_coming():
-        with land.caught_in("orders", "merge") as task:
+    with land.keep_producing():
+        with land.catch_task("orders", "merge") as task:
             land.kill_worker(task)
         wait_until(lambda: land.metadata.count_tries(task) > task.try_number, "the next try", PATIENCE)
         wait_until(lambda: land.metadata.read_state(task) == "success", f"the end of {task}", PATIENCE)
@@ -53,7 +53,7 @@ def test_task_of_a_lost_worker_is_tried_again_whatever_the_queue_is(land: Land) 
 
 def test_tasks_that_wait_for_lost_workers_are_begun_by_those_that_follow(land: Land) -> None:
     """The workers stand still when the tasks are sent, and are killed then: nobody has begun these."""
-    with land.records_keep_coming():
+    with land.keep_producing():
         wait_until(lambda: land.open_catalog().table_exists(f"{NAMESPACE}.orders"), "the first flush", PATIENCE)
         workers = [psutil.Process(int(land.stack.variables[name])) for name in WORKERS]
         for worker in workers:

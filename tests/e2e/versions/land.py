@@ -15,7 +15,7 @@ from e2e.executors.metadata import Metadata
 from e2e.versions.pipelines import DATASET, PIPELINES, TABLES, WAREHOUSE, describe
 from fault_proxy import FaultProxy
 from pyiceberg.catalog import load_catalog
-from warehouse import client_of
+from warehouse import build_client
 
 from local.stack import Stack
 
@@ -136,7 +136,7 @@ class Land:
     def ask_warehouse(self, statement: str) -> list[dict[str, Any]]:
         from google.cloud.bigquery import QueryJobConfig
 
-        client = client_of(self.stack.bigquery_endpoint)
+        client = build_client(self.stack.bigquery_endpoint)
         config = QueryJobConfig(default_dataset=f"{client.project}.{DATASET}")
         return [dict(row) for row in client.query(statement, job_config=config).result()]
 

@@ -14,7 +14,7 @@ from e2e.executors.metadata import Metadata
 from e2e.executors.pipelines import PARTITIONS
 from e2e.versions.land import Land, point_link, write_pipeline
 from e2e.versions.pipelines import PIPELINES, PUBLICATION, describe_publication
-from fault_proxy import fault_proxy
+from fault_proxy import run_fault_proxy
 from postgres import ALLOWED_WITHOUT
 from warehouse import PROJECT
 
@@ -35,7 +35,7 @@ def open_land(folder: Path, tree: Path) -> Iterator[Land]:
         pytest.skip("the local BigQuery server is not set up: run make setup WITH=bigquery")
     product = folder / "product"
     point_link(product, tree)
-    with fault_proxy("") as proxy:  # where to is known when the stack is up
+    with run_fault_proxy("") as proxy:  # where to is known when the stack is up
         _write_files(folder, proxy.address)
         stack = _start(folder, product)
         try:
@@ -45,7 +45,7 @@ def open_land(folder: Path, tree: Path) -> Iterator[Land]:
                 future.result(60)
             airflow = AirflowClient(stack.airflow_url, "admin", PASSWORD)
             wanted = {f"tidegate_{name}" for name in (*PIPELINES, f"publish_{PUBLICATION}")}
-            wait_until(lambda: wanted <= airflow.dag_ids(), "the DAGs")
+            wait_until(lambda: wanted <= airflow.list_dag_ids(), "the DAGs")
             yield Land(stack, airflow, Metadata(stack.variables), proxy, product, folder)
         finally:
             stack.stop()

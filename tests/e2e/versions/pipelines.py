@@ -1,6 +1,6 @@
 """The pipelines that one version begins and the next goes on with, in words that both know."""
 
-from e2e.executors.pipelines import KEY, NAMESPACE, VALUE, table, upper_table
+from e2e.executors.pipelines import KEY, NAMESPACE, VALUE, render_table, render_upper_table
 
 DATASET = "versions"
 THRESHOLD = 1000
@@ -23,7 +23,9 @@ FLEET = "quay"
 def describe(name: str, tolerance: str = "none", more: str = "") -> str:
     """The file of a pipeline whose schedule is too long to come into play: its runs are asked for."""
     lines = f"  - {{name: dwh.{DATASET}.{name}}}\n" if name in WAREHOUSE else ""
-    lines += "".join(upper_table(one) if one.endswith("_upper") else table(one) for one in TABLES.get(name, ()))
+    lines += "".join(
+        render_upper_table(one) if one.endswith("_upper") else render_table(one) for one in TABLES.get(name, ())
+    )
     when = f"{{interval: -1, records_threshold: {THRESHOLD}}}" if name == "counted" else "{interval: 24h}"
     return f"""
 source:

@@ -49,7 +49,7 @@ def test_newer_airflow_goes_on_with_all_that_the_one_before_left_under_way(land:
     runs.move_into_fleet(land)
     verdict.wait_until_clean(land.find_leftovers, "a clean end", PATIENCE)
     runs.expect_publication(land)
-    assert land.airflow.import_errors() == []
+    assert land.airflow.list_import_errors() == []
 
 
 def migrate(land: Land) -> None:

@@ -38,7 +38,7 @@ def test_new_version_goes_on_with_all_that_the_one_before_left_under_way(land: L
     move_into_fleet(land)
     verdict.wait_until_clean(land.find_leftovers, "a clean end", PATIENCE)
     expect_publication(land)
-    assert land.airflow.import_errors() == []
+    assert land.airflow.list_import_errors() == []
 
 
 def test_version_before_goes_on_where_no_run_is_under_way_and_so_does_the_new_one_behind_it(land: Land) -> None:
@@ -50,7 +50,7 @@ def test_version_before_goes_on_where_no_run_is_under_way_and_so_does_the_new_on
         flush_changes(land, number)
         verdict.wait_until_clean(land.find_leftovers, "a clean end", PATIENCE)
         expect_publication(land)
-        assert land.airflow.import_errors() == []
+        assert land.airflow.list_import_errors() == []
 
 
 def find_dag(pipeline: str) -> str:
@@ -75,7 +75,7 @@ def begin_everything(land: Land) -> None:
 
 def unpause_everything(land: Land) -> None:
     for name in (f"publish_{PUBLICATION}", *PIPELINES):  # who hears of tables first
-        wait_until(lambda name=name: find_dag(name) in land.airflow.dag_ids(), f"the DAG of {name}", PATIENCE)
+        wait_until(lambda name=name: find_dag(name) in land.airflow.list_dag_ids(), f"the DAG of {name}", PATIENCE)
         land.airflow.unpause(find_dag(name))
 
 
@@ -93,7 +93,7 @@ def stop_in_the_middle(land: Land) -> dict[str, str]:
     land.send_bad_record("odd")
     change_rows(land, 2, [name for name in PIPELINES if name != "tug"])
     failed = land.airflow.trigger(find_dag("odd"))
-    assert land.airflow.finished(find_dag("odd"), failed, PATIENCE) == "failed"
+    assert land.airflow.await_run(find_dag("odd"), failed, PATIENCE) == "failed"
     runs = {"odd": failed}
     for name, kind, task in ((PUBLISHED, "query", "merge"), (LOADED, "load", "stage")):
         land.held_jobs.add(kind)
@@ -116,7 +116,9 @@ def finish(land: Land, under_way: dict[str, str]) -> None:
     land.airflow.resize_pool(POOL, LAKE_SLOTS)
     for name in ("orders", "pairs"):
         expect_success(land, name, under_way[name])
-    wait_until(lambda: {f"tidegate_{name}_actions" for name in PIPELINES} <= land.airflow.dag_ids(), "the new DAGs")
+    wait_until(
+        lambda: {f"tidegate_{name}_actions" for name in PIPELINES} <= land.airflow.list_dag_ids(), "the new DAGs"
+    )
     for name, task in ((LOADED, "stage"), (PUBLISHED, "merge")):
         assert land.read_states(find_dag(name), under_way[name], task) == ["deferred"]
     land.held_jobs.clear()
@@ -128,7 +130,7 @@ def finish(land: Land, under_way: dict[str, str]) -> None:
 def mend_the_failed_one(land: Land) -> None:
     """It fails for the same reason, in one sentence, until its file says what becomes of bad records."""
     again = land.airflow.trigger(find_dag("odd"))
-    assert land.airflow.finished(find_dag("odd"), again, PATIENCE) == "failed"
+    assert land.airflow.await_run(find_dag("odd"), again, PATIENCE) == "failed"
     reason = land.airflow.result(find_dag("odd"), again, "stage", key="error")
     assert reason["error"] == "BadRecord"
     assert "topic=odd" in reason["message"]
@@ -140,8 +142,10 @@ def move_into_fleet(land: Land) -> None:
     """A key of the new version: the pipeline's own DAG goes, and leaves no run behind."""
     write_pipeline(land.folder, "tug", more=f"fleet: {FLEET}\n")
     dag = f"tidegate_fleet_{FLEET}"
-    wait_until(lambda: dag in land.airflow.dag_ids(), "the fleet's DAG", PATIENCE)
-    wait_until(lambda: find_dag("tug") not in land.airflow.dag_ids(), "the end of the pipeline's own DAG", PATIENCE)
+    wait_until(lambda: dag in land.airflow.list_dag_ids(), "the fleet's DAG", PATIENCE)
+    wait_until(
+        lambda: find_dag("tug") not in land.airflow.list_dag_ids(), "the end of the pipeline's own DAG", PATIENCE
+    )
     change_rows(land, 4, ["tug"])
     land.airflow.unpause(dag)
     expect_rows(land, "the rows that the fleet flushes")
@@ -149,8 +153,8 @@ def move_into_fleet(land: Land) -> None:
 
 
 def expect_success(land: Land, name: str, run: str) -> None:
-    state = land.airflow.finished(find_dag(name), run, PATIENCE)
-    assert state == "success", (name, land.airflow.task_states(find_dag(name), run))
+    state = land.airflow.await_run(find_dag(name), run, PATIENCE)
+    assert state == "success", (name, land.airflow.read_task_states(find_dag(name), run))
 
 
 def expect_rows(land: Land, what: str, but_for: tuple[str, ...] = ()) -> None:

@@ -53,7 +53,7 @@ class ClockSkew(Failure):
         self.produce(scene, {2: 22})
 
     def fix(self, scene: Scene) -> int:
-        found = scene.bench.process("doctor", self.name).stdout
+        found = scene.bench.run_process("doctor", self.name).stdout
         assert "kafka.clock" in found, found
         return 0
 
@@ -82,11 +82,13 @@ class TwoRunners(Failure):
     remedy = "none is needed: one publishes, the other is told so"
 
     def provoke(self, scene: Scene) -> None:
-        command = scene.bench.command("flush", self.name)
+        command = scene.bench.build_command("flush", self.name)
         for step in range(3):
             self.produce(scene, {number: step * 100 + number for number in range(1, 20)})
             scene.airflow.trigger(self.dag)
-            done = subprocess.run(command, env=scene.bench.environment(), capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command, env=scene.bench.build_environment(), capture_output=True, text=True, check=False
+            )
             assert done.returncode in (0, 3), done.stderr
 
     def fix(self, scene: Scene) -> int:

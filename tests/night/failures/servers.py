@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from conftest import Workbench
 from e2e.airflow_client import wait_until
-from registered import as_avro, record
+from registered import build_record, encode_avro
 
 from night.failure import INTERVAL, KEY, Failure
 from night.scene import Doors, Scene
@@ -28,23 +28,23 @@ class SparkDeadMidMerge(Failure):
         server = scene.bench.stack.variables["SPARK_PID"]
 
         def is_merging() -> bool:
-            run = scene.airflow.runs(self.dag)[0]["dag_run_id"]
-            return scene.airflow.task_states(self.dag, run).get("merge") == ["running"]
+            run = scene.airflow.list_runs(self.dag)[0]["dag_run_id"]
+            return scene.airflow.read_task_states(self.dag, run).get("merge") == ["running"]
 
         wait_until(is_merging, "a merge that runs", 120, pause=0.1)
         os.kill(int(server), signal.SIGKILL)
 
     def fix(self, scene: Scene) -> int:
-        wait_until(lambda: answers(scene), "Spark to be back")
+        wait_until(lambda: is_answering(scene), "Spark to be back")
         return scene.hand.start_flush(self.name)
 
 
-def answers(scene: Scene) -> bool:
+def is_answering(scene: Scene) -> bool:
     """Whether the Spark server runs a statement."""
     from pyspark.errors import PySparkException
 
     try:
-        return bool(scene.bench.spark_sql("SELECT 1"))
+        return bool(scene.bench.run_spark_sql("SELECT 1"))
     except PySparkException:
         return False
 
@@ -124,7 +124,7 @@ class RegistryDead(Failure):
     sentence = r"registry"
     remedy = "the registry back; nothing with Tidegate"
     page = "server-down"
-    schema = record(("id", "long"), ("score", "int"))
+    schema = build_record(("id", "long"), ("score", "int"))
 
     def write_files(self, bench: Workbench, doors: Doors) -> None:
         value = {"format": "avro", "avro": {"registry": f"http://127.0.0.1:{doors.to_registry.port}"}}
@@ -132,7 +132,9 @@ class RegistryDead(Failure):
 
     def produce(self, scene: Scene, scores: dict[int, Any]) -> None:
         for number, score in scores.items():
-            value = as_avro(scene.doors.registry, f"{self.topic}-value", self.schema, {"id": number, "score": score})
+            value = encode_avro(
+                scene.doors.registry, f"{self.topic}-value", self.schema, {"id": number, "score": score}
+            )
             scene.bench.produce(self.topic, ({"id": number}, value))
         self.rows |= scores
 

@@ -38,16 +38,16 @@ class TableReplaced(Failure):
         wait_until(lambda: self.read_stage(scene) == ["running"], "a batch that is being staged", 120, pause=0.1)
         scene.airflow.unpause(self.dag, paused=True)  # the run waits before its next task
         wait_until(lambda: self.read_stage(scene) == ["success"], "the staged batch", 120)
-        scene.bench.spark_sql(f"DROP TABLE {self.table}")
-        scene.bench.spark_sql(f"CREATE TABLE {self.table} (id BIGINT NOT NULL, score INT) USING iceberg")
-        scene.bench.spark_sql(f"INSERT INTO {self.table} VALUES (1, -1), (99, 99)")
+        scene.bench.run_spark_sql(f"DROP TABLE {self.table}")
+        scene.bench.run_spark_sql(f"CREATE TABLE {self.table} (id BIGINT NOT NULL, score INT) USING iceberg")
+        scene.bench.run_spark_sql(f"INSERT INTO {self.table} VALUES (1, -1), (99, 99)")
         self.rows[99] = 99
         scene.airflow.unpause(self.dag)
 
     def read_stage(self, scene: Scene) -> list[str]:
         """The state of `stage` in the newest run."""
-        run = scene.airflow.runs(self.dag)[0]["dag_run_id"]
-        return scene.airflow.task_states(self.dag, run).get("stage", [])
+        run = scene.airflow.list_runs(self.dag)[0]["dag_run_id"]
+        return scene.airflow.read_task_states(self.dag, run).get("stage", [])
 
     def fix(self, scene: Scene) -> int:
         return 0

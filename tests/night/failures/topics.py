@@ -77,7 +77,7 @@ class RetentionPassed(Failure):
         scene.airflow.unpause(self.dag, paused=True)  # a run that is under way waits
         lost = [({"id": one}, {"id": one, "score": one}, {"partition": one % 2}) for one in range(40, 48)]
         scene.bench.produce(self.topic, *lost)
-        ends = scene.bench.ends(self.topic)[self.topic]
+        ends = scene.bench.read_ends(self.topic)[self.topic]
         for partition, end in ends.items():
             scene.bench.retain_from(self.topic, end, partition)
         self.produce(scene, {50: 50, 51: 51})

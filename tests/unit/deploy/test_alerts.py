@@ -21,7 +21,7 @@ SAMPLE = re.compile(r"(?P<series>tidegate_\w+\{.*\}) (?P<value>\S+)")
 pytestmark = pytest.mark.skipif(promtool.find() is None, reason=promtool.MISSING)
 
 
-def table(name: str, **told: Any) -> dict[str, Any]:
+def build_table_row(name: str, **told: Any) -> dict[str, Any]:
     return {
         "table": name,
         "lag": 0,
@@ -32,16 +32,16 @@ def table(name: str, **told: Any) -> dict[str, Any]:
     } | told
 
 
-def pipeline(name: str, state: str = "current", seconds: float = 10.0, **told: Any) -> dict[str, Any]:
+def build_pipeline_row(name: str, state: str = "current", seconds: float = 10.0, **told: Any) -> dict[str, Any]:
     """A row of the overview, with two tables of which the first is the one that is looked at."""
     flush = {"seconds": seconds, "published_at": None, "inserted": 1, "updated": 0, "deleted": 0, "bytes_written": None}
-    first, other = table(f"lake.{name}", **told.pop("table", {})), table(f"lake.{name}_2")
+    first, other = build_table_row(f"lake.{name}", **told.pop("table", {})), build_table_row(f"lake.{name}_2")
     row = {"pipeline": name, "state": state, "lag": first["lag"], "tables": [first, other], "dead_letters": 0}
     part = {"topic": name, "partition": 0, "lag": first["lag"], "lag_seconds": first["lag_seconds"]}
     return row | {"partitions": [part, {**part, "partition": 1}], "last_flush": flush, "error": None} | told
 
 
-def publication(name: str, state: str = "current", **told: Any) -> dict[str, Any]:
+def build_publication_row(name: str, state: str = "current", **told: Any) -> dict[str, Any]:
     behind = {"snapshots_behind": 0, "rows_behind": 0, "behind_seconds": 0.0, "last_run": None}
     return {"publication": name, "state": state, "error": None, **behind, **told}
 
@@ -49,55 +49,73 @@ def publication(name: str, state: str = "current", **told: Any) -> dict[str, Any
 World = Callable[[int], tuple[list[Any], list[Any]]]  # the pipelines and publications of a minute
 
 
-def only(bad: Callable[[int], dict[str, Any]]) -> World:
+def build_world(bad: Callable[[int], dict[str, Any]]) -> World:
     """One pipeline as given, beside one that is well."""
-    return lambda minute: ([bad(minute), pipeline("well")], [publication("well_out")])
+    return lambda minute: ([bad(minute), build_pipeline_row("well")], [build_publication_row("well_out")])
 
 
 # alert: how pipelines are, the last minute in which it is quiet, the one in which it tells, of what it tells
 CASES: dict[str, tuple[World, int, int, dict[str, str]]] = {
     "TidegateMetricsMissing": (lambda minute: ([], []), 4, 5, {}),
-    "TidegateStuck": (only(lambda _: pipeline("bad", "stuck")), 1, 2, {"pipeline": "bad", "state": "stuck"}),
-    "TidegateFailing": (only(lambda _: pipeline("bad", "failing")), 14, 15, {"pipeline": "bad", "state": "failing"}),
-    "TidegateUnreadable": (only(lambda _: pipeline("bad", "unknown", error="no answer")), 9, 10, {"pipeline": "bad"}),
+    "TidegateStuck": (
+        build_world(lambda _: build_pipeline_row("bad", "stuck")),
+        1,
+        2,
+        {"pipeline": "bad", "state": "stuck"},
+    ),
+    "TidegateFailing": (
+        build_world(lambda _: build_pipeline_row("bad", "failing")),
+        14,
+        15,
+        {"pipeline": "bad", "state": "failing"},
+    ),
+    "TidegateUnreadable": (
+        build_world(lambda _: build_pipeline_row("bad", "unknown", error="no answer")),
+        9,
+        10,
+        {"pipeline": "bad"},
+    ),
     "TidegateBehind": (
-        only(lambda _: pipeline("bad", table={"lag": 5, "lag_seconds": 3700.0})),
+        build_world(lambda _: build_pipeline_row("bad", table={"lag": 5, "lag_seconds": 3700.0})),
         9,
         10,
         {"pipeline": "bad", "table": "lake.bad"},
     ),
     "TidegateFallingBehind": (
-        only(lambda minute: pipeline("bad", table={"lag": 10 * minute, "lag_seconds": 700.0})),
+        build_world(lambda minute: build_pipeline_row("bad", table={"lag": 10 * minute, "lag_seconds": 700.0})),
         30,
         31,
         {"pipeline": "bad", "table": "lake.bad"},
     ),
     "TidegateQueueGrows": (
-        only(lambda _: pipeline("bad", table={"open_batches": 3})),
+        build_world(lambda _: build_pipeline_row("bad", table={"open_batches": 3})),
         14,
         15,
         {"pipeline": "bad", "table": "lake.bad"},
     ),
     "TidegateDeadLetters": (
-        only(lambda minute: pipeline("bad", dead_letters=4 if minute >= 10 else 3)),
+        build_world(lambda minute: build_pipeline_row("bad", dead_letters=4 if minute >= 10 else 3)),
         9,
         10,
         {"pipeline": "bad"},
     ),
     "TidegateSlowBatches": (
-        only(lambda minute: pipeline("bad", seconds=100.0 if minute >= DAY else 10.0)),
+        build_world(lambda minute: build_pipeline_row("bad", seconds=100.0 if minute >= DAY else 10.0)),
         DAY + 29,
         DAY + 30,
         {"pipeline": "bad"},
     ),
     "TidegatePausedAndBehind": (
-        only(lambda _: pipeline("bad", "paused", table={"lag": 5})),
+        build_world(lambda _: build_pipeline_row("bad", "paused", table={"lag": 5})),
         DAY // 2 - 1,
         DAY // 2,
         {"pipeline": "bad", "state": "paused"},
     ),
     "TidegatePublicationStuck": (
-        lambda _: ([pipeline("well")], [publication("bad", "stuck"), publication("well_out")]),
+        lambda _: (
+            [build_pipeline_row("well")],
+            [build_publication_row("bad", "stuck"), build_publication_row("well_out")],
+        ),
         14,
         15,
         {"publication": "bad", "state": "stuck"},
@@ -146,7 +164,10 @@ def test_alert_tells_in_its_time_of_the_pipeline_that_is_ill_alone(alert: str, t
 
 @pytest.mark.parametrize("alert", CASES)
 def test_alert_is_quiet_while_all_is_well(alert: str, tmp_path: Path) -> None:
-    well: World = lambda minute: ([pipeline("one"), pipeline("two")], [publication("out")])  # noqa: E731
+    well: World = lambda minute: (  # noqa: E731
+        [build_pipeline_row("one"), build_pipeline_row("two")],
+        [build_publication_row("out")],
+    )
     assert play(tmp_path, alert, well, {DAY // 2 + 1: []}) == ""
 
 

@@ -48,19 +48,19 @@ VARIABLE = re.compile(r"\$\{(\w+)(:?[-?+][^}]*)?\}")
 
 
 @cache
-def compose() -> Any:
+def read_compose() -> Any:
     return yaml.safe_load((ROOT / "docker-compose.yaml").read_text())
 
 
-def services() -> dict[str, dict[str, Any]]:
-    return dict(compose()["services"])
+def read_services() -> dict[str, dict[str, Any]]:
+    return dict(read_compose()["services"])
 
 
-def long_running() -> list[str]:
-    return [name for name in services() if name not in ONCE]
+def list_long_running() -> list[str]:
+    return [name for name in read_services() if name not in ONCE]
 
 
-def script(path: Path) -> ModuleType:
+def import_script(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec
     assert spec.loader
@@ -69,21 +69,21 @@ def script(path: Path) -> ModuleType:
     return module
 
 
-def mounts() -> Iterator[tuple[str, str, str]]:
-    for name, service in services().items():
+def list_mounts() -> Iterator[tuple[str, str, str]]:
+    for name, service in read_services().items():
         for volume in service.get("volumes", []):
             source, target = volume.split(":")[:2]
             yield name, source, target
 
 
 def test_only_keys_and_types_of_the_specification() -> None:
-    assert set(compose()) - {key for key in compose() if key.startswith("x-")} == {
+    assert set(read_compose()) - {key for key in read_compose() if key.startswith("x-")} == {
         "name",
         "services",
         "volumes",
         "secrets",
     }
-    for name, service in services().items():
+    for name, service in read_services().items():
         assert service["restart"] == ("no" if name in ONCE else "unless-stopped"), name
         for key, value in service.items():
             assert key in SERVICE, (name, key)
@@ -94,7 +94,7 @@ def test_only_keys_and_types_of_the_specification() -> None:
 
 
 def test_every_image_is_pinned_and_none_is_of_a_registry_that_has_dropped_it() -> None:
-    for name, service in services().items():
+    for name, service in read_services().items():
         image, _, tag = service["image"].rpartition(":")
         assert image, f"{name} has no tag"
         assert image != "minio/minio", "its public images are gone"
@@ -106,13 +106,13 @@ def test_base_images_of_the_build_are_pinned() -> None:
     assert [name for _, name in stages] == ["jars", "java", "spark", "airflow"]
     assert all(":" in image or image in {"java"} for image, _ in stages)
     assert not any(image.endswith(":latest") for image, _ in stages)
-    wanted = {s["build"]["target"] for s in services().values() if "build" in s}
+    wanted = {s["build"]["target"] for s in read_services().values() if "build" in s}
     assert wanted == {"spark", "airflow"}
 
 
 def test_long_running_services_have_health_checks_and_none_starts_a_jvm() -> None:
-    for name in long_running():
-        check = services()[name]["healthcheck"]
+    for name in list_long_running():
+        check = read_services()[name]["healthcheck"]
         assert set(check) <= HEALTHCHECK, name
         assert check["test"][0] == "CMD", name
         assert all(DURATION.fullmatch(check[key]) for key in ("interval", "timeout")), name
@@ -120,7 +120,7 @@ def test_long_running_services_have_health_checks_and_none_starts_a_jvm() -> Non
 
 
 def test_everything_of_the_include_folder_reaches_airflow_but_for_the_catalogs_of_the_stack() -> None:
-    for name, service in services().items():
+    for name, service in read_services().items():
         if name.startswith("airflow-"):
             mounted = [volume.split(":")[:2] for volume in service["volumes"] if "/etc/tidegate" in volume]
             assert mounted[0] == ["./include", service["environment"]["TIDEGATE_INCLUDE"]], name
@@ -129,15 +129,15 @@ def test_everything_of_the_include_folder_reaches_airflow_but_for_the_catalogs_o
 
 
 def test_every_setting_is_one_that_the_installed_airflow_knows() -> None:
-    described = airflow_settings()
-    named = {name for service in services().values() for name in service.get("environment", {})}
+    described = list_airflow_settings()
+    named = {name for service in read_services().values() for name in service.get("environment", {})}
     wanted = [name.split("__")[1:] for name in named if name.startswith("AIRFLOW__")]
     assert len(wanted) > 10
     for section, key in wanted:
         assert key.lower() in described.get(section.lower(), {}), f"AIRFLOW__{section}__{key}"
 
 
-def airflow_settings() -> dict[str, set[str]]:
+def list_airflow_settings() -> dict[str, set[str]]:
     """By section the settings that Airflow describes itself."""
     found = importlib.util.find_spec("airflow")
     assert found
@@ -147,7 +147,7 @@ def airflow_settings() -> dict[str, set[str]]:
 
 
 def test_services_wait_for_a_condition_that_can_come_true() -> None:
-    for name, service in services().items():
+    for name, service in read_services().items():
         for other, wait in service.get("depends_on", {}).items():
             assert set(wait) == {"condition"}, (name, other)
             assert wait["condition"] in CONDITIONS
@@ -156,7 +156,7 @@ def test_services_wait_for_a_condition_that_can_come_true() -> None:
 
 def test_no_service_waits_for_itself() -> None:
     done: set[str] = set()
-    left = {name: set(service.get("depends_on", {})) for name, service in services().items()}
+    left = {name: set(service.get("depends_on", {})) for name, service in read_services().items()}
     while left:
         ready = [name for name, needs in left.items() if needs <= done]
         assert ready, f"a circle among {sorted(left)}"
@@ -166,18 +166,18 @@ def test_no_service_waits_for_itself() -> None:
 
 def test_mounted_paths_exist_and_named_volumes_are_declared() -> None:
     used = set()
-    for name, source, target in mounts():
+    for name, source, target in list_mounts():
         assert target.startswith("/"), name
         if source.startswith("./"):
             assert (ROOT / source).exists(), f"{name} mounts {source}"
         else:
             used.add(source)
-    assert used == set(compose()["volumes"])
+    assert used == set(read_compose()["volumes"])
 
 
 def test_scripts_that_are_run_are_executable() -> None:
-    mounted = [ROOT / source for _, source, _ in mounts() if source.endswith(".sh")]
-    copied = re.findall(r"deploy/[\w/.-]+\.(?:sh|py)", "".join(_executable_copies()))
+    mounted = [ROOT / source for _, source, _ in list_mounts() if source.endswith(".sh")]
+    copied = re.findall(r"deploy/[\w/.-]+\.(?:sh|py)", "".join(_list_executable_copies()))
     assert len(mounted) == 3
     assert copied
     for path in [*mounted, *(ROOT / name for name in copied)]:
@@ -185,7 +185,7 @@ def test_scripts_that_are_run_are_executable() -> None:
         assert path.read_text().startswith("#!"), path
 
 
-def _executable_copies() -> list[str]:
+def _list_executable_copies() -> list[str]:
     return [line for line in (DEPLOY / "Dockerfile").read_text().splitlines() if line.startswith("COPY --chmod=755")]
 
 
@@ -213,17 +213,17 @@ def test_every_variable_must_be_set_and_none_has_a_default() -> None:
         assert rest.startswith(":?"), f"{name} may be empty"
     example = (ROOT / ".env.example").read_text()
     named = re.findall(r"^(\w+)=(.*)$", example, re.MULTILINE)
-    secrets = {one["environment"] for one in compose()["secrets"].values()}
+    secrets = {one["environment"] for one in read_compose()["secrets"].values()}
     assert {name for name, _ in named} == {name for name, _ in found} | secrets
     assert all(value == "" for _, value in named), "an example with a value becomes a password"
 
 
 def test_no_secret_stands_in_the_file() -> None:
     """Nor among the settings of a container, which `docker inspect` shows: they are files there."""
-    secrets = {one["environment"] for one in compose()["secrets"].values()}
+    secrets = {one["environment"] for one in read_compose()["secrets"].values()}
     assert {name for name, _ in VARIABLE.findall((ROOT / "docker-compose.yaml").read_text())} & secrets == set()
-    for name, service in services().items():
-        assert set(service.get("secrets", ())) <= set(compose()["secrets"]), name
+    for name, service in read_services().items():
+        assert set(service.get("secrets", ())) <= set(read_compose()["secrets"]), name
         for variable in service.get("environment", {}):
             assert not re.search(r"PASSWORD$|SECRET|FERNET|_KEY$|TOKEN$", variable), f"{name}: {variable}"
 
@@ -239,13 +239,13 @@ def test_secret_that_a_script_reads_is_one_that_its_service_gets() -> None:
     for name, files in scripts.items():
         text = "".join((DEPLOY / file).read_text() for file in files)
         read = set(re.findall(r"/run/secrets/(\w+)", text)) | set(re.findall(r"read_secret (\w+)", text))
-        given = set(services()[name]["secrets"])
+        given = set(read_services()[name]["secrets"])
         asked_for_if_there = {"tidegate_metrics_token"} if name == "airflow-scheduler" else set()
         assert read - asked_for_if_there == given - {"postgres_password"}, name
 
 
 def test_every_container_has_limits_and_ours_cannot_get_rights() -> None:
-    for name, service in services().items():
+    for name, service in read_services().items():
         assert {"mem_limit", "cpus", "pids_limit"} <= set(service), name
         if "build" in service or name in ("kafka", "prometheus"):
             assert service["cap_drop"] == ["ALL"], name
@@ -254,15 +254,16 @@ def test_every_container_has_limits_and_ours_cannot_get_rights() -> None:
 
 def test_memory_of_spark_fits_its_containers() -> None:
     megabytes = {
-        name: int(s["mem_limit"][:-1]) * (1024 if s["mem_limit"][-1] == "g" else 1) for name, s in services().items()
+        name: int(s["mem_limit"][:-1]) * (1024 if s["mem_limit"][-1] == "g" else 1)
+        for name, s in read_services().items()
     }
-    worker, connect = services()["spark-worker"]["environment"], services()["spark-connect"]["environment"]
+    worker, connect = read_services()["spark-worker"]["environment"], read_services()["spark-connect"]["environment"]
     assert int(worker["SPARK_WORKER_MEMORY"][:-1]) * 1024 + 2048 <= megabytes["spark-worker"]
     assert int(connect["SPARK_DRIVER_MEMORY"][:-1]) * 1024 + 1024 <= megabytes["spark-connect"]
 
 
 def test_our_images_do_not_run_as_root() -> None:
-    users = re.findall(r"^USER (\w+)$", _text("deploy/Dockerfile"), re.MULTILINE)
+    users = re.findall(r"^USER (\w+)$", _read_text("deploy/Dockerfile"), re.MULTILINE)
     assert users == ["tidegate", "tidegate"]
 
 
@@ -287,14 +288,14 @@ def test_spark_settings_are_those_of_the_local_stack() -> None:
         assert f'"{name}": "{settings[name].strip()}"' in local
     for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
         assert settings[name].split() == [*JVM_OPTIONS]
-    port = services()["spark-connect"]["healthcheck"]["test"][-1].rpartition(":")[2]
+    port = read_services()["spark-connect"]["healthcheck"]["test"][-1].rpartition(":")[2]
     assert settings["spark.connect.grpc.binding.port"].strip() == port
 
 
 def test_airflow_runs_the_four_services_of_the_local_stack() -> None:
     assert len(SERVICES) == 4
     for name in SERVICES:
-        command = services()[f"airflow-{name}"]["command"]
+        command = read_services()[f"airflow-{name}"]["command"]
         text = (DEPLOY / "airflow" / command[0]).read_text() if command[0].endswith(".sh") else " ".join(command)
         assert f"airflow {name}" in text
 
@@ -303,7 +304,7 @@ def test_jars_come_from_the_pinned_poms() -> None:
     dockerfile = (DEPLOY / "Dockerfile").read_text()
     assert all(pom in dockerfile for pom in ("local/jars/spark/pom.xml", "local/jars/s3/pom.xml"))
     runtime, bundle = (
-        re.findall(rf"{name}[^<]*</artifactId>\s*<version>([^<]+)", _text(pom))
+        re.findall(rf"{name}[^<]*</artifactId>\s*<version>([^<]+)", _read_text(pom))
         for name, pom in (
             ("iceberg-spark-runtime", "local/jars/spark/pom.xml"),
             ("iceberg-aws-bundle", "local/jars/s3/pom.xml"),
@@ -312,19 +313,19 @@ def test_jars_come_from_the_pinned_poms() -> None:
     assert runtime == bundle != []
 
 
-def _text(name: str) -> str:
+def _read_text(name: str) -> str:
     return (ROOT / name).read_text()
 
 
 def test_the_image_gets_pyspark_from_the_lock() -> None:
-    find_entry = script(DEPLOY / "spark" / "locked.py").find_entry
-    assert "--hash=sha256:" in find_entry(_text("requirements.txt"), "pyspark")
+    find_entry = import_script(DEPLOY / "spark" / "locked.py").find_entry
+    assert "--hash=sha256:" in find_entry(_read_text("requirements.txt"), "pyspark")
     with pytest.raises(KeyError, match="run make lock"):
-        find_entry(_text("requirements.txt"), "no-such-package")
+        find_entry(_read_text("requirements.txt"), "no-such-package")
 
 
 def test_the_spark_image_has_what_the_jobs_import_on_its_workers() -> None:
-    installed = re.search(r"locked.py /tmp/requirements.txt (.*) >", _text("deploy/Dockerfile"))
+    installed = re.search(r"locked.py /tmp/requirements.txt (.*) >", _read_text("deploy/Dockerfile"))
     assert installed
     ours = {"pyspark", "tidegate", "tidegate_spark", *sys.stdlib_module_names}
     imported = set()
@@ -341,8 +342,8 @@ def test_the_spark_image_has_what_the_jobs_import_on_its_workers() -> None:
 
 
 def test_the_airflow_image_has_no_tools_of_tests_and_all_that_the_rest_needs() -> None:
-    select_entries = script(DEPLOY / "airflow" / "runtime.py").select_runtime_entries
-    kept = select_entries(_text("requirements.in"), _text("requirements.txt"))
+    select_entries = import_script(DEPLOY / "airflow" / "runtime.py").select_runtime_entries
+    kept = select_entries(_read_text("requirements.in"), _read_text("requirements.txt"))
     tools = {"pytest", "pytest-xdist", "hypothesis", "zetasql", "playwright", "ruff", "mypy", "pre-commit", "uv"}
     assert not tools & set(kept)
     assert {"apache-airflow", "pyspark", "pyiceberg", "psycopg2-binary", "confluent-kafka"} <= set(kept)
@@ -354,11 +355,11 @@ def test_the_airflow_image_has_no_tools_of_tests_and_all_that_the_rest_needs() -
                 if one.marker is None or one.marker.evaluate({"extra": ""}):
                     assert canonicalize_name(one.name) in kept, f"{name} needs {one.name}"
     with pytest.raises(KeyError, match="nothing-like-it"):
-        select_entries("nothing-like-it==1\n", _text("requirements.txt"))
+        select_entries("nothing-like-it==1\n", _read_text("requirements.txt"))
 
 
 def test_the_object_stores_user_is_the_one_of_the_catalogs_connection() -> None:
-    text = _text("deploy/s3/server.sh")
+    text = _read_text("deploy/s3/server.sh")
     given = {"LAKE_ACCESS_KEY": "key1", "LAKE_SECRET_KEY": "secret1"}
     document = re.search(r"<<EOF\n(.*?)\nEOF", text, re.DOTALL)
     assert document
@@ -366,11 +367,11 @@ def test_the_object_stores_user_is_the_one_of_the_catalogs_connection() -> None:
     assert user["credentials"] == [{"accessKey": "key1", "secretKey": "secret1"}]
     bucket = load_catalogs(DEPLOY / "include")["lake"].properties["warehouse"].split("/")[2]
     assert {action.partition(":")[2] for action in user["actions"]} == {bucket}
-    assert {name.lower() for name in given} == set(services()["object-store"]["secrets"])
+    assert {name.lower() for name in given} == set(read_services()["object-store"]["secrets"])
     endpoint = load_catalogs(DEPLOY / "include")["lake"].properties["s3.endpoint"]
     assert endpoint == "http://object-store:8333"
     assert "-s3.port=8333" in text
-    assert f"-name {bucket}" in _text("deploy/s3/bucket.sh")
+    assert f"-name {bucket}" in _read_text("deploy/s3/bucket.sh")
 
 
 def test_the_catalog_database_is_made_as_sqlites_is() -> None:
@@ -383,7 +384,7 @@ def read_environment(service: dict[str, Any], folder: Path) -> dict[str, str]:
     """What Airflow's processes find, after the entry point has read the secrets."""
     for name in service["secrets"]:
         (folder / name).write_text("secret1")
-    script = _text("deploy/airflow/entrypoint.sh").replace("secrets=/run/secrets", f"secrets={folder}")
+    script = _read_text("deploy/airflow/entrypoint.sh").replace("secrets=/run/secrets", f"secrets={folder}")
     printed = subprocess.run(
         ["bash", "-c", script, "entrypoint", "env", "-0"],
         env={"PATH": os.environ["PATH"], **service["environment"]},
@@ -395,7 +396,7 @@ def read_environment(service: dict[str, Any], folder: Path) -> dict[str, str]:
 
 
 def test_connections_and_catalogs_are_ones_the_product_can_use(tmp_path: Path) -> None:
-    environment = read_environment(services()["airflow-scheduler"], tmp_path)
+    environment = read_environment(read_services()["airflow-scheduler"], tmp_path)
 
     def resolve(conn_id: str) -> Any:
         return read_connection_from_env(conn_id, environment)
@@ -420,13 +421,13 @@ def test_the_compose_catalogs_serve_the_demos_pipelines() -> None:
 
 def test_password_file_is_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "passwords.json"
-    script(DEPLOY / "airflow" / "passwords.py").write(str(path), "secret1")
+    import_script(DEPLOY / "airflow" / "passwords.py").write(str(path), "secret1")
     assert json.loads(path.read_text()) == {"admin": "secret1"}
     assert path.stat().st_mode & 0o077 == 0
 
 
 def test_health_check_tells_an_open_port_from_a_closed_one() -> None:
-    healthy = script(DEPLOY / "healthy.py").main
+    healthy = import_script(DEPLOY / "healthy.py").main
     with socket.create_server(("127.0.0.1", 0)) as server:
         place = f"127.0.0.1:{server.getsockname()[1]}"
         assert healthy(place) == 0

@@ -29,12 +29,12 @@ def find_one(kind: str) -> Any:
     return found
 
 
-def pod() -> Any:
+def find_pod() -> Any:
     return find_one("Deployment")["spec"]["template"]["spec"]
 
 
-def container(name: str) -> Any:
-    (found,) = (one for one in pod()["containers"] if one["name"] == name)
+def find_container(name: str) -> Any:
+    (found,) = (one for one in find_pod()["containers"] if one["name"] == name)
     return found
 
 
@@ -67,10 +67,10 @@ def test_secrets_are_named_and_none_stands_in_a_file() -> None:
     named = {one["secretName"] for one in VALUES["secret"]}
     named |= {
         volume["secret"]["secretName"]
-        for volume in [*pod()["volumes"], *VALUES["volumes"], *VALUES["apiServer"]["extraVolumes"]]
+        for volume in [*find_pod()["volumes"], *VALUES["volumes"], *VALUES["apiServer"]["extraVolumes"]]
         if "secret" in volume
     }
-    environment = container("spark-connect")["env"]
+    environment = find_container("spark-connect")["env"]
     named |= {one["valueFrom"]["secretKeyRef"]["name"] for one in environment if "valueFrom" in one}
     assert named == SECRETS
     readme = (FOLDER / "README.md").read_text()
@@ -83,7 +83,7 @@ def test_secrets_are_named_and_none_stands_in_a_file() -> None:
 
 def test_config_maps_that_are_mounted_are_generated_under_that_very_name() -> None:
     made = {one["name"] for one in SET["configMapGenerator"]}
-    mounted = {v["configMap"]["name"] for v in [*pod()["volumes"], *VALUES["volumes"]] if "configMap" in v}
+    mounted = {v["configMap"]["name"] for v in [*find_pod()["volumes"], *VALUES["volumes"]] if "configMap" in v}
     assert mounted == made
     assert SET["generatorOptions"] == {"disableNameSuffixHash": True}
     volumes = {one["name"] for one in VALUES["volumes"]}
@@ -92,14 +92,14 @@ def test_config_maps_that_are_mounted_are_generated_under_that_very_name() -> No
 
 def test_ports_fit_from_the_service_to_the_server() -> None:
     settings = (FOLDER / "nginx.conf").read_text()
-    (tls,) = container("tls")["ports"]
+    (tls,) = find_container("tls")["ports"]
     (port,) = find_one("Service")["spec"]["ports"]
     assert f"listen {tls['containerPort']} ssl" in settings
     assert (port["port"], port["targetPort"]) == (tls["containerPort"], tls["name"])
     server = re.search(r"binding\.port\s+(\d+)", (ROOT / "deploy" / "spark" / "spark-defaults.conf").read_text())
     assert server
     assert f"grpc_pass grpc://127.0.0.1:{server[1]};" in settings
-    assert container("spark-connect")["startupProbe"]["exec"]["command"] == ["healthy", f"127.0.0.1:{server[1]}"]
+    assert find_container("spark-connect")["startupProbe"]["exec"]["command"] == ["healthy", f"127.0.0.1:{server[1]}"]
     (rule,) = find_one("NetworkPolicy")["spec"]["ingress"]
     assert [one["port"] for one in rule["ports"]] == [tls["name"]], "nobody reaches the port without TLS"
 
@@ -119,9 +119,9 @@ def test_selectors_find_the_pods() -> None:
 def test_containers_run_as_the_images_user_with_limits_and_without_rights() -> None:
     user = re.search(r"useradd --uid (\d+)", (ROOT / "deploy" / "Dockerfile").read_text())
     assert user
-    assert pod()["securityContext"]["runAsUser"] == VALUES["uid"] == int(user[1])
-    assert pod()["securityContext"]["runAsNonRoot"]
-    for one in pod()["containers"]:
+    assert find_pod()["securityContext"]["runAsUser"] == VALUES["uid"] == int(user[1])
+    assert find_pod()["securityContext"]["runAsNonRoot"]
+    for one in find_pod()["containers"]:
         assert one["securityContext"]["allowPrivilegeEscalation"] is False
         assert one["securityContext"]["capabilities"] == {"drop": ["ALL"]}
         assert {"memory"} <= set(one["resources"]["limits"]), one["name"]
@@ -129,7 +129,7 @@ def test_containers_run_as_the_images_user_with_limits_and_without_rights() -> N
 
 def test_images_have_a_tag_and_are_those_of_the_compose_file() -> None:
     tags = {one["name"]: one["newTag"] for one in SET["images"]}
-    assert {one["image"] for one in pod()["containers"]} == set(tags)
+    assert {one["image"] for one in find_pod()["containers"]} == set(tags)
     compose = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())["services"]
     assert compose["spark-connect"]["image"] == f"tidegate/spark:{tags['tidegate/spark']}"
     assert compose["airflow-scheduler"]["image"].rpartition(":")[2] == VALUES["images"]["airflow"]["tag"]

@@ -13,7 +13,7 @@ sbom = importlib.util.module_from_spec(specification)
 specification.loader.exec_module(sbom)
 
 
-def tools(name: str) -> dict[str, Any]:
+def build_tools(name: str) -> dict[str, Any]:
     return {"components": [{"type": "application", "name": name}]}
 
 
@@ -23,7 +23,10 @@ PYTHON = {
     "bomFormat": "CycloneDX",
     "specVersion": "1.6",
     "version": 1,
-    "metadata": {"component": {"bom-ref": "root", "type": "application", "name": "tidegate"}, "tools": tools("a")},
+    "metadata": {
+        "component": {"bom-ref": "root", "type": "application", "name": "tidegate"},
+        "tools": build_tools("a"),
+    },
     "components": [
         {"bom-ref": "Jinja2==3", "type": "library", "name": "Jinja2", "version": "3", "licenses": BSD},
         {"bom-ref": "markup_safe==2", "type": "library", "name": "markup_safe", "version": "2"},
@@ -36,7 +39,7 @@ PYTHON = {
 }  # fmt: skip
 
 
-def jar(purl: str, digest: str) -> dict[str, Any]:
+def build_jar(purl: str, digest: str) -> dict[str, Any]:
     name, version = purl.rpartition("/")[2].partition("?")[0].split("@")
     licences = [{"license": {"id": "Apache-2.0"}}]
     hashes = [{"alg": "SHA-256", "content": digest}, {"alg": "SHA-1", "content": "0" * 40}]
@@ -46,8 +49,8 @@ def jar(purl: str, digest: str) -> dict[str, Any]:
 
 ONE, OTHER = "pkg:maven/org.a/one@1?type=jar", "pkg:maven/org.a/provided@1?type=jar"
 JARS = {
-    "metadata": {"tools": tools("b")},
-    "components": [jar(ONE, "1" * 64), jar(OTHER, "2" * 64)],
+    "metadata": {"tools": build_tools("b")},
+    "components": [build_jar(ONE, "1" * 64), build_jar(OTHER, "2" * 64)],
     "dependencies": [{"ref": ONE, "dependsOn": [OTHER]}],
 }
 

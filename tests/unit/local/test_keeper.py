@@ -33,7 +33,7 @@ def mark() -> Iterator[str]:
     end_all_processes(made, [], 0)
 
 
-def web_server(folder: Path, port: int) -> Server:
+def build_web_server(folder: Path, port: int) -> Server:
     command = (sys.executable, "-m", "http.server", "--bind", HOST, str(port))
     return Server(
         "web", command, folder, folder / "log", lambda _: is_answering(port), build_clean_environment(), patience=20
@@ -49,7 +49,7 @@ def wait_for(answered: list[int], count: int) -> None:
 
 def test_a_killed_server_comes_back_on_its_port(tmp_path: Path, mark: str) -> None:
     told, stop, port = Told(), threading.Event(), choose_ports(["web"])["web"]
-    keeper = Keeper(web_server(tmp_path, port), mark, stop, told, restart=True)
+    keeper = Keeper(build_web_server(tmp_path, port), mark, stop, told, restart=True)
     keeper.begin()
     wait_for(told.answered, 1)
     Identity.from_pid(told.answered[0], mark).find_process().kill()  # type: ignore[union-attr]
@@ -62,7 +62,7 @@ def test_a_killed_server_comes_back_on_its_port(tmp_path: Path, mark: str) -> No
 
 def test_without_supervision_a_killed_server_stays_down(tmp_path: Path, mark: str) -> None:
     told, stop, port = Told(), threading.Event(), choose_ports(["web"])["web"]
-    keeper = Keeper(web_server(tmp_path, port), mark, stop, told, restart=False)
+    keeper = Keeper(build_web_server(tmp_path, port), mark, stop, told, restart=False)
     keeper.begin()
     wait_for(told.answered, 1)
     Identity.from_pid(told.answered[0], mark).find_process().kill()  # type: ignore[union-attr]

@@ -42,7 +42,7 @@ def starter(tmp_path: Path, mark: str) -> Iterator[Starter]:
         process.wait()
 
 
-def eventually(condition: Callable[[], bool]) -> bool:
+def wait_for_condition(condition: Callable[[], bool]) -> bool:
     """Whether it was true once: asking again could meet a process in the middle of its exec, without an environment."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -52,14 +52,14 @@ def eventually(condition: Callable[[], bool]) -> bool:
     return False
 
 
-def sleepers(mark: str, leaders: Sequence[Identity] = ()) -> int:
+def count_sleepers(mark: str, leaders: Sequence[Identity] = ()) -> int:
     """Processes of the stack whose exec is over."""
     return sum(process.name() == "sleep" for process in find_processes(mark, leaders))
 
 
 def test_a_process_is_detached_from_its_callers_terminal(starter: Starter, tmp_path: Path) -> None:
     process = starter("cat; echo said; exec sleep 60")
-    assert eventually(lambda: (tmp_path / "log").read_text() == "said\n")
+    assert wait_for_condition(lambda: (tmp_path / "log").read_text() == "said\n")
     assert psutil.Process(process.pid).terminal() is None
 
 
@@ -75,7 +75,7 @@ def test_a_recycled_process_id_is_not_ours(starter: Starter, mark: str) -> None:
 
 def test_a_grandchild_whose_parent_was_killed_is_ended(starter: Starter, mark: str) -> None:
     parent = starter("sleep 60 & wait")
-    assert eventually(lambda: sleepers(mark) == 1)
+    assert wait_for_condition(lambda: count_sleepers(mark) == 1)
     parent.kill()
     parent.wait()
     assert len(find_processes(mark, [])) == 1
@@ -86,17 +86,17 @@ def test_a_grandchild_whose_parent_was_killed_is_ended(starter: Starter, mark: s
 def test_a_grandchild_that_lost_its_mark_is_found_by_its_session(starter: Starter, mark: str) -> None:
     parent = starter(f"env -u {MARK_VARIABLE} sleep 60 & wait")
     leader = Identity.from_pid(parent.pid, f"{mark}:server")
-    assert eventually(lambda: sleepers(mark, [leader]) == 1)
+    assert wait_for_condition(lambda: count_sleepers(mark, [leader]) == 1)
     parent.kill()
     parent.wait()
-    assert eventually(lambda: len(find_processes(mark, [leader])) == 1)
+    assert wait_for_condition(lambda: len(find_processes(mark, [leader])) == 1)
     end_all_processes(mark, [leader], 1)
     assert find_processes(mark, [leader]) == []
 
 
 def test_a_process_that_ignores_the_request_is_killed(starter: Starter, mark: str, tmp_path: Path) -> None:
     process = starter("trap '' TERM; echo ready; while :; do sleep 1; done")
-    assert eventually(lambda: (tmp_path / "log").read_text() == "ready\n")
+    assert wait_for_condition(lambda: (tmp_path / "log").read_text() == "ready\n")
     end_all_processes(mark, [], 0.3)
     assert process.poll() is not None
 
@@ -104,7 +104,7 @@ def test_a_process_that_ignores_the_request_is_killed(starter: Starter, mark: st
 def test_ending_one_server_leaves_the_others_of_its_stack(starter: Starter, mark: str) -> None:
     starter("exec sleep 60", "kafka")
     spark = starter("exec sleep 60", "spark")
-    assert eventually(lambda: sleepers(mark) == 2)
+    assert wait_for_condition(lambda: count_sleepers(mark) == 2)
     end_all_processes(f"{mark}:kafka", [], 1)
     assert spark.poll() is None
     assert [process.pid for process in find_processes(mark, [])] == [spark.pid]

@@ -155,27 +155,27 @@ def make_setup(checkout: Path, *words: str, **variables: str) -> "subprocess.Com
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-def chosen_python(answer: "subprocess.CompletedProcess[str]") -> str:
+def read_chosen_python(answer: "subprocess.CompletedProcess[str]") -> str:
     assert "chosen" in answer.stdout, answer.stderr
     return answer.stderr.strip().splitlines()[-1].removeprefix("ran ")
 
 
 def test_python_that_the_user_names_is_chosen_in_the_environment_and_behind_make(checkout: Path) -> None:
-    assert chosen_python(make_setup(checkout, PYTHON="python3.13")) == "bin/python3.13"
-    assert chosen_python(make_setup(checkout, "PYTHON=python3.13")) == "bin/python3.13"
+    assert read_chosen_python(make_setup(checkout, PYTHON="python3.13")) == "bin/python3.13"
+    assert read_chosen_python(make_setup(checkout, "PYTHON=python3.13")) == "bin/python3.13"
 
 
 def test_python_of_the_environment_is_kept_where_none_is_named(checkout: Path) -> None:
-    assert chosen_python(make_setup(checkout)) == ".venv/bin/python"
+    assert read_chosen_python(make_setup(checkout)) == ".venv/bin/python"
     (checkout / ".venv" / "bin" / "python").unlink()
-    assert chosen_python(make_setup(checkout)) == "bin/python3.11"
+    assert read_chosen_python(make_setup(checkout)) == "bin/python3.11"
 
 
 def test_python_that_pyenv_has_is_chosen_by_its_name(checkout: Path) -> None:
     place = ".pyenv/versions/3.12.1/bin/python3.12"
     write_program(checkout / place, f'echo "ran ${{0#{checkout}/}}" >&2\nexec {sys.executable} "$@"')
     write_program(checkout / "bin" / "python3.12", "echo 'pyenv: python3.12: command not found' >&2; exit 127")
-    assert chosen_python(make_setup(checkout, PYTHON="python3.12")) == place
+    assert read_chosen_python(make_setup(checkout, PYTHON="python3.12")) == place
 
 
 @pytest.mark.parametrize("name", ["python3.10", "python9", "no such"])

@@ -39,7 +39,7 @@ class Backfilling(InterruptedRunner):
         low, high = sorted(shares)
         flushed = state.position.offsets["orders"]
         ranges = {"orders": {p: [int(low * o), round(high * o)] for p, o in flushed.items()}}
-        ports = self.world.ports(self.build_pipeline(cap), hook)
+        ports = self.world.build_ports(self.build_pipeline(cap), hook)
         with suppress(NothingToDo, ConfigurationError, GiveUp, RetryLater, CommitRefused, Crash):
             apply_backfill(ports, propose_backfill(ports, parse_request(ranges, None, None)).backfill, lambda _: None)
 
@@ -51,7 +51,7 @@ class Backfilling(InterruptedRunner):
 
     def lose(self, keep: int) -> None:
         """Another writer deletes rows; every `keep`-th stays."""
-        rows = tuple(row for n, row in enumerate(self.world.rows("lake.shop.orders")) if n % 3 == keep)
+        rows = tuple(row for n, row in enumerate(self.world.read_rows("lake.shop.orders")) if n % 3 == keep)
         self.world.destination.add_snapshot("lake.shop.orders", "main", rows, {"operation": "delete"})
 
     def zombie(self, index: int) -> None:
@@ -72,7 +72,7 @@ def play(runner: Any, steps: list) -> None:
         getattr(runner, name)(*arguments)
 
 
-def in_order(rows: list[dict[str, Any]]) -> list[str]:
+def sort_rows(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
@@ -85,7 +85,9 @@ def test_up_to_date_table_equals_the_model_after_any_backfills(mode: str, steps:
     runner = Plain(mode)
     play(runner, steps)
     runner.finish()
-    assert in_order(runner.world.rows(test_model.NAME)) == in_order(test_model.expected(mode, runner.changes))
+    assert sort_rows(runner.world.read_rows(test_model.NAME)) == sort_rows(
+        test_model.compute_rows(mode, runner.changes)
+    )
 
 
 @settings(max_examples=choose_number(500), **SETTINGS)
@@ -103,7 +105,7 @@ def test_up_to_date_table_with_sequences_equals_the_model_after_any_backfills(sh
 REPAIRS = st.tuples(st.integers(0, 3), st.integers(1, 8), st.integers(0, 150))
 
 
-def repaired(runner: Any, repair: tuple[int, int, int]) -> None:
+def damage_and_repair(runner: Any, repair: tuple[int, int, int]) -> None:
     """Damage, a backfill of everything that may die, new changes flushed meanwhile, and the same backfill again."""
     keep, cap, at = repair
     runner.finish()
@@ -120,8 +122,10 @@ def repaired(runner: Any, repair: tuple[int, int, int]) -> None:
 def test_backfill_of_everything_restores_what_another_writer_deleted(mode: str, changes: list, repair: tuple) -> None:
     runner = Plain(mode)
     play(runner, changes)
-    repaired(runner, repair)
-    assert in_order(runner.world.rows(test_model.NAME)) == in_order(test_model.expected(mode, runner.changes))
+    damage_and_repair(runner, repair)
+    assert sort_rows(runner.world.read_rows(test_model.NAME)) == sort_rows(
+        test_model.compute_rows(mode, runner.changes)
+    )
 
 
 @settings(max_examples=choose_number(300), **SETTINGS)
@@ -133,5 +137,5 @@ def test_backfill_of_everything_restores_what_another_writer_deleted(mode: str, 
 def test_backfill_of_everything_restores_the_highest_sequences(shape: tuple, changes: list, repair: tuple) -> None:
     runner = Sequenced(*shape)
     play(runner, changes)
-    repaired(runner, repair)
+    damage_and_repair(runner, repair)
     runner.check()

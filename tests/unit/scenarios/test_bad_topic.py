@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import BAD, LosesARecord, MemoryEngine, World, a_pipeline, a_table
+from fakes import BAD, LosesARecord, MemoryEngine, World, build_pipeline, build_table
 from tidegate.errors import BadRecord, GiveUp, NothingToDo, SomeTablesFailed
 from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import StageJob
@@ -15,8 +15,8 @@ from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage, stage_tables
 
 GOOD, BROKEN = "lake.shop.good", "lake.shop.broken"
-APART = (a_table(BROKEN, topics=("broken",)), a_table(GOOD, topics=("good",)))
-ORDERS = [a_pipeline(*APART), a_pipeline(*reversed(APART)), a_pipeline(*APART, max_records=1)]
+APART = (build_table(BROKEN, topics=("broken",)), build_table(GOOD, topics=("good",)))
+ORDERS = [build_pipeline(*APART), build_pipeline(*reversed(APART)), build_pipeline(*APART, max_records=1)]
 
 
 @pytest.fixture
@@ -32,29 +32,29 @@ def produce(world: World, topic: str, key: str, n: int, partition: int = 0) -> N
     world.broker.produce(topic, {"id": key}, {"id": key, "name": str(n)}, partition)
 
 
-def red(world: World, pipeline: Pipeline, **instead: Any) -> str:
+def flush_and_fail(world: World, pipeline: Pipeline, **instead: Any) -> str:
     with pytest.raises(SomeTablesFailed) as failed:
-        flush(world.ports(pipeline, **instead))
+        flush(world.build_ports(pipeline, **instead))
     return str(failed.value)
 
 
-def committed(world: World) -> dict[str, dict[int, int]]:
+def read_committed_offsets(world: World) -> dict[str, dict[int, int]]:
     return world.broker.groups["tidegate-shop"]
 
 
 @pytest.mark.parametrize("pipeline", ORDERS, ids=["bad first", "bad last", "small batches"])
 def test_others_take_each_batch_while_a_bad_record_is_told_in_every_run(world: World, pipeline: Pipeline) -> None:
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     world.broker.produce("broken", {"id": "b"}, BAD, 1)
     for n in range(14):
         produce(world, "good", f"{n % 3}", n, n % 2)
-        message = red(world, pipeline)
+        message = flush_and_fail(world, pipeline)
         for words in (f"tables={BROKEN} cannot go on", "topic=broken partition=1 offset=0", "the others go on"):
             assert words in message
         assert "queue is full" not in message
-        assert world.rows(GOOD)[n % 3]["name"] == str(n)
-    assert world.rows(BROKEN) == [{"id": "a", "name": "0"}]
-    assert committed(world) == {"broken": {0: 1, 1: 0}, "good": {0: 7, 1: 7}}
+        assert world.read_rows(GOOD)[n % 3]["name"] == str(n)
+    assert world.read_rows(BROKEN) == [{"id": "a", "name": "0"}]
+    assert read_committed_offsets(world) == {"broken": {0: 1, 1: 0}, "good": {0: 7, 1: 7}}
 
 
 def test_table_takes_its_records_when_the_bad_one_is_gone(world: World) -> None:
@@ -64,25 +64,25 @@ def test_table_takes_its_records_when_the_bad_one_is_gone(world: World) -> None:
     for n in (1, 2):
         produce(world, "broken", "a", n)
         if n == 1:
-            red(world, pipeline)
+            flush_and_fail(world, pipeline)
     produce(world, "broken", "b", 3, 1)
     world.broker.compact("broken", 1)
-    flush(world.ports(pipeline))
-    assert world.rows(BROKEN) == [{"id": "a", "name": "2"}, {"id": "b", "name": "3"}]
-    assert world.rows(GOOD) == [{"id": "g", "name": "1"}]
+    flush(world.build_ports(pipeline))
+    assert world.read_rows(BROKEN) == [{"id": "a", "name": "2"}, {"id": "b", "name": "3"}]
+    assert world.read_rows(GOOD) == [{"id": "g", "name": "1"}]
 
 
 def test_table_that_shares_its_read_with_one_that_fails_keeps_what_was_staged_for_it(world: World) -> None:
-    shared = a_pipeline(a_table(BROKEN, topics=("good",)), a_table(GOOD, topics=("good",)))
+    shared = build_pipeline(build_table(BROKEN, topics=("good",)), build_table(GOOD, topics=("good",)))
     for n in range(2):
         produce(world, "good", f"{n}", n, n)
-    message = red(world, shared, engine=LosesARecord(world.engine, BROKEN))
+    message = flush_and_fail(world, shared, engine=LosesARecord(world.engine, BROKEN))
     assert f"tables={BROKEN} cannot go on" in message
     assert "do not add up" in message
-    assert (len(world.rows(GOOD)), world.rows(BROKEN)) == (2, [])
+    assert (len(world.read_rows(GOOD)), world.read_rows(BROKEN)) == (2, [])
     assert [len(job.tables) for job in world.engine.stages] == [2]
-    flush(world.ports(shared))
-    assert world.rows(BROKEN) == world.rows(GOOD)
+    flush(world.build_ports(shared))
+    assert world.read_rows(BROKEN) == world.read_rows(GOOD)
 
 
 class RefusesJob:
@@ -99,36 +99,36 @@ class RefusesJob:
 
 def test_job_that_is_refused_stops_the_tables_that_share_it(world: World) -> None:
     produce(world, "good", "g", 1)
-    assert "this job cannot be run" in red(world, ORDERS[0], engine=RefusesJob(world.engine))
-    assert (world.rows(GOOD), world.rows(BROKEN)) == ([{"id": "g", "name": "1"}], [])
+    assert "this job cannot be run" in flush_and_fail(world, ORDERS[0], engine=RefusesJob(world.engine))
+    assert (world.read_rows(GOOD), world.read_rows(BROKEN)) == ([{"id": "g", "name": "1"}], [])
 
 
 def test_where_nothing_can_be_staged_the_reasons_are_raised_and_the_offsets_kept(world: World) -> None:
-    flush(world.ports(ORDERS[0]))
+    flush(world.build_ports(ORDERS[0]))
     for topic in ("broken", "good"):
         world.broker.produce(topic, {"id": "b"}, BAD)
     world.broker.groups.clear()
     with pytest.raises(BadRecord) as failed:
-        flush(world.ports(ORDERS[0]))
+        flush(world.build_ports(ORDERS[0]))
     for words in ("topic=broken partition=0 offset=1", "topic=good partition=0 offset=0"):
         assert words in str(failed.value)
-    assert committed(world) == {"broken": {0: 1, 1: 0}}
+    assert read_committed_offsets(world) == {"broken": {0: 1, 1: 0}}
 
 
 def test_batches_that_wait_are_published_although_nothing_new_can_be_staged(world: World) -> None:
     pipeline = ORDERS[0]
     produce(world, "good", "g", 1)
-    stage(world.ports(pipeline), plan(world.ports(pipeline)))
+    stage(world.build_ports(pipeline), plan(world.build_ports(pipeline)))
     world.broker.produce("broken", {"id": "b"}, BAD)
-    assert "topic=broken partition=0 offset=1" in red(world, pipeline)
-    assert (world.rows(BROKEN), world.rows(GOOD)) == ([{"id": "a", "name": "0"}], [{"id": "g", "name": "1"}])
-    assert committed(world) == {"broken": {0: 1, 1: 0}, "good": {0: 1, 1: 0}}
+    assert "topic=broken partition=0 offset=1" in flush_and_fail(world, pipeline)
+    assert (world.read_rows(BROKEN), world.read_rows(GOOD)) == ([{"id": "a", "name": "0"}], [{"id": "g", "name": "1"}])
+    assert read_committed_offsets(world) == {"broken": {0: 1, 1: 0}, "good": {0: 1, 1: 0}}
 
 
 def test_stage_of_one_batch_raises_the_reason_and_stage_of_all_tables_returns_it(world: World) -> None:
     produce(world, "good", "g", 1)
     world.broker.produce("broken", {"id": "b"}, BAD)
-    ports = world.ports(ORDERS[0])
+    ports = world.build_ports(ORDERS[0])
     with pytest.raises(BadRecord, match="topic=broken partition=0 offset=1"):
         stage(ports, plan(ports))
     staged, refused = stage_tables(ports, replace(plan(ports), refused=()))
@@ -139,38 +139,38 @@ def test_stage_of_one_batch_raises_the_reason_and_stage_of_all_tables_returns_it
 
 
 def test_pipeline_of_one_table_fails_as_before(world: World) -> None:
-    alone = a_pipeline(APART[0])
-    flush(world.ports(alone))
+    alone = build_pipeline(APART[0])
+    flush(world.build_ports(alone))
     world.broker.produce("broken", {"id": "b"}, BAD)
     with pytest.raises(BadRecord):
-        flush(world.ports(alone))
+        flush(world.build_ports(alone))
     with pytest.raises(NothingToDo):
-        flush(world.ports(a_pipeline(APART[1])))
-    assert isinstance(plan(world.ports(alone)), Plan)
+        flush(world.build_ports(build_pipeline(APART[1])))
+    assert isinstance(plan(world.build_ports(alone)), Plan)
 
 
 @pytest.mark.parametrize("published", [0, 2])
 def test_runs_that_meet_the_same_bad_record_use_one_number_and_leave_nothing_staged(
     world: World, published: int
 ) -> None:
-    alone = a_pipeline(APART[0])
+    alone = build_pipeline(APART[0])
     for n in range(published):
         produce(world, "broken", "a", n)
-        flush(world.ports(alone))
+        flush(world.build_ports(alone))
     world.broker.produce("broken", {"id": "b"}, BAD, 1)
     numbers = set()
     for n in range(30):
         produce(world, "broken", f"{n}", n, n % 2)
         with pytest.raises(BadRecord, match="partition=1 offset=0"):
-            flush(world.ports(alone))
+            flush(world.build_ports(alone))
         numbers.add(world.engine.stages[-1].batch)
         staged = world.destination.tables[f"{BROKEN}_shop_tmp"]
-        assert (staged.rows(), len(staged.snapshots)) == ([], 1)
+        assert (staged.read_rows(), len(staged.snapshots)) == ([], 1)
         assert [name for name in staged.properties if name.startswith("tidegate.staged.")] == []
     assert max(numbers) <= published + 2
     world.broker.partitions["broken"][1].records.pop(0)
-    flush(world.ports(alone))
-    assert len(world.rows(BROKEN)) == 31
+    flush(world.build_ports(alone))
+    assert len(world.read_rows(BROKEN)) == 31
     state = world.destination.read_state(BROKEN, "shop")
     assert state is not None
     assert state.highest_batch <= published + 2

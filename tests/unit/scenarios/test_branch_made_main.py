@@ -1,7 +1,7 @@
 """Somebody makes the branch of an attempt main that was killed before its publish: its records are not read again."""
 
 import pytest
-from fakes import Crash, World, a_pipeline, a_table
+from fakes import Crash, World, build_pipeline, build_table
 from fakes.draining import drain
 from tidegate.errors import NothingToDo
 from tidegate.monitoring.status import read_status
@@ -12,10 +12,10 @@ ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
 
 @pytest.mark.parametrize("mode", ["append", "upsert_delete"])
 def test_rows_of_a_branch_that_was_made_main_are_not_brought_in_again(mode: str) -> None:
-    world, pipeline = World(), a_pipeline(a_table(ORDERS, mode=mode), a_table(COPY, mode=mode))
+    world, pipeline = World(), build_pipeline(build_table(ORDERS, mode=mode), build_table(COPY, mode=mode))
     world.broker.create("orders", 2)
     produce(world, "a", "b")
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     produce(world, "c", "d")
 
     def die(call: str, when: str) -> None:
@@ -23,19 +23,19 @@ def test_rows_of_a_branch_that_was_made_main_are_not_brought_in_again(mode: str)
             raise Crash(call)
 
     with pytest.raises(Crash):
-        flush(world.ports(pipeline, die))
+        flush(world.build_ports(pipeline, die))
     refs = world.destination.tables[ORDERS].refs
     (branch,) = set(refs) - {"main", "tidegate_shop"}
     refs["main"] = refs[branch]
-    (seen, _) = read_status(world.ports(pipeline))["tables"]
+    (seen, _) = read_status(world.build_ports(pipeline))["tables"]
     assert (seen["position"], seen["rolled_back"], seen["problem"]) == ({"orders": {0: 2, 1: 2}}, False, None)
     produce(world, "e", "f")
     drain(world, pipeline)
     for table in (ORDERS, COPY):
-        assert sorted(row["id"] for row in world.rows(table)) == ["a", "b", "c", "d", "e", "f"]
+        assert sorted(row["id"] for row in world.read_rows(table)) == ["a", "b", "c", "d", "e", "f"]
         assert set(world.destination.tables[table].refs) == {"main", "tidegate_shop"}
     with pytest.raises(NothingToDo):
-        flush(world.ports(pipeline))
+        flush(world.build_ports(pipeline))
 
 
 def produce(world: World, *keys: str) -> None:

@@ -4,12 +4,12 @@ A higher number here is a slower flush for everybody: raise it only for somethin
 """
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from fakes.counted import Calls
 from tidegate.errors import NothingToDo
 from tidegate.steps.flush import flush
+from unit.tidegate.tables.test_templated_tables import build_template
 from unit.tidegate.tables.test_templated_tables import produce as produce_kind
-from unit.tidegate.tables.test_templated_tables import template
 
 # calls of one flush with rows: those of the pipeline, and those of each table
 MOST = {
@@ -33,10 +33,10 @@ def world() -> World:
     return made
 
 
-def calls(world: World, pipeline) -> Calls:
+def count_flush_calls(world: World, pipeline) -> Calls:
     """The calls of a flush."""
-    with Calls().watching() as counted:
-        flush(world.ports(pipeline, counted.hook))
+    with Calls().watch_calls() as counted:
+        flush(world.build_ports(pipeline, counted.hook))
     return counted
 
 
@@ -44,28 +44,28 @@ def produce(world: World, name: str) -> None:
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": name}, 0)
 
 
-def bounds(most: dict[str, tuple[int, int]], tables: int) -> dict[str, int]:
+def compute_bounds(most: dict[str, tuple[int, int]], tables: int) -> dict[str, int]:
     return {step: once + each * tables for step, (once, each) in most.items()}
 
 
 @pytest.mark.parametrize("tables", [1, 2, 3])
 def test_flush_asks_a_fixed_number_of_times_for_each_table(world: World, tables: int) -> None:
-    pipeline = a_pipeline(*(a_table(name) for name in TABLES[:tables]))
-    most, found = bounds(MOST, tables), []
+    pipeline = build_pipeline(*(build_table(name) for name in TABLES[:tables]))
+    most, found = compute_bounds(MOST, tables), []
     for number in range(4):
         produce(world, str(number))
-        found.append(calls(world, pipeline).totals)
+        found.append(count_flush_calls(world, pipeline).totals)
     assert {step: number for step, number in found[-1].items() if number > most[step]} == {}
     assert found[1] == found[2] == found[3]
 
 
 def test_flush_without_work_reads_each_position_and_the_log(world: World) -> None:
-    pipeline = a_pipeline()
+    pipeline = build_pipeline()
     produce(world, "1")
-    flush(world.ports(pipeline))
-    with Calls().watching() as counted, pytest.raises(NothingToDo):
-        flush(world.ports(pipeline, counted.hook))
-    most = bounds(IDLE, 1)
+    flush(world.build_ports(pipeline))
+    with Calls().watch_calls() as counted, pytest.raises(NothingToDo):
+        flush(world.build_ports(pipeline, counted.hook))
+    most = compute_bounds(IDLE, 1)
     assert {step: number for step, number in counted.totals.items() if number > most[step]} == {}
 
 
@@ -73,7 +73,7 @@ def test_no_step_but_the_first_lists_a_namespace(world: World) -> None:
     """Records name the tables: they are looked for once in a flush, and once more when a batch names new ones."""
     for key, kind, listings in [("1", "order", 2), ("2", "line", 2), ("3", "order", 1), ("4", "line", 1)]:
         produce_kind(world, key, kind)
-        asked = calls(world, template()).by_step
+        asked = count_flush_calls(world, build_template()).by_step
         assert {step: found["tables.list_tables"] for step, found in asked.items() if found["tables.list_tables"]} == {
             "expand_template": listings
         }
@@ -81,5 +81,5 @@ def test_no_step_but_the_first_lists_a_namespace(world: World) -> None:
 
 def test_flush_without_a_template_lists_nothing(world: World) -> None:
     produce(world, "1")
-    asked = calls(world, a_pipeline()).by_step
+    asked = count_flush_calls(world, build_pipeline()).by_step
     assert not any(found["tables.list_tables"] for found in asked.values())

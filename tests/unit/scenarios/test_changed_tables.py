@@ -1,7 +1,7 @@
 """The pipeline's file is changed between the steps of a run: each works with the tables that the file names then."""
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from fakes.draining import drain
 from tidegate.errors import ConfigurationError, NothingToDo, TableRemoved
 from tidegate.spec.pipeline import Pipeline
@@ -16,11 +16,11 @@ from tidegate.tables.lookup import find_table
 ORDERS, OTHER = "lake.shop.orders", "lake.shop.other"
 
 
-def pipeline(*names: str) -> Pipeline:
-    return a_pipeline(*(a_table(name) for name in names))
+def build_named_pipeline(*names: str) -> Pipeline:
+    return build_pipeline(*(build_table(name) for name in names))
 
 
-ONE, OTHER_ALONE, BOTH = pipeline(ORDERS), pipeline(OTHER), pipeline(ORDERS, OTHER)
+ONE, OTHER_ALONE, BOTH = build_named_pipeline(ORDERS), build_named_pipeline(OTHER), build_named_pipeline(ORDERS, OTHER)
 STEPS = 5
 
 
@@ -39,7 +39,7 @@ def produce(world: World, key: str) -> None:
 def run(world: World, *files: Pipeline) -> list[str]:
     """The steps of one run, each with the file that stands when it begins; the tables whose merge is skipped."""
     skipped = []
-    ports = [world.ports(one) for one in files]
+    ports = [world.build_ports(one) for one in files]
     staged = stage(ports[1], plan(ports[0]))
     for queue in group_by_table(staged):
         try:
@@ -63,22 +63,22 @@ def test_tables_that_change_before_any_step_lose_no_row_and_the_run_goes_on(
     produce(world, "b")
     drain(world, after)
     for table in after.tables:
-        assert [row["id"] for row in world.rows(table.name)] == ["a", "b"]
+        assert [row["id"] for row in world.read_rows(table.name)] == ["a", "b"]
     assert world.broker.groups["tidegate-shop"]["orders"] == {0: 2}
 
 
 def test_run_whose_only_table_the_file_names_no_more_has_nothing_to_do(world: World) -> None:
-    planned = plan(world.ports(ONE))
+    planned = plan(world.build_ports(ONE))
     with pytest.raises(NothingToDo, match=rf"table={ORDERS} is not in the file any more"):
-        stage(world.ports(OTHER_ALONE), planned)
+        stage(world.build_ports(OTHER_ALONE), planned)
 
 
 def test_table_that_comes_back_goes_on_with_what_was_staged_for_it(world: World) -> None:
     run(world, BOTH, BOTH, ONE, ONE, ONE)
     drain(world, BOTH)
-    assert world.rows(OTHER) == world.rows(ORDERS)
+    assert world.read_rows(OTHER) == world.read_rows(ORDERS)
 
 
 def test_table_that_is_asked_for_by_name_and_not_in_the_file_is_refused(world: World) -> None:
     with pytest.raises(ConfigurationError, match=f"table={OTHER} is not in the file"):
-        find_table(world.ports(ONE), OTHER)
+        find_table(world.build_ports(ONE), OTHER)

@@ -1,7 +1,7 @@
 """Dead letters are chosen by what people know of them: some are replayed, some discarded, and the rest wait."""
 
 import pytest
-from fakes import BAD, World, a_pipeline, a_table
+from fakes import BAD, World, build_pipeline, build_table
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo
 from tidegate.merge.letter_filter import LetterFilter
 from tidegate.monitoring.status import read_status
@@ -12,7 +12,7 @@ from tidegate.steps.flush import flush
 
 ORDERS, COPY, LETTERS = "lake.shop.orders", "lake.shop.copy", "lake.shop.tidegate_shop_dead_letters"
 ASIDE = Errors("all")
-PIPELINE = a_pipeline(a_table(ORDERS, errors=ASIDE), a_table(COPY, errors=ASIDE))
+PIPELINE = build_pipeline(build_table(ORDERS, errors=ASIDE), build_table(COPY, errors=ASIDE))
 BAD_PLACES = [("orders", partition, offset) for partition in (0, 1) for offset in (1, 2, 4, 10)]
 
 
@@ -27,52 +27,56 @@ def world() -> World:
             value = BAD if ("orders", partition, offset) in BAD_PLACES else {"id": key, "name": "1"}
             made.broker.produce("orders", {"id": key}, value, partition)
             made.engine.mended[offset] = {"id": key, "name": "corrected"}
-    flush(made.ports(PIPELINE))
+    flush(made.build_ports(PIPELINE))
     return made
 
 
-def places(*chosen: tuple[int, int], table: str | None = None) -> LetterFilter:
+def build_filter(*chosen: tuple[int, int], table: str | None = None) -> LetterFilter:
     return LetterFilter(table=table, places=frozenset(("orders", partition, offset) for partition, offset in chosen))
 
 
-def waiting(world: World, table: str = ORDERS) -> list[tuple[int, int]]:
+def list_waiting_places(world: World, table: str = ORDERS) -> list[tuple[int, int]]:
     letters = world.destination.list_waiting_letters(LETTERS, table)
     return sorted((letter.partition, letter.offset) for letter in letters)
 
 
-def corrected(world: World, table: str = ORDERS) -> int:
-    return sum(row["name"] == "corrected" for row in world.rows(table))
+def count_corrected_rows(world: World, table: str = ORDERS) -> int:
+    return sum(row["name"] == "corrected" for row in world.read_rows(table))
 
 
 def test_only_the_chosen_letters_are_replayed_also_those_that_lie_between_others(world: World) -> None:
-    (result,) = replay_dead_letters(world.ports(PIPELINE), places((0, 1), (0, 4), (1, 10), table=ORDERS))
+    (result,) = replay_dead_letters(world.build_ports(PIPELINE), build_filter((0, 1), (0, 4), (1, 10), table=ORDERS))
     assert (result.table, result.tried, result.replayed, result.still_bad) == (ORDERS, 3, 3, 0)
-    assert waiting(world) == [(0, 2), (0, 10), (1, 1), (1, 2), (1, 4)]
-    assert len(waiting(world, COPY)) == len(BAD_PLACES)
-    assert replay_dead_letters(world.ports(PIPELINE), places((0, 1), table=ORDERS)) == []
-    rest = replay_dead_letters(world.ports(PIPELINE))
+    assert list_waiting_places(world) == [(0, 2), (0, 10), (1, 1), (1, 2), (1, 4)]
+    assert len(list_waiting_places(world, COPY)) == len(BAD_PLACES)
+    assert replay_dead_letters(world.build_ports(PIPELINE), build_filter((0, 1), table=ORDERS)) == []
+    rest = replay_dead_letters(world.build_ports(PIPELINE))
     assert [(one.table, one.tried) for one in rest] == [(ORDERS, 5), (COPY, 8)]
-    assert waiting(world) == waiting(world, COPY) == []
+    assert list_waiting_places(world) == list_waiting_places(world, COPY) == []
 
 
 def test_chosen_letters_that_lie_in_too_many_places_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidegate.reprocess.replay_stage.MAX_CHOSEN_GROUPS", 2)
     with pytest.raises(GiveUp, match=r"groups=3 between others.*choose at most 2 at once, or replay all"):
-        replay_dead_letters(world.ports(PIPELINE), places((0, 1), (0, 4), (1, 10), table=ORDERS))
-    assert len(waiting(world)) == len(BAD_PLACES)
+        replay_dead_letters(world.build_ports(PIPELINE), build_filter((0, 1), (0, 4), (1, 10), table=ORDERS))
+    assert len(list_waiting_places(world)) == len(BAD_PLACES)
 
 
 def test_discarded_letters_wait_no_longer_and_say_why_and_who(world: World) -> None:
-    ports = world.ports(PIPELINE)
-    proposed = propose_discards(ports, places((0, 2), (1, 4)))
+    ports = world.build_ports(PIPELINE)
+    proposed = propose_discards(ports, build_filter((0, 2), (1, 4)))
     assert [(one.table.name, len(one.letters)) for one in proposed] == [(ORDERS, 2), (COPY, 2)]
-    assert len(waiting(world)) == len(BAD_PLACES)
+    assert len(list_waiting_places(world)) == len(BAD_PLACES)
     discard_dead_letters(ports, proposed, "test records", "ann")
     discard_dead_letters(ports, proposed, "test records, said twice", "bob")
-    assert waiting(world) == waiting(world, COPY) == [(0, 1), (0, 4), (0, 10), (1, 1), (1, 2), (1, 10)]
+    assert (
+        list_waiting_places(world)
+        == list_waiting_places(world, COPY)
+        == [(0, 1), (0, 4), (0, 10), (1, 1), (1, 2), (1, 10)]
+    )
     letters = world.destination.read_dead_letters(LETTERS, 100)
     assert (letters.waiting, letters.replayed, letters.discarded) == (12, 0, 4)
-    rows = [row for row in world.destination.tables[LETTERS].rows() if row["stage"] == "discarded"]
+    rows = [row for row in world.destination.tables[LETTERS].read_rows() if row["stage"] == "discarded"]
     assert {row["message"] for row in rows} == {"discarded by ann: test records; it was: not readable"}
     assert {row["value"] for row in rows} == {BAD}
     told = {one["table"]: one["actions"] for one in read_status(ports)["tables"]}
@@ -80,11 +84,11 @@ def test_discarded_letters_wait_no_longer_and_say_why_and_who(world: World) -> N
     assert (told[COPY][-1]["action"], told[COPY][-1]["by"]) == ("discard", "ann")
     replay_dead_letters(ports)
     assert world.destination.read_dead_letters(LETTERS, 0).replayed == 12
-    assert "0-2" not in [row["id"] for row in world.rows(ORDERS)]
+    assert "0-2" not in [row["id"] for row in world.read_rows(ORDERS)]
 
 
 def test_letters_are_chosen_by_topic_reason_time_and_table(world: World) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     written = world.destination.list_waiting_letters(LETTERS, ORDERS)[0].written_at
     assert written is not None
     at_ms = int(written.timestamp() * 1000)
@@ -106,7 +110,7 @@ def test_letters_are_chosen_by_topic_reason_time_and_table(world: World) -> None
 
 
 def test_letters_are_not_discarded_without_a_reason(world: World) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     with pytest.raises(ConfigurationError, match="say why"):
-        discard_dead_letters(ports, propose_discards(ports, places((0, 1))), " ", "ann")
-    assert len(waiting(world)) == len(BAD_PLACES)
+        discard_dead_letters(ports, propose_discards(ports, build_filter((0, 1))), " ", "ann")
+    assert len(list_waiting_places(world)) == len(BAD_PLACES)

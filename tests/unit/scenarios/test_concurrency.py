@@ -7,18 +7,18 @@ import pytest
 from crash.memory import (
     GROUP,
     TOPIC,
+    arrange_first_batch,
+    arrange_later_batch,
+    arrange_new_column,
+    arrange_queue,
+    arrange_staged_batch,
+    build_crash_pipeline,
+    build_world,
     drain,
-    first_batch,
-    later_batch,
-    leftovers,
-    new_column,
-    outcome,
-    passed,
-    pipeline_of,
+    list_leftovers,
+    list_passed_points,
     produce,
-    queued,
-    situated,
-    staged_before,
+    read_outcome,
 )
 from crash.points import Journey, Point
 from examples import choose_half
@@ -32,15 +32,15 @@ class Sleeper:
     """A flush that sleeps at one point while others bring two newer batches to the tables."""
 
     def __init__(self, situation, pipeline: Pipeline, at: Point) -> None:
-        self.world, self.pipeline, self.at = situated(situation, pipeline), pipeline, at
-        self.asleep, self.told = False, ""
+        self.world, self.pipeline, self.at = build_world(situation, pipeline), pipeline, at
+        self.asleep, self.error_text = False, ""
 
     def run(self) -> None:
         with Journey(self.meet).inside() as journey:
             try:
-                flush(journey.ports(self.world.ports(self.pipeline)))
+                flush(journey.build_ports(self.world.build_ports(self.pipeline)))
             except (NothingToDo, PublishedElsewhere, RetryLater) as error:
-                self.told = f"{type(error).__name__}: {error}"
+                self.error_text = f"{type(error).__name__}: {error}"
 
     def meet(self, point: Point) -> None:
         if point == self.at and not self.asleep:
@@ -48,30 +48,32 @@ class Sleeper:
             for name in ("newer", "newest"):
                 produce(self.world, ("a", name), ("c", None), ("d", name))
                 drain(self.world, self.pipeline)
-            self.before = outcome(self.world, self.pipeline)
+            self.before = read_outcome(self.world, self.pipeline)
 
 
 @pytest.mark.parametrize(("mode", "tables"), [("upsert_delete", 1), ("append", 2)])
 @pytest.mark.parametrize(
-    "situation", [first_batch, later_batch, new_column, staged_before, queued], ids=lambda s: s.__name__
+    "situation",
+    [arrange_first_batch, arrange_later_batch, arrange_new_column, arrange_staged_batch, arrange_queue],
+    ids=lambda s: s.__name__,
 )
 def test_runner_that_sleeps_at_any_point_changes_nothing_when_it_wakes(
     situation, mode: str, tables: int, record_property
 ) -> None:
-    pipeline = pipeline_of(mode, tables)
-    points = choose_half(passed(situation, pipeline), situation.__name__, tables)
+    pipeline = build_crash_pipeline(mode, tables)
+    points = choose_half(list_passed_points(situation, pipeline), situation.__name__, tables)
     for at in points:
         sleeper = Sleeper(situation, pipeline, at)
         sleeper.run()
         assert sleeper.asleep, at
         world: World = sleeper.world
-        rows, positions, _ = outcome(world, pipeline)
-        assert (rows, positions) == sleeper.before[:2], f"slept at {at}: {sleeper.told}"
-        assert len(sleeper.told.splitlines()) <= 1, sleeper.told
+        rows, positions, _ = read_outcome(world, pipeline)
+        assert (rows, positions) == sleeper.before[:2], f"slept at {at}: {sleeper.error_text}"
+        assert len(sleeper.error_text.splitlines()) <= 1, sleeper.error_text
         drain(world, pipeline)
-        assert outcome(world, pipeline) == sleeper.before, f"slept at {at}: {sleeper.told}"
+        assert read_outcome(world, pipeline) == sleeper.before, f"slept at {at}: {sleeper.error_text}"
         assert world.broker.groups[GROUP][TOPIC] == {n: p.end for n, p in enumerate(world.broker.partitions[TOPIC])}
         produce(world, ("e", "last"))  # what a loser staged under a number of its own goes with the next batch
         drain(world, pipeline)
-        assert leftovers(world, pipeline) == [], f"slept at {at}: {sleeper.told}"
+        assert list_leftovers(world, pipeline) == [], f"slept at {at}: {sleeper.error_text}"
     record_property("counted", {"points slept at": len(points)})

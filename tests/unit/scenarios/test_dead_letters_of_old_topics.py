@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import BAD, Crash, World, a_pipeline, a_table
+from fakes import BAD, Crash, World, build_pipeline, build_table
 from tidegate.actions.rebase import format_old_topics
 from tidegate.monitoring.dead_letter_rows import format_dead_letter
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
@@ -16,22 +16,22 @@ from tidegate.steps.flush import flush
 ALL, TABLE, LETTERS = Errors("all", 9), "lake.shop.orders", "lake.shop.tidegate_shop_dead_letters"
 
 
-def tolerant(mode: str = "upsert_delete") -> Pipeline:
-    return a_pipeline(replace(a_table(mode=mode), errors=ALL), source={"errors": ALL})
+def build_tolerant_pipeline(mode: str = "upsert_delete") -> Pipeline:
+    return build_pipeline(replace(build_table(mode=mode), errors=ALL), source={"errors": ALL})
 
 
-def row(key: str, name: str) -> tuple[dict[str, str], dict[str, str]]:
+def build_record(key: str, name: str) -> tuple[dict[str, str], dict[str, str]]:
     return {"id": key}, {"id": key, "name": name}
 
 
-def a_world(mode: str = "upsert_delete") -> World:
+def build_world(mode: str = "upsert_delete") -> World:
     """Two partitions, each with a good record and a dead letter behind it, flushed."""
     world = World()
     world.broker.create("orders", 2)
     for partition in (0, 1):
-        world.broker.produce("orders", *row(f"old{partition}", "x"), partition)
+        world.broker.produce("orders", *build_record(f"old{partition}", "x"), partition)
         world.broker.produce("orders", {"id": f"bad{partition}"}, BAD, partition)
-    flush(world.ports(tolerant(mode)))
+    flush(world.build_ports(build_tolerant_pipeline(mode)))
     return world
 
 
@@ -40,19 +40,19 @@ def recreate(world: World, mode: str = "upsert_delete") -> None:
     world.broker.create("orders", 2)
     for partition in (0, 1):
         world.broker.produce("orders", {"id": f"worse{partition}"}, BAD, partition)
-        world.broker.produce("orders", *row(f"new{partition}", "y"), partition)
+        world.broker.produce("orders", *build_record(f"new{partition}", "y"), partition)
     rebase(world, mode)
 
 
 def rebase(world: World, mode: str = "upsert_delete") -> None:
-    ports = world.ports(tolerant(mode))
+    ports = world.build_ports(build_tolerant_pipeline(mode))
     rebase_positions(ports, propose_moves(ports, "earliest"))
 
 
-def letters(world: World) -> list[tuple[Any, ...]]:
+def read_letters(world: World) -> list[tuple[Any, ...]]:
     """Topic id, partition, offset and whether it waits."""
     names = ("topic_id", "partition", "offset")
-    found = [(*(row.get(name) for name in names), row["replayed_at"] is None) for row in world.rows(LETTERS)]
+    found = [(*(row.get(name) for name in names), row["replayed_at"] is None) for row in world.read_rows(LETTERS)]
     return sorted(found, key=str)
 
 
@@ -61,28 +61,28 @@ NEW = [("topic-2", 0, 0, True), ("topic-2", 1, 0, True)]
 
 
 def test_flush_after_the_topic_was_recreated_and_rebased_removes_no_dead_letter_of_the_old_one() -> None:
-    world = a_world()
+    world = build_world()
     recreate(world)
-    flush(world.ports(tolerant()))
-    assert letters(world) == OLD + NEW
-    assert sorted(row["id"] for row in world.rows(TABLE)) == ["new0", "new1", "old0", "old1"]
+    flush(world.build_ports(build_tolerant_pipeline()))
+    assert read_letters(world) == OLD + NEW
+    assert sorted(row["id"] for row in world.read_rows(TABLE)) == ["new0", "new1", "old0", "old1"]
 
 
 def test_dead_letter_at_the_same_offset_of_both_topics_is_kept_twice_with_the_bytes_of_each() -> None:
-    world = a_world()
+    world = build_world()
     world.broker.create("orders", 2)
     for partition in (0, 1):
-        world.broker.produce("orders", *row(f"new{partition}", "y"), partition)
+        world.broker.produce("orders", *build_record(f"new{partition}", "y"), partition)
         world.broker.produce("orders", {"id": f"again{partition}"}, BAD, partition)
     rebase(world)
-    flush(world.ports(tolerant()))
-    assert letters(world) == [*OLD, ("topic-2", 0, 1, True), ("topic-2", 1, 1, True)]
-    keys = {(row["topic_id"], row["partition"]): row["key"]["id"] for row in world.rows(LETTERS)}
+    flush(world.build_ports(build_tolerant_pipeline()))
+    assert read_letters(world) == [*OLD, ("topic-2", 0, 1, True), ("topic-2", 1, 1, True)]
+    keys = {(row["topic_id"], row["partition"]): row["key"]["id"] for row in world.read_rows(LETTERS)}
     assert keys == {("topic-1", 0): "bad0", ("topic-1", 1): "bad1", ("topic-2", 0): "again0", ("topic-2", 1): "again1"}
 
 
 def test_letters_of_an_attempt_that_was_never_published_still_go_and_those_of_the_old_topic_stay() -> None:
-    world = a_world()
+    world = build_world()
     recreate(world)
 
     def dies(call: str, when: str) -> None:
@@ -90,113 +90,115 @@ def test_letters_of_an_attempt_that_was_never_published_still_go_and_those_of_th
             raise Crash(call)
 
     with pytest.raises(Crash):
-        flush(world.ports(tolerant(), dies))
-    assert letters(world) == OLD + NEW
+        flush(world.build_ports(build_tolerant_pipeline(), dies))
+    assert read_letters(world) == OLD + NEW
     for partition in (0, 1):  # as if the pipeline file had been corrected
         records = world.broker.partitions["orders"][partition].records
         records[0] = replace(records[0], value={"id": f"worse{partition}", "name": "read"})
     world.engine.conditions["true"] = lambda _: True
-    corrected = a_pipeline(replace(a_table(), errors=ALL, when="true"), source={"errors": ALL})
-    flush(world.ports(corrected))
-    assert letters(world) == OLD
+    corrected = build_pipeline(replace(build_table(), errors=ALL, when="true"), source={"errors": ALL})
+    flush(world.build_ports(corrected))
+    assert read_letters(world) == OLD
 
 
 def test_published_dead_letters_that_are_read_again_are_marked_and_keep_their_bytes() -> None:
-    world = a_world()
+    world = build_world()
     for partition in (0, 1):
         records = world.broker.partitions["orders"][partition].records
         records[1] = replace(records[1], value={"id": f"bad{partition}", "name": "read"})
     rebase(world)
-    flush(world.ports(tolerant()))
-    assert letters(world) == [("topic-1", 0, 1, False), ("topic-1", 1, 1, False)]
-    assert {row["value"] for row in world.rows(LETTERS)} == {BAD}
-    assert sorted(row["id"] for row in world.rows(TABLE)) == ["bad0", "bad1", "old0", "old1"]
+    flush(world.build_ports(build_tolerant_pipeline()))
+    assert read_letters(world) == [("topic-1", 0, 1, False), ("topic-1", 1, 1, False)]
+    assert {row["value"] for row in world.read_rows(LETTERS)} == {BAD}
+    assert sorted(row["id"] for row in world.read_rows(TABLE)) == ["bad0", "bad1", "old0", "old1"]
 
 
 def test_published_dead_letters_that_are_bad_again_wait_once() -> None:
-    world = a_world()
+    world = build_world()
     rebase(world)
-    flush(world.ports(tolerant()))
-    assert letters(world) == OLD
+    flush(world.build_ports(build_tolerant_pipeline()))
+    assert read_letters(world) == OLD
 
 
-def without_ids(world: World) -> None:
+def remove_topic_ids(world: World) -> None:
     """As the version before wrote them: the table has no such column."""
     table = world.destination.tables[LETTERS]
-    rows = tuple({name: value for name, value in row.items() if name != "topic_id"} for row in table.rows())
+    rows = tuple({name: value for name, value in row.items() if name != "topic_id"} for row in table.read_rows())
     world.destination.add_snapshot(LETTERS, "main", rows, {})
     table.columns = tuple(column for column in table.columns if column.name != "topic_id")
 
 
 def test_letters_of_the_version_before_outlive_a_recreated_topic() -> None:
-    world = a_world()
-    without_ids(world)
+    world = build_world()
+    remove_topic_ids(world)
     recreate(world)
-    flush(world.ports(tolerant()))
-    found = [(row.get("topic_id"), row["partition"], row["offset"], row["key"]["id"]) for row in world.rows(LETTERS)]
+    flush(world.build_ports(build_tolerant_pipeline()))
+    found = [
+        (row.get("topic_id"), row["partition"], row["offset"], row["key"]["id"]) for row in world.read_rows(LETTERS)
+    ]
     assert sorted(found, key=str) == [
         ("topic-2", 0, 0, "worse0"), ("topic-2", 1, 0, "worse1"), (None, 0, 1, "bad0"), (None, 1, 1, "bad1"),
     ]  # fmt: skip
 
 
 def test_letters_of_the_version_before_are_taken_over_by_the_same_record_and_get_its_topic() -> None:
-    world = a_world()
-    without_ids(world)
+    world = build_world()
+    remove_topic_ids(world)
     rebase(world)
-    flush(world.ports(tolerant()))
-    assert letters(world) == OLD
+    flush(world.build_ports(build_tolerant_pipeline()))
+    assert read_letters(world) == OLD
 
 
 def test_letters_of_the_version_before_are_replayed() -> None:
-    world = a_world()
-    without_ids(world)
+    world = build_world()
+    remove_topic_ids(world)
     world.engine.mended[1] = {"id": "bad", "name": "mended"}
-    (result,) = replay_dead_letters(world.ports(tolerant()))
+    (result,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
     assert (result.tried, result.replayed, result.of_old_topics) == (2, 2, 0)
-    assert [waits for *_, waits in letters(world)] == [False, False]
+    assert [waits for *_, waits in read_letters(world)] == [False, False]
 
 
 def test_replay_leaves_dead_letters_of_the_old_topic_of_a_keyed_table_and_counts_them() -> None:
-    world = a_world()
+    world = build_world()
     recreate(world)
-    flush(world.ports(tolerant()))
+    flush(world.build_ports(build_tolerant_pipeline()))
     world.engine.mended |= {0: {"id": "mended", "name": "new"}, 1: {"id": "mended", "name": "old"}}
-    (result,) = replay_dead_letters(world.ports(tolerant()))
+    (result,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
     assert (result.tried, result.replayed, result.still_bad, result.of_old_topics) == (2, 2, 0, 2)
-    assert letters(world) == OLD + [(*letter[:3], False) for letter in NEW]
-    replayed = {row["id"]: row["name"] for row in world.rows(TABLE) if row["name"] in ("new", "old")}
+    assert read_letters(world) == OLD + [(*letter[:3], False) for letter in NEW]
+    replayed = {row["id"]: row["name"] for row in world.read_rows(TABLE) if row["name"] in ("new", "old")}
     assert replayed == {"worse0": "new", "worse1": "new"}
-    (left,) = replay_dead_letters(world.ports(tolerant()))
+    (left,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
     assert (left.tried, left.of_old_topics) == (0, 2)
 
 
 def test_replay_brings_dead_letters_of_the_old_topic_into_an_append_table_once() -> None:
-    world = a_world("append")
+    world = build_world("append")
     recreate(world, "append")
-    flush(world.ports(tolerant("append")))
+    flush(world.build_ports(build_tolerant_pipeline("append")))
     world.engine.mended |= {0: {"id": "m0", "name": "new"}, 1: {"id": "m1", "name": "old"}}
-    (result,) = replay_dead_letters(world.ports(tolerant("append")))
+    (result,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))
     assert (result.tried, result.replayed, result.of_old_topics, result.inserted) == (4, 4, 0, 4)
-    assert sorted(row["name"] for row in world.rows(TABLE)) == ["new", "new", "old", "old", "x", "x", "y", "y"]
-    assert [waits for *_, waits in letters(world)] == [False] * 4
-    assert replay_dead_letters(world.ports(tolerant("append"))) == []
+    assert sorted(row["name"] for row in world.read_rows(TABLE)) == ["new", "new", "old", "old", "x", "x", "y", "y"]
+    assert [waits for *_, waits in read_letters(world)] == [False] * 4
+    assert replay_dead_letters(world.build_ports(build_tolerant_pipeline("append"))) == []
 
 
 def test_rebase_preview_names_the_rows_and_dead_letters_of_the_old_topic_that_stay() -> None:
-    world = a_world()
-    assert propose_moves(world.ports(tolerant()), "earliest")[0].old_topics == ()
+    world = build_world()
+    assert propose_moves(world.build_ports(build_tolerant_pipeline()), "earliest")[0].old_topics == ()
     world.broker.create("orders", 2)
-    proposed = propose_moves(world.ports(tolerant()), "earliest")
+    proposed = propose_moves(world.build_ports(build_tolerant_pipeline()), "earliest")
     (old,) = proposed[0].old_topics
     assert (old.topic, old.recorded, old.found, old.dead_letters, old.rows) == ("orders", "topic-1", "topic-2", 2, 2)
     text = format_old_topics("shop", proposed)
     for part in ("topic=orders", "topic_id=topic-2", "recorded=topic-1", "rows=2", "dead_letters=2"):
         assert part in text
     assert "dead-letters shop" in text
-    assert letters(world) == OLD
+    assert read_letters(world) == OLD
 
 
 def test_dead_letter_is_shown_with_the_id_of_its_topic() -> None:
-    world = a_world()
+    world = build_world()
     newest = [format_dead_letter(letter) for letter in world.destination.read_dead_letters(LETTERS, 9).newest]
     assert {one["topic_id"] for one in newest} == {"topic-1"}

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract.test_destination import Kit, in_iceberg
+from contract.test_destination import Kit, build_iceberg_kit
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from pyspark.errors import PySparkException
@@ -20,10 +20,10 @@ CREATE = ("CREATE NAMESPACE IF NOT EXISTS `lake`.`new`", "CREATE TABLE IF NOT EX
 
 @pytest.fixture
 def kit(tmp_path: Path) -> Kit:
-    return in_iceberg(tmp_path)
+    return build_iceberg_kit(tmp_path)
 
 
-def row(batch: int) -> dict[str, Any]:
+def build_history_row(batch: int) -> dict[str, Any]:
     values = {
         **dict.fromkeys(INTEGER_FIELDS, 0),
         **dict.fromkeys(TEXT_FIELDS, ""),
@@ -32,7 +32,7 @@ def row(batch: int) -> dict[str, Any]:
     return {**values, "batch": batch, "table": "lake.new.orders"}
 
 
-def batches(port: Any) -> list[int]:
+def read_batch_numbers(port: Any) -> list[int]:
     return sorted(found["batch"] for found in port.history.read_history(CONTROL, 10))
 
 
@@ -47,18 +47,18 @@ def test_namespace_that_another_first_run_makes_in_between_is_as_good(
         raise IntegrityError("INSERT", {}, Exception("UNIQUE constraint failed"))
 
     monkeypatch.setattr(catalog, "create_namespace", loses)
-    kit.port.history.append_history(CONTROL, row(1))
-    assert batches(kit.port) == [1]
+    kit.port.history.append_history(CONTROL, build_history_row(1))
+    assert read_batch_numbers(kit.port) == [1]
     monkeypatch.setattr(catalog, "create_namespace", lambda _: 1 / 0)
     with pytest.raises(RetryLater, match="unexpected ZeroDivisionError"):
-        kit.port.history.append_history("lake.elsewhere.tidegate_shop_batches", row(1))
+        kit.port.history.append_history("lake.elsewhere.tidegate_shop_batches", build_history_row(1))
 
 
 @pytest.mark.parametrize("lost", [4, 5])
 def test_row_of_history_outlives_lost_commits_and_is_there_once(
     kit: Kit, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
-    kit.port.history.append_history(CONTROL, row(1))
+    kit.port.history.append_history(CONTROL, build_history_row(1))
     append, left = Table.append, [lost]
 
     def busy(table: Table, *words: Any, **named: Any) -> None:
@@ -70,10 +70,10 @@ def test_row_of_history_outlives_lost_commits_and_is_there_once(
     monkeypatch.setattr(Table, "append", busy)
     if lost == 5:
         with pytest.raises(RetryLater, match="another writer changed it during append_history"):
-            kit.port.history.append_history(CONTROL, row(2))
+            kit.port.history.append_history(CONTROL, build_history_row(2))
     else:
-        kit.port.history.append_history(CONTROL, row(2))
-    assert batches(kit.port) == ([1] if lost == 5 else [1, 2])
+        kit.port.history.append_history(CONTROL, build_history_row(2))
+    assert read_batch_numbers(kit.port) == ([1] if lost == 5 else [1, 2])
 
 
 class Refusing:

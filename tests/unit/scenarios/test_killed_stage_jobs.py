@@ -1,14 +1,14 @@
 """A stage job that is killed between its rows and their counts, run after run: one number, one batch of rows."""
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from fakes.clock import Crash
 from tidegate.failpoints import install_visitor
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.flush import flush
 
 ORDERS, ITEMS = "lake.shop.orders", "lake.shop.items"
-PIPELINE = a_pipeline(a_table(ORDERS, topics=("orders",)), a_table(ITEMS, topics=("items",)))
+PIPELINE = build_pipeline(build_table(ORDERS, topics=("orders",)), build_table(ITEMS, topics=("items",)))
 
 
 @pytest.fixture
@@ -31,18 +31,18 @@ def die(point: str) -> None:
 
 def test_next_run_takes_the_number_of_a_job_that_left_no_counts(world: World) -> None:
     produce(world, 0)
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     numbers = set()
     for number in range(1, 12):
         produce(world, number)
         with install_visitor(die), pytest.raises(Crash):
-            flush(world.ports(PIPELINE))
+            flush(world.build_ports(PIPELINE))
         numbers.add(world.engine.stages[-1].batch)
-        clean_up(world.ports(PIPELINE))  # Airflow runs it also behind a stage task that was killed
+        clean_up(world.build_ports(PIPELINE))  # Airflow runs it also behind a stage task that was killed
         staged = [world.destination.tables[f"{table}_shop_tmp"] for table in (ORDERS, ITEMS)]
-        assert sum(len({row["batch_number"] for row in one.rows()}) for one in staged) == 1
+        assert sum(len({row["batch_number"] for row in one.read_rows()}) for one in staged) == 1
         assert max(len(one.snapshots) for one in staged) <= 2
     assert numbers == {2}
-    flush(world.ports(PIPELINE))
-    assert [len(world.rows(table)) for table in (ORDERS, ITEMS)] == [12, 12]
+    flush(world.build_ports(PIPELINE))
+    assert [len(world.read_rows(table)) for table in (ORDERS, ITEMS)] == [12, 12]
     assert [world.destination.read_state(table, "shop").highest_batch for table in (ORDERS, ITEMS)] == [2, 2]

@@ -2,7 +2,7 @@
 
 import pytest
 from examples import choose_calls
-from fakes import Crash, CrashAt, FailsToMerge, World, a_pipeline, a_table
+from fakes import Crash, CrashAt, FailsToMerge, World, build_pipeline, build_table
 from fakes.draining import drain
 from tidegate.errors import NothingToDo, SomeTablesDelayed
 from tidegate.spec.source import Start
@@ -12,26 +12,26 @@ from tidegate.steps.plan import plan
 ORDERS, LATE = "lake.shop.orders", "lake.shop.late"
 
 
-def pipeline(*names: str, cap: int = 3, **source):
-    return a_pipeline(*(a_table(name) for name in names), max_records=cap, source=source)
+def build_named_pipeline(*names: str, cap: int = 3, **source):
+    return build_pipeline(*(build_table(name) for name in names), max_records=cap, source=source)
 
 
-ONE, BOTH = pipeline(ORDERS), pipeline(ORDERS, LATE)
+ONE, BOTH = build_named_pipeline(ORDERS), build_named_pipeline(ORDERS, LATE)
 
 
 @pytest.fixture
 def world() -> World:
     """Ten records are published into the first table."""
-    return published()
+    return build_published_world()
 
 
-def published() -> World:
+def build_published_world() -> World:
     made = World()
     made.broker.create("orders")
     for n in range(10):
         produce(made, f"k{n}")
     drain(made, ONE)
-    assert committed(made) == 10
+    assert read_committed_offset(made) == 10
     return made
 
 
@@ -39,7 +39,7 @@ def produce(world: World, key: str) -> None:
     world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
 
 
-def committed(world: World) -> int | None:
+def read_committed_offset(world: World) -> int | None:
     return world.broker.groups.get("tidegate-shop", {}).get("orders", {}).get(0)
 
 
@@ -53,27 +53,27 @@ def is_outside(world: World) -> bool:
 def test_table_added_later_leaves_the_groups_offsets_where_they_are(world: World) -> None:
     seen = []
     for _ in range(3):
-        flush(world.ports(BOTH))
-        seen.append((committed(world), is_outside(world), len(world.rows(LATE))))
+        flush(world.build_ports(BOTH))
+        seen.append((read_committed_offset(world), is_outside(world), len(world.read_rows(LATE))))
     assert seen == [(10, True, 3), (10, True, 6), (10, True, 9)]
-    flush(world.ports(BOTH))
-    assert (committed(world), is_outside(world)) == (10, False)
-    assert world.rows(LATE) == world.rows(ORDERS)
+    flush(world.build_ports(BOTH))
+    assert (read_committed_offset(world), is_outside(world)) == (10, False)
+    assert world.read_rows(LATE) == world.read_rows(ORDERS)
 
 
 def test_others_go_on_while_a_late_table_catches_up(world: World) -> None:
     for n in range(3):
         produce(world, f"new{n}")
-        flush(world.ports(BOTH))
-        assert committed(world) == 11 + n
+        flush(world.build_ports(BOTH))
+        assert read_committed_offset(world) == 11 + n
     drain(world, BOTH)
-    assert (world.rows(LATE), committed(world)) == (world.rows(ORDERS), 13)
+    assert (world.read_rows(LATE), read_committed_offset(world)) == (world.read_rows(ORDERS), 13)
 
 
 def test_table_that_has_caught_up_shares_the_read_of_the_others(world: World) -> None:
     drain(world, BOTH)
     produce(world, "next")
-    flush(world.ports(BOTH))
+    flush(world.build_ports(BOTH))
     assert len(world.engine.stages[-1].tables) == 2
 
 
@@ -81,41 +81,41 @@ def test_table_that_has_caught_up_holds_the_group_when_it_fails(world: World) ->
     drain(world, BOTH)
     produce(world, "next")
     with pytest.raises(SomeTablesDelayed):
-        flush(world.ports(BOTH, engine=FailsToMerge(world.engine, LATE)))
-    assert committed(world) == 10
+        flush(world.build_ports(BOTH, engine=FailsToMerge(world.engine, LATE)))
+    assert read_committed_offset(world) == 10
 
 
 def test_late_table_that_fails_does_not_hold_the_group(world: World) -> None:
     for n in range(2):
         produce(world, f"new{n}")
         with pytest.raises(SomeTablesDelayed):
-            flush(world.ports(BOTH, engine=FailsToMerge(world.engine, LATE)))
-        assert committed(world) == 11 + n
+            flush(world.build_ports(BOTH, engine=FailsToMerge(world.engine, LATE)))
+        assert read_committed_offset(world) == 11 + n
     drain(world, BOTH)
-    assert (world.rows(LATE), committed(world)) == (world.rows(ORDERS), 12)
+    assert (world.read_rows(LATE), read_committed_offset(world)) == (world.read_rows(ORDERS), 12)
 
 
 def test_late_table_starts_where_start_says(world: World) -> None:
-    later = pipeline(ORDERS, LATE, start=Start("offsets", offsets={"orders": {0: 8}}))
+    later = build_named_pipeline(ORDERS, LATE, start=Start("offsets", offsets={"orders": {0: 8}}))
     drain(world, later)
-    assert [row["id"] for row in world.rows(LATE)] == ["k8", "k9"]
+    assert [row["id"] for row in world.read_rows(LATE)] == ["k8", "k9"]
 
 
 def test_late_table_that_starts_at_the_end_joins_with_its_first_batch(world: World) -> None:
-    later = pipeline(ORDERS, LATE, start=Start("latest"))
+    later = build_named_pipeline(ORDERS, LATE, start=Start("latest"))
     with pytest.raises(NothingToDo):
-        flush(world.ports(later))
+        flush(world.build_ports(later))
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"})
-    asked = pipeline(ORDERS, LATE, start=Start("offsets", offsets={"orders": {0: 10}}))
-    flush(world.ports(asked))
-    assert (is_outside(world), committed(world)) == (False, 11)
+    asked = build_named_pipeline(ORDERS, LATE, start=Start("offsets", offsets={"orders": {0: 10}}))
+    flush(world.build_ports(asked))
+    assert (is_outside(world), read_committed_offset(world)) == (False, 11)
 
 
 def test_table_that_is_left_alone_comes_inside(world: World) -> None:
     """The others were taken out of the file before it had caught up."""
-    flush(world.ports(BOTH))
+    flush(world.build_ports(BOTH))
     assert is_outside(world)
-    flush(world.ports(pipeline(LATE)))
+    flush(world.build_ports(build_named_pipeline(LATE)))
     assert not is_outside(world)
 
 
@@ -123,26 +123,26 @@ def test_tables_of_a_new_pipeline_are_inside_from_the_start() -> None:
     world = World()
     world.broker.create("orders")
     produce(world, "a")
-    assert [batch.watermark for batch in plan(world.ports(BOTH)).tables] == ["inside", "inside"]
+    assert [batch.watermark for batch in plan(world.build_ports(BOTH)).tables] == ["inside", "inside"]
 
 
 def test_killed_at_any_call_while_a_late_table_catches_up_nothing_is_lost_and_the_group_never_falls_back() -> None:
     for number in choose_calls(500):
-        world = published()
+        world = build_published_world()
         produce(world, "new")
         crash = CrashAt(number)
         try:
-            flush(world.ports(BOTH, crash))
+            flush(world.build_ports(BOTH, crash))
         except Crash:
             pass
         else:
             break
-        assert committed(world) >= 10, crash.at
+        assert read_committed_offset(world) >= 10, crash.at
         while True:
             try:
-                flush(world.ports(BOTH))
+                flush(world.build_ports(BOTH))
             except NothingToDo:
                 break
-            assert committed(world) >= 10, crash.at
-        assert (world.rows(LATE), committed(world)) == (world.rows(ORDERS), 11), crash.at
+            assert read_committed_offset(world) >= 10, crash.at
+        assert (world.read_rows(LATE), read_committed_offset(world)) == (world.read_rows(ORDERS), 11), crash.at
     assert number > 60

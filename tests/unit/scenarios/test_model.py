@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from examples import choose_number
-from fakes import a_pipeline, a_table
+from fakes import build_pipeline, build_table
 from fakes.interrupted_runner import InterruptedRunner
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -36,7 +36,7 @@ STEPS = st.one_of(
 )
 
 
-def expected(mode: str, changes: list[tuple[tuple, int | None]]) -> list[dict[str, Any]]:
+def compute_rows(mode: str, changes: list[tuple[tuple, int | None]]) -> list[dict[str, Any]]:
     """The model."""
     rows: list[tuple[tuple, int]] = []
     for key, n in changes:
@@ -59,8 +59,8 @@ class Runner(InterruptedRunner):
         self.changes: list[tuple[tuple, int | None]] = []
 
     def build_pipeline(self, cap: int) -> Pipeline:
-        table = a_table(NAME, self.mode, keys=("id", "part"), columns=COLUMNS)
-        return a_pipeline(table, max_records=cap, on_rollback="rewind")
+        table = build_table(NAME, self.mode, keys=("id", "part"), columns=COLUMNS)
+        return build_pipeline(table, max_records=cap, on_rollback="rewind")
 
     def change(self, key: tuple, n: int | None) -> None:
         named = {"id": key[0], "part": key[1]}
@@ -74,7 +74,7 @@ class Runner(InterruptedRunner):
     def foreign(self) -> None:
         """A compaction: main moves, rows do not."""
         if "main" in getattr(self.world.destination.tables.get(NAME), "refs", {}):
-            self.world.destination.foreign_append(NAME)
+            self.world.destination.append_foreign_rows(NAME)
 
     def forget(self) -> None:
         self.world.broker.groups.clear()
@@ -90,11 +90,11 @@ class Runner(InterruptedRunner):
         """Read everything once more: upserts end in the same rows, other modes are not meant for it."""
         if self.mode.startswith("upsert"):
             with suppress(ConfigurationError):  # no position yet
-                ports = self.world.ports(self.build_pipeline(9))
+                ports = self.world.build_ports(self.build_pipeline(9))
                 rebase_positions(ports, propose_moves(ports, "earliest"))
 
 
-def in_order(rows: list[dict[str, Any]]) -> list[str]:
+def sort_rows(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
@@ -112,7 +112,7 @@ def test_table_equals_the_model_after_any_sequence_of_changes_deaths_and_zombies
     for name, *arguments in steps:
         getattr(runner, name)(*arguments)
     runner.finish()
-    assert in_order(runner.world.rows(NAME)) == in_order(expected(mode, runner.changes))
+    assert sort_rows(runner.world.read_rows(NAME)) == sort_rows(compute_rows(mode, runner.changes))
     ends = {p: part.end for p, part in enumerate(runner.world.broker.partitions["orders"])}
     if any(ends.values()):
         assert runner.world.broker.read_committed("tidegate-shop", ("orders",)) == {"orders": ends}

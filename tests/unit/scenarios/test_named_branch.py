@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import yaml
-from fakes import CrashAt, World, a_pipeline, a_table
+from fakes import CrashAt, World, build_pipeline, build_table
 from fakes.clock import Crash
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import ConfigurationError, NothingToDo, PositionLost, RetryLater
@@ -18,8 +18,8 @@ NAME = "lake.shop.orders"
 THEIRS = {"id": "theirs", "name": "x"}
 
 
-def pipeline_of(branch: str = "staging", **more: Any):
-    return a_pipeline(a_table(NAME, branch=branch), **more)
+def build_branch_pipeline(branch: str = "staging", **more: Any):
+    return build_pipeline(build_table(NAME, branch=branch), **more)
 
 
 @pytest.fixture
@@ -35,89 +35,89 @@ def produce(world: World, *ids: str) -> None:
         world.broker.produce("orders", {"id": id}, {"id": id, "name": "ours"})
 
 
-def ids(world: World, ref: str) -> list[str]:
-    return sorted(row["id"] for row in world.destination.tables[NAME].rows(ref))
+def read_ids(world: World, ref: str) -> list[str]:
+    return sorted(row["id"] for row in world.destination.tables[NAME].read_rows(ref))
 
 
-def with_main(world: World) -> None:
+def fill_main(world: World) -> None:
     world.destination.create(NAME, (Column("id", "STRING"), Column("name", "STRING")))
-    world.destination.foreign_append(NAME, THEIRS)
+    world.destination.append_foreign_rows(NAME, THEIRS)
 
 
 def test_branch_begins_at_main_and_main_is_left_alone(world: World) -> None:
-    with_main(world)
+    fill_main(world)
     main = world.destination.tables[NAME].refs["main"]
     produce(world, "a")
-    flush(world.ports(pipeline_of()))
-    world.destination.foreign_append(NAME, {"id": "later", "name": "x"})
+    flush(world.build_ports(build_branch_pipeline()))
+    world.destination.append_foreign_rows(NAME, {"id": "later", "name": "x"})
     produce(world, "b")
-    flush(world.ports(pipeline_of()))
-    assert ids(world, "staging") == ["a", "b", "theirs"]
-    assert ids(world, "main") == ["later", "theirs"]
+    flush(world.build_ports(build_branch_pipeline()))
+    assert read_ids(world, "staging") == ["a", "b", "theirs"]
+    assert read_ids(world, "main") == ["later", "theirs"]
     assert [s.id for s in world.destination.tables[NAME].ancestors()][1] == main
 
 
 def test_table_that_is_made_for_a_branch_shows_nothing_on_main(world: World) -> None:
     produce(world, "a")
-    flush(world.ports(pipeline_of()))
-    assert ids(world, "staging") == ["a"]
-    assert ids(world, "main") == []
+    flush(world.build_ports(build_branch_pipeline()))
+    assert read_ids(world, "staging") == ["a"]
+    assert read_ids(world, "main") == []
 
 
 def test_killed_at_any_call_the_branch_ends_as_an_uninterrupted_run_leaves_it(world: World) -> None:
-    with_main(world)
+    fill_main(world)
     at = 0
     while True:
         at += 5
         produce(world, str(at))
         try:
-            flush(world.ports(pipeline_of(), CrashAt(at)))
+            flush(world.build_ports(build_branch_pipeline(), CrashAt(at)))
             break
         except (Crash, RetryLater, NothingToDo):
             continue
-    assert ids(world, "main") == ["theirs"]
-    assert ids(world, "staging") == sorted(["theirs", *(str(n) for n in range(5, at + 1, 5))])
+    assert read_ids(world, "main") == ["theirs"]
+    assert read_ids(world, "staging") == sorted(["theirs", *(str(n) for n in range(5, at + 1, 5))])
 
 
 def test_promoted_branch_is_gone_on_with_on_main(world: World) -> None:
-    with_main(world)
+    fill_main(world)
     produce(world, "a")
-    flush(world.ports(pipeline_of()))
+    flush(world.build_ports(build_branch_pipeline()))
     refs = world.destination.tables[NAME].refs
     refs["main"] = refs["staging"]  # CALL fast_forward
     world.destination.branches.clear()
     produce(world, "b")
-    flush(world.ports(pipeline_of("main")))
-    assert ids(world, "main") == ["a", "b", "theirs"]
+    flush(world.build_ports(build_branch_pipeline("main")))
+    assert read_ids(world, "main") == ["a", "b", "theirs"]
 
 
 def test_other_branch_without_the_position_is_refused_like_a_rollback(world: World) -> None:
-    with_main(world)
+    fill_main(world)
     produce(world, "a")
-    flush(world.ports(pipeline_of()))
+    flush(world.build_ports(build_branch_pipeline()))
     world.destination.branches[NAME] = "other"
     produce(world, "b")
     with pytest.raises(PositionLost, match="no longer part of other"):
-        flush(world.ports(pipeline_of("other")))
-    flush(world.ports(pipeline_of("other", on_rollback="keep")))
-    assert ids(world, "other") == ["b", "theirs"]
+        flush(world.build_ports(build_branch_pipeline("other")))
+    flush(world.build_ports(build_branch_pipeline("other", on_rollback="keep")))
+    assert read_ids(world, "other") == ["b", "theirs"]
 
 
 def test_deletes_of_a_branch_are_remembered_apart_from_those_of_main() -> None:
-    table = a_table(NAME, branch="to-check.1", sequence_by=("name",))
+    table = build_table(NAME, branch="to-check.1", sequence_by=("name",))
     assert resource_names.name_deletes_table(table) == f"{NAME}_to_check_1_deletes"
-    assert resource_names.name_changes_table(a_table(NAME)) == f"{NAME}_changes"
+    assert resource_names.name_changes_table(build_table(NAME)) == f"{NAME}_changes"
 
 
 def test_maintenance_does_not_rewrite_main_of_a_table_whose_branch_is_written(world: World) -> None:
     from dataclasses import replace
 
-    with_main(world)
+    fill_main(world)
     produce(world, "a")
-    flush(world.ports(pipeline_of()))
-    pipeline = pipeline_of()
+    flush(world.build_ports(build_branch_pipeline()))
+    pipeline = build_branch_pipeline()
     pipeline = replace(pipeline, maintenance=replace(pipeline.maintenance, compact="always"))
-    assert not maintain(world.ports(pipeline), NAME).compacted
+    assert not maintain(world.build_ports(pipeline), NAME).compacted
 
 
 @pytest.mark.parametrize(("table", "told"), [

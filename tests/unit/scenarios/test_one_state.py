@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import FailsToMerge, World, a_pipeline, a_table
+from fakes import FailsToMerge, World, build_pipeline, build_table
 from tidegate.errors import TidegateError
 from tidegate.monitoring.details import find_warnings
 from tidegate.monitoring.overview import build_overview
@@ -22,7 +22,7 @@ from tidegate.steps.heartbeat import heartbeat
 from tidegate.steps.plan import plan
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
-TWO = a_pipeline(a_table(ORDERS), a_table(COPY), heartbeat=Heartbeat(60, produce=True, topic="beats"))
+TWO = build_pipeline(build_table(ORDERS), build_table(COPY), heartbeat=Heartbeat(60, produce=True, topic="beats"))
 READERS: dict[str, Callable[[Ports], Any]] = {
     "plan": plan,
     "commit_offsets": commit_offsets,
@@ -41,7 +41,7 @@ def world() -> World:
     for name in ("1", "2"):
         produce(made, name)
         with suppress(TidegateError):
-            flush(made.ports(TWO, engine=FailsToMerge(made.engine, COPY) if name == "2" else made.engine))
+            flush(made.build_ports(TWO, engine=FailsToMerge(made.engine, COPY) if name == "2" else made.engine))
     made.clock.tick(3_600_000)  # a heartbeat is due
     return made
 
@@ -52,7 +52,7 @@ def produce(world: World, name: str) -> None:
 
 def count_calls(read: Callable[[Ports], Any], world: World) -> Counter[str]:
     calls: Counter[str] = Counter()
-    read(world.ports(TWO, lambda call, when: calls.update([call] if when == "before" else [])))
+    read(world.build_ports(TWO, lambda call, when: calls.update([call] if when == "before" else [])))
     return calls
 
 
@@ -76,10 +76,10 @@ def test_table_that_was_rolled_back_is_not_read_twice_either(world: World, name:
 def test_status_finds_no_fault_with_a_table_whose_queue_plan_publishes(world: World) -> None:
     """The log has forgotten what is staged already: nothing is lost, and nobody has to act."""
     world.broker.retain_from("orders", 2)
-    (batch,) = plan(world.ports(TWO)).tables
+    (batch,) = plan(world.build_ports(TWO)).tables
     assert (batch.table, batch.ranges.by_topic, batch.resumed) == (COPY, {"orders": {0: (1, 2), 1: (0, 0)}}, True)
-    assert [table["problem"] for table in read_status(world.ports(TWO))["tables"]] == [None, None]
-    assert [table["problem"] for table in READERS["overview"](world.ports(TWO))["tables"]] == [None, None]
+    assert [table["problem"] for table in read_status(world.build_ports(TWO))["tables"]] == [None, None]
+    assert [table["problem"] for table in READERS["overview"](world.build_ports(TWO))["tables"]] == [None, None]
 
 
 def test_heartbeat_tells_the_tables_as_they_were_when_it_committed(world: World) -> None:
@@ -88,9 +88,9 @@ def test_heartbeat_tells_the_tables_as_they_were_when_it_committed(world: World)
 
     def publish_meanwhile(call: str, when: str) -> None:
         if call == "broker.commit" and not runs:
-            runs.append(flush(world.ports(replace(TWO, heartbeat=Heartbeat(0)))))
+            runs.append(flush(world.build_ports(replace(TWO, heartbeat=Heartbeat(0)))))
 
-    beat = heartbeat(world.ports(TWO, publish_meanwhile))
+    beat = heartbeat(world.build_ports(TWO, publish_meanwhile))
     assert beat.committed == {"orders": {0: 1, 1: 0}}
     assert [(record.table, record.position) for record in beat.tables] == [
         (ORDERS, {"orders": {0: 2, 1: 0}}), (COPY, {"orders": {0: 1, 1: 0}}),

@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 
 import pytest
-from fakes import BAD, FailsToMerge, World, a_pipeline, a_table
+from fakes import BAD, FailsToMerge, World, build_pipeline, build_table
 from fakes.draining import drain
 from tidegate.actions.rebase import propose_rebase
 from tidegate.errors import GiveUp, PositionLost, TidegateError
@@ -19,7 +19,7 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.flush import flush
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
-ONE, TWO = a_pipeline(a_table(ORDERS)), a_pipeline(a_table(ORDERS), a_table(COPY))
+ONE, TWO = build_pipeline(build_table(ORDERS)), build_pipeline(build_table(ORDERS), build_table(COPY))
 BAD_PLACE = "orders:1:1"
 
 
@@ -43,22 +43,22 @@ def produce_bad(world: World) -> None:
 
 def flush_failing(world: World, pipeline: Pipeline, table: str) -> None:
     with suppress(TidegateError):
-        flush(world.ports(pipeline, engine=FailsToMerge(world.engine, table)))
+        flush(world.build_ports(pipeline, engine=FailsToMerge(world.engine, table)))
 
 
 def skip(world: World, pipeline: Pipeline, place: str = BAD_PLACE, table: str | None = None) -> list[str]:
     """The tables for which the record is set aside."""
-    ports = world.ports(pipeline)
+    ports = world.build_ports(pipeline)
     proposed = propose_skips(ports, parse_address(place), table)
     skip_record(ports, proposed, "ann")
     return [one.verdict.table for one in proposed]
 
 
-def ids(world: World, table: str = ORDERS) -> list[str]:
-    return [row["id"] for row in world.rows(table)]
+def read_ids(world: World, table: str = ORDERS) -> list[str]:
+    return [row["id"] for row in world.read_rows(table)]
 
 
-def offsets(world: World, table: str = ORDERS) -> dict[str, dict[int, int]]:
+def read_offsets(world: World, table: str = ORDERS) -> dict[str, dict[int, int]]:
     state = world.destination.read_state(table, "shop")
     assert state is not None
     assert state.position is not None
@@ -69,7 +69,7 @@ def follow_rebase(world: World, pipeline: Pipeline, message: str) -> None:
     """Give the command that a message names."""
     found = re.search(r"tidegate rebase shop(?: --table (\S+))? --to (?:'([^']+)'|(\w+))", message)
     assert found, message
-    ports = world.ports(pipeline)
+    ports = world.build_ports(pipeline)
     rebase_positions(ports, propose_moves(ports, found[2] or found[3], found[1]), "ann")
 
 
@@ -79,12 +79,12 @@ def test_record_that_one_table_has_passed_is_skipped_for_the_one_that_came_later
     skip(world, ONE)
     drain(world, ONE)
     with pytest.raises(TidegateError, match=f"set exactly this record aside with: tidegate skip shop --at {BAD_PLACE}"):
-        flush(world.ports(TWO))
+        flush(world.build_ports(TWO))
     with pytest.raises(GiveUp, match="the table has passed it"):
         skip(world, TWO, table=ORDERS)
     assert skip(world, TWO) == [COPY]
     drain(world, TWO)
-    assert ids(world, COPY) == ids(world) == ["a", "b"]
+    assert read_ids(world, COPY) == read_ids(world) == ["a", "b"]
     with pytest.raises(GiveUp, match="the table has passed it"):
         skip(world, TWO)
 
@@ -100,10 +100,10 @@ def test_skip_leaves_what_waits_for_a_table_whose_merge_fails(world: World) -> N
     produce(world, "d", 0)
     world.broker.retain_from("orders", 2)
     flush_failing(world, TWO, COPY)
-    assert (ids(world), ids(world, COPY)) == (["a", "b", "c", "d"], ["a", "b"])
+    assert (read_ids(world), read_ids(world, COPY)) == (["a", "b", "c", "d"], ["a", "b"])
     drain(world, TWO)
-    assert ids(world, COPY) == ["a", "b", "c", "d"]
-    assert offsets(world, COPY) == offsets(world) == {"orders": {0: 3, 1: 2}}
+    assert read_ids(world, COPY) == ["a", "b", "c", "d"]
+    assert read_offsets(world, COPY) == read_offsets(world) == {"orders": {0: 3, 1: 2}}
 
 
 def test_new_partition_is_told_behind_what_is_staged(world: World) -> None:
@@ -113,18 +113,18 @@ def test_new_partition_is_told_behind_what_is_staged(world: World) -> None:
     world.broker.grow("orders", 3)
     produce(world, "d", 2)
     with pytest.raises(TidegateError, match=f"table={ORDERS}: topic=orders has a new partition=2"):
-        flush(world.ports(TWO))
-    assert (ids(world), ids(world, COPY)) == (["a", "b", "c"], ["a", "b", "c"])
+        flush(world.build_ports(TWO))
+    assert (read_ids(world), read_ids(world, COPY)) == (["a", "b", "c"], ["a", "b", "c"])
     with pytest.raises(PositionLost, match="topic=orders has a new partition=2"):
-        flush(world.ports(TWO))
-    drain(world, a_pipeline(*TWO.tables, on_partition_growth="accept"))
-    assert ids(world) == ids(world, COPY) == ["a", "b", "c", "d"]
+        flush(world.build_ports(TWO))
+    drain(world, build_pipeline(*TWO.tables, on_partition_growth="accept"))
+    assert read_ids(world) == read_ids(world, COPY) == ["a", "b", "c", "d"]
 
 
 @pytest.mark.parametrize("risk", ["fail", "accept"])
 def test_new_partition_that_has_lost_its_first_records_is_told(world: World, risk: str) -> None:
     """Nobody has looked for as long as the retention."""
-    accepting = a_pipeline(a_table(ORDERS), on_partition_growth="accept", on_incomplete_start=risk)
+    accepting = build_pipeline(build_table(ORDERS), on_partition_growth="accept", on_incomplete_start=risk)
     drain(world, accepting)
     world.broker.grow("orders", 3)
     for key in ("c", "d"):
@@ -132,10 +132,10 @@ def test_new_partition_that_has_lost_its_first_records_is_told(world: World, ris
     world.broker.retain_from("orders", 1, 2)
     if risk == "fail":
         with pytest.raises(PositionLost, match=r"partition=2 is new, .* 1 offsets are gone before they") as refused:
-            flush(world.ports(accepting))
+            flush(world.build_ports(accepting))
         follow_rebase(world, accepting, str(refused.value))
     drain(world, accepting)
-    assert (ids(world), offsets(world)) == (["a", "b", "d"], {"orders": {0: 1, 1: 1, 2: 2}})
+    assert (read_ids(world), read_offsets(world)) == (["a", "b", "d"], {"orders": {0: 1, 1: 1, 2: 2}})
 
 
 @pytest.mark.parametrize("to", ["earliest", '{"orders": {"0": 0}}'])
@@ -145,14 +145,14 @@ def test_move_is_made_as_it_was_shown_where_a_topic_came_back_with_fewer_partiti
     world.broker.create("orders", 1)
     produce(world, "c", 0)
     with pytest.raises(PositionLost, match="was deleted and created again"):
-        flush(world.ports(ONE))
-    shown = propose_rebase(world.ports(ONE), to)
+        flush(world.build_ports(ONE))
+    shown = propose_rebase(world.build_ports(ONE), to)
     assert json.loads(shown.pins["to"]) == {"orders": {"0": 0}}
-    asked = propose_rebase(world.ports(ONE), shown.pins["to"])
+    asked = propose_rebase(world.build_ports(ONE), shown.pins["to"])
     assert asked.preview == shown.preview
     asked.perform("ann")
     drain(world, ONE)
-    assert (ids(world), offsets(world)) == (["a", "b", "c"], {"orders": {0: 1}})
+    assert (read_ids(world), read_offsets(world)) == (["a", "b", "c"], {"orders": {0: 1}})
 
 
 def test_partition_of_a_topic_that_was_created_again_does_not_stay_at_an_offset_of_the_old_one(world: World) -> None:
@@ -160,10 +160,10 @@ def test_partition_of_a_topic_that_was_created_again_does_not_stay_at_an_offset_
     world.broker.create("orders", 2)
     for key, partition in (("c", 0), ("d", 1), ("e", 1)):
         produce(world, key, partition)
-    ports = world.ports(ONE)
+    ports = world.build_ports(ONE)
     rebase_positions(ports, propose_moves(ports, '{"orders": {"0": 1}}'), "ann")
     drain(world, ONE)
-    assert (ids(world), offsets(world)) == (["a", "b", "d", "e"], {"orders": {0: 1, 1: 2}})
+    assert (read_ids(world), read_offsets(world)) == (["a", "b", "d", "e"], {"orders": {0: 1, 1: 2}})
 
 
 def test_offsets_stay_that_are_not_named_where_a_topic_was_copied_to_another_cluster(world: World) -> None:
@@ -171,43 +171,43 @@ def test_offsets_stay_that_are_not_named_where_a_topic_was_copied_to_another_clu
     drain(world, ONE)
     produce(world, "c", 1)
     world.broker.cluster_id, world.broker.ids["orders"] = "cluster-2", "topic-of-2"
-    ports = world.ports(ONE)
+    ports = world.build_ports(ONE)
     (move,) = propose_moves(ports, '{"orders": {"0": 1}}')
     assert [(part.before, part.after) for part in move.moves] == [(1, 1), (1, 1)]
     rebase_positions(ports, [move], "ann")
     drain(world, ONE)
-    assert (ids(world), offsets(world)) == (["a", "b", "c"], {"orders": {0: 1, 1: 2}})
+    assert (read_ids(world), read_offsets(world)) == (["a", "b", "c"], {"orders": {0: 1, 1: 2}})
 
 
 def test_topic_that_was_created_again_is_read_from_its_begin_and_no_other_topic_with_it(world: World) -> None:
     """Rows that are appended would be doubled."""
     world.broker.create("more", 1)
     produce(world, "c", 0, "more")
-    both = a_pipeline(a_table(ORDERS, "append", topics=("more", "orders")))
+    both = build_pipeline(build_table(ORDERS, "append", topics=("more", "orders")))
     drain(world, both)
     world.broker.create("more", 1)
     produce(world, "d", 0, "more")
     produce(world, "e", 1)
     with pytest.raises(PositionLost, match="topic=more was deleted and created again") as refused:
-        flush(world.ports(both))
+        flush(world.build_ports(both))
     follow_rebase(world, both, str(refused.value))
     drain(world, both)
-    assert ids(world) == ["a", "b", "c", "d", "e"]
+    assert read_ids(world) == ["a", "b", "c", "d", "e"]
 
 
 def test_partition_that_lost_offsets_moves_to_its_begin_and_the_others_stay(world: World) -> None:
     """Rows that are appended would be doubled."""
-    appended = a_pipeline(a_table(ORDERS, "append"))
+    appended = build_pipeline(build_table(ORDERS, "append"))
     drain(world, appended)
     for key in ("c", "d"):
         produce(world, key, 1)
     produce(world, "e", 0)
     world.broker.retain_from("orders", 2, 1)
     with pytest.raises(PositionLost, match="1 offsets are gone before they were read") as refused:
-        flush(world.ports(appended))
+        flush(world.build_ports(appended))
     follow_rebase(world, appended, str(refused.value))
     drain(world, appended)
-    assert ids(world) == ["a", "b", "d", "e"]
+    assert read_ids(world) == ["a", "b", "d", "e"]
 
 
 @pytest.mark.parametrize("damage", ["lost", "recreated", "unread"])
@@ -218,7 +218,7 @@ def test_rows_that_were_rolled_back_are_read_again_by_the_way_out_of_what_keeps_
     """A move begins where the table stood before the rollback: what it leaves there would stay out of the table."""
     world.broker.create("more", 1)
     produce(world, "m", 0, "more")
-    both = a_pipeline(a_table(ORDERS, topics=("more", "orders")), on_rollback=policy)
+    both = build_pipeline(build_table(ORDERS, topics=("more", "orders")), on_rollback=policy)
     drain(world, both)
     head = world.destination.tables[ORDERS].refs["main"]
     for key, partition in (("c", 0), ("d", 1), ("e", 1)):
@@ -231,13 +231,13 @@ def test_rows_that_were_rolled_back_are_read_again_by_the_way_out_of_what_keeps_
     elif damage == "recreated":
         world.broker.create("more", 1)
     else:
-        both = a_pipeline(a_table(ORDERS), on_rollback=policy)
-    ports = world.ports(both)
+        both = build_pipeline(build_table(ORDERS), on_rollback=policy)
+    ports = world.build_ports(both)
     with pytest.raises(PositionLost) as refused:
         flush(ports) if policy == "rewind" else propose_answers(ports, "rewind", None)
     follow_rebase(world, both, str(refused.value))
     drain(world, both)
-    assert ids(world) == ["a", "b", "c", *([] if damage == "lost" else ["d"]), "e", "f", "m"]
+    assert read_ids(world) == ["a", "b", "c", *([] if damage == "lost" else ["d"]), "e", "f", "m"]
 
 
 @pytest.mark.parametrize("topics", [("orders",), ("other", "orders")])
@@ -248,25 +248,25 @@ def test_topic_that_is_taken_out_of_the_file_is_left_without_reading_the_others_
     for topic in ("more", "other"):
         world.broker.create(topic, 1)
         produce(world, topic, 0, topic)
-    drain(world, a_pipeline(a_table(ORDERS, "append", topics=("more", "orders"))))
+    drain(world, build_pipeline(build_table(ORDERS, "append", topics=("more", "orders"))))
     produce(world, "c", 0)
-    later = a_pipeline(a_table(ORDERS, "append", topics=topics))
+    later = build_pipeline(build_table(ORDERS, "append", topics=topics))
     with pytest.raises(PositionLost, match="topic=more is not read any more") as refused:
-        flush(world.ports(later))
-    assert "topic=more is not read any more: position={" in propose_rebase(world.ports(later), "latest").preview
+        flush(world.build_ports(later))
+    assert "topic=more is not read any more: position={" in propose_rebase(world.build_ports(later), "latest").preview
     follow_rebase(world, later, str(refused.value))
     drain(world, later)
-    assert ids(world) == sorted(["a", "b", "c", "more", *(["other"] if "other" in topics else [])])
-    assert sorted(offsets(world)) == sorted(topics)
+    assert read_ids(world) == sorted(["a", "b", "c", "more", *(["other"] if "other" in topics else [])])
+    assert sorted(read_offsets(world)) == sorted(topics)
 
 
 def test_only_topic_of_a_table_that_is_replaced_by_another_is_left_by_the_command_of_the_message(world: World) -> None:
     world.broker.create("more", 1)
     drain(world, ONE)
     produce(world, "c", 0, "more")
-    later = a_pipeline(a_table(ORDERS, topics=("more",)))
+    later = build_pipeline(build_table(ORDERS, topics=("more",)))
     with pytest.raises(PositionLost, match="topic=orders is not read any more") as refused:
-        flush(world.ports(later))
+        flush(world.build_ports(later))
     follow_rebase(world, later, str(refused.value))
     drain(world, later)
-    assert (ids(world), offsets(world)) == (["a", "b", "c"], {"more": {0: 1}})
+    assert (read_ids(world), read_offsets(world)) == (["a", "b", "c"], {"more": {0: 1}})

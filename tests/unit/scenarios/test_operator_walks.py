@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from examples import choose_number
-from fakes import BAD, Crash, CrashAt, FailsToMerge, PauseAt, World, a_pipeline, a_table
+from fakes import BAD, Crash, CrashAt, FailsToMerge, PauseAt, World, build_pipeline, build_table
 from tidegate.errors import NothingToDo, TidegateError
 from tidegate.model.offsets import find_lowest, iterate_offsets
 from tidegate.ports.context import Ports, TableState
@@ -45,11 +45,11 @@ class Operator:
         self.changes: list[tuple[str, str | None]] = []
         self.is_short = False  # whether the log has lost what was published
 
-    def ports(self, hook: Callable[[str, str], None] | None = None, **instead: Any) -> Ports:
+    def build_ports(self, hook: Callable[[str, str], None] | None = None, **instead: Any) -> Ports:
         topics = tuple(self.topics)
-        tables = [a_table(name, self.modes[name], topics=topics) for name in NAMES if name in self.named]
+        tables = [build_table(name, self.modes[name], topics=topics) for name in NAMES if name in self.named]
         given = {"direct": self.direct, "max_records": self.cap, "on_partition_growth": self.growth}
-        return self.world.ports(a_pipeline(*tables, **given), hook, **instead)
+        return self.world.build_ports(build_pipeline(*tables, **given), hook, **instead)
 
     def state(self, name: str) -> TableState | None:
         return self.world.destination.read_state(name, "shop")
@@ -80,7 +80,7 @@ class Operator:
             case 2:
                 engine = FailsToMerge(self.world.engine, table)
         with suppress(TidegateError, Crash):
-            flush(self.ports(hook, engine=engine))
+            flush(self.build_ports(hook, engine=engine))
 
     def roll_back(self) -> None:
         """Where the log has lost records a person undoes it: nothing else brings the rows back."""
@@ -96,7 +96,7 @@ class Operator:
                 self.answer(name)
 
     def answer(self, name: str) -> None:
-        ports = self.ports()
+        ports = self.build_ports()
         if not self.is_short and self.choice.random() < 0.5:
             with suppress(TidegateError):
                 answer_rollbacks(ports, propose_answers(ports, "rewind", name), "rewind", "ann")
@@ -119,12 +119,12 @@ class Operator:
             ends = sorted((self.choice.randint(0, end), self.choice.randint(0, end)))
             if whole or self.choice.random() < 0.6:
                 ranges[topic][partition] = [0, end] if whole else ends
-        planned = propose_backfill(self.ports(), parse_request(ranges, None, None, (name,))).backfill
+        planned = propose_backfill(self.build_ports(), parse_request(ranges, None, None, (name,))).backfill
         for number in planned.numbers:
             if not whole:
                 self.choice.choice((self.flush, self.produce, lambda: None))()
-            apply_slice(self.ports(), planned, number)
-        drop_backfill(self.ports(), planned.id)
+            apply_slice(self.build_ports(), planned, number)
+        drop_backfill(self.build_ports(), planned.id)
 
     def move_back(self) -> None:
         """Rows that are appended would come twice."""
@@ -138,7 +138,7 @@ class Operator:
         }
         to = self.choice.choice(("earliest", json.dumps(offsets), json.dumps({topic: {} for topic in offsets})))
         with suppress(TidegateError):
-            rebase_positions(self.ports(), propose_moves(self.ports(), to, name), "ann")
+            rebase_positions(self.build_ports(), propose_moves(self.build_ports(), to, name), "ann")
 
     def switch(self) -> None:
         self.direct, self.cap = not self.direct, self.choice.choice((2, 3, 50))
@@ -154,7 +154,7 @@ class Operator:
         for table in (self.world.destination.tables.get(name) for name in self.modes):
             if table is not None and "main" in table.refs and self.choice.random() < 0.5:
                 name = next(one for one, found in self.world.destination.tables.items() if found is table)
-                self.world.destination.add_snapshot(name, "main", tuple(table.rows()), {"operation": "replace"})
+                self.world.destination.add_snapshot(name, "main", tuple(table.read_rows()), {"operation": "replace"})
 
     def grow(self) -> None:
         topic = self.choice.choice(self.topics)
@@ -162,7 +162,7 @@ class Operator:
 
     def expire(self) -> None:
         """The log forgets what each table has, or has staged."""
-        ends = [one.end for one in observe_tables(self.ports()) if one.error is None]
+        ends = [one.end for one in observe_tables(self.build_ports()) if one.error is None]
         if self.named != set(self.modes) or len(ends) < len(self.modes) or not all(ends):
             return
         for topic, partition, end in iterate_offsets(find_lowest(*(one.offsets for one in ends if one))):
@@ -193,7 +193,7 @@ class Operator:
         for _ in range(MAX_FLUSHES):
             self.world.clock.tick(600_000)
             try:
-                flush(self.ports())
+                flush(self.build_ports())
             except NothingToDo:
                 return
             except TidegateError as error:
@@ -210,9 +210,11 @@ class Operator:
         if found := re.search(r"tidegate undo-rollback shop --table (\S+?);", message):
             self.answer(found[1])
         elif found := re.search(r"tidegate skip shop --at (\S+)", message):
-            skip_record(self.ports(), propose_skips(self.ports(), parse_address(found[1])), "ann")
+            skip_record(self.build_ports(), propose_skips(self.build_ports(), parse_address(found[1])), "ann")
         elif found := re.search(r"tidegate rebase shop(?: --table (\S+))? --to (?:'([^']+)'|(\w+))", message):
-            rebase_positions(self.ports(), propose_moves(self.ports(), found[2] or found[3], found[1]), "ann")
+            rebase_positions(
+                self.build_ports(), propose_moves(self.build_ports(), found[2] or found[3], found[1]), "ann"
+            )
         elif "on_partition_growth: accept" in message:
             self.growth = "accept"
 
@@ -243,7 +245,7 @@ def test_tables_hold_what_their_records_ask_for_after_any_story(seed: int) -> No
     operator.named = set(operator.modes)
     operator.settle()
     for name in operator.modes:
-        found = sorted((row["id"], row["name"]) for row in operator.world.rows(name))
+        found = sorted((row["id"], row["name"]) for row in operator.world.read_rows(name))
         wanted = operator.expect(name)
         if operator.is_short and operator.modes[name] == "append":  # a move to the begin of another log reads it whole
             found, wanted = sorted(set(found)), sorted(set(wanted))

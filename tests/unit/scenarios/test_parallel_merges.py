@@ -4,7 +4,7 @@ import json
 from threading import Barrier, Lock
 
 import pytest
-from fakes import FailsToMerge, World, a_pipeline, a_table
+from fakes import FailsToMerge, World, build_pipeline, build_table
 from tidegate.cli.main import main
 from tidegate.errors import SomeTablesDelayed
 from tidegate.jobs.job import Job
@@ -13,7 +13,7 @@ from tidegate.monitoring.status import read_status
 from tidegate.steps.flush import flush
 
 TABLES = tuple(f"lake.shop.{name}" for name in ("orders", "copy", "third", "fourth"))
-FOUR = a_pipeline(*(a_table(name) for name in TABLES))
+FOUR = build_pipeline(*(build_table(name) for name in TABLES))
 MEETING_SECONDS = 60
 
 
@@ -50,23 +50,23 @@ def produce(world: World, key: object, name: str) -> None:
 
 
 def test_tables_are_merged_beside_each_other_and_told_in_their_order(world: World) -> None:
-    flushed = flush(world.ports(FOUR, engine=MergesMeet(world.engine, 4)), merges_at_once=4)
+    flushed = flush(world.build_ports(FOUR, engine=MergesMeet(world.engine, 4)), merges_at_once=4)
     assert [batch.table for batch in flushed.published] == list(TABLES)
-    assert all(world.rows(table) == [{"id": "a", "name": "x"}] for table in TABLES)
+    assert all(world.read_rows(table) == [{"id": "a", "name": "x"}] for table in TABLES)
 
 
 def test_no_more_tables_than_asked_for_are_merged_at_once(world: World) -> None:
     engine = MergesMeet(world.engine, 2)
-    flush(world.ports(FOUR, engine=engine), merges_at_once=2)
+    flush(world.build_ports(FOUR, engine=engine), merges_at_once=2)
     assert engine.most == 2
-    assert all(world.rows(table) == [{"id": "a", "name": "x"}] for table in TABLES)
+    assert all(world.read_rows(table) == [{"id": "a", "name": "x"}] for table in TABLES)
 
 
 def test_failing_table_stops_none_of_those_beside_it(world: World) -> None:
     engine = FailsToMerge(world.engine, TABLES[0])
     with pytest.raises(SomeTablesDelayed, match=r"1 tables failed:\nSpark failed in merge: table=lake.shop.orders"):
-        flush(world.ports(FOUR, engine=engine), merges_at_once=4)
-    assert [len(world.rows(table)) for table in TABLES] == [0, 1, 1, 1]
+        flush(world.build_ports(FOUR, engine=engine), merges_at_once=4)
+    assert [len(world.read_rows(table)) for table in TABLES] == [0, 1, 1, 1]
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def command(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
     def run(pipeline, *words: str, **instead):
         assemble = "tidegate.cli.commands.flush.assemble_checked_pipeline"
-        monkeypatch.setattr(assemble, lambda *_: world.ports(pipeline, **instead))
+        monkeypatch.setattr(assemble, lambda *_: world.build_ports(pipeline, **instead))
         code = main(["flush", "shop", "--json", "--merges-at-once", "1", *words])
         told = capsys.readouterr()
         return code, [json.loads(line) for line in told.out.splitlines()], told.err
@@ -89,27 +89,27 @@ def roll_back(world: World, table: str) -> None:
 
 
 def test_healthy_tables_are_flushed_until_current_while_one_is_refused(world: World, command) -> None:
-    pipeline = a_pipeline(*(a_table(name) for name in TABLES[:2]), max_records=1)
-    flush(world.ports(pipeline))
+    pipeline = build_pipeline(*(build_table(name) for name in TABLES[:2]), max_records=1)
+    flush(world.build_ports(pipeline))
     roll_back(world, TABLES[1])
     for name in ("1", "2", "3"):
         produce(world, "a", name)
     code, published, complaint = command(pipeline, "--until-current")
     assert (code, [batch["table"] for batch in published]) == (1, [TABLES[0]] * 3)
-    assert world.rows(TABLES[0]) == [{"id": "a", "name": "3"}]
+    assert world.read_rows(TABLES[0]) == [{"id": "a", "name": "3"}]
     assert "table=lake.shop.copy was rolled back" in complaint
 
 
 def test_healthy_tables_are_flushed_until_current_while_one_fails(world: World, command) -> None:
-    pipeline = a_pipeline(*(a_table(name) for name in TABLES[:2]), max_records=1)
+    pipeline = build_pipeline(*(build_table(name) for name in TABLES[:2]), max_records=1)
     for name in ("1", "2", "3"):
         produce(world, "a", name)
     engine = FailsToMerge(world.engine, TABLES[1])
     code, published, complaint = command(pipeline, "--until-current", engine=engine)
     assert (code, {batch["table"] for batch in published}) == (1, {TABLES[0]})
-    assert world.rows(TABLES[0]) == [{"id": "a", "name": "3"}]
+    assert world.read_rows(TABLES[0]) == [{"id": "a", "name": "3"}]
     assert "Spark failed in merge: table=lake.shop.copy" in complaint
-    assert {row["table"]: row["lag"] for row in read_status(world.ports(pipeline))["tables"]} == {
+    assert {row["table"]: row["lag"] for row in read_status(world.build_ports(pipeline))["tables"]} == {
         TABLES[0]: 0,
         TABLES[1]: 4,
     }
@@ -130,7 +130,7 @@ def test_bounded_flush_without_work_says_so_to_people_and_prints_no_line_for_pro
 
 
 def test_failure_that_the_next_flush_mends_is_none_in_the_end(world: World, command) -> None:
-    pipeline = a_pipeline(*(a_table(name) for name in TABLES[:2]), max_records=1)
+    pipeline = build_pipeline(*(build_table(name) for name in TABLES[:2]), max_records=1)
     produce(world, "a", "1")
     engine = FailsToMerge(world.engine, TABLES[1])
 
@@ -144,11 +144,11 @@ def test_failure_that_the_next_flush_mends_is_none_in_the_end(world: World, comm
     engine.run = mended
     code, _, _ = command(pipeline, "--until-current", engine=engine)
     assert code == 0
-    assert world.rows(TABLES[0]) == world.rows(TABLES[1]) == [{"id": "a", "name": "1"}]
+    assert world.read_rows(TABLES[0]) == world.read_rows(TABLES[1]) == [{"id": "a", "name": "1"}]
 
 
 def test_single_flush_stops_after_one_batch_and_is_red_while_a_table_fails(world: World, command) -> None:
-    pipeline = a_pipeline(*(a_table(name) for name in TABLES[:2]), max_records=1)
+    pipeline = build_pipeline(*(build_table(name) for name in TABLES[:2]), max_records=1)
     produce(world, "a", "1")
     code, published, _ = command(pipeline, engine=FailsToMerge(world.engine, TABLES[1]))
     assert (code, [batch["table"] for batch in published]) == (1, [TABLES[0]])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from examples import choose_number
-from fakes import CrashAt, World, a_pipeline, a_table
+from fakes import CrashAt, World, build_pipeline, build_table
 from fakes.clock import Crash
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,12 +22,12 @@ NAME, HELD = "lake.shop.orders", "__debezium_unavailable_value"
 COLUMNS = tuple(Column(name, "STRING") for name in ("id", "a", "b"))
 
 
-def pipeline_of(kind: str, mode: str = "upsert_delete", cap: int = 100, **more: Any) -> Pipeline:
+def build_partial_pipeline(kind: str, mode: str = "upsert_delete", cap: int = 100, **more: Any) -> Pipeline:
     given = {"partial_updates": True} if kind == "partial" else {"unavailable": HELD}
-    return a_pipeline(a_table(NAME, mode, columns=COLUMNS, **given, **more), max_records=cap)
+    return build_pipeline(build_table(NAME, mode, columns=COLUMNS, **given, **more), max_records=cap)
 
 
-def expected(kind: str, soft: bool, changes: list[tuple[str, tuple | None]]) -> list[dict[str, Any]]:
+def compute_rows(kind: str, soft: bool, changes: list[tuple[str, tuple | None]]) -> list[dict[str, Any]]:
     """The model, one record at a time."""
     rows: dict[str, dict[str, Any]] = {}
     for key, value in changes:
@@ -47,7 +47,7 @@ def expected(kind: str, soft: bool, changes: list[tuple[str, tuple | None]]) -> 
     return list(rows.values())
 
 
-def in_order(rows: list[dict[str, Any]]) -> list[str]:
+def sort_rows(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
@@ -63,20 +63,20 @@ STEPS = st.one_of(
 def test_table_equals_the_model_wherever_batches_are_cut(kind: str, soft: bool, steps: list) -> None:
     world, changes = World(), []
     world.broker.create("orders")
-    pipeline = pipeline_of(kind, deletes="soft" if soft else "hard")
+    pipeline = build_partial_pipeline(kind, deletes="soft" if soft else "hard")
     for what, argument in steps:
         if what == "flush":
             with suppress(NothingToDo, Crash, RetryLater):
-                flush(world.ports(pipeline, CrashAt(argument)))
+                flush(world.build_ports(pipeline, CrashAt(argument)))
             continue
         value = argument if kind == "unchanged" or argument is None else tuple(v and v.strip("_") for v in argument)
         named = value and {"id": what, "a": value[0], "b": value[1]}
         world.broker.produce("orders", {"id": what}, named)
         changes.append((what, value))
     with suppress(NothingToDo):
-        flush(world.ports(pipeline))
-        flush(world.ports(pipeline))
-    assert in_order(world.rows(NAME)) == in_order(expected(kind, soft, changes))
+        flush(world.build_ports(pipeline))
+        flush(world.build_ports(pipeline))
+    assert sort_rows(world.read_rows(NAME)) == sort_rows(compute_rows(kind, soft, changes))
 
 
 @pytest.fixture
@@ -89,56 +89,56 @@ def world() -> World:
 def test_batch_without_a_placeholder_takes_the_cheaper_statement(world: World) -> None:
     for a, b in (("w", "y"), ("x", "y"), ("z", HELD)):
         world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": a, "b": b})
-        flush(world.ports(pipeline_of("unchanged")))
+        flush(world.build_ports(build_partial_pipeline("unchanged")))
     statements = [json.loads(job.statements[-1])["statement"] for job in world.engine.merges]
     assert statements == ["merge_new", "merge_upsert_delete", "merge_folded"]
-    assert world.rows(NAME) == [{"id": "k", "a": "z", "b": "y"}]
+    assert world.read_rows(NAME) == [{"id": "k", "a": "z", "b": "y"}]
 
 
 def test_earlier_records_of_a_key_are_read_only_where_a_later_one_holds_a_place(world: World) -> None:
     for a, b in (("1", "y"), ("2", "y"), ("3", HELD)):
         world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": a, "b": b})
-    flush(world.ports(pipeline_of("unchanged")))
-    assert world.rows(NAME) == [{"id": "k", "a": "3", "b": "y"}]
+    flush(world.build_ports(build_partial_pipeline("unchanged")))
+    assert world.read_rows(NAME) == [{"id": "k", "a": "3", "b": "y"}]
     (row,) = world.destination.read_history("lake.shop.tidegate_shop_batches", 1)
     assert (row["staged"], row["superseded"]) == (2, 1)
 
 
 def test_placeholder_without_a_row_is_null(world: World) -> None:
     world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": "x", "b": HELD})
-    flush(world.ports(pipeline_of("unchanged")))
-    assert world.rows(NAME) == [{"id": "k", "a": "x", "b": None}]
+    flush(world.build_ports(build_partial_pipeline("unchanged")))
+    assert world.read_rows(NAME) == [{"id": "k", "a": "x", "b": None}]
 
 
 def test_tables_that_keep_no_row_take_the_placeholder_as_it_comes(world: World) -> None:
-    pipeline = pipeline_of("unchanged", "append")
+    pipeline = build_partial_pipeline("unchanged", "append")
     world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": "x", "b": HELD})
-    flush(world.ports(pipeline))
-    assert world.rows(NAME) == [{"id": "k", "a": "x", "b": HELD}]
+    flush(world.build_ports(pipeline))
+    assert world.read_rows(NAME) == [{"id": "k", "a": "x", "b": HELD}]
 
 
 def test_placeholder_that_a_late_record_may_have_to_fill_is_a_bad_record(world: World) -> None:
-    pipeline = pipeline_of("unchanged", sequence_by=("a",))
+    pipeline = build_partial_pipeline("unchanged", sequence_by=("a",))
     world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": "1", "b": HELD})
     with pytest.raises(BadRecord, match="the value of b is not in the event"):
-        flush(world.ports(pipeline))
+        flush(world.build_ports(pipeline))
 
 
 def test_only_columns_that_can_hold_a_placeholder_are_looked_at() -> None:
     columns = (Column("id", "STRING"), Column("n", "INT"), Column("t", "ARRAY<STRING>"), Column("b", "BINARY"))
-    table = a_table(NAME, columns=columns, unavailable=HELD)
+    table = build_table(NAME, columns=columns, unavailable=HELD)
     assert list_unavailable_columns(table) == ("t", "b")
     left_out = replace(table, value=replace(table.value, format="ogg-json", unavailable=None))
     assert list_unavailable_columns(left_out) == tuple(c.name for c in table.value.columns or () if c.name != "id")
     assert stages_kept_columns(left_out)
     assert list_unavailable_columns(replace(left_out, upsert=False)) == ()
     assert stages_kept_columns(table)
-    assert not stages_kept_columns(a_table(NAME, columns=columns[:2], unavailable=HELD))
-    assert not stages_kept_columns(a_table(NAME, columns=columns, unavailable=HELD, partial_updates=True))
+    assert not stages_kept_columns(build_table(NAME, columns=columns[:2], unavailable=HELD))
+    assert not stages_kept_columns(build_table(NAME, columns=columns, unavailable=HELD, partial_updates=True))
 
 
 def test_every_record_counts_in_partial_updates() -> None:
-    assert not can_keep_last_per_key(pipeline_of("partial"), pipeline_of("partial").tables[0])
-    assert can_keep_last_per_key(pipeline_of("unchanged"), pipeline_of("unchanged").tables[0])
-    escaped = a_pipeline(a_table(NAME, columns=COLUMNS, unavailable='not "here"'))
+    assert not can_keep_last_per_key(build_partial_pipeline("partial"), build_partial_pipeline("partial").tables[0])
+    assert can_keep_last_per_key(build_partial_pipeline("unchanged"), build_partial_pipeline("unchanged").tables[0])
+    escaped = build_pipeline(build_table(NAME, columns=COLUMNS, unavailable='not "here"'))
     assert not can_keep_last_per_key(escaped, escaped.tables[0])

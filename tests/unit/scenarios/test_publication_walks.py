@@ -23,12 +23,12 @@ WAYS = {"k" + "".join(v or "-" for v in way): way for way in product(VALUES, rep
 PARTS = 3
 
 
-def a_world(delivery: str, is_first: bool = False) -> Outside:
+def build_outside(delivery: str, is_first: bool = False) -> Outside:
     """The first snapshot is published, unless a first run is looked at."""
     world = Outside(delivery=delivery, parallelism=PARTS, transaction_records=3)
     commit(world, 0)
     if not is_first:
-        publish(world.ports())
+        publish(world.build_ports())
     return world
 
 
@@ -45,7 +45,7 @@ def finish(world: Outside) -> None:
     """Runs until one finds nothing to do."""
     for _ in range(4):
         try:
-            publish(world.ports())
+            publish(world.build_ports())
         except NothingToDo:
             return
     raise AssertionError("there is always something left")
@@ -66,10 +66,10 @@ def judge(world: Outside, case: str) -> None:
 
 
 def count_calls(delivery: str, is_first: bool) -> int:
-    world = a_world(delivery, is_first)
+    world = build_outside(delivery, is_first)
     commit(world, 1)
     world.topic.broker.calls = 0
-    publish(world.ports())
+    publish(world.build_ports())
     return world.topic.broker.calls
 
 
@@ -80,11 +80,11 @@ def test_killed_run_is_made_good_by_a_run_towards_another_snapshot(
 ) -> None:
     calls = count_calls(delivery, is_first)
     for at in range(calls):
-        world = a_world(delivery, is_first)
+        world = build_outside(delivery, is_first)
         commit(world, 1)
         world.die_at(at)
         with pytest.raises(Killed):
-            publish(world.ports())
+            publish(world.build_ports())
         commit(world, 2)
         finish(world)
         judge(world, f"killed at call {at}")
@@ -114,17 +114,17 @@ def meet_another_run(
     is_first: bool, stopped_at: int, killed_at: int | None, first_killed_at: int | None = None
 ) -> Outside:
     """A run stops, a later one from the same progress leads elsewhere and may die, the first one goes on."""
-    world = a_world(EXACTLY, is_first)
+    world = build_outside(EXACTLY, is_first)
     commit(world, 1)
 
     def meanwhile() -> None:
         commit(world, 2)
         if killed_at is not None:
             world.die_at(killed_at)
-        try_to_publish(world.ports())
+        try_to_publish(world.build_ports())
         world.die_at(-1 if first_killed_at is None else first_killed_at)
 
-    try_to_publish(replace(world.ports(), engine=Interrupted(world, stopped_at, meanwhile)))
+    try_to_publish(replace(world.build_ports(), engine=Interrupted(world, stopped_at, meanwhile)))
     world.die_at(-1)
     finish(world)
     return world

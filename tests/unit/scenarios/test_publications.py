@@ -28,28 +28,28 @@ def outside() -> Outside:
 
 
 def test_first_run_produces_the_whole_table_and_the_next_only_what_differs(outside: Outside) -> None:
-    assert publish(outside.ports()).compared_with == "everything"
+    assert publish(outside.build_ports()).compared_with == "everything"
     assert outside.topic.latest() == outside.table.snapshots[10]
     outside.table.commit(a="2", b="1", d="1", e="1")
-    done = publish(outside.ports())
+    done = publish(outside.build_ports())
     assert (done.from_snapshot_id, done.to_snapshot_id, done.compared_with) == (10, 11, "changes")
     assert sorted(outside.topic.records[5:]) == [("a", "2"), ("c", None)]
     with pytest.raises(NothingToDo, match="nothing came since"):
-        publish(outside.ports())
+        publish(outside.build_ports())
 
 
 def test_snapshot_that_touched_no_file_is_no_run(outside: Outside) -> None:
-    publish(outside.ports())
+    publish(outside.build_ports())
     outside.table.snapshots[11] = outside.table.snapshots[10]
     outside.table.current = 11
     with pytest.raises(NothingToDo, match="no row has changed"):
-        publish(outside.ports())
+        publish(outside.build_ports())
 
 
 def test_table_that_is_not_there_yet_is_nothing_to_do(outside: Outside) -> None:
     outside.table.exists = False
     with pytest.raises(NothingToDo, match="does not exist yet"):
-        publish(outside.ports())
+        publish(outside.build_ports())
 
 
 @pytest.mark.parametrize("start", [Begin("snapshot", snapshot_id=10), Begin("timestamp", timestamp_ms=10)])
@@ -57,7 +57,7 @@ def test_first_run_may_begin_at_a_snapshot_or_a_time(start: Begin) -> None:
     outside = Outside(start=start)
     outside.table.commit(a="1", b="1")
     outside.table.commit(a="2", b="1")
-    publish(outside.ports())
+    publish(outside.build_ports())
     assert outside.topic.records == [("a", "2")]
 
 
@@ -65,7 +65,7 @@ def test_start_at_a_snapshot_that_is_not_there_is_refused() -> None:
     outside = Outside(start=Begin("snapshot", snapshot_id=99))
     outside.table.commit(a="1")
     with pytest.raises(GiveUp, match="no snapshot for its start"):
-        publish(outside.ports())
+        publish(outside.build_ports())
 
 
 @pytest.mark.parametrize("after", range(1, 34, 4))
@@ -73,32 +73,32 @@ def test_killed_run_is_finished_towards_the_same_snapshot_and_repeats_nothing(ou
     outside.die_at(after)
     outside.table.commit(**outside.table.snapshots[10])
     with pytest.raises(Killed):
-        publish(outside.ports())
+        publish(outside.build_ports())
     outside.table.commit(a="2", b="1", c="1", d="1")
-    first = plan_run(outside.ports())
-    assert publish(outside.ports()).to_snapshot_id == (11 if first.resumed else 12)
+    first = plan_run(outside.build_ports())
+    assert publish(outside.build_ports()).to_snapshot_id == (11 if first.resumed else 12)
     assert first.resumed == (after >= 5), "from the first record of progress on"
     if first.resumed:
-        publish(outside.ports())
+        publish(outside.build_ports())
     outside.table.commit(a="3", b="1", c="1", d="1")
-    publish(outside.ports())
+    publish(outside.build_ports())
     assert outside.topic.latest() == outside.table.snapshots[13]
     assert len(outside.topic.records) == len(set(outside.topic.records)), "no change twice"
 
 
 @pytest.mark.parametrize("after", range(0, 18, 2))
 def test_killed_run_of_changes_is_resumed(outside: Outside, after: int) -> None:
-    publish(outside.ports())
+    publish(outside.build_ports())
     outside.table.commit(a="2", b="2", c="2")
     outside.die_at(after)
     with pytest.raises(Killed):
-        publish(outside.ports())
+        publish(outside.build_ports())
     pinned = set(outside.table.tags.values())
     assert pinned == {10, 11}, "both ends stay"
     outside.table.commit(a="3", b="2", c="2")
-    if plan_run(outside.ports()).resumed:
-        assert publish(outside.ports()).to_snapshot_id == 11
-    publish(outside.ports())
+    if plan_run(outside.build_ports()).resumed:
+        assert publish(outside.build_ports()).to_snapshot_id == 11
+    publish(outside.build_ports())
     assert outside.topic.latest() == {"a": "3", "b": "2", "c": "2"}
     seen = outside.topic.records[5:]
     assert len(seen) == len(set(seen))
@@ -106,15 +106,15 @@ def test_killed_run_of_changes_is_resumed(outside: Outside, after: int) -> None:
 
 
 def test_run_that_was_planned_before_another_one_published_changes_nothing(outside: Outside) -> None:
-    publish(outside.ports())
+    publish(outside.build_ports())
     outside.table.commit(a="2")
-    late = outside.ports()
+    late = outside.build_ports()
 
     class Overtaken:
         def run(self, job) -> None:
-            publish(outside.ports())
+            publish(outside.build_ports())
             outside.table.commit(a="3")
-            publish(outside.ports())
+            publish(outside.build_ports())
             outside.spark.run(job)
 
     with pytest.raises(PublishedElsewhere):
@@ -123,107 +123,107 @@ def test_run_that_was_planned_before_another_one_published_changes_nothing(outsi
 
 
 def test_expired_snapshot_is_refused_or_answered_with_a_comparison(outside: Outside) -> None:
-    publish(outside.ports())
+    publish(outside.build_ports())
     outside.table.commit(a="2", b="1")
     del outside.table.snapshots[10]
     with pytest.raises(GiveUp, match=r"snapshot=10 .* has expired; run `bin/tidegate publish out --resynchronise`"):
-        publish(outside.ports())
+        publish(outside.build_ports())
     outside.publication = replace(outside.publication, on_expired="resynchronise")
-    assert publish(outside.ports()).compared_with == "topic"
+    assert publish(outside.build_ports()).compared_with == "topic"
     assert outside.topic.latest() == {"a": "2", "b": "1"}
     assert sorted(outside.topic.records[5:], key=str) == [("a", "2"), ("c", None), ("d", None), ("e", None)]
 
 
 def test_unfinished_run_to_a_snapshot_that_has_expired_is_answered_with_a_comparison(outside: Outside) -> None:
     outside.publication = replace(outside.publication, on_expired="resynchronise")
-    publish(outside.ports())
+    publish(outside.build_ports())
     outside.table.commit(a="2", b="2")
     outside.die_at(7)
     with pytest.raises(Killed):
-        publish(outside.ports())
-    assert plan_run(outside.ports()).resumed
+        publish(outside.build_ports())
+    assert plan_run(outside.build_ports()).resumed
     outside.table.commit(a="3", b="1")
     del outside.table.snapshots[11]
-    assert publish(outside.ports()).compared_with == "topic"
+    assert publish(outside.build_ports()).compared_with == "topic"
     assert outside.topic.latest() == {"a": "3", "b": "1"}
 
 
 @pytest.mark.parametrize("after", range(0, 24, 3))
 def test_killed_resynchronisation_compares_again(outside: Outside, after: int) -> None:
-    publish(outside.ports())
+    publish(outside.build_ports())
     outside.table.commit(a="2", b="2", e="2")
     outside.die_at(after)
     with pytest.raises(Killed):
-        publish(outside.ports(), resynchronise=True)
-    publish(outside.ports())
+        publish(outside.build_ports(), resynchronise=True)
+    publish(outside.build_ports())
     assert outside.topic.latest() == {"a": "2", "b": "2", "e": "2"}
     assert len(outside.topic.records) == len(set(outside.topic.records))
 
 
 def test_changed_file_replaced_table_and_new_topic_are_refused_until_resynchronised(outside: Outside) -> None:
-    publish(outside.ports())
+    publish(outside.build_ports())
     outside.table.commit(a="2")
     before = outside.publication
     outside.publication = replace(before, key=KeyOut(("id",), prefix="k_"))
     with pytest.raises(GiveUp, match="its file has changed"):
-        publish(outside.ports())
+        publish(outside.build_ports())
     outside.publication = before
     outside.topic.id = "t2"
     with pytest.raises(GiveUp, match="deleted or made anew"):
-        publish(outside.ports())
+        publish(outside.build_ports())
     outside.topic.id, outside.table.uuid = "t1", "u2"
     with pytest.raises(GiveUp, match="was replaced by another"):
-        publish(outside.ports())
-    publish(outside.ports(), resynchronise=True)
+        publish(outside.build_ports())
+    publish(outside.build_ports(), resynchronise=True)
     assert outside.topic.latest() == {"a": "2"}
     with pytest.raises(NothingToDo):
-        publish(outside.ports())
+        publish(outside.build_ports())
 
 
 def test_topic_that_grew_is_refused_even_with_a_comparison(outside: Outside) -> None:
-    publish(outside.ports())
+    publish(outside.build_ports())
     outside.table.commit(a="2")
     outside.topic.partitions = 4
     for resynchronise in (False, True):
         with pytest.raises(GiveUp, match="had 3 partitions and has 4"):
-            publish(outside.ports(), resynchronise)
+            publish(outside.build_ports(), resynchronise)
 
 
 def test_topic_with_records_and_no_progress_is_refused_until_compared(outside: Outside) -> None:
     outside.topic.id = "t1"
     outside.topic.receive(("a", "1"), ("x", "1"))
     with pytest.raises(GiveUp, match=r"topics=out hold records \(if not by the partitioner of .*\); run `bin/"):
-        publish(outside.ports())
-    publish(outside.ports(), resynchronise=True)
+        publish(outside.build_ports())
+    publish(outside.build_ports(), resynchronise=True)
     assert outside.topic.latest() == outside.table.snapshots[10]
     assert ("a", "1") not in outside.topic.records[2:], "what is right already is not produced again"
 
 
 def test_dry_run_and_status_change_nothing_and_tell_what_waits(outside: Outside) -> None:
-    assert plan_run(outside.ports()).to_dict()["to_snapshot_id"] == 10
-    assert read_publication_status(outside.ports()).waiting.position.mode == "everything"
+    assert plan_run(outside.build_ports()).to_dict()["to_snapshot_id"] == 10
+    assert read_publication_status(outside.build_ports()).waiting.position.mode == "everything"
     assert (outside.topic.id, outside.topic.newest, outside.table.tags) == (None, {}, {})
-    publish(outside.ports())
-    told = read_publication_status(outside.ports())
+    publish(outside.build_ports())
+    told = read_publication_status(outside.build_ports())
     assert (told.published_snapshot_id, told.waiting, told.problem) == (10, None, None)
     outside.table.commit(a="2")
     outside.table.uuid = "u2"
-    assert "was replaced" in read_publication_status(outside.ports()).problem
+    assert "was replaced" in read_publication_status(outside.build_ports()).problem
 
 
 def test_status_counts_what_waits_and_tells_the_last_run(outside: Outside) -> None:
-    publish(outside.ports())
-    assert read_publication_status(outside.ports()).snapshots_behind == 0
+    publish(outside.build_ports())
+    assert read_publication_status(outside.build_ports()).snapshots_behind == 0
     outside.table.commit(a="2", b="1", c="1", d="1", e="1")
     outside.table.commit(a="2", b="1", c="1", d="1")
-    told = read_publication_status(outside.ports())
+    told = read_publication_status(outside.build_ports())
     assert (told.snapshots_behind, told.rows_behind) == (2, 2)
     assert (told.last_run.to_snapshot_id, told.last_run.compared_with) == (10, "everything")
     assert to_metrics(told) == {"snapshots_behind": 2.0, "rows_behind": 2.0, "behind": 0.0, "problems": 0.0}
 
 
 def test_state_of_a_publication_is_one_word_with_its_reason(outside: Outside) -> None:
-    publish(outside.ports())
+    publish(outside.build_ports())
     assert describe_publication_state(_read(outside), ScheduleState()) == ("current", "nothing waits")
     outside.table.commit(a="2")
     now = _read(outside)
@@ -242,63 +242,63 @@ def test_state_of_a_publication_is_one_word_with_its_reason(outside: Outside) ->
 
 
 def _read(outside: Outside) -> PublicationReading:
-    return PublicationReading(publication="out", status=read_publication_status(outside.ports()), read_at=1.0)
+    return PublicationReading(publication="out", status=read_publication_status(outside.build_ports()), read_at=1.0)
 
 
 def test_producing_again_gives_the_published_rows_of_a_range_and_moves_no_position(outside: Outside) -> None:
-    publish(outside.ports())
+    publish(outside.build_ports())
     outside.table.commit(a="2", b="1", c="1", d="1")
     outside.table.commit(a="2", b="2", c="1", d="1")
-    publish(outside.ports())
+    publish(outside.build_ports())
     outside.table.commit(a="9")
     before = len(outside.topic.records)
-    done = publish(outside.ports(), again=RepublishRequest("10", "11"))
+    done = publish(outside.build_ports(), again=RepublishRequest("10", "11"))
     assert sorted(outside.topic.records[before:], key=str) == [("a", "2"), ("e", None)], (
         "keys of the range, rows of now"
     )
     assert (done.compared_with, done.to_snapshot_id) == ("again", 12)
     assert set(outside.table.tags.values()) == {12}
     before = len(outside.topic.records)
-    publish(outside.ports(), again=RepublishRequest())
+    publish(outside.build_ports(), again=RepublishRequest())
     assert len(outside.topic.records) == before + 4, "without a range every key"
-    publish(outside.ports())
+    publish(outside.build_ports())
     assert outside.topic.latest() == {"a": "9"}
 
 
 @pytest.mark.parametrize("after", range(0, 24, 4))
 def test_killed_run_that_produces_again_neither_loses_nor_moves_anything(outside: Outside, after: int) -> None:
-    publish(outside.ports())
+    publish(outside.build_ports())
     outside.table.commit(a="2", b="2", c="2", d="2")
-    publish(outside.ports())
+    publish(outside.build_ports())
     outside.die_at(after)
     with pytest.raises(Killed):
-        publish(outside.ports(), again=RepublishRequest())
+        publish(outside.build_ports(), again=RepublishRequest())
     before = len(outside.topic.records)
-    publish(outside.ports(), again=RepublishRequest("10"))
+    publish(outside.build_ports(), again=RepublishRequest("10"))
     assert len(outside.topic.records) == before + 5, "asked again, it begins anew"
     assert outside.topic.latest() == outside.table.snapshots[11]
     outside.table.commit(a="3")
-    publish(outside.ports())
+    publish(outside.build_ports())
     assert outside.topic.latest() == {"a": "3"}
 
 
 def test_range_that_cannot_be_produced_again_is_refused_in_words(outside: Outside) -> None:
     with pytest.raises(NothingToDo, match="nothing was published yet"):
-        publish(outside.ports(), again=RepublishRequest())
+        publish(outside.build_ports(), again=RepublishRequest())
     outside.die_at(12)
     with pytest.raises(Killed):
-        publish(outside.ports())
+        publish(outside.build_ports())
     with pytest.raises(GiveUp, match="a run is unfinished; finish it by `bin/tidegate publish out`"):
-        publish(outside.ports(), again=RepublishRequest())
-    publish(outside.ports())
+        publish(outside.build_ports(), again=RepublishRequest())
+    publish(outside.build_ports())
     with pytest.raises(GiveUp, match="from=7: snapshot=7 has expired or never was"):
-        publish(outside.ports(), again=RepublishRequest("7"))
+        publish(outside.build_ports(), again=RepublishRequest("7"))
     with pytest.raises(ConfigurationError, match="from=soon: neither a snapshot nor a time"):
-        publish(outside.ports(), again=RepublishRequest("soon"))
+        publish(outside.build_ports(), again=RepublishRequest("soon"))
     with pytest.raises(ConfigurationError, match="a time without a zone"):
-        publish(outside.ports(), again=RepublishRequest("2026-01-01T00:00"))
+        publish(outside.build_ports(), again=RepublishRequest("2026-01-01T00:00"))
     with pytest.raises(NothingToDo, match="no row changed between"):
-        publish(outside.ports(), again=RepublishRequest("10", "10"))
+        publish(outside.build_ports(), again=RepublishRequest("10", "10"))
 
 
 DIM = "lake.shop.dim"
@@ -315,29 +315,29 @@ def joining() -> Outside:
 def test_change_of_a_joined_table_counts_like_one_of_the_table(joining: Outside) -> None:
     dim = joining.table.others[DIM]
     with pytest.raises(NothingToDo, match=f"joined table={DIM} does not exist yet"):
-        publish(joining.ports())
+        publish(joining.build_ports())
     dim.commit(a="x")
-    publish(joining.ports())
+    publish(joining.build_ports())
     assert joining.topic.latest() == {"a": "1x", "b": "1", "c": "1"}
     with pytest.raises(NothingToDo, match="nothing came since"):
-        publish(joining.ports())
+        publish(joining.build_ports())
     dim.commit(a="y", c="y")
-    assert plan_run(joining.ports()).touched is None, "any row may look different"
-    assert read_publication_status(joining.ports()).snapshots_behind == 1
-    publish(joining.ports())
+    assert plan_run(joining.build_ports()).touched is None, "any row may look different"
+    assert read_publication_status(joining.build_ports()).snapshots_behind == 1
+    publish(joining.build_ports())
     assert joining.topic.records[3:] in ([("a", "1y"), ("c", "1y")], [("c", "1y"), ("a", "1y")])
     assert (set(joining.table.tags.values()), set(dim.tags.values())) == ({10}, {11}), "both are pinned"
     joining.table.commit(a="2", b="1", c="1")
-    assert plan_run(joining.ports()).touched is not None, "the joined table stands still"
+    assert plan_run(joining.build_ports()).touched is not None, "the joined table stands still"
 
 
 def test_table_that_is_joined_no_more_is_not_kept_from_expiring(joining: Outside) -> None:
     dim = joining.table.others[DIM]
     dim.commit(a="x")
-    publish(joining.ports())
+    publish(joining.build_ports())
     assert set(dim.tags.values()) == {10}
     joining.publication = replace(joining.publication, joined=())
-    publish(joining.ports(), resynchronise=True)
+    publish(joining.build_ports(), resynchronise=True)
     assert joining.topic.latest() == {"a": "1", "b": "1", "c": "1"}
     assert (dim.tags, set(joining.table.tags.values())) == ({}, {10})
 
@@ -345,13 +345,13 @@ def test_table_that_is_joined_no_more_is_not_kept_from_expiring(joining: Outside
 def test_joined_table_that_only_compacted_costs_no_comparison_of_all_rows(joining: Outside) -> None:
     dim = joining.table.others[DIM]
     dim.commit(a="x")
-    publish(joining.ports())
+    publish(joining.build_ports())
     dim.snapshots[11] = dim.snapshots[10]
     dim.current = 11
     with pytest.raises(NothingToDo):
-        publish(joining.ports())
+        publish(joining.build_ports())
     joining.table.commit(a="2", b="1", c="1")
-    run = plan_run(joining.ports())
+    run = plan_run(joining.build_ports())
     assert (run.touched is not None, run.position.joined, run.position.joined_origin) == (True, {DIM: 11}, {DIM: 11})
 
 
@@ -359,15 +359,15 @@ def test_joined_table_that_only_compacted_costs_no_comparison_of_all_rows(joinin
 def test_killed_run_of_a_joined_tables_change_is_finished_with_the_same_snapshots(joining: Outside, after: int) -> None:
     dim = joining.table.others[DIM]
     dim.commit(a="x", b="x", c="x")
-    publish(joining.ports())
+    publish(joining.build_ports())
     dim.commit(a="y", b="y", c="y")
     joining.die_at(after)
     with pytest.raises(Killed):
-        publish(joining.ports())
+        publish(joining.build_ports())
     dim.commit(a="z", b="z", c="z")
-    if plan_run(joining.ports()).resumed:
-        publish(joining.ports())
-    publish(joining.ports())
+    if plan_run(joining.build_ports()).resumed:
+        publish(joining.build_ports())
+    publish(joining.build_ports())
     assert joining.topic.latest() == {"a": "1z", "b": "1z", "c": "1z"}
     assert len(joining.topic.records) == len(set(joining.topic.records))
 
@@ -375,21 +375,21 @@ def test_killed_run_of_a_joined_tables_change_is_finished_with_the_same_snapshot
 def test_snapshot_of_a_joined_table_that_has_expired_is_refused_or_compared(joining: Outside) -> None:
     dim = joining.table.others[DIM]
     dim.commit(a="x")
-    publish(joining.ports())
+    publish(joining.build_ports())
     dim.commit(a="y")
     del dim.snapshots[10]
     with pytest.raises(GiveUp, match=r"snapshot=10 .* has expired"):
-        publish(joining.ports())
-    assert publish(joining.ports(), resynchronise=True).compared_with == "topic"
+        publish(joining.build_ports())
+    assert publish(joining.build_ports(), resynchronise=True).compared_with == "topic"
     assert joining.topic.latest() == {"a": "1y", "b": "1", "c": "1"}
 
 
 def test_heartbeat_tells_up_to_which_time_the_topic_holds_the_table_also_without_work() -> None:
     outside = Outside(heartbeat_topic="beats")
     outside.table.commit(a="1")
-    publish(outside.ports())
+    publish(outside.build_ports())
     with pytest.raises(NothingToDo):
-        publish(outside.ports())
+        publish(outside.build_ports())
     assert [topic for topic, _ in outside.topic.sent] == ["beats", "beats"]
     told = outside.topic.sent[-1][1]
     assert (told["publication"], told["published_snapshot_id"], told["valid_through_ms"]) == ("out", 10, 0)
@@ -402,7 +402,7 @@ def test_heartbeat_that_cannot_be_sent_is_a_warning(caplog: pytest.LogCaptureFix
     outside = Outside(heartbeat_topic="beats")
     outside.table.commit(a="1")
     monkeypatch.setattr(outside.topic, "send", refuse_to_send)
-    assert publish(outside.ports()).to_snapshot_id == 10
+    assert publish(outside.build_ports()).to_snapshot_id == 10
     assert "the heartbeat was not sent: brokers=b gave no answer" in caplog.text
 
 
@@ -416,10 +416,10 @@ def test_record_that_is_too_large_is_named_and_no_reason_to_try_again(delivery: 
     else:
         outside.topic.broker.refuses[b"b"] = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
     with pytest.raises(BadRecord, match=r"topic=out key=b: .* of bytes=51: MSG_SIZE_TOO_LARGE; raise the topic's"):
-        publish(outside.ports())
+        publish(outside.build_ports())
     outside.topic.broker.too_large.clear()
     outside.topic.broker.refuses.clear()
-    publish(outside.ports())
+    publish(outside.build_ports())
     assert outside.topic.latest() == outside.table.latest()
     assert delivery == "at-least-once" or len(outside.topic.records) == 3, "what was not committed is gone"
 
@@ -427,16 +427,16 @@ def test_record_that_is_too_large_is_named_and_no_reason_to_try_again(delivery: 
 def test_time_that_the_brokers_refuse_is_told_as_such_and_no_reason_to_try_again(outside: Outside) -> None:
     outside.topic.broker.refuses[b"a"] = KafkaError(KafkaError.INVALID_TIMESTAMP)
     with pytest.raises(BadRecord, match=r"topic=out key=a: the brokers refuse its time: INVALID_TIMESTAMP; widen"):
-        publish(outside.ports())
+        publish(outside.build_ports())
 
 
 def test_right_that_is_missing_is_named_and_no_reason_to_try_again(outside: Outside) -> None:
     outside.topic.broker.refuses[b"a"] = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(GiveUp, match=r"topic=out: the brokers refuse it: TOPIC_AUTHORIZATION_FAILED; .*security\.md"):
-        publish(outside.ports())
+        publish(outside.build_ports())
 
 
 def test_failure_that_may_pass_is_raised_as_it_is(outside: Outside) -> None:
     outside.topic.broker.refuses[b"a"] = KafkaError(KafkaError._MSG_TIMED_OUT)
     with pytest.raises(KafkaException):
-        publish(outside.ports())
+        publish(outside.build_ports())

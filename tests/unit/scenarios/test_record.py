@@ -1,13 +1,13 @@
 """A person looks at one record: it is read where it lies, judged by the job that stages, and nothing is left behind."""
 
 import pytest
-from fakes import BAD, World, a_pipeline, a_table
+from fakes import BAD, World, build_pipeline, build_table
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, RetryLater
 from tidegate.reprocess.record import explain_record, parse_address, read_record
 from tidegate.steps.flush import flush
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
-PIPELINE = a_pipeline(a_table(ORDERS), a_table(COPY), a_table("lake.shop.other", topics=("others",)))
+PIPELINE = build_pipeline(build_table(ORDERS), build_table(COPY), build_table("lake.shop.other", topics=("others",)))
 
 
 @pytest.fixture
@@ -22,17 +22,17 @@ def world() -> World:
     return made
 
 
-def tables(world: World) -> list[str]:
+def list_tables(world: World) -> list[str]:
     return sorted(world.destination.tables)
 
 
 def test_flush_names_the_command_that_shows_the_bad_record(world: World) -> None:
     with pytest.raises(BadRecord, match="look at it with: tidegate record shop --at orders:1:1;"):
-        flush(world.ports(a_pipeline(a_table(ORDERS))))
+        flush(world.build_ports(build_pipeline(build_table(ORDERS))))
 
 
 def test_record_is_shown_with_its_bytes_and_judged_for_each_table_that_its_topic_feeds(world: World) -> None:
-    ports, at = world.ports(PIPELINE), parse_address("orders:1:1")
+    ports, at = world.build_ports(PIPELINE), parse_address("orders:1:1")
     record = read_record(ports, at)
     assert (record.key, record.value, record.offset) == (b'{"id": "c"}', BAD.encode(), 1)
     verdicts = explain_record(ports, at)
@@ -43,16 +43,16 @@ def test_record_is_shown_with_its_bytes_and_judged_for_each_table_that_its_topic
     (good,) = explain_record(ports, parse_address("orders:1:0"), COPY)
     assert (good.table, good.is_bad, good.fate, good.row) == (COPY, False, "staged", '{"id": "b", "name": "2"}')
     assert [(f.name, f.found, f.accepted) for f in good.fields] == [("id", "b", True), ("name", "2", True)]
-    assert tables(world) == []
+    assert list_tables(world) == []
 
 
 def test_a_look_at_a_record_leaves_what_is_staged_and_published(world: World) -> None:
-    pipeline = a_pipeline(a_table(ORDERS))
+    pipeline = build_pipeline(build_table(ORDERS))
     world.broker.produce("orders", {"id": "d"}, {"id": "d", "name": "4"}, 0)
     with pytest.raises(BadRecord):
-        flush(world.ports(pipeline))
+        flush(world.build_ports(pipeline))
     before = {name: (table.refs, table.properties) for name, table in world.destination.tables.items()}
-    explain_record(world.ports(pipeline), parse_address("orders:1:1"))
+    explain_record(world.build_ports(pipeline), parse_address("orders:1:1"))
     assert {name: (table.refs, table.properties) for name, table in world.destination.tables.items()} == before
 
 
@@ -72,18 +72,18 @@ def test_place_that_is_none_is_refused(place: str) -> None:
 )
 def test_place_outside_of_what_the_pipeline_reads_is_refused(world: World, place: str, words: str) -> None:
     with pytest.raises(GiveUp, match=words):
-        read_record(world.ports(PIPELINE), parse_address(place))
+        read_record(world.build_ports(PIPELINE), parse_address(place))
 
 
 def test_offset_without_a_record_is_said_to_have_none(world: World) -> None:
     world.broker.transaction("orders", [({"id": "x"}, {"id": "x"})], 0, ending="abort")
     with pytest.raises(GiveUp, match="no record there for isolation=read_committed"):
-        read_record(world.ports(PIPELINE), parse_address("orders:0:1"))
+        read_record(world.build_ports(PIPELINE), parse_address("orders:0:1"))
 
 
 def test_table_that_the_topic_does_not_feed_is_refused(world: World) -> None:
     with pytest.raises(ConfigurationError, match="topic=orders does not feed it"):
-        explain_record(world.ports(PIPELINE), parse_address("orders:1:1"), "lake.shop.other")
+        explain_record(world.build_ports(PIPELINE), parse_address("orders:1:1"), "lake.shop.other")
 
 
 def test_spark_that_fails_leaves_nothing(world: World) -> None:
@@ -93,5 +93,5 @@ def test_spark_that_fails_leaves_nothing(world: World) -> None:
             raise RetryLater("Spark failed")
 
     with pytest.raises(RetryLater, match="Spark failed"):
-        explain_record(world.ports(PIPELINE, engine=Failing()), parse_address("orders:1:1"), ORDERS)
-    assert tables(world) == []
+        explain_record(world.build_ports(PIPELINE, engine=Failing()), parse_address("orders:1:1"), ORDERS)
+    assert list_tables(world) == []

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.errors import (
     CommitRefused,
     ConfigurationError,
@@ -21,7 +21,7 @@ from tidegate.reprocess.undo_rollback import propose_undos, undo_rollbacks
 from tidegate.steps.flush import flush
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
-PIPELINE = a_pipeline(a_table(ORDERS), a_table(COPY))
+PIPELINE = build_pipeline(build_table(ORDERS), build_table(COPY))
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def world() -> World:
     first = made.destination.tables[ORDERS].refs["main"]
     produce(made, "a", 0, "again")
     produce(made, "d", 1)
-    assert ids(made) == ["a", "b", "c", "d"]
+    assert read_ids(made) == ["a", "b", "c", "d"]
     made.destination.rollback(ORDERS, first)
     return made
 
@@ -42,93 +42,93 @@ def world() -> World:
 def produce(world: World, key: str, partition: int, name: str = "1", *, flushes: bool = True) -> None:
     world.broker.produce("orders", {"id": key}, {"id": key, "name": name}, partition)
     if flushes:
-        flush(world.ports(PIPELINE))
+        flush(world.build_ports(PIPELINE))
 
 
-def ids(world: World, table: str = ORDERS) -> list[str]:
-    return [row["id"] for row in world.rows(table)]
+def read_ids(world: World, table: str = ORDERS) -> list[str]:
+    return [row["id"] for row in world.read_rows(table)]
 
 
-def actions(world: World, table: str = ORDERS) -> list[tuple[str, str, str]]:
-    (told,) = [one for one in read_status(world.ports(PIPELINE))["tables"] if one["table"] == table]
+def list_actions(world: World, table: str = ORDERS) -> list[tuple[str, str, str]]:
+    (told,) = [one for one in read_status(world.build_ports(PIPELINE))["tables"] if one["table"] == table]
     return [(one["action"], one["by"], one["details"]) for one in told["actions"]]
 
 
 def undo(world: World, **options: Any) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     undo_rollbacks(ports, propose_undos(ports, None), "ann", **options)
 
 
 def answer(world: World, how: Answer) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     answer_rollbacks(ports, propose_answers(ports, how, None), how, "ann")
 
 
 def test_undo_shows_what_comes_back_and_changes_nothing_before_it_is_done(world: World) -> None:
     tables = world.destination.tables
     head, tagged = tables[ORDERS].refs["main"], tables[ORDERS].refs["tidegate_shop"]
-    (proposed,) = propose_undos(world.ports(PIPELINE), None)
+    (proposed,) = propose_undos(world.build_ports(PIPELINE), None)
     assert (proposed.table.name, proposed.rollback.head, proposed.rollback.tagged) == (ORDERS, head, tagged)
     assert [(s.pipeline, s.batch, s.rows) for s in proposed.rollback.returning] == [("shop", 5, 1), ("shop", 4, 2)]
     assert (proposed.rollback.rows_now, proposed.rollback.rows_then, proposed.rollback.lost) == (3, 4, ())
     assert tables[ORDERS].refs["main"] == head
-    assert actions(world) == []
+    assert list_actions(world) == []
 
 
 def test_undo_brings_rows_and_position_back_and_says_who_did_it(world: World) -> None:
-    copy = world.rows(COPY)
+    copy = world.read_rows(COPY)
     produce(world, "e", 0, flushes=False)
     undo(world)
-    assert ids(world) == ["a", "b", "c", "d"]
-    assert world.rows(COPY) == copy
-    flush(world.ports(PIPELINE))
-    assert ids(world) == ["a", "b", "c", "d", "e"]
+    assert read_ids(world) == ["a", "b", "c", "d"]
+    assert world.read_rows(COPY) == copy
+    flush(world.build_ports(PIPELINE))
+    assert read_ids(world) == ["a", "b", "c", "d", "e"]
     with pytest.raises(NothingToDo):
-        flush(world.ports(PIPELINE))
-    ((action, by, details),) = actions(world)
+        flush(world.build_ports(PIPELINE))
+    ((action, by, details),) = list_actions(world)
     assert (action, by) == ("undo-rollback", "ann")
     assert details.startswith("snapshot=")
 
 
 def test_undo_refuses_to_lose_what_others_wrote_since_unless_that_is_said(world: World) -> None:
-    foreign = world.destination.foreign_append(ORDERS, {"id": "z", "name": "theirs"})
+    foreign = world.destination.append_foreign_rows(ORDERS, {"id": "z", "name": "theirs"})
     with pytest.raises(
         GiveUp, match=f"would lose snapshots={foreign.id} with up to rows=1.*--discard-foreign"
     ) as refused:
         undo(world)
     assert f"tidegate undo-rollback shop --table {ORDERS} --discard-foreign" in str(refused.value)
-    assert ids(world) == ["a", "b", "c", "z"]
+    assert read_ids(world) == ["a", "b", "c", "z"]
     undo(world, discard_foreign=True)
-    assert ids(world) == ["a", "b", "c", "d"]
-    assert actions(world)[0][2].endswith(f"discarded={foreign.id}")
+    assert read_ids(world) == ["a", "b", "c", "d"]
+    assert list_actions(world)[0][2].endswith(f"discarded={foreign.id}")
 
 
 def test_undo_refuses_to_lose_a_snapshot_whose_writer_counted_nothing(world: World) -> None:
-    rows = (*world.destination.tables[ORDERS].rows(), {"id": "z", "name": "theirs"})
+    rows = (*world.destination.tables[ORDERS].read_rows(), {"id": "z", "name": "theirs"})
     foreign = world.destination.add_snapshot(ORDERS, "main", rows, {"operation": "append", "uncounted": "yes"})
     with pytest.raises(GiveUp, match=f"would lose snapshots={foreign.id} with rows that nobody has counted"):
         undo(world)
-    assert ids(world) == ["a", "b", "c", "z"]
+    assert read_ids(world) == ["a", "b", "c", "z"]
     undo(world, discard_foreign=True)
-    assert ids(world) == ["a", "b", "c", "d"]
+    assert read_ids(world) == ["a", "b", "c", "d"]
 
 
 def test_undo_passes_over_a_compaction_since_the_rollback(world: World) -> None:
-    rows = tuple(world.destination.tables[ORDERS].rows())
+    rows = tuple(world.destination.tables[ORDERS].read_rows())
     world.destination.add_snapshot(ORDERS, "main", rows, {"operation": "replace"})
-    (proposed,) = propose_undos(world.ports(PIPELINE), None)
+    (proposed,) = propose_undos(world.build_ports(PIPELINE), None)
     assert [snapshot.rows for snapshot in proposed.rollback.lost] == [0]
     undo(world)
-    assert ids(world) == ["a", "b", "c", "d"]
+    assert read_ids(world) == ["a", "b", "c", "d"]
 
 
 def test_undo_gives_way_to_a_writer_who_came_between_the_look_and_the_commit(world: World) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     proposed = propose_undos(ports, None)
-    world.destination.foreign_append(ORDERS, {"id": "z", "name": "theirs"})
+    world.destination.append_foreign_rows(ORDERS, {"id": "z", "name": "theirs"})
     with pytest.raises(RetryLater, match="another writer was faster, nothing was undone"):
         undo_rollbacks(ports, proposed, "ann")
-    assert ids(world) == ["a", "b", "c", "z"]
+    assert read_ids(world) == ["a", "b", "c", "z"]
 
 
 class LostAnswer:
@@ -150,16 +150,16 @@ class LostAnswer:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_rollback_that_somebody_else_undoes_at_the_same_moment_is_undone_once(world: World, when: str) -> None:
-    proposed, met = propose_undos(world.ports(PIPELINE), None), list[str]()
+    proposed, met = propose_undos(world.build_ports(PIPELINE), None), list[str]()
 
     def undo_too(call: str, at: str) -> None:
         if (call, at) == ("commits.find_rollback", when) and not met:
             met.append(call)
             undo(world)
 
-    undo_rollbacks(world.ports(PIPELINE, undo_too), proposed, "ben")
-    assert (met, ids(world)) == (["commits.find_rollback"], ["a", "b", "c", "d"])
-    assert [by for _, by, _ in actions(world)] == ["ann"]
+    undo_rollbacks(world.build_ports(PIPELINE, undo_too), proposed, "ben")
+    assert (met, read_ids(world)) == (["commits.find_rollback"], ["a", "b", "c", "d"])
+    assert [by for _, by, _ in list_actions(world)] == ["ann"]
 
 
 def test_rollback_that_somebody_undoes_while_it_is_looked_at_lacks_no_tag(world: World) -> None:
@@ -168,17 +168,17 @@ def test_rollback_that_somebody_undoes_while_it_is_looked_at_lacks_no_tag(world:
             undo(world)
 
     with pytest.raises(RetryLater, match="it is rolled back no more; look at the status"):
-        propose_undos(world.ports(PIPELINE, undo_first), None)
+        propose_undos(world.build_ports(PIPELINE, undo_first), None)
 
 
 @pytest.mark.parametrize(("takes_effect", "calls"), [(True, 1), (False, 2)])
 def test_undo_whose_answer_is_lost_is_looked_up_and_done_once(world: World, takes_effect: bool, calls: int) -> None:
     commits = LostAnswer(world, takes_effect)
-    ports = world.ports(PIPELINE, commits=commits)
+    ports = world.build_ports(PIPELINE, commits=commits)
     undo_rollbacks(ports, propose_undos(ports, None), "ann")
     assert commits.calls == calls
-    assert ids(world) == ["a", "b", "c", "d"]
-    assert len(actions(world)) == 1
+    assert read_ids(world) == ["a", "b", "c", "d"]
+    assert len(list_actions(world)) == 1
 
 
 def test_undo_refuses_a_replaced_table(world: World) -> None:
@@ -186,95 +186,95 @@ def test_undo_refuses_a_replaced_table(world: World) -> None:
     del world.destination.tables[ORDERS].refs["main"]
     world.destination.add_snapshot(ORDERS, "main", ({"id": "z", "name": "theirs"},), {})
     with pytest.raises(GiveUp, match="share no snapshot that is still there") as refused:
-        propose_undos(world.ports(PIPELINE), None)
+        propose_undos(world.build_ports(PIPELINE), None)
     assert f"tidegate answer-rollback shop --table {ORDERS} --keep" in str(refused.value)
 
 
 def test_undo_refuses_what_expiry_hides(world: World) -> None:
     table = world.destination.tables[ORDERS]
     world.destination.rollback(ORDERS, table.refs["tidegate_shop"])
-    between = world.destination.foreign_append(ORDERS, {"id": "y", "name": "theirs"})
-    world.destination.foreign_append(ORDERS, {"id": "z", "name": "theirs"})
+    between = world.destination.append_foreign_rows(ORDERS, {"id": "y", "name": "theirs"})
+    world.destination.append_foreign_rows(ORDERS, {"id": "z", "name": "theirs"})
     world.destination.expire(ORDERS, between.id)
     with pytest.raises(PositionLost, match=f"tidegate answer-rollback shop --table {ORDERS} --keep"):
-        flush(world.ports(a_pipeline(a_table(ORDERS))))
+        flush(world.build_ports(build_pipeline(build_table(ORDERS))))
     with pytest.raises(GiveUp, match="share no snapshot that is still there"):
-        propose_undos(world.ports(PIPELINE), None)
+        propose_undos(world.build_ports(PIPELINE), None)
 
 
 def test_undo_after_the_origin_of_both_lines_expired(world: World) -> None:
     table = world.destination.tables[ORDERS]
     origin = table.refs["main"]
-    world.destination.add_snapshot(ORDERS, "main", tuple(table.rows()), {"operation": "replace"})
+    world.destination.add_snapshot(ORDERS, "main", tuple(table.read_rows()), {"operation": "replace"})
     world.destination.expire(ORDERS, origin)
     undo(world)
-    assert ids(world) == ["a", "b", "c", "d"]
+    assert read_ids(world) == ["a", "b", "c", "d"]
 
 
 def test_undo_without_a_tag_has_nothing_to_go_back_to(world: World) -> None:
     del world.destination.tables[ORDERS].refs["tidegate_shop"]
     with pytest.raises(GiveUp, match="the tag tidegate_shop is gone"):
-        propose_undos(world.ports(PIPELINE), None)
+        propose_undos(world.build_ports(PIPELINE), None)
 
 
 def test_tables_that_were_not_rolled_back_are_left_alone(world: World) -> None:
     for propose in (propose_undos, lambda ports, name: propose_answers(ports, "keep", name)):
         with pytest.raises(NothingToDo, match=f"tables={COPY}: none was rolled back"):
-            propose(world.ports(PIPELINE), COPY)
+            propose(world.build_ports(PIPELINE), COPY)
         with pytest.raises(ConfigurationError, match=r"has no table=lake\.shop\.other; it has"):
-            propose(world.ports(PIPELINE), "lake.shop.other")
+            propose(world.build_ports(PIPELINE), "lake.shop.other")
 
 
 def test_a_destination_without_snapshots_says_what_to_do_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world.destination, "has_branches", lambda table: False)
     with pytest.raises(GiveUp, match=r"BigQuery keeps no snapshots.*tidegate rebase shop --table \S+ --to 2"):
-        propose_undos(world.ports(PIPELINE), ORDERS)
+        propose_undos(world.build_ports(PIPELINE), ORDERS)
 
 
 @pytest.mark.parametrize("how", ["rewind", "keep"])
 def test_answer_shows_the_offsets_that_are_missing_and_is_given_once(world: World, how: Answer) -> None:
     produce(world, "e", 0, flushes=False)
-    (proposed,) = propose_answers(world.ports(PIPELINE), how, None)
+    (proposed,) = propose_answers(world.build_ports(PIPELINE), how, None)
     assert [(p.partition, p.after, p.before) for p in proposed.undone] == [(0, 2, 3), (1, 1, 2)]
     answer(world, how)
     expected = {"rewind": ["a", "b", "c", "d", "e"], "keep": ["a", "b", "c", "e"]}[how]
-    flush(world.ports(PIPELINE))
-    assert ids(world) == expected
-    assert ids(world, COPY) == ["a", "b", "c", "d", "e"]
+    flush(world.build_ports(PIPELINE))
+    assert read_ids(world) == expected
+    assert read_ids(world, COPY) == ["a", "b", "c", "d", "e"]
     first = world.destination.tables[ORDERS].ancestors()[-2].id
     world.destination.rollback(ORDERS, first)
     with pytest.raises(PositionLost, match="was rolled back"):  # the next one is asked about again
-        flush(world.ports(a_pipeline(a_table(ORDERS))))
+        flush(world.build_ports(build_pipeline(build_table(ORDERS))))
 
 
 def test_answer_says_who_gave_it(world: World) -> None:
     answer(world, "rewind")
-    assert actions(world) == [("rewind", "ann", "orders 0: 3 -> 2, orders 1: 2 -> 1")]
+    assert list_actions(world) == [("rewind", "ann", "orders 0: 3 -> 2, orders 1: 2 -> 1")]
 
 
 def test_rewind_is_refused_where_the_log_no_longer_holds_the_records(world: World) -> None:
     world.broker.retain_from("orders", 3)
     with pytest.raises(PositionLost, match="1 offsets are gone before they were read"):
-        propose_answers(world.ports(PIPELINE), "rewind", None)
+        propose_answers(world.build_ports(PIPELINE), "rewind", None)
 
 
 def test_rewind_is_refused_where_no_snapshot_tells_a_position(world: World) -> None:
     del world.destination.tables[ORDERS].refs["main"]
     world.destination.add_snapshot(ORDERS, "main", (), {})
-    with pytest.raises(GiveUp, match=r"tells a position to rewind to.*--keep"):
-        propose_answers(world.ports(PIPELINE), "rewind", None)
+    with pytest.raises(GiveUp, match=r"has a position to rewind to.*--keep"):
+        propose_answers(world.build_ports(PIPELINE), "rewind", None)
     answer(world, "keep")
     produce(world, "e", 0)
-    assert ids(world) == ["e"]
+    assert read_ids(world) == ["e"]
 
 
 def test_actions_are_kept_in_order_and_bounded(world: World) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     undo(world)
     for number in range(25):
         rebase_positions(ports, propose_moves(ports, "latest"), f"user{number}")
-    told = actions(world)
+    told = list_actions(world)
     assert len(told) == 20
     assert told[0] == ("rebase", "user24", "the position stays")
     assert told[-1][1] == "user5"
-    assert actions(world, COPY)[0][1] == "user24"
+    assert list_actions(world, COPY)[0][1] == "user24"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from fakes import CrashAt, World, a_pipeline, a_table
+from fakes import CrashAt, World, build_pipeline, build_table
 from fakes.clock import Crash
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.pipeline_file import load_pipeline
@@ -22,12 +22,14 @@ COLUMNS = (Column("id", "STRING"), Column("at", "STRUCT<`x`: INT, `y z`: DATE>")
 JOINED = f"SELECT r.*, c.region FROM record r LEFT JOIN {DIMENSION} c ON c.id = r.name"
 
 
-def a_select(text: str, **more: Any):
-    return a_table(NAME, columns=COLUMNS, select=parse_select(text), **more)
+def build_select_table(text: str, **more: Any):
+    return build_table(NAME, columns=COLUMNS, select=parse_select(text), **more)
 
 
 def test_columns_follow_the_list_with_their_types() -> None:
-    table = a_select("SELECT name, id, at.`y z` AS day, r.topic, TRY_CAST(at.x AS DECIMAL(4,1)) AS x FROM record r")
+    table = build_select_table(
+        "SELECT name, id, at.`y z` AS day, r.topic, TRY_CAST(at.x AS DECIMAL(4,1)) AS x FROM record r"
+    )
     assert list_destination_columns(table, {}) == (
         Column("name", "STRING", False),
         Column("id", "STRING"),
@@ -38,14 +40,14 @@ def test_columns_follow_the_list_with_their_types() -> None:
 
 
 def test_star_stands_for_the_columns_that_the_table_would_have() -> None:
-    table = a_select("SELECT record.* EXCEPT (AT), offset FROM record")
+    table = build_select_table("SELECT record.* EXCEPT (AT), offset FROM record")
     names = [c.name for c in list_destination_columns(table, {"seen": "timestamp"})]
     assert names == ["id", "name", "seen", "offset"]
 
 
 def test_words_go_to_spark_as_they_are() -> None:
     text = "SELECT id, CAST(CASE WHEN name LIKE 'a, FROM (%' THEN left(name, 2) END AS STRING) AS `left` FROM record"
-    (_, made) = build_projection(a_select(text), {}).columns
+    (_, made) = build_projection(build_select_table(text), {}).columns
     assert (made.name, made.sql, made.type) == (
         "left",
         "CASE WHEN name LIKE 'a, FROM (%' THEN left(name, 2) END",
@@ -114,8 +116,8 @@ def test_table_layout_is_checked_against_what_select_makes(tmp_path) -> None:
 
 
 def test_staged_rows_of_another_select_are_staged_anew() -> None:
-    shapes = {compute_shape(a_select(t), {}) for t in ("SELECT * FROM record", "SELECT id, name FROM record")}
-    assert len(shapes | {compute_shape(a_table(NAME, columns=COLUMNS), {})}) == 3
+    shapes = {compute_shape(build_select_table(t), {}) for t in ("SELECT * FROM record", "SELECT id, name FROM record")}
+    assert len(shapes | {compute_shape(build_table(NAME, columns=COLUMNS), {})}) == 3
 
 
 @pytest.fixture
@@ -131,7 +133,7 @@ def world() -> World:
 
 
 def test_killed_at_any_call_a_projected_table_ends_as_an_uninterrupted_run_leaves_it(world: World) -> None:
-    pipeline, number = a_pipeline(a_select(JOINED)), 0
+    pipeline, number = build_pipeline(build_select_table(JOINED)), 0
     world.destination.add_snapshot(DIMENSION, "main", ({"id": "a", "region": "north"},), {})
     at = 0
     while True:
@@ -141,7 +143,7 @@ def test_killed_at_any_call_a_projected_table_ends_as_an_uninterrupted_run_leave
             number += 1
             world.broker.produce("orders", {"id": str(number % 3)}, {"id": str(number % 3), "at": None, "name": "a"})
         try:
-            flush(world.ports(pipeline, crash))
+            flush(world.build_ports(pipeline, crash))
             break
         except Crash:
             continue
@@ -149,39 +151,39 @@ def test_killed_at_any_call_a_projected_table_ends_as_an_uninterrupted_run_leave
             continue
     with suppress(NothingToDo):
         for _ in range(9):
-            flush(world.ports(pipeline))
-    regions = {row["id"]: row["region"] for row in world.rows(NAME)}
+            flush(world.build_ports(pipeline))
+    regions = {row["id"]: row["region"] for row in world.read_rows(NAME)}
     assert regions == {"0": "north", "1": "north", "2": "north"}
 
 
 def test_staged_batch_keeps_the_dimension_rows_it_was_staged_with(world: World) -> None:
-    pipeline = a_pipeline(a_select(JOINED))
+    pipeline = build_pipeline(build_select_table(JOINED))
     world.broker.produce("orders", {"id": "1"}, {"id": "1", "at": None, "name": "a"})
-    ports = world.ports(pipeline)
+    ports = world.build_ports(pipeline)
     stage(ports, plan(ports))
     world.destination.add_snapshot(DIMENSION, "main", ({"id": "a", "region": "south"},), {})
-    flush(world.ports(pipeline))
-    assert [row["region"] for row in world.rows(NAME)] == [None]
+    flush(world.build_ports(pipeline))
+    assert [row["region"] for row in world.read_rows(NAME)] == [None]
     world.broker.produce("orders", {"id": "1"}, {"id": "1", "at": None, "name": "a"})
-    flush(world.ports(pipeline))
-    assert [row["region"] for row in world.rows(NAME)] == ["south"]
+    flush(world.build_ports(pipeline))
+    assert [row["region"] for row in world.read_rows(NAME)] == ["south"]
 
 
 def test_missing_dimension_table_is_said_before_anything_is_staged(world: World) -> None:
     del world.destination.tables[DIMENSION]
     world.broker.produce("orders", {"id": "1"}, {"id": "1", "at": None, "name": "a"})
     with pytest.raises(ConfigurationError, match=f"joins table={DIMENSION}, which does not exist"):
-        flush(world.ports(a_pipeline(a_select(JOINED))))
+        flush(world.build_ports(build_pipeline(build_select_table(JOINED))))
     assert not world.engine.jobs
 
 
 def test_sequence_may_be_made_of_the_record_by_select() -> None:
     text = "SELECT r.*, CAST(upper(r.name) AS STRING) AS rank, r.at.x AS place FROM record r"
-    table = a_select(text, sequence_by=("PLACE", "rank"))
+    table = build_select_table(text, sequence_by=("PLACE", "rank"))
     assert list_sequence_columns(table, {}) == (Column("place", "INT"), Column("rank", "STRING"))
-    assert compute_shape(table, {}) != compute_shape(a_select(text), {})
+    assert compute_shape(table, {}) != compute_shape(build_select_table(text), {})
 
 
 def test_column_that_select_writes_anew_under_its_name_orders_the_records() -> None:
-    table = a_select("SELECT id, CAST(length(name) AS INT) AS name FROM record", sequence_by=("name",))
+    table = build_select_table("SELECT id, CAST(length(name) AS INT) AS name FROM record", sequence_by=("name",))
     assert list_sequence_columns(table, {}) == (Column("name", "INT"),)

@@ -6,7 +6,17 @@ Whichever of the two publishes, the other one says that it is done, and nothing 
 from collections.abc import Callable
 
 import pytest
-from crash.memory import drain, first_batch, later_batch, leftovers, outcome, pipeline_of, produce, queued, situated
+from crash.memory import (
+    arrange_first_batch,
+    arrange_later_batch,
+    arrange_queue,
+    build_crash_pipeline,
+    build_world,
+    drain,
+    list_leftovers,
+    produce,
+    read_outcome,
+)
 from crash.points import Journey, Point
 from examples import choose_half
 from fakes import World
@@ -30,8 +40,8 @@ class SentTwice:
     """One task with a table's batches that stands still at one point while the same task runs from begin to end."""
 
     def __init__(self, situation: Callable[[World, Pipeline], None], pipeline: Pipeline) -> None:
-        self.world, self.pipeline, self.second = situated(situation, pipeline), pipeline, list[QueueResult]()
-        ports = self.world.ports(pipeline)
+        self.world, self.pipeline, self.second = build_world(situation, pipeline), pipeline, list[QueueResult]()
+        ports = self.world.build_ports(pipeline)
         *others, self.queue = group_by_table(stage(ports, plan(ports)))
         for queue in others:
             merge_queue(ports, queue)
@@ -41,12 +51,12 @@ class SentTwice:
     ) -> tuple[list[Point], QueueResult]:
         def meet(point: Point) -> None:
             if point == at and not self.second:
-                ports = self.world.ports(self.pipeline)
+                ports = self.world.build_ports(self.pipeline)
                 self.second.append(merge_queue(ports, self.queue))
                 then(ports)
 
         with Journey(meet).inside() as journey:
-            first = merge_queue(journey.ports(self.world.ports(self.pipeline)), self.queue)
+            first = merge_queue(journey.build_ports(self.world.build_ports(self.pipeline)), self.queue)
         return journey.passed, first
 
 
@@ -60,17 +70,19 @@ def go_on(ports: Ports) -> None:
 @pytest.mark.parametrize(
     ("situation", "mode", "tables"),
     [
-        *((situation, *shape) for situation in (first_batch, later_batch) for shape in SHAPES),
-        *((queued, mode, tables) for mode, tables in SHAPES if mode != "direct"),  # one of these stands in no queue
+        *((situation, *shape) for situation in (arrange_first_batch, arrange_later_batch) for shape in SHAPES),
+        *(
+            (arrange_queue, mode, tables) for mode, tables in SHAPES if mode != "direct"
+        ),  # one of these stands in no queue
     ],
 )
 def test_merge_that_is_sent_once_more_is_done_once_and_both_say_so(
     situation, mode: str, tables: int, then, record_property
 ) -> None:
-    pipeline = pipeline_of(mode, tables)
+    pipeline = build_crash_pipeline(mode, tables)
     alone = SentTwice(situation, pipeline)
     passed, whole = alone.run(None)
-    go_on(alone.world.ports(pipeline))
+    go_on(alone.world.build_ports(pipeline))
     points = choose_half(passed, situation.__name__, mode)
     for at in points:
         twice = SentTwice(situation, pipeline)
@@ -85,18 +97,18 @@ def test_merge_that_is_sent_once_more_is_done_once_and_both_say_so(
         seen = [(row["table"], row["batch"]) for row in rows]
         assert len(seen) == len(set(seen)), f"at {at}: history tells a batch twice"
         assert len(seen) == len(alone.world.destination.control[CONTROL]), at
-        go_on(twice.world.ports(pipeline))
-        assert outcome(twice.world, pipeline) == outcome(alone.world, pipeline), at
-        assert leftovers(twice.world, pipeline) == leftovers(alone.world, pipeline), at
+        go_on(twice.world.build_ports(pipeline))
+        assert read_outcome(twice.world, pipeline) == read_outcome(alone.world, pipeline), at
+        assert list_leftovers(twice.world, pipeline) == list_leftovers(alone.world, pipeline), at
     record_property("counted", {"points where a merge was sent once more": len(points)})
 
 
 @pytest.mark.parametrize("mode", ["upsert_delete", "append", "direct"])
 def test_merge_that_is_sent_once_more_and_wakes_behind_a_newer_batch_gives_way_with_one_sentence(mode: str) -> None:
-    pipeline = pipeline_of(mode, 1)
-    passed, _ = SentTwice(later_batch, pipeline).run(None)
+    pipeline = build_crash_pipeline(mode, 1)
+    passed, _ = SentTwice(arrange_later_batch, pipeline).run(None)
     for at in choose_half(passed, mode):
-        twice = SentTwice(later_batch, pipeline)
+        twice = SentTwice(arrange_later_batch, pipeline)
 
         def newer(_: Ports, world: World = twice.world) -> None:
             produce(world, ("a", "newer"), ("d", "newer"))
@@ -106,9 +118,9 @@ def test_merge_that_is_sent_once_more_and_wakes_behind_a_newer_batch_gives_way_w
         if first.failure is not None:
             assert isinstance(first.failure, PublishedElsewhere), f"at {at}: {first.failure}"
             assert str(first.failure).splitlines()[0].endswith("nothing was changed and nothing needs repair"), at
-        before = outcome(twice.world, pipeline)
+        before = read_outcome(twice.world, pipeline)
         drain(twice.world, pipeline)
-        assert outcome(twice.world, pipeline) == before, at
+        assert read_outcome(twice.world, pipeline) == before, at
         seen = [(row["table"], row["batch"]) for row in twice.world.destination.control[CONTROL]]
         assert len(seen) == len(set(seen)), f"at {at}: history tells a batch twice"
-        assert leftovers(twice.world, pipeline) == [], at
+        assert list_leftovers(twice.world, pipeline) == [], at

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from examples import choose_number
-from fakes import Crash, CrashAt, World, a_pipeline, a_table
-from fakes.grouped import GROUPS, NAMES, Change, expected
+from fakes import Crash, CrashAt, World, build_pipeline, build_table
+from fakes.grouped import GROUPS, NAMES, Change, compute_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, RetryLater
@@ -32,13 +32,15 @@ STEPS = st.one_of(st.tuples(st.just("change"), st.integers(0, 2), st.one_of(st.n
 PARTS = st.tuples(st.just("part"), st.integers(0, 1), st.sampled_from(sorted(GROUPS)), st.integers(0, 1), TEXTS)
 
 
-def a_grouped(mode: str = "upsert_delete", deletes: str = "hard", **more: Any) -> Table:
+def build_grouped_table(mode: str = "upsert_delete", deletes: str = "hard", **more: Any) -> Table:
     groups = tuple(GROUPS.items())
     columns = more.pop("columns", COLUMNS)
-    return a_table(NAME, mode, columns=columns, deletes=deletes, partial_updates=True, sequence_groups=groups, **more)
+    return build_table(
+        NAME, mode, columns=columns, deletes=deletes, partial_updates=True, sequence_groups=groups, **more
+    )
 
 
-def in_order(rows: list[dict[str, Any]]) -> list[str]:
+def sort_rows(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
@@ -51,7 +53,7 @@ class Runner:
         self.changes: list[Change] = []
 
     def pipeline(self, cap: int = 100) -> Pipeline:
-        return a_pipeline(a_grouped(self.mode, self.deletes), max_records=cap)
+        return build_pipeline(build_grouped_table(self.mode, self.deletes), max_records=cap)
 
     def change(self, key: int, record: dict[str, Any] | None, partition: int | None = None) -> None:
         value = None if record is None else {"id": key, **record}
@@ -67,19 +69,19 @@ class Runner:
 
     def flush(self, cap: int = 100, at: int = 999) -> None:
         with suppress(NothingToDo, Crash, RetryLater):
-            flush(self.world.ports(self.pipeline(cap), CrashAt(at)))
+            flush(self.world.build_ports(self.pipeline(cap), CrashAt(at)))
 
     def play(self, steps: list) -> None:
         for name, *arguments in steps:
             getattr(self, name)(*arguments)
         for _ in range(100):
             try:
-                flush(self.world.ports(self.pipeline()))
+                flush(self.world.build_ports(self.pipeline()))
             except NothingToDo:
                 break
 
     def check(self) -> None:
-        assert in_order(self.world.rows(NAME)) == in_order(expected(self.deletes == "soft", self.changes))
+        assert sort_rows(self.world.read_rows(NAME)) == sort_rows(compute_rows(self.deletes == "soft", self.changes))
 
 
 @settings(max_examples=choose_number(500))
@@ -108,20 +110,20 @@ def test_records_that_are_read_again_leave_the_same_rows(shape: tuple[str, str],
         runner.change(key, record)
     runner.flush()
     if not any(record is None for _, record in runner.changes):
-        assert in_order(runner.world.rows(NAME)) == in_order(
-            expected(runner.deletes == "soft", runner.changes[: len(runner.changes) // 2])
+        assert sort_rows(runner.world.read_rows(NAME)) == sort_rows(
+            compute_rows(runner.deletes == "soft", runner.changes[: len(runner.changes) // 2])
         )
     runner.check()
 
 
-def played(*records: dict[str, Any] | None, in_one_batch: bool = True) -> list[dict[str, Any]]:
+def play_records(*records: dict[str, Any] | None, in_one_batch: bool = True) -> list[dict[str, Any]]:
     runner = Runner("upsert_delete", "hard")
     for record in records:
         runner.change(0, record)
         if not in_one_batch:
             runner.flush()
     runner.flush()
-    return [{name: value for name, value in row.items() if value is not None} for row in runner.world.rows(NAME)]
+    return [{name: value for name, value in row.items() if value is not None} for row in runner.world.read_rows(NAME)]
 
 
 @pytest.mark.parametrize("in_one_batch", [True, False])
@@ -132,26 +134,26 @@ def test_records_of_one_batch_are_combined_group_by_group(in_one_batch: bool) ->
         {"va": 4, "a": "late", "vb": 2, "b": "c", "name": "n"},
     )
     row = {"id": 0, "va": 5, "a": "new", "x": "y", "vb": 2, "b": "c", "name": "n"}
-    assert played(*records, in_one_batch=in_one_batch) == [row]
+    assert play_records(*records, in_one_batch=in_one_batch) == [row]
 
 
 @pytest.mark.parametrize("in_one_batch", [True, False])
 def test_group_is_written_as_a_whole_and_not_without_a_sequence(in_one_batch: bool) -> None:
     first, second, third = {"a": "first", "x": "first"}, {"va": 1, "a": "second"}, {"a": "third", "x": "third"}
-    assert played(first, in_one_batch=in_one_batch) == [{"id": 0, **first}]
-    assert played(first, third, in_one_batch=in_one_batch) == [{"id": 0, **first}]
-    assert played(first, second, third, in_one_batch=in_one_batch) == [{"id": 0, **second}]
+    assert play_records(first, in_one_batch=in_one_batch) == [{"id": 0, **first}]
+    assert play_records(first, third, in_one_batch=in_one_batch) == [{"id": 0, **first}]
+    assert play_records(first, second, third, in_one_batch=in_one_batch) == [{"id": 0, **second}]
 
 
 @pytest.mark.parametrize("in_one_batch", [True, False])
 def test_delete_goes_by_the_log_and_what_follows_it_starts_anew(in_one_batch: bool) -> None:
     records = ({"va": 5, "a": "x"}, None, {"va": 1, "a": "y"})
-    assert played(*records[:2], in_one_batch=in_one_batch) == []
-    assert played(*records, in_one_batch=in_one_batch) == [{"id": 0, "va": 1, "a": "y"}]
+    assert play_records(*records[:2], in_one_batch=in_one_batch) == []
+    assert play_records(*records, in_one_batch=in_one_batch) == [{"id": 0, "va": 1, "a": "y"}]
 
 
-def backfilled(runner: Runner, pipeline: Pipeline, ranges: str) -> None:
-    ports = runner.world.ports(pipeline)
+def run_backfill(runner: Runner, pipeline: Pipeline, ranges: str) -> None:
+    ports = runner.world.build_ports(pipeline)
     apply_backfill(ports, propose_backfill(ports, parse_request(ranges, None, None)).backfill, lambda _: None)
 
 
@@ -160,13 +162,13 @@ def test_backfill_is_refused_where_offsets_decide() -> None:
     runner.change(0, {"va": 1, "a": "x"})
     runner.flush()
     with pytest.raises(GiveUp, match="read the range again in order with rebase"):
-        backfilled(runner, runner.pipeline(), '{"orders": {"0": [0, 1]}}')
+        run_backfill(runner, runner.pipeline(), '{"orders": {"0": [0, 1]}}')
 
 
 def test_backfill_of_groups_writes_what_is_missing_and_changes_nothing_else() -> None:
     """Where two records have the same sequence, the one that stands is left alone."""
     runner = Runner("upsert", "hard")
-    pipeline = a_pipeline(a_grouped("upsert", columns=COLUMNS[:-1]), max_records=2)
+    pipeline = build_pipeline(build_grouped_table("upsert", columns=COLUMNS[:-1]), max_records=2)
     for key, record in (
         (0, {"va": 2, "a": "old", "vb": 1, "b": "b"}),
         (0, {"va": 1, "a": "late"}),
@@ -177,33 +179,33 @@ def test_backfill_of_groups_writes_what_is_missing_and_changes_nothing_else() ->
         runner.change(key, record)
     with suppress(NothingToDo):
         for _ in range(9):
-            flush(runner.world.ports(pipeline))
-    whole, before = '{"orders": {"0": [0, 3], "1": [0, 2]}}', runner.world.rows(NAME)
+            flush(runner.world.build_ports(pipeline))
+    whole, before = '{"orders": {"0": [0, 3], "1": [0, 2]}}', runner.world.read_rows(NAME)
     assert [(row["id"], row["a"], row["b"]) for row in before] == [(0, "new", "b"), (1, None, "d")]
-    backfilled(runner, pipeline, whole)
-    assert runner.world.rows(NAME) == before
+    run_backfill(runner, pipeline, whole)
+    assert runner.world.read_rows(NAME) == before
     damaged = tuple({**row, "vb": None, "b": None} for row in before if row["id"] == 0)
     runner.world.destination.add_snapshot(NAME, "main", damaged, {})
-    backfilled(runner, pipeline, whole)
-    found = [(row["id"], row["a"], row["vb"], row["b"]) for row in runner.world.rows(NAME)]
+    run_backfill(runner, pipeline, whole)
+    found = [(row["id"], row["a"], row["vb"], row["b"]) for row in runner.world.read_rows(NAME)]
     assert found == [(0, "new", 1, "b"), (1, None, 4, "d")]
 
 
 def test_placeholder_of_a_column_in_a_group_is_a_bad_record_and_of_another_keeps_its_value() -> None:
     runner = Runner("upsert_delete", "hard")
-    pipeline = a_pipeline(a_grouped(unavailable=HELD))
+    pipeline = build_pipeline(build_grouped_table(unavailable=HELD))
     runner.change(0, {"va": 1, "a": "x", "name": "n"})
     runner.change(0, {"va": 2, "a": "y", "name": HELD})
-    flush(runner.world.ports(pipeline))
-    (row,) = runner.world.rows(NAME)
+    flush(runner.world.build_ports(pipeline))
+    (row,) = runner.world.read_rows(NAME)
     assert (row["a"], row["name"]) == ("y", "n")
     runner.change(0, {"va": 3, "a": HELD})
     with pytest.raises(BadRecord, match="the value of a is not in the event"):
-        flush(runner.world.ports(pipeline))
+        flush(runner.world.build_ports(pipeline))
 
 
 def test_groups_name_columns_of_the_table_without_case() -> None:
-    table = a_grouped(columns=tuple(Column(c.name.upper(), c.type) for c in COLUMNS))
+    table = build_grouped_table(columns=tuple(Column(c.name.upper(), c.type) for c in COLUMNS))
     columns = [c.name.upper() for c in COLUMNS[1:]]
     assert find_sequences(table, columns) == {"A": "VA", "X": "VA", "VA": "VA", "B": "VB", "VB": "VB"}
     with pytest.raises(ConfigurationError, match=r"a of sequence_groups is no column of the table.*there are VA, VB"):
@@ -211,5 +213,5 @@ def test_groups_name_columns_of_the_table_without_case() -> None:
 
 
 def test_rows_staged_under_other_groups_are_staged_anew() -> None:
-    plain = a_table(NAME, columns=COLUMNS, partial_updates=True)
-    assert compute_shape(plain, {}) != compute_shape(a_grouped(), {})
+    plain = build_table(NAME, columns=COLUMNS, partial_updates=True)
+    assert compute_shape(plain, {}) != compute_shape(build_grouped_table(), {})

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from examples import choose_number
-from fakes import a_pipeline, a_table
+from fakes import build_pipeline, build_table
 from fakes.interrupted_runner import InterruptedRunner
-from fakes.one_at_a_time import Change, expected
+from fakes.one_at_a_time import Change, compute_rows
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tidegate.errors import GiveUp
@@ -56,7 +56,7 @@ class Runner(InterruptedRunner):
 
     def build_pipeline(self, cap: int) -> Pipeline:
         more = {"sequence_by": ("lsn", "sub"), "deletes": self.deletes, "delete_when": GONE}
-        return a_pipeline(a_table(NAME, self.mode, columns=COLUMNS, **more), max_records=cap)
+        return build_pipeline(build_table(NAME, self.mode, columns=COLUMNS, **more), max_records=cap)
 
     def change(self, key: int, kind: str, sequence: tuple[int | None, int | None]) -> None:
         n = next(self.numbers)
@@ -66,11 +66,11 @@ class Runner(InterruptedRunner):
         self.changes.append((key, kind, sequence, n))
 
     def check(self) -> None:
-        model = expected(self.mode, self.deletes, self.changes)
-        assert in_order(self.world.rows(NAME)) == in_order(model)
+        model = compute_rows(self.mode, self.deletes, self.changes)
+        assert sort_rows(self.world.read_rows(NAME)) == sort_rows(model)
 
 
-def in_order(rows: list[dict[str, Any]]) -> list[str]:
+def sort_rows(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
@@ -103,7 +103,7 @@ def test_late_upsert_does_not_bring_back_what_was_deleted_after_a_later_sequence
         runner.change(*change)
         runner.flush(50)
     runner.check()
-    assert [row.get("_deleted") for row in runner.world.rows(NAME)] == ([True] if deletes == "soft" else [])
+    assert [row.get("_deleted") for row in runner.world.read_rows(NAME)] == ([True] if deletes == "soft" else [])
 
 
 def test_late_upsert_comes_back_once_its_delete_is_forgotten() -> None:
@@ -113,10 +113,10 @@ def test_late_upsert_comes_back_once_its_delete_is_forgotten() -> None:
         runner.change(0, kind, (lsn, None))
         runner.change(1, "tombstone", (None, None))  # each partition has come as far
         runner.flush(50)
-    assert runner.world.rows(NAME) == []  # forgotten after the last flush, not before it
+    assert runner.world.read_rows(NAME) == []  # forgotten after the last flush, not before it
     runner.change(0, "upsert", (3, None))
     runner.flush(50)
-    assert [row["lsn"] for row in runner.world.rows(NAME)] == [3]
+    assert [row["lsn"] for row in runner.world.read_rows(NAME)] == [3]
 
 
 def test_nothing_is_forgotten_while_a_partition_has_shown_no_record() -> None:
@@ -126,7 +126,7 @@ def test_nothing_is_forgotten_while_a_partition_has_shown_no_record() -> None:
     runner.world.clock.tick(30 * 86_400_000)
     runner.change(2, "upsert", (1, None))
     runner.flush(50)
-    assert [row["id"] for row in runner.world.rows(f"{NAME}_deletes")] == [0]
+    assert [row["id"] for row in runner.world.read_rows(f"{NAME}_deletes")] == [0]
 
 
 def test_sequence_by_other_columns_is_refused_while_deletes_are_remembered_by_the_old_ones() -> None:
@@ -134,10 +134,10 @@ def test_sequence_by_other_columns_is_refused_while_deletes_are_remembered_by_th
     runner.change(0, "delete", (5, None))
     runner.flush(50)
     runner.change(0, "upsert", (1, None))
-    other = a_pipeline(a_table(NAME, columns=COLUMNS, sequence_by=("lsn",), delete_when=GONE))
+    other = build_pipeline(build_table(NAME, columns=COLUMNS, sequence_by=("lsn",), delete_when=GONE))
     with pytest.raises(GiveUp, match=rf"another sequence_by.* or drop {NAME}_deletes"):
-        flush(runner.world.ports(other))
-    assert runner.world.rows(NAME) == []
+        flush(runner.world.build_ports(other))
+    assert runner.world.read_rows(NAME) == []
 
 
 def test_memory_of_deletes_that_is_dropped_while_its_columns_are_looked_at_is_made_again() -> None:
@@ -159,6 +159,6 @@ def test_memory_of_deletes_that_is_dropped_while_its_columns_are_looked_at_is_ma
         return claim(table, own)
 
     runner.world.destination.claim = note_claim  # type: ignore[method-assign]
-    flush(runner.world.ports(runner.build_pipeline(50), drop_memory))
+    flush(runner.world.build_ports(runner.build_pipeline(50), drop_memory))
     assert met
-    assert [row["id"] for row in runner.world.rows(f"{NAME}_deletes")] == [1]
+    assert [row["id"] for row in runner.world.read_rows(f"{NAME}_deletes")] == [1]

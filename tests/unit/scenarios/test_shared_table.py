@@ -1,7 +1,7 @@
 """Two pipelines write one table: what they share is kept for the slower one, and neither takes what is the other's."""
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.errors import NothingToDo
 from tidegate.model import resource_names
 from tidegate.schema.column import Column
@@ -15,9 +15,9 @@ COLUMNS = tuple(Column(name, "INT") for name in ("id", "lsn"))
 MEMORIES = {"deletes": {"sequence_by": ("lsn",)}, "changes": {"history": History("a", "b", "c")}}
 
 
-def pipeline(name: str, memory: str) -> Pipeline:
-    table = a_table(NAME, columns=COLUMNS, topics=(name,), **MEMORIES[memory])
-    return a_pipeline(table, name=name)
+def build_memory_pipeline(name: str, memory: str) -> Pipeline:
+    table = build_table(NAME, columns=COLUMNS, topics=(name,), **MEMORIES[memory])
+    return build_pipeline(table, name=name)
 
 
 class Shop:
@@ -38,17 +38,17 @@ class Shop:
 
     def flush(self, name: str) -> None:
         try:
-            flush(self.world.ports(pipeline(name, self.memory)))
+            flush(self.world.build_ports(build_memory_pipeline(name, self.memory)))
         except NothingToDo:
             return
 
     def clean(self, name: str) -> CleanUpReport:
-        (report,) = clean_up(self.world.ports(pipeline(name, self.memory)))
+        (report,) = clean_up(self.world.build_ports(build_memory_pipeline(name, self.memory)))
         return report
 
     @property
     def remembered(self) -> list[int]:
-        return sorted({row["timestamp"] for row in self.world.rows(f"{NAME}_{self.memory}")})
+        return sorted({row["timestamp"] for row in self.world.read_rows(f"{NAME}_{self.memory}")})
 
 
 @pytest.fixture(params=MEMORIES)
@@ -73,7 +73,7 @@ def test_faster_pipeline_forgets_nothing_that_the_slower_one_may_still_need(shop
 def test_late_row_of_the_slower_pipeline_does_not_come_back(shop: Shop) -> None:
     shop.clean("fast")
     shop.change("slow", 10, 0, at=DAY + 1)
-    assert [row for row in shop.world.rows(NAME) if row["id"] in (10, 11) and row.get("c", True)] == []
+    assert [row for row in shop.world.read_rows(NAME) if row["id"] in (10, 11) and row.get("c", True)] == []
 
 
 def test_pipeline_whose_partition_has_shown_no_record_keeps_all(shop: Shop) -> None:
@@ -110,8 +110,8 @@ def test_clean_up_leaves_the_tag_of_a_pipeline_whose_name_reads_like_a_batch() -
     world.broker.create("orders")
     for name in ("sales", "sales_1_q1"):
         world.broker.produce("orders", {"id": name}, {"id": name, "name": "x"})
-        flush(world.ports(a_pipeline(name=name)))
-    (report,) = clean_up(world.ports(a_pipeline(name="sales")))
+        flush(world.build_ports(build_pipeline(name=name)))
+    (report,) = clean_up(world.build_ports(build_pipeline(name="sales")))
     assert report.branches == 0
     assert world.destination.tables[NAME].refs.keys() == {"main", "tidegate_sales", "tidegate_sales_1_q1"}
     assert world.destination.read_state(NAME, "sales_1_q1").rolled_back is False

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import BAD, Crash, World, a_pipeline, a_table
+from fakes import BAD, Crash, World, build_pipeline, build_table
 from tidegate.errors import BadRecord, GiveUp, NothingToDo
 from tidegate.model.backfill import AppliedSlice
 from tidegate.model.publish_cost import PublishOutcome
@@ -24,7 +24,7 @@ from tidegate.staging.skipped_records import SkippedRecord, add_skipped_record
 from tidegate.steps.flush import flush
 
 ORDERS, COPY, LETTERS = "lake.shop.orders", "lake.shop.copy", "lake.shop.tidegate_shop_dead_letters"
-PIPELINE = a_pipeline(a_table(ORDERS))
+PIPELINE = build_pipeline(build_table(ORDERS))
 
 
 @pytest.fixture
@@ -47,31 +47,31 @@ def skip(ports: Ports, place: str, by: str = "ann") -> None:
     skip_record(ports, propose_skips(ports, parse_address(place)), by)
 
 
-def ids(world: World, table: str = ORDERS) -> list[str]:
-    return [row["id"] for row in world.rows(table)]
+def read_ids(world: World, table: str = ORDERS) -> list[str]:
+    return [row["id"] for row in world.read_rows(table)]
 
 
-def letters(world: World) -> list[tuple[str, int, int, bool]]:
-    rows = world.destination.tables[LETTERS].rows() if LETTERS in world.destination.tables else []
+def read_letters(world: World) -> list[tuple[str, int, int, bool]]:
+    rows = world.destination.tables[LETTERS].read_rows() if LETTERS in world.destination.tables else []
     return sorted((row["table"], row["partition"], row["offset"], row["replayed_at"] is None) for row in rows)
 
 
-def last_batch(world: World) -> dict[str, Any]:
-    return dict(read_status(world.ports(PIPELINE))["batches"][0])
+def read_last_batch(world: World) -> dict[str, Any]:
+    return dict(read_status(world.build_ports(PIPELINE))["batches"][0])
 
 
 @pytest.mark.parametrize("has_table", [False, True])
 def test_skipped_record_becomes_a_dead_letter_of_the_next_batch(world: World, has_table: bool) -> None:
     if has_table:
-        flush(world.ports(PIPELINE), until={"orders": {0: 1, 1: 1}})
-    ports = world.ports(PIPELINE)
+        flush(world.build_ports(PIPELINE), until={"orders": {0: 1, 1: 1}})
+    ports = world.build_ports(PIPELINE)
     with pytest.raises(BadRecord, match="or set exactly this record aside with: tidegate skip shop --at orders:1:1"):
         flush(ports)
     skip(ports, "orders:1:1")
     flush(ports)
-    assert ids(world) == ["a", "b", "d"]
-    assert letters(world) == [(ORDERS, 1, 1, True)]
-    batch = last_batch(world)
+    assert read_ids(world) == ["a", "b", "d"]
+    assert read_letters(world) == [(ORDERS, 1, 1, True)]
+    batch = read_last_batch(world)
     assert (batch["read"], batch["staged"], batch["dead_lettered"]) == ((2, 1, 1) if has_table else (4, 3, 1))
     with pytest.raises(NothingToDo):
         flush(ports)
@@ -82,15 +82,15 @@ def test_skipped_record_becomes_a_dead_letter_of_the_next_batch(world: World, ha
 
 def test_another_bad_record_fails_its_batch_and_is_the_one_named(world: World) -> None:
     produce(world, "e", 1, value=BAD)
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     skip(ports, "orders:1:1")
     with pytest.raises(BadRecord, match="1 records cannot be decoded; the first: topic=orders partition=1 offset=3"):
         flush(ports)
-    assert (ids(world), letters(world)) == ([], [])
+    assert (read_ids(world), read_letters(world)) == ([], [])
     skip(ports, "orders:1:3")
     flush(ports)
-    assert ids(world) == ["a", "b", "d"]
-    assert letters(world) == [(ORDERS, 1, 1, True), (ORDERS, 1, 3, True)]
+    assert read_ids(world) == ["a", "b", "d"]
+    assert read_letters(world) == [(ORDERS, 1, 1, True), (ORDERS, 1, 3, True)]
     produce(world, "f", 0, value=BAD)
     with pytest.raises(BadRecord, match="1 records cannot be decoded; the first: topic=orders partition=0 offset=1"):
         flush(ports)
@@ -98,23 +98,23 @@ def test_another_bad_record_fails_its_batch_and_is_the_one_named(world: World) -
 
 def test_earlier_record_of_the_same_key_counts_where_the_last_one_is_skipped(world: World) -> None:
     """Only the last record of a raw key would be decoded: the one that is set aside."""
-    pipeline = a_pipeline(a_table(ORDERS, last_per_key="always"))
+    pipeline = build_pipeline(build_table(ORDERS, last_per_key="always"))
     produce(world, "d", 1, value=BAD)
-    ports = world.ports(pipeline)
+    ports = world.build_ports(pipeline)
     skip(ports, "orders:1:1")
     skip(ports, "orders:1:3")
     flush(ports)
-    assert ids(world) == ["a", "b", "d"]
-    assert letters(world) == [(ORDERS, 1, 1, True), (ORDERS, 1, 3, True)]
+    assert read_ids(world) == ["a", "b", "d"]
+    assert read_letters(world) == [(ORDERS, 1, 1, True), (ORDERS, 1, 3, True)]
 
 
 def test_record_that_decodes_is_not_skipped(world: World) -> None:
     with pytest.raises(GiveUp, match=f"it decodes for tables={ORDERS}; nothing is skipped"):
-        propose_skips(world.ports(PIPELINE), parse_address("orders:1:0"))
+        propose_skips(world.build_ports(PIPELINE), parse_address("orders:1:0"))
 
 
 def test_record_that_was_passed_is_not_skipped(world: World) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     skip(ports, "orders:1:1")
     flush(ports)
     with pytest.raises(GiveUp, match="the table has passed it: position=3"):
@@ -122,14 +122,14 @@ def test_record_that_was_passed_is_not_skipped(world: World) -> None:
 
 
 def test_pipeline_that_sets_bad_records_aside_skips_none(world: World) -> None:
-    table = a_table(ORDERS, errors=Errors("all"))
+    table = build_table(ORDERS, errors=Errors("all"))
     with pytest.raises(GiveUp, match=r"errors\.tolerance=all sets bad records aside already"):
-        propose_skips(world.ports(a_pipeline(table)), parse_address("orders:1:1"))
+        propose_skips(world.build_ports(build_pipeline(table)), parse_address("orders:1:1"))
 
 
 def test_record_of_several_tables_is_skipped_in_each_and_read_again_it_is_set_aside_again(world: World) -> None:
-    pipeline = a_pipeline(a_table(ORDERS), a_table(COPY))
-    ports = world.ports(pipeline)
+    pipeline = build_pipeline(build_table(ORDERS), build_table(COPY))
+    ports = world.build_ports(pipeline)
     proposed = propose_skips(ports, parse_address("orders:1:1"))
     assert [one.verdict.table for one in proposed] == [ORDERS, COPY]
     skip_record(ports, proposed, "ann")
@@ -137,8 +137,8 @@ def test_record_of_several_tables_is_skipped_in_each_and_read_again_it_is_set_as
     flush(ports)
     rebase_positions(ports, propose_moves(ports, "earliest"))
     flush(ports)
-    assert ids(world) == ids(world, COPY) == ["a", "b", "d"]
-    assert [letter for letter in letters(world) if letter[3]] == [(COPY, 1, 1, True), (ORDERS, 1, 1, True)]
+    assert read_ids(world) == read_ids(world, COPY) == ["a", "b", "d"]
+    assert [letter for letter in read_letters(world) if letter[3]] == [(COPY, 1, 1, True), (ORDERS, 1, 1, True)]
     assert [[one["action"] for one in told["actions"]] for told in read_status(ports)["tables"]] == [
         ["rebase", "skip"],
         ["rebase", "skip"],
@@ -146,7 +146,7 @@ def test_record_of_several_tables_is_skipped_in_each_and_read_again_it_is_set_as
 
 
 def test_record_of_a_topic_that_was_created_again_is_another_one(world: World) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     skip(ports, "orders:1:1")
     world.broker.delete("orders")
     world.broker.create("orders", 2)
@@ -158,21 +158,21 @@ def test_record_of_a_topic_that_was_created_again_is_another_one(world: World) -
 
 
 def test_skipped_record_is_replayed_after_a_correction(world: World) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     skip(ports, "orders:1:1")
     flush(ports)
     world.engine.mended[1] = {"id": "c", "name": "c"}
     (result,) = replay_dead_letters(ports)
     assert (result.tried, result.replayed, result.still_bad) == (1, 1, 0)
-    assert ids(world) == ["a", "b", "c", "d"]
-    assert letters(world) == [(ORDERS, 1, 1, False)]
+    assert read_ids(world) == ["a", "b", "c", "d"]
+    assert read_letters(world) == [(ORDERS, 1, 1, False)]
 
 
 @pytest.mark.parametrize("policy", ["rewind", "keep", "fail"])
 def test_rollback_is_answered_before_a_record_is_skipped(world: World, policy: str) -> None:
     """The note beside the recorded position would make that one count again, without the rows before it."""
-    pipeline = a_pipeline(a_table(ORDERS), on_rollback=policy)
-    ports = world.ports(pipeline)
+    pipeline = build_pipeline(build_table(ORDERS), on_rollback=policy)
+    ports = world.build_ports(pipeline)
     flush(ports, until={"orders": {0: 0, 1: 1}})
     first = world.destination.tables[ORDERS].refs["main"]
     flush(ports, until={"orders": {0: 1, 1: 1}})
@@ -183,11 +183,11 @@ def test_rollback_is_answered_before_a_record_is_skipped(world: World, policy: s
     answer_rollbacks(ports, propose_answers(ports, "rewind", None), "rewind", "ann")
     skip(ports, "orders:1:1")
     flush(ports)
-    assert ids(world) == ["a", "b", "d"]
+    assert read_ids(world) == ["a", "b", "d"]
 
 
 def test_rollback_between_the_look_and_the_note_is_not_answered_by_it(world: World) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     flush(ports, until={"orders": {0: 0, 1: 1}})
     first = world.destination.tables[ORDERS].refs["main"]
     flush(ports, until={"orders": {0: 1, 1: 1}})
@@ -219,7 +219,7 @@ def test_list_makes_room_by_what_was_passed_and_is_never_longer() -> None:
     assert add_skipped_record(known[:2], replace(new, offset=1), {}) == [known[0], replace(new, offset=1)]
 
 
-def backfill(ports: Ports, ranges: dict[str, list[int]]) -> list[int]:
+def run_backfill(ports: Ports, ranges: dict[str, list[int]]) -> list[int]:
     """The slices that were applied now, in their order."""
     done: list[AppliedSlice] = []
     request = parse_request(json.dumps({"orders": ranges}), None, None)
@@ -231,10 +231,14 @@ def backfill(ports: Ports, ranges: dict[str, list[int]]) -> list[int]:
 def test_backfill_over_or_before_a_skipped_record_leaves_it_out_and_goes_on_where_it_was_killed(
     world: World, ranges: dict[str, list[int]]
 ) -> None:
-    skip(world.ports(PIPELINE), "orders:1:1")
-    flush(world.ports(PIPELINE))
+    skip(world.build_ports(PIPELINE), "orders:1:1")
+    flush(world.build_ports(PIPELINE))
     world.destination.add_snapshot(ORDERS, "main", (), {"operation": "overwrite"})
-    small, published, flushed = a_pipeline(a_table(ORDERS), max_records=1), list[str](), len(world.engine.stages)
+    small, published, flushed = (
+        build_pipeline(build_table(ORDERS), max_records=1),
+        list[str](),
+        len(world.engine.stages),
+    )
 
     def die_at_the_second_slice(call: str, when: str) -> None:
         published.extend([call] if (call, when) == ("commits.publish", "before") else [])
@@ -242,23 +246,23 @@ def test_backfill_over_or_before_a_skipped_record_leaves_it_out_and_goes_on_wher
             raise Crash(call)
 
     with pytest.raises(Crash):
-        backfill(world.ports(small, die_at_the_second_slice), ranges)
-    assert len(ids(world)) == 1
-    (listed,) = read_backfills(world.ports(small))
+        run_backfill(world.build_ports(small, die_at_the_second_slice), ranges)
+    assert len(read_ids(world)) == 1
+    (listed,) = read_backfills(world.build_ports(small))
     assert listed["tables"] == [{"table": ORDERS, "applied": 1}]
-    slices = backfill(world.ports(small), ranges)
+    slices = run_backfill(world.build_ports(small), ranges)
     assert max(slices) < sum(end - start for start, end in ranges.values())
     staged = [str(job.ranges.to_dict()) for job in world.engine.stages[flushed:]]
     assert len(staged) == len(set(staged))
-    assert ids(world) == (["a", "b", "d"] if ranges["1"][1] == 3 else ["a", "b"])
+    assert read_ids(world) == (["a", "b", "d"] if ranges["1"][1] == 3 else ["a", "b"])
 
 
 def test_backfill_that_finds_another_bad_record_does_not_name_a_skip_that_would_be_refused(world: World) -> None:
-    skip(world.ports(PIPELINE), "orders:1:1")
+    skip(world.build_ports(PIPELINE), "orders:1:1")
     produce(world, "e", 0, value={"id": "other", "name": "e"})
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     strict = replace(PIPELINE, source=replace(PIPELINE.source, verify_integrity=True))
     with pytest.raises(BadRecord) as failed:
-        backfill(world.ports(strict), {"0": [0, 2]})
+        run_backfill(world.build_ports(strict), {"0": [0, 2]})
     assert "partition=0 offset=1 reason=the key and the value differ" in str(failed.value)
     assert "tidegate skip" not in str(failed.value)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from fakes import World, a_pipeline
+from fakes import World, build_pipeline
 from fakes.clock import SteppedTime
 from fakes.publications import Outside
 from golden_files import compare_with_golden
@@ -97,7 +97,7 @@ def test_commands_tell_where_publications_stand(
 def _get_ports(outside: Outside, name: str) -> Any:
     if name == "right":
         raise ConfigurationError("publication=right: its file is wrong")
-    return outside.ports()
+    return outside.build_ports()
 
 
 class _View(PublicationsView):
@@ -111,7 +111,7 @@ class _View(PublicationsView):
     def get_ports(self, name: str) -> Any:
         if self.failure:
             raise self.failure
-        return self.outside.ports()
+        return self.outside.build_ports()
 
 
 def test_page_shows_publications_that_answer_fail_and_need_a_person(
@@ -125,7 +125,7 @@ def test_page_shows_publications_that_answer_fail_and_need_a_person(
         view.failure = failure
         results.add(f"first look: {failure}", view.get_overview(["left"]))
     view = _View(outside)
-    publish(outside.ports())
+    publish(outside.build_ports())
     for failure in (None, RetryLater("brokers=b:9092 gave no answer"), GiveUp("table=t was replaced"), None):
         outside.table.commit(a=str(clock.seconds))
         view.failure = failure
@@ -137,20 +137,20 @@ def test_page_shows_publications_that_answer_fail_and_need_a_person(
 def test_maintenance_and_compaction_tell_what_changed(
     include: Path, results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, pipeline = World(), a_pipeline(maintenance=Maintenance(keep_snapshots=1))
+    world, pipeline = World(), build_pipeline(maintenance=Maintenance(keep_snapshots=1))
     world.broker.create("orders")
     for key in "abcdef":
         world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
-        flush(world.ports(pipeline))
-    monkeypatch.setattr(tasks, "assemble_ports", lambda *_: world.ports(pipeline))
-    monkeypatch.setattr(maintain_command, "assemble_checked_pipeline", lambda *_: world.ports(pipeline))
+        flush(world.build_ports(pipeline))
+    monkeypatch.setattr(tasks, "assemble_ports", lambda *_: world.build_ports(pipeline))
+    monkeypatch.setattr(maintain_command, "assemble_checked_pipeline", lambda *_: world.build_ports(pipeline))
     measured = world.destination.read_files
     monkeypatch.setattr(world.destination, "read_files", lambda name, **words: _read_files(measured, name, words))
     cleaned = [{"table": name, "measure": True} for name in ("lake.shop.broken", NAME)]
     results.add("compact", tasks.run_compact("shop", cleaned))
     results.add("compact again", tasks.run_compact("shop", cleaned[1:]))
     world.broker.produce("orders", {"id": "z"}, {"id": "z", "name": "x"})
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     results.add("maintain", tasks.run_maintain("shop", NAME))
     results.run("maintain", "shop", "--json")
     results.run("maintain", "shop")

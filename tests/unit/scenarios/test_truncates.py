@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from examples import choose_number
-from fakes import CrashAt, World, a_pipeline, a_table
+from fakes import CrashAt, World, build_pipeline, build_table
 from fakes.clock import Crash
 from fakes.spark import TRUNCATE
 from hypothesis import given, settings
@@ -24,15 +24,15 @@ COLUMNS = tuple(Column(name, "STRING") for name in ("id", "a"))
 APPLY = {"columns": COLUMNS, "options": {"truncate": "apply"}}
 
 
-def pipeline_of(name: str = "shop", **more: Any) -> Pipeline:
-    return a_pipeline(a_table(NAME, **APPLY, **more), name=name)
+def build_truncate_pipeline(name: str = "shop", **more: Any) -> Pipeline:
+    return build_pipeline(build_table(NAME, **APPLY, **more), name=name)
 
 
 def put(world: World, key: str, name: str | None) -> None:
     world.broker.produce("orders", {"id": key}, None if name is None else {"id": key, "a": name})
 
 
-def expected(changes: list[tuple[str, str | None]]) -> list[dict[str, Any]]:
+def compute_rows(changes: list[tuple[str, str | None]]) -> list[dict[str, Any]]:
     """The model, one record at a time."""
     rows: dict[str, dict[str, Any]] = {}
     for key, value in changes:
@@ -46,7 +46,7 @@ def expected(changes: list[tuple[str, str | None]]) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-def in_order(rows: list[dict[str, Any]]) -> list[str]:
+def sort_rows(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
@@ -62,11 +62,11 @@ STEPS = st.one_of(
 def test_table_equals_the_model_wherever_batches_are_cut_and_runs_die(steps: list[tuple[str, Any]]) -> None:
     world, changes = World(), []
     world.broker.create("orders", 1)
-    pipeline = pipeline_of(unavailable=HELD)
+    pipeline = build_truncate_pipeline(unavailable=HELD)
     for what, argument in steps:
         if what == "flush":
             with suppress(NothingToDo, Crash, RetryLater):
-                flush(world.ports(pipeline, CrashAt(argument)))
+                flush(world.build_ports(pipeline, CrashAt(argument)))
             continue
         if what == "truncate":
             world.broker.produce("orders", None, TRUNCATE)
@@ -75,8 +75,8 @@ def test_table_equals_the_model_wherever_batches_are_cut_and_runs_die(steps: lis
         changes.append((what, argument))
     for _ in range(3):
         with suppress(NothingToDo):
-            flush(world.ports(pipeline))
-    assert in_order(world.rows(NAME) if changes else []) == in_order(expected(changes))
+            flush(world.build_ports(pipeline))
+    assert sort_rows(world.read_rows(NAME) if changes else []) == sort_rows(compute_rows(changes))
 
 
 @pytest.fixture
@@ -89,11 +89,11 @@ def world() -> World:
 def test_batch_with_a_truncate_takes_a_statement_of_its_own_and_says_so(world: World) -> None:
     put(world, "k", "x")
     put(world, "l", "x")
-    flush(world.ports(pipeline_of()))
+    flush(world.build_ports(build_truncate_pipeline()))
     put(world, "k", "before")
     world.broker.produce("orders", None, TRUNCATE)
     put(world, "m", "y")
-    (done,) = flush(world.ports(pipeline_of())).published
+    (done,) = flush(world.build_ports(build_truncate_pipeline())).published
     assert (done.written_as, done.inserted, done.updated, done.deleted, done.staged) == ("truncate", 1, 0, 2, 3)
     row = world.destination.read_history("lake.shop.tidegate_shop_batches", 1)[0]
     assert row["written_as"] == "truncate"
@@ -102,12 +102,12 @@ def test_batch_with_a_truncate_takes_a_statement_of_its_own_and_says_so(world: W
 
 def test_truncate_is_refused_where_another_pipeline_writes_the_table(world: World) -> None:
     put(world, "k", "x")
-    flush(world.ports(pipeline_of("other")))
-    flush(world.ports(pipeline_of()))
+    flush(world.build_ports(build_truncate_pipeline("other")))
+    flush(world.build_ports(build_truncate_pipeline()))
     world.broker.produce("orders", None, TRUNCATE)
     with pytest.raises(GiveUp, match="holds a truncate at offset=1, and the table has rows of pipeline=other too"):
-        flush(world.ports(pipeline_of()))
-    assert [row["id"] for row in world.rows(NAME)] == ["k"]
+        flush(world.build_ports(build_truncate_pipeline()))
+    assert [row["id"] for row in world.read_rows(NAME)] == ["k"]
 
 
 def test_topic_of_several_partitions_is_refused_before_anything_is_staged() -> None:
@@ -117,23 +117,23 @@ def test_topic_of_several_partitions_is_refused_before_anything_is_staged() -> N
     with pytest.raises(
         (GiveUp, SomeTables), match=r"topic=orders has partitions=2, and value.truncate: apply needs one"
     ):
-        flush(world.ports(pipeline_of()))
+        flush(world.build_ports(build_truncate_pipeline()))
     assert world.engine.jobs == []
 
 
 def test_earlier_records_of_a_key_are_not_left_out_where_a_truncate_may_lie_between() -> None:
-    assert can_keep_last_per_key(a_pipeline(), a_table())
-    pipeline = pipeline_of()
+    assert can_keep_last_per_key(build_pipeline(), build_table())
+    pipeline = build_truncate_pipeline()
     assert not can_keep_last_per_key(pipeline, pipeline.tables[0])
 
 
 def test_backfill_and_replay_are_refused_because_they_would_bring_rows_back(world: World) -> None:
     put(world, "k", "x")
     world.broker.produce("orders", None, TRUNCATE)
-    ports = world.ports(pipeline_of())
+    ports = world.build_ports(build_truncate_pipeline())
     flush(ports)
     with pytest.raises(GiveUp, match=r"backfill does not know value.truncate: apply"):
         propose_backfill(ports, BackfillRequest({"orders": {0: (0, 1)}}))
     with pytest.raises(GiveUp, match=r"replay does not know value.truncate: apply"):
         replay_dead_letters(ports)
-    assert world.rows(NAME) == []
+    assert world.read_rows(NAME) == []

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from fakes import BAD, World, a_pipeline, a_table
+from fakes import BAD, World, build_pipeline, build_table
 from tidegate.errors import NothingToDo
 from tidegate.merge.letter_filter import LetterFilter
 from tidegate.monitoring.status import read_status
@@ -18,16 +18,16 @@ from tidegate.steps.heartbeat import heartbeat
 ORDERS, COPY, LETTERS = "lake.shop.orders", "lake.shop.copy", "lake.shop.tidegate_shop_dead_letters"
 
 
-def tolerant(mode: str) -> Pipeline:
+def build_tolerant_pipeline(mode: str) -> Pipeline:
     """Two tables from one topic."""
     errors = Errors("all", 9)
-    tables = (a_table(name, mode=mode, errors=errors) for name in (ORDERS, COPY))
-    return a_pipeline(*tables, source={"errors": errors})
+    tables = (build_table(name, mode=mode, errors=errors) for name in (ORDERS, COPY))
+    return build_pipeline(*tables, source={"errors": errors})
 
 
 @pytest.fixture(params=["append", "upsert_delete"])
 def pipeline(request: pytest.FixtureRequest) -> Pipeline:
-    return tolerant(request.param)
+    return build_tolerant_pipeline(request.param)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def world(pipeline: Pipeline) -> World:
     made.broker.create("orders", 2)
     for key, partition in (("a0", 0), ("b0", 0), ("a1", 1), ("c1", 1), ("b1", 1)):
         produce(made, key, partition, is_bad=key.startswith("b"))
-    flush(made.ports(pipeline))
+    flush(made.build_ports(pipeline))
     for key, partition, offset in (("b0", 0, 1), ("b1", 1, 2)):
         records = made.broker.partitions["orders"][partition].records
         records[offset] = replace(records[offset], value={"id": key, "name": "fixed"})
@@ -51,55 +51,59 @@ def produce(world: World, key: str, partition: int, *, is_bad: bool = False) -> 
 
 def replay_letters(world: World, pipeline: Pipeline, *places: tuple[str, int, int]) -> dict[str, tuple[int, int]]:
     """By table: how many letters were tried, and how many came in."""
-    results: list[ReplayResult] = replay_dead_letters(world.ports(pipeline), LetterFilter(places=frozenset(places)))
+    results: list[ReplayResult] = replay_dead_letters(
+        world.build_ports(pipeline), LetterFilter(places=frozenset(places))
+    )
     return {one.table: (one.tried, one.replayed) for one in results}
 
 
 def list_told_risks(world: World, pipeline: Pipeline) -> list[str]:
     """What status and a heartbeat that is due say of replays that were rolled back."""
     world.clock.tick(3_600_000)
-    warnings = [one for one in heartbeat(world.ports(pipeline)).warnings if "count as replayed" in one]
-    assert [one for one in read_status(world.ports(pipeline))["warnings"] if "count as replayed" in one] == warnings
+    warnings = [one for one in heartbeat(world.build_ports(pipeline)).warnings if "count as replayed" in one]
+    assert [
+        one for one in read_status(world.build_ports(pipeline))["warnings"] if "count as replayed" in one
+    ] == warnings
     return warnings
 
 
-def message(table: str, letters: int) -> str:
+def render_message(table: str, letters: int) -> str:
     return (
         f"pipeline=shop table={table}: dead letters={letters} count as replayed, and their rows are gone: the table "
-        "was rolled back behind the replay; bring them in again with: tidegate dead-letters shop --table "
+        "was rolled back to before the replay; bring them in again with: tidegate dead-letters shop --table "
         f"{table} --replay; those that may stay away can be discarded as if they waited"
     )
 
 
-def head(world: World, table: str = ORDERS) -> int:
+def read_head(world: World, table: str = ORDERS) -> int:
     return world.destination.tables[table].refs["main"]
 
 
-def ids(world: World, table: str = ORDERS) -> list[str]:
-    return sorted(row["id"] for row in world.rows(table))
+def read_ids(world: World, table: str = ORDERS) -> list[str]:
+    return sorted(row["id"] for row in world.read_rows(table))
 
 
 def list_waiting_letters(world: World) -> list[tuple[str, int]]:
-    rows = world.rows(LETTERS)
+    rows = world.read_rows(LETTERS)
     return sorted((row["table"], row["partition"]) for row in rows if row["replayed_at"] is None)
 
 
 def test_letters_whose_replay_was_rolled_back_are_told_and_come_in_again(world: World, pipeline: Pipeline) -> None:
     replay_letters(world, pipeline, ("orders", 0, 1))
-    between = head(world)
+    between = read_head(world)
     assert replay_letters(world, pipeline) == {ORDERS: (1, 1), COPY: (1, 1)}
-    assert (ids(world), list_waiting_letters(world), list_told_risks(world, pipeline)) == (
+    assert (read_ids(world), list_waiting_letters(world), list_told_risks(world, pipeline)) == (
         ["a0", "a1", "b0", "b1", "c1"],
         [],
         [],
     )
     world.destination.rollback(ORDERS, between)
-    assert list_told_risks(world, pipeline) == [message(ORDERS, 1)]
+    assert list_told_risks(world, pipeline) == [render_message(ORDERS, 1)]
     produce(world, "d", 0)
-    flush(world.ports(pipeline))
-    assert list_told_risks(world, pipeline) == [message(ORDERS, 1)]
+    flush(world.build_ports(pipeline))
+    assert list_told_risks(world, pipeline) == [render_message(ORDERS, 1)]
     assert replay_letters(world, pipeline) == {ORDERS: (1, 1)}
-    assert ids(world) == ids(world, COPY) == ["a0", "a1", "b0", "b1", "c1", "d"]
+    assert read_ids(world) == read_ids(world, COPY) == ["a0", "a1", "b0", "b1", "c1", "d"]
     assert (list_waiting_letters(world), list_told_risks(world, pipeline), replay_letters(world, pipeline)) == (
         [],
         [],
@@ -108,40 +112,40 @@ def test_letters_whose_replay_was_rolled_back_are_told_and_come_in_again(world: 
 
 
 def test_replays_that_were_all_rolled_back_come_in_again_and_once(world: World, pipeline: Pipeline) -> None:
-    before = head(world)
+    before = read_head(world)
     replay_letters(world, pipeline, ("orders", 0, 1))
     replay_letters(world, pipeline)
     world.destination.rollback(ORDERS, before)
-    assert list_told_risks(world, pipeline) == [message(ORDERS, 2)]
+    assert list_told_risks(world, pipeline) == [render_message(ORDERS, 2)]
     assert replay_letters(world, pipeline, ("orders", 1, 2)) == {ORDERS: (1, 1)}
     assert (list_waiting_letters(world), list_told_risks(world, pipeline)) == ([(ORDERS, 0)], [])
     assert replay_letters(world, pipeline) == {ORDERS: (1, 1)}
-    assert ids(world) == ids(world, COPY) == ["a0", "a1", "b0", "b1", "c1"]
+    assert read_ids(world) == read_ids(world, COPY) == ["a0", "a1", "b0", "b1", "c1"]
 
 
 def test_replay_that_stands_again_is_told_no_more(world: World, pipeline: Pipeline) -> None:
-    before = head(world)
+    before = read_head(world)
     replay_letters(world, pipeline)
-    after = head(world)
+    after = read_head(world)
     world.destination.rollback(ORDERS, before)
-    assert list_told_risks(world, pipeline) == [message(ORDERS, 2)]
+    assert list_told_risks(world, pipeline) == [render_message(ORDERS, 2)]
     world.destination.rollback(ORDERS, after)
     assert (list_told_risks(world, pipeline), replay_letters(world, pipeline)) == ([], {})
-    assert ids(world) == ["a0", "a1", "b0", "b1", "c1"]
+    assert read_ids(world) == ["a0", "a1", "b0", "b1", "c1"]
 
 
 def test_letters_that_may_stay_away_are_discarded(world: World, pipeline: Pipeline) -> None:
-    before = head(world)
+    before = read_head(world)
     replay_letters(world, pipeline)
     world.destination.rollback(ORDERS, before)
-    ports, chosen = world.ports(pipeline), LetterFilter(places=frozenset({("orders", 0, 1)}))
+    ports, chosen = world.build_ports(pipeline), LetterFilter(places=frozenset({("orders", 0, 1)}))
     proposed = propose_discards(ports, chosen)
     assert [(one.table.name, len(one.letters)) for one in proposed] == [(ORDERS, 1)]
-    assert list_told_risks(world, pipeline) == [message(ORDERS, 2)]
+    assert list_told_risks(world, pipeline) == [render_message(ORDERS, 2)]
     discard_dead_letters(ports, proposed, "not needed", "ann")
     assert (list_waiting_letters(world), list_told_risks(world, pipeline)) == ([(ORDERS, 1)], [])
     assert replay_letters(world, pipeline) == {ORDERS: (1, 1)}
-    assert ids(world) == ["a0", "a1", "b1", "c1"]
+    assert read_ids(world) == ["a0", "a1", "b1", "c1"]
 
 
 @pytest.mark.parametrize("answer", ["rewind", "keep"])
@@ -152,15 +156,15 @@ def test_letters_that_are_read_again_behind_a_rollback_are_not_replayed_too(
     begin = world.destination.tables[ORDERS].ancestors()[-1].id
     replay_letters(world, pipeline)
     world.destination.rollback(ORDERS, begin)
-    ports = world.ports(pipeline)
+    ports = world.build_ports(pipeline)
     answer_rollbacks(ports, propose_answers(ports, answer, ORDERS), answer, "ann")
     try:
         flush(ports)
     except NothingToDo:
         assert answer == "keep"
-    assert list_told_risks(world, pipeline) == ([] if answer == "rewind" else [message(ORDERS, 2)])
+    assert list_told_risks(world, pipeline) == ([] if answer == "rewind" else [render_message(ORDERS, 2)])
     assert replay_letters(world, pipeline) == ({} if answer == "rewind" else {ORDERS: (2, 2)})
-    assert ids(world) == (["a0", "a1", "b0", "b1", "c1"] if answer == "rewind" else ["b0", "b1"])
+    assert read_ids(world) == (["a0", "a1", "b0", "b1", "c1"] if answer == "rewind" else ["b0", "b1"])
 
 
 def test_letter_that_is_bad_again_behind_a_rollback_waits(world: World, pipeline: Pipeline) -> None:
@@ -169,21 +173,21 @@ def test_letter_that_is_bad_again_behind_a_rollback_waits(world: World, pipeline
     world.destination.rollback(ORDERS, begin)
     records = world.broker.partitions["orders"][1].records
     records[2] = replace(records[2], value=BAD)
-    ports = world.ports(pipeline)
+    ports = world.build_ports(pipeline)
     answer_rollbacks(ports, propose_answers(ports, "rewind", ORDERS), "rewind", "ann")
     flush(ports)
     assert (list_waiting_letters(world), list_told_risks(world, pipeline)) == ([(ORDERS, 1)], [])
     assert replay_letters(world, pipeline) == {ORDERS: (1, 1)}
-    assert ids(world) == ["a0", "a1", "b0", "b1", "c1"]
+    assert read_ids(world) == ["a0", "a1", "b0", "b1", "c1"]
 
 
 def test_table_of_letters_of_a_version_before_gets_its_column_and_tells_nothing(
     world: World, pipeline: Pipeline
 ) -> None:
-    before = head(world)
+    before = read_head(world)
     replay_letters(world, pipeline, ("orders", 0, 1))
     letters = world.destination.tables[LETTERS]
-    rows = tuple({name: value for name, value in row.items() if name != "replayed_by"} for row in letters.rows())
+    rows = tuple({name: value for name, value in row.items() if name != "replayed_by"} for row in letters.read_rows())
     world.destination.add_snapshot(LETTERS, "main", rows, {})
     letters.columns = tuple(column for column in letters.columns if column.name != "replayed_by")
     world.destination.rollback(ORDERS, before)
@@ -191,4 +195,4 @@ def test_table_of_letters_of_a_version_before_gets_its_column_and_tells_nothing(
     assert replay_letters(world, pipeline) == {ORDERS: (1, 1), COPY: (1, 1)}
     assert [column.name for column in letters.columns] == ["topic_id", "replayed_by"]
     world.destination.rollback(ORDERS, before)
-    assert list_told_risks(world, pipeline) == [message(ORDERS, 1)]
+    assert list_told_risks(world, pipeline) == [render_message(ORDERS, 1)]

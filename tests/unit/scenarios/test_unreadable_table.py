@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from fakes.faults import RefusedTable, UnreadableTable
 from tidegate.errors import GiveUp, RetryLater, SomeTablesDelayed, SomeTablesFailed
 from tidegate.monitoring import details
@@ -19,7 +19,7 @@ from tidegate.steps.maintain import list_maintained_tables, maintain
 from tidegate.steps.plan import plan
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
-TWO = a_pipeline(a_table(ORDERS), a_table(COPY))
+TWO = build_pipeline(build_table(ORDERS), build_table(COPY))
 EVERYTHING = ("lake.",)
 
 
@@ -32,68 +32,68 @@ def world() -> World:
     return made
 
 
-def later(world: World) -> None:
+def produce_later_records(world: World) -> None:
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "y"}, 1)
 
 
-def ports_of(world: World, *unreadable: str, pipeline: Any = TWO) -> Any:
-    return world.ports(
+def build_ports(world: World, *unreadable: str, pipeline: Any = TWO) -> Any:
+    return world.build_ports(
         pipeline, destination=UnreadableTable(world.destination, *unreadable) if unreadable else world.destination
     )
 
 
-def committed(world: World) -> dict[int, int]:
+def read_committed_offsets(world: World) -> dict[int, int]:
     return world.broker.groups.get("tidegate-shop", {}).get("orders", {})
 
 
 @pytest.mark.parametrize("kind", ["earliest", "latest", "group"])
 def test_flush_publishes_the_tables_that_can_be_read_and_the_group_waits_for_the_other(world: World, kind: Any) -> None:
-    pipeline = a_pipeline(a_table(ORDERS), a_table(COPY), source={"start": Start(kind)})
+    pipeline = build_pipeline(build_table(ORDERS), build_table(COPY), source={"start": Start(kind)})
     world.broker.groups["tidegate-shop"] = {"orders": {0: 0, 1: 0}}
-    flush(ports_of(world, pipeline=pipeline))
-    assert committed(world) == {0: 1, 1: 1}
-    later(world)
+    flush(build_ports(world, pipeline=pipeline))
+    assert read_committed_offsets(world) == {0: 1, 1: 1}
+    produce_later_records(world)
     with pytest.raises(
         SomeTablesDelayed, match=rf"tables={COPY} cannot go on.*\n.*table={COPY}: catalog or files"
     ) as told:
-        flush(ports_of(world, COPY, pipeline=pipeline))
+        flush(build_ports(world, COPY, pipeline=pipeline))
     assert [(batch.table, batch.inserted) for batch in told.value.published] == [(ORDERS, 1)]
-    assert [row["id"] for row in world.rows(ORDERS)] == ["a", "b", "c"]
-    assert [row["id"] for row in world.rows(COPY)] == ["a", "b"]
-    assert committed(world) == {0: 1, 1: 1}, "what the other table has published is not known"
-    flush(ports_of(world, pipeline=pipeline))
-    assert world.rows(COPY) == world.rows(ORDERS)
-    assert committed(world) == {0: 1, 1: 2}
+    assert [row["id"] for row in world.read_rows(ORDERS)] == ["a", "b", "c"]
+    assert [row["id"] for row in world.read_rows(COPY)] == ["a", "b"]
+    assert read_committed_offsets(world) == {0: 1, 1: 1}, "what the other table has published is not known"
+    flush(build_ports(world, pipeline=pipeline))
+    assert world.read_rows(COPY) == world.read_rows(ORDERS)
+    assert read_committed_offsets(world) == {0: 1, 1: 2}
 
 
 def test_command_fails_as_it_is_where_no_table_can_be_read(world: World) -> None:
-    flush(ports_of(world))
-    later(world)
+    flush(build_ports(world))
+    produce_later_records(world)
     for step in (flush, commit_offsets, heartbeat):
         with pytest.raises(RetryLater, match="did not answer during read_state"):
-            step(ports_of(world, *EVERYTHING))
-    assert committed(world) == {0: 1, 1: 1}
+            step(build_ports(world, *EVERYTHING))
+    assert read_committed_offsets(world) == {0: 1, 1: 1}
 
 
 def test_clean_up_and_heartbeat_do_their_work_for_the_tables_that_can_be_read(world: World) -> None:
-    flush(ports_of(world))
-    later(world)
+    flush(build_ports(world))
+    produce_later_records(world)
     world.broker.groups.clear()
     with pytest.raises(SomeTablesDelayed):
-        flush(ports_of(world, COPY))
-    one, other = clean_up(ports_of(world, COPY))
+        flush(build_ports(world, COPY))
+    one, other = clean_up(build_ports(world, COPY))
     assert (one.table, one.published, one.failed) == (ORDERS, 2, None)
     assert (other.table, other.published) == (COPY, None)
     assert "did not answer" in str(other.failed)
-    assert not any(heartbeat(ports_of(world, COPY)).committed.values())
-    assert heartbeat(ports_of(world)).committed == {"orders": {0: 1, 1: 1}}
+    assert not any(heartbeat(build_ports(world, COPY)).committed.values())
+    assert heartbeat(build_ports(world)).committed == {"orders": {0: 1, 1: 1}}
 
 
 def test_status_shows_what_is_known_and_names_what_is_not(world: World) -> None:
-    flush(ports_of(world))
-    later(world)
+    flush(build_ports(world))
+    produce_later_records(world)
     history = "lake.shop.tidegate_shop"
-    found = read_status(ports_of(world, COPY, history))
+    found = read_status(build_ports(world, COPY, history))
     one, other = found["tables"]
     assert (one["table"], one["exists"], one["rows"], one["lag"], one["problem"]) == (ORDERS, True, 2, 1, None)
     assert (other["exists"], other["rows"], other["position"], other["lag"]) == (None, None, None, 1)
@@ -102,12 +102,12 @@ def test_status_shows_what_is_known_and_names_what_is_not(world: World) -> None:
     assert (found["batches"], found["dead_letters"]) == ([], None)
     silent = [warning.rpartition(" ")[2] for warning in found["warnings"]]
     assert silent == ["read_property", "read_history", "list_backfills", "read_dead_letters"]
-    assert read_recent(ports_of(world, history)) == {"last_flush": None, "dead_letters": None}
+    assert read_recent(build_ports(world, history)) == {"last_flush": None, "dead_letters": None}
 
 
 def test_maintenance_and_storage_know_every_table_and_each_tells_of_itself(world: World) -> None:
-    flush(ports_of(world))
-    ports = ports_of(world, COPY)
+    flush(build_ports(world))
+    ports = build_ports(world, COPY)
     tables = list_maintained_tables(ports)
     assert {ORDERS, COPY} <= {*tables}
     with pytest.raises(RetryLater, match=f"table={COPY}"):
@@ -124,12 +124,12 @@ def test_plan_is_tried_again_where_a_table_cannot_be_read_and_another_needs_a_pe
         world = build_world(*names)
         snapshots = world.destination.tables[ORDERS].ancestors()
         world.destination.rollback(ORDERS, snapshots[1].id)
-        pipeline = a_pipeline(*(a_table(name) for name in names))
+        pipeline = build_pipeline(*(build_table(name) for name in names))
         with pytest.raises(RetryLater, match="did not answer during read_state") as told:
-            plan(ports_of(world, COPY, pipeline=pipeline))
+            plan(build_ports(world, COPY, pipeline=pipeline))
         assert isinstance(told.value, SomeTablesDelayed) == (third in names)
         with pytest.raises(GiveUp, match="was rolled back") as final:
-            plan(ports_of(world, pipeline=pipeline))
+            plan(build_ports(world, pipeline=pipeline))
         assert type(final.value) is SomeTablesFailed
         assert "did not answer" not in str(final.value)
 
@@ -138,11 +138,11 @@ def build_world(*names: str) -> World:
     """Tables that stand at the end of a topic of two partitions, after two batches."""
     world = World()
     world.broker.create("orders", 2)
-    pipeline = a_pipeline(*(a_table(name) for name in names))
+    pipeline = build_pipeline(*(build_table(name) for name in names))
     for value in "xy":
         for partition, key in enumerate("ab"):
             world.broker.produce("orders", {"id": key}, {"id": key, "name": value}, partition)
-        flush(world.ports(pipeline))
+        flush(world.build_ports(pipeline))
     return world
 
 
@@ -150,11 +150,13 @@ def test_table_that_cannot_be_used_as_it_is_holds_up_no_other(world: World) -> N
     """As a view of its name, or a table of a newer format: each look at it is refused."""
     world.broker.create("lines", 1)
     world.broker.produce("lines", {"id": "l"}, {"id": "l", "name": "x"})
-    pipeline = a_pipeline(replace(a_table(ORDERS), topics=("orders",)), replace(a_table(COPY), topics=("lines",)))
-    flush(ports_of(world, pipeline=pipeline))
-    later(world)
+    pipeline = build_pipeline(
+        replace(build_table(ORDERS), topics=("orders",)), replace(build_table(COPY), topics=("lines",))
+    )
+    flush(build_ports(world, pipeline=pipeline))
+    produce_later_records(world)
     world.broker.produce("lines", {"id": "m"}, {"id": "m", "name": "x"})
-    ports = world.ports(pipeline, destination=RefusedTable(world.destination, COPY))
+    ports = world.build_ports(pipeline, destination=RefusedTable(world.destination, COPY))
     with pytest.raises(SomeTablesFailed, match=rf"tables={COPY} cannot go on.*\n.*table={COPY}: nobody can") as told:
         flush(ports)
     assert [(batch.table, batch.inserted) for batch in told.value.published] == [(ORDERS, 1)]

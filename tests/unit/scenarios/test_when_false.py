@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.planning.key_deduplication import can_keep_last_per_key
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
@@ -25,8 +25,8 @@ def world() -> World:
     return made
 
 
-def a_condition(name: str = NAME, when: str = OPEN, **more: Any):
-    return a_table(name, columns=COLUMNS, when=when, when_false="delete", **more)
+def build_conditional_table(name: str = NAME, when: str = OPEN, **more: Any):
+    return build_table(name, columns=COLUMNS, when=when, when_false="delete", **more)
 
 
 def produce(world: World, *changes: tuple[str, str | None, int]) -> None:
@@ -34,84 +34,84 @@ def produce(world: World, *changes: tuple[str, str | None, int]) -> None:
         world.broker.produce("orders", {"id": key}, {"id": key, "state": state, "lsn": lsn}, ord(key) % 2)
 
 
-def states(world: World, name: str = NAME) -> dict[str, str]:
-    return {row["id"]: row["state"] for row in world.rows(name)}
+def read_states(world: World, name: str = NAME) -> dict[str, str]:
+    return {row["id"]: row["state"] for row in world.read_rows(name)}
 
 
 @pytest.mark.parametrize("in_one_batch", [True, False])
 def test_row_leaves_the_table_when_its_condition_no_longer_holds(world: World, in_one_batch: bool) -> None:
-    pipeline = a_pipeline(a_condition())
+    pipeline = build_pipeline(build_conditional_table())
     for changes in (
         [("k", "open", 1), ("l", "open", 1), ("m", "closed", 1), ("n", "open", 1)],
         [("k", "closed", 2), ("n", None, 2)],
     ):
         produce(world, *changes)
         if not in_one_batch:
-            flush(world.ports(pipeline))
+            flush(world.build_ports(pipeline))
     if in_one_batch:
-        flush(world.ports(pipeline))
-    assert states(world) == {"l": "open"}
+        flush(world.build_ports(pipeline))
+    assert read_states(world) == {"l": "open"}
 
 
 def test_each_table_of_a_fan_out_has_its_own_answer(world: World) -> None:
     tables = (
-        a_condition(),
-        a_condition("lake.shop.closed_orders", CLOSED),
-        a_table("lake.shop.ever_open", columns=COLUMNS, when=OPEN),
+        build_conditional_table(),
+        build_conditional_table("lake.shop.closed_orders", CLOSED),
+        build_table("lake.shop.ever_open", columns=COLUMNS, when=OPEN),
     )
-    pipeline = a_pipeline(*tables)
+    pipeline = build_pipeline(*tables)
     produce(world, ("k", "open", 1), ("l", "open", 1))
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     produce(world, ("k", "closed", 2))
-    flush(world.ports(pipeline))
-    assert states(world) == {"l": "open"}
-    assert states(world, "lake.shop.closed_orders") == {"k": "closed"}
-    assert states(world, "lake.shop.ever_open") == {"k": "open", "l": "open"}
+    flush(world.build_ports(pipeline))
+    assert read_states(world) == {"l": "open"}
+    assert read_states(world, "lake.shop.closed_orders") == {"k": "closed"}
+    assert read_states(world, "lake.shop.ever_open") == {"k": "open", "l": "open"}
 
 
 def test_delete_carries_its_sequence_so_that_late_upserts_stay_out(world: World) -> None:
-    pipeline = a_pipeline(a_condition(sequence_by=("lsn",)))
+    pipeline = build_pipeline(build_conditional_table(sequence_by=("lsn",)))
     produce(world, ("k", "open", 1), ("l", "open", 6))
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     produce(world, ("k", "closed", 5), ("l", "closed", 5))
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     produce(world, ("k", "open", 4))
-    flush(world.ports(pipeline))
-    assert states(world) == {"l": "open"}
+    flush(world.build_ports(pipeline))
+    assert read_states(world) == {"l": "open"}
     produce(world, ("k", "open", 5))
-    flush(world.ports(pipeline))
-    assert states(world) == {"k": "open", "l": "open"}
+    flush(world.build_ports(pipeline))
+    assert read_states(world) == {"k": "open", "l": "open"}
 
 
 def test_soft_delete_marks_the_row_and_keeps_its_values(world: World) -> None:
-    pipeline = a_pipeline(a_condition(deletes="soft"))
+    pipeline = build_pipeline(build_conditional_table(deletes="soft"))
     produce(world, ("k", "open", 1), ("k", "closed", 2))
-    flush(world.ports(pipeline))
-    assert [(row["state"], row["lsn"], row["_deleted"]) for row in world.rows(NAME)] == [("open", 1, True)]
+    flush(world.build_ports(pipeline))
+    assert [(row["state"], row["lsn"], row["_deleted"]) for row in world.read_rows(NAME)] == [("open", 1, True)]
 
 
 def test_history_closes_the_row(world: World) -> None:
-    pipeline = a_pipeline(a_condition(sequence_by=("lsn",), history=History()))
+    pipeline = build_pipeline(build_conditional_table(sequence_by=("lsn",), history=History()))
     produce(world, ("k", "open", 1))
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     produce(world, ("k", "closed", 5))
-    flush(world.ports(pipeline))
-    assert [(row["valid_from"], row["valid_to"], row["is_current"]) for row in world.rows(NAME)] == [(1, 5, False)]
+    flush(world.build_ports(pipeline))
+    assert [(row["valid_from"], row["valid_to"], row["is_current"]) for row in world.read_rows(NAME)] == [(1, 5, False)]
 
 
 def test_partial_update_that_does_not_say_what_the_condition_reads_is_left_out(world: World) -> None:
-    pipeline = a_pipeline(a_condition(partial_updates=True))
+    pipeline = build_pipeline(build_conditional_table(partial_updates=True))
     produce(world, ("k", "open", 1), ("k", None, 2))
-    flush(world.ports(pipeline))
-    assert [(row["state"], row["lsn"]) for row in world.rows(NAME)] == [("open", 1)]
+    flush(world.build_ports(pipeline))
+    assert [(row["state"], row["lsn"]) for row in world.read_rows(NAME)] == [("open", 1)]
     produce(world, ("k", "closed", 3))
-    flush(world.ports(pipeline))
-    assert world.rows(NAME) == []
+    flush(world.build_ports(pipeline))
+    assert world.read_rows(NAME) == []
 
 
 def test_default_stages_as_before(world: World) -> None:
-    plain, ignoring = (a_table(columns=COLUMNS, when=OPEN, **more) for more in ({}, {"when_false": "ignore"}))
-    assert compute_shape(plain, {}) == compute_shape(ignoring, {}) != compute_shape(a_condition(), {})
+    plain, ignoring = (build_table(columns=COLUMNS, when=OPEN, **more) for more in ({}, {"when_false": "ignore"}))
+    assert compute_shape(plain, {}) == compute_shape(ignoring, {}) != compute_shape(build_conditional_table(), {})
     assert find_retracting_answers(plain) == ()
-    pipeline: Pipeline = a_pipeline(a_condition())
+    pipeline: Pipeline = build_pipeline(build_conditional_table())
     assert not can_keep_last_per_key(pipeline, pipeline.tables[0])

@@ -91,12 +91,12 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def rendered(case: str) -> str:
+def render_case(case: str) -> str:
     statement, values = CASES[case]
     return SQL.render(statement, **{"cluster_by": (), **values}) + "\n"
 
 
-def script() -> str:
+def render_script() -> str:
     statements = (
         SQL.render("create_deletes", table="lake.shop.orders_deletes", columns=TIMES, own=iceberg.DELETES_OWN),
         SQL.render("merge_upsert_delete", **MERGE),
@@ -111,11 +111,11 @@ def check(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_statement_reads_as_the_golden_file(case: str) -> None:
-    check(case, rendered(case))
+    check(case, render_case(case))
 
 
 def test_script_reads_as_the_golden_file() -> None:
-    check("publish-plain", script())
+    check("publish-plain", render_script())
 
 
 def test_no_golden_file_without_a_case() -> None:
@@ -147,7 +147,7 @@ def test_script_that_is_longer_than_bigquery_reads_is_refused() -> None:
 
 def test_position_moves_before_a_statement_that_is_billed_by_the_table_or_the_batch() -> None:
     """Who is too late, or meets another publish, ends at it: a merge that is rolled back is paid all the same."""
-    text = script().split("BEGIN TRANSACTION;")[1]
+    text = render_script().split("BEGIN TRANSACTION;")[1]
     places = [
         text.index(word) for word in ("UPDATE `my-project`.`shop`.`orders_tidegate_position`", "ASSERT", "MERGE INTO")
     ]
@@ -156,7 +156,7 @@ def test_position_moves_before_a_statement_that_is_billed_by_the_table_or_the_ba
 
 
 def test_script_that_finds_another_version_says_so_in_words_that_are_looked_for() -> None:
-    assert f"= 1 AS '{POSITION_MOVED}: pipeline=shop version=6';" in script()
+    assert f"= 1 AS '{POSITION_MOVED}: pipeline=shop version=6';" in render_script()
 
 
 @pytest.mark.parametrize(

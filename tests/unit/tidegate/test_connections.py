@@ -16,7 +16,7 @@ def read(text: str) -> Connection:
     return connection
 
 
-def nothing(_: str) -> Connection | None:
+def find_nothing(_: str) -> Connection | None:
     return None
 
 
@@ -84,7 +84,7 @@ def test_repr_hides_the_password_and_secret_extras() -> None:
 
 def test_missing_kafka_connection_names_its_variable() -> None:
     with pytest.raises(ConfigurationError, match="AIRFLOW_CONN_KAFKA_DEFAULT"):
-        resolve_kafka_settings("kafka_default", nothing)
+        resolve_kafka_settings("kafka_default", find_nothing)
 
 
 def test_kafka_settings_from_extra_then_host_and_login() -> None:
@@ -158,17 +158,17 @@ def test_missing_connection_that_the_local_stack_has_is_told_with_the_file_to_re
     known = "connection=kafka_default: not found; create it in Airflow, or set AIRFLOW_CONN_KAFKA_DEFAULT outside of "
     known += "Airflow"
     with pytest.raises(ConfigurationError) as caught:
-        require_connection("kafka_default", nothing)
+        require_connection("kafka_default", find_nothing)
     assert str(caught.value) == known
     (tmp_path / "env").write_text("export AIRFLOW_CONN_KAFKA_DEFAULT='{}'\nexport SPARK_REMOTE=sc://h:1\n")
     with pytest.raises(ConfigurationError) as caught:
-        require_connection("kafka_default", nothing)
+        require_connection("kafka_default", find_nothing)
     assert str(caught.value) == f"{known}; the local stack has it: `source {tmp_path}/env`"
     with pytest.raises(ConfigurationError) as caught:
-        require_connection("kafka_other", nothing)
+        require_connection("kafka_other", find_nothing)
     assert "source" not in str(caught.value)
     with pytest.raises(ConfigurationError, match=f"the local stack has it: `source {tmp_path}/env`"):
-        resolve_spark_remote(SparkTarget(), nothing, {})
+        resolve_spark_remote(SparkTarget(), find_nothing, {})
 
 
 def test_spark_remote_of_pipeline_then_connection_then_environment() -> None:
@@ -182,7 +182,7 @@ def test_spark_remote_of_pipeline_then_connection_then_environment() -> None:
     assert (
         resolve_spark_remote(SparkTarget(), lambda _: Connection("s", "spark_connect", "sc://h", 2), {}) == "sc://h:2"
     )
-    assert resolve_spark_remote(SparkTarget(), nothing, environ) == "sc://env:1"
+    assert resolve_spark_remote(SparkTarget(), find_nothing, environ) == "sc://env:1"
 
 
 @pytest.mark.parametrize("connection", [None, Connection("s", "spark", "yarn"), Connection("s", "spark_connect")])

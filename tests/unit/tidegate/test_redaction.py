@@ -105,7 +105,7 @@ class Session:
         self.stopped = True
 
 
-def connected(monkeypatch: pytest.MonkeyPatch, server: Session, conf: dict[str, str]) -> Session:
+def connect_session(monkeypatch: pytest.MonkeyPatch, server: Session, conf: dict[str, str]) -> Session:
     builder = type("Builder", (), {"remote": lambda self, _: self, "create": lambda self: server})()
     monkeypatch.setattr(session, "SparkSession", type("Sessions", (), {"builder": builder}))
     session.connect_session("sc://here", conf)
@@ -122,23 +122,23 @@ def test_server_with_an_event_log_gets_no_catalogs_secret_unless_it_hides_it(mon
         with pytest.raises(
             ConfigurationError, match=rf"event log.*settings={CATALOG}\.credential; nothing was sent"
         ) as told:
-            connected(monkeypatch, server, CONF)
+            connect_session(monkeypatch, server, CONF)
         assert "hunter2" not in f"{told.value}{server.values}"
         assert server.stopped
     server = Session(spark_eventLog_enabled="true")
     server.values |= {CORE_REGEX_KEY: CORE_REGEX, f"{CATALOG}.credential": "from the jobs"}
-    assert connected(monkeypatch, server, CONF).values[f"{CATALOG}.credential"] == "client:hunter2"
+    assert connect_session(monkeypatch, server, CONF).values[f"{CATALOG}.credential"] == "client:hunter2"
 
 
 def test_server_without_an_event_log_and_catalog_without_a_secret_need_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert connected(monkeypatch, Session(), CONF).values[f"{CATALOG}.credential"] == "client:hunter2"
+    assert connect_session(monkeypatch, Session(), CONF).values[f"{CATALOG}.credential"] == "client:hunter2"
     open_catalog = {f"{CATALOG}.type": "rest"}
-    assert not connected(monkeypatch, Session(spark_eventLog_enabled="true"), open_catalog).stopped
+    assert not connect_session(monkeypatch, Session(spark_eventLog_enabled="true"), open_catalog).stopped
 
 
 def test_kafkas_password_never_has_a_name_that_jobs_carry_into_the_event_log(monkeypatch: pytest.MonkeyPatch) -> None:
     private = build_private_conf({}, {"sasl.password": "hunter2"})
-    server = connected(monkeypatch, Session(spark_eventLog_enabled="true"), private)
+    server = connect_session(monkeypatch, Session(spark_eventLog_enabled="true"), private)
     assert [name for name, value in server.values.items() if "hunter2" in value] == ["tidegate.secret.kafka"]
     assert re.search(server.values[OPTIONS_REGEX_KEY], "tidegate.secret.kafka")
     for spark in (server, Session(**{KAFKA_CONF.replace(".", "_"): private[KAFKA_CONF]})):

@@ -33,7 +33,7 @@ def receive(end: socket.socket, size: int) -> bytes:
 
 
 @contextlib.contextmanager
-def a_supervisor(answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def run_supervisor(answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The other end of a task's socket: a connection, an error that Airflow's API server gave, or none of that id."""
     task_end, own_end = socket.socketpair()
     asked: list[str] = []
@@ -63,14 +63,14 @@ def a_supervisor(answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> It
         own_end.close()
 
 
-def a_connection(conn_id: str, extra: str | None) -> dict[str, Any]:
+def build_connection(conn_id: str, extra: str | None) -> dict[str, Any]:
     place: dict[str, Any] = {"conn_id": conn_id, "conn_type": "kafka", "host": "kafka", "port": 9092, "extra": extra}
     return ConnectionResult(schema=None, login=None, password=None, **place).model_dump(by_alias=True)
 
 
 def test_connection_that_airflow_has_is_found_and_one_that_it_has_not_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = a_connection("kafka_default", json.dumps({"security.protocol": "SSL", "session.timeout.ms": 6000}))
-    with a_supervisor({"kafka_default": told}, monkeypatch):
+    told = build_connection("kafka_default", json.dumps({"security.protocol": "SSL", "session.timeout.ms": 6000}))
+    with run_supervisor({"kafka_default": told}, monkeypatch):
         found = resolve_connection("kafka_default")
         assert found is not None
         assert (found.host, found.port, found.extra["session.timeout.ms"]) == ("kafka", 9092, 6000)
@@ -81,7 +81,7 @@ def test_connection_that_airflow_has_is_found_and_one_that_it_has_not_is_none(mo
 def test_api_server_that_does_not_answer_is_tried_again_and_is_no_missing_connection(
     told: dict[str, Any], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_supervisor({"kafka_default": told}, monkeypatch), pytest.raises(RetryLater) as problem:
+    with run_supervisor({"kafka_default": told}, monkeypatch), pytest.raises(RetryLater) as problem:
         resolve_connection("kafka_default")
     assert str(problem.value).startswith("connection=kafka_default: ")
     assert expected in str(problem.value)
@@ -91,7 +91,7 @@ def test_api_server_that_does_not_answer_is_tried_again_and_is_no_missing_connec
 def test_connection_that_is_denied_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     denied = ErrorResponse.model_validate({"error": "PERMISSION_DENIED", "detail": {"status_code": 403}}).model_dump()
     with (
-        a_supervisor({"kafka_default": denied}, monkeypatch),
+        run_supervisor({"kafka_default": denied}, monkeypatch),
         pytest.raises(RetryLater, match=r"^connection=kafka_default: .*denies.*; "),
     ):
         resolve_connection("kafka_default")
@@ -101,7 +101,7 @@ def test_connection_that_is_denied_is_told_so(monkeypatch: pytest.MonkeyPatch) -
 def test_variable_that_airflow_cannot_read_is_named(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", value)
     with (
-        a_supervisor({}, monkeypatch),
+        run_supervisor({}, monkeypatch),
         pytest.raises(ConfigurationError, match=r"^AIRFLOW_CONN_KAFKA_DEFAULT: cannot be read; write Airflow's"),
     ):
         resolve_connection("kafka_default")
@@ -110,7 +110,7 @@ def test_variable_that_airflow_cannot_read_is_named(value: str, monkeypatch: pyt
 @pytest.mark.parametrize("extra", ['{"bootstrap.servers": "kafka:9092",}', "[1, 2]", '"kafka:9092"', "7"])
 def test_extra_that_is_no_object_is_one_sentence(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
-        a_supervisor({"kafka_default": a_connection("kafka_default", extra)}, monkeypatch),
+        run_supervisor({"kafka_default": build_connection("kafka_default", extra)}, monkeypatch),
         pytest.raises(ConfigurationError, match=r"^connection=kafka_default: its extra is no JSON object; "),
     ):
         resolve_connection("kafka_default")
@@ -118,7 +118,7 @@ def test_extra_that_is_no_object_is_one_sentence(extra: str, monkeypatch: pytest
 
 @pytest.mark.parametrize("extra", [None, "", "{}", " "])
 def test_connection_without_an_extra_has_none(extra: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    with a_supervisor({"kafka_default": a_connection("kafka_default", extra)}, monkeypatch):
+    with run_supervisor({"kafka_default": build_connection("kafka_default", extra)}, monkeypatch):
         found = resolve_connection("kafka_default")
         assert found is not None
         assert (found.host, found.extra) == ("kafka", {})
@@ -126,6 +126,6 @@ def test_connection_without_an_extra_has_none(extra: str | None, monkeypatch: py
 
 def test_value_that_is_null_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     extra = json.dumps({"security.protocol": "SSL", "ssl.ca.location": None})
-    with a_supervisor({"kafka_default": a_connection("kafka_default", extra)}, monkeypatch):
+    with run_supervisor({"kafka_default": build_connection("kafka_default", extra)}, monkeypatch):
         settings = resolve_kafka_settings("kafka_default", resolve_connection)
     assert settings == {"security.protocol": "SSL", "bootstrap.servers": "kafka:9092"}

@@ -138,6 +138,6 @@ def test_airflow_that_is_too_old_is_asked_for_nothing_that_it_may_not_have(monke
 
 
 def test_pool_of_a_catalog_that_only_a_publication_reads_is_needed(tmp_path: Path) -> None:
-    publication = Outside().ports().publication
+    publication = Outside().build_ports().publication
     subjects = Subjects(tmp_path, lambda _: None, SecretMask(), publications={publication.name: publication})
     assert airflow._list_needs(subjects).catalogs == (publication.catalog,)

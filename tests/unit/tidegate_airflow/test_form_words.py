@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from fakes import a_pipeline
+from fakes import build_pipeline
 from fakes.task_instance import PushedResults
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.dags import backfill, publication, run_outcome
@@ -17,9 +17,9 @@ from tidegate_airflow.operators.action import run_action, run_replay_form
 from tidegate_airflow.operators.job import PublishOperator
 
 FORMS = {
-    "act": _build_form(a_pipeline()),
+    "act": _build_form(build_pipeline()),
     "replay": build_letter_words("orders"),
-    "backfill": backfill._build_form(a_pipeline()),
+    "backfill": backfill._build_form(build_pipeline()),
     "publish": publication.FORM_PARAMS,
 }
 FLUSH_FORMS = {"flush": build_form(), "fleet": build_fleet_form(["shop"])}
@@ -35,7 +35,9 @@ RUNS: dict[str, Callable[[Any], Any]] = {
     "backfill": lambda context: backfill.plan_batches("shop", errors.read_form_words(context)),
     "publish": publish,
     "flush": lambda context: run_outcome.plan_as_requested("shop"),
-    "fleet": lambda context: read_fleet_request(context, {"shop": a_pipeline(), "other": a_pipeline()}, {}, 0.0),
+    "fleet": lambda context: read_fleet_request(
+        context, {"shop": build_pipeline(), "other": build_pipeline()}, {}, 0.0
+    ),
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from fakes import World, a_pipeline
+from fakes import World, build_pipeline
 from fakes.task_instance import PushedResults
 from tidegate.steps.flush import flush
 from tidegate_airflow import errors, tasks
@@ -29,13 +29,13 @@ def test_file_that_goes_while_its_run_is_under_way_fails_the_task_in_one_sentenc
 def test_backfill_of_more_batches_than_airflow_maps_over_says_so_before_it_begins(
     most: str, batches: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, pipeline, context = World(), a_pipeline(max_records=2), {"ti": PushedResults()}
+    world, pipeline, context = World(), build_pipeline(max_records=2), {"ti": PushedResults()}
     world.broker.create("orders", 2)
     for number in range(6):
         world.broker.produce("orders", {"id": str(number)}, {"id": str(number), "name": "x"})
     for _ in range(3):
-        flush(world.ports(pipeline))
-    monkeypatch.setattr(tasks, "assemble_ports", lambda name: world.ports(pipeline))
+        flush(world.build_ports(pipeline))
+    monkeypatch.setattr(tasks, "assemble_ports", lambda name: world.build_ports(pipeline))
     monkeypatch.setattr(errors, "get_current_context", lambda: context)
     monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", most)
     ends = world.broker.read_log(("orders",), "read_committed").end["orders"]

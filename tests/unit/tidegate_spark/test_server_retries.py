@@ -16,12 +16,12 @@ from tidegate_spark.server_retries import RetryWhileListening
 
 
 @contextmanager
-def listening() -> Iterator[int]:
+def listen() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
-def unavailable(port: int) -> grpc.RpcError:
+def build_unavailable_error(port: int) -> grpc.RpcError:
     """What gRPC raises for that address."""
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel, pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary("/none/none")(b"", timeout=5)
@@ -36,9 +36,9 @@ def test_server_that_is_gone_is_asked_for_a_moment_only_and_one_that_comes_back_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(server_retries, "MAX_DOWN_SECONDS", 0.2)
-    with listening() as port:
+    with listen() as port:
         pass
-    error, policy = unavailable(port), knock_at(port)
+    error, policy = build_unavailable_error(port), knock_at(port)
     assert policy.can_retry(error)
     with socket.create_server(("127.0.0.1", port)):
         time.sleep(0.3)
@@ -49,7 +49,7 @@ def test_server_that_is_gone_is_asked_for_a_moment_only_and_one_that_comes_back_
 
 
 def test_what_spark_itself_does_not_try_again_is_not_tried_again() -> None:
-    with listening() as port:
+    with listen() as port:
         policy = knock_at(port)
         assert not policy.can_retry(ValueError("no"))
     assert policy.max_retries is not None
@@ -58,7 +58,7 @@ def test_what_spark_itself_does_not_try_again_is_not_tried_again() -> None:
 
 
 def test_engine_without_a_server_says_so_at_once_with_connection_and_address_and_no_token() -> None:
-    with listening() as port:
+    with listen() as port:
         pass
     engine = ConnectEngine(f"sc://127.0.0.1:{port}/;token=s3cret", {}, "connection=spark_default")
     begun = time.monotonic()

@@ -54,7 +54,7 @@ class MapDecoder:
         else:
             raise DecodingError(f"the {self._part} is not a MessagePack map")
         if reader.position != len(value):
-            raise DecodingError(f"the {self._part} has bytes behind its MessagePack map")
+            raise DecodingError(f"the {self._part} has bytes after its MessagePack map")
         return row
 
     def _read_map(self, reader: "_Reader") -> dict[str, Any]:
@@ -63,8 +63,8 @@ class MapDecoder:
         if self._shape.get("must") and missing:
             raise DecodingError(f"the {self._part} lacks the key's field {missing[0]}")
         if names and not names & {*self._shape["fields"], *self._shape.get("known", ())}:
-            given = ", ".join(sorted(names))[:200]
-            raise DecodingError(f"the {self._part} has none of the columns, but fields: {given}")
+            field_names = ", ".join(sorted(names))[:200]
+            raise DecodingError(f"the {self._part} has none of the columns, but fields: {field_names}")
         return row
 
 

@@ -46,7 +46,7 @@ def build_descriptor(
     """The registered file, or a new one, with a message of these fields.
 
     Registered fields keep their numbers, also those without a column; new ones get the next. Each has a presence of its
-    own, so that NULL is told from 0. IncompatibleColumn for a column that the registered message cannot hold.
+    own, so that NULL differs from 0. IncompatibleColumn for a column that the registered message cannot hold.
     """
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
@@ -188,13 +188,15 @@ def _add_field(file: Any, message: Any, field: dict[str, Any], path: str) -> Any
 
 def _choose_number(message: Any) -> int:
     """The number of a new field: no one that a field has or had, or that is kept for others."""
-    kept = [*message.reserved_range, *message.extension_range]
-    number: int = 1 + max([0, *(f.number for f in message.field), *(r.end - 1 for r in kept if r.end <= MAX_NUMBER)])
+    reserved_ranges = [*message.reserved_range, *message.extension_range]
+    number: int = 1 + max(
+        [0, *(f.number for f in message.field), *(r.end - 1 for r in reserved_ranges if r.end <= MAX_NUMBER)]
+    )
     if number in RESERVED_NUMBERS:
         number = RESERVED_NUMBERS.stop
-    if number > MAX_NUMBER or any(r.start <= number < r.end for r in kept):
+    if number > MAX_NUMBER or any(r.start <= number < r.end for r in reserved_ranges):
         raise IncompatibleColumn(
-            f"the registered message={message.name} has no number left behind its fields; "
+            f"the registered message={message.name} has no number left after its fields; "
             "add the column's field to it yourself, or publish to a new topic",
         )
     return number
@@ -207,8 +209,8 @@ def _set_type(message: Any, new: Any, field: dict[str, Any], path: str) -> None:
     elif field["kind"] in ("message", "map"):
         is_map = field["kind"] == "map"
         name = _to_camel_case(field["name"]) + ("Entry" if is_map else "Row")
-        taken = {one.name for one in (*message.nested_type, *message.field)}
-        while not is_map and name in taken:  # `a_b` and `AB`; of a map's entry the language says what it is called
+        used_names = {one.name for one in (*message.nested_type, *message.field)}
+        while not is_map and name in used_names:  # `a_b` and `AB`; of a map's entry the language says what it is called
             name += "_"
         nested = message.nested_type.add(name=name)
         nested.options.map_entry = is_map

@@ -43,7 +43,7 @@ def explain_no_leader(servers: str, failure: NoLeader) -> TopicsUnavailable:
     return TopicsUnavailable(
         f"brokers={servers}: no offset is known now of topic={topic} partition={partition}{more}: it has no leader "
         "that answers, or one is in election; nothing was changed, and it will be tried again; if it stays so, the "
-        "brokers that hold the partition are away: bring one of them back",
+        "brokers that hold the partition are down: start one of them",
         dict.fromkeys(topic for topic, _ in failure.places),
     )
 

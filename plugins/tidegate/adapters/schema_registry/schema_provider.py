@@ -41,8 +41,8 @@ REGISTRY_OPTION = "registry"
 LOSSLESS_WIDENINGS = {("INT", "BIGINT"), ("FLOAT", "DOUBLE"), ("INT", "DOUBLE"), ("TIMESTAMP_NTZ", "TIMESTAMP")}
 
 MISSING_ID_REASONS = {
-    "confluent-header": "the registry tells no GUIDs of its schemas; Confluent's from version 8 on do",
-    "apicurio-header": "the registry tells no globalId and contentId; give the address of Apicurio's own API, "
+    "confluent-header": "the registry has no GUIDs of its schemas; Confluent's from version 8 on do",
+    "apicurio-header": "the registry has no globalId and contentId; give the address of Apicurio's own API, "
     "http(s)://host/apis/registry/v3",
 }
 

@@ -73,15 +73,15 @@ def check_registries(part: BaseModel, path: KeyPath, findings: Problems) -> None
 
 
 def check_csv(part: BaseModel, path: KeyPath, findings: Problems) -> None:
-    """Note characters with which no line can be told apart, or that Spark does not take."""
+    """Note characters with which lines cannot be separated, or that Spark does not take."""
     options = getattr(part, "csv", None)
-    given = {word: getattr(options, word, None) for word in ("delimiter", "quote", "escape")}
-    for word, character in given.items():
+    delimiters = {word: getattr(options, word, None) for word in ("delimiter", "quote", "escape")}
+    for word, character in delimiters.items():
         if character is not None and (character in "\r\n" or ord(character) > LAST_CHARACTER):
             problem = "a line break, or a character beyond U+FFFF, of which Java makes two; choose another"
             findings.add((*path, "csv", word), problem)
-        if word != "delimiter" and character is not None and character == given["delimiter"]:
-            findings.add((*path, "csv", word), "the same as delimiter, so that no column could be told; choose another")
+        if word != "delimiter" and character is not None and character == delimiters["delimiter"]:
+            findings.add((*path, "csv", word), "the same as delimiter: columns could not be separated; choose another")
 
 
 def _check_options(part: KeyModel | ValueModel, path: KeyPath, findings: Problems) -> None:

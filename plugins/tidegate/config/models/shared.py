@@ -10,7 +10,7 @@ from tidegate.config.models.runtime import Duration, MaintenanceModel
 
 def _check_label(label: str) -> str:
     if not 0 < len(label) <= MAX_LABEL_LETTERS or label != label.strip() or not label.isprintable():
-        raise ValueError(f"a tag has 1 to {MAX_LABEL_LETTERS} printable letters, no blank before or behind them")
+        raise ValueError(f"a tag has 1 to {MAX_LABEL_LETTERS} printable letters, no blank before or after them")
     return label
 
 

@@ -73,7 +73,7 @@ def parse_tree(sql: str) -> Any:
     from sqlglot import exp
 
     if sql.count(PLACEHOLDER) != 1:
-        raise ValueError(f"{PLACEHOLDER} must stand in it once, behind FROM; {SELECT_EXAMPLE}")
+        raise ValueError(f"{PLACEHOLDER} must occur in it once, after FROM; {SELECT_EXAMPLE}")
     others = find_joined_tables(sql)
     text = WINDOW_PATTERN.sub(f"{WINDOW_STAND_IN}(", _replace_placeholders(sql))
     placeholders = {name_stand_in(number): f"{{{name}}}" for number, name in enumerate(others)}
@@ -95,9 +95,9 @@ def _check_joins(tree: Any) -> None:
     from sqlglot import exp
 
     if tree.find(exp.Subquery) or len(list(tree.find_all(exp.Select))) > 1:
-        raise ValueError(f"subqueries cannot be told apart; join the tables instead; {SELECT_EXAMPLE}")
+        raise ValueError(f"subqueries are not supported; join the tables instead; {SELECT_EXAMPLE}")
     if tree.find(exp.From).this.name != TABLE_STAND_IN:
-        raise ValueError(f"{PLACEHOLDER} must stand behind FROM, and the others behind JOIN; {SELECT_EXAMPLE}")
+        raise ValueError(f"{PLACEHOLDER} must follow FROM, and the others JOIN; {SELECT_EXAMPLE}")
     for join in tree.find_all(exp.Join):
         is_plain = (join.side or "").upper() in JOIN_SIDES and (join.kind or "").upper() in JOIN_KINDS
         if not is_plain or join.args.get("method"):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import BAD, World, a_pipeline, a_table
+from fakes import BAD, World, build_pipeline, build_table
 from tidegate.actions.request import ActionKind, check_unchanged, propose_action
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, RetryLater, SomeTablesFailed
 from tidegate.monitoring.status import read_status
@@ -13,8 +13,8 @@ from tidegate.spec.source import Errors
 from tidegate.steps.flush import flush
 
 ORDERS, RETURNS = "lake.shop.orders", "lake.shop.returns"
-PIPELINE = a_pipeline(a_table(ORDERS, topics=("orders",)), a_table(RETURNS, topics=("returns",)))
-TOLERANT = a_pipeline(replace(a_table(ORDERS), errors=Errors("all", 9)), source={"errors": Errors("all", 9)})
+PIPELINE = build_pipeline(build_table(ORDERS, topics=("orders",)), build_table(RETURNS, topics=("returns",)))
+TOLERANT = build_pipeline(replace(build_table(ORDERS), errors=Errors("all", 9)), source={"errors": Errors("all", 9)})
 
 
 @pytest.fixture
@@ -32,36 +32,36 @@ def produce(world: World, topic: str, partition: int, key: str, value: Any = Non
     world.broker.produce(topic, {"id": key}, value or {"id": key, "name": "x"}, partition)
 
 
-def ids(world: World, table: str) -> list[str]:
-    return [row["id"] for row in world.rows(table)]
+def read_ids(world: World, table: str) -> list[str]:
+    return [row["id"] for row in world.read_rows(table)]
 
 
-def actions(world: World, table: str = ORDERS, pipeline: Any = PIPELINE) -> list[tuple[str, str]]:
-    (told,) = [one for one in read_status(world.ports(pipeline))["tables"] if one["table"] == table]
+def list_actions(world: World, table: str = ORDERS, pipeline: Any = PIPELINE) -> list[tuple[str, str]]:
+    (told,) = [one for one in read_status(world.build_ports(pipeline))["tables"] if one["table"] == table]
     return [(one["action"], one["by"]) for one in told["actions"]]
 
 
 def test_poison_record_is_shown_skipped_and_set_aside_by_the_next_batch(world: World) -> None:
     produce(world, "orders", 1, "bad", BAD)
     produce(world, "orders", 1, "after")
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     with pytest.raises(SomeTablesFailed, match="tidegate skip shop --at orders:1:1"):
         flush(ports)
     shown = propose_action(ports, {"action": "skip", "at": "orders:1:1", "preview": True})
     assert "topic=orders partition=1 offset=1" in shown.preview
     assert f"{ORDERS}: cannot be decoded" in shown.preview
-    assert actions(world) == []
+    assert list_actions(world) == []
     again = propose_action(ports, {"action": "skip", "at": "orders:1:1", **shown.pins})
     check_unchanged(again, shown.digest)
     again.perform("ann")
     flush(ports)
-    assert ids(world, ORDERS) == ["after", "orders0", "orders1"]
-    assert actions(world) == [("skip", "ann")]
+    assert read_ids(world, ORDERS) == ["after", "orders0", "orders1"]
+    assert list_actions(world) == [("skip", "ann")]
 
 
 @pytest.mark.parametrize("to", ["latest", "earliest", "group", "2026-01-01T00:00:00Z"])
 def test_move_is_pinned_to_the_offsets_that_were_shown(world: World, to: str) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     flush(ports)
     produce(world, "orders", 0, "waits")
     shown = propose_action(ports, {"action": "rebase", "to": to})
@@ -74,22 +74,22 @@ def test_move_is_pinned_to_the_offsets_that_were_shown(world: World, to: str) ->
     targets = json.loads(shown.pins["to"])
     for topic, table in (("orders", ORDERS), ("returns", RETURNS)):
         assert stands[table] == {topic: {int(part): offset for part, offset in targets[topic].items()}}
-        assert actions(world, table) == [("rebase", "ann")]
+        assert list_actions(world, table) == [("rebase", "ann")]
 
 
 def test_move_of_one_table_leaves_the_others_and_an_unknown_one_is_refused(world: World) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     flush(ports)
     propose_action(ports, {"action": "rebase", "to": "earliest", "table": RETURNS}).perform("ann")
     stands = {one["table"]: one["position"] for one in read_status(ports)["tables"]}
     assert stands == {ORDERS: {"orders": {0: 1, 1: 1}}, RETURNS: {"returns": {0: 0, 1: 0}}}
-    assert (actions(world), actions(world, RETURNS)) == ([], [("rebase", "ann")])
+    assert (list_actions(world), list_actions(world, RETURNS)) == ([], [("rebase", "ann")])
     with pytest.raises(ConfigurationError, match="has no table=lake"):
         propose_action(ports, {"action": "rebase", "to": "earliest", "table": "lake.shop.gone"})
 
 
 def test_move_of_named_partitions_leaves_the_others_of_each_table(world: World) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     flush(ports)
     shown = propose_action(ports, {"action": "rebase", "to": '{"orders": {"1": 0}}'})
     propose_action(ports, {"action": "rebase", **shown.pins}).perform("ann")
@@ -98,21 +98,21 @@ def test_move_of_named_partitions_leaves_the_others_of_each_table(world: World) 
 
 
 def test_action_that_would_do_something_else_by_now_does_nothing(world: World) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     flush(ports)
     shown = propose_action(ports, {"action": "rebase", "to": "earliest"})
     produce(world, "orders", 0, "more")
     flush(ports)
     with pytest.raises(GiveUp, match=r"nothing was changed; look at the preview again:\n.* 2 -> 0, reads again 2"):
         check_unchanged(propose_action(ports, {"action": "rebase", **shown.pins}), shown.digest)
-    assert actions(world) == []
+    assert list_actions(world) == []
 
 
 @pytest.mark.parametrize(("kind", "rows"), [("undo-rollback", ["a", "b"]), ("rewind", ["a", "b"]), ("keep", ["a"])])
 def test_rollback_is_answered_by_the_form(kind: str, rows: list[str]) -> None:
-    world, pipeline = World(), a_pipeline(a_table(ORDERS))
+    world, pipeline = World(), build_pipeline(build_table(ORDERS))
     world.broker.create("orders", 2)
-    ports = world.ports(pipeline)
+    ports = world.build_ports(pipeline)
     for partition, key in enumerate("ab"):
         produce(world, "orders", partition, key)
         flush(ports)
@@ -120,7 +120,7 @@ def test_rollback_is_answered_by_the_form(kind: str, rows: list[str]) -> None:
             first = world.destination.tables[ORDERS].refs["main"]
     world.destination.rollback(ORDERS, first)
     shown = propose_action(ports, {"action": kind, "table": ORDERS})
-    assert ids(world, ORDERS) == ["a"]
+    assert read_ids(world, ORDERS) == ["a"]
     again = propose_action(ports, {"action": kind, "table": ORDERS})
     check_unchanged(again, shown.digest)
     again.perform("ann")
@@ -129,8 +129,8 @@ def test_rollback_is_answered_by_the_form(kind: str, rows: list[str]) -> None:
     else:
         with pytest.raises(NothingToDo):
             flush(ports)
-    assert ids(world, ORDERS) == rows
-    assert actions(world, ORDERS, pipeline) == [(kind, "ann")]
+    assert read_ids(world, ORDERS) == rows
+    assert list_actions(world, ORDERS, pipeline) == [(kind, "ann")]
     with pytest.raises(NothingToDo):
         propose_action(ports, {"action": kind})
 
@@ -138,14 +138,14 @@ def test_rollback_is_answered_by_the_form(kind: str, rows: list[str]) -> None:
 def test_chosen_dead_letters_are_discarded_with_a_reason_and_the_others_wait(world: World) -> None:
     for partition in (0, 1):
         produce(world, "orders", partition, "bad", BAD)
-    ports = world.ports(TOLERANT)
+    ports = world.build_ports(TOLERANT)
     flush(ports)
     words = {"action": "discard", "offsets": ["orders:1:1"], "because": "load test", "reason": "", "table": None}
     shown = propose_action(ports, words)
     assert "1 dead letters would be discarded" in shown.preview
     assert "topic=orders partition=1 offset=1" in shown.preview
     propose_action(ports, words).perform("ann")
-    letters = world.destination.tables["lake.shop.tidegate_shop_dead_letters"].rows()
+    letters = world.destination.tables["lake.shop.tidegate_shop_dead_letters"].read_rows()
     assert sorted((row["partition"], row["stage"]) for row in letters) == [(0, "value"), (1, "discarded")]
     with pytest.raises(NothingToDo):
         propose_action(ports, words)
@@ -169,7 +169,7 @@ def test_chosen_dead_letters_are_discarded_with_a_reason_and_the_others_wait(wor
     ids=str,
 )
 def test_words_that_do_not_fit_are_refused_with_what_would(world: World, asked: dict[str, Any], said: str) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     flush(ports)
     with pytest.raises(ConfigurationError) as refused:
         propose_action(ports, asked)
@@ -177,7 +177,7 @@ def test_words_that_do_not_fit_are_refused_with_what_would(world: World, asked: 
 
 
 def test_move_of_a_broker_that_does_not_answer_passes_by_itself(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     flush(ports)
 
     def refuse(*_: Any) -> None:

@@ -15,7 +15,7 @@ Answer = Callable[[socket.socket], None]
 
 
 @contextmanager
-def server(answer: Answer) -> Iterator[int]:
+def run_server(answer: Answer) -> Iterator[int]:
     """Answers each connection in a thread of its own, and ends with the last of them."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -56,37 +56,41 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_greeting, "SILENCE_SECONDS", 0.2)
 
 
-def at(*ports: int) -> Server:
+def build_server(*ports: int) -> Server:
     return Server("server", "connection=c", tuple(("127.0.0.1", port) for port in ports))
 
 
 @pytest.mark.parametrize("uses_tls", [False, True])
 @pytest.mark.parametrize("greeting", list(Greeting))
 def test_silent_server_is_found_whatever_is_said_first(greeting: Greeting, uses_tls: bool, short: None) -> None:
-    with server(say_nothing) as first, server(say_nothing) as second:
-        assert is_silent(at(first, second), greeting, uses_tls=uses_tls)
+    with run_server(say_nothing) as first, run_server(say_nothing) as second:
+        assert is_silent(build_server(first, second), greeting, uses_tls=uses_tls)
 
 
 def test_one_address_that_answers_or_closes_is_enough() -> None:
-    with server(say_nothing) as silent, server(say_something) as answering, server(lambda _: None) as closing:
-        assert not is_silent(at(silent, answering), Greeting.KAFKA)
-        assert not is_silent(at(silent, closing), Greeting.GRPC)
+    with (
+        run_server(say_nothing) as silent,
+        run_server(say_something) as answering,
+        run_server(lambda _: None) as closing,
+    ):
+        assert not is_silent(build_server(silent, answering), Greeting.KAFKA)
+        assert not is_silent(build_server(silent, closing), Greeting.GRPC)
 
 
 def test_door_with_tls_answers_a_handshake() -> None:
-    with server(refuse_tls) as port:
-        assert not is_silent(at(port), Greeting.HTTP, uses_tls=True)
+    with run_server(refuse_tls) as port:
+        assert not is_silent(build_server(port), Greeting.HTTP, uses_tls=True)
 
 
 def test_server_that_is_not_there_is_not_silent_others_tell_of_it() -> None:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
-        assert not is_silent(at(one.getsockname()[1]), Greeting.HTTP)
-    assert not is_silent(at(), Greeting.HTTP)
+        assert not is_silent(build_server(one.getsockname()[1]), Greeting.HTTP)
+    assert not is_silent(build_server(), Greeting.HTTP)
 
 
 @pytest.mark.parametrize("scheme", ["http", "https", "postgresql", "postgresql+psycopg2"])
 def test_address_says_which_protocol_is_spoken(scheme: str, short: None) -> None:
-    with server(say_nothing) as port:
-        assert greet_uri(at(port), f"{scheme}://user:word@127.0.0.1:{port}/x")
-        assert not greet_uri(at(port), "sqlite:////a/file.db")
+    with run_server(say_nothing) as port:
+        assert greet_uri(build_server(port), f"{scheme}://user:word@127.0.0.1:{port}/x")
+        assert not greet_uri(build_server(port), "sqlite:////a/file.db")

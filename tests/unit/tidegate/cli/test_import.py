@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from sink_configs import APACHE, BIGQUERY_PROPERTIES, SECRET, as_json
+from sink_configs import APACHE, BIGQUERY_PROPERTIES, SECRET, format_json
 from tidegate.cli.main import main
 
 CATALOG = "mine: {type: iceberg, properties: {type: sql, uri: 'sqlite:////x/c.db', warehouse: 'file:///x'}}"
@@ -18,7 +18,7 @@ def folder(include: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return include
 
 
-def given(folder: Path, text: str, name: str = "connector.json") -> str:
+def write_connector(folder: Path, text: str, name: str = "connector.json") -> str:
     path = folder / name
     path.write_text(text)
     return str(path)
@@ -26,7 +26,7 @@ def given(folder: Path, text: str, name: str = "connector.json") -> str:
 
 def test_nothing_is_written_without_being_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (folder / "catalogs.yaml").read_text()
-    assert main(["import", given(folder, BIGQUERY_PROPERTIES, "kcbq.properties"), "--key", "id"]) == 0
+    assert main(["import", write_connector(folder, BIGQUERY_PROPERTIES, "kcbq.properties"), "--key", "id"]) == 0
     out = capsys.readouterr().out
     assert "validate accepts the file" in out
     assert SECRET not in out
@@ -35,7 +35,7 @@ def test_nothing_is_written_without_being_told(folder: Path, capsys: pytest.Capt
 
 
 def test_files_are_written_once_and_catalogs_are_only_added(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = given(folder, as_json({**APACHE, "iceberg.catalog": "fresh"}))
+    config = write_connector(folder, format_json({**APACHE, "iceberg.catalog": "fresh"}))
     before = (folder / "catalogs.yaml").read_text()
     assert main(["import", config, "--write", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -59,7 +59,7 @@ def test_files_are_written_once_and_catalogs_are_only_added(folder: Path, capsys
 @pytest.mark.parametrize("taken", ["pipelines", ".events-sink.yaml.import", ".catalogs.yaml.import"])
 def test_folder_that_takes_no_file_is_one_line(taken: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As one that is mounted to be read alone, or whose disk is full."""
-    config = given(folder, as_json({**APACHE, "iceberg.catalog": "fresh"}))
+    config = write_connector(folder, format_json({**APACHE, "iceberg.catalog": "fresh"}))
     place = folder / ("pipelines" if "sink" in taken else "") / taken
     if taken == "pipelines":
         place.rmdir()
@@ -88,7 +88,7 @@ def test_folder_that_takes_no_file_is_one_line(taken: str, folder: Path, capsys:
 def test_wrong_words_are_one_line(
     folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], reason: str
 ) -> None:
-    assert main(["import", given(folder, as_json(APACHE)), *words]) == 1
+    assert main(["import", write_connector(folder, format_json(APACHE)), *words]) == 1
     error = capsys.readouterr().err
     assert reason in error
     assert len(error.splitlines()) == 1
@@ -96,22 +96,22 @@ def test_wrong_words_are_one_line(
 
 def test_numbers_and_patterns_that_cannot_be_read_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = BIGQUERY_PROPERTIES.replace("mergeIntervalMs=90000", "mergeIntervalMs=soon")
-    assert main(["import", given(folder, wrong)]) == 1
+    assert main(["import", write_connector(folder, wrong)]) == 1
     assert "mergeIntervalMs=soon: not a whole number" in capsys.readouterr().err
-    nothing = as_json({**APACHE, "iceberg.tables.route-field": None})
-    assert main(["import", given(folder, nothing), "--offline", "--json"]) == 0
+    nothing = format_json({**APACHE, "iceberg.tables.route-field": None})
+    assert main(["import", write_connector(folder, nothing), "--offline", "--json"]) == 0
     settings = {one["name"]: one for one in json.loads(capsys.readouterr().out)["settings"]}
     assert settings["iceberg.tables.route-field"]["reason"] == "it is null: as if it were not given"
 
 
 def test_converters_of_the_worker_are_used_where_the_connector_has_none(folder: Path) -> None:
     bare = {name: value for name, value in APACHE.items() if not name.startswith(("value.converter", "transforms"))}
-    worker = given(
+    worker = write_connector(
         folder,
         "bootstrap.servers=b:9092\nvalue.converter=org.apache.kafka.connect.json.JsonConverter\n",
         "worker.properties",
     )
-    config = given(folder, as_json({**bare, "iceberg.catalog": "fresh"}))
+    config = write_connector(folder, format_json({**bare, "iceberg.catalog": "fresh"}))
     assert main(["import", config, "--worker", worker, "--write"]) == 0
     text = (folder / "pipelines" / "events-sink.yaml").read_text()
     assert "value: {format: json, json: {envelope: true}}" in text

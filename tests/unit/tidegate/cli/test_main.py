@@ -44,7 +44,7 @@ def include(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def listed(capsys) -> tuple[int, dict[str, Any]]:
+def run_list(capsys) -> tuple[int, dict[str, Any]]:
     code = main(["list", "--json"])
     return code, json.loads(capsys.readouterr().out)
 
@@ -58,7 +58,7 @@ def test_version_is_the_projects(capsys) -> None:
 
 
 def test_list_says_what_each_file_describes(include, capsys) -> None:
-    code, listing = listed(capsys)
+    code, listing = run_list(capsys)
     assert code == 0
     assert listing == {
         "pipelines": [
@@ -80,7 +80,7 @@ def test_list_says_what_each_file_describes(include, capsys) -> None:
 
 def test_list_shows_the_others_beside_a_file_that_is_wrong(include, capsys) -> None:
     (include / "pipelines" / "broken.yaml").write_text(BROKEN)
-    code, listing = listed(capsys)
+    code, listing = run_list(capsys)
     assert code == 1
     assert [(entry["pipeline"], entry["tables"]) for entry in listing["pipelines"]] == [
         ("broken", []),
@@ -89,13 +89,13 @@ def test_list_shows_the_others_beside_a_file_that_is_wrong(include, capsys) -> N
     assert "broken.yaml" in listing["pipelines"][0]["error"]
 
 
-def validated(capsys, *words: str) -> tuple[int, dict[str, Any]]:
+def run_validate(capsys, *words: str) -> tuple[int, dict[str, Any]]:
     code = main(["validate", *words, "--json"])
     return code, json.loads(capsys.readouterr().out)
 
 
 def test_validate_tells_programs_each_file_with_its_problems_and_warnings(include, capsys) -> None:
-    assert validated(capsys) == (
+    assert run_validate(capsys) == (
         0,
         {
             "ok": True,
@@ -109,7 +109,7 @@ def test_validate_tells_programs_each_file_with_its_problems_and_warnings(includ
     (include / "pipelines" / "broken.yaml").write_text(BROKEN)
     (include / "pipelines" / "keyless.yaml").write_text(ORDERS.replace("fields: [order_id], ", ""))
     (include / "catalogs.yaml").write_text(f"{CATALOGS}\ndwh: {{type: bigquery}}\n")
-    code, told = validated(capsys)
+    code, told = run_validate(capsys)
     broken, keyless, orders = told["pipelines"]
     assert (code, told["ok"], orders["problems"]) == (1, False, [])
     assert "dwh.project: missing" in told["catalogs"][0]
@@ -118,7 +118,7 @@ def test_validate_tells_programs_each_file_with_its_problems_and_warnings(includ
     assert "topic=a b: not a topic name" in told["publications"][0]["problems"][0]
     for kind, name in (("pipeline", "broken"), ("publication", "out")):
         file = str(include / f"{kind}s" / f"{name}.yaml")
-        code, told = validated(capsys, file)
+        code, told = run_validate(capsys, file)
         assert (code, told["ok"], told[f"{kind}s"][0][kind]) == (1, False, file)
         assert told[f"{kind}s"][0]["problems"]
 
@@ -132,13 +132,13 @@ def test_file_outside_of_an_include_folder_is_validated_with_the_catalogs_of_the
     draft.parent.mkdir(exist_ok=True)
     draft.write_text(ORDERS)
     (include / "pipelines" / "orders.yaml").write_text(BROKEN)
-    assert validated(capsys, str(draft))[0] == 0
+    assert run_validate(capsys, str(draft))[0] == 0
     draft.write_text(ORDERS.replace("lake.shop", "lke.shop"))
-    code, told = validated(capsys, str(draft))
+    code, told = run_validate(capsys, str(draft))
     (problem,) = told["pipelines"][0]["problems"]
     assert (code, "catalog=lke is not in catalogs.yaml; did you mean lake?" in problem) == (1, True)
     (draft.parent.parent / "catalogs.yaml").write_text(CATALOGS.replace("lake:", "lke:"))
-    assert validated(capsys, str(draft))[0] == 0  # as in a checkout beside the one that commands use
+    assert run_validate(capsys, str(draft))[0] == 0  # as in a checkout beside the one that commands use
 
 
 @pytest.mark.parametrize("words", [["status"], ["list"], ["validate"], ["flush", "orders"]], ids="-".join)
@@ -175,7 +175,7 @@ def test_backfill_is_not_given_up_by_words_that_ask_for_less(more, capsys) -> No
 COMMAND = [sys.executable, "-m", "tidegate"]
 
 
-def environment(unbuffered: str = "") -> dict[str, str]:
+def build_environment(unbuffered: str = "") -> dict[str, str]:
     return os.environ | {
         "PYTHONUNBUFFERED": unbuffered,
         "PYTHONPATH": os.pathsep.join([str(ROOT / "plugins"), str(ROOT / "jobs")]),
@@ -190,7 +190,7 @@ def test_output_that_nobody_takes_ends_a_command_with_one_line(words: list[str],
     os.close(reader)
     with os.fdopen(writer, "w") as gone, Path("/dev/full").open("w") as full:
         for output, told in ((gone, "Broken pipe"), (full, "No space left on device")):
-            how = {"env": environment(unbuffered), "stdout": output, "stderr": subprocess.PIPE, "text": True}
+            how = {"env": build_environment(unbuffered), "stdout": output, "stderr": subprocess.PIPE, "text": True}
             ended = subprocess.run([*COMMAND, *words], check=False, **how)
             line = f"{words[0]}: its output cannot be written: {told}; what is done stands\n"
             assert (ended.returncode, ended.stderr) == (1, line)
@@ -199,7 +199,7 @@ def test_output_that_nobody_takes_ends_a_command_with_one_line(words: list[str],
 def test_name_that_the_terminals_letters_lack_is_shown_by_its_numbers(include) -> None:
     text = ORDERS.replace("Orders of the shop", "B\u00fccher \u65e5\u672c")
     (include / "pipelines" / "orders.yaml").write_text(text, encoding="utf-8")
-    how = {"env": environment() | {"PYTHONIOENCODING": "latin-1"}, "capture_output": True}
+    how = {"env": build_environment() | {"PYTHONIOENCODING": "latin-1"}, "capture_output": True}
     ended = subprocess.run([*COMMAND, "list"], check=False, **how)
     assert (ended.returncode, ended.stderr) == (0, b"")
     assert ended.stdout.decode("latin-1").endswith("lake.shop.orders: B\u00fccher \\u65e5\\u672c\n")
@@ -228,7 +228,7 @@ def test_files_are_utf_8_whatever_the_terminals_letters_are(include) -> None:
     (include / "catalogs.yaml").write_text(CATALOGS + text, encoding="utf-8")
     latin = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     command = [sys.executable, "-c", WRITES_FILES, str(include)]
-    ended = subprocess.run(command, env=environment() | latin, capture_output=True, check=False)
+    ended = subprocess.run(command, env=build_environment() | latin, capture_output=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, b"")
     for file in ("pipelines/a.yaml", "pipelines/b.yaml", "c.yaml"):
         assert (include / file).read_text(encoding="utf-8") == text
@@ -267,7 +267,7 @@ def test_command_with_closed_streams_does_its_work_and_takes_no_answer_for_no(cl
     """No file that is opened later comes to lie where a library writes its errors."""
     answers = tmp_path / "answers"
     command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", ASKS_STREAMS, str(answers)]
-    how = {"env": environment(), "stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+    how = {"env": build_environment(), "stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
     ended = subprocess.run(command, check=False, **how)
     assert answers.is_file(), ended.stderr
     assert answers.read_text() == "(False, False) above=True"
@@ -278,7 +278,7 @@ def test_command_with_closed_streams_does_its_work_and_takes_no_answer_for_no(cl
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_version_that_nobody_takes_ends_with_one_line(unbuffered: str) -> None:
     with Path("/dev/full").open("w") as full:
-        how = {"env": environment(unbuffered), "stdout": full, "stderr": subprocess.PIPE, "text": True}
+        how = {"env": build_environment(unbuffered), "stdout": full, "stderr": subprocess.PIPE, "text": True}
         ended = subprocess.run([*COMMAND, "--version"], check=False, **how)
     told = "tidegate: its output cannot be written: No space left on device; what is done stands\n"
     assert (ended.returncode, ended.stderr) == (1, told)
@@ -286,7 +286,7 @@ def test_version_that_nobody_takes_ends_with_one_line(unbuffered: str) -> None:
 
 def test_terminated_command_ends_as_by_ctrl_c(include) -> None:
     os.mkfifo(include / "defaults.yaml")  # reading it waits for a writer
-    run = subprocess.Popen([*COMMAND, "list"], env=environment(), stderr=subprocess.PIPE, text=True)
+    run = subprocess.Popen([*COMMAND, "list"], env=build_environment(), stderr=subprocess.PIPE, text=True)
     with run, (include / "defaults.yaml").open("w"):  # opened as soon as the command reads
         run.send_signal(signal.SIGTERM)
         _, errors = run.communicate(timeout=120)

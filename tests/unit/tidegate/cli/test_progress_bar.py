@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from rich.console import Console
 from tidegate.cli.commands import progress_bar
 from tidegate.cli.commands.flush import _expect_work
@@ -50,8 +50,8 @@ def run_flush_beside(bar: ProgressBar, wait: Callable[[], None]) -> None:
     world.broker.create("orders", 2)
     for partition in (0, 1):
         world.broker.produce("orders", {"id": str(partition)}, {"id": str(partition), "name": "x"}, partition)
-    tables = (a_table("lake.shop.orders"), a_table("lake.shop.copies"))
-    ports = world.ports(a_pipeline(*tables))
+    tables = (build_table("lake.shop.orders"), build_table("lake.shop.copies"))
+    ports = world.build_ports(build_pipeline(*tables))
     engine = WatchedEngine(ShowingEngine(ports.engine, wait), bar)
     flush(replace(ports, engine=engine), tell=partial(_expect_work, bar))
 

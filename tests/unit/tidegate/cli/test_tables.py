@@ -28,12 +28,12 @@ def terminal(monkeypatch) -> Terminal:
     return Terminal()
 
 
-def lines(shown: Terminal) -> list[list[str]]:
+def read_lines(shown: Terminal) -> list[list[str]]:
     plain = COLOUR.sub("", shown.getvalue())
     return [re.split(r"\s{2,}", line.strip()) for line in plain.splitlines() if line.strip()]
 
 
-def status(**changed: Any) -> dict[str, Any]:
+def build_status(**changed: Any) -> dict[str, Any]:
     def partition(number: int, published: int, end: int) -> dict[str, Any]:
         return {"topic": "shop[x].orders", "partition": number, "begin": 0, "published": published, "committed": None,
                 "end": end, "lag": end - published, "lag_seconds": 12.4 if end > published else 0}  # fmt: skip
@@ -64,8 +64,8 @@ def status(**changed: Any) -> dict[str, Any]:
 
 def test_status_shows_both_partitions_the_table_and_the_last_batch(terminal) -> None:
     with redirect_stdout(terminal):
-        tables.print_status(status())
-    shown = lines(terminal)
+        tables.print_status(build_status())
+    shown = read_lines(terminal)
     assert shown[0] == ["orders", "lag 3", "fresh as of unknown"]
     assert ["lake.shop.orders", "upsert", "7", "1234567", "3"] in shown
     assert ["shop[x].orders", "0", "0", "10", "-", "10", "0", "0 s"] in shown
@@ -75,11 +75,13 @@ def test_status_shows_both_partitions_the_table_and_the_last_batch(terminal) -> 
 
 def test_what_needs_a_person_stands_above_the_tables(terminal) -> None:
     letter = {"topic": "shop.orders", "partition": 1, "offset": 8, "message": "no number [/red]"}
-    problem = {**status()["tables"][0], "problem": "it was rolled back: tidegate undo-rollback orders"}
+    problem = {**build_status()["tables"][0], "problem": "it was rolled back: tidegate undo-rollback orders"}
     problem["runbook"] = "rolled-back"
     with redirect_stdout(terminal):
-        tables.print_status(status(tables=[problem], warnings=["no key"], dead_letters=2, newest_dead_letter=letter))
-    shown = [" ".join(line) for line in lines(terminal)]
+        tables.print_status(
+            build_status(tables=[problem], warnings=["no key"], dead_letters=2, newest_dead_letter=letter)
+        )
+    shown = [" ".join(line) for line in read_lines(terminal)]
     assert shown[1:5] == [
         "lake.shop.orders: it was rolled back: tidegate undo-rollback orders",
         "see docs/runbook/rolled-back.md",
@@ -91,7 +93,7 @@ def test_what_needs_a_person_stands_above_the_tables(terminal) -> None:
 def test_pipeline_that_cannot_be_read_says_why(terminal) -> None:
     with redirect_stdout(terminal):
         tables.print_status({"pipeline": "orders", "error": "topic=a does not exist"})
-    assert lines(terminal) == [["orders", "topic=a does not exist"]]
+    assert read_lines(terminal) == [["orders", "topic=a does not exist"]]
 
 
 def test_plan_shows_each_partition_with_work_and_each_refused_table(terminal) -> None:
@@ -100,7 +102,7 @@ def test_plan_shows_each_partition_with_work_and_each_refused_table(terminal) ->
     refusal = Refusal("lake.shop.lines", "RolledBack", "it was rolled back")
     with redirect_stdout(terminal):
         tables.print_plan(Plan((planned,), "c", {}, refused=(refusal,)))
-    assert lines(terminal)[1:] == [
+    assert read_lines(terminal)[1:] == [
         ["lake.shop.orders", "4", "last of each key", "a", "0", "1", "3", "2"],
         ["lake.shop.orders", "4", "last of each key", "b", "0", "0", "1500", "1500"],
         ["lake.shop.lines: refused: it was rolled back"],
@@ -109,17 +111,17 @@ def test_plan_shows_each_partition_with_work_and_each_refused_table(terminal) ->
 
 def test_no_color_takes_the_colours_away(terminal, monkeypatch) -> None:
     with redirect_stdout(terminal):
-        tables.print_status(status())
+        tables.print_status(build_status())
     assert "\x1b[32m" in terminal.getvalue()
     terminal.truncate(0)
     monkeypatch.setenv("NO_COLOR", "1")
     with redirect_stdout(terminal):
-        tables.print_status(status())
+        tables.print_status(build_status())
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", terminal.getvalue())
 
 
 def test_table_without_a_batch_yet_is_told_in_words_also_where_nobody_looks_at_a_terminal() -> None:
-    fresh = status()
+    fresh = build_status()
     fresh["tables"][0] |= {"exists": False, "batch": None, "rows": None, "lag": 3}
     fresh |= {"batches": [], "newest_dead_letter": None}
     told = output.format_status(fresh).splitlines()

@@ -28,7 +28,7 @@ print("LOADED", *sorted({name.partition(".")[0] for name in set(sys.modules) - b
 """
 
 
-def environment(**variables: str) -> dict[str, str]:
+def build_environment(**variables: str) -> dict[str, str]:
     path = os.pathsep.join([str(ROOT / "plugins"), str(ROOT / "jobs")])
     return os.environ | {"PYTHONPATH": path, "COLUMNS": "200"} | variables
 
@@ -42,14 +42,16 @@ def include(tmp_path) -> Path:
     return tmp_path
 
 
-def complete(line: str, include: Path, folder: Path) -> tuple[list[str], set[str]]:
+def complete_line(line: str, include: Path, folder: Path) -> tuple[list[str], set[str]]:
     """What a shell is offered behind `line`, and the packages that were loaded for that."""
     answer = folder / "offered"
     answer.unlink(missing_ok=True)
     asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_IFS": "\n"}
     asked |= {"_ARGCOMPLETE_STDOUT_FILENAME": str(answer), "TIDEGATE_INCLUDE": str(include)}
     command = [sys.executable, "-X", "importtime", "-m", "tidegate"]
-    ended = subprocess.run(command, env=environment(**asked), cwd=folder, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        command, env=build_environment(**asked), cwd=folder, capture_output=True, text=True, check=False
+    )
     assert ended.returncode == 0, ended.stderr[-500:]
     loaded = {name.partition(".")[0] for name in re.findall(r"^import time:.*\| +(\S+)$", ended.stderr, re.MULTILINE)}
     return [name.strip() for name in answer.read_text().split("\n") if name], loaded
@@ -57,7 +59,7 @@ def complete(line: str, include: Path, folder: Path) -> tuple[list[str], set[str
 
 def test_help_of_every_command_loads_no_library() -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", ALL_HELP], env=environment(), capture_output=True, text=True, check=True
+        [sys.executable, "-c", ALL_HELP], env=build_environment(), capture_output=True, text=True, check=True
     )
     loaded = set(ended.stdout.rpartition("LOADED ")[2].split())
     assert "tidegate" in loaded
@@ -97,21 +99,21 @@ def test_help_says_what_the_command_does_and_what_each_of_its_words_means(comman
     ],
 )
 def test_shell_is_offered_commands_options_and_names_and_no_library_is_loaded(line, offered, include, tmp_path) -> None:
-    found, loaded = complete(line, include, tmp_path)
+    found, loaded = complete_line(line, include, tmp_path)
     assert sorted(name for name in found if offered[0].startswith("-") or not name.startswith("-")) == offered
     assert "argcomplete" in loaded
     assert not loaded & HEAVY
 
 
 def test_folder_without_pipelines_offers_no_name_and_says_nothing(tmp_path) -> None:
-    found, _ = complete("tidegate flush ", tmp_path / "nowhere", tmp_path)
+    found, _ = complete_line("tidegate flush ", tmp_path / "nowhere", tmp_path)
     assert [name for name in found if not name.startswith("-")] == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shell_takes_the_code_that_completion_prints(shell, tmp_path) -> None:
     command = [sys.executable, "-m", "tidegate", "completion", shell]
-    code = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True).stdout
+    code = subprocess.run(command, env=build_environment(), capture_output=True, text=True, check=True).stdout
     assert "tidegate" in code
     if shutil.which(shell):
         (tmp_path / "code").write_text(code)
@@ -130,7 +132,7 @@ def test_bash_completes_the_name_of_a_pipeline(include, tmp_path) -> None:
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
     told = subprocess.run(
         ["bash", "-c", script],
-        env=environment(TIDEGATE_INCLUDE=str(include), PATH=path),
+        env=build_environment(TIDEGATE_INCLUDE=str(include), PATH=path),
         capture_output=True,
         text=True,
         check=True,
@@ -152,7 +154,7 @@ sys.exit(main.main(["list"]))
     (tmp_path / "pipelines").mkdir()
     ended = subprocess.run(
         [sys.executable, "-c", code],
-        env=environment(TIDEGATE_INCLUDE=str(tmp_path)),
+        env=build_environment(TIDEGATE_INCLUDE=str(tmp_path)),
         capture_output=True,
         text=True,
         check=False,

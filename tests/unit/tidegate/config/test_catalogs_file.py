@@ -22,7 +22,7 @@ VENDED = {"header.X-Iceberg-Access-Delegation": "vended-credentials"}
 PATIENCE = {"rest.client.connection-timeout-ms": "30000", "rest.client.socket-timeout-ms": "120000"}
 
 
-def conf(properties: dict[str, str], connection: Connection | None = None) -> dict[str, str]:
+def build_conf(properties: dict[str, str], connection: Connection | None = None) -> dict[str, str]:
     catalog = Catalog("lake", "iceberg", properties, connection.id if connection else None)
     derived = build_spark_catalog_conf(catalog, resolve_catalog_properties(catalog, lambda _: connection))
     assert derived.pop(PREFIX) == "org.apache.iceberg.spark.SparkCatalog"
@@ -104,7 +104,7 @@ def test_a_broken_catalog_leaves_the_others_usable(tmp_path: Path) -> None:
 
 
 def test_sqlite_is_one_file_for_both_and_the_second_writer_waits() -> None:
-    assert conf({"type": "sql", "uri": "sqlite:////a b/c.db", "warehouse": "file:///w", "echo": "true"}) == {
+    assert build_conf({"type": "sql", "uri": "sqlite:////a b/c.db", "warehouse": "file:///w", "echo": "true"}) == {
         "type": "jdbc",
         "uri": "jdbc:sqlite:/a b/c.db?busy_timeout=30000",
         "jdbc.schema-version": "V1",
@@ -115,7 +115,7 @@ def test_sqlite_is_one_file_for_both_and_the_second_writer_waits() -> None:
 def test_postgresql_gets_its_login_from_the_connection() -> None:
     connection = Connection("c", "postgres", login="us@er", password="p/w")
     properties = {"type": "sql", "uri": "postgresql+psycopg2://h:5432/db?sslmode=require", "warehouse": "file:///w"}
-    assert conf(properties, connection) == {
+    assert build_conf(properties, connection) == {
         "type": "jdbc",
         "uri": "jdbc:postgresql://h:5432/db?sslmode=require",
         "jdbc.user": "us@er",
@@ -124,7 +124,7 @@ def test_postgresql_gets_its_login_from_the_connection() -> None:
         "retryable_status_codes": "57P01,57P02,57P03,57P05",
         "warehouse": "file:///w",
     }
-    given = conf({**properties, "retryable_status_codes": "57P01"}, connection)
+    given = build_conf({**properties, "retryable_status_codes": "57P01"}, connection)
     assert given["retryable_status_codes"] == "57P01"
 
 
@@ -137,7 +137,7 @@ def test_rest_on_s3_compatible_store() -> None:
         "s3.endpoint": "http://m",
         "s3.region": "r",
     }
-    assert conf(properties, connection) == properties | {
+    assert build_conf(properties, connection) == properties | {
         **VENDED,
         **PATIENCE,
         "credential": "id:secret",
@@ -152,7 +152,7 @@ def test_rest_whose_warehouse_is_a_name_has_its_s3_settings_in_sparks_words_and_
     login = {"client.access-key-id": "a", "client.secret-access-key": "k", "client.session-token": "t"}
     connection = Connection("c", login="id", password="secret", extra=login)
     properties = {"type": "rest", "uri": "http://h", "warehouse": "lake", "s3.endpoint": "http://m", "s3.region": "r"}
-    assert conf(properties, connection) == properties | login | {
+    assert build_conf(properties, connection) == properties | login | {
         **VENDED,
         **PATIENCE,
         "credential": "id:secret",
@@ -163,17 +163,17 @@ def test_rest_whose_warehouse_is_a_name_has_its_s3_settings_in_sparks_words_and_
         "s3.session-token": "t",
     }
     virtual = {"s3.force-virtual-addressing": "true", "s3.secret-access-key": "own"}
-    given = conf({**properties, **virtual}, connection)
+    given = build_conf({**properties, **virtual}, connection)
     assert (given["s3.path-style-access"], given["s3.secret-access-key"]) == ("false", "own")
     plain = {"type": "rest", "uri": "http://h", "warehouse": "lake"}
-    assert conf(plain) == {**plain, **VENDED, **PATIENCE}, "nothing of S3 where nothing says so"
+    assert build_conf(plain) == {**plain, **VENDED, **PATIENCE}, "nothing of S3 where nothing says so"
 
 
 def test_spark_asks_a_rest_catalog_for_keys_to_its_files_as_pyiceberg_does_unless_the_file_says_otherwise() -> None:
     given = {"type": "rest", "uri": "http://h", "header.x-iceberg-access-delegation": "remote-signing"}
     own = {**PATIENCE, "rest.client.socket-timeout-ms": "9"}
-    assert conf({**given, **own}) == {**given, **own}
-    assert not {name for name in conf({"type": "sql", "uri": "sqlite:////c.db"}) if name.startswith("header.")}
+    assert build_conf({**given, **own}) == {**given, **own}
+    assert not {name for name in build_conf({"type": "sql", "uri": "sqlite:////c.db"}) if name.startswith("header.")}
 
 
 def test_missing_connection_names_its_variable() -> None:

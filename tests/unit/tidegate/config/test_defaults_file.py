@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from pipeline_files import MINIMAL, load, problems
+from pipeline_files import MINIMAL, find_problems, load
 from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.errors import ConfigurationError
 from tidegate.spec.pipeline import Pipeline
@@ -34,7 +34,7 @@ def test_a_pipeline_s_own_word_wins_key_by_key(include: Path) -> None:
 def test_a_value_out_of_range_is_named_where_it_stands(include: Path) -> None:
     assert isinstance(load(include, MINIMAL), Pipeline)
     write(include, "heartbeat:\n  interval: soon\n  colour: red\nmerge: {interval: 5s}\n")
-    found = problems(include, MINIMAL)
+    found = find_problems(include, MINIMAL)
     assert [line.partition(" ")[0] for line in found] == [f"defaults.yaml:{n}:" for n in (2, 3, 4)]
     [(_, refused)] = load_all_pipelines(include)
     assert isinstance(refused, ConfigurationError)
@@ -44,7 +44,7 @@ def test_a_value_out_of_range_is_named_where_it_stands(include: Path) -> None:
 @pytest.mark.parametrize("text", ["", "- heartbeat\n", "heartbeat\n"])
 def test_a_file_of_defaults_without_a_section_is_refused(include: Path, text: str) -> None:
     write(include, text)
-    assert "no section in it" in problems(include, MINIMAL)[0]
+    assert "no section in it" in find_problems(include, MINIMAL)[0]
 
 
 def test_tags_of_the_defaults_hold_where_a_pipeline_has_none_of_its_own(include: Path) -> None:
@@ -56,5 +56,5 @@ def test_tags_of_the_defaults_hold_where_a_pipeline_has_none_of_its_own(include:
 
 def test_wrong_tag_of_the_defaults_is_named_there(include: Path) -> None:
     write(include, "heartbeat: {interval: 3m}\ntags: [shop, '']\n")
-    [problem] = problems(include, MINIMAL)
-    assert problem == "defaults.yaml:2: tags[1]=: a tag has 1 to 100 printable letters, no blank before or behind them"
+    [problem] = find_problems(include, MINIMAL)
+    assert problem == "defaults.yaml:2: tags[1]=: a tag has 1 to 100 printable letters, no blank before or after them"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pipeline_files import CATALOGS, MINIMAL, load, problems, source
+from pipeline_files import CATALOGS, MINIMAL, find_problems, load, render_source
 from tidegate.config.fleets import find_fleet
 from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.errors import ConfigurationError
@@ -23,7 +23,7 @@ def test_fleet_stands_in_the_file_or_in_the_defaults_and_a_file_can_leave_it(inc
 
 
 def test_fleet_of_a_file_that_is_wrong_is_known_all_the_same(include: Path) -> None:
-    problems(include, MINIMAL + FLEET + "colour: red\n")
+    find_problems(include, MINIMAL + FLEET + "colour: red\n")
     assert find_fleet(include, "orders") == "shop"
     (include / "pipelines" / "orders.yaml").write_text("fleet: [")
     assert find_fleet(include, "orders") is None
@@ -31,17 +31,17 @@ def test_fleet_of_a_file_that_is_wrong_is_known_all_the_same(include: Path) -> N
 
 
 def test_fleet_is_a_name_as_a_pipeline_s(include: Path) -> None:
-    [problem] = problems(include, MINIMAL + "fleet: My Shop\n")
+    [problem] = find_problems(include, MINIMAL + "fleet: My Shop\n")
     assert problem.startswith("pipelines/orders.yaml:3: fleet=My Shop: ")
 
 
 def test_what_a_fleet_cannot_do_is_refused_in_one_line_with_the_way_out(include: Path) -> None:
-    [problem] = problems(include, MINIMAL + FLEET + "spark: {mode: submit}\n")
+    [problem] = find_problems(include, MINIMAL + FLEET + "spark: {mode: submit}\n")
     assert problem == (
         "pipelines/orders.yaml:4: spark.mode=submit: fleet=shop: a fleet submits no jobs, as each would start a "
         "driver; write mode: connect, or leave fleet out"
     )
-    [problem] = problems(include, source("key: {fields: [id]}") + FLEET + "complete: hour\n")
+    [problem] = find_problems(include, render_source("key: {fields: [id]}") + FLEET + "complete: hour\n")
     assert problem.startswith("pipelines/orders.yaml:4: complete=hour: fleet=shop: ")
     assert problem.endswith("; leave complete or fleet out")
     assert load(include, MINIMAL + FLEET + "spark: {master: 'local[2]', mode: submit}\n").fleet == "shop"
@@ -49,16 +49,16 @@ def test_what_a_fleet_cannot_do_is_refused_in_one_line_with_the_way_out(include:
 
 def test_fleet_whose_dag_would_have_the_id_of_a_pipeline_s_is_refused(include: Path) -> None:
     load(include, MINIMAL, "fleet_shop.yaml")
-    [problem] = problems(include, MINIMAL + FLEET)
+    [problem] = find_problems(include, MINIMAL + FLEET)
     assert "pipeline=fleet_shop has a DAG tidegate_fleet_shop; give the fleet another name" in problem
-    [problem] = problems(include, MINIMAL + "fleet: shop_backfill\n")
+    [problem] = find_problems(include, MINIMAL + "fleet: shop_backfill\n")
     assert "pipeline=fleet_shop has a DAG tidegate_fleet_shop_backfill" in problem
 
 
 def test_members_share_the_catalog_of_their_first_table_and_a_broken_file_takes_no_other_down(include: Path) -> None:
     (include / "catalogs.yaml").write_text(CATALOGS + OTHER)
     for name, table in (("a", "lake.shop.a"), ("b", "other.shop.b"), ("c", "lake.shop.c"), ("d", "lake.shop.d")):
-        text = source("key: {fields: [id]}", tables=f"[{{name: {table}}}]") + (FLEET if name != "d" else "")
+        text = render_source("key: {fields: [id]}", tables=f"[{{name: {table}}}]") + (FLEET if name != "d" else "")
         (include / "pipelines" / f"{name}.yaml").write_text(text)
     (include / "pipelines" / "b2.yaml").write_text(FLEET + "colour: red\n")
     loaded = dict(load_all_pipelines(include))

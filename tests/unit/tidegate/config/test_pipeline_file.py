@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pipeline_files import MINIMAL, load, problems, source, table
+from pipeline_files import MINIMAL, find_problems, load, render_source, render_table
 from tidegate.cli.main import main
 from tidegate.config.models.pipeline import PipelineModel
 from tidegate.config.parsing.problems import Problems
@@ -76,27 +76,27 @@ def test_writing_every_documented_default_changes_nothing(include: Path) -> None
 
 
 def test_a_key_makes_upsert_and_delete_the_default(include: Path) -> None:
-    assert load(include, source("key: {fields: [id]}")).tables[0].mode == "upsert_delete"
+    assert load(include, render_source("key: {fields: [id]}")).tables[0].mode == "upsert_delete"
     only = "tables: [{name: lake.a.b, delete: false}]"
     assert load(include, f"source: {{topics: [t], key: {{fields: [id]}}}}\n{only}").tables[0].mode == "upsert"
 
 
 def test_key_without_fields_is_an_append_that_is_warned_of_unless_it_is_said(include: Path) -> None:
-    (warning,) = load(include, source("key: {format: json, schema: id INT}")).warnings
+    (warning,) = load(include, render_source("key: {format: json, schema: id INT}")).warnings
     for words in ("orders.yaml:1: source.key: no key.fields", "appended to lake.shop.orders", "key.fields: []"):
         assert words in warning
     own = "source: {topics: [t]}\ntables: [{name: lake.a.b}, {name: lake.a.c, key: {format: string}}]"
     (warning,) = load(include, own).warnings
     assert "orders.yaml:2: tables[1].key: no key.fields, so every record is appended to lake.a.c" in warning
     meant = ("", "key: {format: json, fields: []}", "key: {fields: [id]}")
-    assert [load(include, source(text)).warnings for text in meant] == [(), (), ()]
-    appended = source("key: {format: json}", tables="[{name: lake.shop.orders, upsert: false, delete: false}]")
+    assert [load(include, render_source(text)).warnings for text in meant] == [(), (), ()]
+    appended = render_source("key: {format: json}", tables="[{name: lake.shop.orders, upsert: false, delete: false}]")
     assert load(include, appended).warnings == ()
 
 
 def test_validate_prints_warnings_and_succeeds(include: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = include / "pipelines" / "orders.yaml"
-    file.write_text(source("key: {format: json}"))
+    file.write_text(render_source("key: {format: json}"))
     assert main(["validate", str(file)]) == 0
     ok, warning = capsys.readouterr().out.splitlines()
     assert ok == f"{file}: ok"
@@ -106,11 +106,11 @@ def test_validate_prints_warnings_and_succeeds(include: Path, capsys: pytest.Cap
 
 def test_topics_that_share_keys_need_an_order(include: Path) -> None:
     shared = "source: {topics: [t, u], key: {fields: [id]}}\ntables: [{name: lake.a.b%s}]"
-    assert "several topics feed it" in problems(include, shared % "")[0]
+    assert "several topics feed it" in find_problems(include, shared % "")[0]
     assert load(include, shared % ", disjoint_keys: true").tables[0].topics == ("t", "u")
     assert load(include, shared % ", upsert: false, delete: false").tables[0].mode == "append"
     pattern = "source: {topic_pattern: 's.*', key: {fields: [id]}}\ntables: [{name: lake.a.b}]"
-    assert "several topics feed it" in problems(include, pattern)[0]
+    assert "several topics feed it" in find_problems(include, pattern)[0]
 
 
 @pytest.mark.parametrize(
@@ -152,43 +152,43 @@ def test_a_table_has_its_own_key_and_value(include: Path) -> None:
     ],
 )
 def test_every_form_of_start(include: Path, text: str, expected: Start) -> None:
-    assert load(include, source(f"start: {text}")).source.start == expected
+    assert load(include, render_source(f"start: {text}")).source.start == expected
 
 
 def test_integers_become_times_only_where_their_unit_is_known(include: Path) -> None:
     units = [
-        load(include, source(f"value: {{format: {f}}}")).tables[0].value.timestamp_unit
+        load(include, render_source(f"value: {{format: {f}}}")).tables[0].value.timestamp_unit
         for f in ("json", "debezium-json")
     ]
     assert units == [None, None]
     by_column = "value: {schema: 'a TIMESTAMP, b TIMESTAMP', timestamp_unit: {a: nanos, B: seconds}}"
-    assert load(include, source(by_column)).source.value.timestamp_unit == {"a": "nanos", "B": "seconds"}
-    assert load(include, source("value: {timestamp_unit: millis}")).source.value.timestamp_unit == "millis"
+    assert load(include, render_source(by_column)).source.value.timestamp_unit == {"a": "nanos", "B": "seconds"}
+    assert load(include, render_source("value: {timestamp_unit: millis}")).source.value.timestamp_unit == "millis"
 
 
 def test_bytes_and_nanoseconds_are_read_as_the_file_says_and_strictly_without_it(include: Path) -> None:
-    plain = load(include, source("value: {format: debezium-json}")).source.value
+    plain = load(include, render_source("value: {format: debezium-json}")).source.value
     assert (plain.options, plain.nanoseconds, plain.truncates("a")) == ({}, "refuse", False)
     text = "format: debezium-json, schema: 'a BINARY, at TIMESTAMP', json: {binary: hex}, nanoseconds: {AT: truncate}"
-    told = load(include, source(f"value: {{{text}}}")).source.value
+    told = load(include, render_source(f"value: {{{text}}}")).source.value
     assert told.options == {"binary": "hex"}
     assert [told.truncates(name) for name in ("at", "At", "a")] == [True, True, False]
-    assert load(include, source("value: {nanoseconds: truncate}")).source.value.truncates("anything")
+    assert load(include, render_source("value: {nanoseconds: truncate}")).source.value.truncates("anything")
     by_column = "value: {format: csv, schema: 'a BINARY', csv: {binary: {A: base64-url-safe}}}"
-    assert load(include, source(by_column)).source.value.options["binary"] == {"A": "base64-url-safe"}
+    assert load(include, render_source(by_column)).source.value.options["binary"] == {"A": "base64-url-safe"}
 
 
 def test_characters_of_csv_with_which_no_line_can_be_told_apart_are_refused(include: Path) -> None:
-    said = "the same as delimiter, so that no column could be told; choose another"
+    said = "the same as delimiter: columns could not be separated; choose another"
     for options in ('{delimiter: ";", escape: ";"}', "{delimiter: '\"'}"):
         with pytest.raises(ConfigurationError, match=said):
-            load(include, source(f"value: {{format: csv, schema: 'a STRING', csv: {options}}}"))
+            load(include, render_source(f"value: {{format: csv, schema: 'a STRING', csv: {options}}}"))
     plain = "value: {format: csv, schema: 'a STRING', csv: {delimiter: '\\', escape: '\"'}}"
-    assert load(include, source(plain)).source.value.options["delimiter"] == "\\"
+    assert load(include, render_source(plain)).source.value.options["delimiter"] == "\\"
 
 
 def test_properties_are_text_for_everyone_downstream(include: Path) -> None:
-    text = table("create: {properties: {a: 1, b: true, c: x}}") + "spark: {conf: {spark.x: 2}}"
+    text = render_table("create: {properties: {a: 1, b: true, c: x}}") + "spark: {conf: {spark.x: 2}}"
     pipeline = load(include, text)
     assert pipeline.tables[0].create.properties == {"a": "1", "b": "true", "c": "x"}
     assert pipeline.spark.conf == {"spark.x": "2"}
@@ -200,19 +200,19 @@ def test_a_master_means_submit(include: Path) -> None:
 
 @pytest.mark.parametrize("name", ["Orders.yaml", "1.yaml", "a b.yaml", "orders.yml", f"{'a' * 61}.yaml"])
 def test_a_file_name_that_cannot_be_a_pipeline_name(include: Path, name: str) -> None:
-    assert "rename it" in problems(include, MINIMAL, name)[0]
+    assert "rename it" in find_problems(include, MINIMAL, name)[0]
 
 
 @pytest.mark.parametrize("name", ["orders_backfill", "orders_backfill_0af3", "orders_backfill_replay"])
 def test_a_file_name_whose_tables_and_branches_would_read_like_a_backfills(include: Path, name: str) -> None:
-    assert "rename the file" in problems(include, MINIMAL, f"{name}.yaml")[0]
+    assert "rename the file" in find_problems(include, MINIMAL, f"{name}.yaml")[0]
 
 
 @pytest.mark.parametrize("kind", ["actions", "maintenance", "replay"])
 def test_a_file_name_that_is_that_of_another_pipelines_dag(include: Path, kind: str) -> None:
     assert load(include, MINIMAL, f"user_{kind}.yaml").name == f"user_{kind}"
     (include / "pipelines" / "user.yaml").write_text(MINIMAL)
-    (problem,) = problems(include, MINIMAL, f"user_{kind}.yaml")
+    (problem,) = find_problems(include, MINIMAL, f"user_{kind}.yaml")
     assert f"name=user_{kind}: pipeline=user has a DAG tidegate_user_{kind}; rename one of the files" in problem
 
 
@@ -227,7 +227,7 @@ def test_a_broken_file_takes_no_other_down(include: Path) -> None:
 def test_a_file_over_which_a_check_itself_fails_takes_no_other_down(
     include: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (include / "pipelines" / "bad.yaml").write_text(source("kafka: {bootstrap.servers: 'h:1'}"))
+    (include / "pipelines" / "bad.yaml").write_text(render_source("kafka: {bootstrap.servers: 'h:1'}"))
     (include / "pipelines" / "good.yaml").write_text(MINIMAL)
 
     def fail(model: PipelineModel, findings: Problems) -> None:
@@ -258,8 +258,9 @@ def test_hours_of_a_table_are_told_by_one_of_its_pipelines(include: Path) -> Non
     (include / "pipelines" / "e.yaml").write_text("source: {topics: [t]}\ntables: [{name: lake.s.orders}]")
     loaded = dict(load_all_pipelines(include))
     assert [name for name, one in loaded.items() if not isinstance(one, Pipeline)] == ["b"]
-    assert "complete=hour of pipeline a tells those of lake.s.orders already, and would be told twice" in str(
-        loaded["b"]
+    assert (
+        "complete=hour of pipeline a reports those of lake.s.orders already, and they would be reported twice"
+        in str(loaded["b"])
     )
 
 
@@ -304,7 +305,7 @@ def test_topics_whose_columns_all_have_sequences_may_share_keys(include: Path, m
     if not is_refused:
         assert load(include, text).tables[0].sequence_groups == (("va", ("a",)), ("vb", ("b", "vc")))
         return
-    (found,) = problems(include, text)
+    (found,) = find_problems(include, text)
     assert "or put all columns into sequence_groups and set delete: false" in found
 
 
@@ -313,13 +314,13 @@ def test_layout_may_name_columns_in_backquotes_whatever_letters_they_have(includ
     create = (
         "create: {partition_by: ['days(`the day`)', 'bucket(4, `a``b`)'], cluster_by: ['`the day`', a`b, '`a``b`']}"
     )
-    (table,) = load(include, source(schema, tables=f"[{{name: lake.shop.t, {create}}}]")).tables
+    (table,) = load(include, render_source(schema, tables=f"[{{name: lake.shop.t, {create}}}]")).tables
     assert table.create.partition_by == ("days(`the day`)", "bucket(4, `a``b`)")
     assert table.create.cluster_by == ("the day", "a`b", "a`b")
-    wrong = source(
+    wrong = render_source(
         schema, tables="[{name: lake.shop.t, create: {partition_by: ['days(`a``c`)'], cluster_by: ['`c``b`']}}]"
     )
-    assert [text.partition(": ")[2] for text in problems(include, wrong) if "not a column" in text] == [
+    assert [text.partition(": ")[2] for text in find_problems(include, wrong) if "not a column" in text] == [
         "tables[0].create.partition_by[0]=days(`a``c`): a`c is not a column of the table; did you mean a`b?",
         "tables[0].create.cluster_by[0]=`c``b`: c`b is not a column of the table; did you mean a`b?",
     ]
@@ -385,18 +386,18 @@ def test_tags_are_texts_in_the_order_of_the_file(include: Path) -> None:
     [
         ("shop", "tags=shop: must be a list, e.g. [a, b]"),
         ("[a, 7]", "tags[1]=7: must be text; put it in quotes"),
-        ("[a, '']", "tags[1]=: a tag has 1 to 100 printable letters, no blank before or behind them"),
-        ("[' a']", "tags[0]=a: a tag has 1 to 100 printable letters, no blank before or behind them"),
+        ("[a, '']", "tags[1]=: a tag has 1 to 100 printable letters, no blank before or after them"),
+        ("[' a']", "tags[0]=a: a tag has 1 to 100 printable letters, no blank before or after them"),
         ("[a, b, a]", "tags=[a, b, a]: a is listed twice; keep one"),
     ],
 )
 def test_wrong_tags_are_refused_with_one_problem(include: Path, tags: str, problem: str) -> None:
-    assert problems(include, f"{MINIMAL}tags: {tags}\n") == [f"pipelines/orders.yaml:3: {problem}"]
+    assert find_problems(include, f"{MINIMAL}tags: {tags}\n") == [f"pipelines/orders.yaml:3: {problem}"]
 
 
 def test_tag_may_be_as_long_as_airflow_s_and_no_longer(include: Path) -> None:
     assert load(include, f"{MINIMAL}tags: [{'t' * 100}]\n").tags == ("t" * 100,)
-    [problem] = problems(include, f"{MINIMAL}tags: [{'t' * 101}]\n")
+    [problem] = find_problems(include, f"{MINIMAL}tags: [{'t' * 101}]\n")
     assert "1 to 100 printable letters" in problem
     with pytest.raises(ConfigurationError):
         load(include, MINIMAL + 'tags: ["a\\nb"]\n')

@@ -32,7 +32,7 @@ def load(include: Path, name: str = "out", **words) -> Publication:
     return load_publication(path)
 
 
-def refusal(include: Path, **words) -> str:
+def read_refusal(include: Path, **words) -> str:
     with pytest.raises(ConfigurationError) as refused:
         load(include, **words)
     return str(refused.value)
@@ -85,7 +85,7 @@ def test_all_words_are_taken(include: Path) -> None:
 
 
 def test_every_problem_is_told_with_its_line(include: Path) -> None:
-    told = refusal(
+    told = read_refusal(
         include,
         tabel="x",
         table="lake.orders",
@@ -143,15 +143,15 @@ def test_every_problem_is_told_with_its_line(include: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_refused(include: Path, words: dict, told: str) -> None:
-    assert told in refusal(include, **words)
+    assert told in read_refusal(include, **words)
 
 
 @pytest.mark.parametrize(
     ("sql", "told"),
     [
-        ("SELECT * FROM orders", "must stand in it once"),
+        ("SELECT * FROM orders", "must occur in it once"),
         (f"SELECT id FROM {{table}} WHERE {'(' * 90}true{')' * 90}", "nest too deeply to be read"),
-        ("SELECT {table}.id FROM {table}", "must stand in it once"),
+        ("SELECT {table}.id FROM {table}", "must occur in it once"),
         (
             "SELECT * FROM {table} t JOIN lake.shop.customers c ON t.id = c.id",
             "may read {table} and, each once, tables in braces",
@@ -161,7 +161,7 @@ def test_what_cannot_be_is_refused(include: Path, words: dict, told: str) -> Non
             "SELECT t.id FROM {table} t JOIN {lake.shop.customers} c ON true JOIN {lake.shop.customers} d ON true",
             "each once",
         ),
-        ("SELECT t.id FROM {lake.shop.customers} c JOIN {table} t ON t.id = c.id", "must stand behind FROM"),
+        ("SELECT t.id FROM {lake.shop.customers} c JOIN {table} t ON t.id = c.id", "must follow FROM"),
         (
             "SELECT t.id FROM {table} t RIGHT JOIN {lake.shop.customers} c ON t.id = c.id",
             "rows that no row of {table} gives",
@@ -173,7 +173,7 @@ def test_what_cannot_be_is_refused(include: Path, words: dict, told: str) -> Non
         ("SELECT t.id FROM {table} t NATURAL JOIN {lake.shop.customers} c", "rows that no row of {table} gives"),
         (
             "SELECT id FROM {table} WHERE EXISTS (SELECT 1 FROM {lake.shop.customers})",
-            "subqueries cannot be told apart",
+            "subqueries are not supported",
         ),
         ("SELECT id, row_number() OVER (ORDER BY id) AS n FROM {table}", "look across rows and groups"),
         ("SELECT DISTINCT id FROM {table}", "look across rows and groups"),
@@ -321,7 +321,7 @@ def test_aggregate_whose_groups_cannot_be_told_is_refused(sql: str, told: str) -
 def test_table_of_bigquery_is_refused_with_the_way_round(include: Path) -> None:
     warehouse = {"type": "bigquery", "project": "p", "location": "EU", "staging": "gs://b/x"}
     (include / "catalogs.yaml").write_text(yaml.safe_dump({"lake": LAKE, "dwh": warehouse}))
-    said = refusal(include, table="dwh.shop.orders")
+    said = read_refusal(include, table="dwh.shop.orders")
     assert "a BigQuery table cannot be published; let the pipeline write an Iceberg table beside it" in said
     assert load(include, table="lake.shop.orders").catalog == "lake"
 
@@ -329,9 +329,9 @@ def test_table_of_bigquery_is_refused_with_the_way_round(include: Path) -> None:
 def test_protobuf_is_made_of_the_columns_and_takes_no_descriptor(include: Path) -> None:
     found = load(include, value={"format": "protobuf", "protobuf": {"registry": "http://r:1", "message": "Order"}})
     assert (found.value.options["registry"], found.value.options["message"]) == ("http://r:1", "Order")
-    said = refusal(include, value={"format": "protobuf", "protobuf": {"descriptor": "x.desc"}})
+    said = read_refusal(include, value={"format": "protobuf", "protobuf": {"descriptor": "x.desc"}})
     assert "a publication makes its message from the columns" in said
-    assert "options of another format than json" in refusal(include, value={"protobuf": {}})
+    assert "options of another format than json" in read_refusal(include, value={"protobuf": {}})
 
 
 def test_joined_tables_are_named_in_braces_and_lie_in_the_tables_catalog(include: Path) -> None:
@@ -344,7 +344,7 @@ def test_joined_tables_are_named_in_braces_and_lie_in_the_tables_catalog(include
     assert "{lake.shop.customers}" in grouped.keys_sql
     assert "{table}" in grouped.keys_sql
     (include / "catalogs.yaml").write_text(yaml.safe_dump({"lake": LAKE, "other": LAKE}))
-    assert "lies in another catalog" in refusal(include, sql=join % "other.shop.customers")
-    assert "is the table itself" in refusal(include, sql=join % "lake.shop.orders")
-    assert "catalog=nowhere is not in catalogs.yaml" in refusal(include, sql=join % "nowhere.shop.customers")
-    assert "how the joined tables stood then" in refusal(include, sql=join % "lake.shop.c", start={"snapshot": 5})
+    assert "lies in another catalog" in read_refusal(include, sql=join % "other.shop.customers")
+    assert "is the table itself" in read_refusal(include, sql=join % "lake.shop.orders")
+    assert "catalog=nowhere is not in catalogs.yaml" in read_refusal(include, sql=join % "nowhere.shop.customers")
+    assert "the state of the joined tables" in read_refusal(include, sql=join % "lake.shop.c", start={"snapshot": 5})

@@ -30,7 +30,7 @@ FACTS = SparkFacts(
 )
 
 
-def without(name: str) -> dict[str, str]:
+def remove_setting(name: str) -> dict[str, str]:
     return {key: value for key, value in SETTINGS.items() if key != name}
 
 
@@ -47,11 +47,11 @@ def test_server_of_the_local_stack_is_right() -> None:
         ("iceberg-jar-twice", {"jars": (RUNTIME, KAFKA, "iceberg-spark-runtime-4.0_2.13-1.11.0.jar")}),
         ("kafka-jar-of-other-spark", {"jars": (RUNTIME, "spark-sql-kafka-0-10_2.13-4.0.0.jar")}),
         ("scala-mixed", {"jars": (RUNTIME, "spark-avro_2.12-4.1.1.jar")}),
-        ("extensions-missing", {"settings": without("spark.sql.extensions")}),
+        ("extensions-missing", {"settings": remove_setting("spark.sql.extensions")}),
         ("spark-event-log", {"event_log_problem": "the server writes an event log; set spark.redaction.regex"}),
         ("spark-in-berlin", {"settings": {**SETTINGS, "spark.sql.session.timeZone": "Europe/Berlin"}}),
         ("spark-without-memory", {"settings": {**SETTINGS, "spark.driver.memory": "512m"}}),
-        ("avro-without-limits", {"settings": without("spark.driver.extraJavaOptions")}),
+        ("avro-without-limits", {"settings": remove_setting("spark.driver.extraJavaOptions")}),
         ("spark-clock", {"skew_seconds": 90.2}),
     ],
 )

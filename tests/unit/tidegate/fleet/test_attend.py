@@ -4,7 +4,7 @@ import threading
 from typing import Any, cast
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.errors import GiveUp, NothingToDo, RetryLater
 from tidegate.fleet.attend import Limits, attend_members
 from tidegate.fleet.members import Member, OpenedMembers
@@ -16,7 +16,7 @@ NAMES = [f"m{number}" for number in range(6)]
 @pytest.fixture
 def opened() -> OpenedMembers:
     world = World()
-    ports = [world.ports(a_pipeline(a_table(f"lake.shop.{name}"), name=name)) for name in NAMES]
+    ports = [world.build_ports(build_pipeline(build_table(f"lake.shop.{name}"), name=name)) for name in NAMES]
     return OpenedMembers(tuple(Member(one, cast("Any", None)) for one in ports), {"wrong": GiveUp("no catalog")})
 
 

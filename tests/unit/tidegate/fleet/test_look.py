@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from fakes.broker import MemoryBroker
 from tidegate.errors import ConfigurationError, PositionLost, RetryLater
 from tidegate.fleet.attend import attend_members
@@ -41,10 +41,10 @@ class Cluster(MemoryBroker):
         return super().read_log(topics, isolation)
 
 
-def reading(topic: str) -> Pipeline:
+def build_reading_pipeline(topic: str) -> Pipeline:
     """A pipeline of two tables that reads one topic of two partitions."""
-    tables = (a_table(f"lake.shop.{topic}{more}", topics=(topic,)) for more in ("", "_too"))
-    return a_pipeline(*tables, name=topic)
+    tables = (build_table(f"lake.shop.{topic}{more}", topics=(topic,)) for more in ("", "_too"))
+    return build_pipeline(*tables, name=topic)
 
 
 @pytest.fixture
@@ -59,18 +59,18 @@ def world() -> World:
 
 
 def open_all(world: World, **instead: Ports) -> OpenedMembers:
-    ports = {topic: instead.get(topic) or world.ports(reading(topic)) for topic in TOPICS}
+    ports = {topic: instead.get(topic) or world.build_ports(build_reading_pipeline(topic)) for topic in TOPICS}
     return OpenedMembers(tuple(Member(one, world.broker) for one in ports.values()))
 
 
-def by_name(looks: list[MemberLook]) -> dict[str, MemberLook]:
+def index_by_name(looks: list[MemberLook]) -> dict[str, MemberLook]:
     return {look.name: look for look in looks}
 
 
 def test_members_with_work_are_planned_and_idle_ones_are_not_and_the_brokers_are_asked_once(world: World) -> None:
-    flush(world.ports(reading("users")))
+    flush(world.build_ports(build_reading_pipeline("users")))
     world.broker.alone.clear()
-    looks = by_name(look_at_members(open_all(world), {}))
+    looks = index_by_name(look_at_members(open_all(world), {}))
     assert list(looks) == list(TOPICS)
     assert {name for name, look in looks.items() if look.plan} == {"carts", "orders", "wishes"}
     assert looks["users"].idle == "pipeline=users: every table stands at the end of the log"
@@ -87,11 +87,11 @@ def test_a_member_that_fails_keeps_its_reason_and_takes_no_other_down(world: Wor
         def read_state(self, *_: object) -> None:
             raise RetryLater("catalog=lake is away")
 
-    flush(world.ports(reading("carts")))
+    flush(world.build_ports(build_reading_pipeline("carts")))
     world.broker.create("carts", 2)  # made anew: it is another topic
-    away = replace(world.ports(reading("users")), tables=Gone())  # type: ignore[arg-type]
+    away = replace(world.build_ports(build_reading_pipeline("users")), tables=Gone())  # type: ignore[arg-type]
     opened = replace(open_all(world, users=away), failures={"zebras": ConfigurationError("connection=x is missing")})
-    looks = by_name(look_at_members(opened, {}))
+    looks = index_by_name(look_at_members(opened, {}))
     assert isinstance(looks["carts"].error, PositionLost)
     assert isinstance(looks["users"].error, RetryLater)
     assert isinstance(looks["zebras"].error, ConfigurationError)
@@ -115,19 +115,19 @@ def test_tables_are_read_before_the_log_so_that_another_run_s_publish_looks_like
             if call == "tables.read_state":
                 seen.add(topic)
 
-        members.append(Member(replace(world.ports(reading(topic), note), broker=late), late))
+        members.append(Member(replace(world.build_ports(build_reading_pipeline(topic), note), broker=late), late))
     assert all(look.plan for look in look_at_members(OpenedMembers(tuple(members)), {}))
 
 
 def test_a_member_waits_for_as_many_records_as_start_its_flush(world: World) -> None:
-    looks = by_name(look_at_members(open_all(world), {"orders": 5, "users": 4}))
+    looks = index_by_name(look_at_members(open_all(world), {"orders": 5, "users": 4}))
     assert looks["orders"].postponed
     assert looks["users"].plan is not None
 
 
 def test_a_step_runs_for_each_member_and_failures_stay_beside_results(world: World) -> None:
-    flush(world.ports(reading("orders")))
-    flush(world.ports(reading("users")))
+    flush(world.build_ports(build_reading_pipeline("orders")))
+    flush(world.build_ports(build_reading_pipeline("users")))
     world.broker.groups.clear()
 
     def commit(ports: Ports) -> object:

@@ -59,7 +59,7 @@ def include(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def copied(include: Path, kind: str, source: Path) -> Path:
+def copy_file(include: Path, kind: str, source: Path) -> Path:
     path = include / kind / source.name
     path.write_text(source.read_text())
     return path
@@ -116,7 +116,7 @@ def check_sources(where: str, written: list[str], inputs: tuple[Dataset, ...], o
 
 @pytest.mark.parametrize("name", sorted(PIPELINES))
 def test_each_column_of_a_pipelines_tables_is_traced_to_fields_of_its_topics(name: str, include: Path) -> None:
-    pipeline = load_pipeline(copied(include, "pipelines", PIPELINES[name]))
+    pipeline = load_pipeline(copy_file(include, "pipelines", PIPELINES[name]))
     inputs, outputs = dict[DatasetName, Dataset](), []
     for table in list_tables(pipeline):
         flushed = flush(pipeline, table)
@@ -134,7 +134,7 @@ def test_each_column_of_a_pipelines_tables_is_traced_to_fields_of_its_topics(nam
 
 @pytest.mark.parametrize("name", sorted(PUBLICATIONS))
 def test_each_part_of_a_published_record_is_traced_to_columns_of_its_tables(name: str, include: Path) -> None:
-    publication = load_publication(copied(include, "publications", PUBLICATIONS[name]))
+    publication = load_publication(copy_file(include, "publications", PUBLICATIONS[name]))
     found = {"lake.shop.orders": ORDERS, "lake.shop.customers": CUSTOMERS}
     columns = {table: [field.name for field in dataset.fields] for table, dataset in found.items()}
     reads, aliases = read_publication(publication.sql, publication.table, columns)

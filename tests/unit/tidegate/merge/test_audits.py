@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.errors import AuditFailed, RetryLater
 from tidegate.model.batch import StagedBatch
 from tidegate.model.publish_cost import PublishOutcome
@@ -16,8 +16,8 @@ NAME, INTERMEDIATE = "lake.shop.orders", "lake.shop.orders_shop_tmp"
 NAMED, ENOUGH = "name <> ''", "SELECT count(*) < 3 FROM {table}"
 
 
-def audited_by(*audits: str, mode: str = "upsert_delete"):
-    return a_pipeline(a_table(NAME, mode, audits=audits))
+def build_audited_pipeline(*audits: str, mode: str = "upsert_delete"):
+    return build_pipeline(build_table(NAME, mode, audits=audits))
 
 
 @pytest.fixture
@@ -38,17 +38,17 @@ def produce(world: World, key: str, name: str | None) -> None:
 
 def test_batch_that_breaks_an_audit_is_not_published_and_stays_staged(world: World) -> None:
     produce(world, "a", "x")
-    flush(world.ports(audited_by(NAMED)))
+    flush(world.build_ports(build_audited_pipeline(NAMED)))
     for key, name in (("b", ""), ("c", ""), ("d", "y")):
         produce(world, key, name)
     with pytest.raises(AuditFailed, match=r"audit=name <> '' does not hold: rows=2; nothing was published"):
-        flush(world.ports(audited_by(NAMED)))
-    assert world.rows(NAME) == [{"id": "a", "name": "x"}]
+        flush(world.build_ports(build_audited_pipeline(NAMED)))
+    assert world.read_rows(NAME) == [{"id": "a", "name": "x"}]
     assert [staged.batch for staged in world.destination.list_staged(INTERMEDIATE, NAME)] == [2]
     assert not [ref for ref in world.destination.tables[NAME].refs if ref.startswith("tidegate_shop_")]
     stages = len(world.engine.stages)
-    flush(world.ports(audited_by("true")))
-    assert len(world.rows(NAME)) == 4
+    flush(world.build_ports(build_audited_pipeline("true")))
+    assert len(world.read_rows(NAME)) == 4
     assert len(world.engine.stages) == stages  # what was staged was resumed, not read again
 
 
@@ -57,17 +57,17 @@ def test_query_looks_at_the_whole_branch_before_it_is_published(world: World) ->
         for key in batch:
             produce(world, key, key)
         if batch == "ab":
-            flush(world.ports(audited_by(ENOUGH)))
+            flush(world.build_ports(build_audited_pipeline(ENOUGH)))
     with pytest.raises(AuditFailed, match=r"audit=SELECT count\(\*\) < 3 FROM \{table\} does not hold;"):
-        flush(world.ports(audited_by(ENOUGH)))
-    assert len(world.rows(NAME)) == 2
+        flush(world.build_ports(build_audited_pipeline(ENOUGH)))
+    assert len(world.read_rows(NAME)) == 2
 
 
 def test_every_broken_audit_is_named(world: World) -> None:
     for key in "abc":
         produce(world, key, "")
     with pytest.raises(AuditFailed, match=r"rows=3; audit=SELECT"):
-        flush(world.ports(audited_by(NAMED, ENOUGH)))
+        flush(world.build_ports(build_audited_pipeline(NAMED, ENOUGH)))
 
 
 @pytest.mark.parametrize("mode", ["upsert_delete", "upsert", "delete", "append"])
@@ -76,22 +76,22 @@ def test_condition_is_asked_of_the_rows_that_the_mode_writes(world: World, mode:
     produce(world, "a", "x" if mode.startswith("upsert") else None)
     if mode == "append":
         with pytest.raises(AuditFailed, match="rows=1"):
-            flush(world.ports(audited_by(NAMED, mode=mode)))
+            flush(world.build_ports(build_audited_pipeline(NAMED, mode=mode)))
     else:
-        flush(world.ports(audited_by(NAMED, mode=mode)))
+        flush(world.build_ports(build_audited_pipeline(NAMED, mode=mode)))
 
 
 def test_soft_deleted_row_is_asked_as_it_stands_on_the_branch(world: World) -> None:
-    pipeline = a_pipeline(a_table(NAME, audits=(NAMED,), deletes="soft"))
+    pipeline = build_pipeline(build_table(NAME, audits=(NAMED,), deletes="soft"))
     produce(world, "a", "")
     produce(world, "a", None)
     with pytest.raises(AuditFailed, match="rows=1"):
-        flush(world.ports(pipeline))
+        flush(world.build_ports(pipeline))
 
 
 def test_batch_without_rows_asks_nothing(world: World) -> None:
     produce(world, "a", None)
-    flush(world.ports(audited_by(NAMED, mode="upsert")))
+    flush(world.build_ports(build_audited_pipeline(NAMED, mode="upsert")))
     assert not world.engine.merges
 
 
@@ -105,18 +105,18 @@ def test_answers_of_another_attempt_are_not_taken_for_ours(world: World) -> None
                 properties[name] = properties[name].replace("attempt2", "other")
 
     with pytest.raises(RetryLater, match="the audits have no answer"):
-        flush(world.ports(audited_by(NAMED), elsewhere))
-    assert not world.rows(NAME)
+        flush(world.build_ports(build_audited_pipeline(NAMED), elsewhere))
+    assert not world.read_rows(NAME)
 
 
 def test_audit_that_fails_because_this_very_batch_was_published_meanwhile_is_no_failure(world: World) -> None:
     """The other task's publish removes this one's branch: what Spark says of that is not the reason."""
     produce(world, "a", "x")
-    ports = world.ports(audited_by(NAMED))
+    ports = world.build_ports(build_audited_pipeline(NAMED))
     (staged,) = stage(ports, plan(ports))
     engine = GoneBranch(world, staged)
-    done = merge(world.ports(audited_by(NAMED), engine=engine), staged)
-    assert (done.outcome, world.rows(NAME)) == (PublishOutcome.ALREADY_PUBLISHED, [{"id": "a", "name": "x"}])
+    done = merge(world.build_ports(build_audited_pipeline(NAMED), engine=engine), staged)
+    assert (done.outcome, world.read_rows(NAME)) == (PublishOutcome.ALREADY_PUBLISHED, [{"id": "a", "name": "x"}])
 
 
 class GoneBranch:
@@ -128,11 +128,11 @@ class GoneBranch:
     def run(self, job: Any) -> None:
         self.world.engine.run(job)
         if getattr(job, "audits", None) is not None:
-            merge(self.world.ports(audited_by(NAMED)), self.staged)
+            merge(self.world.build_ports(build_audited_pipeline(NAMED)), self.staged)
             raise AuditFailed("it has no answer: [TABLE_OR_VIEW_NOT_FOUND]")
 
 
 def test_answers_leave_with_their_batch(world: World) -> None:
     produce(world, "a", "x")
-    flush(world.ports(audited_by(NAMED)))
+    flush(world.build_ports(build_audited_pipeline(NAMED)))
     assert not [name for name in world.destination.tables[INTERMEDIATE].properties if "audit" in name]

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from fakes import BAD, Crash, CrashAt, World, a_pipeline, a_table
+from fakes import BAD, Crash, CrashAt, World, build_pipeline, build_table
 from tidegate.errors import BadRecord, NothingToDo, RecordRefused, RetryLater
 from tidegate.model import resource_names
 from tidegate.model.batch import exceeds_tolerance
@@ -20,9 +20,9 @@ ALL = Errors("all", 3)
 LETTERS = "lake.shop.tidegate_shop_dead_letters"
 
 
-def tolerant(*tables, errors: Errors = ALL, **given) -> Pipeline:
-    made = tuple(replace(table, errors=errors) for table in tables or (a_table(),))
-    return a_pipeline(*made, source={"errors": errors}, **given)
+def build_tolerant_pipeline(*tables, errors: Errors = ALL, **given) -> Pipeline:
+    made = tuple(replace(table, errors=errors) for table in tables or (build_table(),))
+    return build_pipeline(*made, source={"errors": errors}, **given)
 
 
 @pytest.fixture
@@ -36,19 +36,19 @@ def world() -> World:
     return made
 
 
-def letters(world: World) -> list[tuple]:
-    found = world.rows(LETTERS) if LETTERS in world.destination.tables else []
+def read_letters(world: World) -> list[tuple]:
+    found = world.read_rows(LETTERS) if LETTERS in world.destination.tables else []
     return sorted((row["table"], row["offset"], row["stage"], row["batch"]) for row in found)
 
 
 def test_good_records_land_and_bad_ones_are_set_aside_with_their_place(world: World) -> None:
-    flush(world.ports(tolerant()))
-    assert [row["id"] for row in world.rows("lake.shop.orders")] == ["a", "c"]
-    assert letters(world) == [("lake.shop.orders", 1, "value", 1), ("lake.shop.orders", 3, "key", 1)]
+    flush(world.build_ports(build_tolerant_pipeline()))
+    assert [row["id"] for row in world.read_rows("lake.shop.orders")] == ["a", "c"]
+    assert read_letters(world) == [("lake.shop.orders", 1, "value", 1), ("lake.shop.orders", 3, "key", 1)]
 
 
 def test_every_record_is_accounted_for(world: World) -> None:
-    ports = world.ports(tolerant())
+    ports = world.build_ports(build_tolerant_pipeline())
     flush(ports)
     (row,) = world.destination.read_history(resource_names.name_control_table(ports.pipeline), 5)
     assert {k: row[k] for k in ("span", "read", "staged", "dead_lettered")} == {
@@ -57,17 +57,17 @@ def test_every_record_is_accounted_for(world: World) -> None:
 
 
 def test_more_than_max_per_batch_fail_the_batch_and_nothing_is_merged_nor_resumed(world: World) -> None:
-    ports = world.ports(tolerant(errors=Errors("all", 1)))
+    ports = world.build_ports(build_tolerant_pipeline(errors=Errors("all", 1)))
     for _ in range(2):
         with pytest.raises(BadRecord, match="2 records cannot be decoded, more than errors") as caught:
             flush(ports)
         assert "offset=1" in str(caught.value)
-    assert (world.destination.read_state("lake.shop.orders", "shop"), letters(world)) == (None, [])
+    assert (world.destination.read_state("lake.shop.orders", "shop"), read_letters(world)) == (None, [])
 
 
 def test_without_tolerance_the_first_bad_record_fails_the_batch(world: World) -> None:
     with pytest.raises(BadRecord, match="offset=1") as caught:
-        flush(world.ports(a_pipeline()))
+        flush(world.build_ports(build_pipeline()))
     assert "max_per_batch" not in str(caught.value)
 
 
@@ -75,15 +75,15 @@ def test_batch_of_bad_records_alone_is_published_with_its_dead_letters() -> None
     world = World()
     world.broker.create("orders")
     world.broker.produce("orders", BAD, None)
-    flushed = flush(world.ports(tolerant()))
+    flushed = flush(world.build_ports(build_tolerant_pipeline()))
     assert flushed.published[0].snapshot_id is not None
-    assert letters(world) == [("lake.shop.orders", 0, "key", 1)]
+    assert read_letters(world) == [("lake.shop.orders", 0, "key", 1)]
     assert world.broker.read_committed("tidegate-shop", ("orders",)) == {"orders": {0: 1, 1: 0}}
 
 
 def test_each_table_has_its_own_dead_letters(world: World) -> None:
-    flush(world.ports(tolerant(a_table(), a_table("lake.shop.copy", mode="append"))))
-    assert [(table, offset) for table, offset, *_ in letters(world)] == [
+    flush(world.build_ports(build_tolerant_pipeline(build_table(), build_table("lake.shop.copy", mode="append"))))
+    assert [(table, offset) for table, offset, *_ in read_letters(world)] == [
         ("lake.shop.copy", 1), ("lake.shop.copy", 3), ("lake.shop.orders", 1), ("lake.shop.orders", 3),
     ]  # fmt: skip
 
@@ -101,15 +101,15 @@ def test_killed_at_any_call_the_next_run_loses_and_doubles_no_dead_letter() -> N
         number += 1
         world, hook = fresh(), CrashAt(number)
         try:
-            flush(world.ports(tolerant(), hook))
+            flush(world.build_ports(build_tolerant_pipeline(), hook))
             finished = True
         except Crash:
             finished = False
         for _ in range(2):
             with suppress(NothingToDo):
-                flush(world.ports(tolerant()))
-        assert [(r["offset"], r["replayed_at"]) for r in world.rows(LETTERS)] == [(1, None)], hook.at
-        assert [row["id"] for row in world.rows("lake.shop.orders")] == ["a", "c"], hook.at
+                flush(world.build_ports(build_tolerant_pipeline()))
+        assert [(r["offset"], r["replayed_at"]) for r in world.read_rows(LETTERS)] == [(1, None)], hook.at
+        assert [row["id"] for row in world.read_rows("lake.shop.orders")] == ["a", "c"], hook.at
         if finished:
             return
 
@@ -125,26 +125,26 @@ def test_dead_letter_of_an_attempt_that_was_never_published_goes_when_a_later_on
             raise DiesBeforePublish
 
     with pytest.raises(DiesBeforePublish):
-        flush(world.ports(tolerant(), at))
-    assert [offset for _, offset, *_ in letters(world)] == [1, 3]
+        flush(world.build_ports(build_tolerant_pipeline(), at))
+    assert [offset for _, offset, *_ in read_letters(world)] == [1, 3]
     records = world.broker.partitions["orders"][0].records
     records[1] = replace(records[1], value={"id": "b", "name": "y"})  # as if the pipeline file had been corrected
-    corrected = tolerant(replace(a_table(), when="true"))
+    corrected = build_tolerant_pipeline(replace(build_table(), when="true"))
     world.engine.conditions["true"] = lambda _: True
-    flush(world.ports(corrected))
-    assert [offset for _, offset, *_ in letters(world)] == [3]
-    assert [row["id"] for row in world.rows("lake.shop.orders")] == ["a", "b", "c"]
+    flush(world.build_ports(corrected))
+    assert [offset for _, offset, *_ in read_letters(world)] == [3]
+    assert [row["id"] for row in world.read_rows("lake.shop.orders")] == ["a", "b", "c"]
 
 
 def test_dead_letters_are_maintained_as_soon_as_there_are_some(world: World) -> None:
-    ports = world.ports(tolerant())
+    ports = world.build_ports(build_tolerant_pipeline())
     assert LETTERS not in list_maintained_tables(ports)
     flush(ports)
     assert LETTERS in list_maintained_tables(ports)
 
 
 def test_status_counts_dead_letters_and_shows_the_newest(world: World) -> None:
-    ports = world.ports(tolerant())
+    ports = world.build_ports(build_tolerant_pipeline())
     assert read_status(ports)["dead_letters"] == 0
     flush(ports)
     found = read_status(ports)
@@ -152,12 +152,12 @@ def test_status_counts_dead_letters_and_shows_the_newest(world: World) -> None:
     assert found["newest_dead_letter"]["topic"] == "orders"
 
 
-def announcing(topic: str = "broken") -> Pipeline:
-    return tolerant(errors=replace(ALL, topic=topic))
+def build_announcing_pipeline(topic: str = "broken") -> Pipeline:
+    return build_tolerant_pipeline(errors=replace(ALL, topic=topic))
 
 
 def test_dead_letters_are_sent_with_the_headers_that_kafka_connect_gives_them(world: World) -> None:
-    ports = world.ports(announcing())
+    ports = world.build_ports(build_announcing_pipeline())
     flush(ports)
     sent = world.broker.sent
     assert [message.value for message in sent] == [BAD.encode(), b'{"id": "d", "name": "z"}']
@@ -179,10 +179,10 @@ def test_dead_letters_that_could_not_be_sent_are_sent_by_the_next_run(world: Wor
 
     with monkeypatch.context() as broken:
         broken.setattr(world.broker, "send", refuse)
-        flush(world.ports(announcing()))
-    assert [row["id"] for row in world.rows("lake.shop.orders")] == ["a", "c"]
+        flush(world.build_ports(build_announcing_pipeline()))
+    assert [row["id"] for row in world.read_rows("lake.shop.orders")] == ["a", "c"]
     world.broker.produce("orders", {"id": "e"}, {"id": "e", "name": "e"})
-    flush(world.ports(announcing()))
+    flush(world.build_ports(build_announcing_pipeline()))
     assert len(world.broker.sent) == 2
 
 
@@ -194,24 +194,24 @@ def test_dead_letter_that_its_topic_does_not_take_is_named_by_its_place_and_sent
 
     with monkeypatch.context() as broken:
         broken.setattr(world.broker, "send", refuse)
-        flush(world.ports(announcing()))
-        (report,) = clean_up(world.ports(announcing()))
+        flush(world.build_ports(build_announcing_pipeline()))
+        (report,) = clean_up(world.build_ports(build_announcing_pipeline()))
     assert report.failed == (
         "GiveUp: the dead letter of topic=orders partition=0 offset=3 was not sent: errors.topic=broken takes no "
         "record of bytes=9; raise its max.message.bytes"
     )
-    clean_up(world.ports(announcing()))
+    clean_up(world.build_ports(build_announcing_pipeline()))
     assert len(world.broker.sent) == 2
 
 
 def test_nothing_is_sent_for_a_batch_that_is_not_published(world: World) -> None:
     with pytest.raises(BadRecord):
-        flush(world.ports(tolerant(errors=Errors("all", 1, "broken"))))
+        flush(world.build_ports(build_tolerant_pipeline(errors=Errors("all", 1, "broken"))))
     assert not world.broker.sent
 
 
 def test_dead_letters_are_sent_when_their_own_batch_is_published_and_not_with_one_before_it(world: World) -> None:
-    flush(world.ports(announcing()))
+    flush(world.build_ports(build_announcing_pipeline()))
     world.broker.produce("orders", {"id": "e"}, BAD)
 
     def dies(call: str, when: str) -> None:
@@ -219,11 +219,11 @@ def test_dead_letters_are_sent_when_their_own_batch_is_published_and_not_with_on
             raise Crash(call)
 
     with pytest.raises(Crash):
-        flush(world.ports(announcing(), dies))
-    assert [offset for _, offset, *_ in letters(world)] == [1, 3, 4]
-    clean_up(world.ports(announcing()))
+        flush(world.build_ports(build_announcing_pipeline(), dies))
+    assert [offset for _, offset, *_ in read_letters(world)] == [1, 3, 4]
+    clean_up(world.build_ports(build_announcing_pipeline()))
     assert len(world.broker.sent) == 2
-    flush(world.ports(announcing()))
+    flush(world.build_ports(build_announcing_pipeline()))
     assert len(world.broker.sent) == 3
 
 
@@ -240,15 +240,15 @@ def test_as_many_bad_records_as_are_allowed_are_set_aside_and_one_more_is_too_ma
     ids=["by partition", "by topic"],
 )
 def test_letters_are_written_under_the_offsets_of_their_batch(partitions: int, named: list) -> None:
-    world, pipeline = World(), tolerant(a_table(topics=("many",)))
+    world, pipeline = World(), build_tolerant_pipeline(build_table(topics=("many",)))
     world.broker.create("many", partitions)
     world.broker.produce("many", {"id": "a"}, {"id": "a", "name": "x"}, partition=1)
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     world.broker.produce("many", {"id": "c"}, {"id": "c", "name": "z"}, partition=1)
     for partition in range(partitions):
         world.broker.produce("many", {"id": "b"}, BAD, partition=partition)
     allowed = replace(ALL, max_per_batch=200)
-    flush(world.ports(tolerant(a_table(topics=("many",)), errors=allowed)))
+    flush(world.build_ports(build_tolerant_pipeline(build_table(topics=("many",)), errors=allowed)))
     asked = [json.loads(text) for job in world.engine.merges for text in job.statements]
     assert [one["ranges"] for one in asked if one["statement"] == "write_dead_letters"] == [named]
-    assert len(world.rows(LETTERS)) == partitions
+    assert len(world.read_rows(LETTERS)) == partitions

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.merge.statements import build_merge_input, render_backfill_statements, render_merge_statements
 from tidegate.model.batch import Counts, StagedBatch
@@ -23,22 +23,22 @@ INTO_ONE = KeyFormat(fields=("a", "b"), columns=(Column("a", "STRING"), Column("
 
 
 def render(table: Table, backfill: bool = False, dialect: str = "iceberg") -> str:
-    ports = replace(World().ports(a_pipeline(table)), sql=SqlFiles(dialect))
+    ports = replace(World().build_ports(build_pipeline(table)), sql=SqlFiles(dialect))
     if backfill:
         return render_backfill_statements(ports, table, STAGED, "b", "lake.shop.orders_shop_tmp_bf")[-1]
     return render_merge_statements(ports, table, STAGED, "b")[-1]
 
 
-def a_keyed_table(key: KeyFormat, **held: Any) -> Table:
+def build_keyed_table(key: KeyFormat, **held: Any) -> Table:
     fields = (*held.items(), ("name", TEXT))
     value = ValueFormat(columns=(Column("name", "STRING"),))
-    return replace(a_table(), key=key, value=value, target_schema=Struct(fields))
+    return replace(build_table(), key=key, value=value, target_schema=Struct(fields))
 
 
 def test_backfill_of_an_append_table_finds_rows_by_the_tables_own_name_of_a_renamed_key() -> None:
     held = Struct((("number", TEXT), ("name", TEXT)), aliases=(("id", "number"),))
-    table = a_table(mode="append", target_schema=held)
-    ports = replace(World().ports(a_pipeline(table)), sql=SqlFiles("iceberg"))
+    table = build_table(mode="append", target_schema=held)
+    ports = replace(World().build_ports(build_pipeline(table)), sql=SqlFiles("iceberg"))
     ranges = Ranges({"orders": {0: (0, 9)}})
     staged = StagedBatch(table.name, 7, "0af3", 0, ranges, Counts(span=9, read=9, staged=9))
     (statement,) = render_backfill_statements(ports, table, staged, "b", "lake.shop.orders_shop_tmp_bf")
@@ -51,17 +51,17 @@ def test_backfill_of_an_append_table_finds_rows_by_the_tables_own_name_of_a_rena
 @pytest.mark.parametrize("backfill", [False, True])
 def test_parts_of_a_key_in_one_column_are_written_in_the_tables_order(dialect: str, backfill: bool) -> None:
     held = Struct((("b", TEXT), ("a", TEXT)))
-    statement = render(a_keyed_table(INTO_ONE, k=held), backfill, dialect)
+    statement = render(build_keyed_table(INTO_ONE, k=held), backfill, dialect)
     made = {"iceberg": "named_struct('b', key.`b`, 'a', key.`a`)", "bigquery": "STRUCT(key.`b` AS `b`, key.`a` AS `a`)"}
     assert statement.count(made[dialect]) == 1 + backfill
-    same = render(a_keyed_table(INTO_ONE, k=Struct((("a", TEXT), ("b", TEXT)))), backfill, dialect)
+    same = render(build_keyed_table(INTO_ONE, k=Struct((("a", TEXT), ("b", TEXT)))), backfill, dialect)
     assert same.count("key AS `k`") == 1 + backfill
 
 
 def test_part_of_a_key_that_was_renamed_in_the_table_is_found_by_its_own_name() -> None:
     held = Struct((("first", TEXT), ("b", TEXT)), aliases=(("a", "first"),))
-    table = a_keyed_table(INTO_ONE, k=held)
-    values = build_merge_input(a_pipeline(table), table, STAGED, "b")
+    table = build_keyed_table(INTO_ONE, k=held)
+    values = build_merge_input(build_pipeline(table), table, STAGED, "b")
     assert (values["leaves"], values["staged_leaves"]) == ([("k", "first"), ("k", "b")], [("k", "a"), ("k", "b")])
     statement = render(table)
     assert "t.`k`.`first` <=> s.`k`.`first` AND t.`k`.`b` <=> s.`k`.`b`" in statement
@@ -70,7 +70,7 @@ def test_part_of_a_key_that_was_renamed_in_the_table_is_found_by_its_own_name() 
 
 def test_uuid_of_a_key_is_compared_as_the_table_shows_it() -> None:
     key = KeyFormat(fields=("id", "part"), columns=(Column("id", "STRING"), Column("part", "STRING")))
-    statement = render(a_keyed_table(key, id=Primitive("STRING", form=UUID_FORM), part=TEXT))
+    statement = render(build_keyed_table(key, id=Primitive("STRING", form=UUID_FORM), part=TEXT))
     assert "lower(key.`id`) AS `id`" in statement
     assert "key.`part` AS `part`" in statement
 
@@ -82,7 +82,7 @@ HELD = Struct(
 
 @pytest.mark.parametrize("more", [{}, {"sequence_by": ("name",)}, {"partial_updates": True}], ids=str)
 def test_flag_of_deleted_rows_that_was_renamed_in_the_table_is_found_by_its_own_name(more: dict[str, Any]) -> None:
-    table = replace(a_table(), deletes=DeleteMode.SOFT, target_schema=HELD, **more)
+    table = replace(build_table(), deletes=DeleteMode.SOFT, target_schema=HELD, **more)
     statement = render(table)
     assert "t.`is_deleted` = true" in statement
     assert "`_deleted`" not in statement
@@ -94,8 +94,8 @@ def test_flag_that_was_renamed_is_no_column_of_the_value(declared: bool) -> None
     world.destination.create("lake.shop.orders", (Column("id", "STRING"), Column("_deleted", "BOOLEAN")))
     world.destination.rename_column("lake.shop.orders", "_deleted", "is_deleted")
     value = ValueFormat(columns=(Column("id", "STRING"),) if declared else None)
-    table = replace(a_table(), deletes=DeleteMode.SOFT, value=value)
-    state = world.ports(a_pipeline(table)).tables.read_state(table.name, "shop")
+    table = replace(build_table(), deletes=DeleteMode.SOFT, value=value)
+    state = world.build_ports(build_pipeline(table)).tables.read_state(table.name, "shop")
     resolved = resolve_columns(table, {}, state)
-    values = build_merge_input(a_pipeline(table), resolved, STAGED, "b")
+    values = build_merge_input(build_pipeline(table), resolved, STAGED, "b")
     assert (values["values"], values["flag"]) == ([], "is_deleted")

@@ -1,7 +1,7 @@
 """How a batch is written: appended where none of its keys is in the table that is cut, merged wherever one may be."""
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tidegate.jobs import evaluation
@@ -13,7 +13,7 @@ from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
 NAME = "lake.shop.orders"
-PIPELINE = a_pipeline()
+PIPELINE = build_pipeline()
 CHANGES = st.lists(st.tuples(st.sampled_from("abcdefghi"), st.sampled_from(["x", "y", None])), min_size=1, max_size=5)
 
 
@@ -29,59 +29,59 @@ def produce(world: World, *changes: tuple[str, str | None]) -> None:
         world.broker.produce("orders", {"id": key}, None if name is None else {"id": key, "name": name})
 
 
-def written(world: World, *changes: tuple[str, str | None], pipeline=PIPELINE, hook=None) -> PublishedBatch:
+def write_changes(world: World, *changes: tuple[str, str | None], pipeline=PIPELINE, hook=None) -> PublishedBatch:
     produce(world, *changes)
-    ports = world.ports(pipeline)
+    ports = world.build_ports(pipeline)
     (batch,) = stage(ports, plan(ports))
-    return merge(world.ports(pipeline, hook), batch)
+    return merge(world.build_ports(pipeline, hook), batch)
 
 
-def statements(world: World) -> list[str]:
+def list_statements(world: World) -> list[str]:
     return [job.statements[-1].split('"')[3] for job in world.engine.merges]
 
 
 def test_batch_of_new_keys_is_appended_with_the_last_record_of_each(world: World) -> None:
-    assert written(world, ("a", "x"), ("b", "x")).written_as == "append"
-    published = written(world, ("c", "x"), ("d", "x"), ("c", "y"), ("d", None), ("e", "x"))
+    assert write_changes(world, ("a", "x"), ("b", "x")).written_as == "append"
+    published = write_changes(world, ("c", "x"), ("d", "x"), ("c", "y"), ("d", None), ("e", "x"))
     assert (published.written_as, published.inserted, published.updated, published.deleted) == ("append", 2, 0, 0)
-    assert {row["id"]: row["name"] for row in world.rows(NAME)} == {"a": "x", "b": "x", "c": "y", "e": "x"}
+    assert {row["id"]: row["name"] for row in world.read_rows(NAME)} == {"a": "x", "b": "x", "c": "y", "e": "x"}
 
 
 def test_one_key_that_may_be_there_makes_it_a_merge(world: World) -> None:
-    written(world, ("a", "x"), ("d", "x"))
-    published = written(world, ("c", "y"), ("e", "y"))
+    write_changes(world, ("a", "x"), ("d", "x"))
+    published = write_changes(world, ("c", "y"), ("e", "y"))
     assert (published.written_as, published.inserted, published.updated) == ("merge", 2, 0)
-    published = written(world, ("e", "z"), ("f", "z"))
+    published = write_changes(world, ("e", "z"), ("f", "z"))
     assert (published.written_as, published.inserted, published.updated) == ("merge", 1, 1)
-    assert statements(world) == ["merge_new", "merge_upsert_delete", "merge_upsert_delete"]
+    assert list_statements(world) == ["merge_new", "merge_upsert_delete", "merge_upsert_delete"]
 
 
 def test_deletes_of_keys_that_are_not_there_change_nothing(world: World) -> None:
-    written(world, ("a", "x"))
-    published = written(world, ("m", None), ("n", None))
+    write_changes(world, ("a", "x"))
+    published = write_changes(world, ("m", None), ("n", None))
     assert (published.written_as, published.inserted, published.deleted) == ("append", 0, 0)
-    assert [row["id"] for row in world.rows(NAME)] == ["a"]
+    assert [row["id"] for row in world.read_rows(NAME)] == ["a"]
 
 
 def test_key_of_the_newest_snapshot_is_not_new(world: World) -> None:
-    written(world, ("a", "x"))
-    written(world, ("b", "x"))
-    assert written(world, ("b", "y")).written_as == "merge"
-    assert {row["id"]: row["name"] for row in world.rows(NAME)} == {"a": "x", "b": "y"}
+    write_changes(world, ("a", "x"))
+    write_changes(world, ("b", "x"))
+    assert write_changes(world, ("b", "y")).written_as == "merge"
+    assert {row["id"]: row["name"] for row in world.read_rows(NAME)} == {"a": "x", "b": "y"}
 
 
 @pytest.mark.parametrize("when", ["commits.start_branch", "engine.run", "commits.publish"])
 def test_key_that_another_writer_brings_meanwhile_is_found_by_the_next_cut(world: World, when: str) -> None:
-    written(world, ("a", "x"))
+    write_changes(world, ("a", "x"))
     done = []
 
     def meanwhile(call: str, moment: str) -> None:
         if (call, moment) == (when, "before") and not done:
-            done.append(world.destination.foreign_append(NAME, {"id": "b", "name": "theirs"}))
+            done.append(world.destination.append_foreign_rows(NAME, {"id": "b", "name": "theirs"}))
 
-    published = written(world, ("b", "ours"), hook=meanwhile)
+    published = write_changes(world, ("b", "ours"), hook=meanwhile)
     assert (published.written_as, published.updated) == ("merge", 1)
-    assert {row["id"]: row["name"] for row in world.rows(NAME)} == {"a": "x", "b": "ours"}
+    assert {row["id"]: row["name"] for row in world.read_rows(NAME)} == {"a": "x", "b": "ours"}
 
 
 @pytest.mark.parametrize(
@@ -95,19 +95,19 @@ def test_key_that_another_writer_brings_meanwhile_is_found_by_the_next_cut(world
     ids=str,
 )
 def test_tables_in_which_more_than_the_last_record_counts_are_merged(world: World, given_table: dict) -> None:
-    assert written(world, ("a", "x"), pipeline=a_pipeline(a_table(**given_table))).written_as == "merge"
+    assert write_changes(world, ("a", "x"), pipeline=build_pipeline(build_table(**given_table))).written_as == "merge"
 
 
 def test_table_that_is_only_appended_to_says_so(world: World) -> None:
-    pipeline = a_pipeline(a_table(mode="append"))
-    assert written(world, ("a", "x"), ("a", "x"), pipeline=pipeline).written_as == "append"
-    assert len(world.rows(NAME)) == 2
+    pipeline = build_pipeline(build_table(mode="append"))
+    assert write_changes(world, ("a", "x"), ("a", "x"), pipeline=pipeline).written_as == "append"
+    assert len(world.read_rows(NAME)) == 2
 
 
 def test_history_tells_how_each_batch_was_written(world: World) -> None:
     for name in ("x", "y"):
         world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": name})
-        flush(world.ports(PIPELINE))
+        flush(world.build_ports(PIPELINE))
     (rows,) = world.destination.control.values()
     assert [row["written_as"] for row in rows] == ["append", "merge"]
 
@@ -120,14 +120,14 @@ def test_table_is_the_same_as_if_every_batch_were_merged(batches: list, mode: st
     rows: dict[str, str] = {}
     for changes in batches:
         produce(made, *changes)
-        flush(made.ports(a_pipeline(a_table(mode=mode))))
+        flush(made.build_ports(build_pipeline(build_table(mode=mode))))
         for key, name in changes:
             if name is not None:
                 rows[key] = name
             elif mode == "upsert_delete":
                 rows.pop(key, None)
-        assert {row["id"]: row["name"] for row in made.rows(NAME)} == rows
-        assert len(made.rows(NAME)) == len(rows)
+        assert {row["id"]: row["name"] for row in made.read_rows(NAME)} == rows
+        assert len(made.read_rows(NAME)) == len(rows)
 
 
 def is_interpreted(world: World) -> list[bool]:
@@ -138,15 +138,15 @@ def test_no_code_is_generated_for_the_few_rows_of_a_batch_and_of_the_files_that_
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluation, "MAX_INTERPRETED_ROWS", 4)
-    written(world, *((key, "x") for key in "abcde"))
-    written(world, *((key, "x") for key in "fghi"))
-    written(world, ("a", "y"), ("d", "y"))
-    written(world, ("a", "z"), ("c", "z"))
+    write_changes(world, *((key, "x") for key in "abcde"))
+    write_changes(world, *((key, "x") for key in "fghi"))
+    write_changes(world, ("a", "y"), ("d", "y"))
+    write_changes(world, ("a", "z"), ("c", "z"))
     assert [job.statements[-1].split('"')[3] for job in world.engine.merges] == [
         "merge_new", "merge_new", "merge_upsert_delete", "merge_upsert_delete"
     ]  # fmt: skip
     assert is_interpreted(world) == [False, True, False, False]
-    written(world, ("i", "z"))
+    write_changes(world, ("i", "z"))
     assert is_interpreted(world)[-1]
 
 

@@ -39,39 +39,39 @@ class StillWorld(UnreachableWorld):
         return [one for one in self.announced if one.offset >= start.get(one.partition, 0)]
 
 
-def a_draft(**source: Any) -> Draft:
+def build_draft(**source: Any) -> Draft:
     tables = [{"name": "lake.s.x"}, {"name": "lake.s.y", "branch": "staging"}]
     return Draft("p", {"source": source or {"topics": ["a", "b"]}, "tables": tables}, "lake")
 
 
-def files(table: str, offset: int, **more: Any) -> AnnouncedFiles:
+def build_announced_files(table: str, offset: int, **more: Any) -> AnnouncedFiles:
     return AnnouncedFiles(**{"partition": 0, "offset": offset, "group": "cg", "table": table, "files": 1, **more})
 
 
 def test_partitions_without_a_commit_begin_where_the_sink_would() -> None:
     world = StillWorld(groups={"g": GroupState(0, {"a": {0: 5}, "b": {1: 0}})})
-    found = find_position(PositionSource(groups=("g",)), a_draft(), world)
+    found = find_position(PositionSource(groups=("g",)), build_draft(), world)
     assert found.offsets == {"a": {0: 5, 1: 0}, "b": {0: 0, 1: 0}}
     assert found.reason.endswith("it had committed nothing in: a 1, b 0")
-    latest = find_position(PositionSource(groups=("g",), reset="latest"), a_draft(topic_pattern="a|b"), world)
+    latest = find_position(PositionSource(groups=("g",), reset="latest"), build_draft(topic_pattern="a|b"), world)
     assert latest.offsets == {"a": {0: 5, 1: 9}, "b": {0: 9, 1: 0}}
 
 
 def test_first_group_with_offsets_counts_and_members_of_any() -> None:
     world = StillWorld(groups={"own": GroupState(0, {}), "connect": GroupState(0, {"a": {0: 4}})})
     source = PositionSource(groups=("own", "connect"))
-    assert find_position(source, a_draft(), world).group == "connect"
+    assert find_position(source, build_draft(), world).group == "connect"
     world.groups["own"] = GroupState(2, {"a": {0: 3}})
-    running = find_position(source, a_draft(), world)
+    running = find_position(source, build_draft(), world)
     assert (running.state, running.group) == ("running", "own")
     world.groups = {"own": GroupState(0, {"a": {0: 3}}), "connect": GroupState(1, {})}
-    assert find_position(source, a_draft(), world).state == "running"
+    assert find_position(source, build_draft(), world).state == "running"
 
 
 @pytest.mark.parametrize("offset", [1, 10])
 def test_offsets_outside_of_the_log_are_no_position(offset: int) -> None:
     world = StillWorld(groups={"g": GroupState(0, {"a": {0: offset}})})
-    draft = a_draft()
+    draft = build_draft()
     found = find_position(PositionSource(groups=("g",)), draft, world)
     assert found.state == "lost"
     assert f"topic=a partition=0 offset={offset}: outside of the log [2, 9]" in found.reason
@@ -85,25 +85,25 @@ def test_files_wait_that_neither_coordinator_nor_table_has_committed() -> None:
         groups={"g": GroupState(0, {"a": {0: 5}}), "cg-coord": GroupState(0, {"control": {0: 3}})},
         notes={("lake.s.x", "main"): CommitNote({0: 7}, "then"), ("lake.s.y", "main"): CommitNote({0: 99})},
         announced=[
-            files("s.x", 2),
-            files("s.x", 6),
-            files("s.x", 8, group="other"),
-            files("s.y", 9, files=0),
+            build_announced_files("s.x", 2),
+            build_announced_files("s.x", 6),
+            build_announced_files("s.x", 8, group="other"),
+            build_announced_files("s.y", 9, files=0),
         ],
     )
     source = PositionSource(groups=("g",), control=CONTROL)
-    found = find_position(source, a_draft(), world)
+    found = find_position(source, build_draft(), world)
     assert (found.state, found.valid_through, world.asked) == ("exact", {"lake.s.x": "then"}, {0: 3})
-    world.announced += [files("s.x", 7), files("s.y", 9)]
-    pending = find_position(source, a_draft(), world)
+    world.announced += [build_announced_files("s.x", 7), build_announced_files("s.y", 9)]
+    pending = find_position(source, build_draft(), world)
     assert pending.state == "pending"
     assert "topic=control partition=0 offset=7: files=2 are announced, and not committed to table=s.x" in pending.reason
 
 
 def test_group_of_the_sink_stands_in_where_brokers_were_not_asked() -> None:
-    draft = a_draft()
+    draft = build_draft()
     apply_position(draft, find_position(PositionSource(groups=("g",)), draft, UnreachableWorld()))
     assert (draft.data["source"]["group"], draft.data["source"]["start"]) == ("g", "group")
-    begin = a_draft()
+    begin = build_draft()
     apply_position(begin, find_position(PositionSource(reason="r", from_begin=True), begin, UnreachableWorld()))
     assert begin.data["source"]["start"] == "earliest"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from sink_configs import APACHE, BIGQUERY_PROPERTIES, DEBEZIUM_SERVER, FLINK_SQL, SECRET, TABULAR, as_json
+from sink_configs import APACHE, BIGQUERY_PROPERTIES, DEBEZIUM_SERVER, FLINK_SQL, SECRET, TABULAR, format_json
 from tidegate.errors import ConfigurationError
 from tidegate.migration.connector_config import Choices, parse_properties, read_config
 from tidegate.migration.draft import Translation
@@ -20,8 +20,8 @@ from tidegate.wiring.import_files import check_files
 
 FULL = {
     "bigquery": BIGQUERY_PROPERTIES,
-    "tabular": as_json(TABULAR),
-    "apache": as_json(APACHE),
+    "tabular": format_json(TABULAR),
+    "apache": format_json(APACHE),
     "debezium": DEBEZIUM_SERVER,
     "flink": FLINK_SQL,
 }
@@ -39,25 +39,25 @@ class KnownTables(UnreachableWorld):
         return self.shape
 
 
-def imported(text: str, choices: Choices = CHOICES, world: Any = None) -> Translation:
+def translate_text(text: str, choices: Choices = CHOICES, world: Any = None) -> Translation:
     used = world or UnreachableWorld()
     translation = translate(read_config(text, "connector"), choices, used)
     apply_position(translation.draft, find_position(translation.position, translation.draft, used))
     return translation
 
 
-def pipeline_of(translation: Translation) -> dict[str, Any]:
+def read_pipeline(translation: Translation) -> dict[str, Any]:
     data: dict[str, Any] = yaml.safe_load(format_pipeline_file(translation))
     return data
 
 
-def outcomes_of(translation: Translation) -> dict[str, str]:
+def list_outcomes(translation: Translation) -> dict[str, str]:
     return {one.name: str(one.outcome) for one in translation.settings}
 
 
 @pytest.mark.parametrize("kind", FULL)
 def test_no_setting_falls_through_and_no_secret_shows(kind: str, include: Path) -> None:
-    translation = imported(FULL[kind])
+    translation = translate_text(FULL[kind])
     given = set(read_config(FULL[kind], "connector").settings)
     assert {one.name for one in translation.settings} >= given
     options = re.findall(r"'([\w.-]+)'\s*=", FULL[kind]) if kind == "flink" else []
@@ -77,7 +77,7 @@ def test_key_fields_are_those_of_the_tables_struct_and_not_of_the_structs_in_it(
         "project": "p",
     }
     text = json.dumps({**asked, "defaultDataset": "d", "kafkaKeyFieldName": "k", "deleteEnabled": "true"})
-    data = pipeline_of(imported(text, Choices(), KnownTables(Column("k", kind), Column("n", "INT"))))
+    data = read_pipeline(translate_text(text, Choices(), KnownTables(Column("k", kind), Column("n", "INT"))))
     assert data["source"]["key"]["fields"] == ["a`b", "id", "m"]
 
 
@@ -90,14 +90,14 @@ def test_partitions_of_flink_keep_the_names_that_need_backquotes() -> None:
           WITH ('connector' = 'iceberg', 'catalog-name' = 'c', 'catalog-database' = 'shop');
         INSERT INTO lake SELECT * FROM orders;
     """
-    (table,) = pipeline_of(imported(script))["tables"]
+    (table,) = read_pipeline(translate_text(script))["tables"]
     assert table["create"]["partition_by"] == ["id", "`the day`", "`a``b`"]
 
 
 @pytest.mark.parametrize("kind", FULL)
 def test_validate_accepts_what_is_made_of_a_whole_configuration(kind: str, include: Path) -> None:
     (include / "catalogs.yaml").unlink()
-    translation = imported(FULL[kind])
+    translation = translate_text(FULL[kind])
     problems, _ = check_files(
         include, translation.draft.name, format_pipeline_file(translation), format_catalog_entry(translation.draft)
     )
@@ -105,8 +105,8 @@ def test_validate_accepts_what_is_made_of_a_whole_configuration(kind: str, inclu
 
 
 def test_bigquery_sink_becomes_a_table_for_each_topic() -> None:
-    translation = imported(BIGQUERY_PROPERTIES)
-    pipeline = pipeline_of(translation)
+    translation = translate_text(BIGQUERY_PROPERTIES)
+    pipeline = read_pipeline(translation)
     assert pipeline["source"] == {
         "kafka": "kafka_default",
         "topics": ["shop.orders", "shop.customers"],
@@ -144,12 +144,12 @@ def test_bigquery_sink_becomes_a_table_for_each_topic() -> None:
         "schema_registry_default",
         "google_cloud_default",
     }
-    assert "not mapped" not in outcomes_of(translation).values()
+    assert "not mapped" not in list_outcomes(translation).values()
 
 
 def test_tabular_iceberg_sink_keeps_its_keys_routes_and_branch() -> None:
-    translation = imported(as_json(TABULAR), Choices())
-    pipeline = pipeline_of(translation)
+    translation = translate_text(format_json(TABULAR), Choices())
+    pipeline = read_pipeline(translation)
     assert pipeline["source"]["key"] == {"from": "value", "fields": ["id"]}
     assert pipeline["source"]["value"] == {"format": "json"}
     orders, europe = pipeline["tables"]
@@ -178,15 +178,15 @@ def test_tabular_iceberg_sink_keeps_its_keys_routes_and_branch() -> None:
         },
     }
     assert translation.position.groups == ("cg-shop", "connect-orders-sink")
-    outcomes = outcomes_of(translation)
+    outcomes = list_outcomes(translation)
     refused = {name for name, outcome in outcomes.items() if outcome == "not mapped"}
     assert refused == {"iceberg.hadoop.fs.s3a.connection.maximum", "some.new.option"}
     assert outcomes["iceberg.table.gone.partition-by"] == "not needed"
 
 
 def test_apache_iceberg_sink_appends_and_its_transforms_become_one_select() -> None:
-    translation = imported(as_json(APACHE), Choices())
-    pipeline = pipeline_of(translation)
+    translation = translate_text(format_json(APACHE), Choices())
+    pipeline = read_pipeline(translation)
     (events,) = pipeline["tables"]
     assert "key" not in pipeline["source"]
     assert (events["upsert"], events["delete"]) == (False, False)
@@ -207,8 +207,8 @@ def test_apache_iceberg_sink_appends_and_its_transforms_become_one_select() -> N
     assert pipeline["source"]["value"] == {"format": "protobuf", "protobuf": {"registry": "http://registry:8081"}}
     assert translation.position.control is not None
     assert translation.position.control.property == "kafka.connect.offsets.control-iceberg.connect-events-sink"
-    assert outcomes_of(translation)["iceberg.tables.default-id-columns"] == "not needed"
-    assert outcomes_of(translation)["transforms.unused.type"] == "not needed"
+    assert list_outcomes(translation)["iceberg.tables.default-id-columns"] == "not needed"
+    assert list_outcomes(translation)["transforms.unused.type"] == "not needed"
 
 
 def test_schema_that_a_select_needs_is_read_from_the_table_or_is_to_be_filled_in(include: Path) -> None:
@@ -219,10 +219,10 @@ def test_schema_that_a_select_needs_is_read_from_the_table_or_is_to_be_filled_in
         "transforms": "meta,mask",
         "transforms.meta.nested": "false",
     }
-    blind = imported(as_json(config), Choices())
+    blind = translate_text(format_json(config), Choices())
     assert [text.split(":")[0] for text in blind.draft.to_fill_in] == ["schema"]
-    known = imported(
-        as_json(config),
+    known = translate_text(
+        format_json(config),
         Choices(),
         KnownTables(
             Column("id", "BIGINT"),
@@ -231,7 +231,7 @@ def test_schema_that_a_select_needs_is_read_from_the_table_or_is_to_be_filled_in
             Column("_kafka_metadata_timestamp", "BIGINT"),
         ),
     )
-    assert pipeline_of(known)["source"]["value"] == {"format": "json", "schema": "id BIGINT, email STRING"}
+    assert read_pipeline(known)["source"]["value"] == {"format": "json", "schema": "id BIGINT, email STRING"}
     assert known.draft.to_fill_in == []
     (include / "catalogs.yaml").unlink()
     text, entry = format_pipeline_file(known), format_catalog_entry(known.draft)
@@ -266,8 +266,8 @@ def test_tables_that_records_name_must_be_given() -> None:
     config = {k: v for k, v in APACHE.items() if k != "iceberg.tables" and not k.startswith("transforms")}
     config |= {"iceberg.tables.dynamic-enabled": "true", "iceberg.tables.route-field": "tbl"}
     with pytest.raises(ConfigurationError, match=r"--table namespace\.table"):
-        imported(as_json(config))
-    given = pipeline_of(imported(as_json(config), Choices(tables=("app.a", "app.b"))))
+        translate_text(format_json(config))
+    given = read_pipeline(translate_text(format_json(config), Choices(tables=("app.a", "app.b"))))
     assert [(t["name"], t["route"]) for t in given["tables"]] == [
         ("lake.app.a", {"field": "tbl"}),
         ("lake.app.b", {"field": "tbl"}),
@@ -275,8 +275,8 @@ def test_tables_that_records_name_must_be_given() -> None:
 
 
 def test_debezium_server_reads_from_kafka_from_the_begin_of_new_topics() -> None:
-    translation = imported(DEBEZIUM_SERVER)
-    pipeline = pipeline_of(translation)
+    translation = translate_text(DEBEZIUM_SERVER)
+    pipeline = read_pipeline(translation)
     source = pipeline["source"]
     assert (source["topics"], source["start"]) == (["pg.inventory.customers", "pg.inventory.orders"], "earliest")
     assert source["key"] == {"format": "json", "fields": ["id"]}
@@ -295,7 +295,7 @@ def test_debezium_server_reads_from_kafka_from_the_begin_of_new_topics() -> None
         "delete": True,
         "create": {"partition_by": ["days(created_at)", "bucket(8, id)"]},
     }
-    outcomes = outcomes_of(translation)
+    outcomes = list_outcomes(translation)
     assert {name for name, outcome in outcomes.items() if outcome == "not mapped"} == {
         "debezium.transforms.unwrap.add.fields"
     }
@@ -303,15 +303,15 @@ def test_debezium_server_reads_from_kafka_from_the_begin_of_new_topics() -> None
 
 
 def test_debezium_servers_tables_of_format_3_are_named() -> None:
-    translation = imported(DEBEZIUM_SERVER.replace("debezium.sink.iceberg.format-version=2", ""))
+    translation = translate_text(DEBEZIUM_SERVER.replace("debezium.sink.iceberg.format-version=2", ""))
     assert any("format 3 unless format-version=2" in text for text in translation.draft.to_check)
     with pytest.raises(ConfigurationError, match=r"debezium\.sink\.type=kafka: only"):
-        imported(DEBEZIUM_SERVER.replace("debezium.sink.type=iceberg", "debezium.sink.type=kafka"))
+        translate_text(DEBEZIUM_SERVER.replace("debezium.sink.type=iceberg", "debezium.sink.type=kafka"))
 
 
 def test_flink_insert_becomes_select_when_and_key() -> None:
-    translation = imported(FLINK_SQL, Choices())
-    pipeline = pipeline_of(translation)
+    translation = translate_text(FLINK_SQL, Choices())
+    pipeline = read_pipeline(translation)
     source = pipeline["source"]
     assert (source["topics"], source["start"], source["group"]) == (["shop.orders"], "group", "flink-orders")
     assert source["key"] == {"format": "json", "fields": ["id"], "schema": "`id` BIGINT NOT NULL"}
@@ -339,7 +339,7 @@ def test_flink_insert_becomes_select_when_and_key() -> None:
         "connection": "lake_catalog",
         "properties": {"type": "rest", "uri": "http://rest:8181", "warehouse": "s3://lake/wh"},
     }
-    outcomes = outcomes_of(translation)
+    outcomes = list_outcomes(translation)
     assert {name for name, outcome in outcomes.items() if outcome == "not mapped"} == {
         "INSERT INTO lake.shop.totals",
         "TABLE orders_in.column amount_text",
@@ -356,13 +356,13 @@ def test_flink_table_with_its_own_catalog_and_no_group_reads_from_the_begin(incl
           'catalog-table'='users');
         INSERT INTO sink SELECT * FROM users
     """
-    translation = imported(script, Choices())
-    pipeline = pipeline_of(translation)
+    translation = translate_text(script, Choices())
+    pipeline = read_pipeline(translation)
     assert pipeline["source"]["start"] == "earliest"
     assert pipeline["source"]["value"] == {"format": "json", "schema": "`id` INT, `name` STRING"}
     assert pipeline["tables"] == [{"name": "hive_prod.app.users", "upsert": True, "delete": True}]
     assert "put a REST catalog before the Hive metastore" in format_catalog_entry(translation.draft)
-    assert outcomes_of(translation)["TABLE sink.catalog-type"] == "not mapped"
+    assert list_outcomes(translation)["TABLE sink.catalog-type"] == "not mapped"
 
 
 @pytest.mark.parametrize(
@@ -376,5 +376,5 @@ def test_flink_table_with_its_own_catalog_and_no_group_reads_from_the_begin(incl
 )
 def test_script_that_is_no_pipeline_is_refused_with_its_statement(script: str, reason: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        imported(script)
+        translate_text(script)
     assert reason in str(caught.value)

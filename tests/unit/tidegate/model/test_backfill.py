@@ -47,7 +47,7 @@ def test_partition_that_the_position_does_not_know_has_no_later_records() -> Non
     assert find_missing_ranges({"t": {0: 5}}, {}).span == 0
 
 
-def a_backfill(**given: object) -> Backfill:
+def build_backfill(**given: object) -> Backfill:
     content = {
         "asked": "x",
         "max_records": 10,
@@ -60,14 +60,14 @@ def a_backfill(**given: object) -> Backfill:
 
 
 def test_backfill_survives_json() -> None:
-    assert Backfill.from_dict(a_backfill().to_dict()) == a_backfill()
+    assert Backfill.from_dict(build_backfill().to_dict()) == build_backfill()
 
 
 def test_numbers_run_from_the_newest_slice_of_the_longest_table_to_the_first() -> None:
-    assert a_backfill().numbers == [3, 2, 1]
+    assert build_backfill().numbers == [3, 2, 1]
 
 
 @pytest.mark.parametrize("other", [{"max_records": 11}, {"topic_ids": {"t": "j"}}, {"asked": "y"}])
 def test_another_content_is_another_backfill(other: dict) -> None:
-    assert a_backfill().id == a_backfill().id
-    assert a_backfill(**other).id != a_backfill().id
+    assert build_backfill().id == build_backfill().id
+    assert build_backfill(**other).id != build_backfill().id

@@ -15,7 +15,7 @@ RANGES = Ranges({"t": {0: (0, 2**53 + 1), 10: (5, 5), 2: (1, 4)}})
 SNAPSHOT = 9_007_199_254_740_993  # 2^53 + 1: the first whole number that a browser's JSON cannot hold
 
 
-def through_json(data: dict) -> dict:
+def pass_through_json(data: dict) -> dict:
     return json.loads(json.dumps(data))
 
 
@@ -23,7 +23,7 @@ def through_json(data: dict) -> dict:
 def test_plan_survives_json(attempt: str | None) -> None:
     refused = (Refusal("lake.a.c", "PositionLost", "table=lake.a.c was rolled back"),)
     plan = Plan((PlannedBatch("lake.a.b", 3, RANGES, attempt),), "cluster", {"t": "id"}, refused=refused)
-    assert Plan.from_dict(through_json(plan.to_dict())) == plan
+    assert Plan.from_dict(pass_through_json(plan.to_dict())) == plan
     assert plan.tables[0].resumed is (attempt is not None)
 
 
@@ -31,14 +31,14 @@ def test_plan_survives_json(attempt: str | None) -> None:
 def test_staged_batch_survives_json(uuid: str | None) -> None:
     counts = Counts(10, 9, 7, 1, 1)
     staged = StagedBatch("lake.a.b", 3, "a1", SNAPSHOT, RANGES, counts, {"t": {10: 99}}, "c", {"t": "i"}, uuid)
-    assert StagedBatch.from_dict(through_json(staged.to_dict())) == staged
+    assert StagedBatch.from_dict(pass_through_json(staged.to_dict())) == staged
     assert staged.for_table("other").table_uuid == "other"
 
 
 @pytest.mark.parametrize("snapshot", [None, SNAPSHOT])
 def test_published_batch_survives_json(snapshot: int | None) -> None:
     published = PublishedBatch("lake.a.b", 3, RANGES, 1, 2, 3, 4, 0.5, snapshot, None)
-    assert PublishedBatch.from_dict(through_json(published.to_dict())) == published
+    assert PublishedBatch.from_dict(pass_through_json(published.to_dict())) == published
 
 
 def test_snapshot_ids_are_text_as_a_browser_would_round_them() -> None:

@@ -14,20 +14,20 @@ def cut(start: int, backlogs: list[int], cap: int) -> Ranges:
     return cap_ranges(begin, {"t": {p: start + size for p, size in enumerate(backlogs)}}, cap)
 
 
-def taken(ranges: Ranges) -> list[int]:
+def list_sizes(ranges: Ranges) -> list[int]:
     return [end - start for _, _, start, end in ranges]
 
 
 def test_everything_is_taken_when_it_fits() -> None:
-    assert taken(cut(7, [3, 0, 5], 8)) == [3, 0, 5]
+    assert list_sizes(cut(7, [3, 0, 5], 8)) == [3, 0, 5]
 
 
 def test_small_backlog_is_taken_whole_and_large_ones_share_the_rest() -> None:
-    assert taken(cut(0, [2, 100, 100], 12)) == [2, 5, 5]
+    assert list_sizes(cut(0, [2, 100, 100], 12)) == [2, 5, 5]
 
 
 def test_rest_of_an_uneven_share_is_not_lost() -> None:
-    assert sum(taken(cut(0, [100, 100, 100], 10))) == 10
+    assert sum(list_sizes(cut(0, [100, 100, 100], 10))) == 10
 
 
 def test_log_that_ends_before_the_start_takes_nothing_instead_of_running_backwards() -> None:
@@ -37,24 +37,26 @@ def test_log_that_ends_before_the_start_takes_nothing_instead_of_running_backwar
 
 @given(STARTS, BACKLOGS, CAPS)
 def test_cap_is_used_up_exactly(start: int, backlogs: list[int], cap: int) -> None:
-    assert sum(taken(cut(start, backlogs, cap))) == min(cap, sum(backlogs))
+    assert sum(list_sizes(cut(start, backlogs, cap))) == min(cap, sum(backlogs))
 
 
 @given(STARTS, BACKLOGS, CAPS)
 def test_no_partition_is_read_beyond_its_end(start: int, backlogs: list[int], cap: int) -> None:
-    assert all(0 <= took <= backlog for took, backlog in zip(taken(cut(start, backlogs, cap)), backlogs, strict=True))
+    assert all(
+        0 <= took <= backlog for took, backlog in zip(list_sizes(cut(start, backlogs, cap)), backlogs, strict=True)
+    )
 
 
 @given(BACKLOGS, CAPS)
 def test_no_partition_starves_beside_a_large_one(backlogs: list[int], cap: int) -> None:
     share = cap // len(backlogs)
-    for took, backlog in zip(taken(cut(0, backlogs, cap)), backlogs, strict=True):
+    for took, backlog in zip(list_sizes(cut(0, backlogs, cap)), backlogs, strict=True):
         assert took >= min(backlog, share)
 
 
 @given(BACKLOGS, CAPS)
 def test_partition_that_waits_is_not_behind_another_by_more_than_the_remainder(backlogs: list[int], cap: int) -> None:
-    takes = taken(cut(0, backlogs, cap))
+    takes = list_sizes(cut(0, backlogs, cap))
     waiting = [took for took, backlog in zip(takes, backlogs, strict=True) if took < backlog]
     assert not waiting or max(takes) - min(waiting) <= 1
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.errors import GiveUp, TidegateError
 from tidegate.model import resource_names
 from tidegate.model.ownership import KIND_PROPERTY, describe_control, describe_intermediate, describe_memory
@@ -40,64 +40,70 @@ def put(world: World, table: str, **properties: str) -> None:
     world.destination.add_snapshot(table, "main", THEIRS, {})
 
 
-def stands(world: World, table: str) -> bool:
-    return world.rows(table) == list(THEIRS)
+def is_unchanged(world: World, table: str) -> bool:
+    return world.read_rows(table) == list(THEIRS)
 
 
-def sequenced(**more: Any) -> Pipeline:
-    return a_pipeline(a_table(NAME, columns=COLUMNS, sequence_by=("lsn",), **more))
+def build_sequenced_pipeline(**more: Any) -> Pipeline:
+    return build_pipeline(build_table(NAME, columns=COLUMNS, sequence_by=("lsn",), **more))
 
 
-def with_history(name: str = "shop") -> Pipeline:
-    return a_pipeline(a_table(NAME, columns=COLUMNS, history=History("a", "b", "c")), name=name)
+def build_history_pipeline(name: str = "shop") -> Pipeline:
+    return build_pipeline(build_table(NAME, columns=COLUMNS, history=History("a", "b", "c")), name=name)
 
 
-@pytest.mark.parametrize("marked", [{}, describe_intermediate(a_pipeline(name="orders_shop"), a_table()).properties])
+@pytest.mark.parametrize(
+    "marked", [{}, describe_intermediate(build_pipeline(name="orders_shop"), build_table()).properties]
+)
 def test_intermediate_table_of_somebody_else_is_not_dropped(world: World, marked: dict[str, str]) -> None:
     theirs = f"{NAME}_shop_tmp"
     put(world, theirs, **marked)
     with pytest.raises(GiveUp, match=f"table={theirs} is needed as kind=intermediate pipeline=shop table=shop.orders"):
-        flush(world.ports(a_pipeline()))
-    assert stands(world, theirs)
+        flush(world.build_ports(build_pipeline()))
+    assert is_unchanged(world, theirs)
     assert NAME not in world.destination.tables
     assert world.engine.jobs == []
 
 
-@pytest.mark.parametrize(("pipeline", "memory"), [(sequenced(), "deletes"), (with_history(), "changes")])
+@pytest.mark.parametrize(
+    ("pipeline", "memory"), [(build_sequenced_pipeline(), "deletes"), (build_history_pipeline(), "changes")]
+)
 def test_memory_of_somebody_else_is_neither_written_nor_evolved(world: World, pipeline: Pipeline, memory: str) -> None:
     theirs = f"{NAME}_{memory}"
     put(world, theirs)
     before = world.destination.tables[theirs].columns
     with pytest.raises(GiveUp, match=f"table={theirs} is needed as kind={memory} table=shop.orders, and it is not"):
-        flush(world.ports(pipeline))
-    assert (stands(world, theirs), world.destination.tables[theirs].columns) == (True, before)
-    assert world.rows(NAME) == []
+        flush(world.build_ports(pipeline))
+    assert (is_unchanged(world, theirs), world.destination.tables[theirs].columns) == (True, before)
+    assert world.read_rows(NAME) == []
 
 
 def test_deletes_are_not_taken_out_of_a_table_of_somebody_else(world: World) -> None:
-    flush(world.ports(sequenced()))
+    flush(world.build_ports(build_sequenced_pipeline()))
     del world.destination.tables[f"{NAME}_deletes"]
     put(world, f"{NAME}_deletes")
-    (report,) = clean_up(world.ports(sequenced()))
-    assert (report.forgotten_deletes, stands(world, f"{NAME}_deletes")) == (0, True)
+    (report,) = clean_up(world.build_ports(build_sequenced_pipeline()))
+    assert (report.forgotten_deletes, is_unchanged(world, f"{NAME}_deletes")) == (0, True)
 
 
 def test_memory_of_another_pipelines_table_is_no_destination(world: World) -> None:
     """Whatever the order in which the two were written, and on the command line too."""
-    flush(world.ports(with_history()))
-    before = world.rows(f"{NAME}_changes")
-    other = a_pipeline(a_table(f"{NAME}_changes", columns=COLUMNS), name="other")
+    flush(world.build_ports(build_history_pipeline()))
+    before = world.read_rows(f"{NAME}_changes")
+    other = build_pipeline(build_table(f"{NAME}_changes", columns=COLUMNS), name="other")
     with pytest.raises(GiveUp, match=f"table={NAME}_changes batch=1: the table is one of Tidegate's own, kind=changes"):
-        flush(world.ports(other))
-    assert world.rows(f"{NAME}_changes") == before != []
+        flush(world.build_ports(other))
+    assert world.read_rows(f"{NAME}_changes") == before != []
 
 
 def test_destination_of_another_pipeline_is_no_memory(world: World) -> None:
-    flush(world.ports(a_pipeline(a_table(f"{NAME}_changes", columns=COLUMNS, mode="append"), name="other")))
-    before = world.rows(f"{NAME}_changes")
+    flush(
+        world.build_ports(build_pipeline(build_table(f"{NAME}_changes", columns=COLUMNS, mode="append"), name="other"))
+    )
+    before = world.read_rows(f"{NAME}_changes")
     with pytest.raises(GiveUp, match=f"table={NAME}_changes is needed as kind=changes"):
-        flush(world.ports(with_history()))
-    assert world.rows(f"{NAME}_changes") == before != []
+        flush(world.build_ports(build_history_pipeline()))
+    assert world.read_rows(f"{NAME}_changes") == before != []
 
 
 def test_dead_letters_are_not_written_into_a_table_of_somebody_else(world: World) -> None:
@@ -105,53 +111,53 @@ def test_dead_letters_are_not_written_into_a_table_of_somebody_else(world: World
     world.broker.produce("orders", {"id": 3}, "not JSON", 1)
     made = world.destination.create(theirs, (Column("id", "INT"),))
     with pytest.raises(GiveUp, match=f"table={theirs} is needed as kind=dead_letters"):
-        flush(world.ports(a_pipeline(a_table(errors=Errors("all", 5)))))
-    assert (made.rows(), made.properties) == ([], {})
+        flush(world.build_ports(build_pipeline(build_table(errors=Errors("all", 5)))))
+    assert (made.read_rows(), made.properties) == ([], {})
 
 
-@pytest.mark.parametrize("marked", [{}, describe_intermediate(a_pipeline(name="x"), a_table()).properties])
+@pytest.mark.parametrize("marked", [{}, describe_intermediate(build_pipeline(name="x"), build_table()).properties])
 def test_replay_drops_no_table_of_somebody_else(world: World, marked: dict[str, str]) -> None:
-    flush(world.ports(a_pipeline()))
-    theirs = resource_names.name_backfill_table(a_pipeline(), a_table(), "replay")
+    flush(world.build_ports(build_pipeline()))
+    theirs = resource_names.name_backfill_table(build_pipeline(), build_table(), "replay")
     put(world, theirs, **marked)
     with pytest.raises(GiveUp, match=f"table={theirs}"):
-        replay_dead_letters(world.ports(a_pipeline()))
-    assert stands(world, theirs)
+        replay_dead_letters(world.build_ports(build_pipeline()))
+    assert is_unchanged(world, theirs)
 
 
 def test_backfill_drops_no_table_of_somebody_else(world: World) -> None:
-    flush(world.ports(a_pipeline()))
-    ports = world.ports(a_pipeline())
+    flush(world.build_ports(build_pipeline()))
+    ports = world.build_ports(build_pipeline())
     planned = propose_backfill(ports, parse_request('{"orders": {"0": [0, 1], "1": [0, 1]}}', None, None)).backfill
-    theirs = resource_names.name_backfill_table(a_pipeline(), a_table(), planned.id)
+    theirs = resource_names.name_backfill_table(build_pipeline(), build_table(), planned.id)
     put(world, theirs)
     with pytest.raises(TidegateError, match=f"table={theirs}"):
         apply_backfill(ports, planned, print)
-    assert stands(world, theirs)
+    assert is_unchanged(world, theirs)
 
 
 def test_tables_that_version_0_1_made_are_marked_and_go_on(world: World) -> None:
     """Nothing staged or remembered is lost on the way to the mark."""
-    flush(world.ports(sequenced()))
+    flush(world.build_ports(build_sequenced_pipeline()))
     ours = [name for name, table in world.destination.tables.items() if KIND_PROPERTY in table.properties]
     assert sorted(ours) == [f"{NAME}_deletes", f"{NAME}_shop_tmp"]
     for name in ours:
-        for key in describe_intermediate(a_pipeline(), a_table()).properties:
+        for key in describe_intermediate(build_pipeline(), build_table()).properties:
             world.destination.tables[name].properties.pop(key, None)
-    remembered = world.rows(f"{NAME}_deletes")
+    remembered = world.read_rows(f"{NAME}_deletes")
     world.broker.produce("orders", {"id": 5}, {"id": 5, "lsn": 1}, 0)
-    flush(world.ports(sequenced()))
+    flush(world.build_ports(build_sequenced_pipeline()))
     tables = world.destination.tables
-    own = describe_intermediate(sequenced(), sequenced().tables[0]).properties
+    own = describe_intermediate(build_sequenced_pipeline(), build_sequenced_pipeline().tables[0]).properties
     assert own.items() <= tables[f"{NAME}_shop_tmp"].properties.items()
     assert tables[f"{NAME}_deletes"].properties[KIND_PROPERTY] == "deletes"
-    assert (world.rows(f"{NAME}_deletes"), [row["id"] for row in world.rows(NAME)]) == (remembered, [5])
+    assert (world.read_rows(f"{NAME}_deletes"), [row["id"] for row in world.read_rows(NAME)]) == (remembered, [5])
 
 
 def test_maintenance_leaves_tables_of_somebody_else_alone(world: World) -> None:
     """It would compact them, and expire their snapshots."""
-    flush(world.ports(a_pipeline()))
-    ports = world.ports(sequenced())
+    flush(world.build_ports(build_pipeline()))
+    ports = world.build_ports(build_sequenced_pipeline())
     assert list_maintained_tables(ports) == [NAME, f"{NAME}_shop_tmp"]
     for theirs in (f"{NAME}_deletes", "lake.shop.tidegate_shop_dead_letters"):
         put(world, theirs)
@@ -160,11 +166,11 @@ def test_maintenance_leaves_tables_of_somebody_else_alone(world: World) -> None:
 
 def test_memories_of_two_branches_are_told_apart() -> None:
     """`orders` on branch `eu`, and `orders_eu` on main, would have one name."""
-    branch, other = a_table(NAME, branch="eu"), a_table(f"{NAME}_eu")
+    branch, other = build_table(NAME, branch="eu"), build_table(f"{NAME}_eu")
     assert resource_names.name_deletes_table(branch) == resource_names.name_deletes_table(other)
     assert describe_memory(branch, ()) != describe_memory(other, ())
 
 
 def test_control_table_is_the_pipelines_whose_name_it_has() -> None:
-    pipeline = a_pipeline(name="shop_batches")
+    pipeline = build_pipeline(name="shop_batches")
     assert describe_control(resource_names.name_control_table(pipeline)).pipeline == "shop_batches"

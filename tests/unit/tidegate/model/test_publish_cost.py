@@ -5,7 +5,7 @@ from tidegate.model.offsets import Ranges
 from tidegate.model.publish_cost import PublishCost, read_cost
 
 
-def published(**cost: int | None) -> PublishedBatch:
+def build_published_batch(**cost: int | None) -> PublishedBatch:
     return PublishedBatch("lake.a.b", 1, Ranges.from_dict({}), 0, 0, 0, 0, 0.0, 1, None, **cost)
 
 
@@ -23,11 +23,11 @@ def test_batch_without_a_snapshot_wrote_nothing_and_a_destination_that_does_not_
 
 
 def test_bytes_of_a_queue_add_up() -> None:
-    assert published(bytes_written=5).add(published(bytes_written=7)).bytes_written == 12
-    assert published().add(published()).bytes_written is None
+    assert build_published_batch(bytes_written=5).add(build_published_batch(bytes_written=7)).bytes_written == 12
+    assert build_published_batch().add(build_published_batch()).bytes_written is None
 
 
 def test_result_that_an_earlier_version_left_has_no_size() -> None:
-    data = published(bytes_written=5).to_dict()
+    data = build_published_batch(bytes_written=5).to_dict()
     del data["bytes_written"]
     assert PublishedBatch.from_dict(data).bytes_written is None

@@ -1,25 +1,28 @@
 """Names of what a pipeline owns: predictable, and never taken for another pipeline's."""
 
 import pytest
-from fakes import a_pipeline, a_table
+from fakes import build_pipeline, build_table
 from tidegate.model import resource_names
 
 
 def test_intermediate_table_is_named_as_the_contract_says() -> None:
-    pipeline = a_pipeline(name="orders")
+    pipeline = build_pipeline(name="orders")
     assert (
-        resource_names.name_intermediate_table(pipeline, a_table("lake.shop.orders")) == "lake.shop.orders_orders_tmp"
+        resource_names.name_intermediate_table(pipeline, build_table("lake.shop.orders"))
+        == "lake.shop.orders_orders_tmp"
     )
 
 
 def test_two_pipelines_into_one_table_have_intermediate_tables_of_their_own() -> None:
-    table = a_table()
-    one, other = (resource_names.name_intermediate_table(a_pipeline(table, name=name), table) for name in ("a", "b"))
+    table = build_table()
+    one, other = (
+        resource_names.name_intermediate_table(build_pipeline(table, name=name), table) for name in ("a", "b")
+    )
     assert one != other
 
 
 def test_control_table_lies_in_the_first_tables_namespace() -> None:
-    pipeline = a_pipeline(a_table("lake.eu.shop.a"), a_table("lake.other.b"), name="p")
+    pipeline = build_pipeline(build_table("lake.eu.shop.a"), build_table("lake.other.b"), name="p")
     assert resource_names.name_control_table(pipeline) == "lake.eu.shop.tidegate_p_batches"
 
 

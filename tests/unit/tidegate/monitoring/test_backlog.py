@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import Any
 
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.errors import RetryLater
 from tidegate.monitoring.backlog import PROGRESS_TTL_SECONDS, REPEAT_CALL_SECONDS, BacklogMonitor, MonitoredPipeline
 from tidegate.spec.pipeline import Merge, Pipeline
@@ -19,13 +19,13 @@ class Seconds:
         return self.now
 
 
-def watched(name: str = "shop", threshold: int = 3, topic: str = "orders", **source) -> Pipeline:
-    table = a_table(f"lake.shop.{name}", topics=(topic,))
-    made = a_pipeline(table, name=name, source=source)
+def build_watched_pipeline(name: str = "shop", threshold: int = 3, topic: str = "orders", **source) -> Pipeline:
+    table = build_table(f"lake.shop.{name}", topics=(topic,))
+    made = build_pipeline(table, name=name, source=source)
     return Pipeline(made.name, made.source, made.tables, merge=Merge(-1, threshold))
 
 
-def a_world(*topics: str) -> World:
+def build_world(*topics: str) -> World:
     world = World()
     for topic in topics or ("orders",):
         world.broker.create(topic, 2)
@@ -49,14 +49,14 @@ class Counting:
 
 
 def test_a_pipeline_is_called_as_soon_as_enough_records_wait_beyond_what_is_published() -> None:
-    world, seconds, pipeline = a_world(), Seconds(), watched()
+    world, seconds, pipeline = build_world(), Seconds(), build_watched_pipeline()
     lookout, watch = BacklogMonitor(seconds), MonitoredPipeline.from_pipeline(pipeline)
     produce(world, 2)
     assert lookout.poll(world.broker, [watch]) == {}
     produce(world, 1)
     seconds.now += 3
     assert lookout.poll(world.broker, [watch]) == {"shop": 3}
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     seconds.now += 3
     assert lookout.poll(world.broker, [watch]) == {}
     produce(world, 4)
@@ -65,8 +65,8 @@ def test_a_pipeline_is_called_as_soon_as_enough_records_wait_beyond_what_is_publ
 
 
 def test_a_call_is_not_repeated_while_the_flush_runs_but_is_when_nothing_has_moved_for_a_minute() -> None:
-    world, seconds = a_world(), Seconds()
-    lookout, watch = BacklogMonitor(seconds), MonitoredPipeline.from_pipeline(watched())
+    world, seconds = build_world(), Seconds()
+    lookout, watch = BacklogMonitor(seconds), MonitoredPipeline.from_pipeline(build_watched_pipeline())
     produce(world, 5)
     assert lookout.poll(world.broker, [watch]) == {"shop": 5}
     for _ in range(int(REPEAT_CALL_SECONDS) - 1):
@@ -77,21 +77,23 @@ def test_a_call_is_not_repeated_while_the_flush_runs_but_is_when_nothing_has_mov
 
 
 def test_a_pipeline_far_behind_is_called_again_as_soon_as_its_progress_has_moved() -> None:
-    world, seconds = a_world(), Seconds()
-    pipeline = watched()
+    world, seconds = build_world(), Seconds()
+    pipeline = build_watched_pipeline()
     small = Pipeline("shop", pipeline.source, pipeline.tables, merge=Merge(-1, 3, max_records=2))
     lookout, watch = BacklogMonitor(seconds), MonitoredPipeline.from_pipeline(small)
     produce(world, 8)
     assert lookout.poll(world.broker, [watch]) == {"shop": 8}
-    flush(world.ports(small))
+    flush(world.build_ports(small))
     seconds.now += 3
     assert lookout.poll(world.broker, [watch]) == {"shop": 6}
 
 
 def test_two_hundred_idle_pipelines_cost_one_request_a_look() -> None:
     topics = [f"t{n}" for n in range(200)]
-    world, seconds = a_world(*topics), Seconds()
-    watches = [MonitoredPipeline.from_pipeline(watched(f"p{n}", topic=topic)) for n, topic in enumerate(topics)]
+    world, seconds = build_world(*topics), Seconds()
+    watches = [
+        MonitoredPipeline.from_pipeline(build_watched_pipeline(f"p{n}", topic=topic)) for n, topic in enumerate(topics)
+    ]
     lookout, counting = BacklogMonitor(seconds), Counting(world)
     lookout.poll(counting, watches)  # the first look asks for the progress of each
     counting.calls.clear()
@@ -102,10 +104,10 @@ def test_two_hundred_idle_pipelines_cost_one_request_a_look() -> None:
 
 
 def test_a_position_that_was_moved_back_is_noticed_after_a_while() -> None:
-    world, seconds, pipeline = a_world(), Seconds(), watched()
+    world, seconds, pipeline = build_world(), Seconds(), build_watched_pipeline()
     lookout, watch = BacklogMonitor(seconds), MonitoredPipeline.from_pipeline(pipeline)
     produce(world, 3)
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     assert lookout.poll(world.broker, [watch]) == {}
     world.broker.commit("tidegate-shop", {"orders": {0: 0, 1: 0}})
     seconds.now += PROGRESS_TTL_SECONDS
@@ -119,11 +121,14 @@ def test_a_group_that_cannot_be_read_is_told_and_hides_no_other_pipeline() -> No
                 raise RetryLater("group=tidegate-closed: refused")
             return self.broker.read_committed(group, topics)
 
-    world = a_world()
+    world = build_world()
     produce(world, 3)
     lookout, watches = (
         BacklogMonitor(Seconds()),
-        [MonitoredPipeline.from_pipeline(watched("closed")), MonitoredPipeline.from_pipeline(watched("open"))],
+        [
+            MonitoredPipeline.from_pipeline(build_watched_pipeline("closed")),
+            MonitoredPipeline.from_pipeline(build_watched_pipeline("open")),
+        ],
     )
     assert lookout.poll(Refuses(world), watches) == {"open": 3}
     assert lookout.failures == {"closed": "group=tidegate-closed: refused"}
@@ -143,8 +148,8 @@ def test_a_group_that_cannot_be_read_is_asked_for_less_often_each_time_and_holds
                     raise RetryLater("group=tidegate-closed: no answer")
             return self.broker.read_committed(group, topics)
 
-    world = a_world("orders", "others")
-    closed, other = watched("closed"), watched("open", topic="others")
+    world = build_world("orders", "others")
+    closed, other = build_watched_pipeline("closed"), build_watched_pipeline("open", topic="others")
     watches = [MonitoredPipeline.from_pipeline(closed), MonitoredPipeline.from_pipeline(other)]
     lookout, broker, told = BacklogMonitor(seconds), Refuses(world), list[float]()
     while seconds.now < 12 * 3600:
@@ -172,21 +177,21 @@ def test_a_group_that_cannot_be_read_is_asked_for_less_often_each_time_and_holds
 
 
 def test_ignored_topics_missing_topics_and_other_patterns_do_not_count() -> None:
-    world = a_world("a.orders", "a.lines", "__debezium-heartbeat.a", "b")
+    world = build_world("a.orders", "a.lines", "__debezium-heartbeat.a", "b")
     for topic in ("a.orders", "a.lines", "__debezium-heartbeat.a", "b"):
         produce(world, 2, topic)
-    pattern = MonitoredPipeline.from_pipeline(watched(topics=(), topic_pattern=r"a\..*|__debezium.*"))
+    pattern = MonitoredPipeline.from_pipeline(build_watched_pipeline(topics=(), topic_pattern=r"a\..*|__debezium.*"))
     missing = MonitoredPipeline("gone", "g", 1, topics=("nowhere",))
     assert BacklogMonitor(Seconds()).poll(world.broker, [pattern, missing]) == {"shop": 4}
 
 
 def test_topic_that_is_not_there_is_told_seldom_and_not_asked_for_in_each_look() -> None:
     """The brokers are asked for all topics where one is missing; the others are looked at each second."""
-    world, seconds = a_world(), Seconds()
+    world, seconds = build_world(), Seconds()
     asked: list[tuple[str, ...]] = []
     broker = AskedForEnds(world.broker, asked)
     watches = [
-        MonitoredPipeline.from_pipeline(watched()),
+        MonitoredPipeline.from_pipeline(build_watched_pipeline()),
         MonitoredPipeline("gone", "g", 1, topics=("nowhere", "orders"), isolation="read_uncommitted"),
         MonitoredPipeline("gone too", "h", 1, topics=("nowhere",), isolation="read_uncommitted"),
     ]
@@ -208,12 +213,12 @@ def test_topic_that_is_not_there_is_told_seldom_and_not_asked_for_in_each_look()
 
 
 def test_nothing_is_kept_of_topics_and_patterns_that_nobody_watches_any_more() -> None:
-    world, seconds = a_world("tenant-0"), Seconds()
+    world, seconds = build_world("tenant-0"), Seconds()
     lookout = BacklogMonitor(seconds)
     for number in range(1, 6):
         pattern = f"tenant-[0-9]|{number}"
-        pipeline = watched(topic="", topics=(), topic_pattern=pattern)
-        gone = MonitoredPipeline.from_pipeline(watched(f"other_{number}", topic=f"gone-{number}"))
+        pipeline = build_watched_pipeline(topic="", topics=(), topic_pattern=pattern)
+        gone = MonitoredPipeline.from_pipeline(build_watched_pipeline(f"other_{number}", topic=f"gone-{number}"))
         lookout.poll(world.broker, [MonitoredPipeline.from_pipeline(pipeline), gone])
         seconds.now += 3600
     assert set(lookout._matching) == {"tenant-[0-9]|5"}
@@ -235,8 +240,11 @@ class AskedForEnds:
 
 
 def test_a_pipeline_that_starts_at_the_latest_record_counts_from_the_first_look_on() -> None:
-    world, seconds = a_world(), Seconds()
-    lookout, watch = BacklogMonitor(seconds), MonitoredPipeline.from_pipeline(watched(start=Start("latest")))
+    world, seconds = build_world(), Seconds()
+    lookout, watch = (
+        BacklogMonitor(seconds),
+        MonitoredPipeline.from_pipeline(build_watched_pipeline(start=Start("latest"))),
+    )
     produce(world, 5)
     assert lookout.poll(world.broker, [watch]) == {}
     produce(world, 3)
@@ -245,8 +253,8 @@ def test_a_pipeline_that_starts_at_the_latest_record_counts_from_the_first_look_
 
 
 def test_partition_that_was_added_behind_the_groups_first_look_counts_from_its_begin_also_after_a_restart() -> None:
-    world, seconds = a_world(), Seconds()
-    watch = MonitoredPipeline.from_pipeline(watched(threshold=1, start=Start("latest")))
+    world, seconds = build_world(), Seconds()
+    watch = MonitoredPipeline.from_pipeline(build_watched_pipeline(threshold=1, start=Start("latest")))
     produce(world, 5)
     world.broker.commit(watch.group, world.broker.read_log(("orders",), watch.isolation).end)
     world.broker.grow("orders", 3)
@@ -255,12 +263,14 @@ def test_partition_that_was_added_behind_the_groups_first_look_counts_from_its_b
 
 
 def test_records_that_retention_took_do_not_wait() -> None:
-    world = a_world()
+    world = build_world()
     produce(world, 6)
     world.broker.retain_from("orders", 2, partition=0)
-    assert BacklogMonitor(Seconds()).poll(world.broker, [MonitoredPipeline.from_pipeline(watched())]) == {"shop": 4}
+    assert BacklogMonitor(Seconds()).poll(
+        world.broker, [MonitoredPipeline.from_pipeline(build_watched_pipeline())]
+    ) == {"shop": 4}
 
 
 def test_a_watch_survives_as_plain_data() -> None:
-    watch = MonitoredPipeline.from_pipeline(watched(topic_pattern="a.*"))
+    watch = MonitoredPipeline.from_pipeline(build_watched_pipeline(topic_pattern="a.*"))
     assert MonitoredPipeline.from_dict(watch.to_dict()) == watch

@@ -21,7 +21,7 @@ with warnings.catch_warnings():
 BAD = "topic=orders partition=1 offset=42: score: expected INT, got 1.5; batch=7 attempt=0a1b2c3d4e5f"
 
 
-def streak_of(runs: int, *, inputs: str = "as they were") -> FailureStreak:
+def build_streak(runs: int, *, inputs: str = "as they were") -> FailureStreak:
     """A pipeline that fails once a minute, each time for the same reason."""
     made = None
     for number in range(runs):
@@ -94,9 +94,9 @@ def test_several_tables_wait_where_each_that_fails_is_known_and_needs_a_person(
 
 
 def test_pauses_double_up_to_half_an_hour() -> None:
-    pauses = [streak.retry_at - 60.0 * (streak.runs - 1) for streak in map(streak_of, range(1, 9))]
+    pauses = [streak.retry_at - 60.0 * (streak.runs - 1) for streak in map(build_streak, range(1, 9))]
     assert pauses == [60, 60, 120, 240, 480, 960, 1800, 1800]
-    assert streak_of(500).retry_at == 60 * 499 + 1800
+    assert build_streak(500).retry_at == 60 * 499 + 1800
 
 
 def test_first_failure_of_a_reason_is_new_and_its_later_tries_are_not() -> None:
@@ -110,21 +110,21 @@ def test_first_failure_of_a_reason_is_new_and_its_later_tries_are_not() -> None:
 
 
 def test_run_waits_until_its_time_unless_something_was_changed() -> None:
-    streak = streak_of(3)
+    streak = build_streak(3)
     assert streak.must_wait("as they were", streak.retry_at - 1)
     assert not streak.must_wait("as they were", streak.retry_at)
     assert not streak.must_wait("changed", streak.retry_at - 1)
-    assert not streak_of(3, inputs="").must_wait("", 0)
+    assert not build_streak(3, inputs="").must_wait("", 0)
 
 
 def test_run_behind_a_clock_that_was_set_back_waits_no_longer_than_the_longest_pause() -> None:
-    streak = streak_of(3)
+    streak = build_streak(3)
     assert streak.must_wait("as they were", streak.retry_at - 1800)
     assert not streak.must_wait("as they were", streak.retry_at - 1801)
 
 
 def test_streak_is_stored_as_plain_data_and_that_of_another_version_is_none() -> None:
-    streak = streak_of(4)
+    streak = build_streak(4)
     assert FailureStreak.from_dict(streak.to_dict()) == streak
     assert FailureStreak.from_dict({"identity": "x", "unknown": 1}) is None
     assert FailureStreak.from_dict(None) is None

@@ -19,12 +19,12 @@ ROW: dict[str, Any] = {
 }
 
 
-def lines(*rows: dict[str, Any]) -> list[str]:
+def render_lines(*rows: dict[str, Any]) -> list[str]:
     return render_openmetrics(rows).splitlines()
 
 
 def test_every_number_of_the_overview_has_its_sample() -> None:
-    found = lines(ROW)
+    found = render_lines(ROW)
     for line in (
         'tidegate_up{pipeline="shop"} 1',
         'tidegate_pipeline_state{pipeline="shop",state="catching up"} 1',
@@ -43,7 +43,7 @@ def test_every_number_of_the_overview_has_its_sample() -> None:
 
 
 def test_size_that_nobody_knows_has_no_sample() -> None:
-    found = lines({**ROW, "last_flush": {**FLUSH, "bytes_written": None}})
+    found = render_lines({**ROW, "last_flush": {**FLUSH, "bytes_written": None}})
     assert not [line for line in found if line.startswith("tidegate_last_batch_written_bytes")]
 
 
@@ -67,20 +67,20 @@ def test_publications_have_families_of_their_own() -> None:
 
 
 def test_what_nobody_knows_is_left_out_and_not_zero() -> None:
-    assert not [line for line in lines(ROW) if line.startswith("tidegate_lag_seconds{")]
+    assert not [line for line in render_lines(ROW) if line.startswith("tidegate_lag_seconds{")]
 
 
 def test_pipeline_that_was_never_read_is_down_and_has_a_state() -> None:
-    found = lines({"pipeline": "shop", "error": "the brokers do not answer", "state": "unknown"})
+    found = render_lines({"pipeline": "shop", "error": "the brokers do not answer", "state": "unknown"})
     assert 'tidegate_up{pipeline="shop"} 0' in found
     assert 'tidegate_pipeline_state{pipeline="shop",state="unknown"} 1' in found
 
 
 def test_families_are_not_torn_apart_by_several_pipelines() -> None:
-    names = [line.split("{")[0] for line in lines(ROW, {**ROW, "pipeline": "other"}) if not line.startswith("#")]
+    names = [line.split("{")[0] for line in render_lines(ROW, {**ROW, "pipeline": "other"}) if not line.startswith("#")]
     runs = [name for name, before in zip(names, [None, *names], strict=False) if name != before]
     assert len(runs) == len(set(runs))
 
 
 def test_labels_with_quotes_and_line_ends_stay_inside_their_quotes() -> None:
-    assert r'tidegate_dead_letters{pipeline="a\"b\\c\nd"} 4' in lines({**ROW, "pipeline": 'a"b\\c\nd'})
+    assert r'tidegate_dead_letters{pipeline="a\"b\\c\nd"} 4' in render_lines({**ROW, "pipeline": 'a"b\\c\nd'})

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import BAD, World, a_pipeline, a_table
+from fakes import BAD, World, build_pipeline, build_table
 from fakes.faults import UnreadableTable
 from tidegate.model import resource_names
 from tidegate.monitoring.details import read_batch_history
@@ -18,7 +18,7 @@ from tidegate.spec.source import Errors
 from tidegate.steps.flush import flush
 from tidegate.tables.batch_history import find_last_advances
 
-TWO = (a_table("lake.shop.left", topics=("left",)), a_table("lake.shop.right", topics=("right",)))
+TWO = (build_table("lake.shop.left", topics=("left",)), build_table("lake.shop.right", topics=("right",)))
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def describe_state(row: dict[str, Any], interval: int = 60, now_ms: int = 0, **s
 
 
 def test_lag_is_counted_by_table_and_partition_and_aged_by_its_oldest_record(world: World) -> None:
-    ports = world.ports(a_pipeline(*TWO))
+    ports = world.build_ports(build_pipeline(*TWO))
     flush(ports)
     for name in ("b", "c"):
         world.broker.produce("right", {"id": name}, {"id": name, "name": "y"}, timestamp=world.clock.ms)
@@ -53,25 +53,25 @@ def test_lag_is_counted_by_table_and_partition_and_aged_by_its_oldest_record(wor
 
 
 def test_unpublished_names_the_records_whose_age_must_be_known(world: World) -> None:
-    progress = read_pipeline_progress(world.ports(a_pipeline(*TWO)))
+    progress = read_pipeline_progress(world.build_ports(build_pipeline(*TWO)))
     assert find_unpublished(progress) == {("left", 0, 0), ("right", 0, 0)}
 
 
 def test_age_that_brokers_do_not_tell_is_unknown_and_not_zero(world: World) -> None:
     broker = world.broker
     broker.read_timestamps = lambda places: {}  # type: ignore[method-assign]
-    assert read_overview(world.ports(a_pipeline(*TWO)))["lag_seconds"] is None
+    assert read_overview(world.build_ports(build_pipeline(*TWO)))["lag_seconds"] is None
 
 
 def test_connectors_heartbeat_proves_freshness_of_what_has_no_lag(world: World) -> None:
-    ports = world.ports(a_pipeline(*TWO))
+    ports = world.build_ports(build_pipeline(*TWO))
     flush(ports)
     row = build_overview(compare_with_log(ports, observe_tables(ports), read_log(ports), {}, 1_900_000_000_000))
     assert row["freshness"] == "2030-03-17T17:46:40.000Z"
 
 
 def test_last_flush_sums_the_tables_of_the_newest_batch(world: World) -> None:
-    ports = world.ports(a_pipeline(*TWO))
+    ports = world.build_ports(build_pipeline(*TWO))
     assert read_recent(ports) == {"last_flush": None, "dead_letters": 0}
     flush(ports)
     flush_of = read_recent(ports)["last_flush"]
@@ -79,7 +79,7 @@ def test_last_flush_sums_the_tables_of_the_newest_batch(world: World) -> None:
 
 
 def test_bytes_of_the_last_flush_are_known_if_those_of_all_its_tables_are(world: World) -> None:
-    ports = world.ports(a_pipeline(*TWO))
+    ports = world.build_ports(build_pipeline(*TWO))
     flush(ports)
     left, right = world.destination.control[resource_names.name_control_table(ports.pipeline)]
     left["bytes_written"], right["bytes_written"] = 1000, 24
@@ -95,13 +95,13 @@ def test_bytes_of_the_last_flush_are_known_if_those_of_all_its_tables_are(world:
 def test_dead_letters_that_wait_are_counted(world: World) -> None:
     tolerant = replace(TWO[0], errors=Errors("all", 3))
     world.broker.produce("left", {"id": "b"}, BAD)
-    ports = world.ports(a_pipeline(tolerant, source={"errors": Errors("all", 3)}))
+    ports = world.build_ports(build_pipeline(tolerant, source={"errors": Errors("all", 3)}))
     flush(ports)
     assert read_recent(ports)["dead_letters"] == 1
 
 
 def test_history_tells_when_each_partition_last_moved(world: World) -> None:
-    ports = world.ports(a_pipeline(*TWO))
+    ports = world.build_ports(build_pipeline(*TWO))
     flush(ports)
     first = world.clock.ms
     world.clock.tick(60_000)
@@ -112,13 +112,13 @@ def test_history_tells_when_each_partition_last_moved(world: World) -> None:
 
 
 def test_pipeline_without_lag_is_current(world: World) -> None:
-    ports = world.ports(a_pipeline(*TWO))
+    ports = world.build_ports(build_pipeline(*TWO))
     flush(ports)
     assert describe_state(read_overview(ports)) == (Health.CURRENT, "nothing waits")
 
 
 def test_rolled_back_table_is_stuck_and_the_reason_is_the_way_out(world: World) -> None:
-    ports = world.ports(a_pipeline(*TWO))
+    ports = world.build_ports(build_pipeline(*TWO))
     flush(ports)
     table = world.destination.tables["lake.shop.left"]
     world.destination.rollback("lake.shop.left", table.ancestors()[-1].id)
@@ -133,9 +133,9 @@ def test_full_queue_is_stuck_even_while_other_tables_move() -> None:
 
 
 def test_table_whose_catalog_may_answer_again_is_not_stuck(world: World) -> None:
-    pipeline = a_pipeline(*TWO)
-    flush(world.ports(pipeline))
-    row = read_overview(world.ports(pipeline, destination=UnreadableTable(world.destination, "lake.shop.left")))
+    pipeline = build_pipeline(*TWO)
+    flush(world.build_ports(pipeline))
+    row = read_overview(world.build_ports(pipeline, destination=UnreadableTable(world.destination, "lake.shop.left")))
     state, reason = describe_state(row)
     assert (state, "catalog or files did not answer" in reason) == (Health.UNKNOWN, True)
     assert describe_state(row, failed="run 7") == (Health.FAILING, "run 7")
@@ -167,7 +167,7 @@ def test_state_in_words(changed: dict[str, Any], schedule: dict[str, Any], state
 
 
 def test_position_that_fits_again_is_shown_at_the_next_reading_and_not_after_the_next_run(world: World) -> None:
-    ports = world.ports(a_pipeline(*TWO))
+    ports = world.build_ports(build_pipeline(*TWO))
     flush(ports)
     refused = {"failed": "plan failed: the log is another one", "refused_at": 100.0}
     row = read_overview(ports)
@@ -182,8 +182,8 @@ def test_failure_is_over_as_soon_as_what_failed_has_succeeded_but_not_where_a_ta
 ) -> None:
     fixed = {"failed": "stage failed: x", "running": True, "is_fixed": True}
     alone, several = (
-        world.ports(a_pipeline(a_table("lake.shop.alone", topics=("left",)))),
-        world.ports(a_pipeline(*TWO)),
+        world.build_ports(build_pipeline(build_table("lake.shop.alone", topics=("left",)))),
+        world.build_ports(build_pipeline(*TWO)),
     )
     for ports in (alone, several):
         flush(ports)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.monitoring.run_metrics import measure_pipeline, to_merge_metrics
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Ports, Retention
@@ -12,7 +12,7 @@ from tidegate.steps.flush import flush
 from tidegate.steps.heartbeat import heartbeat
 
 PIPELINE_SOURCE = {"topics": ("orders",)}
-PIPELINE = a_pipeline(a_table(topics=()), source=PIPELINE_SOURCE)
+PIPELINE = build_pipeline(build_table(topics=()), source=PIPELINE_SOURCE)
 
 
 @pytest.fixture
@@ -23,23 +23,23 @@ def world() -> World:
     return made
 
 
-def measured(world: World) -> dict[str, Any]:
-    return vars(measure_pipeline(world.ports(PIPELINE)))
+def measure_world(world: World) -> dict[str, Any]:
+    return vars(measure_pipeline(world.build_ports(PIPELINE)))
 
 
 def test_a_current_pipeline_is_behind_by_nothing(world: World) -> None:
-    flush(world.ports(PIPELINE))
-    found = measured(world)
+    flush(world.build_ports(PIPELINE))
+    found = measure_world(world)
     assert (found["lag"], found["behind"], found["open_batches"], found["dead_letters"]) == (0, 0.0, 0, 0)
 
 
 def test_behind_is_the_age_of_the_oldest_record_that_waits(world: World) -> None:
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "x"})
     world.clock.tick(90_000)
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "x"})
-    assert (measured(world)["lag"], round(measured(world)["behind"])) == (2, 90)
-    assert round(measured(world)["valid_through_age"]) == 90
+    assert (measure_world(world)["lag"], round(measure_world(world)["behind"])) == (2, 90)
+    assert round(measure_world(world)["valid_through_age"]) == 90
 
 
 @pytest.mark.parametrize("look", [measure_pipeline, read_status, heartbeat])
@@ -47,34 +47,36 @@ def test_ages_of_the_records_of_many_partitions_are_asked_for_together(
     world: World, look: Callable[[Ports], Any]
 ) -> None:
     """Each by itself takes a client of its own: of thousands the heartbeat would not end in its time."""
-    pipeline = a_pipeline(a_table("lake.shop.a", topics=()), a_table("lake.shop.b", topics=()), source=PIPELINE_SOURCE)
+    pipeline = build_pipeline(
+        build_table("lake.shop.a", topics=()), build_table("lake.shop.b", topics=()), source=PIPELINE_SOURCE
+    )
     world.broker.create("orders", 300)
     for name in ("first", "second"):
         for partition in range(300):
             world.broker.produce("orders", {"id": name}, {"id": name, "name": "x"}, partition=partition)
         if name == "first":
-            flush(world.ports(pipeline))
+            flush(world.build_ports(pipeline))
     world.broker.kept["orders"] = Retention(records_ms=1_000)
     world.clock.tick(3_600_000)
     before = world.broker.looks_at_times
-    look(world.ports(pipeline))
+    look(world.build_ports(pipeline))
     assert 1 <= world.broker.looks_at_times - before <= 2
 
 
 def test_what_nobody_can_tell_is_not_sent(world: World) -> None:
-    known = measure_pipeline(world.ports(PIPELINE)).to_values()
+    known = measure_pipeline(world.build_ports(PIPELINE)).to_values()
     assert "valid_through_age" not in known
     assert known["lag"] == 1.0
 
 
 def test_a_table_that_cannot_go_on_is_counted(world: World) -> None:
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     world.broker.create("orders", 1)
-    assert measured(world)["problems"] == 1
+    assert measure_world(world)["problems"] == 1
 
 
 def test_a_merge_is_measured_by_rows_and_seconds(world: World) -> None:
-    [published] = flush(world.ports(PIPELINE)).published
+    [published] = flush(world.build_ports(PIPELINE)).published
     assert to_merge_metrics(published.to_dict()).keys() == {
         "batch.seconds", "batch.staged", "batch.inserted", "batch.updated", "batch.deleted",
     }  # fmt: skip

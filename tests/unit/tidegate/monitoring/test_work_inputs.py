@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.model.table_state import TableState
 from tidegate.monitoring.work_inputs import digest_work_inputs
 from tidegate.ports.context import Ports
 from tidegate.steps.flush import flush
 
 TABLES = ("lake.shop.left", "lake.shop.right")
-PIPELINE = a_pipeline(a_table(TABLES[0], topics=("left",)), a_table(TABLES[1], topics=("right",)))
+PIPELINE = build_pipeline(build_table(TABLES[0], topics=("left",)), build_table(TABLES[1], topics=("right",)))
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def world() -> World:
         made.broker.create(topic, 2)
         for partition in range(2):
             made.broker.produce(topic, {"id": f"{partition}"}, {"id": f"{partition}", "name": topic}, partition)
-    flush(made.ports(PIPELINE))
+    flush(made.build_ports(PIPELINE))
     return made
 
 
@@ -53,10 +53,10 @@ def include(tmp_path: Path) -> Path:
 def test_file_counts_where_the_pipeline_may_read_it(
     world: World, include: Path, folder: str, file: str, changes: bool
 ) -> None:
-    before = digest_work_inputs(world.ports(PIPELINE), include)
-    assert digest_work_inputs(world.ports(PIPELINE), include) == before
+    before = digest_work_inputs(world.build_ports(PIPELINE), include)
+    assert digest_work_inputs(world.build_ports(PIPELINE), include) == before
     (include / folder / file).write_text("something else")
-    assert (digest_work_inputs(world.ports(PIPELINE), include) != before) is changes
+    assert (digest_work_inputs(world.build_ports(PIPELINE), include) != before) is changes
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_file_counts_where_the_pipeline_may_read_it(
 def test_every_table_of_the_pipeline_counts(
     world: World, include: Path, change: Callable[[TableState], TableState | None]
 ) -> None:
-    before = digest_work_inputs(world.ports(PIPELINE), include)
-    ports = world.ports(PIPELINE)
+    before = digest_work_inputs(world.build_ports(PIPELINE), include)
+    ports = world.build_ports(PIPELINE)
 
     class Changed:
         """The tables, one of which was changed by hand."""

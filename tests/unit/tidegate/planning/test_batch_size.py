@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.cli import output
 from tidegate.model.offsets import Ranges
 from tidegate.planning.batch_size import MIN_BATCH_RECORDS, MeasuredThroughput, compute_batch_size, measure_throughput
@@ -39,8 +39,8 @@ def remember(world: World, *rows: dict[str, Any]) -> None:
     world.destination.control[CONTROL] = list(rows)
 
 
-def with_merge(**given: Any) -> Pipeline:
-    return replace(a_pipeline(), merge=Merge(**given))
+def build_merge_pipeline(**given: Any) -> Pipeline:
+    return replace(build_pipeline(), merge=Merge(**given))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def with_merge(**given: Any) -> Pipeline:
 )
 def test_rate_is_that_of_the_fastest_of_the_newest_batches_that_tell(world: World, rows: list, rate: float) -> None:
     remember(world, *rows)
-    assert measure_throughput(world.ports(a_pipeline())).records_per_second == rate
+    assert measure_throughput(world.build_ports(build_pipeline())).records_per_second == rate
 
 
 def test_tables_share_a_batchs_read_and_its_merges_add_up(world: World) -> None:
@@ -77,7 +77,7 @@ def test_tables_share_a_batchs_read_and_its_merges_add_up(world: World) -> None:
         build_history_row(1, 50_000, 100.0, 50.0, staged_bytes=5_000_000),
     ]
     remember(world, rows[0], rows[1] | {"table": "lake.shop.copy"})
-    assert measure_throughput(world.ports(a_pipeline())) == MeasuredThroughput(250.0, 300.0)
+    assert measure_throughput(world.build_ports(build_pipeline())) == MeasuredThroughput(250.0, 300.0)
 
 
 def test_the_fastest_batch_tells_the_rate_and_the_widest_one_the_bytes(world: World) -> None:
@@ -87,7 +87,7 @@ def test_the_fastest_batch_tells_the_rate_and_the_widest_one_the_bytes(world: Wo
         build_history_row(2, 20_000, 100.0, staged_bytes=20_000 * 300),
         build_history_row(3, 30_000, 100.0, staged_bytes=30_000 * 200),
     )
-    assert measure_throughput(world.ports(a_pipeline())) == MeasuredThroughput(500.0, 300.0)
+    assert measure_throughput(world.build_ports(build_pipeline())) == MeasuredThroughput(500.0, 300.0)
 
 
 def test_history_that_cannot_be_read_limits_nothing_and_is_told_in_one_line(
@@ -98,7 +98,7 @@ def test_history_that_cannot_be_read_limits_nothing_and_is_told_in_one_line(
 
     monkeypatch.setattr(world.destination, "read_history", unreadable)
     with caplog.at_level(logging.WARNING):
-        assert measure_throughput(world.ports(a_pipeline())) == MeasuredThroughput()
+        assert measure_throughput(world.build_ports(build_pipeline())) == MeasuredThroughput()
     (record,) = caplog.records
     told = "history cannot be read, so batches have the cap of the pipeline file: pipeline=shop: gone"
     assert (record.getMessage(), record.exc_info) == (told, None)
@@ -134,7 +134,7 @@ def test_history_that_cannot_be_read_limits_nothing_and_is_told_in_one_line(
 def test_batch_takes_what_its_time_and_its_bytes_allow(
     merge: dict, found: MeasuredThroughput, backlog: int, records: int, reason: str
 ) -> None:
-    size = compute_batch_size(World().ports(with_merge(**merge)), backlog, found)
+    size = compute_batch_size(World().build_ports(build_merge_pipeline(**merge)), backlog, found)
     assert size.records == records
     assert reason in size.reason
     assert bool(reason) == bool(size.reason)
@@ -143,7 +143,7 @@ def test_batch_takes_what_its_time_and_its_bytes_allow(
 def test_plan_says_why_a_batch_is_smaller_than_it_may_be(world: World, few: None) -> None:
     remember(world, build_history_row(1, 50_000, 100.0))
     fill(world, 2 * MIN_BATCH_RECORDS)
-    planned = plan(world.ports(with_merge(batch_seconds=3)))
+    planned = plan(world.build_ports(build_merge_pipeline(batch_seconds=3)))
     assert planned.tables[0].ranges.span == 1500
     assert "500 records a second" in planned.size_reason
     assert "merge.batch_time=3s" in output.format_plan(planned)
@@ -152,8 +152,8 @@ def test_plan_says_why_a_batch_is_smaller_than_it_may_be(world: World, few: None
 def test_tables_in_step_stay_so(world: World, few: None) -> None:
     remember(world, build_history_row(1, 50_000, 100.0))
     fill(world, 2 * MIN_BATCH_RECORDS)
-    pipeline = a_pipeline(a_table("lake.shop.orders"), a_table("lake.shop.copy"))
-    planned = plan(world.ports(replace(pipeline, merge=Merge(batch_seconds=3))))
+    pipeline = build_pipeline(build_table("lake.shop.orders"), build_table("lake.shop.copy"))
+    planned = plan(world.build_ports(replace(pipeline, merge=Merge(batch_seconds=3))))
     first, second = (batch.ranges for batch in planned.tables)
     assert first == second == Ranges.from_dict({"orders": {"0": [0, 1500], "1": [0, 0]}})
 
@@ -164,12 +164,12 @@ def test_small_backlog_asks_no_history(world: World, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(world.destination, "read_history", refuse_to_read)
     fill(world, 3)
-    assert plan(world.ports(a_pipeline())).size_reason == ""
+    assert plan(world.build_ports(build_pipeline())).size_reason == ""
 
 
 def test_history_tells_what_staging_took_and_wrote(world: World) -> None:
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 0)
-    ports = world.ports(a_pipeline())
+    ports = world.build_ports(build_pipeline())
     slow = iter(range(0, 10**9, 1500))
     flush(replace(ports, now_ms=lambda: next(slow)))
     (row,) = world.destination.read_history(CONTROL, 9)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.cli import output
 from tidegate.merge.write_mode import DISTINCT_KEYS_CONF
 from tidegate.model.batch import Plan
@@ -20,38 +20,38 @@ from tidegate.steps.stage import stage
 
 
 def test_last_record_of_each_raw_key_is_enough_where_it_alone_decides() -> None:
-    assert can_keep_last_per_key(a_pipeline(), a_table())
+    assert can_keep_last_per_key(build_pipeline(), build_table())
 
 
 @pytest.mark.parametrize(
     "table",
     [
-        a_table(mode="append"),
-        a_table(mode="delete"),
-        a_table(mode="upsert"),  # a tombstone is left out there, so the record before it counts
-        a_table(when="name = 'x'"),
-        a_table(route=Route("name", "x")),
-        a_table(delete_when="name = 'x'"),
-        a_table(last_per_key="never"),
-        a_table(deletes="soft"),  # what the last upsert wrote stays visible
-        a_table(sequence_by=("name",)),
+        build_table(mode="append"),
+        build_table(mode="delete"),
+        build_table(mode="upsert"),  # a tombstone is left out there, so the record before it counts
+        build_table(when="name = 'x'"),
+        build_table(route=Route("name", "x")),
+        build_table(delete_when="name = 'x'"),
+        build_table(last_per_key="never"),
+        build_table(deletes="soft"),  # what the last upsert wrote stays visible
+        build_table(sequence_by=("name",)),
     ],
     ids=["append", "delete-only", "upsert-only", "when", "route", "delete_when", "never", "soft", "sequence"],
 )
 def test_every_record_is_staged_where_earlier_ones_count_too(table) -> None:
-    assert not can_keep_last_per_key(a_pipeline(table), table)
+    assert not can_keep_last_per_key(build_pipeline(table), table)
 
 
 @pytest.mark.parametrize("word", ["json", "canal-json", "maxwell-json", "ogg-json"])
 def test_every_record_is_staged_where_the_raw_key_is_not_the_key(word: str) -> None:
-    table = a_table()
+    table = build_table()
     other = replace(table, value=replace(table.value, format=word), key=replace(table.key, from_value=word == "json"))
-    assert not can_keep_last_per_key(a_pipeline(other), other)
+    assert not can_keep_last_per_key(build_pipeline(other), other)
 
 
 @pytest.mark.parametrize("source", [{"errors": Errors("all")}, {"verify_integrity": True}])
 def test_every_record_is_decoded_where_every_bad_one_has_to_be_found(source) -> None:
-    assert not can_keep_last_per_key(a_pipeline(source=source), a_table())
+    assert not can_keep_last_per_key(build_pipeline(source=source), build_table())
 
 
 @pytest.mark.parametrize(("choice", "last"), [("auto", True), ("never", False)])
@@ -59,7 +59,7 @@ def test_plan_says_which_records_it_will_stage(choice: str, last: bool) -> None:
     world = World()
     world.broker.create("orders")
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
-    planned = plan(world.ports(a_pipeline(a_table(last_per_key=choice))))
+    planned = plan(world.build_ports(build_pipeline(build_table(last_per_key=choice))))
     assert planned.tables[0].to_dict()["last_per_key"] is last
     assert ("reads 1 offsets, the last record of each key" in output.format_plan(planned)) is last
 
@@ -69,7 +69,7 @@ def test_records_without_a_key_do_not_supersede_each_other() -> None:
     world.broker.create("orders")
     for id in ("a", "b", "a"):
         world.broker.produce("orders", None, {"id": id, "name": "x"})
-    ports = world.ports(a_pipeline())
+    ports = world.build_ports(build_pipeline())
     (staged,) = stage(ports, plan(ports))
     assert (staged.counts.staged, staged.counts.superseded) == (3, 0)
 
@@ -87,7 +87,7 @@ def estimate_share(key_of: Callable[[int], int | None]) -> float | None:
     return estimate_superseded_share({("t", 0): keys}, Ranges({"t": {0: (0, SPAN)}}))
 
 
-def repeated(keys: int) -> Callable[[int], int | None]:
+def choose_repeated_keys(keys: int) -> Callable[[int], int | None]:
     return lambda _: CHANCE.randrange(keys)
 
 
@@ -97,9 +97,9 @@ def repeated(keys: int) -> Callable[[int], int | None]:
         (lambda at: at, 0.0, 0.0),
         (lambda _: None, 0.0, 0.0),  # records without a key stay for themselves
         (lambda _: 1, 1.0, 1.0),
-        (repeated(10), 0.99, 1.0),
-        (repeated(5_000), 0.9, 1.0),
-        (repeated(20_000), 0.7, 0.9),
+        (choose_repeated_keys(10), 0.99, 1.0),
+        (choose_repeated_keys(5_000), 0.9, 1.0),
+        (choose_repeated_keys(20_000), 0.7, 0.9),
         (lambda at: at if at % 10 else 0, 0.05, 0.15),  # one busy key says nothing of the others
         (lambda at: at // 3, 0.6, 1.0),
     ],
@@ -130,44 +130,44 @@ def large(monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-def produced(world: World, records: int, keys: int, **table: object) -> Plan:
+def produce_and_plan(world: World, records: int, keys: int, **table: object) -> Plan:
     for number in range(records):
         world.broker.produce("orders", {"id": f"k{number % keys}"}, {"id": f"k{number % keys}", "name": "x"})
-    return plan(world.ports(a_pipeline(a_table(**table))))
+    return plan(world.build_ports(build_pipeline(build_table(**table))))
 
 
 @pytest.mark.parametrize(("keys", "last", "share"), [(2, True, 1.0), (20, False, 0.0)])
 def test_large_batch_leaves_out_what_is_superseded_where_that_is_much(
     large: World, keys: int, last: bool, share: float
 ) -> None:
-    planned = produced(large, 20, keys)
+    planned = produce_and_plan(large, 20, keys)
     (batch,) = planned.tables
     assert (batch.last_per_key, batch.superseded_share) == (last, share)
     assert Plan.from_dict(planned.to_dict()) == planned
     assert f"about {share:.0%} of the records superseded" in output.format_plan(planned)
-    (staged,) = stage(large.ports(a_pipeline()), planned)
+    (staged,) = stage(large.build_ports(build_pipeline()), planned)
     assert (staged.counts.staged, staged.counts.superseded) == (keys, 20 - keys)
     assert staged.keys_differ
 
 
 @pytest.mark.parametrize(("choice", "last"), [("always", True), ("never", False)])
 def test_choice_of_the_pipeline_file_is_not_asked_of_a_sample(large: World, choice: str, last: bool) -> None:
-    (batch,) = produced(large, 20, 20, last_per_key=choice).tables
+    (batch,) = produce_and_plan(large, 20, 20, last_per_key=choice).tables
     assert (batch.last_per_key, batch.superseded_share) == (last, None)
     assert batch.keys_differ is last
 
 
 def test_keys_are_looked_at_in_large_batches_only(large: World) -> None:
-    (batch,) = produced(large, 9, 9).tables
+    (batch,) = produce_and_plan(large, 9, 9).tables
     assert (batch.last_per_key, batch.superseded_share) == (True, None)
 
 
 @pytest.mark.parametrize("choice", ["auto", "never"])
 def test_rows_whose_keys_differ_are_not_sorted_once_more(large: World, choice: str) -> None:
-    planned = produced(large, 20, 20, last_per_key=choice)
-    ports = large.ports(a_pipeline(a_table(last_per_key=choice)))
+    planned = produce_and_plan(large, 20, 20, last_per_key=choice)
+    ports = large.build_ports(build_pipeline(build_table(last_per_key=choice)))
     (staged,) = stage(ports, planned)
     merge(ports, staged)
     told = large.engine.jobs[-1].conf
     assert (DISTINCT_KEYS_CONF.items() <= told.items()) is (choice == "auto")
-    assert len(large.rows("lake.shop.orders")) == 20
+    assert len(large.read_rows("lake.shop.orders")) == 20

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from fakes import World, a_pipeline
+from fakes import World, build_pipeline
 from tidegate.actions.rebase import MAX_SHOWN_MOVES, propose_rebase
 from tidegate.errors import ConfigurationError, PositionLost
 from tidegate.model.offsets import MAX_NAMED_PARTITIONS
@@ -12,7 +12,7 @@ from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
 
-PIPELINE = a_pipeline()
+PIPELINE = build_pipeline()
 TABLE = "lake.shop.orders"
 KEPT_CHARACTERS = 2000  # of a message, by tasks of Airflow and by the page
 PARTITIONS = 200
@@ -25,7 +25,7 @@ def world() -> World:
     made = World()
     made.broker.create("orders", PARTITIONS)
     produce(made, "first")
-    flush(made.ports(PIPELINE))
+    flush(made.build_ports(PIPELINE))
     produce(made, "second")
     return made
 
@@ -53,7 +53,7 @@ def read_position(world: World) -> Position:
 
 def test_partitions_that_lost_records_are_moved_by_one_word_and_the_others_stay(world: World) -> None:
     lose_records(world)
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     moved = propose_moves(ports, "remaining")
     assert {(one.partition, one.before, one.after) for one in moved[0].moves if one.before != one.after} == {
         *((partition, 2, 3) for partition in LOST),
@@ -64,7 +64,7 @@ def test_partitions_that_lost_records_are_moved_by_one_word_and_the_others_stay(
     assert (epochs[CUT], epochs[CUT + 1]) == (1, 0)
     flush(ports)
     assert read_position(world).offsets == world.broker.read_log(("orders",), "read_committed").end
-    rows = {row["id"] for row in world.rows(TABLE)}
+    rows = {row["id"] for row in world.read_rows(TABLE)}
     expected = {f"{partition}-first-{number}" for partition in range(PARTITIONS) for number in range(2)}
     expected |= {f"{p}-second-{n}" for p in range(PARTITIONS) for n in range(2) if p != CUT and (n or p not in LOST)}
     assert rows == expected
@@ -75,14 +75,14 @@ def test_leaders_of_another_cluster_are_not_asked_for_cuts_of_this_one(world: Wo
     for name in ("k", "l"):
         world.broker.produce("orders", {"id": name}, {"id": name, "name": "third"}, partition=CUT)
     world.broker.cluster_id, asked = "cluster-2", world.broker.cuts_asked
-    (moved,) = propose_moves(world.ports(PIPELINE), "remaining")
+    (moved,) = propose_moves(world.build_ports(PIPELINE), "remaining")
     assert {(one.partition, one.after) for one in moved.moves if one.before != one.after} == {(p, 3) for p in LOST}
     assert world.broker.cuts_asked == asked
     assert moved.after.epochs["orders"][CUT] == 1
 
 
 def test_word_moves_nothing_where_nothing_is_lost(world: World) -> None:
-    (moved,) = propose_moves(world.ports(PIPELINE), "remaining")
+    (moved,) = propose_moves(world.build_ports(PIPELINE), "remaining")
     assert moved.after.offsets == moved.before.offsets
     assert moved.after.epochs == moved.before.epochs
 
@@ -91,13 +91,13 @@ def test_word_skips_nothing_of_a_log_that_ends_before_the_position(world: World)
     """Its offsets mean other records: nobody can say which of them are left."""
     world.broker.partitions["orders"][5].end = 1
     with pytest.raises(ConfigurationError, match=r"partition=5 offset=2: outside the log \[0, 1\]"):
-        propose_moves(world.ports(PIPELINE), "remaining")
+        propose_moves(world.build_ports(PIPELINE), "remaining")
 
 
 def test_what_was_shown_of_the_word_is_done_to_each_table_and_nothing_else(world: World) -> None:
     """Tables that stand at different places move to different ones, and what stays is not named."""
     lose_records(world)
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     shown = propose_rebase(ports, "remaining")
     assert shown.pins == {"to": "remaining"}
     world.broker.elect("orders", CUT + 1, has=1)
@@ -106,14 +106,14 @@ def test_what_was_shown_of_the_word_is_done_to_each_table_and_nothing_else(world
 
 def test_preview_of_many_partitions_shows_what_is_skipped_first_and_how_much_in_all(world: World) -> None:
     lose_records(world)
-    lines = propose_rebase(world.ports(PIPELINE), "remaining").preview.splitlines()
+    lines = propose_rebase(world.build_ports(PIPELINE), "remaining").preview.splitlines()
     assert lines[0] == f"{TABLE}  orders 0: 2 -> 3, skips 1 offsets"
     assert lines[len(LOST)] == f"{TABLE}  orders {CUT}: 2 -> 1, reads again 1 offsets"
     moved = len(LOST) + 1
     assert lines[moved:] == [
         f"and more: of {PARTITIONS} partitions {moved} move; in all skips {len(LOST)} and reads again 1 offsets"
     ]
-    (all_of_them,) = propose_rebase(world.ports(PIPELINE), "earliest").preview.splitlines()[MAX_SHOWN_MOVES:]
+    (all_of_them,) = propose_rebase(world.build_ports(PIPELINE), "earliest").preview.splitlines()[MAX_SHOWN_MOVES:]
     assert all_of_them.endswith(f"in all skips {len(LOST)} and reads again {(PARTITIONS - len(LOST)) * 2} offsets")
 
 
@@ -121,23 +121,23 @@ def test_message_of_many_partitions_has_its_command_within_what_is_kept_of_it(wo
     lose_records(world)
     world.broker.elect("orders", CUT + 1, has=1)
     with pytest.raises(PositionLost) as cut:
-        plan(world.ports(PIPELINE))
+        plan(world.build_ports(PIPELINE))
     assert str(cut.value).endswith("""tidegate rebase shop --to '{"orders": {"150": 1, "151": 1}}'""")
-    rebase_positions(world.ports(PIPELINE), propose_moves(world.ports(PIPELINE), "remaining"))
+    rebase_positions(world.build_ports(PIPELINE), propose_moves(world.build_ports(PIPELINE), "remaining"))
     for partition in LOST:
         world.broker.retain_from("orders", 4, partition)
     with pytest.raises(PositionLost) as lost:
-        plan(world.ports(PIPELINE))
+        plan(world.build_ports(PIPELINE))
     assert str(lost.value).endswith("e.g. with: tidegate rebase shop --to remaining")
     assert len(str(lost.value)) < KEPT_CHARACTERS
 
 
 def test_rollback_of_many_partitions_names_its_ways_out_within_what_is_kept_of_it(world: World) -> None:
     first = world.destination.tables[TABLE].refs["main"]
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     world.destination.tables[TABLE].refs["main"] = first
     with pytest.raises(PositionLost) as caught:
-        plan(world.ports(PIPELINE))
+        plan(world.build_ports(PIPELINE))
     kept = str(caught.value)[:KEPT_CHARACTERS]
     assert re.findall(r"tidegate ([a-z-]+)", kept) == ["undo-rollback", "answer-rollback", "answer-rollback"]
     assert kept.count(f"and {PARTITIONS - MAX_NAMED_PARTITIONS} partitions more") == 2

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 import pytest
-from fakes import World, a_pipeline
+from fakes import World, build_pipeline
 from tidegate.errors import ConfigurationError, NothingToDo
 from tidegate.monitoring.status import read_status
 from tidegate.planning.stop_offsets import resolve_stop_offsets
@@ -21,18 +21,18 @@ def world() -> World:
     return made
 
 
-def ids(world: World) -> list[str]:
-    return sorted(row["id"] for row in world.rows(ORDERS))
+def read_ids(world: World) -> list[str]:
+    return sorted(row["id"] for row in world.read_rows(ORDERS))
 
 
-def flushed(world: World, until: str) -> list[str]:
-    ports = world.ports(a_pipeline())
+def flush_until(world: World, until: str) -> list[str]:
+    ports = world.build_ports(build_pipeline())
     end = resolve_stop_offsets(ports, until)
     with suppress(NothingToDo):
         flush(ports, until=end)
     with pytest.raises(NothingToDo, match="end that was asked for"):
         flush(ports, until=end)
-    return ids(world) if ORDERS in world.destination.tables else []
+    return read_ids(world) if ORDERS in world.destination.tables else []
 
 
 @pytest.mark.parametrize(
@@ -48,25 +48,25 @@ def flushed(world: World, until: str) -> list[str]:
 )
 def test_bounded_read_stops_exactly_there(world: World, until: str, expected: list[str]) -> None:
     world.broker.groups["readers"] = {"orders": {1: 1}}
-    assert flushed(world, until) == expected
+    assert flush_until(world, until) == expected
     with suppress(NothingToDo):
-        flush(world.ports(a_pipeline()))
-    assert ids(world) == ["k0", "k1", "k2", "k3", "k4", "k5"], "a flush without an end goes on behind it"
+        flush(world.build_ports(build_pipeline()))
+    assert read_ids(world) == ["k0", "k1", "k2", "k3", "k4", "k5"], "a flush without an end goes on behind it"
 
 
 def test_end_that_lies_before_what_is_published_reads_nothing_and_takes_nothing_back(world: World) -> None:
-    flush(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline()))
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"}, 0)
-    assert len(flushed(world, '{"orders": {"0": 1}}')) == 6
-    assert read_status(world.ports(a_pipeline()))["lag"] == 1
+    assert len(flush_until(world, '{"orders": {"0": 1}}')) == 6
+    assert read_status(world.build_ports(build_pipeline()))["lag"] == 1
 
 
 def test_what_comes_after_the_end_was_asked_for_is_not_chased(world: World) -> None:
-    ports = world.ports(a_pipeline())
+    ports = world.build_ports(build_pipeline())
     end = resolve_stop_offsets(ports, "latest")
     world.broker.produce("orders", {"id": "late"}, {"id": "late", "name": "x"}, 0)
     flush(ports, until=end)
-    assert "late" not in ids(world)
+    assert "late" not in read_ids(world)
 
 
 NO_OFFSETS = ('{"orders": {"0": 1.9}}', '{"orders": {"0": 1e999}}', '{"orders": {"0": 1, "0": 2}}')
@@ -75,4 +75,4 @@ NO_OFFSETS = ('{"orders": {"0": 1.9}}', '{"orders": {"0": 1e999}}', '{"orders": 
 @pytest.mark.parametrize("wrong", ["soon", "{", '{"orders": 5}', *NO_OFFSETS, "2026-01-01T00:00:00", "latest-offset"])
 def test_other_words_are_refused_with_those_that_may_stand_there(world: World, wrong: str) -> None:
     with pytest.raises(ConfigurationError, match="until="):
-        resolve_stop_offsets(world.ports(a_pipeline()), wrong)
+        resolve_stop_offsets(world.build_ports(build_pipeline()), wrong)

@@ -3,23 +3,23 @@
 from dataclasses import replace
 
 import pytest
-from fakes import a_pipeline, a_table
+from fakes import build_pipeline, build_table
 from tidegate.errors import PositionLost, RetryLater
 from tidegate.model.position import Position
 from tidegate.model.table_state import NO_TOPIC_ID
 from tidegate.ports.context import Log, TableState
 from tidegate.progress.position_checks import check_log, resolve_next_start, resolve_position
 
-TABLE = a_table()
-PIPELINE = a_pipeline(TABLE)
+TABLE = build_table()
+PIPELINE = build_pipeline(TABLE)
 OLD, NEW = Position({"orders": {0: 10}}, batch=1), Position({"orders": {0: 20}}, batch=2)
 
 
-def log(begin: int = 0, end: int = 100, cluster: str = "c1", topic_id: str = "i1") -> Log:
+def build_log(begin: int = 0, end: int = 100, cluster: str = "c1", topic_id: str = "i1") -> Log:
     return Log(cluster, {"orders": topic_id}, {"orders": {0: begin}}, {"orders": {0: end}})
 
 
-def state(position: Position | None, *, rolled_back: bool) -> TableState:
+def build_state(position: Position | None, *, rolled_back: bool) -> TableState:
     return TableState("u", 1, 0, position, 2, (), rolled_back, NEW)
 
 
@@ -40,14 +40,14 @@ def test_table_that_is_missing_has_no_position() -> None:
 
 
 def test_position_of_a_sound_table_is_its_own() -> None:
-    assert resolve_position(PIPELINE, TABLE, state(NEW, rolled_back=False)) == NEW
+    assert resolve_position(PIPELINE, TABLE, build_state(NEW, rolled_back=False)) == NEW
 
 
 @pytest.mark.parametrize("choice", ["fail", "rewind", "keep"])
 def test_lost_position_is_not_begun_anew_whatever_answers_a_rollback(choice: str) -> None:
-    found = replace(state(None, rolled_back=False), recorded=None, snapshot_id=None, position_lost=True)
+    found = replace(build_state(None, rolled_back=False), recorded=None, snapshot_id=None, position_lost=True)
     with pytest.raises(PositionLost) as raised:
-        resolve_position(a_pipeline(TABLE, on_rollback=choice), TABLE, found)
+        resolve_position(build_pipeline(TABLE, on_rollback=choice), TABLE, found)
     check_message(
         str(raised.value), "its position is gone", f"{TABLE.name}_tidegate_position", way_out="rebase shop --to group"
     )
@@ -55,62 +55,64 @@ def test_lost_position_is_not_begun_anew_whatever_answers_a_rollback(choice: str
 
 @pytest.mark.parametrize(("choice", "position"), [("rewind", OLD), ("keep", NEW)])
 def test_rollback_is_answered_as_configured(choice: str, position: Position) -> None:
-    pipeline = a_pipeline(TABLE, on_rollback=choice)
-    assert resolve_position(pipeline, TABLE, state(OLD, rolled_back=True)) == position
+    pipeline = build_pipeline(TABLE, on_rollback=choice)
+    assert resolve_position(pipeline, TABLE, build_state(OLD, rolled_back=True)) == position
 
 
 def test_rollback_fails_by_default_and_names_both_ways_out() -> None:
     with pytest.raises(PositionLost) as caught:
-        resolve_position(PIPELINE, TABLE, state(OLD, rolled_back=True))
+        resolve_position(PIPELINE, TABLE, build_state(OLD, rolled_back=True))
     check_message(str(caught.value), "was rolled back", "undo-rollback shop --table", "--rewind", way_out="--keep")
 
 
 def test_rewind_without_a_snapshot_to_rewind_to_fails_instead_of_starting_over() -> None:
     with pytest.raises(PositionLost, match="was rolled back"):
-        resolve_position(a_pipeline(TABLE, on_rollback="rewind"), TABLE, state(None, rolled_back=True))
+        resolve_position(build_pipeline(TABLE, on_rollback="rewind"), TABLE, build_state(None, rolled_back=True))
 
 
 @pytest.mark.parametrize("offset", [0, 100])
 def test_position_anywhere_in_the_log_holds(offset: int) -> None:
-    check_log(PIPELINE, TABLE, Position({"orders": {0: offset}}, cluster_id="c1", topic_ids={"orders": "i1"}), log())
+    check_log(
+        PIPELINE, TABLE, Position({"orders": {0: offset}}, cluster_id="c1", topic_ids={"orders": "i1"}), build_log()
+    )
 
 
 def test_position_without_recorded_ids_holds() -> None:
-    check_log(PIPELINE, TABLE, OLD, log())
+    check_log(PIPELINE, TABLE, OLD, build_log())
 
 
 def test_brokers_of_another_cluster_are_not_read() -> None:
-    message = explain_loss(Position({"orders": {0: 10}}, cluster_id="c1"), log(cluster="c2"))
+    message = explain_loss(Position({"orders": {0: 10}}, cluster_id="c1"), build_log(cluster="c2"))
     check_message(message, "another cluster", "cluster_id=c2", "recorded=c1")
 
 
 def test_recreated_topic_is_not_read_as_if_its_offsets_meant_the_same_records() -> None:
-    message = explain_loss(Position({"orders": {0: 10}}, topic_ids={"orders": "i1"}), log(topic_id="i2"))
+    message = explain_loss(Position({"orders": {0: 10}}, topic_ids={"orders": "i1"}), build_log(topic_id="i2"))
     check_message(message, "deleted and created again", "topic=orders", "topic_id=i2", "recorded=i1")
 
 
 def test_retention_that_passed_the_position_is_told_with_the_number_of_lost_offsets() -> None:
-    message = explain_loss(Position({"orders": {0: 10}}), log(begin=25))
+    message = explain_loss(Position({"orders": {0: 10}}), build_log(begin=25))
     check_message(message, "15 offsets are gone", "partition=0", "position=10", "offset=25")
     assert "retention" in message
 
 
 def test_one_lost_offset_is_one_too_many() -> None:
-    assert "so 1 offsets are gone" in explain_loss(Position({"orders": {0: 10}}), log(begin=11))
+    assert "so 1 offsets are gone" in explain_loss(Position({"orders": {0: 10}}), build_log(begin=11))
 
 
 def test_retention_exactly_at_the_position_lost_nothing() -> None:
-    check_log(PIPELINE, TABLE, Position({"orders": {0: 25}}), log(begin=25))
+    check_log(PIPELINE, TABLE, Position({"orders": {0: 25}}), build_log(begin=25))
 
 
 def test_log_that_ends_before_the_position_is_not_waited_for() -> None:
     check_message(
-        explain_loss(Position({"orders": {0: 101}}), log()), "ends at offset=100", "position=101", "partition=0"
+        explain_loss(Position({"orders": {0: 101}}), build_log()), "ends at offset=100", "position=101", "partition=0"
     )
 
 
 def test_partition_that_the_log_does_not_have_is_named() -> None:
-    check_message(explain_loss(Position({"orders": {1: 5}}), log()), "partition=1", "no such partition")
+    check_message(explain_loss(Position({"orders": {1: 5}}), build_log()), "partition=1", "no such partition")
 
 
 @pytest.mark.parametrize(
@@ -118,13 +120,15 @@ def test_partition_that_the_log_does_not_have_is_named() -> None:
 )
 def test_topic_that_is_not_read_any_more_is_named_with_a_move_that_leaves_the_others(offsets: dict, to: str) -> None:
     check_message(
-        explain_loss(Position(offsets), log()), "topic=gone is not read any more", f"tidegate rebase shop --to {to}"
+        explain_loss(Position(offsets), build_log()),
+        "topic=gone is not read any more",
+        f"tidegate rebase shop --to {to}",
     )
 
 
 def test_damage_to_a_topic_that_is_read_is_told_before_one_that_is_not() -> None:
     check_message(
-        explain_loss(Position({"gone": {0: 5}, "orders": {0: 101}}), log()), "ends at offset=100", "--to earliest"
+        explain_loss(Position({"gone": {0: 5}, "orders": {0: 101}}), build_log()), "ends at offset=100", "--to earliest"
     )
 
 
@@ -134,21 +138,21 @@ GROWN = Log("c1", {}, {"orders": {0: 0, 1: 3}}, {"orders": {0: 50, 1: 9}})
 @pytest.mark.parametrize("mode", ["upsert_delete", "upsert", "delete"])
 def test_partition_growth_is_refused_where_offsets_order_keys(mode: str) -> None:
     with pytest.raises(PositionLost) as caught:
-        resolve_next_start(PIPELINE, a_table(mode=mode), OLD, GROWN)
+        resolve_next_start(PIPELINE, build_table(mode=mode), OLD, GROWN)
     check_message(str(caught.value), "new partition=1", "topic=orders", way_out="on_partition_growth: accept")
 
 
 def test_growth_is_harmless_where_sequences_order_keys() -> None:
-    assert resolve_next_start(PIPELINE, a_table(sequence_by=("name",)), OLD, GROWN) == {"orders": {0: 10, 1: 3}}
+    assert resolve_next_start(PIPELINE, build_table(sequence_by=("name",)), OLD, GROWN) == {"orders": {0: 10, 1: 3}}
 
 
 def test_accepted_growth_starts_at_the_logs_begin() -> None:
-    accepting = a_pipeline(TABLE, on_partition_growth="accept")
+    accepting = build_pipeline(TABLE, on_partition_growth="accept")
     assert resolve_next_start(accepting, TABLE, OLD, GROWN) == {"orders": {0: 10, 1: 3}}
 
 
 def test_append_has_no_order_of_keys_to_lose_to_growth() -> None:
-    assert resolve_next_start(PIPELINE, a_table(mode="append"), OLD, GROWN) == {"orders": {0: 10, 1: 3}}
+    assert resolve_next_start(PIPELINE, build_table(mode="append"), OLD, GROWN) == {"orders": {0: 10, 1: 3}}
 
 
 def test_new_topic_under_a_pattern_starts_at_its_begin_and_is_no_growth() -> None:
@@ -159,14 +163,14 @@ def test_new_topic_under_a_pattern_starts_at_its_begin_and_is_no_growth() -> Non
 def test_rollback_that_cannot_be_told_apart_from_expiry_says_so() -> None:
     unclear = TableState("u", 1, 0, None, 2, (), rolled_back=True, recorded=NEW, untraceable=True)
     with pytest.raises(PositionLost) as caught:
-        resolve_position(a_pipeline(TABLE, on_rollback="rewind"), TABLE, unclear)
+        resolve_position(build_pipeline(TABLE, on_rollback="rewind"), TABLE, unclear)
     check_message(str(caught.value), "nobody can tell", "--keep", str(NEW.offsets))
-    assert resolve_position(a_pipeline(TABLE, on_rollback="keep"), TABLE, unclear) == NEW
+    assert resolve_position(build_pipeline(TABLE, on_rollback="keep"), TABLE, unclear) == NEW
 
 
 def test_rollback_with_nothing_to_rewind_to_names_what_is_left_to_do() -> None:
     with pytest.raises(PositionLost) as caught:
-        resolve_position(a_pipeline(TABLE, on_rollback="rewind"), TABLE, state(None, rolled_back=True))
+        resolve_position(build_pipeline(TABLE, on_rollback="rewind"), TABLE, build_state(None, rolled_back=True))
     check_message(str(caught.value), "no snapshot of main tells a position", "--keep")
 
 
@@ -178,8 +182,10 @@ def test_fewer_partitions_than_a_topic_had_are_a_partial_answer_and_no_reason_to
 
 def test_topic_whose_id_is_not_told_now_was_not_created_again() -> None:
     with pytest.raises(RetryLater, match="topic=orders: the brokers do not return its id now, recorded=i1"):
-        check_log(PIPELINE, TABLE, Position({"orders": {0: 10}}, topic_ids={"orders": "i1"}), log(topic_id=NO_TOPIC_ID))
+        check_log(
+            PIPELINE, TABLE, Position({"orders": {0: 10}}, topic_ids={"orders": "i1"}), build_log(topic_id=NO_TOPIC_ID)
+        )
 
 
 def test_topic_whose_id_was_not_told_before_is_read_on() -> None:
-    check_log(PIPELINE, TABLE, Position({"orders": {0: 10}}, topic_ids={"orders": NO_TOPIC_ID}), log())
+    check_log(PIPELINE, TABLE, Position({"orders": {0: 10}}, topic_ids={"orders": NO_TOPIC_ID}), build_log())

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from examples import choose_calls
-from fakes import Crash, CrashAt, PauseAt, World, a_pipeline, a_table
+from fakes import Crash, CrashAt, PauseAt, World, build_pipeline, build_table
 from tidegate.errors import (
     CommitRefused,
     ConfigurationError,
@@ -32,7 +32,7 @@ from tidegate.schema.column import Column
 from tidegate.steps.flush import flush
 
 NAME = "lake.shop.orders"
-PIPELINE = a_pipeline(max_records=2)
+PIPELINE = build_pipeline(max_records=2)
 ALL = '{"orders": {"0": [0, 5]}}'
 
 
@@ -54,19 +54,19 @@ def produce(world: World, key: str, name: str | None) -> None:
 def flush_all(world: World, pipeline=PIPELINE) -> None:
     while True:
         try:
-            flush(world.ports(pipeline))
+            flush(world.build_ports(pipeline))
         except NothingToDo:
             return
 
 
 def run(world: World, ranges: str = ALL, pipeline=PIPELINE, hook=None, **instead) -> list[AppliedSlice]:
-    ports, results = world.ports(pipeline, hook, **instead), []
+    ports, results = world.build_ports(pipeline, hook, **instead), []
     apply_backfill(ports, propose_backfill(ports, parse_request(ranges, None, None)).backfill, results.append)
     return results
 
 
 def read_names(world: World) -> dict[str, str]:
-    return {row["id"]: row["name"] for row in world.rows(NAME)}
+    return {row["id"]: row["name"] for row in world.read_rows(NAME)}
 
 
 def damage(world: World, *rows: dict[str, str]) -> None:
@@ -74,7 +74,7 @@ def damage(world: World, *rows: dict[str, str]) -> None:
     world.destination.add_snapshot(NAME, "main", rows, {"operation": "overwrite"})
 
 
-def leftovers(world: World) -> list[str]:
+def list_leftovers(world: World) -> list[str]:
     table = world.destination.tables[NAME]
     tables = [name for name in world.destination.tables if "backfill" in name]
     return [*tables, *(r for r in table.refs if "backfill" in r), *(p for p in table.properties if "backfill" in p)]
@@ -94,7 +94,7 @@ def test_backfill_restores_what_another_writer_took_away(world: World) -> None:
 def test_slice_whose_rows_were_rolled_back_is_applied_again_by_the_run_that_goes_on(world: World) -> None:
     damage(world)
     before = world.destination.read_state(NAME, "shop").snapshot_id
-    first = world.ports(PIPELINE)
+    first = world.build_ports(PIPELINE)
     planned = propose_backfill(first, parse_request(ALL, None, None)).backfill
     apply_slice(first, planned, 3)
     assert read_names(world) == {"a": "2"}
@@ -163,7 +163,7 @@ def test_flush_goes_on_after_a_backfill(world: World) -> None:
 
 
 def test_table_rolled_back_past_a_backfill_is_noticed_and_rewound_to_the_right_position(world: World) -> None:
-    pipeline = a_pipeline(max_records=2, on_rollback="rewind")
+    pipeline = build_pipeline(max_records=2, on_rollback="rewind")
     first = next(s for s in world.destination.tables[NAME].ancestors() if s.rows)
     run(world)
     produce(world, "d", "1")
@@ -184,22 +184,22 @@ def test_rolling_back_the_backfill_alone_is_no_rollback_of_the_pipeline(world: W
 
 def test_nothing_is_left_behind(world: World) -> None:
     run(world)
-    assert leftovers(world) == []
+    assert list_leftovers(world) == []
 
 
 def test_flush_leaves_an_open_backfill_alone(world: World) -> None:
     with pytest.raises(Crash):
         run(world, hook=CrashAt(60))
-    open_before = leftovers(world)
+    open_before = list_leftovers(world)
     assert open_before
     produce(world, "d", "1")
     flush_all(world)
-    assert leftovers(world) == open_before
+    assert list_leftovers(world) == open_before
 
 
 def test_same_command_goes_on_where_it_stopped(world: World) -> None:
     damage(world)
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
     stopped: list[AppliedSlice] = []
 
@@ -237,16 +237,16 @@ def test_backfill_whose_clean_up_lost_every_race_leaves_the_same_command_its_wor
     world.destination.forget_backfill = forget
     damage(world)
     assert [result.outcome for result in run(world)] == ["published"] * 3
-    assert (read_names(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+    assert (read_names(world), list_leftovers(world)) == ({"a": "2", "b": "1"}, [])
 
 
 def test_mark_that_an_earlier_version_left_on_the_table_counts_for_nothing(world: World) -> None:
-    planned = propose_backfill(world.ports(PIPELINE), parse_request(ALL, None, None)).backfill
+    planned = propose_backfill(world.build_ports(PIPELINE), parse_request(ALL, None, None)).backfill
     left = '{"slices":3,"done":[3,2,1],"attempt":"a"}'
     world.destination.tables[NAME].properties[resource_names.name_backfill_property("shop", planned.id)] = left
     damage(world)
     run(world)
-    assert (read_names(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+    assert (read_names(world), list_leftovers(world)) == ({"a": "2", "b": "1"}, [])
 
 
 def test_column_that_is_added_during_a_backfill_is_filled_in_all_slices(world: World) -> None:
@@ -254,7 +254,7 @@ def test_column_that_is_added_during_a_backfill_is_filled_in_all_slices(world: W
     for key, age in (("d", 7), ("e", 8), ("f", 9)):
         world.broker.produce("orders", {"id": key}, {"id": key, "name": "1", "age": age})
     flush_all(world)
-    ports, everything = world.ports(PIPELINE), '{"orders": {"0": [0, 8]}}'
+    ports, everything = world.build_ports(PIPELINE), '{"orders": {"0": [0, 8]}}'
     planned = propose_backfill(ports, parse_request(everything, None, None)).backfill
     stopped: list[AppliedSlice] = []
 
@@ -266,12 +266,12 @@ def test_column_that_is_added_during_a_backfill_is_filled_in_all_slices(world: W
     with pytest.raises(Crash):
         apply_backfill(ports, planned, stop)
     columns = (Column("id", "STRING"), Column("name", "STRING"), Column("age", "INT"))
-    wider = a_pipeline(a_table(columns=columns), max_records=2)
-    assert propose_backfill(world.ports(wider), parse_request(everything, None, None)).resumed
+    wider = build_pipeline(build_table(columns=columns), max_records=2)
+    assert propose_backfill(world.build_ports(wider), parse_request(everything, None, None)).resumed
     assert [result.outcome for result in run(world, everything, wider)] == ["published"] * 4
-    ages = {row["id"]: row.get("age") for row in world.rows(NAME)}
+    ages = {row["id"]: row.get("age") for row in world.read_rows(NAME)}
     assert ages == {"a": None, "b": None, "d": 7, "e": 8, "f": 9}
-    assert leftovers(world) == []
+    assert list_leftovers(world) == []
 
 
 def test_slice_whose_mark_was_lost_is_applied_once_more_and_changes_nothing(world: World) -> None:
@@ -279,15 +279,15 @@ def test_slice_whose_mark_was_lost_is_applied_once_more_and_changes_nothing(worl
         raise RetryLater("no answer")
 
     marked, world.destination.mark_applied = world.destination.mark_applied, lose
-    planned = propose_backfill(world.ports(PIPELINE), parse_request(ALL, None, None)).backfill
+    planned = propose_backfill(world.build_ports(PIPELINE), parse_request(ALL, None, None)).backfill
     damage(world)
     for _ in range(2):
         with pytest.raises(Crash):
-            apply_backfill(world.ports(PIPELINE), planned, crash)
+            apply_backfill(world.build_ports(PIPELINE), planned, crash)
     assert read_names(world) == {"a": "2"}
     world.destination.mark_applied = marked
     run(world)
-    assert (read_names(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+    assert (read_names(world), list_leftovers(world)) == ({"a": "2", "b": "1"}, [])
 
 
 def crash(_: AppliedSlice) -> None:
@@ -310,14 +310,14 @@ def test_answer_to_a_publish_that_was_lost_is_looked_up(world: World, takes_effe
     world.destination.publish = lose
     results = run(world)
     assert (results[0].outcome, results[0].snapshot_id) == ("published", lost[0].head)
-    assert (read_names(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+    assert (read_names(world), list_leftovers(world)) == ({"a": "2", "b": "1"}, [])
 
 
 def test_range_of_times_is_gone_on_with_although_it_means_other_offsets_by_now(world: World) -> None:
-    ports, times = world.ports(PIPELINE), BackfillRequest(None, 0, 2**50)
+    ports, times = world.build_ports(PIPELINE), BackfillRequest(None, 0, 2**50)
     planned = propose_backfill(ports, times).backfill
     with pytest.raises(Crash):
-        apply_backfill(world.ports(PIPELINE, CrashAt(60)), planned, print)
+        apply_backfill(world.build_ports(PIPELINE, CrashAt(60)), planned, print)
     produce(world, "d", "1")
     flush_all(world)
     assert propose_backfill(ports, times).backfill == planned
@@ -326,13 +326,13 @@ def test_range_of_times_is_gone_on_with_although_it_means_other_offsets_by_now(w
 def test_range_of_times_is_clipped_to_the_position(world: World) -> None:
     produce(world, "d", "1")
     first = world.broker.partitions["orders"][0].records[1].timestamp
-    found = propose_backfill(world.ports(PIPELINE), BackfillRequest(None, first, 2**50)).backfill
+    found = propose_backfill(world.build_ports(PIPELINE), BackfillRequest(None, first, 2**50)).backfill
     assert found.ranges(NAME).to_dict() == {"orders": {"0": [1, 5], "1": [0, 0]}}
 
 
 def test_given_up_backfill_leaves_what_it_applied_and_nothing_else(world: World) -> None:
     damage(world)
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
 
     def stop(_: AppliedSlice) -> None:
@@ -344,22 +344,22 @@ def test_given_up_backfill_leaves_what_it_applied_and_nothing_else(world: World)
     assert abandon_backfill(ports, planned.id) == [
         resource_names.name_backfill_table(PIPELINE, PIPELINE.tables[0], planned.id)
     ]
-    assert (read_names(world), leftovers(world)) == ({"a": "2"}, [])
+    assert (read_names(world), list_leftovers(world)) == ({"a": "2"}, [])
     with pytest.raises(GiveUp, match="no such backfill"):
         abandon_backfill(ports, planned.id)
 
 
 def test_open_backfill_of_a_table_that_the_file_names_no_more_is_refused_with_both_ways_out(world: World) -> None:
-    both = a_pipeline(a_table(NAME), a_table("lake.shop.copy"), max_records=2)
+    both = build_pipeline(build_table(NAME), build_table("lake.shop.copy"), max_records=2)
     flush_all(world, both)
-    planned = propose_backfill(world.ports(both), parse_request(ALL, None, None)).backfill
+    planned = propose_backfill(world.build_ports(both), parse_request(ALL, None, None)).backfill
     with pytest.raises(Crash):
-        apply_backfill(world.ports(both), planned, crash)
+        apply_backfill(world.build_ports(both), planned, crash)
     asked = rf"backfill={planned.id}: it was begun with table=lake\.shop\.copy.* --abandon {planned.id}"
     with pytest.raises(ConfigurationError, match=asked):
         run(world)
     assert [result.outcome for result in run(world, pipeline=both)][-1] == PublishOutcome.PUBLISHED
-    assert (read_names(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+    assert (read_names(world), list_leftovers(world)) == ({"a": "2", "b": "1"}, [])
 
 
 def test_slice_is_applied_although_the_table_cannot_be_read_for_its_row_of_history(world: World) -> None:
@@ -376,11 +376,11 @@ def test_slice_is_applied_although_the_table_cannot_be_read_for_its_row_of_histo
     applied = run(world, hook=fail_once)
     assert "failed" in published
     assert {one.outcome for one in applied} == {PublishOutcome.PUBLISHED}
-    assert (read_names(world), leftovers(world)) == ({"a": "2", "b": "1"}, [])
+    assert (read_names(world), list_leftovers(world)) == ({"a": "2", "b": "1"}, [])
 
 
 def test_status_lists_open_backfills_and_history_tells_of_their_slices(world: World) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
 
     def stop(_: AppliedSlice) -> None:
@@ -400,15 +400,15 @@ def test_status_lists_open_backfills_and_history_tells_of_their_slices(world: Wo
 
 def test_status_and_page_count_no_slice_that_was_rolled_back(world: World) -> None:
     damage(world)
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
     apply_slice(ports, planned, 3)
     between = world.destination.read_state(NAME, "shop").snapshot_id
     apply_slice(ports, planned, 2)
     apply_slice(ports, planned, 1)
-    assert applied(world) == ([3, 2, 1], 3)
+    assert read_applied_slices(world) == ([3, 2, 1], 3)
     world.destination.rollback(NAME, between)
-    assert applied(world) == ([3], 1)
+    assert read_applied_slices(world) == ([3], 1)
     assert [(r.slice, r.outcome) for r in run(world)] == [
         (3, PublishOutcome.ALREADY_APPLIED), (2, PublishOutcome.PUBLISHED), (1, PublishOutcome.PUBLISHED)
     ]  # fmt: skip
@@ -418,7 +418,7 @@ def test_status_and_page_count_no_slice_that_was_rolled_back(world: World) -> No
 @pytest.mark.parametrize("mode", ["append", "upsert_delete"])
 def test_slice_behind_the_position_of_a_rewound_table_is_left_to_the_flush(mode: str) -> None:
     """The flush will read its records again: a table that is appended to would get them twice."""
-    pipeline, world = a_pipeline(a_table(mode=mode), a_table("lake.shop.other"), max_records=2), World()
+    pipeline, world = build_pipeline(build_table(mode=mode), build_table("lake.shop.other"), max_records=2), World()
     world.broker.create("orders", 2)
     for number in range(3):
         for partition in (0, 1):
@@ -426,7 +426,7 @@ def test_slice_behind_the_position_of_a_rewound_table_is_left_to_the_flush(mode:
             world.broker.produce("orders", {"id": key}, {"id": key, "name": "1"}, partition)
     flush_all(world, pipeline)
     first = next(s for s in reversed(world.destination.tables[NAME].ancestors()) if s.rows)
-    ports = world.ports(pipeline)
+    ports = world.build_ports(pipeline)
     request = parse_request('{"orders": {"0": [0, 3], "1": [0, 3]}}', None, None, (NAME,))
     planned = propose_backfill(ports, request).backfill
     apply_slice(ports, planned, 3)
@@ -438,17 +438,17 @@ def test_slice_behind_the_position_of_a_rewound_table_is_left_to_the_flush(mode:
         apply_backfill(ports, propose_backfill(ports, request).backfill, lambda _: None)
     flush_all(world, pipeline)
     apply_backfill(ports, propose_backfill(ports, request).backfill, lambda _: None)
-    assert [row["id"] for row in world.rows(NAME)] == ["00", "01", "02", "10", "11", "12"]
+    assert [row["id"] for row in world.read_rows(NAME)] == ["00", "01", "02", "10", "11", "12"]
 
 
-def applied(world: World) -> tuple[list[int], int]:
+def read_applied_slices(world: World) -> tuple[list[int], int]:
     """The applied slices of the open backfill, as status lists and the page counts them."""
-    (listed,) = read_status(world.ports(PIPELINE))["backfills"]
-    (counted,) = read_backfills(world.ports(PIPELINE))
+    (listed,) = read_status(world.build_ports(PIPELINE))["backfills"]
+    (counted,) = read_backfills(world.build_ports(PIPELINE))
     return listed["applied"][NAME], counted["tables"][0]["applied"]
 
 
-def interrupted(world: World, when: str, meanwhile: Callable[[], object], ranges: str) -> list[AppliedSlice]:
+def interrupt_backfill(world: World, when: str, meanwhile: Callable[[], object], ranges: str) -> list[AppliedSlice]:
     """Run a backfill; `meanwhile` happens once, just before the port call `when` of its first slice."""
     happened: list[bool] = []
 
@@ -469,16 +469,16 @@ def test_flush_that_publishes_during_a_backfill_decides_about_its_keys(world: Wo
         produce(world, "a", None)
         flush_all(world)
 
-    interrupted(world, when, newer, '{"orders": {"0": [0, 5]}}')
+    interrupt_backfill(world, when, newer, '{"orders": {"0": [0, 5]}}')
     assert read_names(world) == {"b": "newer"}
 
 
 def test_two_runners_of_one_backfill_apply_it_once(world: World) -> None:
     damage(world)
-    interrupted(world, "commits.publish", lambda: run(world), ALL)
+    interrupt_backfill(world, "commits.publish", lambda: run(world), ALL)
     assert read_names(world) == {"a": "2", "b": "1"}
     run(world)
-    assert leftovers(world) == []
+    assert list_leftovers(world) == []
 
 
 def test_backfill_killed_at_any_call_is_finished_by_the_next(world: World) -> None:
@@ -497,7 +497,7 @@ def test_backfill_killed_at_any_call_is_finished_by_the_next(world: World) -> No
             flush_all(fresh)
             run(fresh)
             assert read_names(fresh) == {"a": "2", "b": "newer"}, crash.at
-            assert leftovers(fresh) == [], crash.at
+            assert list_leftovers(fresh) == [], crash.at
             continue
         break
     assert number > 100
@@ -547,15 +547,17 @@ def test_backfill_paused_at_any_call_while_the_flush_goes_on_overwrites_nothing(
 def test_wrong_range_is_refused_and_nothing_is_written(world: World, ranges: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         run(world, ranges)
-    assert leftovers(world) == []
+    assert list_leftovers(world) == []
 
 
 def test_ignored_topic_is_refused_as_such() -> None:
-    world, pipeline = World(), a_pipeline(source={"topics": ("orders", "__debezium-heartbeat.x")})
+    world, pipeline = World(), build_pipeline(source={"topics": ("orders", "__debezium-heartbeat.x")})
     for topic in ("orders", "__debezium-heartbeat.x"):
         world.broker.create(topic)
     with pytest.raises(ConfigurationError, match="carries no rows"):
-        propose_backfill(world.ports(pipeline), parse_request('{"__debezium-heartbeat.x": {"0": [0, 1]}}', None, None))
+        propose_backfill(
+            world.build_ports(pipeline), parse_request('{"__debezium-heartbeat.x": {"0": [0, 1]}}', None, None)
+        )
 
 
 @pytest.mark.parametrize(
@@ -598,12 +600,12 @@ def test_later_records_that_are_gone_are_named_and_nothing_is_written(world: Wor
         world.broker.retain_from("orders", 6)
 
     with pytest.raises(PositionLost, match=r"later offsets, .* 1 offsets \[5, 6\) that are needed are gone"):
-        interrupted(world, "commits.start_branch", flush_and_forget, '{"orders": {"0": [0, 2]}}')
+        interrupt_backfill(world, "commits.start_branch", flush_and_forget, '{"orders": {"0": [0, 2]}}')
     assert read_names(world) == {}
 
 
 def test_range_that_the_topic_lost_since_it_was_planned_is_refused(world: World) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     planned = propose_backfill(ports, parse_request('{"orders": {"0": [0, 2]}}', None, None)).backfill
     world.broker.retain_from("orders", 4)
     with pytest.raises(PositionLost, match=r"2 offsets \[0, 2\) that are needed are gone"):
@@ -611,7 +613,7 @@ def test_range_that_the_topic_lost_since_it_was_planned_is_refused(world: World)
 
 
 def test_table_without_a_key_is_refused() -> None:
-    world, pipeline = World(), a_pipeline(a_table(mode="append", keys=()))
+    world, pipeline = World(), build_pipeline(build_table(mode="append", keys=()))
     world.broker.create("orders")
     world.broker.produce("orders", None, {"name": "x"})
     flush_all(world, pipeline)
@@ -632,22 +634,22 @@ def test_rolled_back_table_waits_for_the_flush(world: World) -> None:
     with pytest.raises(PositionLost, match="was rolled back"):
         run(world)
     with pytest.raises(GiveUp, match="no flush has answered"):
-        run(world, pipeline=a_pipeline(on_rollback="rewind"))
+        run(world, pipeline=build_pipeline(on_rollback="rewind"))
 
 
 @pytest.mark.parametrize("policy", ["keep", "rewind"])
 def test_rollback_that_no_flush_answers_without_new_records_is_answered_by_the_command_of_the_message(
     world: World, policy: str
 ) -> None:
-    pipeline = a_pipeline(on_rollback=policy)
-    ports = world.ports(pipeline)
+    pipeline = build_pipeline(on_rollback=policy)
+    ports = world.build_ports(pipeline)
     head = world.destination.tables[NAME].refs["main"]
     rebase_positions(ports, propose_moves(ports, "latest"))  # a snapshot of its own, at the same offsets
     damage(world)
     world.destination.rollback(NAME, head)
     with pytest.raises(NothingToDo):
         flush(ports)
-    for retry in (run, lambda world, pipeline: replay_dead_letters(world.ports(pipeline))):
+    for retry in (run, lambda world, pipeline: replay_dead_letters(world.build_ports(pipeline))):
         with pytest.raises(GiveUp, match=f"tidegate answer-rollback shop --table {NAME} --{policy}$"):
             retry(world, pipeline=pipeline)
     answer_rollbacks(ports, propose_answers(ports, policy, NAME), policy, "ann")
@@ -663,16 +665,16 @@ def test_recreated_topic_is_refused(world: World) -> None:
 
 def test_topic_recreated_between_two_slices_is_noticed_before_its_records_are_applied(world: World) -> None:
     """Nobody has moved the position yet."""
-    pipeline = a_pipeline(max_records=3)
-    planned = propose_backfill(world.ports(pipeline), parse_request(ALL, None, None)).backfill
-    apply_slice(world.ports(pipeline), planned, 2)
+    pipeline = build_pipeline(max_records=3)
+    planned = propose_backfill(world.build_ports(pipeline), parse_request(ALL, None, None)).backfill
+    apply_slice(world.build_ports(pipeline), planned, 2)
     before = read_names(world)
     world.broker.create("orders")
     for key in ("x", "b", "y", "z", "v"):
         produce(world, key, "of another topic")
     for _ in range(2):
         with pytest.raises(PositionLost, match=f"created again since this .*--abandon {planned.id}"):
-            apply_slice(world.ports(pipeline), planned, 1)
+            apply_slice(world.build_ports(pipeline), planned, 1)
     assert read_names(world) == before
 
 
@@ -687,16 +689,16 @@ def test_log_that_was_cut_below_the_position_decides_about_no_backfill(world: Wo
 
 
 def test_topic_recreated_during_a_backfill_is_noticed_and_the_way_out_works(world: World) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
     with pytest.raises(Crash):
-        apply_backfill(world.ports(PIPELINE, CrashAt(60)), planned, print)
+        apply_backfill(world.build_ports(PIPELINE, CrashAt(60)), planned, print)
     world.broker.create("orders")
     rebase_positions(ports, propose_moves(ports, "earliest"))
     with pytest.raises(PositionLost, match=f"--abandon {planned.id}"):
         apply_backfill(ports, planned, print)
     abandon_backfill(ports, planned.id)
-    assert leftovers(world) == []
+    assert list_leftovers(world) == []
 
 
 def test_replaced_table_is_not_written_to(world: World) -> None:
@@ -704,8 +706,8 @@ def test_replaced_table_is_not_written_to(world: World) -> None:
         world.destination.replace(NAME)
 
     with pytest.raises(TidegateError):
-        interrupted(world, "commits.publish", replace_it, ALL)
-    assert world.rows(NAME) == []
+        interrupt_backfill(world, "commits.publish", replace_it, ALL)
+    assert world.read_rows(NAME) == []
 
 
 def test_empty_range_is_nothing_to_do(world: World) -> None:
@@ -715,49 +717,49 @@ def test_empty_range_is_nothing_to_do(world: World) -> None:
 
 def test_unknown_table_is_refused_by_name(world: World) -> None:
     with pytest.raises(ConfigurationError, match=r"no table=lake\.shop\.x"):
-        propose_backfill(world.ports(PIPELINE), parse_request(ALL, None, None, ("lake.shop.x",)))
+        propose_backfill(world.build_ports(PIPELINE), parse_request(ALL, None, None, ("lake.shop.x",)))
 
 
 def test_range_of_too_many_batches_is_refused_before_anything_is_written(world: World) -> None:
     for _ in range(1001):
         produce(world, "a", "x")
-    flush_all(world, a_pipeline())
+    flush_all(world, build_pipeline())
     with pytest.raises(ConfigurationError, match=r"raise merge\.max_records"):
-        run(world, '{"orders": {"0": [0, 1001]}}', a_pipeline(max_records=1))
+        run(world, '{"orders": {"0": [0, 1001]}}', build_pipeline(max_records=1))
 
 
 # other modes, several tables
 
 
 def test_append_table_with_a_key_gets_only_keys_that_have_no_row(world: World) -> None:
-    pipeline = a_pipeline(a_table("lake.shop.log", mode="append"), name="log")
+    pipeline = build_pipeline(build_table("lake.shop.log", mode="append"), name="log")
     flush_all(world, pipeline)
-    before = world.rows("lake.shop.log")
+    before = world.read_rows("lake.shop.log")
     run(world, ALL, pipeline)
-    assert world.rows("lake.shop.log") == before
+    assert world.read_rows("lake.shop.log") == before
     world.destination.add_snapshot("lake.shop.log", "main", ({"id": "b", "name": "kept"},), {})
     before_jobs = len(world.engine.stages)
     run(world, '{"orders": {"0": [0, 3]}}', pipeline)
-    assert [(r["id"], r["name"]) for r in world.rows("lake.shop.log")] == [("a", "1"), ("b", "kept"), ("c", "1")]
+    assert [(r["id"], r["name"]) for r in world.read_rows("lake.shop.log")] == [("a", "1"), ("b", "kept"), ("c", "1")]
     assert not any(t.keys_only for job in world.engine.stages[before_jobs:] for t in job.tables)
 
 
 def test_append_table_with_deletes_gets_one_row_for_each_key_that_has_none(world: World) -> None:
-    pipeline = a_pipeline(a_table("lake.shop.log", mode="delete"), name="log")
+    pipeline = build_pipeline(build_table("lake.shop.log", mode="delete"), name="log")
     flush_all(world, pipeline)
-    before = world.rows("lake.shop.log")
+    before = world.read_rows("lake.shop.log")
     run(world, ALL, pipeline)
-    assert world.rows("lake.shop.log") == before
+    assert world.read_rows("lake.shop.log") == before
     world.destination.add_snapshot("lake.shop.log", "main", ({"id": "c", "name": "ghost"},), {})
     run(world, ALL, pipeline)
-    assert [(r["id"], r["name"]) for r in world.rows("lake.shop.log")] == [("a", "2"), ("b", "1")]
+    assert [(r["id"], r["name"]) for r in world.read_rows("lake.shop.log")] == [("a", "2"), ("b", "1")]
 
 
-def two_tables() -> tuple[World, object]:
+def build_two_tables() -> tuple[World, object]:
     world = World()
     world.broker.create("orders")
     world.engine.conditions["name = 'x'"] = lambda row: row["name"] == "x"
-    pipeline = a_pipeline(a_table("lake.shop.one"), a_table("lake.shop.two", when="name = 'x'"))
+    pipeline = build_pipeline(build_table("lake.shop.one"), build_table("lake.shop.two", when="name = 'x'"))
     for key, name in (("a", "x"), ("b", "y"), ("a", "y")):
         produce(world, key, name)
     flush_all(world, pipeline)
@@ -765,7 +767,7 @@ def two_tables() -> tuple[World, object]:
 
 
 def test_tables_at_one_position_share_the_read_of_each_slice() -> None:
-    world, pipeline = two_tables()
+    world, pipeline = build_two_tables()
     before = len(world.engine.stages)
     run(world, '{"orders": {"0": [0, 2]}}', pipeline)
     assert [(len(job.tables), job.ranges.span) for job in world.engine.stages[before:]] == [(2, 1), (2, 2)]
@@ -773,28 +775,28 @@ def test_tables_at_one_position_share_the_read_of_each_slice() -> None:
 
 def test_later_record_that_a_condition_leaves_out_does_not_hold_a_row_back() -> None:
     """For `two` the key's last record is the first one: the later one is not its own."""
-    world, pipeline = two_tables()
+    world, pipeline = build_two_tables()
     world.destination.add_snapshot("lake.shop.two", "main", (), {})
     run(world, '{"orders": {"0": [0, 2]}}', pipeline)
-    assert world.rows("lake.shop.two") == [{"id": "a", "name": "x"}]
+    assert world.read_rows("lake.shop.two") == [{"id": "a", "name": "x"}]
 
 
 def test_chosen_table_alone_is_applied() -> None:
-    world, pipeline = two_tables()
+    world, pipeline = build_two_tables()
     for name in ("lake.shop.one", "lake.shop.two"):
         world.destination.add_snapshot(name, "main", (), {})
-    ports = world.ports(pipeline)
+    ports = world.build_ports(pipeline)
     found = propose_backfill(ports, parse_request('{"orders": {"0": [0, 3]}}', None, None, ("lake.shop.two",)))
     apply_backfill(ports, found.backfill, lambda _: None)
-    assert (world.rows("lake.shop.one"), len(world.rows("lake.shop.two"))) == ([], 1)
+    assert (world.read_rows("lake.shop.one"), len(world.read_rows("lake.shop.two"))) == ([], 1)
 
 
 def test_proposal_counts_records_batches_and_later_offsets(world: World) -> None:
-    found = propose_backfill(world.ports(PIPELINE), parse_request('{"orders": {"0": [0, 3]}}', None, None))
+    found = propose_backfill(world.build_ports(PIPELINE), parse_request('{"orders": {"0": [0, 3]}}', None, None))
     assert found.to_dict()["tables"] == [
         {"table": NAME, "ranges": {"orders": {"0": [0, 3]}}, "records": 3, "batches": 2, "later": 2}
     ]
-    assert leftovers(world) == []
+    assert list_leftovers(world) == []
 
 
 def test_range_is_cut_into_slices_as_often_for_forty_partitions_as_for_two(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -807,7 +809,7 @@ def test_range_is_cut_into_slices_as_often_for_forty_partitions_as_for_two(monke
 
     monkeypatch.setattr(Backfill, "slices", count)
     for partitions in (2, 40):
-        world, pipeline = World(), a_pipeline()
+        world, pipeline = World(), build_pipeline()
         world.broker.create("orders", partitions)
         for partition in range(partitions):
             world.broker.produce("orders", {"id": f"k{partition}"}, {"id": f"k{partition}", "name": "1"}, partition)

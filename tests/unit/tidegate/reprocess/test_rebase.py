@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from fakes import BusyTable, PauseAt, World, a_pipeline, a_table
+from fakes import BusyTable, PauseAt, World, build_pipeline, build_table
 from tidegate.actions.rebase import propose_rebase
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost, PublishedElsewhere, RetryLater
 from tidegate.model.position import Position
@@ -19,7 +19,7 @@ from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
 NAME = "lake.shop.orders"
-PIPELINE = a_pipeline()
+PIPELINE = build_pipeline()
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def world() -> World:
     made.broker.create("orders")
     for key in ("a", "b", "c"):
         produce(made, key, "1")
-    flush(made.ports(PIPELINE))
+    flush(made.build_ports(PIPELINE))
     return made
 
 
@@ -36,11 +36,11 @@ def produce(world: World, key: str, name: str) -> None:
     world.broker.produce("orders", {"id": key}, {"id": key, "name": name})
 
 
-def moved(ports: Ports, to: str) -> None:
+def move_positions(ports: Ports, to: str) -> None:
     rebase_positions(ports, propose_moves(ports, to))
 
 
-def offsets(world: World) -> dict[str, dict[int, int]]:
+def read_offsets(world: World) -> dict[str, dict[int, int]]:
     state = world.destination.read_state(NAME, "shop")
     assert state is not None
     assert state.position is not None
@@ -49,16 +49,16 @@ def offsets(world: World) -> dict[str, dict[int, int]]:
 
 def test_preview_counts_what_is_skipped_or_read_again_and_changes_nothing(world: World) -> None:
     produce(world, "d", "1")
-    forward, idle = propose_moves(world.ports(PIPELINE), "latest")[0].moves
-    back, _ = propose_moves(world.ports(PIPELINE), "earliest")[0].moves
+    forward, idle = propose_moves(world.build_ports(PIPELINE), "latest")[0].moves
+    back, _ = propose_moves(world.build_ports(PIPELINE), "earliest")[0].moves
     assert (idle.partition, idle.before, idle.after, idle.skipped, idle.read_again) == (1, 0, 0, 0, 0)
     assert (forward.before, forward.after, forward.skipped, forward.read_again) == (3, 4, 1, 0)
     assert (back.before, back.after, back.skipped, back.read_again) == (3, 0, 0, 3)
-    assert offsets(world) == {"orders": {0: 3, 1: 0}}
+    assert read_offsets(world) == {"orders": {0: 3, 1: 0}}
 
 
 def test_preview_says_what_is_staged_and_would_never_be_published(world: World) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     produce(world, "d", "1")
     stage(ports, plan(ports))
     shown = propose_rebase(ports, "latest").preview
@@ -68,10 +68,10 @@ def test_preview_says_what_is_staged_and_would_never_be_published(world: World) 
 
 
 def test_preview_is_silent_of_a_batch_that_another_run_has_published_first(world: World) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     produce(world, "d", "1")
     planned = plan(ports)
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     late = replace(planned, tables=tuple(replace(one, batch=3) for one in planned.tables))  # numbered behind the other
     stage(ports, late)
     intermediate = name_intermediate_table(ports.pipeline, ports.pipeline.tables[0])
@@ -83,7 +83,7 @@ def test_preview_is_silent_of_a_batch_that_another_run_has_published_first(world
 
 
 def test_batch_that_nobody_can_read_keeps_nobody_from_moving_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     produce(world, "d", "1")
     stage(ports, plan(ports))
 
@@ -95,12 +95,12 @@ def test_batch_that_nobody_can_read_keeps_nobody_from_moving_on(world: World, mo
 
 
 def test_a_move_back_reads_the_records_again_and_the_table_stays_equal(world: World) -> None:
-    moved(world.ports(PIPELINE), '{"orders": {"0": 1}}')
-    assert offsets(world) == {"orders": {0: 1, 1: 0}}
-    flush(world.ports(PIPELINE))
-    assert [row["id"] for row in world.rows(NAME)] == ["a", "b", "c"]
+    move_positions(world.build_ports(PIPELINE), '{"orders": {"0": 1}}')
+    assert read_offsets(world) == {"orders": {0: 1, 1: 0}}
+    flush(world.build_ports(PIPELINE))
+    assert [row["id"] for row in world.read_rows(NAME)] == ["a", "b", "c"]
     with pytest.raises(NothingToDo):
-        flush(world.ports(PIPELINE))
+        flush(world.build_ports(PIPELINE))
 
 
 def test_a_lost_position_is_written_anew_where_it_is_asked_to_stand(
@@ -122,42 +122,42 @@ def test_a_lost_position_is_written_anew_where_it_is_asked_to_stand(
     monkeypatch.setattr(world.destination, "read_state", without_position)
     monkeypatch.setattr(world.destination, "seed", seed)
     with pytest.raises(PositionLost, match="its position is gone"):
-        flush(world.ports(PIPELINE))
-    proposed = propose_moves(world.ports(PIPELINE), '{"orders": {"0": 2}}')
+        flush(world.build_ports(PIPELINE))
+    proposed = propose_moves(world.build_ports(PIPELINE), '{"orders": {"0": 2}}')
     assert [(move.before, move.after) for move in proposed[0].moves] == [(None, 2), (None, 0)]
-    rebase_positions(world.ports(PIPELINE), proposed)
+    rebase_positions(world.build_ports(PIPELINE), proposed)
     assert seeds == [Position({})]
-    assert offsets(world) == {"orders": {0: 2, 1: 0}}
+    assert read_offsets(world) == {"orders": {0: 2, 1: 0}}
 
 
 def test_the_move_leaves_a_mark_and_never_reuses_a_batch_number(world: World) -> None:
-    moved(world.ports(PIPELINE), "earliest")
+    move_positions(world.build_ports(PIPELINE), "earliest")
     head = world.destination.read_head(NAME, "tidegate_shop")
     assert head is not None
     mark = {"from": {"orders": {"0": 3, "1": 0}}, "to": {"orders": {"0": 0, "1": 0}}}
     assert json.loads(head.summary["tidegate.rebase"]) == mark
-    assert plan(world.ports(PIPELINE)).tables[0].batch == 2
+    assert plan(world.build_ports(PIPELINE)).tables[0].batch == 2
 
 
 def test_a_batch_staged_before_the_move_is_not_published_after_it(world: World) -> None:
     produce(world, "d", "1")
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     [batch] = stage(ports, plan(ports))
-    moved(ports, "earliest")
+    move_positions(ports, "earliest")
     with pytest.raises(PublishedElsewhere):
         merge(ports, batch)
-    assert offsets(world) == {"orders": {0: 0, 1: 0}}
+    assert read_offsets(world) == {"orders": {0: 0, 1: 0}}
 
 
 def test_a_batch_staged_before_a_move_to_where_it_starts_is_neither_resumed_nor_published(world: World) -> None:
     """Its offsets may mean other records by now: here of a topic that was created again."""
     produce(world, "old", "1")
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     [batch] = stage(ports, plan(ports))
     world.broker.create("orders")
     for key in ("x", "y", "z", "new"):
         produce(world, key, "1")
-    moved(ports, '{"orders": {"0": 3}}')
+    move_positions(ports, '{"orders": {"0": 3}}')
     with pytest.raises(PublishedElsewhere):
         merge(ports, batch)
     planned = plan(ports).tables[0]
@@ -167,111 +167,116 @@ def test_a_batch_staged_before_a_move_to_where_it_starts_is_neither_resumed_nor_
         {"orders": {"0": [3, 4], "1": [0, 0]}},
     )
     flush(ports)
-    assert [row["id"] for row in world.rows(NAME)] == ["a", "b", "c", "new"]
+    assert [row["id"] for row in world.read_rows(NAME)] == ["a", "b", "c", "new"]
 
 
 def test_what_is_shown_is_what_is_moved_the_log_is_read_once(world: World) -> None:
     calls: list[str] = []
-    moved(world.ports(PIPELINE, hook=lambda call, when: calls.append(call) if when == "before" else None), "earliest")
+    move_positions(
+        world.build_ports(PIPELINE, hook=lambda call, when: calls.append(call) if when == "before" else None),
+        "earliest",
+    )
     assert calls.count("broker.read_log") == 1
     assert calls.count("commits.publish") == 1
 
 
 def test_positions_of_several_tables_move_each_from_where_it_stands() -> None:
-    world, pipeline = World(), a_pipeline(a_table("lake.shop.one"), a_table("lake.shop.two"))
+    world, pipeline = World(), build_pipeline(build_table("lake.shop.one"), build_table("lake.shop.two"))
     world.broker.create("orders")
     produce(world, "a", "1")
-    flush(world.ports(pipeline))
-    moves = [move for table in propose_moves(world.ports(pipeline), "earliest") for move in table.moves]
+    flush(world.build_ports(pipeline))
+    moves = [move for table in propose_moves(world.build_ports(pipeline), "earliest") for move in table.moves]
     told = [(m.table, m.partition, m.read_again) for m in moves]
     assert told == [("lake.shop.one", 0, 1), ("lake.shop.one", 1, 0), ("lake.shop.two", 0, 1), ("lake.shop.two", 1, 0)]
-    moved(world.ports(pipeline), "earliest")
-    flush(world.ports(pipeline))
-    assert world.rows("lake.shop.one") == world.rows("lake.shop.two") == [{"id": "a", "name": "1"}]
+    move_positions(world.build_ports(pipeline), "earliest")
+    flush(world.build_ports(pipeline))
+    assert world.read_rows("lake.shop.one") == world.read_rows("lake.shop.two") == [{"id": "a", "name": "1"}]
 
 
-def two_partitions() -> World:
+def build_two_partitions() -> World:
     """Five records in each partition, flushed, and one more in each that is not."""
     made = World()
     made.broker.create("orders", 2)
     for number in range(5):
         for partition in (0, 1):
             made.broker.produce("orders", {"id": f"{partition}{number}"}, {"id": "x", "name": "1"}, partition)
-    flush(made.ports(PIPELINE))
+    flush(made.build_ports(PIPELINE))
     for partition in (0, 1):
         made.broker.produce("orders", {"id": f"{partition}5"}, {"id": "x", "name": "1"}, partition)
     return made
 
 
 def test_partitions_that_are_not_named_stay_where_they_are() -> None:
-    world = two_partitions()
-    moved(world.ports(PIPELINE), '{"orders": {"1": 2}}')
-    assert offsets(world) == {"orders": {0: 5, 1: 2}}
-    moved(world.ports(PIPELINE), '{"orders": {"0": 6}}')
-    assert offsets(world) == {"orders": {0: 6, 1: 2}}
+    world = build_two_partitions()
+    move_positions(world.build_ports(PIPELINE), '{"orders": {"1": 2}}')
+    assert read_offsets(world) == {"orders": {0: 5, 1: 2}}
+    move_positions(world.build_ports(PIPELINE), '{"orders": {"0": 6}}')
+    assert read_offsets(world) == {"orders": {0: 6, 1: 2}}
 
 
 def test_a_partition_that_came_since_begins_at_its_first_record_whatever_is_named() -> None:
     """Without a place in the position it would stop the next flush: its keys may have moved."""
-    world = two_partitions()
+    world = build_two_partitions()
     world.broker.grow("orders", 3)
     for key in ("new", "newer"):
         world.broker.produce("orders", {"id": key}, {"id": key, "name": "1"}, 2)
     world.broker.retain_from("orders", 1, partition=2)
-    moved(world.ports(PIPELINE), '{"orders": {"1": 2}}')
-    assert offsets(world) == {"orders": {0: 5, 1: 2, 2: 1}}
-    flush(world.ports(PIPELINE))
-    assert [row["id"] for row in world.rows(NAME) if row["id"].startswith("new")] == ["newer"]
+    move_positions(world.build_ports(PIPELINE), '{"orders": {"1": 2}}')
+    assert read_offsets(world) == {"orders": {0: 5, 1: 2, 2: 1}}
+    flush(world.build_ports(PIPELINE))
+    assert [row["id"] for row in world.read_rows(NAME) if row["id"].startswith("new")] == ["newer"]
 
 
 def test_a_partition_that_the_group_has_no_offset_of_begins_at_its_first_record() -> None:
-    world = two_partitions()
+    world = build_two_partitions()
     world.broker.groups["tidegate-shop"] = {"orders": {1: 4}}
-    moved(world.ports(PIPELINE), "group")
-    assert offsets(world) == {"orders": {0: 0, 1: 4}}
+    move_positions(world.build_ports(PIPELINE), "group")
+    assert read_offsets(world) == {"orders": {0: 0, 1: 4}}
 
 
 def test_a_time_behind_an_open_transaction_leaves_its_records_to_be_read() -> None:
-    world = two_partitions()
+    world = build_two_partitions()
     world.broker.transaction("orders", [({"id": "late"}, {"id": "late", "name": "1"})], partition=1, ending="open")
-    moved(world.ports(PIPELINE), "2100-01-01T00:00:00Z")
-    assert offsets(world) == {"orders": {0: 6, 1: 6}}
+    move_positions(world.build_ports(PIPELINE), "2100-01-01T00:00:00Z")
+    assert read_offsets(world) == {"orders": {0: 6, 1: 6}}
     opened = world.broker.partitions["orders"][1]
     opened.records = [replace(r, kind="data") if r.kind == "open" else r for r in opened.records]
-    flush(world.ports(PIPELINE))
-    assert "late" in [row["id"] for row in world.rows(NAME)]
+    flush(world.build_ports(PIPELINE))
+    assert "late" in [row["id"] for row in world.read_rows(NAME)]
     uncommitted = replace(PIPELINE, source=replace(PIPELINE.source, isolation="read_uncommitted"))
     world.broker.transaction("orders", [({"id": "seen"}, {"id": "seen", "name": "1"})], partition=0, ending="open")
-    moved(world.ports(uncommitted), "2100-01-01T00:00:00Z")
-    assert offsets(world) == {"orders": {0: 7, 1: 7}}
+    move_positions(world.build_ports(uncommitted), "2100-01-01T00:00:00Z")
+    assert read_offsets(world) == {"orders": {0: 7, 1: 7}}
 
 
 def test_a_time_moves_each_partition_to_its_first_record_from_then_on() -> None:
-    world = two_partitions()
+    world = build_two_partitions()
     middle = world.broker.partitions["orders"][0].records[2].timestamp
-    moved(world.ports(PIPELINE), datetime.fromtimestamp(middle / 1000, UTC).isoformat())
+    move_positions(world.build_ports(PIPELINE), datetime.fromtimestamp(middle / 1000, UTC).isoformat())
     later = [r.offset for r in world.broker.partitions["orders"][1].records if r.timestamp >= middle]
-    assert offsets(world) == {"orders": {0: 2, 1: later[0]}}
+    assert read_offsets(world) == {"orders": {0: 2, 1: later[0]}}
 
 
 def test_a_foreign_compaction_during_the_move_is_survived(world: World) -> None:
-    moved(world.ports(PIPELINE, destination=BusyTable(world.destination)), "earliest")
-    assert offsets(world) == {"orders": {0: 0, 1: 0}}
+    move_positions(world.build_ports(PIPELINE, destination=BusyTable(world.destination)), "earliest")
+    assert read_offsets(world) == {"orders": {0: 0, 1: 0}}
 
 
 def test_a_flush_that_publishes_during_the_move_wins(world: World) -> None:
     produce(world, "d", "1")
 
     def meanwhile() -> None:
-        flush(world.ports(PIPELINE))
+        flush(world.build_ports(PIPELINE))
 
     calls: list[str] = []
-    moved(world.ports(PIPELINE, hook=lambda call, when: calls.append(call) if when == "before" else None), "latest")
+    move_positions(
+        world.build_ports(PIPELINE, hook=lambda call, when: calls.append(call) if when == "before" else None), "latest"
+    )
     at = calls.index("commits.publish") * 2
     produce(world, "e", "1")
     with pytest.raises(RetryLater, match="another writer was faster"):
-        moved(world.ports(PIPELINE, hook=PauseAt(at, meanwhile)), "earliest")
-    assert offsets(world) == {"orders": {0: 5, 1: 0}}
+        move_positions(world.build_ports(PIPELINE, hook=PauseAt(at, meanwhile)), "earliest")
+    assert read_offsets(world) == {"orders": {0: 5, 1: 0}}
 
 
 def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
@@ -279,12 +284,12 @@ def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
     world.broker.create("orders")
     produce(world, "z", "1")
     with pytest.raises(PositionLost):
-        flush(world.ports(PIPELINE))
-    [problem] = [table["problem"] for table in read_status(world.ports(PIPELINE))["tables"]]
+        flush(world.build_ports(PIPELINE))
+    [problem] = [table["problem"] for table in read_status(world.build_ports(PIPELINE))["tables"]]
     assert "tidegate rebase" in problem
-    moved(world.ports(PIPELINE), "earliest")
-    flush(world.ports(PIPELINE))
-    assert [row["id"] for row in world.rows(NAME)] == ["a", "b", "c", "z"]
+    move_positions(world.build_ports(PIPELINE), "earliest")
+    flush(world.build_ports(PIPELINE))
+    assert [row["id"] for row in world.read_rows(NAME)] == ["a", "b", "c", "z"]
 
 
 @pytest.mark.parametrize(
@@ -308,12 +313,12 @@ def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
 )
 def test_a_wrong_target_is_refused_with_the_way_out(world: World, to: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        moved(world.ports(PIPELINE), to)
-    assert offsets(world) == {"orders": {0: 3, 1: 0}}
+        move_positions(world.build_ports(PIPELINE), to)
+    assert read_offsets(world) == {"orders": {0: 3, 1: 0}}
 
 
 def test_a_table_without_a_position_has_none_to_move() -> None:
     fresh = World()
     fresh.broker.create("orders")
     with pytest.raises(ConfigurationError, match=r"set source\.start instead"):
-        moved(fresh.ports(PIPELINE), "latest")
+        move_positions(fresh.build_ports(PIPELINE), "latest")

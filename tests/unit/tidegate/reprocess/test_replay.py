@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from fakes import BAD, Crash, CrashAt, World, a_pipeline, a_table
+from fakes import BAD, Crash, CrashAt, World, build_pipeline, build_table
 from tidegate.errors import (
     CommitRefused,
     ConfigurationError,
@@ -27,11 +27,11 @@ from tidegate.steps.flush import flush
 ALL, TABLE, LETTERS = Errors("all", 9), "lake.shop.orders", "lake.shop.tidegate_shop_dead_letters"
 
 
-def tolerant(mode: str = "upsert_delete", **given) -> Pipeline:
-    return a_pipeline(replace(a_table(mode=mode), errors=ALL), source={"errors": ALL}, **given)
+def build_tolerant_pipeline(mode: str = "upsert_delete", **given) -> Pipeline:
+    return build_pipeline(replace(build_table(mode=mode), errors=ALL), source={"errors": ALL}, **given)
 
 
-def a_world(*records: tuple) -> World:
+def build_world(*records: tuple) -> World:
     world = World()
     world.broker.create("orders")
     for key, value in records:
@@ -39,11 +39,11 @@ def a_world(*records: tuple) -> World:
     return world
 
 
-def row(key: str, name: str) -> tuple:
+def build_record(key: str, name: str) -> tuple:
     return key, {"id": key, "name": name}
 
 
-def mended(world: World, *offsets: int) -> World:
+def correct_letters(world: World, *offsets: int) -> World:
     """As if the pipeline file had been corrected: these dead letters can be read now, in the log and where they lie."""
     records = world.broker.partitions["orders"][0].records
     for offset in offsets:
@@ -53,121 +53,125 @@ def mended(world: World, *offsets: int) -> World:
     return world
 
 
-def table(world: World) -> dict[str, str]:
-    return {found["id"]: found["name"] for found in world.rows(TABLE)}
+def read_table(world: World) -> dict[str, str]:
+    return {found["id"]: found["name"] for found in world.read_rows(TABLE)}
 
 
-def waiting(world: World) -> list[int]:
-    return sorted(found["offset"] for found in world.rows(LETTERS) if found["replayed_at"] is None)
+def list_waiting_offsets(world: World) -> list[int]:
+    return sorted(found["offset"] for found in world.read_rows(LETTERS) if found["replayed_at"] is None)
 
 
 def test_dead_letters_that_can_be_read_now_come_in_and_are_marked() -> None:
-    world = a_world(row("a", "x"), ("b", BAD), ("c", BAD), row("d", "y"))
-    ports = world.ports(tolerant())
+    world = build_world(build_record("a", "x"), ("b", BAD), ("c", BAD), build_record("d", "y"))
+    ports = world.build_ports(build_tolerant_pipeline())
     flush(ports)
-    (result,) = replay_dead_letters(world.ports(tolerant()) if mended(world, 1) else ports)
+    (result,) = replay_dead_letters(
+        world.build_ports(build_tolerant_pipeline()) if correct_letters(world, 1) else ports
+    )
     assert (result.tried, result.replayed, result.still_bad, result.inserted) == (2, 1, 1, 1)
-    assert table(world) == {"a": "x", "b": "mended", "d": "y"}
-    assert waiting(world) == [2]
+    assert read_table(world) == {"a": "x", "b": "mended", "d": "y"}
+    assert list_waiting_offsets(world) == [2]
 
 
 def test_newer_row_is_not_overwritten_and_a_deleted_one_not_brought_back() -> None:
-    world = a_world(("a", BAD), ("b", BAD), ("c", BAD), row("a", "newer"), ("b", None), row("d", "other"))
-    flush(world.ports(tolerant()))
-    mended(world, 0, 1, 2)
-    replay_dead_letters(world.ports(tolerant()))
-    assert table(world) == {"a": "newer", "c": "mended", "d": "other"}
-    assert waiting(world) == []
+    world = build_world(
+        ("a", BAD), ("b", BAD), ("c", BAD), build_record("a", "newer"), ("b", None), build_record("d", "other")
+    )
+    flush(world.build_ports(build_tolerant_pipeline()))
+    correct_letters(world, 0, 1, 2)
+    replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
+    assert read_table(world) == {"a": "newer", "c": "mended", "d": "other"}
+    assert list_waiting_offsets(world) == []
 
 
 def test_row_that_came_before_the_dead_letter_is_overwritten() -> None:
-    world = a_world(row("a", "before"), row("b", "x"), ("b", BAD), ("a", BAD))
-    flush(world.ports(tolerant()))
-    mended(world, 2, 3)
-    replay_dead_letters(world.ports(tolerant()))
-    assert table(world) == {"a": "mended", "b": "mended"}
+    world = build_world(build_record("a", "before"), build_record("b", "x"), ("b", BAD), ("a", BAD))
+    flush(world.build_ports(build_tolerant_pipeline()))
+    correct_letters(world, 2, 3)
+    replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
+    assert read_table(world) == {"a": "mended", "b": "mended"}
 
 
 def test_position_stays_and_the_next_flush_goes_on() -> None:
-    world = a_world(row("a", "x"), ("b", BAD))
-    ports = world.ports(tolerant())
+    world = build_world(build_record("a", "x"), ("b", BAD))
+    ports = world.build_ports(build_tolerant_pipeline())
     flush(ports)
     before = world.destination.read_state(TABLE, "shop").position
-    mended(world, 1)
+    correct_letters(world, 1)
     replay_dead_letters(ports)
     state = world.destination.read_state(TABLE, "shop")
     assert (state.position, state.rolled_back) == (before, False)
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
     flush(ports)
-    assert table(world) == {"a": "x", "b": "mended", "c": "z"}
+    assert read_table(world) == {"a": "x", "b": "mended", "c": "z"}
 
 
 def test_dead_letters_are_read_from_their_own_bytes_when_the_log_no_longer_has_them() -> None:
-    world = a_world(("a", BAD), row("b", "x"))
-    flush(world.ports(tolerant()))
-    mended(world, 0)
+    world = build_world(("a", BAD), build_record("b", "x"))
+    flush(world.build_ports(build_tolerant_pipeline()))
+    correct_letters(world, 0)
     world.broker.retain_from("orders", 1)
-    replay_dead_letters(world.ports(tolerant()))
-    assert table(world) == {"a": "mended", "b": "x"}
+    replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
+    assert read_table(world) == {"a": "mended", "b": "x"}
 
 
 def test_log_that_lost_what_would_decide_is_refused_and_nothing_changes() -> None:
-    world = a_world(("a", BAD), row("a", "x"), row("b", "x"))
-    flush(world.ports(tolerant()))
-    mended(world, 0)
+    world = build_world(("a", BAD), build_record("a", "x"), build_record("b", "x"))
+    flush(world.build_ports(build_tolerant_pipeline()))
+    correct_letters(world, 0)
     world.broker.retain_from("orders", 2)
     with pytest.raises(PositionLost, match=r"the records \[1, 2\) are gone"):
-        replay_dead_letters(world.ports(tolerant()))
-    assert (table(world), waiting(world)) == ({"a": "x", "b": "x"}, [0])
+        replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
+    assert (read_table(world), list_waiting_offsets(world)) == ({"a": "x", "b": "x"}, [0])
 
 
 def test_append_gets_each_dead_letter_once_whenever_it_is_killed() -> None:
     number = 0
     while True:
         number += 1
-        world, hook = a_world(row("a", "x"), ("a", BAD), row("a", "y")), CrashAt(number)
-        flush(world.ports(tolerant("append")))
-        mended(world, 1)
+        world, hook = build_world(build_record("a", "x"), ("a", BAD), build_record("a", "y")), CrashAt(number)
+        flush(world.build_ports(build_tolerant_pipeline("append")))
+        correct_letters(world, 1)
         try:
-            replay_dead_letters(world.ports(tolerant("append"), hook))
+            replay_dead_letters(world.build_ports(build_tolerant_pipeline("append"), hook))
             finished = True
         except Crash:
             finished = False
         for _ in range(2):
-            replay_dead_letters(world.ports(tolerant("append")))
-        assert sorted(found["name"] for found in world.rows(TABLE)) == ["mended", "x", "y"], hook.at
-        assert waiting(world) == [], hook.at
+            replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))
+        assert sorted(found["name"] for found in world.read_rows(TABLE)) == ["mended", "x", "y"], hook.at
+        assert list_waiting_offsets(world) == [], hook.at
         assert not [name for name in world.destination.tables if "replay" in name], hook.at
         if finished:
             return
 
 
 def test_replay_that_wakes_up_after_others_marks_none_of_their_dead_letters() -> None:
-    world, met = a_world(row("a", "x"), ("b", BAD)), []
-    flush(world.ports(tolerant("append")))
-    mended(world, 1)
+    world, met = build_world(build_record("a", "x"), ("b", BAD)), []
+    flush(world.build_ports(build_tolerant_pipeline("append")))
+    correct_letters(world, 1)
 
     def meanwhile(call: str, when: str) -> None:
         if (call, when) != ("commits.publish", "after"):
             return
         met.append(call)
         if len(met) == 2:  # the first one said that it begins
-            replay_dead_letters(world.ports(tolerant("append")))  # finishes this one
+            replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))  # finishes this one
             world.broker.produce("orders", {"id": "c"}, BAD)
-            flush(world.ports(tolerant("append")))
-            mended(world, 2)
+            flush(world.build_ports(build_tolerant_pipeline("append")))
+            correct_letters(world, 2)
             with suppress(Crash):
-                replay_dead_letters(world.ports(tolerant("append"), dies_before_publish()))
+                replay_dead_letters(world.build_ports(build_tolerant_pipeline("append"), crash_before_publish()))
 
     with pytest.raises(RetryLater, match="taken away, as another replay of the pipeline does"):
-        replay_dead_letters(world.ports(tolerant("append"), meanwhile))
-    assert (met, waiting(world)) == (["commits.publish"] * 2, [2])
-    replay_dead_letters(world.ports(tolerant("append")))
-    assert (table(world), waiting(world)) == ({"a": "x", "b": "mended", "c": "mended"}, [])
+        replay_dead_letters(world.build_ports(build_tolerant_pipeline("append"), meanwhile))
+    assert (met, list_waiting_offsets(world)) == (["commits.publish"] * 2, [2])
+    replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))
+    assert (read_table(world), list_waiting_offsets(world)) == ({"a": "x", "b": "mended", "c": "mended"}, [])
     assert set(world.destination.tables[TABLE].refs) == {"main", "tidegate_shop"}
 
 
-def dies_before_publish() -> Callable[[str, str], None]:
+def crash_before_publish() -> Callable[[str, str], None]:
     """Ends a replay of an append table before it publishes its rows: its first commit says that it begins."""
     met = []
 
@@ -181,29 +185,29 @@ def dies_before_publish() -> Callable[[str, str], None]:
 
 
 def test_of_two_replays_at_once_the_one_whose_staged_letters_are_gone_publishes_nothing() -> None:
-    world, met = a_world(row("a", "x"), ("b", BAD)), []
-    flush(world.ports(tolerant("append")))
-    mended(world, 1)
+    world, met = build_world(build_record("a", "x"), ("b", BAD)), []
+    flush(world.build_ports(build_tolerant_pipeline("append")))
+    correct_letters(world, 1)
 
     def begin_another(call: str, when: str) -> None:
         if (call, when) == ("engine.run", "after"):
             met.append(call)
             if len(met) == 2:  # the letters are staged, and merged into the branch
                 with suppress(Crash):
-                    replay_dead_letters(world.ports(tolerant("append"), dies_before_publish()))
+                    replay_dead_letters(world.build_ports(build_tolerant_pipeline("append"), crash_before_publish()))
 
     with pytest.raises(RetryLater, match="another replay has begun meanwhile"):
-        replay_dead_letters(world.ports(tolerant("append"), begin_another))
-    assert (table(world), waiting(world)) == ({"a": "x"}, [1])
-    replay_dead_letters(world.ports(tolerant("append")))
-    assert [found["name"] for found in world.rows(TABLE)].count("mended") == 1
-    assert waiting(world) == []
+        replay_dead_letters(world.build_ports(build_tolerant_pipeline("append"), begin_another))
+    assert (read_table(world), list_waiting_offsets(world)) == ({"a": "x"}, [1])
+    replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))
+    assert [found["name"] for found in world.read_rows(TABLE)].count("mended") == 1
+    assert list_waiting_offsets(world) == []
 
 
 def test_refused_change_of_the_dead_letter_table_is_tried_again_when_a_killed_replay_is_finished() -> None:
-    world, refused = a_world(row("a", "x"), ("b", BAD)), []
-    flush(world.ports(tolerant()))
-    mended(world, 1)
+    world, refused = build_world(build_record("a", "x"), ("b", BAD)), []
+    flush(world.build_ports(build_tolerant_pipeline()))
+    correct_letters(world, 1)
 
     def dies(call: str, when: str) -> None:
         if (call, when) == ("commits.publish", "after"):
@@ -215,111 +219,111 @@ def test_refused_change_of_the_dead_letter_table_is_tried_again_when_a_killed_re
             raise CommitRefused("another writer changed it")
 
     with pytest.raises(Crash):
-        replay_dead_letters(world.ports(tolerant(), dies))
-    (result,) = replay_dead_letters(world.ports(tolerant(), refuse_once))
+        replay_dead_letters(world.build_ports(build_tolerant_pipeline(), dies))
+    (result,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline(), refuse_once))
     assert (refused, result.replayed) == (["tables.evolve"], 1)
-    assert (table(world), waiting(world)) == ({"a": "x", "b": "mended"}, [])
+    assert (read_table(world), list_waiting_offsets(world)) == ({"a": "x", "b": "mended"}, [])
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert_delete"])
 def test_dead_letters_of_a_replay_that_was_killed_and_rolled_back_are_brought_in_again(mode: str) -> None:
-    world = a_world(row("a", "x"), ("b", BAD), row("c", "y"), ("d", BAD))
-    flush(world.ports(tolerant(mode)))
+    world = build_world(build_record("a", "x"), ("b", BAD), build_record("c", "y"), ("d", BAD))
+    flush(world.build_ports(build_tolerant_pipeline(mode)))
     before = world.destination.read_state(TABLE, "shop").snapshot_id
-    mended(world, 1, 3)
+    correct_letters(world, 1, 3)
     with pytest.raises(Crash):
-        replay_dead_letters(world.ports(tolerant(mode), dies_behind_publish(world)))
-    assert sorted(table(world)) == ["a", "b", "c", "d"]
+        replay_dead_letters(world.build_ports(build_tolerant_pipeline(mode), crash_after_publish(world)))
+    assert sorted(read_table(world)) == ["a", "b", "c", "d"]
     world.destination.rollback(TABLE, before)
-    (result,) = replay_dead_letters(world.ports(tolerant(mode)))
+    (result,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline(mode)))
     assert (result.tried, result.replayed) == (2, 2)
-    assert sorted(found["name"] for found in world.rows(TABLE)) == ["mended", "mended", "x", "y"]
-    assert waiting(world) == []
+    assert sorted(found["name"] for found in world.read_rows(TABLE)) == ["mended", "mended", "x", "y"]
+    assert list_waiting_offsets(world) == []
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert_delete"])
 def test_killed_replay_whose_table_was_rolled_back_behind_its_batch_waits_for_the_answer(mode: str) -> None:
-    world = a_world(row("a", "x"))
-    flush(world.ports(tolerant(mode)))
+    world = build_world(build_record("a", "x"))
+    flush(world.build_ports(build_tolerant_pipeline(mode)))
     before = world.destination.read_state(TABLE, "shop").snapshot_id
     world.broker.produce("orders", {"id": "b"}, BAD)
-    flush(world.ports(tolerant(mode)))
-    mended(world, 1)
+    flush(world.build_ports(build_tolerant_pipeline(mode)))
+    correct_letters(world, 1)
     with pytest.raises(Crash):
-        replay_dead_letters(world.ports(tolerant(mode), dies_behind_publish(world)))
+        replay_dead_letters(world.build_ports(build_tolerant_pipeline(mode), crash_after_publish(world)))
     world.destination.rollback(TABLE, before)
     with pytest.raises(GiveUp, match=r"was rolled back: .* answer-rollback shop"):
-        replay_dead_letters(world.ports(tolerant(mode)))
-    assert waiting(world) == [1]
+        replay_dead_letters(world.build_ports(build_tolerant_pipeline(mode)))
+    assert list_waiting_offsets(world) == [1]
 
 
-def dies_behind_publish(world: World) -> Callable[[str, str], None]:
+def crash_after_publish(world: World) -> Callable[[str, str], None]:
     """Ends a replay once its rows are in the table, and before it marks its letters."""
 
     def die(call: str, when: str) -> None:
-        if (call, when) == ("commits.publish", "after") and "mended" in table(world).values():
+        if (call, when) == ("commits.publish", "after") and "mended" in read_table(world).values():
             raise Crash(call)
 
     return die
 
 
 def test_flush_that_publishes_during_a_replay_wins() -> None:
-    world = a_world(("a", BAD), row("b", "x"))
-    flush(world.ports(tolerant()))
-    mended(world, 0)
+    world = build_world(("a", BAD), build_record("b", "x"))
+    flush(world.build_ports(build_tolerant_pipeline()))
+    correct_letters(world, 0)
     told = []
 
     def meanwhile(call: str, when: str) -> None:
         if (call, when) == ("commits.publish", "before") and not told:
             told.append(call)
             world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "newest"})
-            flush(world.ports(tolerant()))
+            flush(world.build_ports(build_tolerant_pipeline()))
 
-    replay_dead_letters(world.ports(tolerant(), meanwhile))
-    assert table(world) == {"a": "newest", "b": "x"}
-    assert waiting(world) == []
+    replay_dead_letters(world.build_ports(build_tolerant_pipeline(), meanwhile))
+    assert read_table(world) == {"a": "newest", "b": "x"}
+    assert list_waiting_offsets(world) == []
 
 
 def test_nothing_to_replay_changes_nothing() -> None:
-    world = a_world(row("a", "x"))
-    assert replay_dead_letters(world.ports(tolerant())) == []
-    flush(world.ports(tolerant()))
-    assert replay_dead_letters(world.ports(tolerant())) == []
+    world = build_world(build_record("a", "x"))
+    assert replay_dead_letters(world.build_ports(build_tolerant_pipeline())) == []
+    flush(world.build_ports(build_tolerant_pipeline()))
+    assert replay_dead_letters(world.build_ports(build_tolerant_pipeline())) == []
 
 
 def test_replay_of_a_table_with_deletes_alone_is_refused() -> None:
-    world = a_world(("a", BAD), row("b", "x"))
-    flush(world.ports(tolerant("delete")))
+    world = build_world(("a", BAD), build_record("b", "x"))
+    flush(world.build_ports(build_tolerant_pipeline("delete")))
     with pytest.raises(ConfigurationError, match="insert its dead letters by hand"):
-        replay_dead_letters(world.ports(tolerant("delete")))
+        replay_dead_letters(world.build_ports(build_tolerant_pipeline("delete")))
 
 
 def test_replayed_twice_changes_nothing() -> None:
-    world = a_world(("a", BAD), row("b", "x"))
-    flush(world.ports(tolerant()))
-    mended(world, 0)
-    replay_dead_letters(world.ports(tolerant()))
+    world = build_world(("a", BAD), build_record("b", "x"))
+    flush(world.build_ports(build_tolerant_pipeline()))
+    correct_letters(world, 0)
+    replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
     with suppress(NothingToDo):
-        flush(world.ports(tolerant()))
-    assert replay_dead_letters(world.ports(tolerant())) == []
-    assert table(world) == {"a": "mended", "b": "x"}
+        flush(world.build_ports(build_tolerant_pipeline()))
+    assert replay_dead_letters(world.build_ports(build_tolerant_pipeline())) == []
+    assert read_table(world) == {"a": "mended", "b": "x"}
 
 
 def test_dead_letter_with_the_highest_sequence_wins_over_later_records_with_lower_ones() -> None:
     ordered = replace(
-        a_table(columns=(Column("id", "STRING"), Column("name", "STRING"), Column("lsn", "BIGINT"))),
+        build_table(columns=(Column("id", "STRING"), Column("name", "STRING"), Column("lsn", "BIGINT"))),
         errors=ALL,
         sequence_by=("lsn",),
     )
-    pipeline = a_pipeline(ordered, source={"errors": ALL})
-    world = a_world(("a", BAD), ("a", {"id": "a", "name": "lower", "lsn": 3}), ("b", BAD))
+    pipeline = build_pipeline(ordered, source={"errors": ALL})
+    world = build_world(("a", BAD), ("a", {"id": "a", "name": "lower", "lsn": 3}), ("b", BAD))
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "higher", "lsn": 9})
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     for offset, key in ((0, "a"), (2, "b")):
         world.engine.mended[offset] = {"id": key, "name": "mended", "lsn": 5}
-    replay_dead_letters(world.ports(pipeline))
-    assert table(world) == {"a": "mended", "b": "higher"}
-    assert waiting(world) == []
+    replay_dead_letters(world.build_ports(pipeline))
+    assert read_table(world) == {"a": "mended", "b": "higher"}
+    assert list_waiting_offsets(world) == []
 
 
 def test_dead_letter_of_a_batch_that_is_not_published_waits_for_its_publish() -> None:
@@ -327,7 +331,7 @@ def test_dead_letter_of_a_batch_that_is_not_published_waits_for_its_publish() ->
     world.broker.create("orders", 2)
     for partition in (0, 1):
         world.broker.produce("orders", {"id": f"bad{partition}"}, BAD, partition)
-    flush(world.ports(tolerant()))
+    flush(world.build_ports(build_tolerant_pipeline()))
     for partition in (0, 1):
         world.broker.produce("orders", {"id": f"late{partition}"}, BAD, partition)
 
@@ -336,22 +340,24 @@ def test_dead_letter_of_a_batch_that_is_not_published_waits_for_its_publish() ->
             raise Crash(call)
 
     with pytest.raises(Crash):
-        flush(world.ports(tolerant(), dies))
-    assert waiting(world) == [0, 0, 1, 1]
-    work = Replay(world.ports(tolerant()), tolerant().tables[0])
+        flush(world.build_ports(build_tolerant_pipeline(), dies))
+    assert list_waiting_offsets(world) == [0, 0, 1, 1]
+    work = Replay(world.build_ports(build_tolerant_pipeline()), build_tolerant_pipeline().tables[0])
     for end in (1, 2):
         position = Position({"orders": {0: end, 1: 1}}, topic_ids={"orders": "topic-1"})
         (group,) = group_letters(work, position)
         assert group.ranges == Ranges({"orders": {0: (0, end), 1: (0, 1)}})
-    (result,) = replay_dead_letters(world.ports(tolerant()))
+    (result,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
     assert result.tried == 2
 
 
 def test_replay_under_another_key_is_refused_before_it_finds_rows_by_it() -> None:
     columns = tuple(Column(name, "STRING") for name in ("id", "line", "name"))
     before, after = (
-        a_pipeline(
-            replace(a_table(keys=keys, columns=columns), errors=ALL), a_table("lake.shop.other"), source={"errors": ALL}
+        build_pipeline(
+            replace(build_table(keys=keys, columns=columns), errors=ALL),
+            build_table("lake.shop.other"),
+            source={"errors": ALL},
         )
         for keys in (("id", "line"), ("id",))
     )
@@ -361,20 +367,20 @@ def test_replay_under_another_key_is_refused_before_it_finds_rows_by_it() -> Non
         world.broker.produce("orders", {"id": "a", "line": line}, {"id": "a", "line": line, "name": "x"})
     world.broker.produce("orders", {"id": "a", "line": "3"}, BAD)
     with suppress(GiveUp):  # the other table takes no bad record
-        flush(world.ports(before))
-    rows = world.rows(TABLE)
-    assert (len(rows), waiting(world)) == (2, [2])
+        flush(world.build_ports(before))
+    rows = world.read_rows(TABLE)
+    assert (len(rows), list_waiting_offsets(world)) == (2, [2])
     world.engine.mended[2] = {"id": "a", "line": "3", "name": "mended"}
     with pytest.raises(IncompatibleSchema, match="column=line is no longer part"):
-        replay_dead_letters(world.ports(after))
-    assert (world.rows(TABLE), waiting(world)) == (rows, [2])
+        replay_dead_letters(world.build_ports(after))
+    assert (world.read_rows(TABLE), list_waiting_offsets(world)) == (rows, [2])
 
 
 @pytest.mark.parametrize("damage", ["created again", "was cut"])
 def test_records_of_another_log_do_not_decide_about_a_dead_letter(damage: str) -> None:
     """The newer row of `a` came from a record that the log has no more: nothing there tells of it."""
-    world = a_world(("a", BAD), row("b", "x"), row("a", "newer"))
-    flush(world.ports(tolerant()))
+    world = build_world(("a", BAD), build_record("b", "x"), build_record("a", "newer"))
+    flush(world.build_ports(build_tolerant_pipeline()))
     if damage == "was cut":
         world.broker.elect("orders", has=2)
     else:
@@ -383,29 +389,31 @@ def test_records_of_another_log_do_not_decide_about_a_dead_letter(damage: str) -
         world.broker.produce("orders", *({"id": key}, {"id": key, "name": "other"}))
     world.engine.mended[0] = {"id": "a", "name": "mended"}
     with pytest.raises(PositionLost, match=damage):
-        replay_dead_letters(world.ports(tolerant()))
-    assert (table(world), waiting(world)) == ({"a": "newer", "b": "x"}, [0])
+        replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
+    assert (read_table(world), list_waiting_offsets(world)) == ({"a": "newer", "b": "x"}, [0])
 
 
 def test_dead_letter_of_an_appended_table_comes_in_whatever_became_of_the_log() -> None:
-    world = a_world(("a", BAD), row("b", "x"))
-    pipeline = tolerant("append")
-    flush(world.ports(pipeline))
+    world = build_world(("a", BAD), build_record("b", "x"))
+    pipeline = build_tolerant_pipeline("append")
+    flush(world.build_ports(pipeline))
     world.broker.create("orders")
     world.engine.mended[0] = {"id": "a", "name": "mended"}
-    replay_dead_letters(world.ports(pipeline))
-    assert (table(world), waiting(world)) == ({"a": "mended", "b": "x"}, [])
+    replay_dead_letters(world.build_ports(pipeline))
+    assert (read_table(world), list_waiting_offsets(world)) == ({"a": "mended", "b": "x"}, [])
 
 
 def test_dead_letter_of_a_partial_update_leaves_the_columns_that_it_lacks() -> None:
     columns = tuple(Column(name, "STRING") for name in ("id", "name", "city"))
-    partial = a_pipeline(replace(a_table(columns=columns, partial_updates=True), errors=ALL), source={"errors": ALL})
+    partial = build_pipeline(
+        replace(build_table(columns=columns, partial_updates=True), errors=ALL), source={"errors": ALL}
+    )
     first, last = {"id": "a", "name": "x", "city": "Rome"}, {"id": "b", "city": "Oslo"}
-    world = a_world(("a", first), ("a", BAD), ("b", BAD), ("b", last))
-    flush(world.ports(partial))
-    mended(world, 1, 2)
-    replay_dead_letters(world.ports(partial))
-    assert world.rows(TABLE) == [
+    world = build_world(("a", first), ("a", BAD), ("b", BAD), ("b", last))
+    flush(world.build_ports(partial))
+    correct_letters(world, 1, 2)
+    replay_dead_letters(world.build_ports(partial))
+    assert world.read_rows(TABLE) == [
         {"id": "b", "name": None, "city": "Oslo"},  # of a key that has a later record nothing is taken
         {"id": "a", "name": "mended", "city": "Rome"},
     ]

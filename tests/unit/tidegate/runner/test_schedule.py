@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from fakes import a_pipeline
+from fakes import build_pipeline
 from tidegate.runner.schedule import Schedule, build_flush_schedule, build_maintenance_schedule
 from tidegate.spec.pipeline import Heartbeat, Merge
 
@@ -40,17 +40,17 @@ def test_next_start_follows_from_the_last_one(
     ],
 )
 def test_pipeline_without_an_interval_keeps_that_of_its_heartbeat(merge: Merge, beat: int, schedule: Schedule) -> None:
-    pipeline = replace(a_pipeline(), merge=merge, heartbeat=Heartbeat(interval_seconds=beat))
+    pipeline = replace(build_pipeline(), merge=merge, heartbeat=Heartbeat(interval_seconds=beat))
     assert build_flush_schedule(pipeline) == schedule
 
 
 def test_maintenance_begins_a_tenth_of_its_interval_after_the_process() -> None:
-    schedule = build_maintenance_schedule(a_pipeline())
+    schedule = build_maintenance_schedule(build_pipeline())
     assert schedule.find_due(None, NOON + 1, began=NOON) == NOON + 8640
     assert schedule.find_due(NOON + 8640, NOON + 9000, began=NOON) == NOON + 8640 + 86_400
 
 
 def test_maintenance_without_an_interval_is_never_due() -> None:
-    pipeline = a_pipeline()
+    pipeline = build_pipeline()
     never = replace(pipeline, maintenance=replace(pipeline.maintenance, interval_seconds=-1))
     assert build_maintenance_schedule(never) == Schedule()

@@ -11,7 +11,7 @@ PATIENCE_SECONDS = 60.0
 RUN_SECONDS = 0.002  # for which a run has its slot; longer than it takes to ask for the next
 
 
-def never() -> bool:
+def deny() -> bool:
     return False
 
 
@@ -32,7 +32,7 @@ def test_whoever_always_has_work_keeps_nobody_out() -> None:
     def live(number: int) -> None:
         has_begun.wait(PATIENCE_SECONDS)
         while len(turns) < 240:
-            assert slots.acquire(never)
+            assert slots.acquire(deny)
             with lock:
                 turns.append(number)
             time.sleep(RUN_SECONDS)
@@ -45,8 +45,8 @@ def test_whoever_always_has_work_keeps_nobody_out() -> None:
 
 def test_so_many_run_at_once_and_no_more_and_who_gives_up_is_out_of_the_line() -> None:
     slots = Slots(2)
-    assert slots.acquire(never)
-    assert slots.acquire(never)
+    assert slots.acquire(deny)
+    assert slots.acquire(deny)
     assert not slots.acquire(lambda: True)
     slots.release()
-    assert slots.acquire(never)
+    assert slots.acquire(deny)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import a_pipeline, a_table
+from fakes import build_pipeline, build_table
 from tidegate.errors import ConfigurationError
 from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.runner.slots import Slots
@@ -15,7 +15,10 @@ from tidegate.runner.work import Flush, Place, Publish, RunOutcome
 from tidegate.runner.worker import Shared
 
 STREAK = FailureStreak("x", "the brokers do not answer", since=0.0, runs=1, run_id="1")
-PIPELINES = {"shop": a_pipeline(a_table("lake.shop.orders")), "other": a_pipeline(a_table("lake.shop.other"))}
+PIPELINES = {
+    "shop": build_pipeline(build_table("lake.shop.orders")),
+    "other": build_pipeline(build_table("lake.shop.other")),
+}
 
 PUBLICATION = "table: lake.shop.orders\ntopic: orders_out\nkey: {fields: [id]}\n"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzz_seeds import seeds, texts
+from fuzz_seeds import build_value_seeds, encode_objects
 from fuzzing import TOKENS
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,11 +25,15 @@ FORMATS_BY_THEIR_LOOK = (
 
 def encode(data: Any) -> bytes | None:
     return (
-        data if data is None or isinstance(data, bytes) else data.encode() if isinstance(data, str) else texts(data)[0]
+        data
+        if data is None or isinstance(data, bytes)
+        else data.encode()
+        if isinstance(data, str)
+        else encode_objects(data)[0]
     )
 
 
-def a_sample(*pairs: tuple[Any, Any], span: int = 0, compacted: bool = False) -> TopicSample:
+def build_sample(*pairs: tuple[Any, Any], span: int = 0, compacted: bool = False) -> TopicSample:
     """Records in two partitions by turns, one a second."""
     records = tuple(
         KafkaRecord("t", n % 2, n // 2, 1_767_225_600_000 + n * 1000, encode(key), encode(value))
@@ -39,19 +43,19 @@ def a_sample(*pairs: tuple[Any, Any], span: int = 0, compacted: bool = False) ->
     return TopicSample("t", records, {0: 0, 1: 0}, end, compacted)
 
 
-def unknown(*_: Any) -> Any:
+def refuse_registry(*_: Any) -> Any:
     raise AssertionError("no registry is needed")
 
 
-def proposed(*pairs: tuple[Any, Any], key: tuple[str, ...] = (), **more: Any) -> ProposedTable:
-    return propose_table(a_sample(*pairs, **more), "lake.shop.t", unknown, key)
+def propose_from(*pairs: tuple[Any, Any], key: tuple[str, ...] = (), **more: Any) -> ProposedTable:
+    return propose_table(build_sample(*pairs, **more), "lake.shop.t", refuse_registry, key)
 
 
 def join_checks(table: ProposedTable) -> str:
     return "\n".join(map(str, table.checks))
 
 
-def written(include: Path, *tables: ProposedTable) -> Any:
+def write_and_load(include: Path, *tables: ProposedTable) -> Any:
     """The pipeline that the written file is, by the product's own check."""
     text = render_pipeline(ProposedPipeline("orders", "kafka_default", tables))
     path = include / "pipelines" / "orders.yaml"
@@ -61,10 +65,10 @@ def written(include: Path, *tables: ProposedTable) -> Any:
 
 @pytest.mark.parametrize("name", FORMATS_BY_THEIR_LOOK)
 def test_format_is_recognised_and_its_file_is_valid(include, name) -> None:
-    _, columns, good = seeds(name)
-    table = proposed(*((b'{"id": 7}', value) for value in good if value))
+    _, columns, good = build_value_seeds(name)
+    table = propose_from(*((b'{"id": 7}', value) for value in good if value))
     assert table.value.format.name == name
-    pipeline = written(include, table)
+    pipeline = write_and_load(include, table)
     assert pipeline.source.value.format == name
     if name not in {"csv", "string"}:
         assert {c.name for c in pipeline.source.value.columns} >= {c.name for c in columns if c.name not in "raw"}
@@ -72,7 +76,7 @@ def test_format_is_recognised_and_its_file_is_valid(include, name) -> None:
 
 @pytest.mark.parametrize("name", ["mongodb", "json-schema", "avro", "protobuf"])
 def test_other_looks(name) -> None:
-    _, _, good = seeds(name)
+    _, _, good = build_value_seeds(name)
     look = look_at(good[0])
     if name == "mongodb":
         assert (look.event.name, look.is_enveloped) == ("debezium-json", False)
@@ -125,23 +129,23 @@ KEYS = [
 
 @pytest.mark.parametrize(("key", "value", "fields", "word", "prefix", "types"), KEYS)
 def test_key_by_its_look(include, key, value, fields, word, prefix, types) -> None:  # noqa: PLR0917
-    table = proposed((key, value), (key, value))
+    table = propose_from((key, value), (key, value))
     assert (table.key.fields, table.key.format, table.key.prefix) == (fields, word, prefix)
-    pipeline = written(include, table)
+    pipeline = write_and_load(include, table)
     assert (pipeline.tables[0].upsert, pipeline.tables[0].delete) == (bool(fields), bool(fields))
     assert types is None or [c.type for c in pipeline.source.key.columns] == types
     assert fields or "every record is appended" in join_checks(table)
 
 
 def test_key_that_is_named_is_taken_from_the_value(include) -> None:
-    pipeline = written(include, proposed((None, {"id": 1}), ("x", {"id": 2}), key=("id",)))
+    pipeline = write_and_load(include, propose_from((None, {"id": 1}), ("x", {"id": 2}), key=("id",)))
     assert (pipeline.source.key.fields, pipeline.source.key.from_value) == (("id",), True)
 
 
 def test_mixed_records_are_said_with_counts_and_places() -> None:
     event = {"op": "c", "before": None, "after": {"id": 1}, "source": {"table": "a"}}
     other = {**event, "source": {"table": "b"}}
-    table = proposed(
+    table = propose_from(
         ({"id": 1}, event),
         ({"id": 1}, other),
         ({"id": 2}, event),
@@ -158,20 +162,20 @@ def test_mixed_records_are_said_with_counts_and_places() -> None:
 def test_records_that_repeat_keys_are_said_unless_the_topic_is_one_of_states() -> None:
     pairs = [({"id": 1}, {"id": 1}), ({"id": 1}, {"id": 1})]
     told = "2 records have 1 keys, and upsert keeps the last of each"
-    assert told in join_checks(proposed(*pairs))
-    assert told not in join_checks(proposed(*pairs, compacted=True))
-    assert told not in join_checks(proposed(*pairs, ({"id": 1}, None)))
+    assert told in join_checks(propose_from(*pairs))
+    assert told not in join_checks(propose_from(*pairs, compacted=True))
+    assert told not in join_checks(propose_from(*pairs, ({"id": 1}, None)))
 
 
 def test_key_that_most_records_lack_is_none(include) -> None:
-    table = proposed((None, {"id": 1}), (None, {"id": 2}), ("x", {"id": 3}))
-    assert written(include, table).tables[0].upsert is False
+    table = propose_from((None, {"id": 1}), (None, {"id": 2}), ("x", {"id": 3}))
+    assert write_and_load(include, table).tables[0].upsert is False
     assert "2 of 3 records have no key, so that none is used" in join_checks(table)
 
 
 def test_flattened_events_delete_by_their_column(include) -> None:
-    table = proposed(*[({"id": n}, {"id": n, "__deleted": "false"}) for n in range(3)])
-    assert written(include, table).tables[0].delete_when == "__deleted = 'true'"
+    table = propose_from(*[({"id": n}, {"id": n, "__deleted": "false"}) for n in range(3)])
+    assert write_and_load(include, table).tables[0].delete_when == "__deleted = 'true'"
     assert "are taken for deletes" in join_checks(table)
 
 
@@ -181,7 +185,7 @@ def test_envelope_of_an_object_says_its_types(include) -> None:
         {"field": "at", "type": "int64", "name": "org.apache.kafka.connect.data.Timestamp"},
     ]
     value = {"schema": {"type": "struct", "fields": fields}, "payload": {"id": 1, "at": 5}}
-    pipeline = written(include, proposed((None, value), (None, {"schema": None, "payload": None})))
+    pipeline = write_and_load(include, propose_from((None, value), (None, {"schema": None, "payload": None})))
     assert pipeline.source.value.options["envelope"] is True
     assert [(c.name, c.type) for c in pipeline.source.value.columns] == [("id", "INT"), ("at", "TIMESTAMP_NTZ")]
 
@@ -191,7 +195,7 @@ def test_mongodb_documents_are_read_through_their_text(include) -> None:
         '{"_id": {"$oid": "5f"}, "total": {"$numberDecimal": "1.50"}, "at": {"$date": 5}, "n": {"$numberLong": "7"}}'
     )
     event = {"op": "c", "after": document, "source": {"collection": "c"}}
-    pipeline = written(include, proposed(({"id": '{"$oid": "5f"}'}, event)))
+    pipeline = write_and_load(include, propose_from(({"id": '{"$oid": "5f"}'}, event)))
     types = {c.name: c.type for c in pipeline.source.value.columns}
     assert types == {"_id": "STRING", "total": "STRING", "at": "TIMESTAMP", "n": "BIGINT"}
     assert (pipeline.source.key.fields, pipeline.source.key.options["extended"]) == (("_id",), True)
@@ -200,42 +204,42 @@ def test_mongodb_documents_are_read_through_their_text(include) -> None:
 def test_document_that_is_no_extended_json_is_no_row() -> None:
     broken = {"op": "c", "after": '{"_id": {"$numberLong": null}}'}
     good = {"op": "c", "after": '{"_id": {"$numberLong": "1"}}'}
-    table = proposed(({"id": "1"}, broken), ({"id": "1"}, good))
+    table = propose_from(({"id": "1"}, broken), ({"id": "1"}, good))
     assert [column.ddl for column in table.value.columns] == ["_id BIGINT"]
 
 
 def test_large_log_is_partitioned_by_key_or_by_its_one_time(include) -> None:
     row = {"id": 1, "at": "2026-01-01T00:00:00Z"}
-    keyed = proposed(*[({"id": 1}, row)] * 3, span=2_000_000)
-    assert written(include, keyed).tables[0].create.partition_by == ("bucket(16, id)",)
-    appended = proposed(*[(None, row)] * 3, span=2_000_000)
-    assert written(include, appended).tables[0].create.partition_by == ("days(`at`)",)
-    odd = proposed(*[({"`": 1}, {"x": 1})] * 3, span=2_000_000)
-    assert written(include, odd).tables[0].create.partition_by == ()
+    keyed = propose_from(*[({"id": 1}, row)] * 3, span=2_000_000)
+    assert write_and_load(include, keyed).tables[0].create.partition_by == ("bucket(16, id)",)
+    appended = propose_from(*[(None, row)] * 3, span=2_000_000)
+    assert write_and_load(include, appended).tables[0].create.partition_by == ("days(`at`)",)
+    odd = propose_from(*[({"`": 1}, {"x": 1})] * 3, span=2_000_000)
+    assert write_and_load(include, odd).tables[0].create.partition_by == ()
 
 
 def test_several_topics_have_a_table_each(include) -> None:
-    orders = propose_table(a_sample(({"id": 1}, {"id": 1})), "lake.shop.a", unknown)
-    lines = propose_table(a_sample((None, "1,2"), (None, "3,4")), "lake.shop.b", unknown)
+    orders = propose_table(build_sample(({"id": 1}, {"id": 1})), "lake.shop.a", refuse_registry)
+    lines = propose_table(build_sample((None, "1,2"), (None, "3,4")), "lake.shop.b", refuse_registry)
     lines = type(lines)(**{**vars(lines), "sample": TopicSample("u", lines.sample.records)})
-    pipeline = written(include, orders, lines)
+    pipeline = write_and_load(include, orders, lines)
     assert [(t.name, t.topics, t.value.format) for t in pipeline.tables] == [
         ("lake.shop.a", ("t",), "json"), ("lake.shop.b", ("u",), "csv"),
     ]  # fmt: skip
 
 
 def test_tombstones_are_no_values_of_another_format() -> None:
-    table = proposed(("1", '{"id": 1}'), ("2", '{"id": 2}'), ("2", None), ("3", "text"))
+    table = propose_from(("1", '{"id": 1}'), ("2", '{"id": 2}'), ("2", None), ("3", "text"))
     assert (table.value.remark, table.tombstones) == ("2 of 3 values: a JSON object", 1)
 
 
 def test_nothing_but_tombstones_gives_up_with_a_way_out() -> None:
     with pytest.raises(GiveUp, match=r"topic=t: all of 2 records of 2 partitions are tombstones, which show no format"):
-        proposed(("a", None), ("b", None))
+        propose_from(("a", None), ("b", None))
 
 
 def test_no_value_of_a_record_is_written_into_the_file(include) -> None:
-    table = proposed(
+    table = propose_from(
         *[({"id": n}, {"id": n, "password": "hunter2", "f": 7.25, "mixed": "x" if n else 1}) for n in (0, 1)]
     )
     text = render_pipeline(ProposedPipeline("orders", "kafka_default", (table,)))
@@ -253,10 +257,10 @@ def test_text_in_the_file_is_read_back_as_it_was(text) -> None:
 
 def test_numbers_of_eight_bytes_are_one_kind_whatever_their_size() -> None:
     numbers = [1, 2**24, 2**25, 2**31 + 7]
-    table = proposed(*((number.to_bytes(8), {"n": 1}) for number in numbers))
+    table = propose_from(*((number.to_bytes(8), {"n": 1}) for number in numbers))
     assert (table.key.format, table.key.columns[0].type) == ("raw", "BIGINT")
     assert "look different" not in join_checks(table)
-    large = proposed(*(((2**24 * n + 5).to_bytes(8), {"n": 1}) for n in range(1, 9)))
+    large = propose_from(*(((2**24 * n + 5).to_bytes(8), {"n": 1}) for n in range(1, 9)))
     assert (large.key.format, large.key.columns[0].type) == ("raw", "BIGINT")
 
 
@@ -269,17 +273,17 @@ def test_numbers_of_eight_bytes_are_one_kind_whatever_their_size() -> None:
     ],
 )
 def test_value_that_stays_as_it_is_is_said(include, value, told) -> None:
-    table = proposed((None, value), (None, value))
+    table = propose_from((None, value), (None, value))
     assert told in join_checks(table)
-    assert written(include, table).source.value.columns[0].name == "value"
+    assert write_and_load(include, table).source.value.columns[0].name == "value"
 
 
 def test_every_check_stands_in_the_head_and_at_its_line() -> None:
     event = {"op": "c", "before": None, "after": {"id": 1, "n": None, "seen_at": 1767225600}, "source": {"table": "a"}}
     for table in (
-        proposed(({"id": 1}, event), ({"id": 2}, {**event, "source": {"table": "b"}}), (None, "poison")),
-        proposed((None, "1,a"), (None, "2,b"), ("x", "3")),
-        proposed(("1", {"id": 1}), ("x", {"id": [], "f": 1.5}), ("1", {"id": {}})),
+        propose_from(({"id": 1}, event), ({"id": 2}, {**event, "source": {"table": "b"}}), (None, "poison")),
+        propose_from((None, "1,a"), (None, "2,b"), ("x", "3")),
+        propose_from(("1", {"id": 1}), ("x", {"id": [], "f": 1.5}), ("1", {"id": {}})),
     ):
         text = render_pipeline(ProposedPipeline("orders", "kafka_default", (table,)))
         head, _, body = text.partition("description:")
@@ -299,11 +303,11 @@ JSON = st.recursive(
     max_leaves=6,
 )
 OBJECTS = st.dictionaries(NAMES, JSON, max_size=5).map(encode)
-GOOD = [value for name in (*FORMATS_BY_THEIR_LOOK, "mongodb") for value in seeds(name)[2]]
+GOOD = [value for name in (*FORMATS_BY_THEIR_LOOK, "mongodb") for value in build_value_seeds(name)[2]]
 BENT = st.tuples(st.sampled_from(GOOD), st.integers(0, 400), st.sampled_from(TOKENS)).map(
     lambda given: given[0][: given[1]] + given[2] + given[0][given[1] + 3 :]
 )
-ANY_KEY = st.one_of(st.none(), OBJECTS, JSON.map(lambda value: texts(value)[0]), st.binary(max_size=9))
+ANY_KEY = st.one_of(st.none(), OBJECTS, JSON.map(lambda value: encode_objects(value)[0]), st.binary(max_size=9))
 ANY_VALUE = st.one_of(st.none(), OBJECTS, st.binary(max_size=12), BENT, st.sampled_from(GOOD))
 
 
@@ -314,10 +318,10 @@ def test_whatever_records_hold_the_file_is_valid(tmp_path_factory, pairs) -> Non
     (include / "pipelines").mkdir()
     (include / "catalogs.yaml").write_text(CATALOGS)
     try:
-        table = propose_table(a_sample(*pairs, span=2_000_000), "lake.shop.t", refuse)
+        table = propose_table(build_sample(*pairs, span=2_000_000), "lake.shop.t", refuse)
     except GiveUp:  # no value, or one that needs a registry
         return
-    assert written(include, table).tables[0].name == "lake.shop.t"
+    assert write_and_load(include, table).tables[0].name == "lake.shop.t"
 
 
 def refuse(*_: Any) -> Any:

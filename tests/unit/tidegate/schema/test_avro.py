@@ -41,7 +41,7 @@ TYPES: list[tuple[Any, str]] = [
 ]
 
 
-def record(*fields: tuple[str, Any], name: str = "R") -> dict[str, Any]:
+def build_record(*fields: tuple[str, Any], name: str = "R") -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields]}
 
 
@@ -51,15 +51,15 @@ def test_type_arrives_as(schema: Any, expected: str) -> None:
 
 
 def test_named_type_that_is_used_again_is_known_by_its_name() -> None:
-    again = record(("a", INNER), ("b", ["null", "Inner"]), ("c", {"type": "array", "items": "Inner"}))
+    again = build_record(("a", INNER), ("b", ["null", "Inner"]), ("c", {"type": "array", "items": "Inner"}))
     assert [c.type for c in to_columns(again)] == ["STRUCT<`x`: INT>", "STRUCT<`x`: INT>", "ARRAY<STRUCT<`x`: INT>>"]
 
 
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        (record(("a", ["null", "R"])), "holds itself"),
-        (record(("a", "Unknown")), "type=Unknown is not known"),
+        (build_record(("a", ["null", "R"])), "holds itself"),
+        (build_record(("a", "Unknown")), "type=Unknown is not known"),
         ("string", "is no record"),
     ],
 )
@@ -70,13 +70,13 @@ def test_schema_that_no_table_holds_is_refused(schema: Any, reason: str) -> None
 
 def test_references_are_put_in_where_they_are_first_named() -> None:
     known = {"shop.Inner": {**INNER, "namespace": "shop"}}
-    whole = inline_references(record(("a", "shop.Inner"), ("b", "shop.Inner")), known)
+    whole = inline_references(build_record(("a", "shop.Inner"), ("b", "shop.Inner")), known)
     assert whole["fields"][0]["type"]["name"] == "Inner"
     assert whole["fields"][1]["type"] == "shop.Inner"
     assert [c.type for c in to_columns(whole)] == ["STRUCT<`x`: INT>"] * 2
 
 
-def timed(meaning: str) -> dict[str, Any]:
+def build_time_type(meaning: str) -> dict[str, Any]:
     return {"type": "long", "logicalType": meaning}
 
 
@@ -84,10 +84,10 @@ def timed(meaning: str) -> dict[str, Any]:
     ("old", "new", "lost"),
     [
         ("int", "long", False),
-        (timed("timestamp-micros"), timed("timestamp-micros"), False),
-        (timed("timestamp-millis"), timed("timestamp-micros"), True),
-        ("long", timed("timestamp-micros"), True),
-        ({"type": "array", "items": timed("time-micros")}, {"type": "array", "items": "long"}, True),
+        (build_time_type("timestamp-micros"), build_time_type("timestamp-micros"), False),
+        (build_time_type("timestamp-millis"), build_time_type("timestamp-micros"), True),
+        ("long", build_time_type("timestamp-micros"), True),
+        ({"type": "array", "items": build_time_type("time-micros")}, {"type": "array", "items": "long"}, True),
         (
             {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
             {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2},
@@ -104,25 +104,33 @@ def test_version_that_counts_something_else_is_not_read_as_the_latest(old: Any, 
     for before, after in (
         (old, new),
         (["null", old], new),
-        (record(("n", old), name="N"), record(("n", new), name="N")),
+        (build_record(("n", old), name="N"), build_record(("n", new), name="N")),
     ):
-        reason = find_lost_meaning(record(("a", before)), record(("a", after)))
+        reason = find_lost_meaning(build_record(("a", before)), build_record(("a", after)))
         assert bool(reason) == lost
         assert not lost or reason.startswith("field a")
 
 
 NUMBERS_LOST = [
     # written, read, what the reason says; empty where every value keeps its meaning
-    (["string", timed("timestamp-millis")], ["string", timed("timestamp-micros")], "timestamp-millis"),
-    (["null", "string", timed("timestamp-millis")], [timed("timestamp-micros"), "null", "string"], "timestamp-millis"),
-    (timed("timestamp-millis"), ["null", "string", timed("timestamp-micros")], "timestamp-millis"),
-    ("long", ["null", "string", timed("timestamp-micros")], "was a plain value and is timestamp-micros"),
-    (["null", "string", timed("timestamp-millis")], timed("timestamp-micros"), "timestamp-millis"),
-    (["string", timed("timestamp-millis")], ["string", "double"], "timestamp-millis"),
-    (["string", timed("timestamp-micros")], [timed("timestamp-micros"), "string", "boolean"], ""),
-    (["string", timed("timestamp-micros")], timed("timestamp-micros"), ""),
-    ("string", ["null", "string", timed("timestamp-micros")], ""),
-    (["string", "boolean"], ["string", timed("timestamp-micros")], ""),
+    (
+        ["string", build_time_type("timestamp-millis")],
+        ["string", build_time_type("timestamp-micros")],
+        "timestamp-millis",
+    ),
+    (
+        ["null", "string", build_time_type("timestamp-millis")],
+        [build_time_type("timestamp-micros"), "null", "string"],
+        "timestamp-millis",
+    ),
+    (build_time_type("timestamp-millis"), ["null", "string", build_time_type("timestamp-micros")], "timestamp-millis"),
+    ("long", ["null", "string", build_time_type("timestamp-micros")], "was a plain value and is timestamp-micros"),
+    (["null", "string", build_time_type("timestamp-millis")], build_time_type("timestamp-micros"), "timestamp-millis"),
+    (["string", build_time_type("timestamp-millis")], ["string", "double"], "timestamp-millis"),
+    (["string", build_time_type("timestamp-micros")], [build_time_type("timestamp-micros"), "string", "boolean"], ""),
+    (["string", build_time_type("timestamp-micros")], build_time_type("timestamp-micros"), ""),
+    ("string", ["null", "string", build_time_type("timestamp-micros")], ""),
+    (["string", "boolean"], ["string", build_time_type("timestamp-micros")], ""),
     (["int", "string"], ["string", "long"], ""),
     ("long", "double", "was a long and is a double"),
     ("long", ["null", "float"], "was a long and is a float"),
@@ -139,7 +147,7 @@ def test_number_in_a_union_or_of_another_type_keeps_its_meaning_or_its_version_i
     old: Any, new: Any, said: str
 ) -> None:
     for before, after in ((old, new), ({"type": "array", "items": old}, {"type": "array", "items": new})):
-        reason = find_lost_meaning(record(("a", before)), record(("a", after)))
+        reason = find_lost_meaning(build_record(("a", before)), build_record(("a", after)))
         assert bool(reason) == bool(said), reason
         assert said in reason
 
@@ -147,10 +155,10 @@ def test_number_in_a_union_or_of_another_type_keeps_its_meaning_or_its_version_i
 def test_named_members_of_a_union_are_compared_by_their_names() -> None:
     def union(first: str, second: str, other: str = "timestamp-micros") -> Any:
         members = {
-            "A": record(("at", timed("timestamp-micros")), name="A"),
-            "B": record(("at", timed(other)), name="B"),
+            "A": build_record(("at", build_time_type("timestamp-micros")), name="A"),
+            "B": build_record(("at", build_time_type(other)), name="B"),
         }
-        return record(("a", ["null", members[first], members[second]]))
+        return build_record(("a", ["null", members[first], members[second]]))
 
     assert find_lost_meaning(union("A", "B"), union("B", "A")) == ""
     lost = find_lost_meaning(union("A", "B", "timestamp-millis"), union("B", "A"))
@@ -161,7 +169,7 @@ def test_symbol_that_the_latest_version_dropped_is_read_as_it_was_written() -> N
     def version(symbols: list[str], *fields: str) -> Any:
         state = {"type": "enum", "name": "State", "symbols": symbols, "default": symbols[0]}
         types: list[Any] = [state, ["null", "shop.State"], {"type": "array", "items": ["string", "State"]}]
-        return {**record(*zip(fields, types, strict=False), name="Order"), "namespace": "shop"}
+        return {**build_record(*zip(fields, types, strict=False), name="Order"), "namespace": "shop"}
 
     first, second = version(["a", "b"], "y"), version(["c", "a"], "x", "y")
     latest = version(["a", "d"], "x", "y", "z")  # its first field is not in the oldest version
@@ -178,15 +186,17 @@ def test_symbol_that_the_latest_version_dropped_is_read_as_it_was_written() -> N
 
 
 def test_refused_version_has_no_writer_and_the_others_do() -> None:
-    latest = record(("a", timed("timestamp-micros")))
-    made = plan_decoding(latest, {1: record(("a", timed("timestamp-millis"))), 2: latest})
+    latest = build_record(("a", build_time_type("timestamp-micros")))
+    made = plan_decoding(latest, {1: build_record(("a", build_time_type("timestamp-millis"))), 2: latest})
     assert (list(made.writers), list(made.refused)) == (["2"], ["1"])
 
 
 def test_decoder_is_told_the_bare_number_of_what_the_product_converts_itself() -> None:
-    given = record(("a", ["null", timed("timestamp-nanos")]), ("b", timed("timestamp-micros")))
+    given = build_record(
+        ("a", ["null", build_time_type("timestamp-nanos")]), ("b", build_time_type("timestamp-micros"))
+    )
     shown = simplify_types(given)
-    assert [f["type"] for f in shown["fields"]] == [["null", {"type": "long"}], timed("timestamp-micros")]
+    assert [f["type"] for f in shown["fields"]] == [["null", {"type": "long"}], build_time_type("timestamp-micros")]
 
 
 def test_decoder_reads_each_int_as_a_long_so_that_none_is_cut() -> None:
@@ -194,7 +204,7 @@ def test_decoder_reads_each_int_as_a_long_so_that_none_is_cut() -> None:
     inner = {"type": "record", "name": "I", "fields": [{"name": "x", "type": "int"}]}
     lists = {"type": "array", "items": {"type": "map", "values": "int"}}
     more = (("d", inner), ("e", ["int", "long"]), ("f", ["string", "int"]))
-    given = record(("a", "int"), ("b", ["null", day]), ("c", lists), *more)
+    given = build_record(("a", "int"), ("b", ["null", day]), ("c", lists), *more)
     assert [f["type"] for f in simplify_types(given)["fields"]] == [
         "long", ["null", {"type": "long"}], {"type": "array", "items": {"type": "map", "values": "long"}},
         {**inner, "fields": [{"name": "x", "type": "long"}]}, ["int", "long"], ["string", "long"],
@@ -206,7 +216,7 @@ def test_decoder_reads_all_bytes_of_a_decimal_that_may_be_longer_than_a_long() -
         return {"type": kind, "logicalType": "decimal", "scale": 2, **more}
 
     small = decimal("fixed", precision=10, size=8, name="S")
-    given = record(
+    given = build_record(
         ("a", decimal("bytes", precision=10)), ("b", ["null", decimal("fixed", precision=18, size=9, name="F")]),
         ("c", small), ("d", decimal("bytes", precision=19)), ("e", decimal("bytes", precision=64)),
     )  # fmt: skip
@@ -222,40 +232,44 @@ def test_name_stands_for_the_type_of_its_namespace() -> None:
 
     fields = (("x", item("int")), ("y", item("string", namespace="b")), ("z", "Item"), ("w", "b.Item"))
     kinds = ["INT", "STRING", "INT", "STRING"]
-    for schema in ({**record(*fields), "namespace": "a"}, record(*fields)):
+    for schema in ({**build_record(*fields), "namespace": "a"}, build_record(*fields)):
         made = plan_decoding(schema, {1: {**schema, "fields": schema["fields"][:3]}, 2: schema})
         assert [c.type for c in to_columns(schema)] == [f"STRUCT<`v`: {kind}>" for kind in kinds]
         assert to_columns(json.loads(made.reader)) == to_columns(schema)
         assert made.refused == {}
-    plain = {**record(("x", item("int")), ("z", "Item")), "namespace": "a"}
+    plain = {**build_record(("x", item("int")), ("z", "Item")), "namespace": "a"}
     assert json.loads(plan_decoding(plain, {}).reader) == plain
 
 
 def test_schema_gets_one_field_more_at_its_end_and_a_bare_value_becomes_a_record() -> None:
-    ended = append_end_field(record(("a", "int")))
+    ended = append_end_field(build_record(("a", "int")))
     assert [f["name"] for f in ended["fields"]] == ["a", END_FIELD]
     assert append_end_field("long")["fields"][0] == {"name": BARE_FIELD, "type": "long"}
 
 
 def test_field_found_by_its_alias_counts_in_the_same_unit_or_its_version_is_refused() -> None:
-    latest = record(("at", timed("timestamp-micros")))
+    latest = build_record(("at", build_time_type("timestamp-micros")))
     latest["fields"][0]["aliases"] = ["created"]
-    assert find_lost_meaning(record(("created", timed("timestamp-micros"))), latest) == ""
-    assert find_lost_meaning(record(("created", timed("timestamp-millis"))), latest).startswith("field at was ")
+    assert find_lost_meaning(build_record(("created", build_time_type("timestamp-micros"))), latest) == ""
+    assert find_lost_meaning(build_record(("created", build_time_type("timestamp-millis"))), latest).startswith(
+        "field at was "
+    )
 
 
-def field_names(schema: Any) -> list[str]:
+def list_field_names(schema: Any) -> list[str]:
     return [f["name"] for f in schema["fields"]]
 
 
 def test_field_that_the_latest_version_dropped_is_read_as_an_optional_one() -> None:
-    first = record(("id", "int"), ("gone", "string"), ("at", timed("timestamp-micros")))
-    second = record(("id", "int"), ("gone", ["string", "null"]), ("other", "long"))
-    latest = record(("id", "int"))
+    first = build_record(("id", "int"), ("gone", "string"), ("at", build_time_type("timestamp-micros")))
+    second = build_record(("id", "int"), ("gone", ["string", "null"]), ("other", "long"))
+    latest = build_record(("id", "int"))
     made = plan_decoding(latest, {1: first, 2: second, 3: latest})
     read = json.loads(made.reader)
     assert to_columns(read) == to_columns(
-        record(("id", "int"), ("gone", ["null", "string"]), ("other", "long"), ("at", timed("timestamp-micros")))
+        build_record(
+            ("id", "int"), ("gone", ["null", "string"]), ("other", "long"), ("at", build_time_type("timestamp-micros"))
+        )
     )
     assert [f["default"] for f in read["fields"][1:]] == [None] * 3
     assert [f["type"][0] for f in read["fields"][1:]] == ["null"] * 3
@@ -264,17 +278,23 @@ def test_field_that_the_latest_version_dropped_is_read_as_an_optional_one() -> N
 
 
 def test_field_that_was_renamed_by_an_alias_was_not_dropped() -> None:
-    latest = record(("name", "string"))
+    latest = build_record(("name", "string"))
     latest["fields"][0]["aliases"] = ["title"]
-    assert field_names(restore_dropped_fields(latest, [record(("title", "string"))])) == ["name"]
+    assert list_field_names(restore_dropped_fields(latest, [build_record(("title", "string"))])) == ["name"]
 
 
 def test_fields_dropped_inside_of_a_change_event_are_found_in_before_and_after() -> None:
     def event(row: Any) -> Any:
-        return {**record(("before", ["null", row]), ("after", ["null", "shop.Row"]), name="E"), "namespace": "shop"}
+        return {
+            **build_record(("before", ["null", row]), ("after", ["null", "shop.Row"]), name="E"),
+            "namespace": "shop",
+        }
 
     state = {"type": "enum", "name": "State", "symbols": ["a"]}
-    old, new = record(("id", "int"), ("state", ["null", state]), name="Row"), record(("id", "int"), name="Row")
+    old, new = (
+        build_record(("id", "int"), ("state", ["null", state]), name="Row"),
+        build_record(("id", "int"), name="Row"),
+    )
     read = restore_dropped_fields(event(new), [event(old)])
     assert [c.type for c in to_columns(read)] == ["STRUCT<`id`: INT, `state`: STRING>"] * 2
     assert json.dumps(read).count('"symbols"') == 1  # a type is defined once, or no parser takes the schema
@@ -285,7 +305,7 @@ def test_fields_dropped_inside_of_a_change_event_are_found_in_before_and_after()
 
 def test_dropped_fields_are_found_in_the_records_of_a_union() -> None:
     def version(*fields: tuple[str, Any]) -> Any:
-        return record(("a", ["null", record(("x", "int"), name="A"), record(*fields, name="B")]))
+        return build_record(("a", ["null", build_record(("x", "int"), name="A"), build_record(*fields, name="B")]))
 
     read = restore_dropped_fields(version(("y", "int")), [version(("y", "int"), ("z", "long"))])
     assert to_columns(read)[0].type == "STRUCT<`member0`: STRUCT<`x`: INT>, `member1`: STRUCT<`y`: INT, `z`: BIGINT>>"
@@ -293,8 +313,8 @@ def test_dropped_fields_are_found_in_the_records_of_a_union() -> None:
 
 def test_dropped_fields_are_found_in_lists_and_maps() -> None:
     def nested(*fields: tuple[str, Any]) -> Any:
-        line = record(*fields, name="Line")
-        return record(("a", {"type": "array", "items": line}), ("m", {"type": "map", "values": ["null", "Line"]}))
+        line = build_record(*fields, name="Line")
+        return build_record(("a", {"type": "array", "items": line}), ("m", {"type": "map", "values": ["null", "Line"]}))
 
     read = restore_dropped_fields(nested(("x", "int")), [nested(("x", "int"), ("y", "long"))])
     line = "STRUCT<`x`: INT, `y`: BIGINT>"
@@ -302,21 +322,21 @@ def test_dropped_fields_are_found_in_lists_and_maps() -> None:
 
 
 @pytest.mark.parametrize(
-    "numbers", [[timed("timestamp-micros"), "int"], ["long", {"type": "int", "logicalType": "date"}]]
+    "numbers", [[build_time_type("timestamp-micros"), "int"], ["long", {"type": "int", "logicalType": "date"}]]
 )
 def test_union_of_numbers_that_spark_reads_as_one_is_refused_where_they_mean_different_things(numbers: Any) -> None:
-    with pytest.raises(ConfigurationError, match="cannot be told apart"):
-        to_columns(record(("a", numbers)))
+    with pytest.raises(ConfigurationError, match="cannot be distinguished"):
+        to_columns(build_record(("a", numbers)))
 
 
 def test_decimal_beyond_a_tables_precision_is_read_with_the_highest_and_one_of_such_a_scale_is_refused() -> None:
     wide = {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 4}
-    assert to_columns(record(("a", wide)))[0].type == "DECIMAL(38,4)"
-    assert simplify_types(record(("a", ["null", wide])))["fields"][0]["type"][1]["precision"] == 38
+    assert to_columns(build_record(("a", wide)))[0].type == "DECIMAL(38,4)"
+    assert simplify_types(build_record(("a", ["null", wide])))["fields"][0]["type"][1]["precision"] == 38
     with pytest.raises(ConfigurationError, match="beyond a table's"):
-        to_columns(record(("a", {**wide, "scale": 39})))
+        to_columns(build_record(("a", {**wide, "scale": 39})))
 
 
 def test_names_are_known_in_full_and_short() -> None:
-    names = collect_named_types({**record(("a", INNER)), "namespace": "shop"})
+    names = collect_named_types({**build_record(("a", INNER)), "namespace": "shop"})
     assert {"R", "shop.R", "Inner", "shop.Inner"} <= set(names)

@@ -37,25 +37,27 @@ DEFINITIONS = {
 }
 
 
-def a_schema(**properties: Any) -> str:
+def render_schema(**properties: Any) -> str:
     return json.dumps({"type": "object", "properties": properties, "$defs": DEFINITIONS})
 
 
 def test_each_property_is_a_column() -> None:
-    text = a_schema(**{name: node for name, (node, _) in TYPES.items()})
+    text = render_schema(**{name: node for name, (node, _) in TYPES.items()})
     assert [(c.name, c.type) for c in to_columns(text)] == [(name, kind) for name, (_, kind) in TYPES.items()]
 
 
 def test_property_that_the_latest_version_dropped_is_still_a_column() -> None:
     number, text = {"type": "integer"}, {"type": "string"}
-    found = to_columns(a_schema(id=number), [a_schema(id=text, gone=number), a_schema(gone=text, first=text), "true"])
+    found = to_columns(
+        render_schema(id=number), [render_schema(id=text, gone=number), render_schema(gone=text, first=text), "true"]
+    )
     assert [(c.name, c.type) for c in found] == [("id", "BIGINT"), ("gone", "BIGINT"), ("first", "STRING")]
 
 
 @pytest.mark.parametrize("node", [{"$ref": "#/$defs/tree"}, {"$ref": "other.json"}])
 def test_definition_inside_itself_or_elsewhere_has_to_be_declared(node: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"leaves the type of a.* open; declare the columns"):
-        to_columns(a_schema(a=node))
+        to_columns(render_schema(a=node))
 
 
 @pytest.mark.parametrize("node", [{}, True, False, {"type": ["string", "integer"]}, {"$ref": "#/x"}, {"type": "object"},
@@ -76,7 +78,7 @@ def test_schema_without_properties_is_refused(schema: Any) -> None:
 
 
 def test_object_that_is_a_definition_or_may_be_null_has_its_properties() -> None:
-    at = a_meaning("integer", DATA + "Timestamp", "int64")
+    at = build_meaning("integer", DATA + "Timestamp", "int64")
     row = {"type": "object", "properties": {"id": {"type": "integer"}, "at": at}}
     for schema in (
         {"$ref": "#/definitions/Row", "definitions": {"Row": row}},
@@ -92,13 +94,13 @@ def test_object_that_is_a_definition_or_may_be_null_has_its_properties() -> None
 def test_decimal_that_no_column_holds_has_to_be_declared(scale: str) -> None:
     parameters = {"scale": scale, "connect.decimal.precision": "12"}
     with pytest.raises(ConfigurationError, match="leaves the type of a open"):
-        to_columns(a_schema(a=a_meaning("number", DATA + "Decimal", "bytes", **parameters)), logical=True)
+        to_columns(render_schema(a=build_meaning("number", DATA + "Decimal", "bytes", **parameters)), logical=True)
 
 
 DATA = "org.apache.kafka.connect.data."
 
 
-def a_meaning(kind: str, name: str, connect: str, **parameters: str) -> dict[str, Any]:
+def build_meaning(kind: str, name: str, connect: str, **parameters: str) -> dict[str, Any]:
     """A property as Connect's converter writes it."""
     return {
         "type": kind,
@@ -110,19 +112,19 @@ def a_meaning(kind: str, name: str, connect: str, **parameters: str) -> dict[str
 
 
 def test_logical_types_of_connect_are_columns_of_their_meaning() -> None:
-    amount = a_meaning("number", DATA + "Decimal", "bytes", scale="2")
-    day, at = a_meaning("integer", DATA + "Date", "int32"), a_meaning("integer", DATA + "Timestamp", "int64")
-    text = a_schema(
+    amount = build_meaning("number", DATA + "Decimal", "bytes", scale="2")
+    day, at = build_meaning("integer", DATA + "Date", "int32"), build_meaning("integer", DATA + "Timestamp", "int64")
+    text = render_schema(
         amount=amount,
-        narrow=a_meaning("number", DATA + "Decimal", "bytes", scale="2", **{"connect.decimal.precision": "12"}),
+        narrow=build_meaning("number", DATA + "Decimal", "bytes", scale="2", **{"connect.decimal.precision": "12"}),
         day={"oneOf": [{"type": "null"}, day]},
         at=at,
-        micros=a_meaning("integer", "io.debezium.time.MicroTimestamp", "int64"),
+        micros=build_meaning("integer", "io.debezium.time.MicroTimestamp", "int64"),
         times={"type": "array", "items": at},
         bytes={"type": "string", "connect.type": "bytes"},
         titled={"type": "integer", "title": DATA + "Date"},
         inside={"type": "object", "properties": {"day": day}},
-        time=a_meaning("integer", DATA + "Time", "int32"),
+        time=build_meaning("integer", DATA + "Time", "int32"),
     )
     assert {c.name: c.type for c in to_columns(text, logical=True)} == {
         "amount": "DECIMAL(38,2)", "narrow": "DECIMAL(12,2)", "day": "DATE", "at": "TIMESTAMP",
@@ -138,7 +140,7 @@ def test_logical_types_of_connect_are_columns_of_their_meaning() -> None:
 
 
 def test_logical_types_are_found_at_every_depth_and_a_schema_that_holds_itself_ends() -> None:
-    at = a_meaning("integer", DATA + "Timestamp", "int64")
+    at = build_meaning("integer", DATA + "Timestamp", "int64")
     row = {"type": "object", "properties": {"at": at, "n": {"type": "integer"}, "again": {"$ref": "#/definitions/Row"}}}
     properties = {
         "rows": {"type": "array", "items": {"type": "object", "additionalProperties": {"$ref": "#/definitions/Row"}}},
@@ -150,6 +152,6 @@ def test_logical_types_are_found_at_every_depth_and_a_schema_that_holds_itself_e
 
 
 def test_decimal_whose_bytes_nobody_would_read_has_to_be_declared() -> None:
-    inside = {"type": "object", "properties": {"amount": a_meaning("number", DATA + "Decimal", "bytes", scale="2")}}
+    inside = {"type": "object", "properties": {"amount": build_meaning("number", DATA + "Decimal", "bytes", scale="2")}}
     with pytest.raises(ConfigurationError, match=r"leaves the type of a\.amount open"):
-        to_columns(a_schema(a=inside), logical=True)
+        to_columns(render_schema(a=inside), logical=True)

@@ -3,7 +3,7 @@
 from dataclasses import asdict, replace
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.errors import RetryLater
 from tidegate.model.batch import Plan, StagedBatch
 from tidegate.spec.pipeline import Pipeline
@@ -11,7 +11,7 @@ from tidegate.staging.stage_checkpoint import StageCheckpoint, wrap_with_checkpo
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
-TWO = (a_table(), a_table("lake.shop.lines", topics=("lines",)))
+TWO = (build_table(), build_table("lake.shop.lines", topics=("lines",)))
 
 
 class Away(BaseException):
@@ -27,7 +27,7 @@ def world() -> World:
     return made
 
 
-def staged(
+def stage_batches(
     world: World, pipeline: Pipeline, planned: Plan, memory: StageCheckpoint, away_after: int = 0
 ) -> list[StagedBatch]:
     """Stage as a task does; it may go away when so many tables' results have been asked for."""
@@ -37,22 +37,22 @@ def staged(
         if call == "staging.read_staged_outcome" and when == "before" and next(asked, None) == 0:
             raise Away
 
-    return stage(wrap_with_checkpoint(world.ports(pipeline, leave), memory), planned)
+    return stage(wrap_with_checkpoint(world.build_ports(pipeline, leave), memory), planned)
 
 
-def carried(memory: StageCheckpoint) -> StageCheckpoint:
+def copy_checkpoint(memory: StageCheckpoint) -> StageCheckpoint:
     return StageCheckpoint.from_dict({**asdict(memory), "job_id": "of the trigger"})
 
 
 @pytest.mark.parametrize("away_after", [1, 2])
 def test_stage_that_comes_back_reads_nothing_again_and_keeps_its_attempts(world: World, away_after: int) -> None:
-    pipeline, memory = a_pipeline(*TWO), StageCheckpoint()
-    planned = plan(world.ports(pipeline))
+    pipeline, memory = build_pipeline(*TWO), StageCheckpoint()
+    planned = plan(world.build_ports(pipeline))
     with pytest.raises(Away):
-        staged(world, pipeline, planned, memory, away_after)
+        stage_batches(world, pipeline, planned, memory, away_after)
     before = list(world.engine.stages)
     assert len(before) == away_after
-    batches = staged(world, pipeline, planned, memory := carried(memory))
+    batches = stage_batches(world, pipeline, planned, memory := copy_checkpoint(memory))
     assert len(world.engine.stages) == 2
     assert world.engine.stages[:away_after] == before
     assert sorted(batch.attempt for batch in batches) == memory.attempts
@@ -60,21 +60,21 @@ def test_stage_that_comes_back_reads_nothing_again_and_keeps_its_attempts(world:
 
 
 def test_stage_whose_pipeline_was_changed_meanwhile_begins_anew(world: World) -> None:
-    pipeline, memory = a_pipeline(a_table()), StageCheckpoint()
-    planned = plan(world.ports(pipeline))
+    pipeline, memory = build_pipeline(build_table()), StageCheckpoint()
+    planned = plan(world.build_ports(pipeline))
     with pytest.raises(Away):
-        staged(world, pipeline, planned, memory, 1)
+        stage_batches(world, pipeline, planned, memory, 1)
     changed = replace(pipeline, tables=(replace(pipeline.tables[0], when="name <> 'x'"),))
     with pytest.raises(
         RetryLater,
         match="the pipeline, or this version, was changed while its rows were brought in; they are staged again",
     ):
-        staged(world, changed, planned, carried(memory))
+        stage_batches(world, changed, planned, copy_checkpoint(memory))
     assert len(world.engine.stages) == 1
 
 
 def test_stage_that_nothing_interrupts_gives_new_attempts(world: World) -> None:
-    pipeline = a_pipeline(*TWO)
-    batches = staged(world, pipeline, plan(world.ports(pipeline)), memory := StageCheckpoint())
+    pipeline = build_pipeline(*TWO)
+    batches = stage_batches(world, pipeline, plan(world.build_ports(pipeline)), memory := StageCheckpoint())
     assert sorted(batch.attempt for batch in batches) == memory.attempts
     assert len(memory.jobs) == len(world.engine.stages) == 2

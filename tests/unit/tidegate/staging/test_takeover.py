@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from contract_words import outcome_of
-from fakes import World, a_pipeline, a_table
+from contract_words import render_outcome
+from fakes import World, build_pipeline, build_table
 from fakes.faults import _Delegating
 from tidegate.jobs.stage_job import StageJob
 from tidegate.jobs.stage_outcome import StageOutcome
@@ -22,7 +22,7 @@ class Folders:
 
     def __init__(self) -> None:
         self.signed: dict[tuple[str, int, str], SignedAttempt] = {}
-        self.outcome = StageOutcome.from_json(outcome_of(10), "test")
+        self.outcome = StageOutcome.from_json(render_outcome(10), "test")
 
     def find_landing_folder(self, intermediate: str, batch: int, attempt: str) -> str:
         return f"file:///staging/{intermediate}/{batch}/{attempt}"
@@ -56,12 +56,12 @@ class Scene:
 
     def __init__(self) -> None:
         self.destination, self.runs, self.attempt = Folders(), 0, 0
-        tables = (a_table(), a_table("lake.shop.lines"))
+        tables = (build_table(), build_table("lake.shop.lines"))
         world = World()
         world.broker.create("orders")
         for id in range(10):
             world.broker.produce("orders", {"id": f"{id}"}, {"id": f"{id}", "name": "x"})
-        self.world, self.pipeline = world, a_pipeline(*tables)
+        self.world, self.pipeline = world, build_pipeline(*tables)
         self.known = WithFolders(world.destination, self.destination)
         self.ports = SimpleNamespace(staging=self.destination, engine=SimpleNamespace(run=self._run))
 
@@ -70,7 +70,7 @@ class Scene:
 
     def job(self, **more: Any) -> StageJob:
         """The same request under new attempts."""
-        ports = self.world.ports(self.pipeline, destination=self.known)
+        ports = self.world.build_ports(self.pipeline, destination=self.known)
         planned = plan(ports)
         first = planned.tables[0]
         tables = []
@@ -122,9 +122,9 @@ def test_job_of_which_spark_writes_one_table_itself_is_run() -> None:
     assert scene.runs == 2
 
 
-def numbers(scene: Scene, **until: Any) -> set[tuple[int, str]]:
+def plan_batch_numbers(scene: Scene, **until: Any) -> set[tuple[int, str]]:
     """What a new run would stage: number and ranges, the same for both tables."""
-    planned = plan(scene.world.ports(scene.pipeline, destination=scene.known), **until)
+    planned = plan(scene.world.build_ports(scene.pipeline, destination=scene.known), **until)
     return {(one.batch, str(one.ranges.to_dict())) for one in planned.tables}
 
 
@@ -134,7 +134,7 @@ def test_later_run_takes_over_what_an_earlier_one_could_not_bring_in() -> None:
     first = run_or_take_over(scene.ports, scene.job())
     for id in range(10, 15):
         scene.world.broker.produce("orders", {"id": f"{id}"}, {"id": f"{id}", "name": "x"})
-    assert numbers(scene) == {(1, "{'orders': {'0': [0, 10], '1': [0, 0]}}")}
+    assert plan_batch_numbers(scene) == {(1, "{'orders': {'0': [0, 10], '1': [0, 0]}}")}
     again = run_or_take_over(scene.ports, scene.job())
     assert (scene.runs, [table.attempt for table in again]) == (1, [table.attempt for table in first])
 
@@ -155,7 +155,7 @@ def test_files_that_a_later_run_has_no_use_for_are_left_alone(why: str) -> None:
     if why == "it reaches too far":
         until = {"until": {"orders": {0: 9, 1: 0}}}
     number, end = (1 if why == "its number is used" else 2), (9 if until else 10)
-    assert numbers(scene, **until) == {(number, f"{{'orders': {{'0': [0, {end}], '1': [0, 0]}}}}")}
+    assert plan_batch_numbers(scene, **until) == {(number, f"{{'orders': {{'0': [0, {end}], '1': [0, 0]}}}}")}
 
 
 def test_of_several_that_fit_the_one_that_reaches_farthest_is_taken() -> None:
@@ -170,4 +170,4 @@ def test_of_several_that_fit_the_one_that_reaches_farthest_is_taken() -> None:
                 )
     for id in range(10, 15):
         scene.world.broker.produce("orders", {"id": f"{id}"}, {"id": f"{id}", "name": "x"})
-    assert numbers(scene) == {(2, "{'orders': {'0': [0, 12], '1': [0, 0]}}")}
+    assert plan_batch_numbers(scene) == {(2, "{'orders': {'0': [0, 12], '1': [0, 0]}}")}

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from fakes import a_table
+from fakes import build_table
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import UUID_FORM, Array, Map, MaxLength, Primitive, Struct
@@ -19,9 +19,9 @@ IS_NONE = rf"RLIKE '{UUID_PATTERN}'".replace("\\", "\\\\")
 EACH = f"e1 -> coalesce(NOT e1 {IS_NONE}, false)"
 
 
-def a_table_of(*columns: Column, key: KeyFormat | None = None, **held: object) -> Table:
+def build_typed_table(*columns: Column, key: KeyFormat | None = None, **held: object) -> Table:
     target = Struct(tuple((name, kind) for name, kind in held.items()))
-    return replace(a_table(), key=key or KeyFormat(), value=ValueFormat(columns=columns), target_schema=target)
+    return replace(build_table(), key=key or KeyFormat(), value=ValueFormat(columns=columns), target_schema=target)
 
 
 @pytest.mark.parametrize(
@@ -51,27 +51,29 @@ def a_table_of(*columns: Column, key: KeyFormat | None = None, **held: object) -
     ],
 )  # fmt: skip
 def test_limits_of_a_column(column: Column, held: object, limits: list[tuple[str, str]]) -> None:
-    table = a_table_of(column, a=held)
+    table = build_typed_table(column, a=held)
     told = [(reason.rpartition(", which the table's column ")[0], sql) for reason, sql in list_value_limits(table, {})]
     assert told == limits
 
 
 def test_limits_of_a_key_whose_column_has_another_name_and_of_one_struct() -> None:
     key = KeyFormat(fields=("u", "f"), columns=(Column("u", "STRING"), Column("f", "BINARY")), prefix="k_")
-    flat = a_table_of(key=key, k_u=UUID, k_f=FOUR_BYTES)
+    flat = build_typed_table(key=key, k_u=UUID, k_f=FOUR_BYTES)
     assert [sql for _, sql in list_key_limits(flat)] == [
         f"NOT key_struct.`u` {IS_NONE}", "octet_length(key_struct.`f`) <> 4"
     ]  # fmt: skip
-    one = a_table_of(key=replace(key, prefix="", into="k"), k=HELD)
+    one = build_typed_table(key=replace(key, prefix="", into="k"), k=HELD)
     assert [sql for _, sql in list_key_limits(one)] == [sql for _, sql in list_key_limits(flat)]
-    assert list_key_limits(a_table_of(Column("u", "STRING"), u=UUID)) == ()
+    assert list_key_limits(build_typed_table(Column("u", "STRING"), u=UUID)) == ()
 
 
 @pytest.mark.parametrize("kind", ["JSON", "ARRAY<GEOGRAPHY>", "STRUCT<a: RANGE>", "DECIMAL(76,38)"])
 def test_column_of_the_table_that_no_record_can_be_read_as_is_refused_before_anything_is_read(kind: str) -> None:
-    declared, found = a_table_of(), a_table_of(Column("id", "BIGINT"), Column("doc", kind))
+    declared, found = build_typed_table(), build_typed_table(Column("id", "BIGINT"), Column("doc", kind))
     declared = replace(declared, value=ValueFormat())
     with pytest.raises(ConfigurationError, match=r"column=doc: records cannot be read.*write value\.schema"):
         check_adopted_types(declared, found)
     check_adopted_types(found, found)  # the file's own, which are looked at elsewhere
-    check_adopted_types(declared, a_table_of(Column("id", "BIGINT"), Column("n", "MAP<STRING, ARRAY<DECIMAL(38,9)>>")))
+    check_adopted_types(
+        declared, build_typed_table(Column("id", "BIGINT"), Column("n", "MAP<STRING, ARRAY<DECIMAL(38,9)>>"))
+    )

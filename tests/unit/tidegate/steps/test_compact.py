@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.ports.context import TableFiles
 from tidegate.spec.runtime import Maintenance
@@ -12,7 +12,7 @@ from tidegate.steps.compact import DISABLED_COUNT, CompactionReport, compact, is
 from tidegate.steps.flush import flush
 
 NAME = "lake.shop.orders"
-PIPELINE = a_pipeline(maintenance=Maintenance(compact_every=3))
+PIPELINE = build_pipeline(maintenance=Maintenance(compact_every=3))
 
 
 @pytest.fixture
@@ -25,10 +25,10 @@ def world() -> World:
 def publish(world: World, *keys: str) -> None:
     for key in keys:
         world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
-        flush(world.ports(PIPELINE))
+        flush(world.build_ports(PIPELINE))
 
 
-def jobs(world: World) -> list[MaintainJob]:
+def list_maintain_jobs(world: World) -> list[MaintainJob]:
     return [job for job in world.engine.jobs if isinstance(job, MaintainJob)]
 
 
@@ -48,7 +48,7 @@ class _Measured(World):
         self.destination.tables[job.table].properties[job.property] = told
 
     def compacts(self, pipeline=PIPELINE) -> tuple[CompactionReport, dict[str, dict]]:
-        (report,) = compact(self.ports(pipeline, engine=self), [NAME])
+        (report,) = compact(self.build_ports(pipeline, engine=self), [NAME])
         return report, self.asked
 
 
@@ -56,7 +56,7 @@ def test_clean_up_tells_behind_every_so_many_batches_that_the_table_should_be_me
     told = []
     for key in "abcdefg":
         world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
-        ports = world.ports(PIPELINE)
+        ports = world.build_ports(PIPELINE)
         clean = ports.staging.clean_up
         seen: list[dict[str, int]] = []
         ports.staging.clean_up = lambda *given, clean=clean, seen=seen: seen.append(clean(*given)) or seen[-1]
@@ -68,7 +68,7 @@ def test_clean_up_tells_behind_every_so_many_batches_that_the_table_should_be_me
 
 def test_a_run_that_publishes_nothing_finds_nothing_due(world: World) -> None:
     publish(world, "a", "b", "c")
-    (report,) = clean_up(world.ports(PIPELINE))
+    (report,) = clean_up(world.build_ports(PIPELINE))
     assert (report.published, report.needs_compaction) == (3, False)
 
 
@@ -90,20 +90,20 @@ def test_nothing_is_due_where_the_clock_alone_or_nothing_compacts(settings: Main
 
 def test_rows_position_and_tag_stay(world: World) -> None:
     publish(world, *"abcdef")
-    rows, before = world.rows(NAME), world.destination.read_state(NAME, "shop")
-    (done,) = compact(world.ports(PIPELINE), [NAME])
+    rows, before = world.read_rows(NAME), world.destination.read_state(NAME, "shop")
+    (done,) = compact(world.build_ports(PIPELINE), [NAME])
     after = world.destination.read_state(NAME, "shop")
     assert done.rewritten is not None
     assert done.compacted
     assert done.rewritten.before.data_files > done.rewritten.after.data_files == 1
-    assert (world.rows(NAME), after.position, after.rolled_back) == (rows, before.position, False)
-    assert compact(world.ports(PIPELINE), [NAME]) == [CompactionReport(table=NAME)]
+    assert (world.read_rows(NAME), after.position, after.rolled_back) == (rows, before.position, False)
+    assert compact(world.build_ports(PIPELINE), [NAME]) == [CompactionReport(table=NAME)]
 
 
 def test_snapshots_and_orphans_are_left_to_maintenance(world: World) -> None:
     publish(world, *"abcdef")
-    compact(world.ports(PIPELINE), [NAME])
-    assert [list(job.statements) for job in jobs(world)] == [["compact"]]
+    compact(world.build_ports(PIPELINE), [NAME])
+    assert [list(job.statements) for job in list_maintain_jobs(world)] == [["compact"]]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_large_files_are_rewritten_for_the_share_of_their_deletes_and_never_for_
 
 
 def test_a_branch_is_not_rewritten() -> None:
-    branched = a_pipeline(a_table(branch="audit"))
+    branched = build_pipeline(build_table(branch="audit"))
     report, asked = _Measured(TableFiles(data_files=9, small=9, crowd=9)).compacts(branched)
     assert (report, asked) == (CompactionReport(table=NAME), {})
 
@@ -170,6 +170,6 @@ def test_one_table_that_cannot_be_looked_at_holds_up_no_other() -> None:
         return world.measured
 
     world.destination.read_files = files
-    told = compact(world.ports(PIPELINE, engine=world), ["lake.shop.broken", NAME])
+    told = compact(world.build_ports(PIPELINE, engine=world), ["lake.shop.broken", NAME])
     assert [(one.failed is not None, one.compacted) for one in told] == [(True, False), (False, True)]
     assert list(world.asked) == ["compact"]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.errors import NothingToDo, TableRemoved
 from tidegate.model.position import Position
 from tidegate.spec.runtime import Period
@@ -19,7 +19,7 @@ MIDNIGHT = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
 HOURS = 1000
 
 
-def at(hours: float) -> int:
+def compute_time(hours: float) -> int:
     return MIDNIGHT + int(hours * HOUR)
 
 
@@ -41,17 +41,17 @@ def at(hours: float) -> int:
 def test_periods_that_are_complete(
     period: Period, last: str | None, begun: float, through: float, expected: list[str]
 ) -> None:
-    assert list_complete_periods(period, last, at(begun), at(through)) == expected
+    assert list_complete_periods(period, last, compute_time(begun), compute_time(through)) == expected
 
 
 def test_millisecond_before_the_end_of_an_hour_is_too_early() -> None:
-    assert list_complete_periods(Period.HOUR, "2026-01-01T00", at(0), at(2) - 1) == []
-    assert list_complete_periods(Period.HOUR, "2026-01-01T00", at(0), at(2)) == ["2026-01-01T01"]
+    assert list_complete_periods(Period.HOUR, "2026-01-01T00", compute_time(0), compute_time(2) - 1) == []
+    assert list_complete_periods(Period.HOUR, "2026-01-01T00", compute_time(0), compute_time(2)) == ["2026-01-01T01"]
 
 
 def test_long_pause_is_told_by_several_runs_without_a_hole() -> None:
     told: list[str] = []
-    while new := list_complete_periods(Period.HOUR, max(told, default=None), at(0.5), at(HOURS)):
+    while new := list_complete_periods(Period.HOUR, max(told, default=None), compute_time(0.5), compute_time(HOURS)):
         assert len(new) <= MAX_PERIODS
         told += new
     assert len(told) == len(set(told)) == HOURS - 1
@@ -62,8 +62,8 @@ def _walk_log(dice: random.Random, partitions: int) -> Iterator[tuple[dict[int, 
     """Flushes of a log whose partitions come late, each by itself, as (timestamps published, next of each)."""
     logs = {}
     for partition in range(partitions):
-        now, times = at(0), []
-        while now < at(HOURS + 60):
+        now, times = compute_time(0), []
+        while now < compute_time(HOURS + 60):
             now += int(dice.expovariate(1 / (0.4 * HOUR)))
             times.append(now - now % dice.choice((1, 1000, HOUR)) if now % 7 == 0 else now)
         logs[partition] = sorted(times)
@@ -98,81 +98,87 @@ def test_of_a_thousand_hours_with_late_partitions_none_is_told_early_and_each_is
     assert {(later - earlier).total_seconds() for earlier, later in pairwise(hours)} == {3600}
 
 
-PIPELINE = replace(a_pipeline(a_table("lake.shop.orders"), source={"topics": ("orders",)}), complete=Period.HOUR)
+PIPELINE = replace(
+    build_pipeline(build_table("lake.shop.orders"), source={"topics": ("orders",)}), complete=Period.HOUR
+)
 
 
 @pytest.fixture
 def world() -> World:
     made = World()
-    made.clock.ms = at(24)
+    made.clock.ms = compute_time(24)
     made.broker.create("orders", 2)
     return made
 
 
 def test_table_without_rows_of_each_partition_tells_nothing(world: World) -> None:
     with pytest.raises(NothingToDo, match="nobody can tell yet"):
-        read_completeness(world.ports(PIPELINE), "lake.shop.orders")
+        read_completeness(world.build_ports(PIPELINE), "lake.shop.orders")
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 0)
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     with pytest.raises(NothingToDo, match="nobody can tell yet"):
-        read_completeness(world.ports(PIPELINE), "lake.shop.orders")
+        read_completeness(world.build_ports(PIPELINE), "lake.shop.orders")
 
 
 def test_begin_is_the_newest_record_and_the_end_the_slowest_partition(world: World) -> None:
-    for partition, ms in ((0, at(1)), (1, at(2))):
+    for partition, ms in ((0, compute_time(1)), (1, compute_time(2))):
         world.broker.produce("orders", {"id": str(partition)}, {"id": "a", "name": "x"}, partition, timestamp=ms)
-    flush(world.ports(PIPELINE))
-    assert read_completeness(world.ports(PIPELINE), "lake.shop.orders") == (at(2), at(1))
+    flush(world.build_ports(PIPELINE))
+    assert read_completeness(world.build_ports(PIPELINE), "lake.shop.orders") == (compute_time(2), compute_time(1))
 
 
 def test_slower_pipeline_of_the_same_table_holds_its_hours_back(world: World) -> None:
-    other = replace(a_pipeline(a_table("lake.shop.orders", topics=("late",)), name="slow"), complete=Period.HOUR)
+    other = replace(
+        build_pipeline(build_table("lake.shop.orders", topics=("late",)), name="slow"), complete=Period.HOUR
+    )
     world.broker.create("late", 1)
-    world.broker.produce("late", {"id": "z"}, {"id": "z", "name": "x"}, 0, timestamp=at(1.5))
+    world.broker.produce("late", {"id": "z"}, {"id": "z", "name": "x"}, 0, timestamp=compute_time(1.5))
     for partition in (0, 1):
-        world.broker.produce("orders", {"id": str(partition)}, {"id": "a", "name": "x"}, partition, timestamp=at(5))
-    flush(world.ports(PIPELINE))
-    assert read_completeness(world.ports(PIPELINE), "lake.shop.orders") == (at(5), at(5))
-    flush(world.ports(other))
-    assert read_completeness(world.ports(PIPELINE), "lake.shop.orders") == (at(5), at(1.5))
-    assert read_completeness(world.ports(other), "lake.shop.orders") == (at(5), at(1.5))
+        world.broker.produce(
+            "orders", {"id": str(partition)}, {"id": "a", "name": "x"}, partition, timestamp=compute_time(5)
+        )
+    flush(world.build_ports(PIPELINE))
+    assert read_completeness(world.build_ports(PIPELINE), "lake.shop.orders") == (compute_time(5), compute_time(5))
+    flush(world.build_ports(other))
+    assert read_completeness(world.build_ports(PIPELINE), "lake.shop.orders") == (compute_time(5), compute_time(1.5))
+    assert read_completeness(world.build_ports(other), "lake.shop.orders") == (compute_time(5), compute_time(1.5))
 
 
 def test_hour_that_is_not_over_yet_is_not_complete_whatever_a_producers_clock_says(world: World) -> None:
-    world.clock.ms = at(10)
-    for partition, ms in ((0, at(9)), (1, at(9))):
+    world.clock.ms = compute_time(10)
+    for partition, ms in ((0, compute_time(9)), (1, compute_time(9))):
         world.broker.produce("orders", {"id": str(partition)}, {"id": "a", "name": "x"}, partition, timestamp=ms)
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     for partition in (0, 1):  # microseconds, taken for milliseconds
         key = {"id": str(2 + partition)}
-        world.broker.produce("orders", key, {"id": "a", "name": "x"}, partition, timestamp=at(10) * 1000)
-    flush(world.ports(PIPELINE))
-    world.clock.ms = at(10)
-    begun, through = read_completeness(world.ports(PIPELINE), "lake.shop.orders")
-    assert (begun, through) == (at(11), at(10))
+        world.broker.produce("orders", key, {"id": "a", "name": "x"}, partition, timestamp=compute_time(10) * 1000)
+    flush(world.build_ports(PIPELINE))
+    world.clock.ms = compute_time(10)
+    begun, through = read_completeness(world.build_ports(PIPELINE), "lake.shop.orders")
+    assert (begun, through) == (compute_time(11), compute_time(10))
     assert list_complete_periods(Period.HOUR, "2026-01-01T07", begun, through) == ["2026-01-01T08", "2026-01-01T09"]
 
 
 def test_records_without_a_time_tell_nothing(world: World) -> None:
     for partition in (0, 1):
         world.broker.produce("orders", {"id": str(partition)}, {"id": "a", "name": "x"}, partition, timestamp=-1)
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     with pytest.raises(NothingToDo, match="nobody can tell yet"):
-        read_completeness(world.ports(PIPELINE), "lake.shop.orders")
+        read_completeness(world.build_ports(PIPELINE), "lake.shop.orders")
 
 
 def test_only_the_table_that_is_asked_for_is_read(world: World) -> None:
     """Each table has a task of its own: of fifty tables each run would read 2,500."""
-    pipeline = a_pipeline(a_table("lake.shop.orders"), a_table("lake.shop.customers", topics=("orders",)))
+    pipeline = build_pipeline(build_table("lake.shop.orders"), build_table("lake.shop.customers", topics=("orders",)))
     for partition in (0, 1):
-        world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, partition, timestamp=at(1))
-    flush(world.ports(pipeline))
+        world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, partition, timestamp=compute_time(1))
+    flush(world.build_ports(pipeline))
     calls = list[str]()
-    asked = world.ports(pipeline, hook=lambda call, when: calls.append(call) if when == "before" else None)
-    assert read_completeness(asked, "lake.shop.orders") == (at(1), at(1))
+    asked = world.build_ports(pipeline, hook=lambda call, when: calls.append(call) if when == "before" else None)
+    assert read_completeness(asked, "lake.shop.orders") == (compute_time(1), compute_time(1))
     assert calls.count("tables.read_state") == 1
 
 
 def test_table_that_the_file_names_no_more_is_skipped_with_a_sentence(world: World) -> None:
     with pytest.raises(TableRemoved, match=r"table=lake\.shop\.gone is not in the file any more"):
-        read_completeness(world.ports(a_pipeline()), "lake.shop.gone")
+        read_completeness(world.build_ports(build_pipeline()), "lake.shop.gone")

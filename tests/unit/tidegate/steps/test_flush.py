@@ -16,8 +16,8 @@ from fakes import (
     FailsToMerge,
     PauseAt,
     World,
-    a_pipeline,
-    a_table,
+    build_pipeline,
+    build_table,
 )
 from fakes.broker import MemoryBroker
 from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere, RetryLater, SomeTablesDelayed, TidegateError
@@ -30,7 +30,7 @@ from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
-TWO = a_pipeline(a_table(ORDERS), a_table(COPY))
+TWO = build_pipeline(build_table(ORDERS), build_table(COPY))
 GROUP = "tidegate-shop"
 
 
@@ -47,35 +47,35 @@ def produce(world: World, key: object, name: str | None, partition: int = 0) -> 
     world.broker.produce("orders", {"id": key}, value, partition)
 
 
-def committed(world: World) -> dict:
+def read_committed_offsets(world: World) -> dict:
     return world.broker.groups.get(GROUP, {})
 
 
 def test_flush_brings_rows_position_and_committed_offset_to_the_end_of_the_log(world: World) -> None:
-    flushed = flush(world.ports(a_pipeline()))
+    flushed = flush(world.build_ports(build_pipeline()))
     assert [(b.table, b.inserted) for b in flushed.published] == [(ORDERS, 1)]
-    assert world.rows(ORDERS) == [{"id": "a", "name": "x"}]
-    assert committed(world) == {"orders": {0: 1, 1: 0}}
+    assert world.read_rows(ORDERS) == [{"id": "a", "name": "x"}]
+    assert read_committed_offsets(world) == {"orders": {0: 1, 1: 0}}
 
 
 def test_flush_leaves_no_intermediate_row_snapshot_or_branch_behind(world: World) -> None:
-    flush(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline()))
     intermediate = world.destination.tables["lake.shop.orders_shop_tmp"]
-    assert (intermediate.rows(), len(intermediate.snapshots)) == ([], 1)
+    assert (intermediate.read_rows(), len(intermediate.snapshots)) == ([], 1)
     assert not [name for name in intermediate.properties if name.startswith("tidegate.staged.")]
     assert set(world.destination.tables[ORDERS].refs) == {"main", "tidegate_shop"}
 
 
 def test_flush_writes_history(world: World) -> None:
-    flush(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline()))
     (row,) = world.destination.read_history("lake.shop.tidegate_shop_batches", 10)
     assert (row["batch"], row["table"], row["span"], row["read"], row["inserted"]) == (1, ORDERS, 1, 1, 1)
 
 
 def test_history_that_cannot_be_written_does_not_fail_the_flush(world: World, caplog) -> None:
     with caplog.at_level(logging.WARNING):
-        flush(world.ports(a_pipeline(), destination=CannotRecord(world.destination)))
-    assert world.rows(ORDERS) == [{"id": "a", "name": "x"}]
+        flush(world.build_ports(build_pipeline(), destination=CannotRecord(world.destination)))
+    assert world.read_rows(ORDERS) == [{"id": "a", "name": "x"}]
     [line] = [line for line in caplog.text.splitlines() if "no history: pipeline=shop batch=1" in line]
     assert f"table={ORDERS}: the batch is published, its row of history is lost: permission denied" in line
     assert "Traceback" not in caplog.text
@@ -83,22 +83,22 @@ def test_history_that_cannot_be_written_does_not_fail_the_flush(world: World, ca
 
 def test_clean_up_that_fails_does_not_fail_the_flush(world: World, caplog) -> None:
     with caplog.at_level(logging.WARNING):
-        flush(world.ports(a_pipeline(), destination=CannotCleanUp(world.destination)))
-    assert committed(world) == {"orders": {0: 1, 1: 0}}
+        flush(world.build_ports(build_pipeline(), destination=CannotCleanUp(world.destination)))
+    assert read_committed_offsets(world) == {"orders": {0: 1, 1: 0}}
     assert "not cleaned up, the next run will: pipeline=shop table=lake.shop.orders batch=1" in caplog.text
 
 
 def test_next_clean_up_removes_what_a_failed_one_left(world: World) -> None:
-    flush(world.ports(a_pipeline(), destination=CannotCleanUp(world.destination)))
-    assert world.destination.tables["lake.shop.orders_shop_tmp"].rows() != []
-    (report,) = clean_up(world.ports(a_pipeline()))
-    assert (report.published, world.destination.tables["lake.shop.orders_shop_tmp"].rows()) == (1, [])
+    flush(world.build_ports(build_pipeline(), destination=CannotCleanUp(world.destination)))
+    assert world.destination.tables["lake.shop.orders_shop_tmp"].read_rows() != []
+    (report,) = clean_up(world.build_ports(build_pipeline()))
+    assert (report.published, world.destination.tables["lake.shop.orders_shop_tmp"].read_rows()) == (1, [])
 
 
 def test_result_of_clean_up_has_the_keys_that_compact_and_people_read(world: World) -> None:
     """Airflow stores it between two tasks, and maybe between two versions."""
-    flush(world.ports(a_pipeline(), destination=CannotCleanUp(world.destination)))
-    (report,) = clean_up(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline(), destination=CannotCleanUp(world.destination)))
+    (report,) = clean_up(world.build_ports(build_pipeline()))
     counts = {"batches": 1, "snapshots": 1, "files": 1}
     assert report.to_dict() == {"table": ORDERS, "published": 1, **counts, "measure": False, "branches": 0}
     worn = replace(report, needs_compaction=True)
@@ -107,117 +107,117 @@ def test_result_of_clean_up_has_the_keys_that_compact_and_people_read(world: Wor
 
 
 def test_clean_up_keeps_what_is_staged_and_not_published(world: World) -> None:
-    pipeline = a_pipeline()
-    flush(world.ports(pipeline))
+    pipeline = build_pipeline()
+    flush(world.build_ports(pipeline))
     produce(world, "b", "y")
-    ports = world.ports(pipeline)
+    ports = world.build_ports(pipeline)
     (staged,) = stage(ports, plan(ports))
     clean_up(ports)
     assert world.destination.list_staged("lake.shop.orders_shop_tmp", ORDERS) == [staged]
 
 
 def test_clean_up_before_the_first_publish_removes_nothing(world: World) -> None:
-    ports = world.ports(a_pipeline())
+    ports = world.build_ports(build_pipeline())
     stage(ports, plan(ports))
     before = world.destination.list_staged(f"{ORDERS}_shop_tmp", ORDERS)
     nothing = {"batches": 0, "snapshots": 0, "files": 0}
     assert [report.to_dict() for report in clean_up(ports)] == [{"table": ORDERS, "published": None, **nothing}]
     assert world.destination.list_staged(f"{ORDERS}_shop_tmp", ORDERS) == before != []
-    assert len(world.destination.tables["lake.shop.orders_shop_tmp"].rows()) == 1
+    assert len(world.destination.tables["lake.shop.orders_shop_tmp"].read_rows()) == 1
 
 
 def test_clean_up_of_a_table_that_was_rolled_back_cannot_see_its_failure_as_the_flushs(world: World) -> None:
-    flush(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline()))
     world.destination.rollback(ORDERS, world.destination.tables[ORDERS].ancestors()[-1].id)
-    (report,) = clean_up(world.ports(a_pipeline()))
+    (report,) = clean_up(world.build_ports(build_pipeline()))
     assert report.failed is None
 
 
 def test_skipped_flush_still_commits_the_published_offsets_again(world: World) -> None:
-    flush(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline()))
     world.broker.groups.clear()  # the brokers forgot them after offsets.retention.minutes
     with pytest.raises(NothingToDo):
-        flush(world.ports(a_pipeline()))
-    assert committed(world) == {"orders": {0: 1, 1: 0}}
+        flush(world.build_ports(build_pipeline()))
+    assert read_committed_offsets(world) == {"orders": {0: 1, 1: 0}}
 
 
 def test_heartbeat_never_commits_beyond_what_is_published(world: World) -> None:
-    flush(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline()))
     produce(world, "b", "y")
-    assert heartbeat(world.ports(a_pipeline())).committed == {"orders": {0: 1, 1: 0}}
+    assert heartbeat(world.build_ports(build_pipeline())).committed == {"orders": {0: 1, 1: 0}}
 
 
 def test_heartbeat_heals_what_a_zombie_committed(world: World) -> None:
-    flush(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline()))
     world.broker.commit(GROUP, {"orders": {0: 0, 1: 0}})
-    heartbeat(world.ports(a_pipeline()))
-    assert committed(world) == {"orders": {0: 1, 1: 0}}
+    heartbeat(world.build_ports(build_pipeline()))
+    assert read_committed_offsets(world) == {"orders": {0: 1, 1: 0}}
 
 
 def test_heartbeat_advances_ignored_topics_to_their_end(world: World) -> None:
     world.broker.create("__debezium-heartbeat.shop")
     world.broker.produce("__debezium-heartbeat.shop", None, {"ts": 1})
-    pipeline = a_pipeline(a_table(topics=()), source={"topics": ("orders", "__debezium-heartbeat.shop")})
-    flush(world.ports(pipeline))
-    assert committed(world) == {"orders": {0: 1, 1: 0}, "__debezium-heartbeat.shop": {0: 1, 1: 0}}
+    pipeline = build_pipeline(build_table(topics=()), source={"topics": ("orders", "__debezium-heartbeat.shop")})
+    flush(world.build_ports(pipeline))
+    assert read_committed_offsets(world) == {"orders": {0: 1, 1: 0}, "__debezium-heartbeat.shop": {0: 1, 1: 0}}
 
 
 def test_heartbeat_of_a_pipeline_that_never_published_commits_nothing(world: World) -> None:
-    assert heartbeat(world.ports(a_pipeline())).committed == {}
-    assert committed(world) == {}
+    assert heartbeat(world.build_ports(build_pipeline())).committed == {}
+    assert read_committed_offsets(world) == {}
 
 
 def test_partition_with_transaction_markers_alone_reaches_lag_zero(world: World) -> None:
     world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "z"})], ending="abort")
-    flush(world.ports(a_pipeline()))
-    assert committed(world) == {"orders": {0: 3, 1: 0}}
+    flush(world.build_ports(build_pipeline()))
+    assert read_committed_offsets(world) == {"orders": {0: 3, 1: 0}}
     world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "z"})], ending="abort")
-    flush(world.ports(a_pipeline()))
-    assert committed(world) == {"orders": {0: 5, 1: 0}}
+    flush(world.build_ports(build_pipeline()))
+    assert read_committed_offsets(world) == {"orders": {0: 5, 1: 0}}
 
 
 def test_committed_offset_does_not_fall_back_behind_an_empty_batch(world: World) -> None:
     """The position follows an empty batch only at the next heartbeat; what the group reports must not go back."""
-    flush(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline()))
     world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "z"})], ending="abort")
     for _ in range(3):
         with suppress(NothingToDo):
-            flush(world.ports(a_pipeline()))
-        assert committed(world) == {"orders": {0: 3, 1: 0}}
+            flush(world.build_ports(build_pipeline()))
+        assert read_committed_offsets(world) == {"orders": {0: 3, 1: 0}}
 
 
 def test_empty_batch_is_not_read_twice(world: World) -> None:
-    flush(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline()))
     world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "z"})], ending="abort")
-    flush(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline()))
     with pytest.raises(NothingToDo):
-        flush(world.ports(a_pipeline()))
+        flush(world.build_ports(build_pipeline()))
     produce(world, "b", "y")
-    flush(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline()))
     assert [stage.ranges.by_topic["orders"][0] for stage in world.engine.stages] == [(0, 1), (1, 3), (3, 4)]
 
 
 def test_commit_without_any_position_is_nothing_to_do(world: World) -> None:
     with pytest.raises(NothingToDo):
-        commit_offsets(world.ports(a_pipeline()))
+        commit_offsets(world.build_ports(build_pipeline()))
 
 
 def test_group_gets_the_low_watermark_of_all_tables(world: World) -> None:
     broken = FailsToMerge(world.engine, COPY)
     broken.broken = False
-    flush(world.ports(TWO, engine=broken))
+    flush(world.build_ports(TWO, engine=broken))
     produce(world, "b", "y")
     broken.broken = True
     with pytest.raises(SomeTablesDelayed):
-        flush(world.ports(TWO, engine=broken))
-    assert committed(world) == {"orders": {0: 1, 1: 0}}
+        flush(world.build_ports(TWO, engine=broken))
+    assert read_committed_offsets(world) == {"orders": {0: 1, 1: 0}}
 
 
 def test_failing_table_does_not_hold_up_the_other_and_the_run_is_red(world: World) -> None:
     with pytest.raises(SomeTablesDelayed, match=r"1 tables failed:\nSpark failed in merge: table=lake.shop.copy"):
-        flush(world.ports(TWO, engine=FailsToMerge(world.engine, COPY)))
-    assert world.rows(ORDERS) == [{"id": "a", "name": "x"}]
-    assert world.rows(COPY) == []
+        flush(world.build_ports(TWO, engine=FailsToMerge(world.engine, COPY)))
+    assert world.read_rows(ORDERS) == [{"id": "a", "name": "x"}]
+    assert world.read_rows(COPY) == []
 
 
 def test_table_that_another_runner_published_first_hides_nothing_of_the_others(world: World) -> None:
@@ -227,13 +227,13 @@ def test_table_that_another_runner_published_first_hides_nothing_of_the_others(w
         if (call, when) == ("engine.run", "before") and not met:
             met.append(call)
             with suppress(SomeTablesDelayed):
-                flush(world.ports(TWO, engine=FailsToMerge(world.engine, ORDERS)))
+                flush(world.build_ports(TWO, engine=FailsToMerge(world.engine, ORDERS)))
 
-    done = flush(world.ports(TWO, publish_copy))
+    done = flush(world.build_ports(TWO, publish_copy))
     assert [(batch.table, batch.inserted) for batch in done.published] == [(ORDERS, 1)]
     assert [(table, type(error)) for table, error in done.failures] == [(COPY, PublishedElsewhere)]
-    assert world.rows(COPY) == world.rows(ORDERS) == [{"id": "a", "name": "x"}]
-    assert committed(world) == {"orders": {0: 1, 1: 0}}
+    assert world.read_rows(COPY) == world.read_rows(ORDERS) == [{"id": "a", "name": "x"}]
+    assert read_committed_offsets(world) == {"orders": {0: 1, 1: 0}}
 
 
 class GroupOfOthers:
@@ -254,80 +254,80 @@ def test_failed_table_is_told_although_the_group_is_in_other_hands_too(world: Wo
     with pytest.raises(
         SomeTablesDelayed, match=r"1 tables failed:\nSpark failed in merge: table=lake.shop.copy"
     ) as told:
-        flush(world.ports(TWO, **outside))
+        flush(world.build_ports(TWO, **outside))
     assert [batch.table for batch in told.value.published] == [ORDERS]
     with pytest.raises(RetryLater, match="another client commits to this group"):
-        flush(world.ports(TWO, broker=GroupOfOthers(world.broker)))
-    assert world.rows(COPY) == world.rows(ORDERS) == [{"id": "a", "name": "x"}]
+        flush(world.build_ports(TWO, broker=GroupOfOthers(world.broker)))
+    assert world.read_rows(COPY) == world.read_rows(ORDERS) == [{"id": "a", "name": "x"}]
 
 
 def test_bad_record_is_told_although_the_group_is_in_other_hands_too(world: World, caplog) -> None:
     world.broker.produce("orders", {"id": "b"}, BAD)
     with pytest.raises(BadRecord, match="1 records cannot be decoded"):
-        flush(world.ports(a_pipeline(), broker=GroupOfOthers(world.broker)))
+        flush(world.build_ports(build_pipeline(), broker=GroupOfOthers(world.broker)))
     assert "another client commits to this group" not in caplog.text, "nothing is published, so nothing is committed"
-    flush(world.ports(a_pipeline()), until={"orders": {0: 1}})
+    flush(world.build_ports(build_pipeline()), until={"orders": {0: 1}})
     with pytest.raises(BadRecord, match="1 records cannot be decoded"):
-        flush(world.ports(a_pipeline(), broker=GroupOfOthers(world.broker)))
+        flush(world.build_ports(build_pipeline(), broker=GroupOfOthers(world.broker)))
     assert "another client commits to this group" in caplog.text
 
 
 def test_table_that_never_published_holds_the_group_back(world: World) -> None:
     """Nothing of `copy` is published: what the group reports must not say that its records are done."""
     with pytest.raises(SomeTablesDelayed):
-        flush(world.ports(TWO, engine=FailsToMerge(world.engine, COPY)))
-    assert committed(world).get("orders", {}).get(0, 0) == 0
+        flush(world.build_ports(TWO, engine=FailsToMerge(world.engine, COPY)))
+    assert read_committed_offsets(world).get("orders", {}).get(0, 0) == 0
 
 
 def test_next_flush_finishes_the_failed_table_without_reading_kafka_again(world: World) -> None:
     with pytest.raises(SomeTablesDelayed):
-        flush(world.ports(TWO, engine=FailsToMerge(world.engine, COPY)))
+        flush(world.build_ports(TWO, engine=FailsToMerge(world.engine, COPY)))
     stages = len(world.engine.stages)
-    flush(world.ports(TWO))
-    assert world.rows(COPY) == world.rows(ORDERS) == [{"id": "a", "name": "x"}]
+    flush(world.build_ports(TWO))
+    assert world.read_rows(COPY) == world.read_rows(ORDERS) == [{"id": "a", "name": "x"}]
     assert len(world.engine.stages) == stages
-    assert committed(world) == {"orders": {0: 1, 1: 0}}
+    assert read_committed_offsets(world) == {"orders": {0: 1, 1: 0}}
 
 
 def test_failed_table_catches_up_with_what_the_others_read_meanwhile(world: World) -> None:
     broken = FailsToMerge(world.engine, COPY)
     for name in ("x2", "x3"):
         with pytest.raises(SomeTablesDelayed):
-            flush(world.ports(TWO, engine=broken))
+            flush(world.build_ports(TWO, engine=broken))
         produce(world, "a", name)
     for _ in range(3):
-        with_rest(world)
-    assert world.rows(COPY) == world.rows(ORDERS) == [{"id": "a", "name": "x3"}]
+        flush_rest_too(world)
+    assert world.read_rows(COPY) == world.read_rows(ORDERS) == [{"id": "a", "name": "x3"}]
 
 
-def with_rest(world: World) -> None:
+def flush_rest_too(world: World) -> None:
     try:
-        flush(world.ports(TWO))
+        flush(world.build_ports(TWO))
     except NothingToDo:
         return
 
 
 def test_only_table_that_fails_fails_with_its_own_reason(world: World) -> None:
     with pytest.raises(RetryLater, match="Spark failed in merge"):
-        flush(world.ports(a_pipeline(), engine=FailsToMerge(world.engine, ORDERS)))
+        flush(world.build_ports(build_pipeline(), engine=FailsToMerge(world.engine, ORDERS)))
 
 
 def test_bad_record_publishes_nothing_at_all(world: World) -> None:
     world.broker.produce("orders", {"id": "b"}, BAD)
     for _ in range(2):
         with pytest.raises(BadRecord, match="offset=1"):
-            flush(world.ports(TWO))
-    assert (world.rows(ORDERS), committed(world)) == ([], {})
+            flush(world.build_ports(TWO))
+    assert (world.read_rows(ORDERS), read_committed_offsets(world)) == ([], {})
 
 
 def test_capped_batches_reach_the_end(world: World) -> None:
     for n in range(9):
         produce(world, f"k{n}", "x")
-    pipeline = a_pipeline(max_records=4)
-    batches = [flush(world.ports(pipeline)).published[0].batch for _ in range(3)]
+    pipeline = build_pipeline(max_records=4)
+    batches = [flush(world.build_ports(pipeline)).published[0].batch for _ in range(3)]
     with pytest.raises(NothingToDo):
-        flush(world.ports(pipeline))
-    assert (batches, len(world.rows(ORDERS))) == ([1, 2, 3], 10)
+        flush(world.build_ports(pipeline))
+    assert (batches, len(world.read_rows(ORDERS))) == ([1, 2, 3], 10)
 
 
 @pytest.mark.parametrize(
@@ -344,49 +344,55 @@ def test_result_does_not_depend_on_where_batches_are_cut(world: World, mode: str
     world.broker.create("orders")
     for key, name in [("a", "0"), ("a", "1"), ("b", "1"), ("a", None), ("b", "2")]:
         produce(world, key, name)
-    pipeline = a_pipeline(a_table(mode=mode), max_records=cap)
+    pipeline = build_pipeline(build_table(mode=mode), max_records=cap)
     for _ in range(6):
         try:
-            flush(world.ports(pipeline))
+            flush(world.build_ports(pipeline))
         except NothingToDo:
             break
-    assert [(r["id"], r["name"]) for r in world.rows(ORDERS)] == rows
+    assert [(r["id"], r["name"]) for r in world.read_rows(ORDERS)] == rows
 
 
 def test_null_in_a_composite_key_matches_itself(world: World) -> None:
     world.broker.create("orders")
-    table = a_table(keys=("id", "part"))
+    table = build_table(keys=("id", "part"))
     for name in ("1", "2", "3"):
         world.broker.produce("orders", {"id": "a", "part": None}, {"id": "a", "part": None, "name": name})
-        flush(world.ports(a_pipeline(table)))
-    assert world.rows(ORDERS) == [{"id": "a", "part": None, "name": "3"}]
+        flush(world.build_ports(build_pipeline(table)))
+    assert world.read_rows(ORDERS) == [{"id": "a", "part": None, "name": "3"}]
 
 
 def test_tombstones_alone_make_a_table_and_reach_the_end(world: World) -> None:
     world.broker.create("orders")
     produce(world, "a", None)
-    flush(world.ports(a_pipeline()))
-    assert (world.rows(ORDERS), committed(world)) == ([], {"orders": {0: 1, 1: 0}})
+    flush(world.build_ports(build_pipeline()))
+    assert (world.read_rows(ORDERS), read_committed_offsets(world)) == ([], {"orders": {0: 1, 1: 0}})
 
 
 def test_ignored_tombstones_reach_lag_zero_in_upsert_only_tables(world: World) -> None:
-    pipeline = a_pipeline(a_table(mode="upsert"))
-    flush(world.ports(pipeline))
+    pipeline = build_pipeline(build_table(mode="upsert"))
+    flush(world.build_ports(pipeline))
     produce(world, "a", None)
-    flush(world.ports(pipeline))
-    assert (world.rows(ORDERS), committed(world)) == ([{"id": "a", "name": "x"}], {"orders": {0: 2, 1: 0}})
+    flush(world.build_ports(pipeline))
+    assert (world.read_rows(ORDERS), read_committed_offsets(world)) == (
+        [{"id": "a", "name": "x"}],
+        {"orders": {0: 2, 1: 0}},
+    )
 
 
 def test_compacted_topic_gives_the_same_table(world: World) -> None:
     for name in ("1", "2", None, "4"):
         produce(world, "a", name)
     world.broker.compact("orders")
-    flush(world.ports(a_pipeline()))
-    assert (world.rows(ORDERS), committed(world)) == ([{"id": "a", "name": "4"}], {"orders": {0: 5, 1: 0}})
+    flush(world.build_ports(build_pipeline()))
+    assert (world.read_rows(ORDERS), read_committed_offsets(world)) == (
+        [{"id": "a", "name": "4"}],
+        {"orders": {0: 5, 1: 0}},
+    )
 
 
 def test_status_reads_everything_and_changes_nothing(world: World) -> None:
-    flush(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline()))
     produce(world, "b", "y")
 
     def refuse_writes(call: str, when: str) -> None:
@@ -400,7 +406,7 @@ def test_status_reads_everything_and_changes_nothing(world: World) -> None:
             "seed",
         }
 
-    found = read_status(world.ports(a_pipeline(), refuse_writes))
+    found = read_status(world.build_ports(build_pipeline(), refuse_writes))
     (table,) = found["tables"]
     partitions = [(one["partition"], one["lag"], one["published"], one["end"]) for one in found["partitions"]]
     assert (found["lag"], partitions) == (1, [(0, 1, 1, 2), (1, 0, 0, 0)])
@@ -410,23 +416,23 @@ def test_status_reads_everything_and_changes_nothing(world: World) -> None:
 
 def test_status_counts_what_was_read_and_holds_no_rows_as_done(world: World) -> None:
     """The position follows later; lag would stay above 0 behind an aborted transaction until then."""
-    flush(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline()))
     world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "z"})], ending="abort")
-    assert read_status(world.ports(a_pipeline()))["lag"] == 2
-    flush(world.ports(a_pipeline()))
-    found = read_status(world.ports(a_pipeline()))
+    assert read_status(world.build_ports(build_pipeline()))["lag"] == 2
+    flush(world.build_ports(build_pipeline()))
+    found = read_status(world.build_ports(build_pipeline()))
     assert (found["lag"], found["partitions"][0]["lag"], found["partitions"][0]["committed"]) == (0, 0, 3)
 
 
 def test_status_beside_a_flush_tells_of_no_log_cut_short(world: World) -> None:
-    flush(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline()))
 
     def other_run(call: str, when: str) -> None:
         if (call, when) in (("tables.read_state", "before"), ("broker.read_log", "after")):
             produce(world, "b", "y")
-            flush(world.ports(a_pipeline()))
+            flush(world.build_ports(build_pipeline()))
 
-    found = read_status(world.ports(a_pipeline(), other_run))
+    found = read_status(world.build_ports(build_pipeline(), other_run))
     assert [table["problem"] for table in found["tables"]] == [None]
 
 
@@ -436,8 +442,8 @@ def test_killed_at_any_call_of_a_flush_the_next_one_gives_the_same_table() -> No
     crashes = 0
     for world, crash in iterate_crashes():
         crashes += 1
-        assert (world.rows(ORDERS), world.rows(COPY)) == (expected, expected), f"killed {crash.at}"
-        assert committed(world) == {"orders": {0: 6, 1: 0}}, f"killed {crash.at}"
+        assert (world.read_rows(ORDERS), world.read_rows(COPY)) == (expected, expected), f"killed {crash.at}"
+        assert read_committed_offsets(world) == {"orders": {0: 6, 1: 0}}, f"killed {crash.at}"
     assert crashes > 60
 
 
@@ -445,42 +451,42 @@ def test_rubbish_of_a_killed_flush_is_removed_by_the_next_one_without_new_record
     """A quiet topic may send nothing for weeks; the staged rows of its last batch must not wait for that."""
     for world, crash in iterate_crashes():
         for name in ("orders", "copy"):
-            assert world.destination.tables[f"lake.shop.{name}_shop_tmp"].rows() == [], f"killed {crash.at}"
+            assert world.destination.tables[f"lake.shop.{name}_shop_tmp"].read_rows() == [], f"killed {crash.at}"
             assert len(world.destination.tables[f"lake.shop.{name}"].refs) == 2, f"killed {crash.at}"
 
 
 def test_two_runners_at_any_interleaving_publish_once() -> None:
     """Protocol, what must hold: 2. One runner stands still at any call while another one runs a whole flush."""
-    append = a_pipeline(a_table(mode="append"))
+    append = build_pipeline(build_table(mode="append"))
     for number in range(1, 500):
         world = World()
         world.broker.create("orders")
         for name in ("1", "2"):
             produce(world, "a", name)
-        pause = PauseAt(number, lambda world=world: quietly(world, append))
+        pause = PauseAt(number, lambda world=world: flush_quietly(world, append))
         with suppress(NothingToDo, PublishedElsewhere, RetryLater):
-            flush(world.ports(append, pause))
-        quietly(world, append)
-        assert [r["name"] for r in world.rows(ORDERS)] == ["1", "2"], f"paused at call {number}"
+            flush(world.build_ports(append, pause))
+        flush_quietly(world, append)
+        assert [r["name"] for r in world.read_rows(ORDERS)] == ["1", "2"], f"paused at call {number}"
         if pause.calls < number:
             break
     assert number > 30
 
 
-def changing_world() -> World:
+def build_changing_world() -> World:
     world = World()
     world.broker.create("orders")
     for key, name in [("a", "1"), ("b", "1"), ("a", "2")]:
         produce(world, key, name)
-    flush(world.ports(TWO))
+    flush(world.build_ports(TWO))
     for key, name in [("a", "3"), ("b", None), ("c", "1")]:
         produce(world, key, name)
     return world
 
 
-def quietly(world: World, pipeline) -> None:
+def flush_quietly(world: World, pipeline) -> None:
     try:
-        flush(world.ports(pipeline))
+        flush(world.build_ports(pipeline))
     except TidegateError:
         return
 
@@ -488,9 +494,9 @@ def quietly(world: World, pipeline) -> None:
 def iterate_crashes() -> Iterator[tuple[World, CrashAt]]:
     """A world for each call at which its first flush was killed, when the flushes behind that one have ended."""
     for number in range(1, 500):
-        world, crash = changing_world(), CrashAt(number)
+        world, crash = build_changing_world(), CrashAt(number)
         try:
-            flush(world.ports(TWO, crash))
+            flush(world.build_ports(TWO, crash))
         except Crash:
             finish(world)
             yield world, crash
@@ -502,7 +508,7 @@ def finish(world: World) -> None:
     """Flush until nothing is left; a repeated attempt may be needed once."""
     for _ in range(4):
         try:
-            flush(world.ports(TWO))
+            flush(world.build_ports(TWO))
         except NothingToDo:
             return
         except RetryLater:

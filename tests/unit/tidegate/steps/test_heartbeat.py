@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.errors import GiveUp, NothingToDo, RetryLater
 from tidegate.model.offsets import Offsets
 from tidegate.monitoring.status import read_status
@@ -20,10 +20,12 @@ GROUP = "tidegate-shop"
 CONNECTOR = "__debezium-heartbeat.shop"
 
 
-def beating(*topics: str, **given: Any) -> Pipeline:
+def build_beating_pipeline(*topics: str, **given: Any) -> Pipeline:
     topics = topics or ("orders",)
-    return a_pipeline(
-        a_table(topics=()), source={"topics": topics}, heartbeat=Heartbeat(600, produce=True, topic="beats", **given)
+    return build_pipeline(
+        build_table(topics=()),
+        source={"topics": topics},
+        heartbeat=Heartbeat(600, produce=True, topic="beats", **given),
     )
 
 
@@ -37,17 +39,17 @@ def world() -> World:
 
 
 def beat(world: World, pipeline: Pipeline | None = None, **instead: Any) -> HeartbeatResult:
-    return heartbeat(world.ports(pipeline or beating(), **instead))
+    return heartbeat(world.build_ports(pipeline or build_beating_pipeline(), **instead))
 
 
-def sent(world: World) -> list[dict[str, Any]]:
+def read_heartbeats(world: World) -> list[dict[str, Any]]:
     parts = world.broker.partitions.get("beats", [])
     return [record.value for part in parts for record in part.records]
 
 
 def test_a_heartbeat_tells_position_and_valid_through_time_of_each_table(world: World) -> None:
-    flush(world.ports(beating()))
-    (record,) = sent(world)
+    flush(world.build_ports(build_beating_pipeline()))
+    (record,) = read_heartbeats(world)
     assert (record["pipeline"], record["table"], record["batch"], record["lag"]) == ("shop", "lake.shop.orders", 1, 0)
     assert record["position"] == {"orders": {"0": 1, "1": 1}}
     assert record["valid_through_ms"] == min(p.records[0].timestamp for p in world.broker.partitions["orders"])
@@ -62,7 +64,7 @@ def test_a_heartbeat_record_never_runs_ahead_of_the_commit(world: World) -> None
             self.calls.append(verb)
             return getattr(world.broker, verb)
 
-    flush(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline()))
     world.clock.tick(11 * MINUTE)
     broker = Watching()
     beat(world, broker=broker)
@@ -70,22 +72,22 @@ def test_a_heartbeat_record_never_runs_ahead_of_the_commit(world: World) -> None
 
 
 def test_heartbeats_are_sent_once_per_interval(world: World) -> None:
-    flush(world.ports(beating()))
+    flush(world.build_ports(build_beating_pipeline()))
     for minutes, records in ((5, 1), (4, 1), (2, 2), (9, 2), (1, 3)):
         world.clock.tick(minutes * MINUTE)
         beat(world)
-        assert len(sent(world)) == records
+        assert len(read_heartbeats(world)) == records
 
 
 def test_clock_that_was_set_back_keeps_no_heartbeat_back(world: World) -> None:
-    flush(world.ports(beating()))
+    flush(world.build_ports(build_beating_pipeline()))
     world.clock.tick(1000 * MINUTE)
     beat(world)
     world.clock.tick(-900 * MINUTE)
     for minutes, records in ((1, 3), (9, 3), (1, 4)):
         world.clock.tick(minutes * MINUTE)
         beat(world)
-        assert len(sent(world)) == records
+        assert len(read_heartbeats(world)) == records
 
 
 def test_the_interval_begins_anew_whether_or_not_something_could_be_sent(world: World) -> None:
@@ -96,7 +98,7 @@ def test_the_interval_begins_anew_whether_or_not_something_could_be_sent(world: 
         def _refuse(self, topic: str, records: Any) -> None:
             raise RetryLater(f"topic={topic} does not answer")
 
-    flush(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline()))
     world.clock.tick(11 * MINUTE)
     failed = beat(world, broker=Deaf())
     assert (failed.due, failed.sent) == (True, 0)
@@ -108,25 +110,25 @@ def test_the_interval_begins_anew_whether_or_not_something_could_be_sent(world: 
 
 
 def test_a_commit_of_a_flush_leaves_the_heartbeats_time_alone(world: World) -> None:
-    flush(world.ports(beating()))
+    flush(world.build_ports(build_beating_pipeline()))
     world.clock.tick(5 * MINUTE)
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"})
-    flush(world.ports(beating()))
-    assert len(sent(world)) == 1
+    flush(world.build_ports(build_beating_pipeline()))
+    assert len(read_heartbeats(world)) == 1
 
 
 def test_without_an_interval_nothing_is_sent_and_offsets_are_kept_all_the_same(world: World) -> None:
-    off = a_pipeline(heartbeat=Heartbeat(0, produce=True, topic="beats"))
-    flush(world.ports(off))
-    assert sent(world) == []
+    off = build_pipeline(heartbeat=Heartbeat(0, produce=True, topic="beats"))
+    flush(world.build_ports(off))
+    assert read_heartbeats(world) == []
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}}
 
 
 def test_run_without_work_commits_again_what_the_brokers_would_forget(world: World) -> None:
-    flush(world.ports(beating()))
+    flush(world.build_ports(build_beating_pipeline()))
     world.broker.groups[GROUP].clear()
     with pytest.raises(NothingToDo):
-        flush(world.ports(beating()))
+        flush(world.build_ports(build_beating_pipeline()))
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}}
 
 
@@ -135,21 +137,21 @@ def test_a_topic_that_is_empty_everywhere_is_committed_and_read_from_there(kind:
     world = World()
     for topic in ("orders", "quiet"):
         world.broker.create(topic, 2)
-    pipeline = a_pipeline(
-        a_table(topics=("orders",)),
-        a_table("lake.shop.quiet", topics=("quiet",)),
+    pipeline = build_pipeline(
+        build_table(topics=("orders",)),
+        build_table("lake.shop.quiet", topics=("quiet",)),
         source={"start": Start(kind)},
     )
     world.broker.partitions["quiet"][1].begin = world.broker.partitions["quiet"][1].end = 7  # retention took them all
     with pytest.raises(NothingToDo):
-        flush(world.ports(pipeline))
+        flush(world.build_ports(pipeline))
     assert world.broker.groups[GROUP] == {"orders": {0: 0, 1: 0}, "quiet": {0: 0, 1: 7}}
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 0}, "quiet": {0: 0, 1: 7}}
     world.broker.produce("quiet", {"id": "q"}, {"id": "q", "name": "x"}, 1)
-    flush(world.ports(pipeline))
-    assert world.rows("lake.shop.quiet") == [{"id": "q", "name": "x"}]
+    flush(world.build_ports(pipeline))
+    assert world.read_rows("lake.shop.quiet") == [{"id": "q", "name": "x"}]
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 0}, "quiet": {0: 0, 1: 8}}
 
 
@@ -163,17 +165,17 @@ def test_start_of_a_table_that_has_not_begun_is_committed_again_beside_one_that_
     asked = {"orders": {0: 0, 1: 1}, "quiet": {0: 0, 1: 1}}
     if kind == "group":
         world.broker.commit(GROUP, asked)
-    tables = (a_table(topics=("orders",)), a_table("lake.shop.quiet", topics=("quiet",)))
-    pipeline = a_pipeline(*tables, source={"start": Start(kind)})
+    tables = (build_table(topics=("orders",)), build_table("lake.shop.quiet", topics=("quiet",)))
+    pipeline = build_pipeline(*tables, source={"start": Start(kind)})
     with pytest.raises(NothingToDo):
-        flush(world.ports(pipeline))
-    assert heartbeat(world.ports(pipeline)).committed == asked
+        flush(world.build_ports(pipeline))
+    assert heartbeat(world.build_ports(pipeline)).committed == asked
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 0)
-    flush(world.ports(pipeline))
-    assert heartbeat(world.ports(pipeline)).committed == {"orders": {0: 1, 1: 1}, "quiet": {0: 0, 1: 1}}
+    flush(world.build_ports(pipeline))
+    assert heartbeat(world.build_ports(pipeline)).committed == {"orders": {0: 1, 1: 1}, "quiet": {0: 0, 1: 1}}
     world.broker.produce("quiet", {"id": "q"}, {"id": "q", "name": "x"}, 1)
-    flush(world.ports(pipeline))
-    assert world.rows("lake.shop.quiet") == [{"id": "q", "name": "x"}]
+    flush(world.build_ports(pipeline))
+    assert world.read_rows("lake.shop.quiet") == [{"id": "q", "name": "x"}]
 
 
 def test_what_is_committed_for_an_empty_topic_stays_so_that_a_start_at_the_group_sees_what_is_lost() -> None:
@@ -181,11 +183,11 @@ def test_what_is_committed_for_an_empty_topic_stays_so_that_a_start_at_the_group
     world.broker.create("orders", 2)
     world.broker.partitions["orders"][1].begin = world.broker.partitions["orders"][1].end = 7
     world.broker.commit(GROUP, {"orders": {1: 3}})
-    pipeline = a_pipeline(source={"start": Start("group")})
+    pipeline = build_pipeline(source={"start": Start("group")})
     for _ in range(2):
         with pytest.raises(GiveUp, match=r"offset=3 of topic=orders partition=1, .* so 4 offsets are gone"):
-            flush(world.ports(pipeline))
-        heartbeat(world.ports(pipeline))
+            flush(world.build_ports(pipeline))
+        heartbeat(world.build_ports(pipeline))
         assert world.broker.groups[GROUP] == {"orders": {0: 0, 1: 3}}
 
 
@@ -198,41 +200,41 @@ def test_what_is_committed_outside_of_the_log_stays_so_that_a_start_at_latest_se
         world.broker.produce("orders", {"id": f"k{n}"}, {"id": f"k{n}", "name": "x"}, partition=n % 2)
     world.broker.retain_from("orders", 5)
     world.broker.commit(GROUP, {"orders": {0: committed}})
-    pipeline = a_pipeline(source={"start": Start("latest")})
+    pipeline = build_pipeline(source={"start": Start("latest")})
     for _ in range(2):
         with pytest.raises(GiveUp, match=f"asks for offset={committed} of topic=orders partition=0"):
-            flush(world.ports(pipeline))
-        heartbeat(world.ports(pipeline))
+            flush(world.build_ports(pipeline))
+        heartbeat(world.build_ports(pipeline))
         assert world.broker.groups[GROUP] == {"orders": {0: committed, 1: 0}}  # 1 came behind the group's first look
-    accepting = a_pipeline(source={"start": Start("latest")}, on_incomplete_start="accept")
+    accepting = build_pipeline(source={"start": Start("latest")}, on_incomplete_start="accept")
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"}, partition=1)
-    flush(world.ports(accepting))
+    flush(world.build_ports(accepting))
     assert world.broker.groups[GROUP] == {"orders": {0: 6, 1: 7}}
 
 
 def test_the_topic_of_heartbeats_is_never_read_as_rows(world: World) -> None:
-    flush(world.ports(beating()))
-    everything = beating()
-    pattern = a_pipeline(
-        a_table(topics=()), source={"topics": (), "topic_pattern": ".*"}, heartbeat=everything.heartbeat
+    flush(world.build_ports(build_beating_pipeline()))
+    everything = build_beating_pipeline()
+    pattern = build_pipeline(
+        build_table(topics=()), source={"topics": (), "topic_pattern": ".*"}, heartbeat=everything.heartbeat
     )
-    assert list_row_topics(world.ports(pattern)) == ("orders",)
+    assert list_row_topics(world.build_ports(pattern)) == ("orders",)
 
 
 def test_a_connectors_heartbeat_proves_freshness_when_nothing_waits(world: World) -> None:
-    pipeline = beating("orders", CONNECTOR)
+    pipeline = build_beating_pipeline("orders", CONNECTOR)
     world.broker.create(CONNECTOR)
     later = world.clock.tick(MINUTE)
     world.broker.produce(CONNECTOR, None, {}, timestamp=later)
-    flush(world.ports(pipeline))
-    assert [record["valid_through_ms"] for record in sent(world)] == [later]
+    flush(world.build_ports(pipeline))
+    assert [record["valid_through_ms"] for record in read_heartbeats(world)] == [later]
 
 
 def test_a_connectors_heartbeat_proves_nothing_while_records_wait(world: World) -> None:
-    pipeline = beating("orders", CONNECTOR)
+    pipeline = build_beating_pipeline("orders", CONNECTOR)
     world.broker.create(CONNECTOR)
-    flush(world.ports(pipeline))
-    own = sent(world)[-1]["valid_through_ms"]
+    flush(world.build_ports(pipeline))
+    own = read_heartbeats(world)[-1]["valid_through_ms"]
     world.broker.produce("orders", {"id": "waits"}, {"id": "waits", "name": "x"})
     world.broker.produce(CONNECTOR, None, {}, timestamp=world.clock.tick(11 * MINUTE))
     (table,) = beat(world, pipeline).tables
@@ -243,15 +245,15 @@ def test_a_partition_without_data_is_fresh_by_a_connectors_heartbeat_alone(world
     world.broker.create("orders", 3)
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
     world.broker.create(CONNECTOR)
-    pipeline = beating("orders", CONNECTOR)
-    flush(world.ports(pipeline))
-    assert sent(world)[-1]["valid_through_ms"] is None
+    pipeline = build_beating_pipeline("orders", CONNECTOR)
+    flush(world.build_ports(pipeline))
+    assert read_heartbeats(world)[-1]["valid_through_ms"] is None
     told = world.clock.tick(11 * MINUTE)
     world.broker.produce(CONNECTOR, None, {}, timestamp=told)
     assert [table.valid_through_ms for table in beat(world, pipeline).tables] == [told]
 
 
-def hooking(world: World, change: Any, *topics: str) -> Any:
+def beat_with_hook(world: World, change: Any, *topics: str) -> Any:
     """A heartbeat whose hook applies `change` to its copy of the offsets."""
 
     def hook(pipeline: str, offsets: Offsets) -> Offsets:
@@ -259,14 +261,14 @@ def hooking(world: World, change: Any, *topics: str) -> Any:
         change(offsets)
         return offsets
 
-    return heartbeat(replace(world.ports(beating(*topics)), heartbeat_hook=hook))
+    return heartbeat(replace(world.build_ports(build_beating_pipeline(*topics)), heartbeat_hook=hook))
 
 
 def test_a_hook_may_add_and_raise_offsets_of_topics_that_carry_no_rows(world: World) -> None:
     world.broker.create("audit", 1)
     world.broker.produce("audit", "k", "v")
-    flush(world.ports(beating()))
-    assert hooking(world, lambda offsets: offsets.update(audit={0: 1})).committed["audit"] == {0: 1}
+    flush(world.build_ports(build_beating_pipeline()))
+    assert beat_with_hook(world, lambda offsets: offsets.update(audit={0: 1})).committed["audit"] == {0: 1}
     assert world.broker.groups[GROUP]["audit"] == {0: 1}
 
 
@@ -289,11 +291,11 @@ def test_a_hook_may_add_and_raise_offsets_of_topics_that_carry_no_rows(world: Wo
 def test_a_hook_that_goes_too_far_is_overruled_and_told(world: World, change: Any, reason: str) -> None:
     world.broker.create("audit", 1)
     world.broker.produce("audit", "k", "v")
-    flush(world.ports(beating()))
+    flush(world.build_ports(build_beating_pipeline()))
     world.broker.produce("orders", {"id": "waits"}, {"id": "waits", "name": "x"})
     world.broker.groups[GROUP].clear()
     with pytest.raises(GiveUp, match=reason):
-        hooking(world, change)
+        beat_with_hook(world, change)
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}}
 
 
@@ -301,23 +303,23 @@ def test_a_hook_that_is_overruled_holds_up_neither_rows_nor_topics_without_rows(
     world.broker.create(CONNECTOR, 2)
     for partition in (0, 1, 1):
         world.broker.produce(CONNECTOR, None, {}, partition)
-    flush(world.ports(beating()))
+    flush(world.build_ports(build_beating_pipeline()))
     world.broker.groups[GROUP].clear()
     with pytest.raises(GiveUp, match="offset=1 became None"):
-        hooking(world, lambda offsets: offsets.pop("orders"), "orders", CONNECTOR)
+        beat_with_hook(world, lambda offsets: offsets.pop("orders"), "orders", CONNECTOR)
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}, CONNECTOR: {0: 1, 1: 2}}
 
 
 def test_what_a_file_probably_does_not_mean_is_warned_of(world: World) -> None:
-    pipeline = replace(beating(), warnings=("orders.yaml:1: source.key: no key.fields",))
-    flush(world.ports(pipeline))
+    pipeline = replace(build_beating_pipeline(), warnings=("orders.yaml:1: source.key: no key.fields",))
+    flush(world.build_ports(pipeline))
     world.clock.tick(11 * MINUTE)
     assert beat(world, pipeline).warnings == pipeline.warnings
-    assert read_status(world.ports(pipeline))["warnings"] == list(pipeline.warnings)
+    assert read_status(world.build_ports(pipeline))["warnings"] == list(pipeline.warnings)
 
 
 def test_a_transaction_that_never_ends_is_warned_of(world: World) -> None:
-    flush(world.ports(beating()))
+    flush(world.build_ports(build_beating_pipeline()))
     world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "x"})], ending="open")
     world.broker.produce("orders", {"id": "behind"}, {"id": "behind", "name": "x"})
     world.clock.tick(11 * MINUTE)
@@ -335,7 +337,7 @@ def test_a_transaction_that_never_ends_is_warned_of(world: World) -> None:
 def test_records_that_wait_for_half_of_what_they_are_kept_are_warned_of(
     world: World, kept: Retention, name: str
 ) -> None:
-    flush(world.ports(beating()))
+    flush(world.build_ports(build_beating_pipeline()))
     world.broker.kept["orders"] = kept
     world.broker.produce("orders", {"id": "waits"}, {"id": "waits", "name": "x"})
     world.clock.tick(19 * MINUTE)
@@ -347,10 +349,10 @@ def test_records_that_wait_for_half_of_what_they_are_kept_are_warned_of(
 
 
 def test_tombstones_that_compaction_may_leave_alone_are_warned_of_where_the_value_has_the_key(world: World) -> None:
-    pipeline = beating()
+    pipeline = build_beating_pipeline()
     (plain,) = pipeline.tables
     key, value = replace(plain.key, from_value=True), replace(plain.value, format="debezium-json")
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     world.broker.compacting.add("orders")
     for table, count in ((plain, 0), (replace(plain, key=key), 0), (replace(plain, key=key, value=value), 1)):
         world.clock.tick(11 * MINUTE)

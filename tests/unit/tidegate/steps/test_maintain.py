@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import World, a_pipeline
+from fakes import World, build_pipeline
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.ports.context import TableFiles
@@ -14,7 +14,7 @@ from tidegate.steps.flush import flush
 from tidegate.steps.maintain import EXPECTED_COMMITS_MEANWHILE, list_maintained_tables, maintain, needs_compaction
 
 NAME, INTERMEDIATE = "lake.shop.orders", "lake.shop.orders_shop_tmp"
-PIPELINE = a_pipeline(maintenance=Maintenance(keep_snapshots=1))
+PIPELINE = build_pipeline(maintenance=Maintenance(keep_snapshots=1))
 
 
 @pytest.fixture
@@ -23,48 +23,48 @@ def world() -> World:
     made.broker.create("orders")
     for key in "abcdef":
         made.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
-        flush(made.ports(PIPELINE))
+        flush(made.build_ports(PIPELINE))
     return made
 
 
 def publish_one_more(world: World) -> None:
     world.broker.produce("orders", {"id": "z"}, {"id": "z", "name": "x"})
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
 
 
-def statements(world: World, table: str = NAME, pipeline=PIPELINE) -> dict[str, dict]:
-    maintain(world.ports(pipeline), table)
+def list_statements(world: World, table: str = NAME, pipeline=PIPELINE) -> dict[str, dict]:
+    maintain(world.build_ports(pipeline), table)
     (job,) = [job for job in world.engine.jobs if isinstance(job, MaintainJob)][-1:]
     return {name: json.loads(text) for name, text in job.statements.items()}
 
 
 def test_every_table_of_a_pipeline_that_exists_is_maintained(world: World) -> None:
-    assert list_maintained_tables(world.ports(PIPELINE)) == [NAME, INTERMEDIATE]
-    assert list_maintained_tables(World().ports(PIPELINE)) == []
+    assert list_maintained_tables(world.build_ports(PIPELINE)) == [NAME, INTERMEDIATE]
+    assert list_maintained_tables(World().build_ports(PIPELINE)) == []
 
 
 def test_table_that_does_not_exist_is_told() -> None:
     with pytest.raises(GiveUp, match="no such table"):
-        maintain(World().ports(PIPELINE), NAME)
+        maintain(World().build_ports(PIPELINE), NAME)
 
 
 def test_rows_position_and_tag_stay_and_snapshots_go(world: World) -> None:
-    rows, before = world.rows(NAME), world.destination.read_state(NAME, "shop")
-    done = maintain(world.ports(PIPELINE), NAME)
+    rows, before = world.read_rows(NAME), world.destination.read_state(NAME, "shop")
+    done = maintain(world.build_ports(PIPELINE), NAME)
     after = world.destination.read_state(NAME, "shop")
     assert done.compacted
     assert done.before.data_files > done.after.data_files
-    assert world.rows(NAME) == rows
+    assert world.read_rows(NAME) == rows
     assert (after.position, after.rolled_back) == (before.position, False)
 
 
 def test_maintenance_twice_finds_nothing_left_to_rewrite(world: World) -> None:
-    maintain(world.ports(PIPELINE), NAME)
-    assert not maintain(world.ports(PIPELINE), NAME).compacted
+    maintain(world.build_ports(PIPELINE), NAME)
+    assert not maintain(world.build_ports(PIPELINE), NAME).compacted
 
 
 def test_of_an_intermediate_table_only_orphans_are_removed(world: World) -> None:
-    assert list(statements(world, INTERMEDIATE)) == ["orphans"]
+    assert list(list_statements(world, INTERMEDIATE)) == ["orphans"]
 
 
 @pytest.mark.parametrize(("table", "left"), [(NAME, ["compact", "expire"]), (INTERMEDIATE, [])])
@@ -78,9 +78,9 @@ def test_files_of_other_tables_below_its_location_are_taken_for_no_orphans(
         return files and replace(files, inside=("lake.shop.orders_2025",) if exact else ())
 
     monkeypatch.setattr(world.destination, "read_files", measure)
-    assert list(statements(world, table)) == left
+    assert list(list_statements(world, table)) == left
     assert f"table={table}: tables=lake.shop.orders_2025 have their files below its location" in caplog.text
-    assert maintain(world.ports(PIPELINE), table).orphans_removed == 0
+    assert maintain(world.build_ports(PIPELINE), table).orphans_removed == 0
 
 
 @pytest.mark.parametrize(("table", "left"), [(NAME, ["compact"]), (INTERMEDIATE, [])])
@@ -91,22 +91,22 @@ def test_nothing_is_removed_from_a_table_whose_files_others_may_use(
     monkeypatch.setattr(
         world.destination, "read_files", lambda name, exact=False: replace(read_files(name, exact), keeps_files=True)
     )
-    assert list(statements(world, table)) == left
+    assert list(list_statements(world, table)) == left
     assert f"table={table}: its property gc.enabled says that other tables may use its files" in caplog.text
 
 
 def test_limits_are_counted_back_from_now(world: World) -> None:
     world.clock.ms = 10 * 86_400_000
     publish_one_more(world)
-    asked = statements(world)
+    asked = list_statements(world)
     assert asked["expire"]["older_than"] == "1970-01-06 00:00:00"
     assert asked["orphans"]["older_than"] == "1970-01-08 00:00:00"
 
 
 def test_snapshots_between_main_and_the_last_published_one_are_kept(world: World) -> None:
     for _ in range(30):
-        world.destination.foreign_append(NAME)
-    assert statements(world)["expire"]["retain_last"] == 31 + EXPECTED_COMMITS_MEANWHILE
+        world.destination.append_foreign_rows(NAME)
+    assert list_statements(world)["expire"]["retain_last"] == 31 + EXPECTED_COMMITS_MEANWHILE
     assert not world.destination.read_state(NAME, "shop").rolled_back
 
 
@@ -114,7 +114,7 @@ def test_snapshots_that_others_add_during_a_long_compaction_do_not_cut_the_last_
     world.clock.ms += 3_600_000
     publish_one_more(world)
     for _ in range(5):
-        world.destination.foreign_append(NAME)
+        world.destination.append_foreign_rows(NAME)
     world.clock.ms += 30 * 86_400_000  # a pipeline that has been quiet for long
     before, maintained = world.destination.read_state(NAME, "shop"), world.engine._maintain
 
@@ -122,12 +122,12 @@ def test_snapshots_that_others_add_during_a_long_compaction_do_not_cut_the_last_
         done = maintained(name, statement)
         if name == "compact":
             for _ in range(10 * EXPECTED_COMMITS_MEANWHILE):
-                world.destination.foreign_append(NAME)
+                world.destination.append_foreign_rows(NAME)
         return done
 
     world.engine._maintain = slowly
     snapshots = len(world.destination.tables[NAME].snapshots)
-    assert maintain(world.ports(PIPELINE), NAME).compacted
+    assert maintain(world.build_ports(PIPELINE), NAME).compacted
     after = world.destination.read_state(NAME, "shop")
     assert (after.position, after.rolled_back) == (before.position, False)
     assert (
@@ -150,7 +150,7 @@ def test_retention_of_a_branch_that_would_cut_the_last_published_snapshot_off_le
             age_ms = None if age_days is None else age_days * 86_400_000
             return replace(world.destination.read_files(table), branch_age_ms=age_ms)
 
-    maintain(world.ports(PIPELINE, destination=OwnRetention()), NAME)
+    maintain(world.build_ports(PIPELINE, destination=OwnRetention()), NAME)
     (job,) = [job for job in world.engine.jobs if isinstance(job, MaintainJob)]
     assert ("expire" in job.statements) is expires
 
@@ -178,7 +178,7 @@ def test_maintenance_counts_all_small_files_and_not_those_of_the_newest_manifest
         return TableFiles(data_files=9, small=9, crowd=5 if exact else 4, rows=9)
 
     world.destination.read_files = read_files
-    maintain(world.ports(PIPELINE), NAME)
+    maintain(world.build_ports(PIPELINE), NAME)
     (job,) = [job for job in world.engine.jobs if isinstance(job, MaintainJob)]
     assert "compact" in job.statements
 
@@ -200,7 +200,7 @@ def test_right_that_the_store_refused_to_a_procedure_is_for_a_person() -> None:
     engine = _Told({"compact": {"failed": refused}, "expire": {"failed": "conflicting commit"}})
     engine.destination.create(NAME, ())
     with pytest.raises(ConfigurationError, match=r"maintenance: compact: Spark was refused a right by .* s3:PutObject"):
-        maintain(engine.ports(PIPELINE, engine=engine), NAME)
+        maintain(engine.build_ports(PIPELINE, engine=engine), NAME)
 
 
 @pytest.mark.parametrize(
@@ -214,4 +214,4 @@ def test_what_failed_is_told_and_tried_again(outcome: dict, message: str) -> Non
     world = _Told(outcome)
     world.destination.create(NAME, ())
     with pytest.raises(RetryLater, match=message):
-        maintain(world.ports(PIPELINE, engine=world), NAME)
+        maintain(world.build_ports(PIPELINE, engine=world), NAME)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from fakes import FailsToMerge, World, a_pipeline, a_table
+from fakes import FailsToMerge, World, build_pipeline, build_table
 from fakes.orders import INTERMEDIATE, NAME, make_orders, read_orders, send_orders
 from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.model.batch import PublishedBatch, StagedBatch
@@ -15,22 +15,22 @@ from tidegate.steps.merge_queue import merge_queue
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
-PIPELINE = a_pipeline(direct=True)
+PIPELINE = build_pipeline(direct=True)
 MARK = "tidegate.shop.staged-instead"
 
 
 world = pytest.fixture(make_orders)
 
 
-def direct(world: World, pipeline: Pipeline = PIPELINE) -> StagedBatch:
-    ports = world.ports(pipeline)
+def plan_direct_batch(world: World, pipeline: Pipeline = PIPELINE) -> StagedBatch:
+    ports = world.build_ports(pipeline)
     (batch,) = stage(ports, plan(ports))
     assert batch.direct
     return batch
 
 
 def publish(world: World, batch: StagedBatch, pipeline: Pipeline = PIPELINE, **instead) -> PublishedBatch:
-    return merge_queue(world.ports(pipeline, **instead), [batch]).total
+    return merge_queue(world.build_ports(pipeline, **instead), [batch]).total
 
 
 def test_rows_position_and_counts_are_those_of_a_staged_batch_and_nothing_is_staged(world: World) -> None:
@@ -38,7 +38,7 @@ def test_rows_position_and_counts_are_those_of_a_staged_batch_and_nothing_is_sta
     for changes in ((), (("a", None), ("c", "1"), ("b", "2"))):
         send_orders(world, *changes)
         send_orders(other, *changes)
-        one, two = flush(world.ports(PIPELINE)), flush(other.ports(a_pipeline()))
+        one, two = flush(world.build_ports(PIPELINE)), flush(other.build_ports(build_pipeline()))
         assert read_orders(world) == read_orders(other)
         assert [(p.inserted, p.updated, p.deleted, p.staged) for p in one.published] == [
             (p.inserted, p.updated, p.deleted, p.staged) for p in two.published
@@ -60,46 +60,46 @@ def test_rows_position_and_counts_are_those_of_a_staged_batch_and_nothing_is_sta
 
 
 def test_record_in_an_unusual_spelling_has_the_batch_staged_and_the_next_fifty(world: World) -> None:
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     world.engine.unusual = lambda row: row["value"] == {"id": "c", "name": "odd"}
     send_orders(world, ("c", "odd"), ("a", None))
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     assert read_orders(world) == {"b": "1", "c": "odd"}
     assert (len(world.engine.direct), len(world.engine.stages)) == (2, 1)
     assert world.destination.tables[NAME].properties[MARK].startswith("2 ")
     for number in range(3, 54):
         send_orders(world, ("c", str(number)))
-        flush(world.ports(PIPELINE))
+        flush(world.build_ports(PIPELINE))
         assert len(world.engine.direct) == (2 if number <= 52 else 3), number
     assert read_orders(world) == {"b": "1", "c": "53"}
 
 
 def test_bad_record_stops_the_batch_as_a_staged_one_does(world: World) -> None:
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     before = dict(world.destination.tables[NAME].refs), dict(world.destination.tables[NAME].properties)
     send_orders(world, ("c", "1"))
     world.broker.produce("orders", {"id": "d"}, "not JSON", 0)
     with pytest.raises(BadRecord, match=r"topic=orders partition=0 offset=1"):
-        flush(world.ports(PIPELINE))
+        flush(world.build_ports(PIPELINE))
     assert (world.destination.tables[NAME].refs, world.destination.tables[NAME].properties) == before
     assert read_orders(world) == {"a": "2", "b": "1"}
 
 
 def test_bad_record_that_may_be_set_aside_is(world: World) -> None:
-    pipeline = a_pipeline(a_table(errors=Errors("all", 5)), direct=True)
+    pipeline = build_pipeline(build_table(errors=Errors("all", 5)), direct=True)
     world.broker.produce("orders", {"id": "d"}, "not JSON", 0)
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     assert read_orders(world) == {"a": "2", "b": "1"}
     letters = world.destination.read_dead_letters("lake.shop.tidegate_shop_dead_letters", 9)
     assert (letters.waiting, letters.newest[0].offset) == (1, 1)
 
 
 def test_batch_without_rows_waits_as_a_staged_one(world: World) -> None:
-    pipeline = a_pipeline(a_table(mode="upsert"), direct=True)
-    flush(world.ports(pipeline))
+    pipeline = build_pipeline(build_table(mode="upsert"), direct=True)
+    flush(world.build_ports(pipeline))
     snapshots = len(world.destination.tables[NAME].snapshots)
     send_orders(world, ("a", None))
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     assert read_orders(world) == {"a": "2", "b": "1"}
     assert len(world.destination.tables[NAME].snapshots) == snapshots
     assert len(world.destination.list_staged(INTERMEDIATE, NAME)) == 1
@@ -108,7 +108,7 @@ def test_batch_without_rows_waits_as_a_staged_one(world: World) -> None:
 @pytest.mark.parametrize("stages", [False, True])
 def test_retry_after_the_publish_publishes_nothing_twice(world: World, stages: bool) -> None:
     world.engine.unusual = lambda _: stages
-    batch = direct(world)
+    batch = plan_direct_batch(world)
     first = publish(world, batch)
     snapshots = len(world.destination.tables[NAME].snapshots)
     again = publish(world, batch)
@@ -120,9 +120,9 @@ def test_retry_after_the_publish_publishes_nothing_twice(world: World, stages: b
 
 
 def test_of_two_runners_one_publishes(world: World) -> None:
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     send_orders(world, ("c", "1"), ("a", None))
-    one, other = direct(world), direct(world)
+    one, other = plan_direct_batch(world), plan_direct_batch(world)
     publish(world, one)
     with pytest.raises(PublishedElsewhere):
         publish(world, other)
@@ -137,7 +137,7 @@ MOMENTS = ("engine.run_direct", "commits.reparent", "commits.publish")
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("own", [False, True], ids=["a foreign writer", "another run of the pipeline"])
 def test_whoever_comes_between_loses_no_row_and_doubles_none(world: World, moment: str, own: bool) -> None:
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     send_orders(world, ("c", "1"), ("a", None))
     met: list[str] = []
 
@@ -145,12 +145,12 @@ def test_whoever_comes_between_loses_no_row_and_doubles_none(world: World, momen
         if (call, when) == (moment, "before") and not met:
             met.append(call)
             if own:
-                flush(world.ports(PIPELINE))
+                flush(world.build_ports(PIPELINE))
             else:
-                world.destination.foreign_append(NAME, {"id": "z", "name": "theirs"})
+                world.destination.append_foreign_rows(NAME, {"id": "z", "name": "theirs"})
 
-    batch = direct(world)
-    ports = world.ports(PIPELINE, meet)
+    batch = plan_direct_batch(world)
+    ports = world.build_ports(PIPELINE, meet)
     if own:
         with pytest.raises(PublishedElsewhere):
             _ = merge_queue(ports, [batch]).total
@@ -160,17 +160,17 @@ def test_whoever_comes_between_loses_no_row_and_doubles_none(world: World, momen
     assert read_orders(world) == {"b": "1", "c": "1"} | ({} if own else {"z": "theirs"})
     assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
     with pytest.raises(NothingToDo):
-        flush(world.ports(PIPELINE))
+        flush(world.build_ports(PIPELINE))
 
 
 def test_failed_merge_leaves_no_branch_and_the_next_flush_takes_more(world: World) -> None:
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     send_orders(world, ("c", "1"))
     with pytest.raises(RetryLater, match="Spark failed in merge"):
-        flush(world.ports(PIPELINE, engine=FailsToMerge(world.engine, NAME)))
+        flush(world.build_ports(PIPELINE, engine=FailsToMerge(world.engine, NAME)))
     assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
     send_orders(world, ("c", "2"))
-    (published,) = flush(world.ports(PIPELINE)).published
+    (published,) = flush(world.build_ports(PIPELINE)).published
     assert (published.batch, published.ranges.span, read_orders(world)) == (2, 2, {"a": "2", "b": "1", "c": "2"})
 
 
@@ -194,7 +194,7 @@ def test_counts_that_are_lost_or_do_not_add_up_have_the_batch_staged(
     world: World, loss: Callable[[World], None], tries: int
 ) -> None:
     loss(world)
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     assert read_orders(world) == {"a": "2", "b": "1"}
     assert (len(world.engine.direct), len(world.engine.stages)) == (tries, 1)
     assert world.destination.tables[NAME].properties[MARK].startswith("1 ")

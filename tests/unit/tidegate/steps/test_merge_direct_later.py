@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import FailsToMerge, World, a_pipeline, a_table
+from fakes import FailsToMerge, World, build_pipeline, build_table
 from fakes.orders import INTERMEDIATE, NAME, make_orders, read_orders, send_orders
 from tidegate.errors import BadRecord, PositionLost, PublishedElsewhere, RetryLater, TidegateError
 from tidegate.merge.write_mode import APPEND, MERGE, choose_direct_write
@@ -17,7 +17,7 @@ from tidegate.steps.merge_queue import merge_queue
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
-PIPELINE = a_pipeline(direct=True)
+PIPELINE = build_pipeline(direct=True)
 BOTH = pytest.mark.parametrize("direct", [False, True], ids=["staged", "direct"])
 
 
@@ -25,19 +25,19 @@ world = pytest.fixture(make_orders)
 
 
 def stage_next(world: World, pipeline: Pipeline = PIPELINE) -> StagedBatch:
-    ports = world.ports(pipeline)
+    ports = world.build_ports(pipeline)
     (batch,) = stage(ports, plan(ports))
     return batch
 
 
 def publish(world: World, batch: StagedBatch, pipeline: Pipeline = PIPELINE, **instead: Any) -> None:
-    _ = merge_queue(world.ports(pipeline, **instead), [batch]).total
+    _ = merge_queue(world.build_ports(pipeline, **instead), [batch]).total
 
 
 @BOTH
 def test_table_that_is_replaced_during_the_merge_gets_no_middle_of_the_log(world: World, direct: bool) -> None:
-    pipeline = a_pipeline(direct=direct)
-    flush(world.ports(pipeline))
+    pipeline = build_pipeline(direct=direct)
+    flush(world.build_ports(pipeline))
     send_orders(world, ("c", "odd"))
     batch, met = stage_next(world, pipeline), list[str]()
     world.engine.unusual = lambda _: True
@@ -63,11 +63,11 @@ def test_of_two_runners_that_begin_a_table_one_publishes(world: World) -> None:
     def meet(call: str, when: str) -> None:
         if (call, when) == ("commits.seed", "before") and not met:
             met.append(call)
-            flush(world.ports(PIPELINE))
+            flush(world.build_ports(PIPELINE))
 
     batch = stage_next(world)
     with pytest.raises(PublishedElsewhere):
-        _ = merge_queue(world.ports(PIPELINE, meet), [batch]).total
+        _ = merge_queue(world.build_ports(PIPELINE, meet), [batch]).total
     assert met == ["commits.seed"]
     assert read_orders(world) == {"a": "2", "b": "1"}
     assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
@@ -75,25 +75,25 @@ def test_of_two_runners_that_begin_a_table_one_publishes(world: World) -> None:
 
 @BOTH
 def test_batch_of_before_a_rebase_is_not_published_after_it(world: World, direct: bool) -> None:
-    pipeline = a_pipeline(direct=direct)
+    pipeline = build_pipeline(direct=direct)
     batch = stage_next(world, pipeline)
     with pytest.raises(RetryLater):
         publish(world, batch, pipeline, engine=FailsToMerge(world.engine, NAME))
     world.broker.delete("orders")
     world.broker.create("orders", 2)
     send_orders(world, *((key, "new") for key in "abcde"))
-    rebase_positions(world.ports(pipeline), propose_moves(world.ports(pipeline), "earliest"))
+    rebase_positions(world.build_ports(pipeline), propose_moves(world.build_ports(pipeline), "earliest"))
     state = world.destination.read_state(NAME, "shop")
     with pytest.raises(TidegateError):
         publish(world, batch, pipeline)
     assert world.destination.read_state(NAME, "shop") == state
     assert read_orders(world) == {}
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     assert read_orders(world) == dict.fromkeys("abcde", "new")
 
 
 def test_topic_that_is_created_again_before_the_merge_is_not_taken_for_the_old_one(world: World) -> None:
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     send_orders(world, ("c", "1"))
     batch = stage_next(world)
     world.broker.delete("orders")
@@ -106,7 +106,7 @@ def test_topic_that_is_created_again_before_the_merge_is_not_taken_for_the_old_o
 
 
 def test_topic_that_is_created_again_while_the_batch_is_staged_after_all_is_refused(world: World) -> None:
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     send_orders(world, ("c", "odd"))
     batch, met = stage_next(world), list[str]()
     world.engine.unusual = lambda _: True
@@ -119,7 +119,7 @@ def test_topic_that_is_created_again_while_the_batch_is_staged_after_all_is_refu
             send_orders(world, *((key, "new") for key in "abcdefgh"))
 
     with pytest.raises(PositionLost, match="a topic was created again"):
-        _ = merge_queue(world.ports(PIPELINE, create_again), [batch]).total
+        _ = merge_queue(world.build_ports(PIPELINE, create_again), [batch]).total
     assert met == ["engine.run"]
     assert read_orders(world) == {"a": "2", "b": "1"}
     assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
@@ -127,7 +127,7 @@ def test_topic_that_is_created_again_while_the_batch_is_staged_after_all_is_refu
 
 @BOTH
 def test_audit_that_was_added_before_the_retry_is_asked(world: World, direct: bool) -> None:
-    pipeline = a_pipeline(direct=direct)
+    pipeline = build_pipeline(direct=direct)
     batch = stage_next(world, pipeline)
     audit = "name <> '2'"
     world.engine.conditions[audit] = lambda row: row["name"] != "2"
@@ -147,22 +147,22 @@ def test_order_that_was_added_before_the_retry_counts(world: World) -> None:
 
 @BOTH
 def test_columns_come_from_the_destination_where_the_file_names_none(world: World, direct: bool) -> None:
-    table = a_table()
+    table = build_table()
     table = replace(table, value=replace(table.value, columns=None))
     world.destination.create(NAME, (Column("id", "STRING"), Column("name", "STRING")))
-    flush(world.ports(a_pipeline(table, direct=direct)))
+    flush(world.build_ports(build_pipeline(table, direct=direct)))
     assert read_orders(world) == {"a": "2", "b": "1"}
     assert bool(world.engine.direct) == direct
 
 
 def test_bad_record_is_read_directly_once_however_often_it_is_tried(world: World) -> None:
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     send_orders(world, ("c", "1"))
     world.broker.produce("orders", {"id": "d"}, "not JSON", 0)
     snapshots, jobs = len(world.destination.tables[NAME].snapshots), len(world.engine.direct)
     for _ in range(5):
         with pytest.raises(BadRecord):
-            flush(world.ports(PIPELINE))
+            flush(world.build_ports(PIPELINE))
     assert len(world.engine.direct) == jobs + 1
     assert len(world.destination.tables[NAME].snapshots) <= snapshots + 1
     assert world.destination.tables[INTERMEDIATE].properties["tidegate.not-direct"] == "2"
@@ -173,14 +173,14 @@ def test_compaction_becomes_due_once_in_ten_batches(world: World, direct: bool) 
     due = []
     for number in range(25):
         send_orders(world, ("c", str(number)))
-        due += [report.needs_compaction for report in flush(world.ports(a_pipeline(direct=direct))).cleaned]
+        due += [report.needs_compaction for report in flush(world.build_ports(build_pipeline(direct=direct))).cleaned]
     assert [number for number, is_due in enumerate(due, 1) if is_due] == [10, 20]
 
 
 @BOTH
 def test_writer_that_never_rests_costs_an_appending_batch_no_second_read(world: World, direct: bool) -> None:
-    pipeline = a_pipeline(a_table(mode="append"), direct=direct)
-    flush(world.ports(pipeline))
+    pipeline = build_pipeline(build_table(mode="append"), direct=direct)
+    flush(world.build_ports(pipeline))
     send_orders(world, ("c", "1"))
     batch, count = stage_next(world, pipeline), list[int]()
     name = "run_direct" if direct else "run"
@@ -188,7 +188,7 @@ def test_writer_that_never_rests_costs_an_appending_batch_no_second_read(world: 
 
     def write_beside(job: Any) -> Any:
         count.append(1)
-        world.destination.foreign_append(NAME, {"id": "z", "name": str(len(count))})
+        world.destination.append_foreign_rows(NAME, {"id": "z", "name": str(len(count))})
         return run(job)
 
     setattr(world.engine, name, write_beside)
@@ -210,7 +210,7 @@ def test_counts_that_are_lost_are_asked_for_again_and_the_next_batches_stay_dire
     world.engine.run_direct = lose_once  # type: ignore[method-assign]
     for name in ("1", "2"):
         send_orders(world, ("c", name))
-        flush(world.ports(PIPELINE))
+        flush(world.build_ports(PIPELINE))
     assert (read_orders(world), len(world.engine.direct), world.engine.stages) == (
         {"a": "2", "b": "1", "c": "2"},
         3,
@@ -224,7 +224,7 @@ def test_table_is_taken_for_empty_by_its_files_and_not_by_what_a_snapshot_tells(
     world: World, counted: int | None, way: str
 ) -> None:
     world.destination.create(NAME, (Column("id", "STRING"), Column("name", "STRING")))
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     state = world.destination.read_state(NAME, "shop")
     assert state is not None
     assert state.total_records == 0

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.errors import NothingToDo, PositionLost, SomeTablesDelayed, SomeTablesFailed, TopicsUnavailable
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
@@ -11,9 +11,9 @@ from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
-PIPELINE = a_pipeline()
+PIPELINE = build_pipeline()
 OTHER = "payments"
-APART = a_pipeline(a_table(), a_table("lake.shop.copy", topics=(OTHER,)))
+APART = build_pipeline(build_table(), build_table("lake.shop.copy", topics=(OTHER,)))
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def world() -> World:
     for topic in ("orders", OTHER):
         made.broker.create(topic, 2)
     produce(made, 6)
-    flush(made.ports(PIPELINE))
+    flush(made.build_ports(PIPELINE))
     return made
 
 
@@ -34,7 +34,7 @@ def produce(world: World, count: int, partition: int | None = None, topic: str =
 
 
 def read_epochs(world: World) -> dict[int, int]:
-    state = world.ports(PIPELINE).tables.read_state("lake.shop.orders", PIPELINE.name)
+    state = world.build_ports(PIPELINE).tables.read_state("lake.shop.orders", PIPELINE.name)
     assert state is not None
     assert state.position is not None
     return state.position.epochs["orders"]
@@ -44,7 +44,7 @@ def test_rebase_of_another_partition_hides_no_cut(world: World) -> None:
     """Nobody has said where the partition that was cut is read from: its leader is still to be asked."""
     world.broker.elect("orders", partition=0, has=1)
     produce(world, 4, partition=0)  # behind the position again
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     rebase_positions(ports, propose_moves(ports, json.dumps({"orders": {"1": 1}})))
     assert read_epochs(world) == {0: 0, 1: 0}
     with pytest.raises(PositionLost, match=r"partition=0 position=3: the log was cut at offset=1"):
@@ -62,39 +62,39 @@ def test_log_that_was_cut_is_told_with_the_place_of_the_cut_whether_it_has_grown
     produce(world, grown, partition=0)
     produce(world, 1, partition=1)
     with pytest.raises(PositionLost) as caught:
-        plan(world.ports(PIPELINE))
+        plan(world.build_ports(PIPELINE))
     for part in (
         "pipeline=shop table=lake.shop.orders: topic=orders partition=0 position=3: the log was cut at offset=1",
         "leader_epoch=1 recorded=0; the 2 offsets from there on",
         """tidegate rebase shop --to '{"orders": {"0": 1}}'""",
     ):
         assert part in str(caught.value)
-    assert read_status(world.ports(PIPELINE))["tables"][0]["problem"] == str(caught.value)
+    assert read_status(world.build_ports(PIPELINE))["tables"][0]["problem"] == str(caught.value)
 
 
 def test_printed_way_out_reads_what_stands_behind_the_cut_and_the_next_election_is_no_other_cut(world: World) -> None:
     world.broker.elect("orders", partition=0, has=1)
     produce(world, 4, partition=0, name="new")
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     rebase_positions(ports, propose_moves(ports, json.dumps({"orders": {"0": 1}})))
-    flush(world.ports(PIPELINE))
-    assert {row["id"]: row["name"] for row in world.rows("lake.shop.orders")} | {"k5": "x"} == {
+    flush(world.build_ports(PIPELINE))
+    assert {row["id"]: row["name"] for row in world.read_rows("lake.shop.orders")} | {"k5": "x"} == {
         "k0": "new", "k1": "new", "k2": "new", "k3": "new", "k4": "x", "k5": "x"
     }  # fmt: skip
     world.broker.elect("orders", partition=0)
     produce(world, 1, partition=0)
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     assert read_epochs(world) == {0: 2, 1: 0}
 
 
 def test_leader_that_has_everything_is_asked_once_and_read_on_from(world: World) -> None:
     world.broker.elect("orders", partition=0)
     with pytest.raises(NothingToDo):
-        plan(world.ports(PIPELINE))
+        plan(world.build_ports(PIPELINE))
     assert world.broker.cuts_asked == 0, "nothing is to be read: nobody is asked, however often it is looked at"
     for _ in range(2):
         produce(world, 2)
-        flush(world.ports(PIPELINE))
+        flush(world.build_ports(PIPELINE))
     assert (world.broker.cuts_asked, read_epochs(world)) == (1, {0: 1, 1: 0})
 
 
@@ -104,46 +104,46 @@ def test_partition_that_has_grown_to_the_position_exactly_is_told_before_another
     world.broker.elect("orders", partition=0, has=1)
     produce(world, 2, partition=0)
     with pytest.raises(NothingToDo):
-        plan(world.ports(PIPELINE))
+        plan(world.build_ports(PIPELINE))
     produce(world, 1, partition=1)
     with pytest.raises(PositionLost, match="partition=0 position=3: the log was cut at offset=1"):
-        plan(world.ports(PIPELINE))
+        plan(world.build_ports(PIPELINE))
 
 
 def test_leader_of_a_staged_batch_is_the_one_that_it_was_planned_under(world: World) -> None:
     world.broker.elect("orders", partition=0)
     produce(world, 4)
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     stage(ports, plan(ports))
     world.broker.elect("orders", partition=0, has=4)
     produce(world, 3, partition=0)
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     with pytest.raises(PositionLost, match=r"position=5: the log was cut at offset=4 .* leader_epoch=2 recorded=1"):
-        plan(world.ports(PIPELINE))
+        plan(world.build_ports(PIPELINE))
 
 
 def test_cut_topic_stops_its_own_table_alone(world: World) -> None:
     produce(world, 2, topic=OTHER)
-    flush(world.ports(APART))
+    flush(world.build_ports(APART))
     world.broker.elect("orders", partition=0, has=0)
     for topic in ("orders", OTHER):
         produce(world, 8, topic=topic)
     with pytest.raises(SomeTablesFailed, match="the log was cut at offset=0"):
-        flush(world.ports(APART))
-    assert len(world.rows("lake.shop.copy")) == 8
+        flush(world.build_ports(APART))
+    assert len(world.read_rows("lake.shop.copy")) == 8
 
 
 def test_topic_without_a_leader_delays_its_own_table_alone_and_loses_nothing(world: World) -> None:
     produce(world, 2, topic=OTHER)
-    flush(world.ports(APART))
+    flush(world.build_ports(APART))
     for topic in ("orders", OTHER):
         produce(world, 8, topic=topic)
     world.broker.away.add("orders")
     with pytest.raises(SomeTablesDelayed, match=r"no offset is known now of topics=\['orders'\]"):
-        flush(world.ports(APART))
-    assert (len(world.rows("lake.shop.orders")), len(world.rows("lake.shop.copy"))) == (6, 8)
+        flush(world.build_ports(APART))
+    assert (len(world.read_rows("lake.shop.orders")), len(world.read_rows("lake.shop.copy"))) == (6, 8)
     with pytest.raises(TopicsUnavailable):
-        plan(world.ports(PIPELINE))
+        plan(world.build_ports(PIPELINE))
     world.broker.away.clear()
-    flush(world.ports(APART))
-    assert len(world.rows("lake.shop.orders")) == 8
+    flush(world.build_ports(APART))
+    assert len(world.read_rows("lake.shop.orders")) == 8

@@ -5,14 +5,14 @@ import re
 from collections.abc import Callable
 
 import pytest
-from fakes import FailsToMerge, World, a_pipeline, a_table
+from fakes import FailsToMerge, World, build_pipeline, build_table
 from tidegate.errors import PositionLost, SomeTablesFailed, TidegateError
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.flush import flush
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
-ONE, TWO = a_pipeline(), a_pipeline(a_table(ORDERS), a_table(COPY))
+ONE, TWO = build_pipeline(), build_pipeline(build_table(ORDERS), build_table(COPY))
 
 
 @pytest.fixture
@@ -30,14 +30,14 @@ def produce(world: World, *keys: str) -> None:
 def leave_staged(world: World, pipeline: Pipeline, table: str) -> None:
     """Two records are published; two more are staged, and their merge into that table failed."""
     produce(world, "a", "b")
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     produce(world, "c", "d")
     with pytest.raises(TidegateError):
-        flush(world.ports(pipeline, engine=FailsToMerge(world.engine, table)))
+        flush(world.build_ports(pipeline, engine=FailsToMerge(world.engine, table)))
 
 
 def read_keys(world: World, table: str) -> str:
-    return "".join(sorted(row["id"] for row in world.rows(table)))
+    return "".join(sorted(row["id"] for row in world.read_rows(table)))
 
 
 def retain(world: World) -> None:
@@ -68,10 +68,10 @@ def test_staged_rows_of_the_only_table_are_published_before_a_damage_to_the_log_
 ) -> None:
     leave_staged(world, ONE, ORDERS)
     damage(world)
-    flushed = flush(world.ports(ONE))
+    flushed = flush(world.build_ports(ONE))
     assert ([batch.batch for batch in flushed.published], read_keys(world, ORDERS)) == ([2], "abcd")
     with pytest.raises(TidegateError, match=told):
-        flush(world.ports(ONE))
+        flush(world.build_ports(ONE))
 
 
 @pytest.mark.parametrize(("damage", "told"), DAMAGES)
@@ -81,20 +81,20 @@ def test_of_several_tables_each_is_refused_behind_its_own_queue(
     leave_staged(world, TWO, COPY)
     damage(world)
     with pytest.raises(SomeTablesFailed, match=f"table={ORDERS}.*{told}") as caught:
-        flush(world.ports(TWO))
+        flush(world.build_ports(TWO))
     assert f"table={COPY}" not in str(caught.value)
     assert (read_keys(world, ORDERS), read_keys(world, COPY)) == ("abcd", "abcd")
     with pytest.raises(PositionLost, match=told):
-        flush(world.ports(TWO))
+        flush(world.build_ports(TWO))
 
 
 def test_way_out_that_is_told_behind_the_queue_loses_no_record_that_was_staged_or_is_in_the_log(world: World) -> None:
     leave_staged(world, ONE, ORDERS)
     cut(world)
-    flush(world.ports(ONE))
-    ports = world.ports(ONE)
+    flush(world.build_ports(ONE))
+    ports = world.build_ports(ONE)
     rebase_positions(ports, propose_moves(ports, json.dumps({"orders": {"0": 3}})))
-    flush(world.ports(ONE))
+    flush(world.build_ports(ONE))
     assert read_keys(world, ORDERS) == "abcdfg"
 
 
@@ -106,12 +106,12 @@ def test_way_out_that_a_table_is_told_leaves_what_another_one_has_staged(
     damage(world)
     broken = FailsToMerge(world.engine, COPY)
     with pytest.raises(TidegateError) as caught:
-        flush(world.ports(TWO, engine=broken))
+        flush(world.build_ports(TWO, engine=broken))
     found = re.search(
         rf"table={ORDERS}: .*tidegate rebase shop --table ({ORDERS}) --to '?([^'\n;]*)", str(caught.value)
     )
     assert found, str(caught.value)
-    rebase_positions(world.ports(TWO), propose_moves(world.ports(TWO), found[2], found[1]))
-    flush(world.ports(TWO))
+    rebase_positions(world.build_ports(TWO), propose_moves(world.build_ports(TWO), found[2], found[1]))
+    flush(world.build_ports(TWO))
     assert (read_keys(world, ORDERS)[:4], read_keys(world, COPY)) == ("abcd", "abcd")
     assert read_keys(world, ORDERS).endswith("fg")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from fakes import BAD, FailsToMerge, ForgetsToFinish, LosesARecord, World, a_pipeline, a_table
+from fakes import BAD, FailsToMerge, ForgetsToFinish, LosesARecord, World, build_pipeline, build_table
 from tidegate.errors import (
     BadRecord,
     ConfigurationError,
@@ -22,7 +22,7 @@ from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
-TWO = (a_table(), a_table("lake.shop.copy", mode="upsert"))
+TWO = (build_table(), build_table("lake.shop.copy", mode="upsert"))
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def world() -> World:
 
 
 def run(world: World, *tables, engine=None, **given):
-    ports = world.ports(a_pipeline(*tables, **given), engine=engine or world.engine)
+    ports = world.build_ports(build_pipeline(*tables, **given), engine=engine or world.engine)
     return stage(ports, plan(ports))
 
 
@@ -50,7 +50,7 @@ def test_tables_with_the_same_ranges_share_one_read(world: World) -> None:
 def test_tables_with_ranges_of_their_own_are_read_apart(world: World) -> None:
     world.broker.create("lines")
     world.broker.produce("lines", {"id": "l"}, {"id": "l", "name": "x"})
-    staged = run(world, a_table(), a_table("lake.shop.lines", topics=("lines",)))
+    staged = run(world, build_table(), build_table("lake.shop.lines", topics=("lines",)))
     assert len(world.engine.stages) == 2
     assert [s.table for s in staged] == ["lake.shop.orders", "lake.shop.lines"]
 
@@ -64,7 +64,7 @@ def test_staged_batch_says_where_its_records_went(world: World) -> None:
 def test_staged_batch_is_pinned_by_its_snapshot(world: World) -> None:
     (staged,) = run(world)
     (again,) = world.destination.list_staged("lake.shop.orders_shop_tmp", "lake.shop.orders")
-    world.destination.foreign_append("lake.shop.orders_shop_tmp", {"batch_number": 99})
+    world.destination.append_foreign_rows("lake.shop.orders_shop_tmp", {"batch_number": 99})
     assert staged == again
     assert len(world.destination.tables["lake.shop.orders_shop_tmp"].snapshots[staged.snapshot_id].rows) == 2
 
@@ -82,7 +82,7 @@ def test_batch_remembers_the_log_it_was_read_from(world: World) -> None:
 def test_batch_remembers_the_ids_of_its_own_topics_alone(world: World) -> None:
     world.broker.create("lines")
     world.broker.produce("lines", {"id": "l"}, {"id": "l", "name": "x"})
-    staged = run(world, a_table(), a_table("lake.shop.lines", topics=("lines",)))
+    staged = run(world, build_table(), build_table("lake.shop.lines", topics=("lines",)))
     assert [batch.topic_ids for batch in staged] == [
         {"orders": world.broker.ids["orders"]},
         {"lines": world.broker.ids["lines"]},
@@ -96,10 +96,10 @@ def test_staged_batch_is_resumed_without_reading_kafka_again(world: World) -> No
 
 
 def test_retry_of_stage_leaves_no_second_copy_of_the_batch(world: World) -> None:
-    ports = world.ports(a_pipeline())
+    ports = world.build_ports(build_pipeline())
     planned = plan(ports)
     (first,), (second,) = stage(ports, planned), stage(ports, planned)
-    rows = world.destination.tables["lake.shop.orders_shop_tmp"].rows()
+    rows = world.destination.tables["lake.shop.orders_shop_tmp"].read_rows()
     assert first.attempt != second.attempt
     assert [r["attempt"] for r in rows] == [second.attempt] * 2
 
@@ -148,32 +148,32 @@ def test_batch_of_gaps_alone_is_staged_as_empty(world: World) -> None:
 
 
 def test_intermediate_table_has_the_keys_without_their_prefix(world: World) -> None:
-    run(world, a_table(prefix="k_", columns=(Column("id", "BIGINT"), Column("name", "STRING"))))
+    run(world, build_table(prefix="k_", columns=(Column("id", "BIGINT"), Column("name", "STRING"))))
     (job,) = world.engine.stages
     assert '"keys": [{"name": "id", "type": "BIGINT"' in job.tables[0].create[1]
     assert job.tables[0].key_columns == (Column("k_id", "BIGINT"),)
 
 
 def test_table_without_a_key_stages_the_raw_one(world: World) -> None:
-    run(world, a_table(mode="append", keys=(), columns=(Column("name", "STRING"),)))
+    run(world, build_table(mode="append", keys=(), columns=(Column("name", "STRING"),)))
     (job,) = world.engine.stages
     assert '"keys": [{"name": "bytes", "type": "BINARY"' in job.tables[0].create[1]
 
 
 def test_schema_of_the_destination_is_used_where_the_file_has_none(world: World) -> None:
     world.destination.create("lake.shop.orders", (Column("id", "STRING"), Column("name", "STRING")))
-    run(world, a_table(columns=None))
+    run(world, build_table(columns=None))
     assert world.engine.stages[0].tables[0].value_columns == (Column("id", "STRING"), Column("name", "STRING"))
 
 
 def test_no_schema_anywhere_names_the_way_out(world: World) -> None:
     with pytest.raises(ConfigurationError, match=r"table=lake.shop.orders .*(add value.schema|in key.schema)"):
-        run(world, a_table(columns=None))
+        run(world, build_table(columns=None))
 
 
 def test_key_without_a_type_names_the_way_out(world: World) -> None:
     with pytest.raises(ConfigurationError, match=r"key.fields=\['sku'\] .* key.schema or value.schema"):
-        run(world, a_table(keys=("sku",), columns=(Column("id", "STRING"),)))
+        run(world, build_table(keys=("sku",), columns=(Column("id", "STRING"),)))
 
 
 def test_job_holds_no_settings_of_the_brokers(world: World) -> None:
@@ -195,7 +195,7 @@ class _FailsToStage:
 
 
 def test_job_that_fails_while_another_run_publishes_its_batch_gives_way(world: World) -> None:
-    other = world.ports(a_pipeline(*TWO))
+    other = world.build_ports(build_pipeline(*TWO))
     with pytest.raises(PublishedElsewhere, match="another run published first"):
         run(world, *TWO, engine=_FailsToStage(world, lambda: flush(other)))
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"}, partition=1)
@@ -204,19 +204,19 @@ def test_job_that_fails_while_another_run_publishes_its_batch_gives_way(world: W
 
 
 def test_job_behind_a_queue_that_fails_is_tried_again_though_the_table_stands_before_its_start(world: World) -> None:
-    flush(world.ports(a_pipeline(*TWO)))
+    flush(world.build_ports(build_pipeline(*TWO)))
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"}, partition=1)
     with pytest.raises(TidegateError, match=r"lake\.shop\.copy"):
-        flush(world.ports(a_pipeline(*TWO), engine=FailsToMerge(world.engine, "lake.shop.copy")))
+        flush(world.build_ports(build_pipeline(*TWO), engine=FailsToMerge(world.engine, "lake.shop.copy")))
     world.broker.produce("orders", {"id": "d"}, {"id": "d", "name": "z"})
-    waiting = [batch for batch in plan(world.ports(a_pipeline(*TWO))).tables if batch.follows]
+    waiting = [batch for batch in plan(world.build_ports(build_pipeline(*TWO))).tables if batch.follows]
     assert [batch.table for batch in waiting] == ["lake.shop.copy"]
     with pytest.raises(RetryLater, match="Spark failed in stage"):
         run(world, *TWO, engine=_FailsToStage(world, lambda: None))
 
 
 def test_topic_that_is_created_again_before_the_stage_is_not_taken_for_the_old_one(world: World) -> None:
-    ports = world.ports(a_pipeline(a_table(mode="append"), a_table("lake.shop.copy")))
+    ports = world.build_ports(build_pipeline(build_table(mode="append"), build_table("lake.shop.copy")))
     flush(ports)
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
     planned = plan(ports)
@@ -234,7 +234,7 @@ def test_topic_that_is_created_again_before_the_stage_is_not_taken_for_the_old_o
 
 
 def test_topic_that_is_created_again_before_the_first_stage_is_read_from_its_begin(world: World) -> None:
-    ports = world.ports(a_pipeline(a_table(mode="append"), a_table("lake.shop.copy")))
+    ports = world.build_ports(build_pipeline(build_table(mode="append"), build_table("lake.shop.copy")))
     planned = plan(ports)
     recreate_orders(world)
     with pytest.raises(PositionLost, match="a topic was created again"):
@@ -245,7 +245,7 @@ def test_topic_that_is_created_again_before_the_first_stage_is_read_from_its_beg
 
 def test_batch_of_a_topic_without_records_asks_nothing_of_that_topic(world: World) -> None:
     world.broker.create("lines", 2)
-    ports = world.ports(a_pipeline(a_table(topics=("orders", "lines"))))
+    ports = world.build_ports(build_pipeline(build_table(topics=("orders", "lines"))))
     planned = plan(ports)
     world.broker.create("lines", 2)
     (staged,) = stage(ports, planned)
@@ -260,11 +260,11 @@ def recreate_orders(world: World) -> None:
 
 
 def read_names(world: World, table: str) -> list[str]:
-    return sorted(row["name"] for row in world.rows(table))
+    return sorted(row["name"] for row in world.read_rows(table))
 
 
 def test_table_whose_columns_cannot_be_read_is_refused_with_a_way_out_before_anything_is_read(world: World) -> None:
     world.destination.create("lake.shop.orders", (Column("id", "STRING"), Column("doc", "JSON")))
     with pytest.raises(ConfigurationError, match=r"table=lake\.shop\.orders column=doc: .* type=JSON.*value\.schema"):
-        run(world, a_table(columns=None))
+        run(world, build_table(columns=None))
     assert world.engine.stages == []

@@ -4,19 +4,19 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from fakes import World, a_pipeline
+from fakes import World, build_pipeline
 from tidegate.model import resource_names
 from tidegate.steps.flush import flush
 from tidegate.tables.action_history import MAX_KEPT_ACTIONS, add_action, list_actions
 
-TABLE, PIPELINE = "lake.shop.orders", a_pipeline()
+TABLE, PIPELINE = "lake.shop.orders", build_pipeline()
 
 
 def test_hundred_long_actions_leave_the_last_ones_and_a_few_kilobytes() -> None:
     world = World()
     world.broker.create("orders")
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
-    ports = world.ports(PIPELINE)
+    ports = world.build_ports(PIPELINE)
     flush(ports)
     state: Any = world.destination.read_state(TABLE, "shop")
     for number in range(100):
@@ -32,7 +32,7 @@ def test_hundred_long_actions_leave_the_last_ones_and_a_few_kilobytes() -> None:
 
 
 def test_what_an_older_version_kept_whole_is_cut_with_the_next_action() -> None:
-    ports = World().ports(PIPELINE)
+    ports = World().build_ports(PIPELINE)
     one = {"at_ms": 1, "by": "ann", "action": "rebase", "details": "x" * 100_000}
     state: Any = type("State", (), {"marks": {"tidegate.shop.actions": json.dumps([one])}})()
     (text,) = add_action(ports, state, "skip", "ann", "short").values()

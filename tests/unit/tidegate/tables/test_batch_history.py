@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 from examples import choose_number
-from fakes import CrashAt, World, a_pipeline, a_table
+from fakes import CrashAt, World, build_pipeline, build_table
 from fakes.clock import Crash
-from fakes.versions import Change, expected
+from fakes.versions import Change, compute_versions
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tidegate.config.pipeline_file import load_pipeline
@@ -46,9 +46,9 @@ SETTINGS = {
 }
 
 
-def pipeline_of(timed: bool = True, **more: Any) -> Pipeline:
+def build_history_pipeline(timed: bool = True, **more: Any) -> Pipeline:
     given = {"sequence_by": ("at", "sub"), "delete_when": "gone"} if timed else {}
-    return a_pipeline(a_table(NAME, columns=COLUMNS, history=History(), **given, **more))
+    return build_pipeline(build_table(NAME, columns=COLUMNS, history=History(), **given, **more))
 
 
 class Runner:
@@ -67,7 +67,7 @@ class Runner:
 
     def flush(self, crash_at: int = 0) -> bool:
         try:
-            flush(self.world.ports(self.pipeline, CrashAt(crash_at) if crash_at else None))
+            flush(self.world.build_ports(self.pipeline, CrashAt(crash_at) if crash_at else None))
         except NothingToDo:
             return False
         except (Crash, RetryLater):
@@ -82,23 +82,23 @@ class Runner:
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
-        rows = self.world.rows(NAME)
+        rows = self.world.read_rows(NAME)
         assert all(row["is_current"] == (row["valid_to"] is None) for row in rows)
-        return sorted((r["id"], r["v"], r["valid_from"], in_order(r["valid_to"])) for r in rows)
+        return sorted((r["id"], r["v"], r["valid_from"], order_end(r["valid_to"])) for r in rows)
 
     @property
     def model(self) -> list[tuple[Any, ...]]:
-        return sorted((key, value, begin, in_order(end)) for key, value, begin, end in expected(self.changes))
+        return sorted((key, value, begin, order_end(end)) for key, value, begin, end in compute_versions(self.changes))
 
 
-def in_order(end: int | None) -> int:
+def order_end(end: int | None) -> int:
     return 99 if end is None else end
 
 
 @settings(max_examples=choose_number(400), **SETTINGS)
 @given(st.lists(STEPS, min_size=3, max_size=24))
 def test_rows_are_those_of_the_model_after_any_cuts_and_deaths(steps: list) -> None:
-    runner = Runner(pipeline_of())
+    runner = Runner(build_history_pipeline())
     for name, *arguments in steps:
         getattr(runner, name)(*arguments)
     runner.finish()
@@ -108,19 +108,19 @@ def test_rows_are_those_of_the_model_after_any_cuts_and_deaths(steps: list) -> N
 @settings(max_examples=choose_number(150), **SETTINGS)
 @given(st.lists(CHANGES, min_size=1, max_size=8))
 def test_records_that_are_read_again_change_nothing(changes: list) -> None:
-    runner = Runner(pipeline_of())
+    runner = Runner(build_history_pipeline())
     for _, *arguments in changes:
         runner.change(*arguments)
         runner.flush()
     before = runner.rows
-    ports = runner.world.ports(runner.pipeline)
+    ports = runner.world.build_ports(runner.pipeline)
     rebase.rebase_positions(ports, rebase.propose_moves(ports, "earliest"))
     runner.finish()
     assert runner.rows == before == runner.model
 
 
 def test_late_change_is_woven_in_as_a_closed_row_and_a_repeated_one_opens_none() -> None:
-    runner = Runner(pipeline_of())
+    runner = Runner(build_history_pipeline())
     for at, value in ((10, "a"), (20, "a"), (30, "b")):
         runner.change(1, "upsert", (at, None), 0, value)
     runner.flush()
@@ -131,7 +131,7 @@ def test_late_change_is_woven_in_as_a_closed_row_and_a_repeated_one_opens_none()
 
 
 def test_delete_closes_the_row_and_is_remembered_for_what_comes_late() -> None:
-    runner = Runner(pipeline_of())
+    runner = Runner(build_history_pipeline())
     runner.change(1, "delete", (30, None), 0, "")
     runner.flush()
     assert runner.rows == []
@@ -144,7 +144,7 @@ def test_delete_closes_the_row_and_is_remembered_for_what_comes_late() -> None:
 
 
 def test_tombstone_ends_what_came_before_it_even_if_its_own_clock_is_behind() -> None:
-    runner = Runner(pipeline_of())
+    runner = Runner(build_history_pipeline())
     runner.change(1, "upsert", (50, None), 0, "a")
     runner.change(1, "tombstone", (0, None), 40, "")
     runner.flush()
@@ -152,7 +152,7 @@ def test_tombstone_ends_what_came_before_it_even_if_its_own_clock_is_behind() ->
 
 
 def test_tombstone_ends_nothing_that_came_after_it_though_its_clock_says_so() -> None:
-    runner = Runner(pipeline_of())
+    runner = Runner(build_history_pipeline())
     runner.change(1, "upsert", (10, None), 0, "a")
     runner.change(1, "tombstone", (0, None), 50, "")
     runner.change(1, "upsert", (20, None), 0, "b")
@@ -161,7 +161,7 @@ def test_tombstone_ends_nothing_that_came_after_it_though_its_clock_says_so() ->
 
 
 def test_without_a_sequence_versions_stand_at_the_records_timestamps() -> None:
-    runner = Runner(pipeline_of(timed=False))
+    runner = Runner(build_history_pipeline(timed=False))
     for timestamp, value in ((10, "a"), (20, "b"), (15, "late")):
         runner.change(1, "upsert", (0, 0), timestamp, value)
         runner.flush()
@@ -171,17 +171,17 @@ def test_without_a_sequence_versions_stand_at_the_records_timestamps() -> None:
 
 
 def test_version_without_a_time_is_a_bad_record() -> None:
-    runner = Runner(pipeline_of())
+    runner = Runner(build_history_pipeline())
     runner.world.broker.produce("orders", {"id": 1}, {"id": 1, "v": "a", "at": None, "sub": 1})
     with pytest.raises(BadRecord, match="at is NULL"):
-        flush(runner.world.ports(runner.pipeline))
+        flush(runner.world.build_ports(runner.pipeline))
 
 
 def test_every_change_is_staged_and_types_follow_the_time() -> None:
-    table = pipeline_of(timed=False).tables[0]
-    assert not can_keep_last_per_key(pipeline_of(timed=False), table)
+    table = build_history_pipeline(timed=False).tables[0]
+    assert not can_keep_last_per_key(build_history_pipeline(timed=False), table)
     assert [c.type for c in list_destination_columns(table, {})[-3:]] == ["TIMESTAMP", "TIMESTAMP", "BOOLEAN"]
-    by_number = a_table(NAME, columns=COLUMNS, history=History("a", "b", "c"), sequence_by=("sub",))
+    by_number = build_table(NAME, columns=COLUMNS, history=History("a", "b", "c"), sequence_by=("sub",))
     assert list_destination_columns(by_number, {})[-3:] == (
         Column("a", "INT"),
         Column("b", "INT"),
@@ -191,11 +191,11 @@ def test_every_change_is_staged_and_types_follow_the_time() -> None:
 
 
 def test_changes_are_forgotten_by_the_records_own_time() -> None:
-    runner, day = Runner(pipeline_of(timed=False)), 86_400_000
+    runner, day = Runner(build_history_pipeline(timed=False)), 86_400_000
     for timestamp in (1, 2 * day, 20 * day):
         runner.change(1, "upsert", (0, 0), timestamp, str(timestamp))
         runner.flush()
-    assert [row["timestamp"] for row in runner.world.rows(f"{NAME}_changes")] == [20 * day]
+    assert [row["timestamp"] for row in runner.world.read_rows(f"{NAME}_changes")] == [20 * day]
     runner.change(1, "upsert", (0, 0), day, "late")
     runner.flush()
     assert [row[1:3] for row in runner.rows] == [
@@ -207,18 +207,18 @@ def test_changes_are_forgotten_by_the_records_own_time() -> None:
 
 
 def test_renamed_column_is_refused_as_what_remembers_changes_has_its_old_name() -> None:
-    runner = Runner(pipeline_of())
+    runner = Runner(build_history_pipeline())
     runner.change(1, "upsert", (1, 1), 0, "a")
     runner.flush()
     runner.world.destination.rename_column(NAME, "v", "w")
     runner.change(1, "upsert", (2, 1), 0, "a")
     with pytest.raises(IncompatibleSchema, match="with sequence_by or history such a column keeps its name"):
-        flush(runner.world.ports(runner.pipeline))
+        flush(runner.world.build_ports(runner.pipeline))
 
 
 def test_backfill_and_replay_point_to_rebase() -> None:
-    runner = Runner(pipeline_of())
-    ports = runner.world.ports(runner.pipeline)
+    runner = Runner(build_history_pipeline())
+    ports = runner.world.build_ports(runner.pipeline)
     with pytest.raises(GiveUp, match=r"backfill does not know tables with history.*rebase"):
         propose_backfill(ports, parse_request(json.dumps({"orders": {"0": [0, 1]}}), None, None))
     with pytest.raises(GiveUp, match="replay does not know tables with history"):

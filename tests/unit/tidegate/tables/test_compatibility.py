@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.errors import GiveUp, IncompatibleSchema, SomeTablesFailed
 from tidegate.model.offsets import Ranges
 from tidegate.ports.context import TableState
@@ -30,17 +30,17 @@ def world() -> World:
     return made
 
 
-def keyed(*columns: Column, values: tuple[Column, ...] = (Column("name", "STRING"),)) -> Pipeline:
+def build_keyed_pipeline(*columns: Column, values: tuple[Column, ...] = (Column("name", "STRING"),)) -> Pipeline:
     key = KeyFormat(fields=tuple(column.name for column in columns), columns=columns)
-    return a_pipeline(replace(a_table(), key=key, value=ValueFormat(columns=(*columns, *values))))
+    return build_pipeline(replace(build_table(), key=key, value=ValueFormat(columns=(*columns, *values))))
 
 
 def test_column_of_another_type_is_refused_with_the_first_offset_before_anything_is_staged(world: World) -> None:
-    flush(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline()))
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": 7})
     jobs = len(world.engine.jobs)
     with pytest.raises(IncompatibleSchema) as caught:
-        flush(world.ports(keyed(Column("id", "STRING"), values=(Column("name", "INT"),))))
+        flush(world.build_ports(build_keyed_pipeline(Column("id", "STRING"), values=(Column("name", "INT"),))))
     for part in (f"table={TABLE}", "column=name", "type=STRING", "type=INT", "partition=0 offset=1", "nothing was"):
         assert part in str(caught.value)
     assert len(world.engine.jobs) == jobs
@@ -48,12 +48,12 @@ def test_column_of_another_type_is_refused_with_the_first_offset_before_anything
 
 def test_incompatible_table_of_several_does_not_hold_the_others(world: World) -> None:
     other = "lake.shop.copy"
-    flush(world.ports(a_pipeline(a_table(), a_table(other))))
+    flush(world.build_ports(build_pipeline(build_table(), build_table(other))))
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"})
-    changed = replace(a_table(other), value=ValueFormat(columns=(Column("id", "STRING"), Column("name", "INT"))))
+    changed = replace(build_table(other), value=ValueFormat(columns=(Column("id", "STRING"), Column("name", "INT"))))
     with pytest.raises(SomeTablesFailed, match="column=name: incompatible change"):
-        flush(world.ports(a_pipeline(a_table(), changed)))
-    assert [len(world.rows(name)) for name in (TABLE, other)] == [2, 1]
+        flush(world.build_ports(build_pipeline(build_table(), changed)))
+    assert [len(world.read_rows(name)) for name in (TABLE, other)] == [2, 1]
 
 
 ALLOWED = [
@@ -67,10 +67,10 @@ ALLOWED = [
 def test_key_may_gain_nullable_columns_relax_and_widen(
     world: World, before: tuple[Column, ...], after: tuple[Column, ...]
 ) -> None:
-    flush(world.ports(keyed(*before)))
+    flush(world.build_ports(build_keyed_pipeline(*before)))
     world.broker.produce("orders", {"id": "a", "line": 1}, {"name": "y"})
-    flush(world.ports(keyed(*after)))
-    assert len(world.rows(TABLE)) == (2 if len(after) > 1 else 1)
+    flush(world.build_ports(build_keyed_pipeline(*after)))
+    assert len(world.read_rows(TABLE)) == (2 if len(after) > 1 else 1)
 
 
 REFUSED = [
@@ -86,50 +86,50 @@ REFUSED = [
 def test_any_other_change_of_the_key_is_refused_and_nothing_is_staged(
     world: World, before: tuple[Column, ...], after: tuple[Column, ...], why: str
 ) -> None:
-    flush(world.ports(keyed(*before)))
+    flush(world.build_ports(build_keyed_pipeline(*before)))
     world.broker.produce("orders", {"id": "b"}, {"name": "y"})
-    rows, jobs = world.rows(TABLE), len(world.engine.jobs)
+    rows, jobs = world.read_rows(TABLE), len(world.engine.jobs)
     with pytest.raises(IncompatibleSchema, match=why):
-        flush(world.ports(keyed(*after)))
-    assert (world.rows(TABLE), len(world.engine.jobs)) == (rows, jobs)
+        flush(world.build_ports(build_keyed_pipeline(*after)))
+    assert (world.read_rows(TABLE), len(world.engine.jobs)) == (rows, jobs)
 
 
 def test_column_renamed_in_the_table_keeps_receiving_the_records_field(world: World) -> None:
-    ports = world.ports(a_pipeline())
+    ports = world.build_ports(build_pipeline())
     flush(ports)
     world.destination.rename_column(TABLE, "name", "full_name")
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"})
     flush(ports)
-    assert world.rows(TABLE) == [{"full_name": "x", "id": "a"}, {"full_name": "y", "id": "b"}]
+    assert world.read_rows(TABLE) == [{"full_name": "x", "id": "a"}, {"full_name": "y", "id": "b"}]
 
 
 def test_renamed_key_column_still_finds_its_rows(world: World) -> None:
-    ports = world.ports(a_pipeline())
+    ports = world.build_ports(build_pipeline())
     flush(ports)
     world.destination.rename_column(TABLE, "id", "order_id")
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "y"})
     flush(ports)
-    assert world.rows(TABLE) == [{"name": "y", "order_id": "a"}]
+    assert world.read_rows(TABLE) == [{"name": "y", "order_id": "a"}]
 
 
 def test_table_without_a_declared_schema_takes_a_renamed_column_under_both_names(world: World) -> None:
-    flush(world.ports(a_pipeline()))
+    flush(world.build_ports(build_pipeline()))
     world.destination.rename_column(TABLE, "name", "full_name")
-    given = replace(a_table(), value=ValueFormat(), key=KeyFormat(fields=("id",)))
+    given = replace(build_table(), value=ValueFormat(), key=KeyFormat(fields=("id",)))
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "old"})
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "full_name": "new"})
-    flush(world.ports(a_pipeline(given)))
-    assert [row["full_name"] for row in world.rows(TABLE)] == ["new", "old", "x"]
+    flush(world.build_ports(build_pipeline(given)))
+    assert [row["full_name"] for row in world.read_rows(TABLE)] == ["new", "old", "x"]
 
 
 def test_renamed_sequence_column_is_refused_with_its_old_name(world: World) -> None:
     columns = (Column("id", "STRING"), Column("name", "STRING"))
-    ordered = replace(a_table(columns=columns), sequence_by=("name",))
-    flush(world.ports(a_pipeline(ordered)))
+    ordered = replace(build_table(columns=columns), sequence_by=("name",))
+    flush(world.build_ports(build_pipeline(ordered)))
     world.destination.rename_column(TABLE, "name", "version")
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"})
     with pytest.raises(IncompatibleSchema, match="column=version: it was called name, and with sequence_by"):
-        flush(world.ports(a_pipeline(ordered)))
+        flush(world.build_ports(build_pipeline(ordered)))
 
 
 GONE = [
@@ -144,7 +144,7 @@ GONE = [
 def test_table_that_lost_its_key_is_refused_and_one_that_was_emptied_is_not(
     world: World, held: Struct, told: str | None
 ) -> None:
-    pipeline, state = a_pipeline(), _state_behind(world, a_pipeline(), held)
+    pipeline, state = build_pipeline(), _build_changed_state(world, build_pipeline(), held)
     for rows in (1, None):
         there = replace(state, total_records=rows)
         if told is None:
@@ -161,8 +161,8 @@ def test_part_of_a_key_in_one_column_that_is_gone_is_named(world: World) -> None
         KeyFormat(fields=("id", "line"), columns=columns, into="k"),
         ValueFormat(columns=(Column("name", "STRING"),)),
     )
-    pipeline = a_pipeline(replace(a_table(), key=key, value=value))
-    state = _state_behind(world, pipeline, Struct((("k", Struct((("id", TEXT),))), ("name", TEXT))))
+    pipeline = build_pipeline(replace(build_table(), key=key, value=value))
+    state = _build_changed_state(world, pipeline, Struct((("k", Struct((("id", TEXT),))), ("name", TEXT))))
     with pytest.raises(IncompatibleSchema, match=r"column=k\.line: its rows were written by this part of the key"):
         check_key_unchanged(pipeline, pipeline.tables[0], state)
 
@@ -182,47 +182,47 @@ def test_history_keeps_the_names_of_parts_too(world: World, kind: str, held: Dat
     times = Struct((("valid_from", TIME), ("valid_to", TIME), ("is_current", Primitive("BOOLEAN"))))
     target = Struct((("id", TEXT), ("s", held), *times.fields))
     value = ValueFormat(columns=(Column("id", "STRING"), Column("s", kind)))
-    table = replace(a_table(), value=value, history=History("valid_from", "valid_to", "is_current"))
-    state = _state_behind(world, a_pipeline(), target)
+    table = replace(build_table(), value=value, history=History("valid_from", "valid_to", "is_current"))
+    state = _build_changed_state(world, build_pipeline(), target)
     with pytest.raises(IncompatibleSchema, match=f"column={at}, and with sequence_by or history"):
-        check_key_unchanged(a_pipeline(table), table, state)
-    check_key_unchanged(a_pipeline(), replace(table, history=None), state)
+        check_key_unchanged(build_pipeline(table), table, state)
+    check_key_unchanged(build_pipeline(), replace(table, history=None), state)
 
 
-def _state_behind(world: World, pipeline: Pipeline, held: Struct) -> TableState:
+def _build_changed_state(world: World, pipeline: Pipeline, held: Struct) -> TableState:
     """The state of a table with a published batch, as if somebody had changed its columns since."""
-    flush(world.ports(a_pipeline()))
-    state = world.ports(a_pipeline()).tables.read_state(TABLE, pipeline.name)
+    flush(world.build_ports(build_pipeline()))
+    state = world.build_ports(build_pipeline()).tables.read_state(TABLE, pipeline.name)
     assert state is not None
     marks = {**state.marks, **build_row_properties(pipeline, pipeline.tables[0])}
     return replace(state, marks=marks, schema=held)
 
 
 def test_table_that_iceberg_cannot_merge_into_any_more_is_refused_before_anything_is_staged(world: World) -> None:
-    pipeline = a_pipeline()
-    lost = replace(_state_behind(world, pipeline, Struct((("id", TEXT), ("name", TEXT)))), lost_partition="day")
+    pipeline = build_pipeline()
+    lost = replace(_build_changed_state(world, pipeline, Struct((("id", TEXT), ("name", TEXT)))), lost_partition="day")
     ranges = Ranges({"orders": {0: (1, 2)}})
     with pytest.raises(GiveUp, match=r"partition=day: the column of a partition .* to copy-on-write"):
         check_compatible(pipeline, pipeline.tables[0], lost, ranges)
     check_compatible(pipeline, pipeline.tables[0], replace(lost, rewrites_files=True), ranges)
     appended = replace(pipeline.tables[0], upsert=False, delete=False)
-    check_compatible(a_pipeline(appended), appended, lost, ranges)
+    check_compatible(build_pipeline(appended), appended, lost, ranges)
 
 
 @pytest.mark.parametrize("column", ["_file", "_POS"])
 def test_table_with_a_column_that_iceberg_keeps_for_itself_is_refused(world: World, column: str) -> None:
-    pipeline, ranges = a_pipeline(), Ranges({"orders": {0: (1, 2)}})
-    state = _state_behind(world, pipeline, Struct((("id", TEXT), ("name", TEXT))))
+    pipeline, ranges = build_pipeline(), Ranges({"orders": {0: (1, 2)}})
+    state = _build_changed_state(world, pipeline, Struct((("id", TEXT), ("name", TEXT))))
     state = replace(state, reserved_columns=("_file", "_pos"))
     check_compatible(pipeline, pipeline.tables[0], state, ranges)
     told = f"column={column}: Iceberg keeps this name"
     with pytest.raises(GiveUp, match=told):
         check_compatible(pipeline, pipeline.tables[0], replace(state, columns=(Column(column, "INT"),)), ranges)
-    ours = keyed(Column("id", "STRING"), values=(Column(column, "STRING"),))
+    ours = build_keyed_pipeline(Column("id", "STRING"), values=(Column(column, "STRING"),))
     with pytest.raises(GiveUp, match=told):
         check_compatible(ours, ours.tables[0], state, ranges)
     appended = replace(ours.tables[0], upsert=False, delete=False)
-    check_compatible(a_pipeline(appended), appended, state, ranges)
+    check_compatible(build_pipeline(appended), appended, state, ranges)
 
 
 DECIDING = [
@@ -238,27 +238,29 @@ def test_table_that_lost_a_column_by_which_rows_are_decided_is_refused(
     world: World, more: dict[str, Any], lost: str
 ) -> None:
     value = ValueFormat(columns=tuple(Column(name, "STRING") for name in ("id", "name", "version")))
-    table = replace(a_table(), value=value, **more)
-    pipeline = a_pipeline(table)
+    table = replace(build_table(), value=value, **more)
+    pipeline = build_pipeline(table)
     names = [column.name for column in list_destination_columns(table, {})]
     whole = Struct(tuple((name, TEXT) for name in names))
-    state = _state_behind(world, pipeline, whole)
+    state = _build_changed_state(world, pipeline, whole)
     check_key_unchanged(pipeline, table, state)
     without = replace(state, schema=Struct(tuple((name, TEXT) for name in names if name != lost)))
     with pytest.raises(IncompatibleSchema, match=f"column={lost}: rows that are there were written with it"):
         check_key_unchanged(pipeline, table, without)
     check_key_unchanged(pipeline, table, replace(without, total_records=0))
     if table.history is None:  # else the others of its columns are there still
-        plain = replace(a_table(), value=value)  # nothing is decided by it any more
-        check_key_unchanged(a_pipeline(plain), plain, without)
+        plain = replace(build_table(), value=value)  # nothing is decided by it any more
+        check_key_unchanged(build_pipeline(plain), plain, without)
 
 
 def test_column_that_rows_were_never_decided_by_is_added(world: World) -> None:
     value = ValueFormat(columns=(Column("id", "STRING"), Column("name", "STRING")))
-    state = _state_behind(world, a_pipeline(), Struct((("id", TEXT), ("name", TEXT))))
+    state = _build_changed_state(world, build_pipeline(), Struct((("id", TEXT), ("name", TEXT))))
     columns = (*value.columns, Column("version", "STRING"))
-    ordered = replace(a_table(), value=ValueFormat(columns=columns), sequence_by=("version",), deletes=DeleteMode.SOFT)
-    check_key_unchanged(a_pipeline(ordered), ordered, state)
+    ordered = replace(
+        build_table(), value=ValueFormat(columns=columns), sequence_by=("version",), deletes=DeleteMode.SOFT
+    )
+    check_key_unchanged(build_pipeline(ordered), ordered, state)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +273,7 @@ def test_column_that_rows_were_never_decided_by_is_added(world: World) -> None:
 @pytest.mark.parametrize("mode", ["upsert_delete", "append"])
 def test_name_that_is_another_one_to_spark_is_not_written_into_that_column(held: Struct, path: str, mode: str) -> None:
     columns = (Column("id", "STRING"), Column("straße", "STRING"), Column("ort", "STRUCT<s: STRING>"))
-    pipeline = a_pipeline(a_table(TABLE, mode, columns=columns))
+    pipeline = build_pipeline(build_table(TABLE, mode, columns=columns))
     state = TableState("u", 1, 0, None, 1, (), schema=held)
     with pytest.raises(IncompatibleSchema, match=f"column={path}: .*nothing was written; write the name alike"):
         check_compatible(pipeline, pipeline.tables[0], state, Ranges({}))

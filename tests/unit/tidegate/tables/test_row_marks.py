@@ -5,7 +5,7 @@ the pipeline file may not change their meaning without a word.
 from typing import Any
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.errors import GiveUp, IncompatibleSchema, SomeTablesFailed
 from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
@@ -16,8 +16,8 @@ from tidegate.spec.table import DeleteMode
 from tidegate.steps.flush import flush
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
-PLAIN, SOFT = a_pipeline(), a_pipeline(a_table(deletes=DeleteMode.SOFT))
-VERSIONED = a_pipeline(a_table(history=History()))
+PLAIN, SOFT = build_pipeline(), build_pipeline(build_table(deletes=DeleteMode.SOFT))
+VERSIONED = build_pipeline(build_table(history=History()))
 
 
 @pytest.fixture
@@ -31,23 +31,23 @@ def change(world: World, pipeline: Pipeline, *changes: tuple[str, str | None]) -
     for key, name in changes:
         partition = int(key > "a")
         world.broker.produce("orders", {"id": key}, None if name is None else {"id": key, "name": name}, partition)
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
 
 
 def drop_column(world: World, name: str) -> None:
     """DELETE of the rows that it marks, and ALTER TABLE DROP COLUMN."""
     table = world.destination.tables[ORDERS]
-    rows = [{k: v for k, v in row.items() if k != name} for row in table.rows() if row.get(name) is not True]
+    rows = [{k: v for k, v in row.items() if k != name} for row in table.read_rows() if row.get(name) is not True]
     world.destination.add_snapshot(ORDERS, "main", tuple(rows), {"operation": "delete"})
     table.columns, table.schema_id = tuple(c for c in table.columns if c.name != name), table.schema_id + 1
 
 
 def refuse(world: World, pipeline: Pipeline, told: str) -> None:
-    before = world.rows(ORDERS)
+    before = world.read_rows(ORDERS)
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "later"}, 0)
     with pytest.raises(IncompatibleSchema, match=told):
-        flush(world.ports(pipeline))
-    assert world.rows(ORDERS) == before
+        flush(world.build_ports(pipeline))
+    assert world.read_rows(ORDERS) == before
 
 
 def test_row_that_is_marked_as_deleted_does_not_come_back_with_its_mark(world: World) -> None:
@@ -56,26 +56,26 @@ def test_row_that_is_marked_as_deleted_does_not_come_back_with_its_mark(world: W
     refuse(world, PLAIN, "column=_deleted: rows that are there were written with it, and this file sets it no more")
     drop_column(world, "_deleted")
     change(world, PLAIN, ("b", "2"))
-    assert world.rows(ORDERS) == [{"id": "a", "name": "later"}, {"id": "b", "name": "2"}]
+    assert world.read_rows(ORDERS) == [{"id": "a", "name": "later"}, {"id": "b", "name": "2"}]
 
 
 def test_row_that_is_marked_as_deleted_does_not_lose_its_mark_by_another_name_of_the_column(world: World) -> None:
     change(world, SOFT, ("a", "1"), ("b", "1"))
     change(world, SOFT, ("b", None))
-    other = a_pipeline(a_table(deletes=DeleteMode.SOFT, deleted_column="is_deleted"))
+    other = build_pipeline(build_table(deletes=DeleteMode.SOFT, deleted_column="is_deleted"))
     refuse(world, other, "column=_deleted: .*rename it in the table")
     world.destination.rename_column(ORDERS, "_deleted", "is_deleted")
     change(world, other, ("c", "1"))
-    assert {row["id"]: row["is_deleted"] for row in world.rows(ORDERS)} == {"a": False, "b": True, "c": False}
+    assert {row["id"]: row["is_deleted"] for row in world.read_rows(ORDERS)} == {"a": False, "b": True, "c": False}
 
 
 def test_versions_of_a_key_are_not_overwritten_where_history_is_taken_out_of_the_file(world: World) -> None:
     change(world, VERSIONED, ("a", "1"), ("b", "1"))
     change(world, VERSIONED, ("a", "2"))
-    assert len(world.rows(ORDERS)) == 3
+    assert len(world.read_rows(ORDERS)) == 3
     refuse(world, PLAIN, "column=valid_from: rows that are there were written with it")
     change(world, VERSIONED, ("b", "2"))
-    assert len(world.rows(ORDERS)) == 5
+    assert len(world.read_rows(ORDERS)) == 5
 
 
 @pytest.mark.parametrize("is_emptied", [False, True])
@@ -84,7 +84,7 @@ def test_history_is_not_begun_over_rows_that_do_not_say_since_when_they_hold(wor
     if is_emptied:
         world.destination.add_snapshot(ORDERS, "main", (), {"operation": "delete"})
         change(world, VERSIONED, ("a", "2"))
-        assert [(row["id"], row["name"], row["is_current"]) for row in world.rows(ORDERS)] == [("a", "2", True)]
+        assert [(row["id"], row["name"], row["is_current"]) for row in world.read_rows(ORDERS)] == [("a", "2", True)]
     else:
         refuse(world, VERSIONED, "column=valid_from: the table has rows, and none says since when it holds")
 
@@ -93,7 +93,7 @@ def test_marks_that_nobody_has_set_keep_nobody_from_anything(world: World) -> No
     """The first batch with them comes after rows without: these are not deleted."""
     change(world, PLAIN, ("a", "1"), ("b", "1"))
     change(world, SOFT, ("a", "2"))
-    assert [(row["id"], row.get("_deleted")) for row in world.rows(ORDERS)] == [("a", False), ("b", None)]
+    assert [(row["id"], row.get("_deleted")) for row in world.read_rows(ORDERS)] == [("a", False), ("b", None)]
 
 
 @pytest.mark.parametrize("damage", ["key", "mark"])
@@ -101,19 +101,19 @@ def test_backfill_into_one_of_several_tables_is_refused_as_its_flush_is(world: W
     """Of several tables a flush looks at each in its merge alone."""
     columns = tuple(Column(name, "STRING") for name in ("id", "line", "name"))
     given: dict[str, Any] = {"columns": columns, "deletes": DeleteMode.SOFT}
-    before = a_pipeline(a_table(ORDERS, **given), a_table(COPY, **given))
+    before = build_pipeline(build_table(ORDERS, **given), build_table(COPY, **given))
     for key in ("a", "b"):
         world.broker.produce("orders", {"id": key, "line": "1"}, {"id": key, "line": "1", "name": "x"}, 0)
-    flush(world.ports(before))
-    rows = world.rows(ORDERS)
+    flush(world.build_ports(before))
+    rows = world.read_rows(ORDERS)
     changed = {"keys": ("line",)} if damage == "key" else {"deletes": DeleteMode.HARD}
-    after = a_pipeline(a_table(ORDERS, **{**given, **changed}), a_table(COPY, **given))
-    ports = world.ports(after)
+    after = build_pipeline(build_table(ORDERS, **{**given, **changed}), build_table(COPY, **given))
+    ports = world.build_ports(after)
     request = parse_request({"orders": {"0": [0, 2]}}, None, None, (ORDERS,))
     with pytest.raises(IncompatibleSchema, match=f"table={ORDERS}"):
         apply_backfill(ports, propose_backfill(ports, request).backfill, lambda _: None)
-    assert world.rows(ORDERS) == rows
+    assert world.read_rows(ORDERS) == rows
     world.broker.produce("orders", {"id": "a", "line": "1"}, None, 0)
     with pytest.raises((GiveUp, SomeTablesFailed), match=f"table={ORDERS}"):
         flush(ports)
-    assert world.rows(ORDERS) == rows
+    assert world.read_rows(ORDERS) == rows

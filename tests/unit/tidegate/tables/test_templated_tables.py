@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from examples import choose_calls
-from fakes import Crash, CrashAt, FailsToMerge, LosesARecord, World, a_pipeline, a_table
+from fakes import Crash, CrashAt, FailsToMerge, LosesARecord, World, build_pipeline, build_table
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, SomeTablesDelayed, SomeTablesFailed
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess import rebase
@@ -26,9 +26,9 @@ from tidegate.tables.lookup import find_table
 COLUMNS = (Column("id", "STRING"), Column("type", "STRING"))
 
 
-def template(name: str = "lake.shop.{type}", **given):
-    entry = a_table(name, columns=COLUMNS, namespaces=given.pop("namespaces", ("shop",)), **given)
-    pipeline = a_pipeline(entry)
+def build_template(name: str = "lake.shop.{type}", **given):
+    entry = build_table(name, columns=COLUMNS, namespaces=given.pop("namespaces", ("shop",)), **given)
+    pipeline = build_pipeline(entry)
     return replace(pipeline, tables=(), template=entry)
 
 
@@ -43,27 +43,27 @@ def produce(world: World, key: str, kind: str | None) -> None:
     world.broker.produce("orders", {"id": key}, {"id": key, "type": kind})
 
 
-def keys(world: World, name: str) -> list[str]:
-    return [row["id"] for row in world.rows(f"lake.shop.{name}")]
+def read_keys(world: World, name: str) -> list[str]:
+    return [row["id"] for row in world.read_rows(f"lake.shop.{name}")]
 
 
-def committed(world: World) -> int | None:
+def read_committed_offset(world: World) -> int | None:
     return world.broker.groups.get("tidegate-shop", {}).get("orders", {}).get(0)
 
 
 def test_each_name_becomes_a_table_of_its_own(world: World) -> None:
     for key, kind in [("1", "order"), ("2", "line"), ("3", "Order")]:
         produce(world, key, kind)
-    flush(world.ports(template()))
-    assert (keys(world, "order"), keys(world, "line"), committed(world)) == (["1", "3"], ["2"], 3)
+    flush(world.build_ports(build_template()))
+    assert (read_keys(world, "order"), read_keys(world, "line"), read_committed_offset(world)) == (["1", "3"], ["2"], 3)
 
 
 def test_names_are_found_under_conditions_on_the_leaders_epoch(world: World) -> None:
     """Without the epochs such a condition holds for no record: its table would not be made, and its rows be lost."""
-    pipeline = template()
+    pipeline = build_template()
     pipeline = replace(pipeline, source=replace(pipeline.source, metadata={"epoch": "leader-epoch"}))
     produce(world, "1", "order")
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     (finder,) = [job.finder for job in world.engine.stages if job.finder is not None]
     (table,) = world.engine.stages[-1].tables
     assert finder.epochs == table.epochs != {}
@@ -71,22 +71,22 @@ def test_names_are_found_under_conditions_on_the_leaders_epoch(world: World) -> 
 
 def test_known_tables_share_the_read_and_a_new_one_costs_one_more(world: World) -> None:
     produce(world, "1", "order")
-    flush(world.ports(template()))
+    flush(world.build_ports(build_template()))
     produce(world, "2", "order")
-    flush(world.ports(template()))
+    flush(world.build_ports(build_template()))
     assert len(world.engine.stages) == 3
     produce(world, "3", "line")
-    flush(world.ports(template()))
-    assert (len(world.engine.stages), keys(world, "line"), committed(world)) == (5, ["3"], 3)
+    flush(world.build_ports(build_template()))
+    assert (len(world.engine.stages), read_keys(world, "line"), read_committed_offset(world)) == (5, ["3"], 3)
 
 
 def test_tombstone_reaches_every_known_table(world: World) -> None:
     produce(world, "1", "order")
     produce(world, "1", "line")
-    flush(world.ports(template()))
+    flush(world.build_ports(build_template()))
     world.broker.produce("orders", {"id": "1"}, None)
-    flush(world.ports(template()))
-    assert (keys(world, "order"), keys(world, "line")) == ([], [])
+    flush(world.build_ports(build_template()))
+    assert (read_keys(world, "order"), read_keys(world, "line")) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_value_that_makes_no_name_is_a_bad_record(world: World, kind: str | None
     produce(world, "2", kind)
     for _ in range(2):
         with pytest.raises(BadRecord, match="offset=1"):
-            flush(world.ports(template()))
-    assert keys(world, "order") == []
+            flush(world.build_ports(build_template()))
+    assert read_keys(world, "order") == []
 
 
 def test_namespace_outside_the_list_is_a_bad_record() -> None:
@@ -111,7 +111,7 @@ def test_more_tables_than_allowed_fail_and_nothing_is_merged(world: World) -> No
     for n in range(3):
         produce(world, str(n), f"t{n}")
     with pytest.raises(GiveUp, match="more than max_tables=2"):
-        flush(world.ports(template(max_tables=2)))
+        flush(world.build_ports(build_template(max_tables=2)))
     assert not [name for name in world.destination.tables if name.startswith("lake.shop.t") and "tidegate" not in name]
 
 
@@ -120,64 +120,76 @@ def test_killed_at_any_call_nothing_is_lost() -> None:
         world = World()
         world.broker.create("orders")
         produce(world, "1", "order")
-        flush(world.ports(template()))
+        flush(world.build_ports(build_template()))
         produce(world, "2", "line")
         produce(world, "3", "order")
         crash = CrashAt(number)
         with suppress(Crash):
-            flush(world.ports(template(), crash))
+            flush(world.build_ports(build_template(), crash))
         if crash.calls < number:
             break
         produce(world, "4", "line")
         for _ in range(6):
             with suppress(NothingToDo):
-                flush(world.ports(template()))
-        assert (keys(world, "order"), keys(world, "line"), committed(world)) == (["1", "3"], ["2", "4"], 4), crash.at
+                flush(world.build_ports(build_template()))
+        assert (read_keys(world, "order"), read_keys(world, "line"), read_committed_offset(world)) == (
+            ["1", "3"],
+            ["2", "4"],
+            4,
+        ), crash.at
     assert number > 60
 
 
 def test_delete_by_condition_that_names_no_table_is_a_bad_record(world: World) -> None:
     world.engine.conditions["gone"] = lambda row: row["id"] == "2"
-    pipeline = template(delete_when="gone")
+    pipeline = build_template(delete_when="gone")
     produce(world, "1", "order")
-    flush(world.ports(pipeline))
+    flush(world.build_ports(pipeline))
     produce(world, "2", "never_seen")  # a delete makes no table
-    flush(world.ports(pipeline))
-    assert (world.rows("lake.shop.never_seen"), committed(world)) == ([], 2)
+    flush(world.build_ports(pipeline))
+    assert (world.read_rows("lake.shop.never_seen"), read_committed_offset(world)) == ([], 2)
     produce(world, "2", "a b")
     produce(world, "3", "order")
     produce(world, "4", "later")
     with pytest.raises(SomeTablesFailed, match="offset=2"):
-        flush(world.ports(pipeline))
+        flush(world.build_ports(pipeline))
     # tables that are known go on; where names are looked for, and so the group, stays before the record
-    assert (keys(world, "order"), world.rows("lake.shop.later"), committed(world)) == (["1", "3"], [], 2)
+    assert (read_keys(world, "order"), world.read_rows("lake.shop.later"), read_committed_offset(world)) == (
+        ["1", "3"],
+        [],
+        2,
+    )
 
 
 def test_names_are_not_known_as_long_as_one_of_their_tables_is_not_staged(world: World) -> None:
-    flush_all = template()
+    flush_all = build_template()
     produce(world, "1", "order")
-    flush(world.ports(flush_all))
+    flush(world.build_ports(flush_all))
     produce(world, "2", "line")
     produce(world, "3", "order")
     with pytest.raises(SomeTablesFailed, match="do not add up"):
-        flush(world.ports(flush_all, engine=LosesARecord(world.engine, "lake.shop.line")))
-    assert (keys(world, "order"), committed(world)) == (["1", "3"], 1)
+        flush(world.build_ports(flush_all, engine=LosesARecord(world.engine, "lake.shop.line")))
+    assert (read_keys(world, "order"), read_committed_offset(world)) == (["1", "3"], 1)
     produce(world, "4", "line")
-    flush(world.ports(flush_all))
-    assert (keys(world, "line"), keys(world, "order"), committed(world)) == (["2", "4"], ["1", "3"], 4)
+    flush(world.build_ports(flush_all))
+    assert (read_keys(world, "line"), read_keys(world, "order"), read_committed_offset(world)) == (
+        ["2", "4"],
+        ["1", "3"],
+        4,
+    )
 
 
 def test_status_and_rebase_see_tables_that_records_named(world: World) -> None:
     produce(world, "1", "order")
     produce(world, "2", "line")
-    flush(world.ports(template()))
-    shown = read_status(world.ports(template()))["tables"]
+    flush(world.build_ports(build_template()))
+    shown = read_status(world.build_ports(build_template()))["tables"]
     assert [table["table"] for table in shown] == ["lake.shop.line", "lake.shop.order"]
-    ports = world.ports(template())
+    ports = world.build_ports(build_template())
     rebase.rebase_positions(ports, rebase.propose_moves(ports, "earliest"))
     reads = len(world.engine.stages)
-    flush(world.ports(template()))
-    assert (len(world.engine.stages), keys(world, "order"), keys(world, "line")) == (reads + 1, ["1"], ["2"])
+    flush(world.build_ports(build_template()))
+    assert (len(world.engine.stages), read_keys(world, "order"), read_keys(world, "line")) == (reads + 1, ["1"], ["2"])
 
 
 def test_each_table_can_be_moved_by_the_name_that_its_refusal_has_also_the_one_that_keeps_the_names(
@@ -185,7 +197,7 @@ def test_each_table_can_be_moved_by_the_name_that_its_refusal_has_also_the_one_t
 ) -> None:
     for key, kind in [("1", "order"), ("2", "line")]:
         produce(world, key, kind)
-    flush(world.ports(template()))
+    flush(world.build_ports(build_template()))
     for key, kind in [("3", "order"), ("4", "line"), ("5", "order"), ("6", "return")]:
         produce(world, key, kind)
     world.broker.retain_from("orders", 3)
@@ -193,51 +205,59 @@ def test_each_table_can_be_moved_by_the_name_that_its_refusal_has_also_the_one_t
     with suppress(NothingToDo):
         for _ in range(4):
             try:
-                flush(world.ports(template()))
+                flush(world.build_ports(build_template()))
             except GiveUp as refused:
                 table, place = re.search(r"rebase shop --table (\S+) --to '([^']+)'", str(refused)).groups()
-                ports = world.ports(template())
+                ports = world.build_ports(build_template())
                 rebase.rebase_positions(ports, rebase.propose_moves(ports, place, table))
                 moved.add(table)
     assert {"lake.shop.order", "lake.shop.line"} < moved
     assert len(moved) == 3
-    assert (keys(world, "order"), keys(world, "line"), keys(world, "return")) == (["1", "5"], ["2", "4"], ["6"])
+    assert (read_keys(world, "order"), read_keys(world, "line"), read_keys(world, "return")) == (
+        ["1", "5"],
+        ["2", "4"],
+        ["6"],
+    )
 
 
 def test_table_that_fails_holds_the_offsets_and_its_own_batches_and_no_others(world: World) -> None:
     produce(world, "1", "order")
     produce(world, "2", "line")
-    flush(world.ports(template()))
+    flush(world.build_ports(build_template()))
     broken = FailsToMerge(world.engine, "lake.shop.order")
     produce(world, "3", "order")
     produce(world, "4", "line")
     with pytest.raises(SomeTablesDelayed, match=r"lake\.shop\.order"):
-        flush(world.ports(template(), engine=broken))
-    assert (keys(world, "line"), keys(world, "order"), committed(world)) == (["2", "4"], ["1"], 2)
-    left = {name: len(world.rows(f"lake.shop.{name}_shop_tmp")) for name in ("line", "order")}
+        flush(world.build_ports(build_template(), engine=broken))
+    assert (read_keys(world, "line"), read_keys(world, "order"), read_committed_offset(world)) == (["2", "4"], ["1"], 2)
+    left = {name: len(world.read_rows(f"lake.shop.{name}_shop_tmp")) for name in ("line", "order")}
     assert left == {"line": 0, "order": 1}
-    flush(world.ports(template()))
-    assert (keys(world, "order"), committed(world), world.rows("lake.shop.order_shop_tmp")) == (["1", "3"], 4, [])
+    flush(world.build_ports(build_template()))
+    assert (read_keys(world, "order"), read_committed_offset(world), world.read_rows("lake.shop.order_shop_tmp")) == (
+        ["1", "3"],
+        4,
+        [],
+    )
 
 
 def test_maintenance_sees_tables_that_records_named(world: World) -> None:
     produce(world, "1", "order")
-    flush(world.ports(template()))
-    assert "lake.shop.order" in list_maintained_tables(world.ports(template()))
+    flush(world.build_ports(build_template()))
+    assert "lake.shop.order" in list_maintained_tables(world.build_ports(build_template()))
 
 
 def test_backfill_and_replay_are_refused(world: World) -> None:
     produce(world, "1", "order")
-    flush(world.ports(template()))
+    flush(world.build_ports(build_template()))
     with pytest.raises(ConfigurationError, match="backfill does not know tables that records name"):
-        propose_backfill(world.ports(template()), parse_request({"orders": {"0": [0, 1]}}, None, None))
+        propose_backfill(world.build_ports(build_template()), parse_request({"orders": {"0": [0, 1]}}, None, None))
     with pytest.raises(ConfigurationError, match="replay does not know"):
-        replay_dead_letters(world.ports(template()))
+        replay_dead_letters(world.build_ports(build_template()))
 
 
 def test_name_that_the_template_cannot_make_is_not_in_the_file(world: World) -> None:
     """As of a table whose batch was planned before the template in the file was changed."""
-    ports = world.ports(template("lake.shop.of_{type}"))
+    ports = world.build_ports(build_template("lake.shop.of_{type}"))
     assert find_table(ports, "lake.shop.of_order").name == "lake.shop.of_order"
     for name in ("lake.shop.order", "lake.elsewhere.of_order", "other.shop.of_order"):
         with pytest.raises(ConfigurationError, match=f"table={name} is not in the file"):
@@ -246,9 +266,9 @@ def test_name_that_the_template_cannot_make_is_not_in_the_file(world: World) -> 
 
 def test_skipped_record_of_a_table_that_records_named_is_set_aside_by_each_step_for_itself(world: World) -> None:
     """A scheduler's tasks know the file alone; a flush in one process has looked for the tables once for all steps."""
-    pipeline = template()
+    pipeline = build_template()
     pipeline = replace(pipeline, source=replace(pipeline.source, verify_integrity=True))
-    ports = world.ports(pipeline)
+    ports = world.build_ports(pipeline)
     produce(world, "1", "order")
     flush(ports)
     world.broker.produce("orders", {"id": "other"}, {"id": "2", "type": "order"})
@@ -258,7 +278,7 @@ def test_skipped_record_of_a_table_that_records_named_is_set_aside_by_each_step_
     skip_record(ports, propose_skips(ports, parse_address("orders:0:1")), "ann")
     for queue in group_by_table(stage(ports, plan(ports))):
         merge_queue(ports, queue).total  # noqa: B018 (raises the failure)
-    assert keys(world, "order") == ["1", "3"]
-    assert [(row["table"], row["offset"]) for row in world.rows("lake.shop.tidegate_shop_dead_letters")] == [
+    assert read_keys(world, "order") == ["1", "3"]
+    assert [(row["table"], row["offset"]) for row in world.read_rows("lake.shop.tidegate_shop_dead_letters")] == [
         ("lake.shop.order", 1)
     ]

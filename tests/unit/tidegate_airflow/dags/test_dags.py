@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from dag_reading.process import read
-from fakes import a_pipeline
+from fakes import build_pipeline
 from tidegate.actions.request import WORDS, ActionKind
 from tidegate_airflow.dags.flush import build_flush_dag
 
@@ -64,7 +64,7 @@ def dag_reading(include: Path) -> dict[str, Any]:
 
 def test_expression_that_is_longer_than_a_tag_is_cut_in_the_tag_alone() -> None:
     times = f"{','.join(str(minute) for minute in range(0, 60, 2))} {','.join(map(str, range(24)))} * * *"
-    pipeline = a_pipeline()
+    pipeline = build_pipeline()
     dag = build_flush_dag(replace(pipeline, merge=replace(pipeline.merge, cron=times)))
     assert f"cron {times}"[:99] + "…" in dag.tags
     assert f"expression='{times}'" in repr(dag.timetable.timetable)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import BAD, World, a_pipeline, a_table
+from fakes import BAD, World, build_pipeline, build_table
 from tidegate.ports.context import Ports
 from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.plan import plan
@@ -18,7 +18,7 @@ with warnings.catch_warnings():
     from tidegate_airflow.operators import step
 
 GOOD, BROKEN = "lake.shop.good", "lake.shop.broken"
-PIPELINE = a_pipeline(a_table(BROKEN, topics=("broken",)), a_table(GOOD, topics=("good",)))
+PIPELINE = build_pipeline(build_table(BROKEN, topics=("broken",)), build_table(GOOD, topics=("good",)))
 
 
 class Results:
@@ -43,7 +43,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
 
     def ports(name: str, engine: Any = None, watcher: Any = None, pipeline: Pipeline = PIPELINE) -> Ports:
-        return made.ports(pipeline)
+        return made.build_ports(pipeline)
 
     monkeypatch.setattr(tasks, "assemble_ports", ports)
     monkeypatch.setattr(tasks, "run_measure", lambda name: {})
@@ -60,7 +60,7 @@ def run_of(world: World, monkeypatch: pytest.MonkeyPatch) -> Results:
     context: Any = {"ti": results, "dag_run": SimpleNamespace(dag_id="d", run_id="r")}
     context["params"] = {"max_records": None, "until_current": True, "dry_run": False}
     monkeypatch.setattr(run_outcome, "get_current_context", lambda: context)
-    results.left["plan", "return_value"] = planned = plan(world.ports(PIPELINE)).to_dict()
+    results.left["plan", "return_value"] = planned = plan(world.build_ports(PIPELINE)).to_dict()
     for queue in step.run_stage_step(context, "shop", planned, {}):
         tasks.run_merge("shop", queue)
     return results
@@ -71,7 +71,7 @@ def test_tables_that_can_be_staged_are_merged_and_the_run_is_red_with_the_others
 ) -> None:
     world.broker.produce("broken", {"id": "b"}, BAD, 1)
     results = run_of(world, monkeypatch)
-    assert world.rows(GOOD) == [{"id": "a", "name": "good"}]
+    assert world.read_rows(GOOD) == [{"id": "a", "name": "good"}]
     (refused,) = results.xcom_pull("stage", "refused")
     assert (refused["table"], refused["kind"]) == (BROKEN, "BadRecord")
     results.task = "heartbeat"
@@ -88,7 +88,7 @@ def test_run_in_which_every_table_is_staged_is_green(world: World, monkeypatch: 
     results = run_of(world, monkeypatch)
     assert results.xcom_pull("stage", "refused") == []
     assert run_outcome.finish_run("shop")["committed"] == {"broken": {0: 1, 1: 0}, "good": {0: 1, 1: 0}}
-    assert (world.rows(GOOD), world.rows(BROKEN)) == (
+    assert (world.read_rows(GOOD), world.read_rows(BROKEN)) == (
         [{"id": "a", "name": "good"}],
         [{"id": "a", "name": "broken"}],
     )

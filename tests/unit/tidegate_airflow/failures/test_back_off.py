@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import BAD, World, a_pipeline, a_table
+from fakes import BAD, World, build_pipeline, build_table
 from tidegate.errors import AuditFailed, RetryLater
 from tidegate.jobs.stage_job import StageJob
 from tidegate.monitoring.work_inputs import digest_work_inputs
@@ -29,7 +29,7 @@ with warnings.catch_warnings():
 TABLE, TOPIC = "lake.shop.orders", "orders"
 FAILED = Notifier("fakes.notifier.KeepingNotifier", {"text": "failed: {{ failure.reason }}"})
 RECOVERED = Notifier("fakes.notifier.KeepingNotifier", {"text": "well again after {{ failure.runs }} runs"})
-PIPELINE = replace(a_pipeline(a_table(TABLE, topics=(TOPIC,))), on_failure=(FAILED,), on_recovery=(RECOVERED,))
+PIPELINE = replace(build_pipeline(build_table(TABLE, topics=(TOPIC,))), on_failure=(FAILED,), on_recovery=(RECOVERED,))
 BEGIN = 1_800_000_000.0
 
 
@@ -77,10 +77,10 @@ class Night:
         self.pipeline = pipeline
 
         def ports(name: str, engine: Any = None, watcher: Any = None) -> Ports:
-            return world.ports(pipeline)
+            return world.build_ports(pipeline)
 
         def read_inputs(name: str, tables: Any) -> str:
-            return digest_work_inputs(world.ports(pipeline), include, tables)
+            return digest_work_inputs(world.build_ports(pipeline), include, tables)
 
         monkeypatch.setattr(tasks, "assemble_ports", ports)
         monkeypatch.setattr(tasks, "run_measure", lambda name: {})
@@ -155,7 +155,7 @@ def night(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Night:
     return Night(world, tmp_path, monkeypatch)
 
 
-def messages() -> list[str]:
+def list_messages() -> list[str]:
     return [text for text, _ in KeepingNotifier.kept]
 
 
@@ -163,7 +163,7 @@ def test_night_of_failed_runs_tries_a_few_times_and_tells_once(night: Night) -> 
     runs = [night.run() for _ in range(480)]
     assert all(run.states["heartbeat"] == "failed" for run in runs)
     assert 15 <= night.stage_tries <= 22, night.stage_tries
-    (message,) = messages()
+    (message,) = list_messages()
     assert "topic=orders partition=1 offset=0" in message
     assert "the same failure in" in runs[-1].left["plan", "error"]["message"]
     assert "topic=orders partition=1 offset=0" in runs[-1].left["plan", "error"]["message"]
@@ -181,17 +181,17 @@ def test_pauses_double_and_a_run_by_hand_tries_at_once(night: Night) -> None:
         before = night.stage_tries
         night.run(**hand)
         assert night.stage_tries == before + 1
-    assert len(messages()) == 1
+    assert len(list_messages()) == 1
 
 
 def test_backfill_of_airflows_own_reads_nothing_and_names_the_dag_that_applies_offsets_again(night: Night) -> None:
     night.world.broker.retain_from(TOPIC, 1, 1)
     run = night.run("backfill")
     assert run.states == {"plan": "skipped", "heartbeat": "success"}
-    assert night.world.rows(TABLE) == []
+    assert night.world.read_rows(TABLE) == []
     assert "tidegate_shop_backfill" in night.reasons[-1]
     assert night.run().states["merge"] == "success"
-    assert night.world.rows(TABLE) == [{"id": "a", "name": "good"}]
+    assert night.world.read_rows(TABLE) == [{"id": "a", "name": "good"}]
 
 
 def test_change_of_a_file_is_tried_at_once_and_that_of_another_pipeline_is_not(night: Night) -> None:
@@ -217,15 +217,15 @@ def test_new_reason_is_told_and_the_recovery_once(night: Night) -> None:
     broker.produce(TOPIC, {"id": "c"}, BAD, 0)
     for run_type in ("manual", "scheduled", "manual"):
         assert night.run(run_type).states["heartbeat"] == "failed"
-    first, second = messages()
+    first, second = list_messages()
     assert "partition=1 offset=0" in first
     assert "partition=0 offset=1" in second
     broker.retain_from(TOPIC, 2, 0)
     broker.produce(TOPIC, {"id": "d"}, {"id": "d", "name": "good"}, 1)
     for run_type in ("manual", "scheduled", "scheduled"):
         assert night.run(run_type).states["heartbeat"] == "success"
-    assert messages() == [first, second, "well again after 3 runs"]
-    assert night.world.rows(TABLE) == [{"id": "d", "name": "good"}]
+    assert list_messages() == [first, second, "well again after 3 runs"]
+    assert night.world.read_rows(TABLE) == [{"id": "d", "name": "good"}]
     assert night.store == {}
 
 
@@ -236,9 +236,9 @@ def test_failure_in_passing_is_tried_by_every_run_and_told_once(night: Night, mo
         for _ in range(30):
             assert night.run().states["heartbeat"] == "failed"
     assert night.stage_tries == 30
-    assert len(messages()) == 1
+    assert len(list_messages()) == 1
     assert night.run().states["heartbeat"] == "success"
-    assert messages()[1:] == ["well again after 30 runs"]
+    assert list_messages()[1:] == ["well again after 30 runs"]
 
 
 def test_store_that_does_not_answer_costs_no_flush_and_hides_no_failure(night: Night) -> None:
@@ -246,10 +246,10 @@ def test_store_that_does_not_answer_costs_no_flush_and_hides_no_failure(night: N
         setattr(night.store, method, None)
     for _ in range(3):
         assert night.run().states["heartbeat"] == "failed"
-    assert (night.stage_tries, len(messages())) == (3, 3)
+    assert (night.stage_tries, len(list_messages())) == (3, 3)
     night.world.broker.retain_from(TOPIC, 1, 1)
     assert night.run().states["heartbeat"] == "success"
-    assert night.world.rows(TABLE) == [{"id": "a", "name": "good"}]
+    assert night.world.read_rows(TABLE) == [{"id": "a", "name": "good"}]
 
 
 def test_file_that_cannot_be_read_costs_no_flush(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +260,7 @@ def test_file_that_cannot_be_read_costs_no_flush(night: Night, monkeypatch: pyte
     monkeypatch.setattr(tasks, "read_inputs", refuse)
     night.world.broker.retain_from(TOPIC, 1, 1)
     assert night.run().states["merge"] == "success"
-    assert night.world.rows(TABLE) == [{"id": "a", "name": "good"}]
+    assert night.world.read_rows(TABLE) == [{"id": "a", "name": "good"}]
 
 
 def test_run_that_leaves_the_work_to_a_later_one_is_no_recovery(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,10 +270,10 @@ def test_run_that_leaves_the_work_to_a_later_one_is_no_recovery(night: Night, mo
         few.setattr(run_outcome, "compute_min_records", lambda pipeline, context: 1000)
         assert night.run().states == {"plan": "skipped", "heartbeat": "success"}
     night.run("manual")
-    assert len(messages()) == 1
+    assert len(list_messages()) == 1
     night.world.broker.retain_from(TOPIC, 1, 1)
     night.run()
-    assert messages()[1:] == ["well again after 2 runs"]
+    assert list_messages()[1:] == ["well again after 2 runs"]
 
 
 def test_recovery_is_told_also_after_a_first_try_that_failed_for_another_reason(
@@ -287,7 +287,7 @@ def test_recovery_is_told_also_after_a_first_try_that_failed_for_another_reason(
     night.context["ti"].states["merge"] = night.context["ti"].states["stage"] = "success"
     run.task = "heartbeat"
     run_outcome.finish_run("shop")
-    assert messages()[-1] == "well again after 1 runs"
+    assert list_messages()[-1] == "well again after 1 runs"
 
 
 def test_records_that_wait_too_long_are_told_once_and_when_they_have_come_in(night: Night) -> None:
@@ -304,14 +304,14 @@ def test_records_that_wait_too_long_are_told_once_and_when_they_have_come_in(nig
                 tell(night.context)
         else:
             assert not late
-    first, second = messages()
+    first, second = list_messages()
     assert "behind=90s, freshness_target=60s" in first
     assert second == "well again after 3 runs"
 
 
 LEFT, RIGHT = "lake.shop.left", "lake.shop.right"
 TWO = replace(
-    a_pipeline(a_table(LEFT, topics=("left",)), a_table(RIGHT, topics=("right",))),
+    build_pipeline(build_table(LEFT, topics=("left",)), build_table(RIGHT, topics=("right",))),
     on_failure=(FAILED,),
     on_recovery=(RECOVERED,),
 )
@@ -340,12 +340,12 @@ def test_table_that_no_try_mends_waits_while_the_other_goes_on(two: Night) -> No
         produce_right(two, number)
         run = two.run()
         assert run.states["heartbeat"] == "failed", "a table stands still, and that is seen"
-        assert len(two.world.rows(RIGHT)) == number + 2, "the other one is held up by nothing"
+        assert len(two.world.read_rows(RIGHT)) == number + 2, "the other one is held up by nothing"
     staged = [[table.intermediate for table in job.tables] for job in two.world.engine.jobs if type(job) is StageJob]
     with_left = [names for names in staged if f"{LEFT}_shop_tmp" in names]
     assert len(staged) >= 120
     assert 8 <= len(with_left) <= 12, "tried at 0, 1, 2, 4, 8, 16, 32 and then each half hour"
-    (message,) = messages()
+    (message,) = list_messages()
     assert "topic=left partition=1 offset=0" in message
     (waiting,) = run.left["plan", "return_value"]["refused"]
     assert (waiting["table"], waiting["kind"]) == (LEFT, "Waiting")
@@ -356,8 +356,8 @@ def test_run_costs_nothing_where_only_tables_that_wait_have_work(two: Night) -> 
     for _ in range(120):
         assert two.run().states["heartbeat"] == "failed"
     assert 8 <= two.stage_tries <= 12
-    assert two.world.rows(RIGHT) == [{"id": "right0", "name": "x"}]
-    assert len(messages()) == 1
+    assert two.world.read_rows(RIGHT) == [{"id": "right0", "name": "x"}]
+    assert len(list_messages()) == 1
 
 
 def test_table_is_tried_at_once_when_its_file_changes_and_not_when_another_table_does(two: Night) -> None:
@@ -369,9 +369,9 @@ def test_table_is_tried_at_once_when_its_file_changes_and_not_when_another_table
     assert two.run().left["plan", "return_value"]["refused"], "the other table's rows are no change of this one"
     (two.include / "pipelines" / "shop.yaml").write_text("tables: [2]")
     assert two.run().states["heartbeat"] == "success"
-    assert two.world.rows(LEFT) == [{"id": "left0", "name": "x"}]
+    assert two.world.read_rows(LEFT) == [{"id": "left0", "name": "x"}]
     assert two.store == {}
-    (failed, recovered) = messages()
+    (failed, recovered) = list_messages()
     assert "topic=left" in failed
     assert recovered.startswith("well again after")
 
@@ -384,7 +384,7 @@ def test_other_table_that_fails_meanwhile_is_told_too_and_both_wait(two: Night) 
     for _ in range(60):
         two.run()
     assert two.stage_tries - tried <= 9
-    first, second = messages()
+    first, second = list_messages()
     assert "topic=left" in first
     assert "topic=right" not in first
     assert "topic=left" in second
@@ -410,9 +410,9 @@ def test_table_whose_merge_no_try_mends_is_waited_for_while_nobody_else_has_work
     before = two.merge_tries
     produce_right(two, 1)
     two.run()
-    assert len(two.world.rows(RIGHT)) == 2
+    assert len(two.world.read_rows(RIGHT)) == 2
     assert two.merge_tries == before + 2, "what is staged for it is tried with the other's"
-    assert len(messages()) == 1
+    assert len(list_messages()) == 1
 
 
 def test_failure_in_passing_of_one_table_makes_no_run_wait(two: Night, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import a_pipeline
+from fakes import build_pipeline
 from tidegate.errors import ConfigurationError
 from tidegate.spec.pipeline import Notifier
 
@@ -36,7 +36,7 @@ def notify(notifier: Notifier, run_id: str = "r1") -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from tidegate_airflow.failures.notifiers import build_failure_callbacks
-    for call in build_failure_callbacks(replace(a_pipeline(), on_failure=(notifier,))):
+    for call in build_failure_callbacks(replace(build_pipeline(), on_failure=(notifier,))):
         call({"run_id": run_id})
 
 

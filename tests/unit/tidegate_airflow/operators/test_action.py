@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from tidegate.monitoring.status import read_status
 from tidegate.steps.flush import flush
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.operators.action import MAX_PREVIEW_CHARACTERS, run_action
 
 ORDERS = "lake.shop.orders"
-PIPELINE = a_pipeline(a_table(ORDERS))
+PIPELINE = build_pipeline(build_table(ORDERS))
 EMPTY = {"action": "skip", "preview": True, "table": None, "at": None, "to": None, "previewed": None, "offsets": []}
 
 
@@ -23,8 +23,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made.broker.create("orders", 2)
     for partition, key in enumerate("ab"):
         made.broker.produce("orders", {"id": key}, {"id": key, "name": key}, partition)
-    flush(made.ports(PIPELINE))
-    monkeypatch.setattr(tasks, "assemble_ports", lambda name, engine=None: made.ports(PIPELINE))
+    flush(made.build_ports(PIPELINE))
+    monkeypatch.setattr(tasks, "assemble_ports", lambda name, engine=None: made.build_ports(PIPELINE))
     monkeypatch.setattr(errors, "push_failure_reason", lambda reason: None)
     return made
 
@@ -41,7 +41,7 @@ def build_context(user: str | None = "ann", **words: Any) -> tuple[Any, dict[str
 
 
 def read_position_and_actors(world: World) -> tuple[Any, list[str]]:
-    (table,) = read_status(world.ports(PIPELINE))["tables"]
+    (table,) = read_status(world.build_ports(PIPELINE))["tables"]
     return table["position"], [one["by"] for one in table["actions"]]
 
 
@@ -63,7 +63,7 @@ def test_nothing_else_is_done_than_what_was_shown(world: World) -> None:
     context, left = build_context(action="rebase", to="earliest")
     run_action(context, "shop")
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "c"}, 0)
-    flush(world.ports(PIPELINE))
+    flush(world.build_ports(PIPELINE))
     context, _ = build_context(action="rebase", to="earliest", preview=False, previewed=left["preview"]["digest"])
     with pytest.raises(AirflowFailException, match="something else would be done now"):
         run_action(context, "shop")

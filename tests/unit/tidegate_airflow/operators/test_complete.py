@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import a_pipeline, a_table
+from fakes import build_pipeline, build_table
 from tidegate.spec.runtime import Period
 from tidegate_airflow.dags.flush import build_flush_dag
 from tidegate_airflow.operators.complete import find_last_reported_period
@@ -20,18 +20,18 @@ ROOT = Path(__file__).parents[4]
 DAGS = """
 from dataclasses import replace
 from airflow.sdk import DAG, PartitionedAssetTimetable, task
-from fakes import a_pipeline, a_table
+from fakes import build_pipeline, build_table
 from tidegate.spec.runtime import Period
 from tidegate_airflow.assets import build_complete_asset
 from tidegate_airflow.dags.flush import build_complete_tasks
 from tidegate_airflow.dags.flush_params import build_form
 
-TABLES = [a_table("lake.shop.orders"), a_table("lake.shop.customers")]
+TABLES = [build_table("lake.shop.orders"), build_table("lake.shop.customers")]
 with DAG("producing", schedule=None, params=build_form()):
     @task
     def clean_up():
         raise ValueError("another table is refused, or its files cannot be removed")
-    build_complete_tasks(replace(a_pipeline(*TABLES), complete=Period.HOUR), clean_up(), {})
+    build_complete_tasks(replace(build_pipeline(*TABLES), complete=Period.HOUR), clean_up(), {})
 
 with DAG("consuming", schedule=PartitionedAssetTimetable(assets=build_complete_asset("lake.shop.orders", "hour"))):
     @task
@@ -68,18 +68,34 @@ print("SEEN", json.dumps({"states": states, "told": told, "started": sorted(star
 """
 
 
-def at(hour: float) -> int:
+def compute_time(hour: float) -> int:
     return int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000) + int(hour * 3_600_000)
 
 
 # when each table has begun, and up to when all is in it, as five runs find it; the third finds nothing new, and the
 # fourth is a dry run
 LOOKS = [
-    {"lake.shop.orders": (at(1.5), at(3)), "lake.shop.customers": (at(9), at(9.5))},
-    {"lake.shop.orders": (at(2.5), at(4)), "lake.shop.customers": (at(9.5), at(9.6))},
-    {"lake.shop.orders": (at(3.5), at(4.9)), "lake.shop.customers": (at(10), at(10.9))},
-    {"lake.shop.orders": (at(3.5), at(6)), "lake.shop.customers": (at(10), at(11)), "dry_run": True},
-    {"lake.shop.orders": (at(3.5), at(6)), "lake.shop.customers": (at(10), at(11))},
+    {
+        "lake.shop.orders": (compute_time(1.5), compute_time(3)),
+        "lake.shop.customers": (compute_time(9), compute_time(9.5)),
+    },
+    {
+        "lake.shop.orders": (compute_time(2.5), compute_time(4)),
+        "lake.shop.customers": (compute_time(9.5), compute_time(9.6)),
+    },
+    {
+        "lake.shop.orders": (compute_time(3.5), compute_time(4.9)),
+        "lake.shop.customers": (compute_time(10), compute_time(10.9)),
+    },
+    {
+        "lake.shop.orders": (compute_time(3.5), compute_time(6)),
+        "lake.shop.customers": (compute_time(10), compute_time(11)),
+        "dry_run": True,
+    },
+    {
+        "lake.shop.orders": (compute_time(3.5), compute_time(6)),
+        "lake.shop.customers": (compute_time(10), compute_time(11)),
+    },
 ]
 
 
@@ -119,7 +135,7 @@ def test_each_hour_is_one_event_and_a_run_without_one_makes_none(events: dict[st
 
 def test_event_says_what_it_is_of(events: dict[str, Any]) -> None:
     extras = [extra for name, key, extra in events["told"] if key == "2026-01-01T05"]
-    assert extras == [{"pipeline": "shop", "table": "lake.shop.orders", "valid_through_ms": at(6)}]
+    assert extras == [{"pipeline": "shop", "table": "lake.shop.orders", "valid_through_ms": compute_time(6)}]
 
 
 def test_dag_that_is_scheduled_on_partitions_starts_once_for_each_hour(events: dict[str, Any]) -> None:
@@ -146,14 +162,14 @@ def test_event_that_somebody_added_by_hand_says_nothing_of_what_was_told(strange
 
 def test_runs_at_once_tell_one_after_the_other() -> None:
     """A backfill of Airflow's runs beside the scheduled runs, whatever `max_active_runs` says."""
-    dag = build_flush_dag(replace(a_pipeline(a_table("lake.shop.orders")), complete=Period.DAY))
+    dag = build_flush_dag(replace(build_pipeline(build_table("lake.shop.orders")), complete=Period.DAY))
     assert dag.get_task("complete").max_active_tis_per_dag == 1
 
 
 def test_table_that_is_refused_colours_the_run_and_keeps_no_hours_of_others_back() -> None:
     """The heartbeat is red then: behind it no hour would be told, and before it hours would hide its colour."""
-    tables = [a_table("lake.shop.orders"), a_table("lake.shop.customers")]
-    dag = build_flush_dag(replace(a_pipeline(*tables), complete=Period.HOUR))
+    tables = [build_table("lake.shop.orders"), build_table("lake.shop.customers")]
+    dag = build_flush_dag(replace(build_pipeline(*tables), complete=Period.HOUR))
     for name in ("complete_0", "complete_1"):
         assert (dag.get_task(name).upstream_task_ids, dag.get_task(name).trigger_rule) == ({"clean_up"}, "all_done")
     assert dag.get_task("heartbeat").downstream_task_ids == set()
@@ -161,8 +177,8 @@ def test_table_that_is_refused_colours_the_run_and_keeps_no_hours_of_others_back
 
 def test_named_branch_has_an_asset_of_its_own() -> None:
     """Else hours that are complete on one branch would be taken for told on the other."""
-    tables = [a_table("lake.shop.orders"), a_table("lake.shop.customers", branch="staging")]
-    dag = build_flush_dag(replace(a_pipeline(*tables), complete=Period.HOUR))
+    tables = [build_table("lake.shop.orders"), build_table("lake.shop.customers", branch="staging")]
+    dag = build_flush_dag(replace(build_pipeline(*tables), complete=Period.HOUR))
     tasks = [dag.get_task(name) for name in ("complete_0", "complete_1")]
     assert [one.outlets[0].name for one in tasks] == ["lake.shop.orders/hour", "lake.shop.customers/staging/hour"]
     assert [one.inlets for one in tasks] == [one.outlets for one in tasks]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskDeferred
 from airflow.triggers.base import TriggerEvent
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from fakes.faults import _Delegating
 from fakes.task_instance import PushedResults
 from tidegate.adapters.bigquery.client.named_jobs import NamedJob
@@ -22,7 +22,7 @@ from tidegate_airflow.operators.step import DeferringWatcher, StepOperator
 from tidegate_airflow.triggers import bigquery_job
 
 ORDERS = "lake.shop.orders"
-PIPELINE = a_pipeline(a_table(ORDERS))
+PIPELINE = build_pipeline(build_table(ORDERS))
 CATALOG = Catalog("dwh", "bigquery", {"project": "p", "location": "EU"}, "google_one")
 JOB = NamedJob(CATALOG, "p", "EU", "tidegate_shop_1")
 LONG = 60.0
@@ -85,18 +85,18 @@ def airflow(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def ports(name: str, engine: Any = None, watcher: Any = None) -> Any:
         destination = SlowWarehouse(world.destination, watcher) if watcher else world.destination
-        return world.ports(PIPELINE, destination=destination)
+        return world.build_ports(PIPELINE, destination=destination)
 
     monkeypatch.setattr(tasks, "assemble_ports", ports)
     monkeypatch.setattr(waiting.time, "time", lambda: clock.now)  # the module, so for all who import it
     return clock
 
 
-def operator(verb: str, given: Any) -> StepOperator:
+def build_operator(verb: str, given: Any) -> StepOperator:
     return StepOperator(task_id=verb, verb=verb, pipeline="shop", given=given)
 
 
-def deferred(step: StepOperator, context: Any) -> tuple[TaskDeferred, dict[str, Any]]:
+def defer_step(step: StepOperator, context: Any) -> tuple[TaskDeferred, dict[str, Any]]:
     """The step gives its slot back; with it what Airflow stores for it, as it is read from the database again."""
     with pytest.raises(TaskDeferred) as away:
         step.execute(context)
@@ -107,10 +107,10 @@ def deferred(step: StepOperator, context: Any) -> tuple[TaskDeferred, dict[str, 
 def test_merge_that_waits_in_the_triggerer_goes_on_and_counts_its_batch_once(
     world: World, airflow: Any, context: Any
 ) -> None:
-    ((queue,), refused) = tasks.run_stage("shop", plan(world.ports(PIPELINE)).to_dict())
+    ((queue,), refused) = tasks.run_stage("shop", plan(world.build_ports(PIPELINE)).to_dict())
     assert refused == []
-    step = operator("merge", queue)
-    away, memory = deferred(step, context)
+    step = build_operator("merge", queue)
+    away, memory = defer_step(step, context)
     assert (away.method_name, away.timeout) == ("resume_step", waiting.DEFERRAL_TIMEOUT)
     assert context["ti"].pushed[waiting.JobLink().xcom_key] == JOB.address
     assert context["outlet_events"].told == []
@@ -120,14 +120,14 @@ def test_merge_that_waits_in_the_triggerer_goes_on_and_counts_its_batch_once(
     assert result["seconds"] >= LONG + 100, "what was waited for elsewhere is part of it"
     assert context["outlet_events"].told == [(ORDERS, 1, 2)]
     assert [row["batch"] for row in world.destination.read_history("lake.shop.tidegate_shop_batches", 9)] == [1]
-    assert [row["id"] for row in world.rows(ORDERS)] == ["a", "b"]
+    assert [row["id"] for row in world.read_rows(ORDERS)] == ["a", "b"]
 
 
 def test_stage_that_waits_in_the_triggerer_goes_on_without_reading_again(
     world: World, airflow: Any, context: Any
 ) -> None:
-    step = operator("stage", plan(world.ports(PIPELINE)).to_dict())
-    _, memory = deferred(step, context)
+    step = build_operator("stage", plan(world.build_ports(PIPELINE)).to_dict())
+    _, memory = defer_step(step, context)
     assert len(world.engine.stages) == 1
     (queue,) = step.resume_step(context, memory, {"status": "success"})
     assert len(world.engine.stages) == 1
@@ -138,9 +138,9 @@ def test_merge_that_the_version_before_deferred_goes_on_with_its_payload(
     world: World, airflow: Any, context: Any
 ) -> None:
     """Airflow's database holds the payload, word for word, while the product is upgraded."""
-    ((queue,), _) = tasks.run_stage("shop", plan(world.ports(PIPELINE)).to_dict())
-    step = operator("merge", queue)
-    deferred(step, context)
+    ((queue,), _) = tasks.run_stage("shop", plan(world.build_ports(PIPELINE)).to_dict())
+    step = build_operator("merge", queue)
+    defer_step(step, context)
     airflow.now += 100
     payload = {"published": [], "job_id": "tidegate_shop_1", "job": "p:EU.tidegate_shop_1", "since": 999_940.0}
     result = step.resume_step(context, payload, {"status": "success"})
@@ -151,7 +151,7 @@ def test_merge_that_the_version_before_deferred_goes_on_with_its_payload(
 def test_batch_that_the_version_before_had_published_is_not_counted_twice(
     world: World, airflow: Any, context: Any
 ) -> None:
-    ((queue,), _) = tasks.run_stage("shop", plan(world.ports(PIPELINE)).to_dict())
+    ((queue,), _) = tasks.run_stage("shop", plan(world.build_ports(PIPELINE)).to_dict())
     tasks.run_merge("shop", queue)
     published = {
         "table": "lake.shop.orders", "batch": 1, "ranges": {"orders": {"0": [0, 1], "1": [0, 1]}}, "staged": 2,
@@ -159,15 +159,15 @@ def test_batch_that_the_version_before_had_published_is_not_counted_twice(
         "outcome": "published", "batches": 1, "bytes_scanned": None, "bytes_billed": None, "job": "", "written_as": "",
     }  # fmt: skip
     payload = {"published": [published], "job_id": "x", "job": "p:EU.x", "since": 999_999.0}
-    result = operator("merge", queue).resume_step(context, payload, {"status": "success"})
+    result = build_operator("merge", queue).resume_step(context, payload, {"status": "success"})
     assert {key: result[key] for key in published} == published
 
 
 def test_stage_that_the_version_before_deferred_goes_on_with_its_payload(
     world: World, airflow: Any, context: Any
 ) -> None:
-    step = operator("stage", plan(world.ports(PIPELINE)).to_dict())
-    _, stored = deferred(step, context)
+    step = build_operator("stage", plan(world.build_ports(PIPELINE)).to_dict())
+    _, stored = defer_step(step, context)
     payload = {
         "attempts": list(stored["attempts"]), "jobs": list(stored["jobs"]),
         "job_id": "tidegate_shop_1", "job": "p:EU.tidegate_shop_1", "since": 999_940.0,

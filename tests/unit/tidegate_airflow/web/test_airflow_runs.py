@@ -9,7 +9,7 @@ NOON, LATER = "2026-01-01T12:00:00.000Z", "2026-01-01T12:00:05.500Z"
 NOON_SECONDS = 1767268800.0
 
 
-def error(task: str, kind: str, at: str = NOON, dag: str = "tidegate_a", **more: Any) -> dict[str, Any]:
+def build_error(task: str, kind: str, at: str = NOON, dag: str = "tidegate_a", **more: Any) -> dict[str, Any]:
     named = {"dag_id": dag, "run_id": "last", "task_id": task, "error": kind, "tasks": None, **more}
     return {**named, "message": f"{task}: {kind}", "state": "failed", "at": at}
 
@@ -17,13 +17,16 @@ def error(task: str, kind: str, at: str = NOON, dag: str = "tidegate_a", **more:
 @pytest.mark.parametrize(
     ("errors", "refused_at"),
     [
-        ([error("heartbeat", "GiveUp", LATER), error("plan", "PositionLost")], NOON_SECONDS),
-        ([error("plan", "PositionLost", LATER), error("plan", "PositionLost", dag="tidegate_b")], NOON_SECONDS + 5.5),
-        ([error("plan", "Waiting")], None),
-        ([error("plan", "RetryLater")], None),
-        ([error("merge", "SomeTablesFailed"), error("plan", "PositionLost")], None),
-        ([error("heartbeat", "GiveUp")], None),
-        ([error("plan", "PositionLost", dag="tidegate_b")], None),
+        ([build_error("heartbeat", "GiveUp", LATER), build_error("plan", "PositionLost")], NOON_SECONDS),
+        (
+            [build_error("plan", "PositionLost", LATER), build_error("plan", "PositionLost", dag="tidegate_b")],
+            NOON_SECONDS + 5.5,
+        ),
+        ([build_error("plan", "Waiting")], None),
+        ([build_error("plan", "RetryLater")], None),
+        ([build_error("merge", "SomeTablesFailed"), build_error("plan", "PositionLost")], None),
+        ([build_error("heartbeat", "GiveUp")], None),
+        ([build_error("plan", "PositionLost", dag="tidegate_b")], None),
     ],
 )
 def test_only_a_run_whose_plan_refused_the_position_is_judged_by_a_later_reading(
@@ -34,30 +37,46 @@ def test_only_a_run_whose_plan_refused_the_position_is_judged_by_a_later_reading
 
 def test_task_that_failed_by_itself_is_named_before_the_one_that_is_red_because_of_it() -> None:
     runs = [{"dag_id": f"tidegate_{name}", "run_id": "r", "state": "failed"} for name in ("a", "b")]
-    errors = [error("complete_1", "GiveUp", LATER), error("heartbeat", "GiveUp", LATER), error("plan", "PositionLost")]
+    errors = [
+        build_error("complete_1", "GiveUp", LATER),
+        build_error("heartbeat", "GiveUp", LATER),
+        build_error("plan", "PositionLost"),
+    ]
     assert describe_failures(runs, errors) == {
         "tidegate_a": "plan failed: plan: PositionLost",
         "tidegate_b": "run r failed",
     }
 
 
-RED = error("heartbeat", "SomeTablesFailed")  # as each failed run ends
+RED = build_error("heartbeat", "SomeTablesFailed")  # as each failed run ends
 
 
 @pytest.mark.parametrize(
     ("errors", "succeeded", "fixed"),
     [
-        ([error("stage", "BadRecord"), RED], {"now": {"plan", "stage"}}, True),
-        ([error("stage", "BadRecord"), RED], {"now": {"plan"}}, False),
-        ([error("stage", "BadRecord"), error("commit_offsets", "RetryLater"), RED], {"now": {"plan", "stage"}}, False),
-        ([error("plan", "Waiting", tasks=["stage"]), RED], {"now": {"plan"}}, False),  # nothing was tried in that run
-        ([error("plan", "Waiting", tasks=["stage"]), RED], {"now": {"plan", "stage"}}, True),
-        ([error("stage", "BadRecord"), error("merge", "RetryLater", run_id="now")], {"now": {"plan", "stage"}}, False),
-        ([error("complete", "RetryLater"), error("stage", "BadRecord")], {"now": {"plan", "stage"}}, True),
-        ([error("complete", "RetryLater")], {"now": {"plan", "stage"}}, False),
-        ([error("stage", "BadRecord"), RED], {}, False),
+        ([build_error("stage", "BadRecord"), RED], {"now": {"plan", "stage"}}, True),
+        ([build_error("stage", "BadRecord"), RED], {"now": {"plan"}}, False),
+        (
+            [build_error("stage", "BadRecord"), build_error("commit_offsets", "RetryLater"), RED],
+            {"now": {"plan", "stage"}},
+            False,
+        ),
+        (
+            [build_error("plan", "Waiting", tasks=["stage"]), RED],
+            {"now": {"plan"}},
+            False,
+        ),  # nothing was tried in that run
+        ([build_error("plan", "Waiting", tasks=["stage"]), RED], {"now": {"plan", "stage"}}, True),
+        (
+            [build_error("stage", "BadRecord"), build_error("merge", "RetryLater", run_id="now")],
+            {"now": {"plan", "stage"}},
+            False,
+        ),
+        ([build_error("complete", "RetryLater"), build_error("stage", "BadRecord")], {"now": {"plan", "stage"}}, True),
+        ([build_error("complete", "RetryLater")], {"now": {"plan", "stage"}}, False),
+        ([build_error("stage", "BadRecord"), RED], {}, False),
         ([RED], {"now": {"plan", "stage", "merge"}}, False),
-        ([error("stage", "BadRecord", dag="tidegate_b")], {"now": {"plan", "stage"}}, False),
+        ([build_error("stage", "BadRecord", dag="tidegate_b")], {"now": {"plan", "stage"}}, False),
     ],
 )
 def test_failure_is_over_when_what_failed_has_succeeded_in_the_run_under_way(

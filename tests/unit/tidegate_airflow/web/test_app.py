@@ -13,8 +13,8 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from airflow_users import airflow_in, token_of
-from fakes import BAD, World, a_pipeline, a_table
+from airflow_users import make_token, run_auth_manager
+from fakes import BAD, World, build_pipeline, build_table
 from fakes.publications import Outside
 from tidegate.errors import RetryLater
 from tidegate.publications.publish import publish
@@ -37,7 +37,7 @@ PATHS = (
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Airflow's database with two DAGs, and its auth manager with two users."""
     ids = ("tidegate_shop", "tidegate_publish_out", "dag_of_somebody_else")
-    with airflow_in(tmp_path_factory.mktemp("airflow"), *ids) as manager:
+    with run_auth_manager(tmp_path_factory.mktemp("airflow"), *ids) as manager:
         yield manager
 
 
@@ -74,8 +74,8 @@ def desk(airflow: Any, world: World) -> Any:
     from tidegate_airflow.web.overview_cache import OverviewCache
     from tidegate_airflow.web.pipelines import PipelinesView
 
-    table = replace(a_table(), errors=ALL)
-    ports = world.ports(a_pipeline(table, source={"errors": ALL}))
+    table = replace(build_table(), errors=ALL)
+    ports = world.build_ports(build_pipeline(table, source={"errors": ALL}))
     flush(ports)
     memory: Any = Memory(PipelineContext((), ports))
     return PipelinesView(memory, OverviewCache(memory))
@@ -85,7 +85,7 @@ def desk(airflow: Any, world: World) -> Any:
 def outside() -> Outside:
     made = Outside()
     made.table.commit(a="1")
-    publish(made.ports())
+    publish(made.build_ports())
     return made
 
 
@@ -97,7 +97,7 @@ def published(airflow: Any, outside: Outside, tmp_path: Path, monkeypatch: pytes
     (tmp_path / "publications").mkdir()
     (tmp_path / "publications" / "out.yaml").touch()
     made = PublicationsView(tmp_path, lambda conn_id: None)
-    monkeypatch.setattr(made, "get_ports", lambda name: outside.ports())
+    monkeypatch.setattr(made, "get_ports", lambda name: outside.build_ports())
     return made
 
 
@@ -113,8 +113,8 @@ def client(desk: Any, published: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return TestClient(app, follow_redirects=False)
 
 
-def login(airflow: Any, role: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token_of(airflow, role)}"}
+def build_login(airflow: Any, role: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {make_token(airflow, role)}"}
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -134,7 +134,7 @@ def test_page_itself_holds_no_data_and_loads_nothing_from_elsewhere(client: Any)
 def test_pipeline_whose_dag_one_may_not_see_does_not_exist(
     client: Any, airflow: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    viewer = login(airflow, "viewer")
+    viewer = build_login(airflow, "viewer")
     assert client.get("/api/pipelines/shop", headers=viewer).status_code == 200
     monkeypatch.setattr(airflow, "is_authorized_dag", lambda **asked: False)
     found = client.get("/api/pipelines", headers=viewer).json()["pipelines"]
@@ -146,16 +146,16 @@ def test_pipeline_whose_dag_one_may_not_see_does_not_exist(
 
 
 def test_viewer_sees_everything_and_may_trigger_nothing(client: Any, airflow: Any) -> None:
-    seen = client.get("/api/pipelines/shop", headers=login(airflow, "viewer")).json()
+    seen = client.get("/api/pipelines/shop", headers=build_login(airflow, "viewer")).json()
     assert seen["pipeline"]["dead_letters"] == 1
     assert set(seen["may"].values()) == {False}
-    may = client.get("/api/pipelines/shop", headers=login(airflow, "admin")).json()["may"]
+    may = client.get("/api/pipelines/shop", headers=build_login(airflow, "admin")).json()["may"]
     others = dict.fromkeys(("actions", "backfill", "replay", "maintenance"), False)
     assert may == {"flush": True, "pause": True, **others}, "only DAGs there are"
 
 
 def test_one_pipeline_comes_with_all_of_its_parts(client: Any, airflow: Any) -> None:
-    seen = client.get("/api/pipelines/shop", headers=login(airflow, "admin")).json()
+    seen = client.get("/api/pipelines/shop", headers=build_login(airflow, "admin")).json()
     assert seen["pipeline"]["state"] == "current"
     offsets = [(one["topic"], one["partition"], one["begin"], one["committed"]) for one in seen["offsets"]]
     assert offsets == [("orders", 0, 0, 2), ("orders", 1, 0, 0)]
@@ -171,7 +171,7 @@ def test_pipeline_whose_file_goes_while_it_is_asked_for_does_not_exist(
 ) -> None:
     answers = [["orphan", "shop"], ["orphan"]]  # the first look finds the file, and all later ones do not
     monkeypatch.setattr(desk.sources, "list_names", lambda: answers.pop(0) if len(answers) > 1 else answers[0])
-    answer = client.get("/api/pipelines/shop", headers=login(airflow, "admin"))
+    answer = client.get("/api/pipelines/shop", headers=build_login(airflow, "admin"))
     assert (answer.status_code, answer.json()["detail"]) == (404, "pipeline=shop: there is none that you may see")
 
 
@@ -183,7 +183,7 @@ def test_committed_offsets_expire_as_brokers_say_or_after_seven_days_and_that_is
     monkeypatch.setattr(airflow_runs, "read_last_commit", lambda *asked: datetime(2026, 1, 1, tzinfo=UTC))
     for told, expires in ((None, "2026-01-08T00:00:00.000Z"), (7200.0, "2026-01-01T02:00:00.000Z")):
         world.broker.group_retention_seconds = told
-        seen = client.get("/api/pipelines/shop", headers=login(airflow, "viewer")).json()
+        seen = client.get("/api/pipelines/shop", headers=build_login(airflow, "viewer")).json()
         assert seen["group_retention"] == {"seconds": told or 604_800, "assumed": told is None}
         assert seen["airflow"]["offsets_expire"] == expires
 
@@ -193,15 +193,17 @@ def test_part_that_fails_says_so_and_the_others_are_there(client: Any, airflow: 
         raise RetryLater("brokers=b gave no answer within 30 s")
 
     world.broker.read_committed = fail_to_read  # type: ignore[method-assign]
-    seen = client.get("/api/pipelines/shop", headers=login(airflow, "admin")).json()
+    seen = client.get("/api/pipelines/shop", headers=build_login(airflow, "admin")).json()
     assert seen["offsets"] == {"error": "brokers=b gave no answer within 30 s"}
     assert seen["storage"]
 
 
 def test_dead_letters_are_given_page_by_page_as_people_can_read_them(client: Any, airflow: Any) -> None:
-    found = client.get("/api/pipelines/shop/dead-letters?page=7", headers=login(airflow, "viewer")).json()
+    found = client.get("/api/pipelines/shop/dead-letters?page=7", headers=build_login(airflow, "viewer")).json()
     assert (found["waiting"], found["pages"], found["dead_letters"]) == (1, 1, [])
-    [letter] = client.get("/api/pipelines/shop/dead-letters", headers=login(airflow, "viewer")).json()["dead_letters"]
+    [letter] = client.get("/api/pipelines/shop/dead-letters", headers=build_login(airflow, "viewer")).json()[
+        "dead_letters"
+    ]
     assert (letter["topic"], letter["partition"], letter["offset"], letter["stage"]) == ("orders", 0, 1, "value")
 
 
@@ -212,7 +214,7 @@ def test_catalog_that_does_not_answer_is_told_about_without_its_password(
         raise OSError("cannot reach postgresql://lake:hunter2@db/catalog")
 
     world.destination.read_dead_letters = fail_to_read  # type: ignore[method-assign]
-    answer = client.get("/api/pipelines/shop/dead-letters", headers=login(airflow, "admin"))
+    answer = client.get("/api/pipelines/shop/dead-letters", headers=build_login(airflow, "admin"))
     assert (answer.status_code, answer.json()) == (503, {"detail": "OSError: cannot reach postgresql://***@db/catalog"})
 
 
@@ -220,7 +222,7 @@ def test_catalog_that_does_not_answer_is_told_about_without_its_password(
 def test_no_address_of_the_page_changes_anything(client: Any, airflow: Any, method: str) -> None:
     """What changes something goes to Airflow's own API, which checks the role and writes its audit log."""
     for path in (*PATHS, "/"):
-        answer = getattr(client, method)(path, headers=login(airflow, "admin"))
+        answer = getattr(client, method)(path, headers=build_login(airflow, "admin"))
         assert answer.status_code == 405
 
 
@@ -232,13 +234,13 @@ def test_scraper_reads_the_metrics_of_all_with_its_token_and_users_those_of_thei
     assert 'tidegate_dead_letters{pipeline="shop"} 1' in everything.text
     assert 'pipeline="orphan"' in everything.text
     monkeypatch.setattr(airflow, "is_authorized_view", lambda **asked: False)
-    mine = client.get("/metrics", headers=login(airflow, "viewer")).text
+    mine = client.get("/metrics", headers=build_login(airflow, "viewer")).text
     assert 'pipeline="shop"' in mine
     assert 'pipeline="orphan"' not in mine
 
 
 def test_tab_on_a_dag_leads_to_its_pipeline(client: Any, airflow: Any) -> None:
-    viewer = login(airflow, "viewer")
+    viewer = build_login(airflow, "viewer")
     for dag in ("tidegate_shop", "tidegate_shop_backfill", "tidegate_shop_replay", "tidegate_shop_maintenance"):
         assert client.get(f"/dags/{dag}", headers=viewer).headers["location"].endswith("/tidegate/pipelines/shop")
     assert client.get("/dags/something_else", headers=viewer).status_code == 200
@@ -279,14 +281,14 @@ def test_every_file_of_the_page_is_small_and_calls_nobody_else() -> None:
 def test_publication_comes_with_its_place_in_the_tables_snapshots(
     client: Any, airflow: Any, outside: Outside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admin = login(airflow, "admin")
+    admin = build_login(airflow, "admin")
     [row] = client.get("/api/pipelines", headers=admin).json()["publications"]
     assert (row["state"], row["published_snapshot_id"], row["snapshots_behind"]) == ("current", "10", 0)
     outside.table.commit(a="2")
     seen = client.get("/api/publications/out", headers=admin).json()
     assert [one["snapshot_id"] for one in seen["snapshots"]] == ["11", "10"], "as text: browsers round such numbers"
     assert (seen["may"], seen["publication"]["dag_id"]) == ({"publish": True}, "tidegate_publish_out")
-    viewer = login(airflow, "viewer")
+    viewer = build_login(airflow, "viewer")
     assert client.get("/api/publications/out", headers=viewer).json()["may"] == {"publish": False}
     assert client.get("/api/publications/nothing", headers=viewer).status_code == 404
     moved = client.get("/dags/tidegate_publish_out", headers=viewer)
@@ -301,14 +303,14 @@ def test_publication_comes_with_its_place_in_the_tables_snapshots(
 def test_publication_that_cannot_go_on_is_stuck_with_the_way_out(client: Any, airflow: Any, outside: Outside) -> None:
     outside.table.commit(a="2")
     outside.table.uuid = "u2"
-    [row] = client.get("/api/pipelines", headers=login(airflow, "viewer")).json()["publications"]
+    [row] = client.get("/api/pipelines", headers=build_login(airflow, "viewer")).json()["publications"]
     assert row["state"] == "stuck"
     assert "was replaced by another" in row["reason"]
     assert "bin/tidegate publish out --resynchronise" in row["reason"]
 
 
 def test_runbook_is_read_by_whoever_is_logged_in_and_nothing_else_is_read_through_it(client: Any, airflow: Any) -> None:
-    viewer = login(airflow, "viewer")
+    viewer = build_login(airflow, "viewer")
     shown = client.get("/api/runbook/bad-record", headers=viewer).json()
     assert shown["text"].startswith("# A record cannot be decoded")
     assert client.get("/api/runbook/bad-record").status_code == 401

@@ -21,7 +21,7 @@ RED = DagStatus(
 )
 
 
-def streaks(*failed: FailedTask) -> dict[str, Any]:
+def build_streaks(*failed: FailedTask) -> dict[str, Any]:
     failure = Failure("x", "\n".join(one.message for one in failed), failed=failed)
     return {"flush_failures": extend_streak(None, failure, "r", 1.0).to_dict()}
 
@@ -34,7 +34,7 @@ def test_member_without_failures_of_its_own_is_well_in_a_red_run() -> None:
 
 def test_member_s_own_failures_are_its_reason() -> None:
     late = {"freshness_failures": extend_streak(None, Failure("late", "behind=90s"), "r", 1.0).to_dict()}
-    status = narrow_status(RED, streaks(FailedTask("stage", "BadRecord", "a bad record")) | late, is_busy=True)
+    status = narrow_status(RED, build_streaks(FailedTask("stage", "BadRecord", "a bad record")) | late, is_busy=True)
     assert (status.failed, status.running) == ("a bad record; behind=90s", True)
 
 
@@ -50,7 +50,7 @@ def test_member_s_own_failures_are_its_reason() -> None:
 def test_member_whose_plan_alone_refused_the_position_is_judged_by_a_later_reading(
     failed: list[FailedTask], refused_at: float | None
 ) -> None:
-    assert narrow_status(RED, streaks(*failed), is_busy=False).refused_at == refused_at
+    assert narrow_status(RED, build_streaks(*failed), is_busy=False).refused_at == refused_at
 
 
 def test_what_another_version_left_hides_nothing() -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
-from airflow_users import airflow_in
+from airflow_users import run_auth_manager
 
 FLEET, OWN, OTHER = "tidegate_fleet_beats", "tidegate_beaten", "tidegate_unbeaten"
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -25,7 +25,7 @@ RUNS = [
 @pytest.fixture(scope="module", autouse=True)
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Runs of each DAG, and what the fleet's runs noted of its members."""
-    with airflow_in(tmp_path_factory.mktemp("airflow"), FLEET, OWN, OTHER):
+    with run_auth_manager(tmp_path_factory.mktemp("airflow"), FLEET, OWN, OTHER):
         from airflow.models.asset import AssetModel
         from airflow.models.asset_state_store import AssetStateStoreModel
         from airflow.models.dagrun import DagRun

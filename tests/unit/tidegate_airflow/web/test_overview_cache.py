@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from fakes.clock import SteppedTime
 from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.ports.context import Ports
@@ -78,8 +78,8 @@ def broker(world: World) -> Iterator[Onlooker]:
     made.gate.set()
 
 
-def ports(world: World, broker: Any, name: str = "shop") -> Ports:
-    return replace(world.ports(a_pipeline(a_table(f"lake.shop.{name}"), name=name)), broker=broker)
+def build_ports(world: World, broker: Any, name: str = "shop") -> Ports:
+    return replace(world.build_ports(build_pipeline(build_table(f"lake.shop.{name}"), name=name)), broker=broker)
 
 
 def watch_of(**found: PipelineContext | Exception) -> OverviewCache:
@@ -87,14 +87,16 @@ def watch_of(**found: PipelineContext | Exception) -> OverviewCache:
 
 
 def test_pipelines_of_one_cluster_are_read_with_one_look_at_its_brokers(world: World, broker: Onlooker) -> None:
-    sources = {name: PipelineContext(("one",), ports(world, broker, name)) for name in ("left", "right")}
+    sources = {name: PipelineContext(("one",), build_ports(world, broker, name)) for name in ("left", "right")}
     rows = watch_of(**sources).get_rows(patience=60)
     assert {name: row["lag"] for name, row in rows.items()} == {"left": 1, "right": 1}
     assert broker.forgot == 1
 
 
 def test_wrong_file_is_told_about_and_hides_no_other(world: World, broker: Onlooker) -> None:
-    watch = watch_of(bad=ConfigurationError("bad.yaml: no"), good=PipelineContext((), ports(world, broker, "good")))
+    watch = watch_of(
+        bad=ConfigurationError("bad.yaml: no"), good=PipelineContext((), build_ports(world, broker, "good"))
+    )
     rows = watch.get_rows(patience=60)
     assert rows["bad"]["error"] == "bad.yaml: no"
     assert rows["bad"]["needs_person"]
@@ -104,11 +106,11 @@ def test_wrong_file_is_told_about_and_hides_no_other(world: World, broker: Onloo
 def test_nothing_is_kept_of_pipelines_that_went_and_of_settings_that_changed(
     world: World, broker: Onlooker, clock: SteppedTime
 ) -> None:
-    files = Files({"stays": PipelineContext(("first",), ports(world, broker, "stays"))})
+    files = Files({"stays": PipelineContext(("first",), build_ports(world, broker, "stays"))})
     watch = OverviewCache(files)
     for number in range(5):
-        files.found["stays"] = PipelineContext((f"secret {number}",), ports(world, broker, "stays"))
-        files.found[f"tenant_{number}"] = PipelineContext((number,), ports(world, broker, f"tenant_{number}"))
+        files.found["stays"] = PipelineContext((f"secret {number}",), build_ports(world, broker, "stays"))
+        files.found[f"tenant_{number}"] = PipelineContext((number,), build_ports(world, broker, f"tenant_{number}"))
         clock.seconds += 60
         assert f"tenant_{number}" in watch.get_rows(patience=60)
         del files.found[f"tenant_{number}"]
@@ -122,7 +124,7 @@ def test_nothing_is_kept_of_pipelines_that_went_and_of_settings_that_changed(
 def test_pipeline_that_cannot_be_read_is_opened_anew_and_no_other(world: World, broker: Onlooker) -> None:
     refusing = Onlooker(world.broker)
     refusing.failure = RetryLater("the brokers refuse the log-in")
-    bad, good = ports(world, refusing, "bad"), ports(world, broker, "good")
+    bad, good = build_ports(world, refusing, "bad"), build_ports(world, broker, "good")
     files = Files({"bad": PipelineContext(("b",), bad), "good": PipelineContext((), good)})
     OverviewCache(files).get_rows(patience=60)
     assert files.failures == ["bad"]
@@ -130,8 +132,8 @@ def test_pipeline_that_cannot_be_read_is_opened_anew_and_no_other(world: World, 
 
 def test_brokers_that_do_not_answer_keep_nobody_waiting(world: World, broker: Onlooker) -> None:
     broker.gate.clear()
-    other = PipelineContext(("other",), ports(world, Onlooker(world.broker), "other"))
-    watch = watch_of(shop=PipelineContext(("dead",), ports(world, broker)), other=other)
+    other = PipelineContext(("other",), build_ports(world, Onlooker(world.broker), "other"))
+    watch = watch_of(shop=PipelineContext(("dead",), build_ports(world, broker)), other=other)
     rows = watch.get_rows(patience=0.5)
     while rows["other"]["error"] or rows["shop"]["error"] == "not read yet":
         rows = watch.get_rows(patience=0.5)
@@ -139,7 +141,7 @@ def test_brokers_that_do_not_answer_keep_nobody_waiting(world: World, broker: On
 
 
 def test_what_the_file_says_is_known_also_while_nobody_answers(world: World, broker: Onlooker) -> None:
-    one = ports(world, broker)
+    one = build_ports(world, broker)
     tagged = replace(one, pipeline=replace(one.pipeline, tags=("gold",), description="Orders"))
     broker.gate.clear()
     watch = watch_of(shop=PipelineContext(("dead",), tagged))
@@ -156,8 +158,8 @@ def test_what_the_file_says_is_known_also_while_nobody_answers(world: World, bro
 
 
 def test_failure_keeps_the_last_numbers_and_says_what_happened(world: World, broker: Onlooker) -> None:
-    one = ports(world, broker)
-    flush(world.ports(one.pipeline))
+    one = build_ports(world, broker)
+    flush(world.build_ports(one.pipeline))
     watch = watch_of(shop=PipelineContext((), one))
     assert watch.get_rows(patience=60)["shop"]["lag"] == 0
     broker.failure = RetryLater("brokers=b:9092 gave no answer")
@@ -186,8 +188,8 @@ def look_until_read(watch: OverviewCache, broker: Onlooker, times: int) -> None:
 def test_brokers_that_answer_slowly_are_rested_from_and_no_others(world: World, clock: SteppedTime) -> None:
     slow, fast = Onlooker(world.broker), Onlooker(world.broker)
     slow.on_read = lambda: setattr(clock, "seconds", clock.seconds + 60)
-    found = {"slow": PipelineContext(("slow",), ports(world, slow, "slow"))}
-    found["fast"] = PipelineContext(("fast",), ports(world, fast, "fast"))
+    found = {"slow": PipelineContext(("slow",), build_ports(world, slow, "slow"))}
+    found["fast"] = PipelineContext(("fast",), build_ports(world, fast, "fast"))
     watch = OverviewCache(Files({"slow": found["slow"]}))
     look_until_read(watch, slow, 1)
     watch._sources = Files(dict(found))
@@ -205,8 +207,8 @@ def test_brokers_that_answer_slowly_are_rested_from_and_no_others(world: World, 
 
 def test_first_look_after_a_while_waits_for_new_numbers(world: World, broker: Onlooker, clock: SteppedTime) -> None:
     watch = watch_of(
-        left=PipelineContext(("one",), ports(world, broker, "left")),
-        right=PipelineContext(("two",), ports(world, Onlooker(world.broker), "right")),
+        left=PipelineContext(("one",), build_ports(world, broker, "left")),
+        right=PipelineContext(("two",), build_ports(world, Onlooker(world.broker), "right")),
     )
     rows = watch.get_rows(patience=60)
     assert {name: (row["lag"], row["read_at"]) for name, row in rows.items()} == {

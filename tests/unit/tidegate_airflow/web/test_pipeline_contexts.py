@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from contract.test_destination import Kit, in_iceberg
+from contract.test_destination import Kit, build_iceberg_kit
 from contract_words import FIRST, START, TABLE
 from fakes.clock import SteppedTime
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
@@ -22,7 +22,7 @@ VALUE = {"format": "json", "schema": "id STRING, n INT"}
 
 @pytest.fixture
 def kit(tmp_path: Path) -> Kit:
-    return in_iceberg(tmp_path)
+    return build_iceberg_kit(tmp_path)
 
 
 class Vault:
@@ -37,7 +37,7 @@ class Vault:
         return Connection(conn_id, host="sc://nowhere", extra={"bootstrap.servers": "localhost:1"})
 
 
-def the_sources(folder: Path, vault: Vault, **tables: dict[str, Any]) -> PipelineContexts:
+def build_contexts(folder: Path, vault: Vault, **tables: dict[str, Any]) -> PipelineContexts:
     """Pipelines by name, each with its one table, on one catalog that has a connection."""
     place = {"uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{folder / 'warehouse'}"}
     lake = {"type": "iceberg", "properties": {"type": "sql", **place}, "connection": "lake_login"}
@@ -55,8 +55,8 @@ def test_table_on_a_named_branch_is_healthy_beside_a_pipeline_that_was_opened_fi
     writer = build_iceberg_destination(kit.port.tables.catalogs, {TABLE: "staging"})
     writer.commits.seed(TABLE, "branched", START)
     kit.port = writer
-    writer.commits.publish(kit.merged(FIRST, "branched"))
-    found = the_sources(
+    writer.commits.publish(kit.merge_branch(FIRST, "branched"))
+    found = build_contexts(
         tmp_path, Vault(), aaa={"name": "lake.shop.other"}, branched={"name": TABLE, "branch": "staging"}
     )
     for name in found.list_names():
@@ -68,7 +68,7 @@ def test_table_on_a_named_branch_is_healthy_beside_a_pipeline_that_was_opened_fi
     assert resource_names.name_tag("branched") in kit.load(TABLE).metadata.refs
 
 
-def client_of(found: PipelineContexts, name: str) -> Any:
+def get_client(found: PipelineContexts, name: str) -> Any:
     return found.get_context(name).ports.tables.catalogs.catalog("lake")
 
 
@@ -76,15 +76,15 @@ def test_pipelines_share_a_catalogs_client_until_its_secret_is_another(
     kit: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vault = Vault(**{"s3.secret-access-key": "old"})
-    found = the_sources(tmp_path, vault, one={"name": TABLE}, two={"name": "lake.shop.other"})
-    old = client_of(found, "one")
-    assert old is client_of(found, "two")
+    found = build_contexts(tmp_path, vault, one={"name": TABLE}, two={"name": "lake.shop.other"})
+    old = get_client(found, "one")
+    assert old is get_client(found, "two")
     assert old.properties["s3.secret-access-key"] == "old"
     vault.extra["s3.secret-access-key"] = "new"
-    assert client_of(found, "one") is old, "kept for some minutes"
+    assert get_client(found, "one") is old, "kept for some minutes"
     monkeypatch.setattr(pipeline_contexts, "CONTEXT_TTL_SECONDS", -1.0)
-    assert client_of(found, "one").properties["s3.secret-access-key"] == "new"
-    assert client_of(found, "two") is client_of(found, "one")
+    assert get_client(found, "one").properties["s3.secret-access-key"] == "new"
+    assert get_client(found, "two") is get_client(found, "one")
 
 
 @pytest.fixture
@@ -98,17 +98,17 @@ def test_secret_that_was_changed_after_a_reading_failed_is_used_within_seconds(
     kit: Kit, tmp_path: Path, clock: SteppedTime
 ) -> None:
     vault = Vault(**{"s3.secret-access-key": "old"})
-    found = the_sources(tmp_path, vault, one={"name": TABLE}, two={"name": "lake.shop.other"})
-    old = client_of(found, "one")
+    found = build_contexts(tmp_path, vault, one={"name": TABLE}, two={"name": "lake.shop.other"})
+    old = get_client(found, "one")
     vault.extra["s3.secret-access-key"] = "new"
     found.report_failure("one")
     clock.seconds += 6
-    assert client_of(found, "one").properties["s3.secret-access-key"] == "new"
+    assert get_client(found, "one").properties["s3.secret-access-key"] == "new"
     assert found.get_context("two").ports.pipeline.name == "two"
-    assert client_of(found, "one") is not old
+    assert get_client(found, "one") is not old
     vault.extra["s3.secret-access-key"] = "newer"
     clock.seconds += 6
-    assert client_of(found, "one").properties["s3.secret-access-key"] == "new", "it was read well since"
+    assert get_client(found, "one").properties["s3.secret-access-key"] == "new", "it was read well since"
 
 
 def test_connection_that_was_missing_is_found_within_seconds_after_it_was_made(
@@ -119,7 +119,7 @@ def test_connection_that_was_missing_is_found_within_seconds_after_it_was_made(
     def resolve(conn_id: str) -> Connection | None:
         return known.get(conn_id) if conn_id == "kafka_default" else Vault()(conn_id)
 
-    the_sources(tmp_path, Vault(), one={"name": TABLE}, two={"name": "lake.shop.other"})
+    build_contexts(tmp_path, Vault(), one={"name": TABLE}, two={"name": "lake.shop.other"})
     found = PipelineContexts(tmp_path, resolve)
     for name in ("one", "two"):
         with pytest.raises(ConfigurationError, match="kafka_default"):
@@ -130,7 +130,7 @@ def test_connection_that_was_missing_is_found_within_seconds_after_it_was_made(
 
 
 def test_fleet_of_a_pipeline_is_read_again_when_its_file_or_the_defaults_change(tmp_path: Path) -> None:
-    found = the_sources(tmp_path, Vault(), orders={"name": "lake.shop.orders"})
+    found = build_contexts(tmp_path, Vault(), orders={"name": "lake.shop.orders"})
     assert found.get_fleet("orders") is None
     (tmp_path / "defaults.yaml").write_text("fleet: all\n")
     assert found.get_fleet("orders") == "all"
@@ -141,7 +141,7 @@ def test_fleet_of_a_pipeline_is_read_again_when_its_file_or_the_defaults_change(
 
 def test_pipelines_that_went_keep_nothing_open(tmp_path: Path) -> None:
     """A file for each tenant that comes and goes would leave the threads of its brokers' client for ever."""
-    found = the_sources(tmp_path, Vault(), one={"name": "lake.shop.one"}, two={"name": "lake.shop.two"})
+    found = build_contexts(tmp_path, Vault(), one={"name": "lake.shop.one"}, two={"name": "lake.shop.two"})
     text = (tmp_path / "pipelines" / "two.yaml").read_text()
     for name in (f"tenant_{number}" for number in range(3)):
         file = tmp_path / "pipelines" / f"{name}.yaml"
@@ -159,7 +159,7 @@ def test_pipelines_that_went_keep_nothing_open(tmp_path: Path) -> None:
 
 
 def test_files_that_an_editor_or_a_file_system_left_are_no_pipelines(tmp_path: Path) -> None:
-    found = the_sources(tmp_path, Vault(), one={"name": TABLE}, two={"name": "lake.shop.other"})
+    found = build_contexts(tmp_path, Vault(), one={"name": TABLE}, two={"name": "lake.shop.other"})
     (tmp_path / "pipelines" / ".#one.yaml").symlink_to("somebody@somewhere.123")
     (tmp_path / "pipelines" / "._two.yaml").write_bytes(b"\x00\x05\x16\x07")
     assert found.list_names() == ["one", "two"]
@@ -173,7 +173,7 @@ def test_files_that_an_editor_or_a_file_system_left_are_no_pipelines(tmp_path: P
 
 def test_file_that_is_refused_for_another_one_says_so_as_airflow_does(tmp_path: Path, clock: SteppedTime) -> None:
     """Airflow makes no DAG of it, so that nothing would ever be flushed."""
-    found = the_sources(tmp_path, Vault(), one={"name": TABLE}, two={"name": "lake.shop.other"})
+    found = build_contexts(tmp_path, Vault(), one={"name": TABLE}, two={"name": "lake.shop.other"})
     assert found.get_context("two").ports.pipeline.name == "two"
     two = tmp_path / "pipelines" / "two.yaml"
     right, table = two.read_text(), resource_names.name_intermediate_table
@@ -188,7 +188,7 @@ def test_file_that_is_refused_for_another_one_says_so_as_airflow_does(tmp_path: 
 
 
 def test_member_of_a_fleet_that_lies_in_another_catalog_says_so(tmp_path: Path) -> None:
-    found = the_sources(tmp_path, Vault(), one={"name": TABLE}, two={"name": "pond.shop.other"})
+    found = build_contexts(tmp_path, Vault(), one={"name": TABLE}, two={"name": "pond.shop.other"})
     catalogs = yaml.safe_load((tmp_path / "catalogs.yaml").read_text())
     (tmp_path / "catalogs.yaml").write_text(yaml.safe_dump({**catalogs, "pond": catalogs["lake"]}))
     (tmp_path / "defaults.yaml").write_text("fleet: all\n")
@@ -198,7 +198,7 @@ def test_member_of_a_fleet_that_lies_in_another_catalog_says_so(tmp_path: Path) 
 
 
 def test_publication_whose_topic_another_one_has_says_so(tmp_path: Path) -> None:
-    the_sources(tmp_path, Vault(), one={"name": TABLE})
+    build_contexts(tmp_path, Vault(), one={"name": TABLE})
     (tmp_path / "publications").mkdir()
     for name in ("first", "second"):
         text = yaml.safe_dump({"table": TABLE, "topic": "out", "key": {"fields": ["id"]}})

@@ -25,7 +25,7 @@ class View(PublicationsView):
     def get_ports(self, name: str) -> PublicationPorts:
         if self.failure:
             raise self.failure
-        return self.outside[name].ports()
+        return self.outside[name].build_ports()
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def view(clock: SteppedTime) -> View:
     made = {name: Outside(delivery="exactly-once") for name in ("left", "right")}
     for one in made.values():
         one.table.commit(a="1", b="1")
-        publish(one.ports())
+        publish(one.build_ports())
     return View(made, lambda _: pytest.fail("no connection is needed"))
 
 

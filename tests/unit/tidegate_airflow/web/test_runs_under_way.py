@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from airflow_users import airflow_in
+from airflow_users import run_auth_manager
 from tidegate.monitoring.health import Health, describe_pipeline_state
 
 # the DAG of each run, its tasks as (task, state, pool), and seconds since they began to wait, or ended
@@ -24,7 +24,7 @@ RUNS: dict[str, tuple[list[tuple[str, str | None, str]], float]] = {
 @pytest.fixture(scope="module")
 def statuses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """What the page reads of one run of each DAG that is under way."""
-    with airflow_in(tmp_path_factory.mktemp("airflow"), *RUNS):
+    with run_auth_manager(tmp_path_factory.mktemp("airflow"), *RUNS):
         from airflow.models.dagrun import DagRun
         from airflow.models.pool import Pool
         from airflow.models.taskinstance import TaskInstance

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from airflow_users import airflow_in
+from airflow_users import run_auth_manager
 
 FLEET, OWN, MAINTENANCE = "tidegate_fleet_shop", "tidegate_fleet_trucks", "tidegate_fleet_trucks_maintenance"
 TASKS = [
@@ -22,7 +22,7 @@ TASKS = [
 @pytest.fixture(scope="module")
 def failures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """One failed run of each DAG, with the index that Airflow shows of each mapped task."""
-    with airflow_in(tmp_path_factory.mktemp("airflow"), FLEET, OWN, MAINTENANCE):
+    with run_auth_manager(tmp_path_factory.mktemp("airflow"), FLEET, OWN, MAINTENANCE):
         from airflow.models.dagrun import DagRun
         from airflow.models.taskinstance import TaskInstance
         from airflow.utils.session import create_session

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from decoding import a_stage
+from decoding import build_stage_table
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.offsets import Ranges
 from tidegate.schema.avro_limits import AVRO_LIMITS, JAVA_OPTIONS, add_limits, has_limits
@@ -23,8 +23,10 @@ class Server:
         self.conf = settings
 
 
-def a_job(**formats: Any) -> StageJob:
-    table = replace(a_stage(ValueFormat(formats.get("value", "avro")), ()), key=KeyFormat(formats.get("key", "json")))
+def build_job(**formats: Any) -> StageJob:
+    table = replace(
+        build_stage_table(ValueFormat(formats.get("value", "avro")), ()), key=KeyFormat(formats.get("key", "json"))
+    )
     return StageJob("p", 1, Ranges({}), "read_committed", (table, table), finder=table)
 
 
@@ -53,14 +55,14 @@ def test_submitted_jobs_get_the_limits_and_keep_what_the_user_states() -> None:
 def test_records_are_checked_before_decoding_where_the_decoding_jvm_has_no_limits(
     settings: dict[str, str], is_checked: bool
 ) -> None:
-    job = guard_lengths(Server(**settings), a_job(key="avro"))
+    job = guard_lengths(Server(**settings), build_job(key="avro"))
     tables = [*job.tables, job.finder]
     assert [bool(t.value.options.get(LENGTH_CHECK_OPTION)) for t in tables if t] == [is_checked] * 3
     assert [bool(t.key.options.get(LENGTH_CHECK_OPTION)) for t in tables if t] == [is_checked] * 3
 
 
 def test_formats_without_avro_are_never_checked() -> None:
-    job = a_job(value="json")
+    job = build_job(value="json")
     assert guard_lengths(Server(), job) is job
 
 

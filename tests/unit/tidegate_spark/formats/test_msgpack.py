@@ -14,7 +14,7 @@ def read(kind: str, value: bytes, **more: Any) -> tuple[Any, str | None] | None:
     return MapDecoder({**build_shape(parse_type(kind)), **more}, "value").decode(value)
 
 
-def packed(value: Any) -> bytes:
+def encode_msgpack(value: Any) -> bytes:
     return bytes(msgpack.packb(value))
 
 
@@ -22,23 +22,26 @@ ROW = "STRUCT<a: BIGINT, b: STRUCT<c: INT>, m: MAP<STRING, INT>>"
 
 
 def test_fields_are_found_by_their_names_and_others_are_passed_over() -> None:
-    assert read(ROW, packed({"z": [{"a": 9}], "b": {"c": 1, "d": 2}, "a": 7})) == (
+    assert read(ROW, encode_msgpack({"z": [{"a": 9}], "b": {"c": 1, "d": 2}, "a": 7})) == (
         {"a": 7, "b": {"c": 1}, "m": None}, None)  # fmt: skip
-    assert read(ROW, packed({})) == ({"a": None, "b": None, "m": None}, None)
+    assert read(ROW, encode_msgpack({})) == ({"a": None, "b": None, "m": None}, None)
     assert MapDecoder(build_shape(parse_type(ROW)), "value").decode(None) is None
 
 
 REFUSED = {
     "no bytes": (b"", "the value is not MessagePack"),
-    "a list": (packed([1]), "the value is not a MessagePack map"),
-    "nil": (packed(None), "the value is not a MessagePack map"),
-    "bytes behind": (packed({"a": 1}) + b"\xc0", "the value has bytes behind its MessagePack map"),
-    "two maps": (packed({"a": 1}) * 2, "the value has bytes behind its MessagePack map"),
-    "cut": (packed({"a": 2**40})[:-1], "the value is not MessagePack"),
-    "cut in a field that is passed over": (packed({"z": "abc"})[:-1], "the value is not MessagePack"),
-    "other fields only": (packed({"z": 1, "y": 2}), "the value has none of the columns, but fields: y, z"),
-    "another spelling": (packed({"A": 1}), "the value has the field A, and the column is a"),
-    "another spelling inside": (packed({"b": {"C": 1}}), "the value field b has the field C, and the column is c"),
+    "a list": (encode_msgpack([1]), "the value is not a MessagePack map"),
+    "nil": (encode_msgpack(None), "the value is not a MessagePack map"),
+    "bytes behind": (encode_msgpack({"a": 1}) + b"\xc0", "the value has bytes after its MessagePack map"),
+    "two maps": (encode_msgpack({"a": 1}) * 2, "the value has bytes after its MessagePack map"),
+    "cut": (encode_msgpack({"a": 2**40})[:-1], "the value is not MessagePack"),
+    "cut in a field that is passed over": (encode_msgpack({"z": "abc"})[:-1], "the value is not MessagePack"),
+    "other fields only": (encode_msgpack({"z": 1, "y": 2}), "the value has none of the columns, but fields: y, z"),
+    "another spelling": (encode_msgpack({"A": 1}), "the value has the field A, and the column is a"),
+    "another spelling inside": (
+        encode_msgpack({"b": {"C": 1}}),
+        "the value field b has the field C, and the column is c",
+    ),
     "a field twice": (b"\x82\xa1a\x01\xa1a\x01", "the value has the field a twice"),
     "another field twice": (b"\x83\xa1a\x01\xa1z\x01\xa1z\x01", "the value has the field z twice"),
     "a field inside twice": (b"\x81\xa1b\x82\xa1c\x01\xa1c\x02", "the value field b has the field c twice"),
@@ -46,9 +49,15 @@ REFUSED = {
     "a name that is no UTF-8": (b"\x82\xa1a\x01\xa1\xff\x01", "the value is not valid UTF-8"),
     "a key twice": (b"\x81\xa1m\x82\xa1x\x01\xa1x\x01", "the value field m has a key twice"),
     "a key that is nil": (b"\x81\xa1m\x81\xc0\x01", "the value field m has a key that is nil"),
-    "a map in place of a number": (packed({"a": {}}), "the value field a is not a BIGINT without loss"),
-    "a list in place of a struct": (packed({"b": [1]}), "the value field b is not a STRUCT<c: INT> without loss"),
-    "a number that is too large inside": (packed({"b": {"c": 2**31}}), "the value field b.c is not a INT without loss"),
+    "a map in place of a number": (encode_msgpack({"a": {}}), "the value field a is not a BIGINT without loss"),
+    "a list in place of a struct": (
+        encode_msgpack({"b": [1]}),
+        "the value field b is not a STRUCT<c: INT> without loss",
+    ),
+    "a number that is too large inside": (
+        encode_msgpack({"b": {"c": 2**31}}),
+        "the value field b.c is not a INT without loss",
+    ),
     "a byte that is no type": (b"\x81\xa1a\xc1", "the value is not MessagePack"),
 }
 
@@ -60,18 +69,18 @@ def test_bytes_that_are_no_row_say_why(name: str) -> None:
 
 
 def test_own_spelling_of_a_column_goes_before_another_one() -> None:
-    assert read(ROW, packed({"A": 1, "a": 2})) == ({"a": 2, "b": None, "m": None}, None)
+    assert read(ROW, encode_msgpack({"A": 1, "a": 2})) == ({"a": 2, "b": None, "m": None}, None)
 
 
 def test_field_of_the_key_counts_as_one_of_the_columns() -> None:
-    assert read("STRUCT<a: INT>", packed({"id": 1}), known=["id"]) == ({"a": None}, None)
+    assert read("STRUCT<a: INT>", encode_msgpack({"id": 1}), known=["id"]) == ({"a": None}, None)
 
 
 def test_lone_field_of_a_key_may_come_bare_and_must_be_there() -> None:
-    assert read("STRUCT<a: INT>", packed(7), must=True, bare=True) == ({"a": 7}, None)
-    assert read("STRUCT<a: INT>", packed({"a": 7}), must=True, bare=True) == ({"a": 7}, None)
-    assert read("STRUCT<a: INT>", packed({"b": 7}), must=True) == (None, "the value lacks the key's field a")
-    assert read("STRUCT<a: INT>", packed({"a": None}), must=True) == ({"a": None}, None)
+    assert read("STRUCT<a: INT>", encode_msgpack(7), must=True, bare=True) == ({"a": 7}, None)
+    assert read("STRUCT<a: INT>", encode_msgpack({"a": 7}), must=True, bare=True) == ({"a": 7}, None)
+    assert read("STRUCT<a: INT>", encode_msgpack({"b": 7}), must=True) == (None, "the value lacks the key's field a")
+    assert read("STRUCT<a: INT>", encode_msgpack({"a": None}), must=True) == ({"a": None}, None)
 
 
 HUGE = {
@@ -104,7 +113,7 @@ def test_batch_keeps_the_order_of_its_records_and_one_bad_record_takes_no_other_
     import pyarrow as pa
 
     shape = build_shape(parse_type("STRUCT<a: INT, m: MAP<TINYINT, STRING>>"))
-    values = [packed({"a": 1, "m": {7: "x"}}), None, b"\xc1", packed({"a": 2})]
+    values = [encode_msgpack({"a": 1, "m": {7: "x"}}), None, b"\xc1", encode_msgpack({"a": 2})]
     assert build_decoder(shape, "value")(pa.array(values, pa.binary())).to_pylist() == [
         {"row": {"a": 1, "m": [(7, "x")]}, "reason": None}, None,
         {"row": None, "reason": "the value is not a MessagePack map"}, {"row": {"a": 2, "m": None}, "reason": None},

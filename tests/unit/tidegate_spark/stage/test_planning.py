@@ -33,8 +33,8 @@ def configured(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return seen
 
 
-def a_job(span: int) -> StageJob:
-    table = decoding.a_stage(ValueFormat("json"), (Column("n", "INT"),))
+def build_job(span: int) -> StageJob:
+    table = decoding.build_stage_table(ValueFormat("json"), (Column("n", "INT"),))
     return StageJob("p", 1, Ranges({"t": {0: (0, span)}}), "read_committed", (table,))
 
 
@@ -42,14 +42,14 @@ def a_job(span: int) -> StageJob:
 def test_stage_job(configured: dict[str, str], span: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage_job, "read_records", lambda spark, job: None)
     with pytest.raises(Configured):
-        stage_job.run(None, a_job(span))  # type: ignore[arg-type]
+        stage_job.run(None, build_job(span))  # type: ignore[arg-type]
     assert configured.items() >= DECODING_CONF.items()
 
 
 @pytest.mark.parametrize("span", [10, 1_000_000])
 def test_direct_job(configured: dict[str, str], span: int) -> None:
     with pytest.raises(Configured):
-        direct_job.run(None, DirectJob(a_job(span), "MERGE"))  # type: ignore[arg-type]
+        direct_job.run(None, DirectJob(build_job(span), "MERGE"))  # type: ignore[arg-type]
     assert configured.items() >= DECODING_CONF.items()
 
 

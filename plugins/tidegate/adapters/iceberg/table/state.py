@@ -75,7 +75,7 @@ def _read_recorded_position(table: Table, pipeline: str) -> Position | None:
         prefix = resource_names.name_pipeline_property(pipeline, "")
         raise GiveUp(
             f"table={format_name(table)}: its properties {prefix}* hold no position any more: somebody has changed "
-            f"them: {error}; remove {prefix}position from the table: its last published snapshot tells all of them too"
+            f"them: {error}; remove {prefix}position from the table: its last published snapshot has all of them too"
         ) from error
 
 

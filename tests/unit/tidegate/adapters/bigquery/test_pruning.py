@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from examples import choose_part
-from fakes import a_pipeline
+from fakes import build_pipeline
 from tidegate.adapters.bigquery.pruning import TableLayout, compute_bounds
 from tidegate.adapters.bigquery.publish_script import POSITION_MOVED, writes_into
 from tidegate.adapters.bigquery.table_layout import Partitioning
@@ -25,10 +25,10 @@ from unit.tidegate.adapters.bigquery.test_publish_script import (
     NAME,
     SHAPES,
     Shape,
-    analyzer_of,
-    ports_of,
-    staged_of,
-    table_of,
+    build_analyzer,
+    build_ports,
+    build_shaped_table,
+    build_staged_batch,
 )
 
 SQL = SqlFiles("bigquery", {"dwh": "my-project"})
@@ -55,11 +55,13 @@ KEPT = Create(properties={"partition_column": "immutable"})
 KEYS: dict[str, Any] = {"low_0": 5, "high_0": 90, "nulls_0": False, "deletes": 0}
 
 
-def at(day: int, hour: int = 0) -> datetime:
+def build_time(day: int, hour: int = 0) -> datetime:
     return datetime(2026, 1, day, hour, tzinfo=UTC)
 
 
-def layout(field: str | None = "at", unit: str = "DAY", *, clustered: tuple[str, ...] = ("id",), needs: bool = False):
+def build_layout(
+    field: str | None = "at", unit: str = "DAY", *, clustered: tuple[str, ...] = ("id",), needs: bool = False
+):
     times = {"type": unit, **({"field": field} if field else {})}
     return TableLayout.from_api_repr(
         {
@@ -71,9 +73,9 @@ def layout(field: str | None = "at", unit: str = "DAY", *, clustered: tuple[str,
     )
 
 
-def values_of(kind: str = "upsert_delete", **more: Any) -> dict[str, Any]:
-    table = table_of(Shape(COLUMNS, more.pop("keys", ("id",)), more=more), kind)
-    return build_merge_input(a_pipeline(table), table, staged_of(table), "b")
+def build_values(kind: str = "upsert_delete", **more: Any) -> dict[str, Any]:
+    table = build_shaped_table(Shape(COLUMNS, more.pop("keys", ("id",)), more=more), kind)
+    return build_merge_input(build_pipeline(table), table, build_staged_batch(table), "b")
 
 
 class Asked:
@@ -89,21 +91,24 @@ class Asked:
 
 def test_table_without_partitions_and_clusters_is_not_asked() -> None:
     asked = Asked()
-    assert compute_bounds(layout(unit="", clustered=()), asked, SQL, POSITIONS, values_of()) == UNBOUNDED
-    assert compute_bounds(layout(unit=""), asked, SQL, POSITIONS, values_of("append")) == UNBOUNDED
+    assert compute_bounds(build_layout(unit="", clustered=()), asked, SQL, POSITIONS, build_values()) == UNBOUNDED
+    assert compute_bounds(build_layout(unit=""), asked, SQL, POSITIONS, build_values("append")) == UNBOUNDED
     assert asked.questions == []
 
 
 def test_key_bounds_hold_for_tables_that_are_clustered_by_it() -> None:
-    found = compute_bounds(layout(unit=""), Asked(KEYS), SQL, POSITIONS, values_of())
+    found = compute_bounds(build_layout(unit=""), Asked(KEYS), SQL, POSITIONS, build_values())
     assert found.conditions == (Bound(("id",), (("5", "90"),)),)
-    found = compute_bounds(layout(unit=""), Asked({**KEYS, "nulls_0": True}), SQL, POSITIONS, values_of())
+    found = compute_bounds(build_layout(unit=""), Asked({**KEYS, "nulls_0": True}), SQL, POSITIONS, build_values())
     assert found.conditions[0].nulls
 
 
 def test_partitions_of_a_column_that_may_change_are_looked_up_by_key() -> None:
-    asked = Asked(KEYS, {"partitions": [at(3), at(1), at(2), at(9)], "outside": True, "versions": 17})
-    found = compute_bounds(layout(), asked, SQL, POSITIONS, values_of())
+    asked = Asked(
+        KEYS,
+        {"partitions": [build_time(3), build_time(1), build_time(2), build_time(9)], "outside": True, "versions": 17},
+    )
+    found = compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values())
     assert found.conditions[1] == Bound(
         ("at",),
         (
@@ -117,8 +122,8 @@ def test_partitions_of_a_column_that_may_change_are_looked_up_by_key() -> None:
 
 
 def test_what_was_looked_up_is_worth_nothing_once_another_pipeline_has_written() -> None:
-    asked = Asked(KEYS, {"partitions": [at(1)], "outside": False, "versions": 17})
-    guards = compute_bounds(layout(), asked, SQL, POSITIONS, values_of()).guards
+    asked = Asked(KEYS, {"partitions": [build_time(1)], "outside": False, "versions": 17})
+    guards = compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values()).guards
     assert len(guards) == 1
     assert "SUM(version)" in guards[0]
     assert "= 18" in guards[0]  # this publish moves its own position first
@@ -127,30 +132,32 @@ def test_what_was_looked_up_is_worth_nothing_once_another_pipeline_has_written()
 
 def test_new_keys_alone_leave_a_filter_that_reads_next_to_nothing() -> None:
     asked = Asked(KEYS, {"partitions": None, "outside": False, "versions": 1})
-    assert compute_bounds(layout(), asked, SQL, POSITIONS, values_of()).conditions[1] == Bound(("at",), (), nulls=True)
+    assert compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values()).conditions[1] == Bound(
+        ("at",), (), nulls=True
+    )
 
 
 @pytest.mark.parametrize("given", [{"keys": ("id", "at")}, {"create": KEPT}])
 def test_partitions_of_the_batch_are_those_of_its_keys_where_the_column_cannot_change(given: dict[str, Any]) -> None:
-    asked = Asked({**KEYS, "partitions": [at(1)], "outside": False})
-    found = compute_bounds(layout(), asked, SQL, POSITIONS, values_of(**given))
+    asked = Asked({**KEYS, "partitions": [build_time(1)], "outside": False})
+    found = compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values(**given))
     assert len(asked.questions) == 1
     assert found.conditions[-1].ranges[0][0] == "TIMESTAMP '2026-01-01 00:00:00+00:00'"
     assert found.guards == ()
 
 
 def test_delete_does_not_tell_its_partition_even_where_the_column_cannot_change() -> None:
-    told = {**KEYS, "partitions": [at(1)], "outside": True, "deletes": 2}
-    asked = Asked(told, {"partitions": [at(1)], "outside": False, "versions": 3})
-    compute_bounds(layout(), asked, SQL, POSITIONS, values_of(create=KEPT))
+    told = {**KEYS, "partitions": [build_time(1)], "outside": True, "deletes": 2}
+    asked = Asked(told, {"partitions": [build_time(1)], "outside": False, "versions": 3})
+    compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values(create=KEPT))
     assert len(asked.questions) == 2
 
 
 def test_record_that_leaves_the_partition_column_out_does_not_tell_its_partition() -> None:
     """A partial update, or a placeholder: its row lies where an earlier record has put it."""
-    told = {**KEYS, "partitions": [at(1)], "outside": True}
-    asked = Asked(told, {"partitions": [at(1), at(9)], "outside": False, "versions": 3})
-    found = compute_bounds(layout(), asked, SQL, POSITIONS, values_of("partial", create=KEPT))
+    told = {**KEYS, "partitions": [build_time(1)], "outside": True}
+    asked = Asked(told, {"partitions": [build_time(1), build_time(9)], "outside": False, "versions": 3})
+    found = compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values("partial", create=KEPT))
     assert len(asked.questions) == 2
     assert [low for low, _ in found.conditions[-1].ranges] == [
         "TIMESTAMP '2026-01-01 00:00:00+00:00'", "TIMESTAMP '2026-01-09 00:00:00+00:00'",
@@ -159,8 +166,8 @@ def test_record_that_leaves_the_partition_column_out_does_not_tell_its_partition
 
 
 def test_lookup_in_a_table_that_requires_a_filter_has_one_that_is_true_for_every_row() -> None:
-    asked = Asked(KEYS, {"partitions": [at(1)], "outside": False, "versions": 3})
-    compute_bounds(layout(needs=True), asked, SQL, POSITIONS, values_of())
+    asked = Asked(KEYS, {"partitions": [build_time(1)], "outside": False, "versions": 3})
+    compute_bounds(build_layout(needs=True), asked, SQL, POSITIONS, build_values())
     assert "t.`at` BETWEEN TIMESTAMP '0001-01-01 00:00:00+00:00'" in asked.questions[1]
     assert "OR t.`at` IS NULL" in asked.questions[1]
 
@@ -168,21 +175,24 @@ def test_lookup_in_a_table_that_requires_a_filter_has_one_that_is_true_for_every
 @pytest.mark.parametrize(
     ("unit", "start", "last"),
     [
-        ("HOUR", at(1, 5), "TIMESTAMP '2026-01-01 05:59:59.999999+00:00'"),
-        ("MONTH", at(1), "TIMESTAMP '2026-01-31 23:59:59.999999+00:00'"),
-        ("YEAR", at(1), "TIMESTAMP '2026-12-31 23:59:59.999999+00:00'"),
+        ("HOUR", build_time(1, 5), "TIMESTAMP '2026-01-01 05:59:59.999999+00:00'"),
+        ("MONTH", build_time(1), "TIMESTAMP '2026-01-31 23:59:59.999999+00:00'"),
+        ("YEAR", build_time(1), "TIMESTAMP '2026-12-31 23:59:59.999999+00:00'"),
         ("DAY", datetime(9999, 12, 31, tzinfo=UTC), "TIMESTAMP '9999-12-31 23:59:59.999999+00:00'"),
     ],
 )
 def test_range_ends_with_its_partition(unit: str, start: datetime, last: str) -> None:
     asked = Asked(KEYS, {"partitions": [start], "outside": False, "versions": 3})
-    assert compute_bounds(layout(unit=unit), asked, SQL, POSITIONS, values_of()).conditions[1].ranges[0][1] == last
+    assert (
+        compute_bounds(build_layout(unit=unit), asked, SQL, POSITIONS, build_values()).conditions[1].ranges[0][1]
+        == last
+    )
 
 
 def test_dates_are_partitions_by_themselves() -> None:
     days = [date(2026, 1, 1), date(2026, 1, 2), date(9999, 12, 31)]
     asked = Asked(KEYS, {"partitions": days, "outside": False, "versions": 3})
-    found = compute_bounds(layout("day"), asked, SQL, POSITIONS, values_of()).conditions[1]
+    found = compute_bounds(build_layout("day"), asked, SQL, POSITIONS, build_values()).conditions[1]
     assert found.ranges == (
         ("DATE '2026-01-01'", "DATE '2026-01-02'"),
         ("DATE '9999-12-31'", "DATE '9999-12-31'"),
@@ -196,12 +206,15 @@ def test_questions_and_bounded_merges_are_ones_that_bigquery_reads(shape: str, f
     if shape == "odd_names":
         wanted = Shape((*base.columns[:-1], Column("at", "TIMESTAMP"), Column("day", "DATE")), base.keys, base.more)
     create = Create(partition_by=("days(_PARTITIONTIME)",))
-    table = table_of(Shape(wanted.columns, wanted.keys, {**wanted.more, "create": create}), "upsert_delete")
-    pipeline = a_pipeline(table, source={"metadata": METADATA})
-    analyzer, values = analyzer_of(pipeline, table, wanted), build_merge_input(pipeline, table, staged_of(table), "b")
-    days = [date(2026, 1, 1)] if field == "day" else [at(1), at(5)]
+    table = build_shaped_table(Shape(wanted.columns, wanted.keys, {**wanted.more, "create": create}), "upsert_delete")
+    pipeline = build_pipeline(table, source={"metadata": METADATA})
+    analyzer, values = (
+        build_analyzer(pipeline, table, wanted),
+        build_merge_input(pipeline, table, build_staged_batch(table), "b"),
+    )
+    days = [date(2026, 1, 1)] if field == "day" else [build_time(1), build_time(5)]
     asked = Asked(KEYS, {"partitions": days, "outside": False, "versions": 3})
-    found = compute_bounds(layout(field, unit, needs=True), asked, SQL, POSITIONS, values)
+    found = compute_bounds(build_layout(field, unit, needs=True), asked, SQL, POSITIONS, values)
     for statement in (
         *asked.questions,
         *found.guards,
@@ -210,16 +223,16 @@ def test_questions_and_bounded_merges_are_ones_that_bigquery_reads(shape: str, f
         analyzer.check(statement)
 
 
-def days_from(first: date, many: int) -> list[datetime]:
+def list_days(first: date, many: int) -> list[datetime]:
     return [datetime(first.year, first.month, first.day, tzinfo=UTC) + timedelta(days=n) for n in range(many)]
 
 
 def test_batch_of_more_partitions_than_a_job_may_change_is_merged_in_parts() -> None:
     """Eleven years of days: every day lies in one part, and what does not tell its day in the last."""
-    days = days_from(date(2015, 1, 1), 4018)
+    days = list_days(date(2015, 1, 1), 4018)
     told = {**KEYS, "partitions": days[::-1], "outside": True, "deletes": 3}
     asked = Asked(told, {"partitions": days[:5], "outside": False, "versions": 3})
-    found = compute_bounds(layout(), asked, SQL, POSITIONS, values_of())
+    found = compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values())
     assert [part.staged.nulls for part in found.parts] == [False, False, False, True]
     assert [part.conditions for part in found.parts] == [found.conditions] * 4
     held = [part.staged.ranges[0] for part in found.parts if part.staged.ranges]
@@ -230,39 +243,39 @@ def test_batch_of_more_partitions_than_a_job_may_change_is_merged_in_parts() -> 
 
 
 def test_batch_of_few_partitions_is_one_statement_also_where_keys_leave_others() -> None:
-    days = days_from(date(2015, 1, 1), 4001)
+    days = list_days(date(2015, 1, 1), 4001)
     asked = Asked(
         {**KEYS, "partitions": days[:4000], "outside": True}, {"partitions": days[:4000], "versions": 3, "outside": 0}
     )
-    assert compute_bounds(layout(), asked, SQL, POSITIONS, values_of()).parts == ()
+    assert compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values()).parts == ()
     asked = Asked({**KEYS, "partitions": days[:9], "outside": True}, {"partitions": days, "versions": 3, "outside": 0})
-    assert len(compute_bounds(layout(), asked, SQL, POSITIONS, values_of()).parts) == 2
+    assert len(compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values()).parts) == 2
 
 
 def test_parts_of_a_column_that_cannot_change_look_at_their_own_partitions_alone() -> None:
-    days = days_from(date(2015, 1, 1), 4001)
+    days = list_days(date(2015, 1, 1), 4001)
     asked = Asked({**KEYS, "partitions": days, "outside": False})
-    found = compute_bounds(layout(), asked, SQL, POSITIONS, values_of(create=KEPT))
+    found = compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values(create=KEPT))
     assert [part.conditions[-1].ranges for part in found.parts] == [part.staged.ranges for part in found.parts]
     assert len(found.parts) == 3
 
 
 def test_appended_rows_are_cut_into_parts_and_a_small_batch_is_not_asked_for() -> None:
-    days = days_from(date(2015, 1, 1), 4001)
-    values = {**values_of("append"), "staged_rows": 5000}
+    days = list_days(date(2015, 1, 1), 4001)
+    values = {**build_values("append"), "staged_rows": 5000}
     asked = Asked({"partitions": days, "outside": True, "deletes": 0})
-    found = compute_bounds(layout(), asked, SQL, POSITIONS, values)
+    found = compute_bounds(build_layout(), asked, SQL, POSITIONS, values)
     assert (len(found.parts), found.conditions, found.guards) == (4, (), ())
-    assert compute_bounds(layout(), Asked(), SQL, POSITIONS, {**values, "staged_rows": 1000}) == UNBOUNDED
+    assert compute_bounds(build_layout(), Asked(), SQL, POSITIONS, {**values, "staged_rows": 1000}) == UNBOUNDED
 
 
 def test_batch_that_no_table_of_bigquery_can_hold_is_refused_with_a_way_out() -> None:
-    asked = Asked({**KEYS, "partitions": days_from(date(1990, 1, 1), 10_001), "outside": False})
+    asked = Asked({**KEYS, "partitions": list_days(date(1990, 1, 1), 10_001), "outside": False})
     with pytest.raises(GiveUp, match=r"partitions=10001, and a table of BigQuery has at most 10000.*months\(c\)"):
-        compute_bounds(layout(), asked, SQL, POSITIONS, values_of(create=KEPT))
+        compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values(create=KEPT))
 
 
-def numbers_of(needs: bool = False) -> TableLayout:
+def build_range_layout(needs: bool = False) -> TableLayout:
     ranges = {"start": "100", "end": "1000", "interval": "300"}
     return TableLayout.from_api_repr(
         {
@@ -276,52 +289,54 @@ def numbers_of(needs: bool = False) -> TableLayout:
 def test_partitions_of_numbers_are_bounds_too() -> None:
     """The last is shorter than the others; what lies below, above or nowhere is in none of them."""
     told = {"deletes": 4, "partitions": [700, 100], "outside": False}
-    (bound,) = compute_bounds(numbers_of(), Asked(told), SQL, POSITIONS, values_of()).conditions
+    (bound,) = compute_bounds(build_range_layout(), Asked(told), SQL, POSITIONS, build_values()).conditions
     assert (bound.ranges, bound.nulls) == ((("100", "399"), ("700", "999")), False)
-    (bound,) = compute_bounds(numbers_of(), Asked({**told, "outside": True}), SQL, POSITIONS, values_of()).conditions
+    (bound,) = compute_bounds(
+        build_range_layout(), Asked({**told, "outside": True}), SQL, POSITIONS, build_values()
+    ).conditions
     beyond = ((str(-(2**63)), "99"), ("1000", str(2**63 - 1)))
     assert (bound.ranges, bound.nulls) == ((("100", "399"), ("700", "999"), *beyond), True)
 
 
 def test_partitions_of_numbers_are_looked_up_with_a_filter_where_one_is_required() -> None:
-    name = replace(numbers_of(needs=True), partitioning=Partitioning("day_number", "", range(0, 10)))
+    name = replace(build_range_layout(needs=True), partitioning=Partitioning("day_number", "", range(0, 10)))
     asked = Asked({"deletes": 0}, {"partitions": [3], "outside": False, "versions": 3})
-    (bound,) = compute_bounds(name, asked, SQL, POSITIONS, values_of()).conditions
+    (bound,) = compute_bounds(name, asked, SQL, POSITIONS, build_values()).conditions
     assert bound.ranges == (("3", "3"),)
     assert f"t.`day_number` BETWEEN {-(2**63)} AND {2**63 - 1} OR t.`day_number` IS NULL" in asked.questions[1]
 
 
 @pytest.mark.parametrize(("of", "kind"), MERGED_IN_PARTS)
 def test_parts_of_every_merge_are_ones_that_bigquery_reads(of: str, kind: str) -> None:
-    many = {"at": days_from(date(2015, 1, 1), 4001), "day": [day.date() for day in days_from(date(2015, 1, 1), 4001)]}
+    many = {"at": list_days(date(2015, 1, 1), 4001), "day": [day.date() for day in list_days(date(2015, 1, 1), 4001)]}
     many |= {"id": [*range(0, 40010, 10)], "ingestion": many["at"]}
-    found = layout(None if of == "ingestion" else of)
+    found = build_layout(None if of == "ingestion" else of)
     if of == "id":
         found = replace(found, partitioning=Partitioning("id", "", range(0, 50000, 10)))
     create = Create(partition_by=("days(_PARTITIONTIME)",)) if of == "ingestion" else Create()
     wanted = Shape(COLUMNS, more={"create": create})
-    table = table_of(wanted, kind)
-    pipeline = a_pipeline(table)
-    staged = replace(staged_of(table, 1 if kind == "unchanged" else 0), counts=Counts(5000, 5000, 5000))
+    table = build_shaped_table(wanted, kind)
+    pipeline = build_pipeline(table)
+    staged = replace(build_staged_batch(table, 1 if kind == "unchanged" else 0), counts=Counts(5000, 5000, 5000))
     answers = (
         {**KEYS, "partitions": many[of], "outside": True},
         {"partitions": many[of], "outside": True, "versions": 3},
     )
     asked = Asked(*answers)
     tables = SimpleNamespace(find_bounds=lambda _, values: compute_bounds(found, asked, SQL, POSITIONS, values))
-    ports = replace(ports_of(pipeline), tables=tables)
+    ports = replace(build_ports(pipeline), tables=tables)
     statements = render_merge_statements(ports, table, staged, "b")
     merges = [
         text for text in statements if writes_into(text, "`my-project`.`shop`.`orders`") and "_tidegate_part" in text
     ]
     assert len(merges) == 4
-    analyzer = analyzer_of(pipeline, table, wanted)
+    analyzer = build_analyzer(pipeline, table, wanted)
     for statement in (*asked.questions, *statements):
         analyzer.check(statement)
 
 
 def test_many_partitions_become_few_ranges_that_hold_them_all() -> None:
-    starts = [at(1) + timedelta(days=2 * n) for n in range(200)]
+    starts = [build_time(1) + timedelta(days=2 * n) for n in range(200)]
     intervals = [(start, start + timedelta(hours=23)) for start in starts]
     ranges = join_intervals(intervals, timedelta(hours=1), 50)
     assert len(ranges) == 50

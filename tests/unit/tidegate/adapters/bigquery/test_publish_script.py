@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from examples import choose_part
-from fakes import World, a_pipeline, a_table
+from fakes import World, build_pipeline, build_table
 from googlesql import Analyzer, Refused
 from tidegate.adapters.bigquery.publish_script import render_transaction
 from tidegate.adapters.sql_templates import SqlFiles
@@ -77,7 +77,7 @@ class Shape:
     held: tuple[Column, ...] = ()
 
 
-def upper(data: tuple[Column, ...]) -> tuple[Column, ...]:
+def capitalize_columns(data: tuple[Column, ...]) -> tuple[Column, ...]:
     return tuple(Column(c.name.capitalize(), c.type) for c in data)
 
 
@@ -145,21 +145,21 @@ NOT_AGAIN = (*FOLDED, "unchanged", "history", "history_by_time", "history_by_num
 METADATA = {"event_ts": "timestamp", "heads": "headers", "list": "header-list"}
 
 
-def table_of(shape: Shape, kind: str) -> Table:
+def build_shaped_table(shape: Shape, kind: str) -> Table:
     given = {"mode": "upsert_delete", **shape.more, **KINDS[kind]}
     ordered = [c.name for c in SEQUENCE] if "sequence_groups" in given else given.get("sequence_by", ())
     columns = shape.columns + tuple(c for c in SEQUENCE if c.name in ordered)
-    table = a_table(NAME, given.pop("mode"), keys=shape.keys, columns=columns, **given)
+    table = build_table(NAME, given.pop("mode"), keys=shape.keys, columns=columns, **given)
     added = [*(c for c in columns if c not in shape.columns), *list_metadata_columns(METADATA)]
     flag = [Column("_deleted", "BOOLEAN")] if table.deletes == "soft" else list(list_version_columns(table, METADATA))
     return replace(table, target_schema=to_struct([*shape.held, *added, *flag])) if shape.held else table
 
 
-def ports_of(pipeline: Pipeline) -> Ports:
-    return replace(World().ports(pipeline), sql=SQL)
+def build_ports(pipeline: Pipeline) -> Ports:
+    return replace(World().build_ports(pipeline), sql=SQL)
 
 
-def staged_of(table: Table, kept: int = 0) -> StagedBatch:
+def build_staged_batch(table: Table, kept: int = 0) -> StagedBatch:
     counts = Counts(span=9, read=9, staged=9)
     ranges = Ranges.from_dict({"orders": {"0": [0, 9]}})
     return StagedBatch(
@@ -167,7 +167,7 @@ def staged_of(table: Table, kept: int = 0) -> StagedBatch:
     )
 
 
-def intermediate_columns(pipeline: Pipeline, table: Table) -> dict[str, Any]:
+def list_intermediate_columns(pipeline: Pipeline, table: Table) -> dict[str, Any]:
     metadata = pipeline.source.metadata
     return {
         "keys": tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in list_flat_key_columns(table)),
@@ -178,22 +178,22 @@ def intermediate_columns(pipeline: Pipeline, table: Table) -> dict[str, Any]:
     }
 
 
-def struct_text(columns: tuple[Column, ...]) -> str:
+def format_struct(columns: tuple[Column, ...]) -> str:
     return f"STRUCT<{', '.join(f'`{c.name}`: {c.type}' for c in columns)}>"
 
 
-def analyzer_of(
+def build_analyzer(
     pipeline: Pipeline, table: Table, shape: Shape, more: Mapping[str, tuple[Column, ...]] | None = None
 ) -> Analyzer:
     """What there is when a batch is merged: the table, what is staged, what remembers deletes, the positions."""
-    parts = intermediate_columns(pipeline, table)
-    held = tuple(Column(n, t) for n, t in _types(table)) if table.target_schema else ()
+    parts = list_intermediate_columns(pipeline, table)
+    held = tuple(Column(n, t) for n, t in _list_types(table)) if table.target_schema else ()
     header = "STRUCT<`key`: STRING, `value`: BINARY>"
     texts = ", ".join(f"`{name}`: STRING" for name in ("stage", "class", "message"))
     bad = f"STRUCT<`key`: BINARY, `value`: BINARY, `headers`: ARRAY<{header}>, {texts}>"
     staged = (
-        Column("key", struct_text(parts["keys"])), Column("value", struct_text(parts["values"])),
-        *([Column("sequence", struct_text(parts["sequence"]))] if parts["sequence"] else []),
+        Column("key", format_struct(parts["keys"])), Column("value", format_struct(parts["values"])),
+        *([Column("sequence", format_struct(parts["sequence"]))] if parts["sequence"] else []),
         Column("kept", "ARRAY<STRING>"), Column("bad", bad), Column("op", "STRING"), *RECORDS,
         Column("partition_time", "TIMESTAMP"), Column("i", "BIGINT"), Column("batch_number", "BIGINT"),
         Column("attempt", "STRING"),
@@ -215,7 +215,7 @@ def analyzer_of(
     return Analyzer({name.replace("dwh", "my-project", 1): columns for name, columns in tables.items()}, pseudo)
 
 
-def _types(table: Table) -> list[tuple[str, str]]:
+def _list_types(table: Table) -> list[tuple[str, str]]:
     from tidegate.schema.data_types import format_type
 
     return [(name, format_type(inner)) for name, inner in table.target_schema.fields] if table.target_schema else []
@@ -240,9 +240,9 @@ INGESTION_YEARS = re.compile(
 @pytest.mark.parametrize("kind", ["append", "upsert", "upsert_delete", "partial"])
 def test_record_of_a_time_that_has_no_partition_by_ingestion_lies_in_the_first_or_the_last(kind: str) -> None:
     """BigQuery has them of the years 1960 to 2159: one record of another time would fail each merge of its batch."""
-    table = table_of(SHAPES["by_day"], kind)
-    pipeline = a_pipeline(table, source={"metadata": METADATA})
-    script = "\n".join(render_merge_statements(ports_of(pipeline), table, staged_of(table), "b"))
+    table = build_shaped_table(SHAPES["by_day"], kind)
+    pipeline = build_pipeline(table, source={"metadata": METADATA})
+    script = "\n".join(render_merge_statements(build_ports(pipeline), table, build_staged_batch(table), "b"))
     assert "_PARTITIONTIME" in script
     assert INGESTION_YEARS.search(script)
     assert not re.search(r"(?<!_)\bpartition_time\b", INGESTION_YEARS.sub("", script)), "by every way to the rows"
@@ -250,19 +250,22 @@ def test_record_of_a_time_that_has_no_partition_by_ingestion_lies_in_the_first_o
 
 @pytest.mark.parametrize(("shape", "kind"), CASES)
 def test_merge_is_one_that_bigquery_reads(shape: str, kind: str) -> None:
-    table = table_of(SHAPES[shape], kind)
-    pipeline = a_pipeline(table, source={"metadata": METADATA})
-    analyzer, staged = analyzer_of(pipeline, table, SHAPES[shape]), staged_of(table, 1 if kind == "unchanged" else 0)
-    for statement in render_merge_statements(ports_of(pipeline), table, staged, "b"):
+    table = build_shaped_table(SHAPES[shape], kind)
+    pipeline = build_pipeline(table, source={"metadata": METADATA})
+    analyzer, staged = (
+        build_analyzer(pipeline, table, SHAPES[shape]),
+        build_staged_batch(table, 1 if kind == "unchanged" else 0),
+    )
+    for statement in render_merge_statements(build_ports(pipeline), table, staged, "b"):
         analyzer.check(statement)
 
 
 @pytest.mark.parametrize(("shape", "kind"), AGAIN)
 def test_backfill_and_replay_are_ones_that_bigquery_reads(shape: str, kind: str) -> None:
-    table = table_of(SHAPES[shape], kind)
-    pipeline = a_pipeline(table, source={"metadata": METADATA})
-    analyzer, staged = analyzer_of(pipeline, table, SHAPES[shape]), staged_of(table)
-    ports = ports_of(pipeline)
+    table = build_shaped_table(SHAPES[shape], kind)
+    pipeline = build_pipeline(table, source={"metadata": METADATA})
+    analyzer, staged = build_analyzer(pipeline, table, SHAPES[shape]), build_staged_batch(table)
+    ports = build_ports(pipeline)
     source = f"{NAME}_shop_tmp"
     for statement in (
         *render_backfill_statements(ports, table, staged, "b", source),
@@ -273,10 +276,12 @@ def test_backfill_and_replay_are_ones_that_bigquery_reads(shape: str, kind: str)
 
 @pytest.mark.parametrize(("shape", "kind"), REPLAYED)
 def test_replay_of_partial_updates_is_one_that_bigquery_reads(shape: str, kind: str) -> None:
-    table = table_of(SHAPES[shape], kind)
-    pipeline = a_pipeline(table, source={"metadata": METADATA})
-    analyzer = analyzer_of(pipeline, table, SHAPES[shape])
-    for statement in render_replay_statements(ports_of(pipeline), table, staged_of(table), "b", f"{NAME}_shop_tmp"):
+    table = build_shaped_table(SHAPES[shape], kind)
+    pipeline = build_pipeline(table, source={"metadata": METADATA})
+    analyzer = build_analyzer(pipeline, table, SHAPES[shape])
+    for statement in render_replay_statements(
+        build_ports(pipeline), table, build_staged_batch(table), "b", f"{NAME}_shop_tmp"
+    ):
         analyzer.check(statement)
 
 
@@ -285,10 +290,10 @@ def test_backfill_of_groups_is_one_that_bigquery_reads() -> None:
     shape = replace(
         SHAPES["by_day"], columns=(Column("id", "BIGINT"), Column("name", "STRING"), Column("amount", "INT"))
     )
-    table = replace(table_of(shape, "grouped"), sequence_groups=groups, delete=False)
-    pipeline = a_pipeline(table, source={"metadata": METADATA})
-    analyzer, ports = analyzer_of(pipeline, table, shape), ports_of(pipeline)
-    (statement,) = render_backfill_statements(ports, table, staged_of(table), "b", f"{NAME}_shop_tmp")
+    table = replace(build_shaped_table(shape, "grouped"), sequence_groups=groups, delete=False)
+    pipeline = build_pipeline(table, source={"metadata": METADATA})
+    analyzer, ports = build_analyzer(pipeline, table, shape), build_ports(pipeline)
+    (statement,) = render_backfill_statements(ports, table, build_staged_batch(table), "b", f"{NAME}_shop_tmp")
     analyzer.check(statement)
     assert "s.`at_lsn` > t.`at_lsn`" in statement
     assert "is_later" not in statement
@@ -297,13 +302,13 @@ def test_backfill_of_groups_is_one_that_bigquery_reads() -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_tables_that_are_made_are_ones_that_bigquery_reads(shape: str) -> None:
     for kind in ("soft", "sequenced"):
-        table = table_of(SHAPES[shape], kind)
-        pipeline = a_pipeline(table, source={"metadata": METADATA})
+        table = build_shaped_table(SHAPES[shape], kind)
+        pipeline = build_pipeline(table, source={"metadata": METADATA})
         values = {
             "table": NAME, "parent": "dwh.shop", "partition_by": (), "cluster_by": (), "properties": {},
-            "shape": "0af3", "batch": 7, "dead_letters": True, **intermediate_columns(pipeline, table),
+            "shape": "0af3", "batch": 7, "dead_letters": True, **list_intermediate_columns(pipeline, table),
         }  # fmt: skip
-        analyzer = analyzer_of(pipeline, table, SHAPES[shape])
+        analyzer = build_analyzer(pipeline, table, SHAPES[shape])
         columns = list_destination_columns(table, METADATA)
         made = ("create_namespace", "create_intermediate", "drop_intermediate", "create_positions", "create_names")
         for name in made:
@@ -331,13 +336,13 @@ def test_layout_is_one_that_bigquery_reads(partition_by: tuple[str, ...], proper
 
 
 def test_script_that_publishes_is_read_statement_by_statement() -> None:
-    table = table_of(SHAPES["plain"], "sequenced")
-    pipeline = a_pipeline(table, source={"metadata": METADATA})
-    analyzer = analyzer_of(pipeline, table, SHAPES["plain"])
+    table = build_shaped_table(SHAPES["plain"], "sequenced")
+    pipeline = build_pipeline(table, source={"metadata": METADATA})
+    analyzer = build_analyzer(pipeline, table, SHAPES["plain"])
     script = render_transaction(
         SQL, positions=f"{NAME}_tidegate_position", pipeline="shop", version=6, attempt="0af3",
         properties={"tidegate.shop.position": '{"it\'s": 1}'},
-        statements=render_merge_statements(ports_of(pipeline), table, staged_of(table), "b"),
+        statements=render_merge_statements(build_ports(pipeline), table, build_staged_batch(table), "b"),
         audits=[("SELECT COUNT(*) FROM `my-project`.`shop`.`orders` WHERE `amount` < 0", "amount >= 0")],
     )  # fmt: skip
     statements = [part.strip() for part in script.split(";\n")]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import a_pipeline
+from fakes import build_pipeline
 from googlesql import Analyzer
 from tidegate.adapters.bigquery import schema_evolution
 from tidegate.adapters.bigquery.client.client import Warehouse
@@ -23,7 +23,7 @@ from tidegate.model.table_state import DeadLetter, StagedSource
 from tidegate.schema.column import Column
 from tidegate.schema.evolution import EvolutionRules
 from tidegate.spec.catalog import Catalog
-from unit.tidegate.adapters.bigquery.test_publish_script import NAME, SHAPES, analyzer_of, table_of
+from unit.tidegate.adapters.bigquery.test_publish_script import NAME, SHAPES, build_analyzer, build_shaped_table
 
 CATALOG = Catalog("dwh", "bigquery", {"project": "my-project"})
 SQL = SqlFiles("bigquery", {"dwh": "my-project"})
@@ -158,9 +158,9 @@ def test_columns_are_widened_by_a_statement_that_bigquery_reads() -> None:
 
 
 def test_dead_letters_and_positions_are_written_by_statements_that_bigquery_reads() -> None:
-    table = table_of(SHAPES["plain"], "upsert_delete")
+    table = build_shaped_table(SHAPES["plain"], "upsert_delete")
     tmp, positions = f"{NAME}_shop_tmp", f"{NAME}_tidegate_position"
-    analyzer = analyzer_of(a_pipeline(table), table, SHAPES["plain"], {LETTERS: HELD[LETTERS]})
+    analyzer = build_analyzer(build_pipeline(table), table, SHAPES["plain"], {LETTERS: HELD[LETTERS]})
     values = {"table": LETTERS, "target": "dwh.shop.it's", "attempt": "it's", "source": tmp, "batch": 7}
     values |= {"ranges": [("it's", 0, 1, 3), ("b", 7, 2, 9)], "published": 6, "snapshot_id": 0}
     for name in ("create", "write", "forget", "reread", "replayed"):

@@ -9,7 +9,7 @@ from tidegate.schema.column import Column
 from tidegate.schema.evolution import EvolutionRules
 
 
-def one_field() -> list[dict[str, Any]]:
+def build_schema() -> list[dict[str, Any]]:
     return [{"name": "a", "type": "INTEGER", "mode": "REQUIRED"}]
 
 
@@ -36,9 +36,9 @@ class Written:
 
 def test_field_called_element_is_no_step_into_an_array() -> None:
     warehouse: Any = Written(
-        {"name": "element", "type": "RECORD", "fields": one_field()},
+        {"name": "element", "type": "RECORD", "fields": build_schema()},
         {"name": "rows", "type": "RECORD", "mode": "REPEATED", "fields": [
-            {"name": "Element", "type": "RECORD", "mode": "REPEATED", "fields": one_field()}
+            {"name": "Element", "type": "RECORD", "mode": "REPEATED", "fields": build_schema()}
         ]},
     )  # fmt: skip
     wanted = "STRUCT<a: BIGINT, b: STRING>"

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from contract.test_destination import Kit, in_iceberg
+from contract.test_destination import Kit, build_iceberg_kit
 from contract_words import FIRST, PIPELINE, START, TABLE
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
 
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.real
 @pytest.fixture
 def kit(tmp_path: Path) -> Kit:
     """A table with a row of the user's, pipeline shop on main, and pipeline other on the branch staging."""
-    made = in_iceberg(tmp_path)
+    made = build_iceberg_kit(tmp_path)
     made.create()
     made.append("main", [{"id": "theirs", "n": 0}], {})
     made.port = build_iceberg_destination(made.port.tables.catalogs, {TABLE: "staging"})
-    made.port.commits.publish(made.merged(FIRST, "other", attempt="o1"))
+    made.port.commits.publish(made.merge_branch(FIRST, "other", attempt="o1"))
     made.port = build_iceberg_destination(made.port.tables.catalogs, {})
-    made.port.commits.publish(made.merged(FIRST))
+    made.port.commits.publish(made.merge_branch(FIRST))
     return made
 
 
@@ -32,9 +32,9 @@ def test_pipeline_of_another_branch_is_not_waited_for(kit: Kit) -> None:
 
 def test_pipeline_whose_last_publish_was_rolled_back_is_waited_for(kit: Kit) -> None:
     """Also where a branch of the user's still names the snapshot."""
-    kit.port.commits.publish(kit.merged(replace(START, batch=1), "third", attempt="t1"))
+    kit.port.commits.publish(kit.merge_branch(replace(START, batch=1), "third", attempt="t1"))
     before = kit.state().snapshot_id
-    kit.port.commits.publish(kit.merged(FIRST, "third", attempt="t2"))
+    kit.port.commits.publish(kit.merge_branch(FIRST, "third", attempt="t2"))
     table = kit.load(TABLE)
     table.manage_snapshots().create_branch(kit.state().snapshot_id, "kept").commit()
     kit.rollback(before)
@@ -44,7 +44,7 @@ def test_pipeline_whose_last_publish_was_rolled_back_is_waited_for(kit: Kit) -> 
 
 def test_pipeline_whose_only_publish_was_rolled_back_is_waited_for(kit: Kit) -> None:
     before = kit.state().snapshot_id
-    kit.port.commits.publish(kit.merged(FIRST, "third", attempt="t1"))
+    kit.port.commits.publish(kit.merge_branch(FIRST, "third", attempt="t1"))
     kit.rollback(before)
     assert kit.port.tables.list_pipelines(TABLE) == (PIPELINE, "third")
 

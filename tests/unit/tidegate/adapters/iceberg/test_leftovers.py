@@ -17,7 +17,7 @@ SCHEMA = Schema(NestedField(1, "id", LongType()))
 LETTERS = Schema(*(NestedField(n, name, StringType()) for n, name in enumerate(sorted(DEAD_LETTER_COLUMNS), 1)))
 
 
-def marked(kind: str, pipeline: str, table: str = "") -> dict[str, str]:
+def build_mark(kind: str, pipeline: str, table: str = "") -> dict[str, str]:
     return Ownership(TableKind(kind), pipeline, table).properties
 
 
@@ -31,16 +31,16 @@ def catalogs(tmp_path: Path) -> Catalogs:
     lake.create_namespace("b")
     for table, properties in {
         "a.orders": {}, "b.lines": {}, "b.untouched": {},
-        "a.orders_shop_tmp": marked("intermediate", "shop", "a.orders"),
-        "a.orders_shop_backfill_1f_tmp": marked("intermediate", "shop", "a.orders"),
-        "a.orders_shop_copy_tmp": marked("intermediate", "shop_copy", "a.orders"),
-        "a.orders_deletes": marked("deletes", "", "a.orders"),
+        "a.orders_shop_tmp": build_mark("intermediate", "shop", "a.orders"),
+        "a.orders_shop_backfill_1f_tmp": build_mark("intermediate", "shop", "a.orders"),
+        "a.orders_shop_copy_tmp": build_mark("intermediate", "shop_copy", "a.orders"),
+        "a.orders_deletes": build_mark("deletes", "", "a.orders"),
         "b.lines_shop_tmp": {SHAPE_PROPERTY: "0af3"},  # as version 0.1 made it
         "a.orders_shop_report": {}, "a.orders_shop_tmp_kept": {}, "b.lines_shop_copy_of_march": {},
         "b.tidegate_shop_batches": {}, "b.tidegate_gone_batches": {}, "b.tidegate_shop_dead_letters": {},
     }.items():  # fmt: skip
         lake.create_table(table, SCHEMA, properties=properties)
-    lake.create_table("a.tidegate_shop_batches", batch_history.COLUMNS, properties=marked("batches", "shop"))
+    lake.create_table("a.tidegate_shop_batches", batch_history.COLUMNS, properties=build_mark("batches", "shop"))
     lake.create_table("a.tidegate_shop_copy_batches", batch_history.COLUMNS)
     lake.create_table("a.tidegate_shop_dead_letters", LETTERS)
     for table in ("a.orders", "b.lines"):
@@ -49,7 +49,7 @@ def catalogs(tmp_path: Path) -> Catalogs:
     return made
 
 
-def dropped(found: PipelineLeftovers) -> list[str]:
+def list_dropped_tables(found: PipelineLeftovers) -> list[str]:
     return [word for word in found.remove if word.startswith("DROP TABLE")]
 
 
@@ -69,8 +69,8 @@ def test_tables_in_namespaces_of_namespaces_are_told_too(catalogs: Catalogs) -> 
     lake = catalogs.catalog("lake")
     for space in ("a.eu", "a.eu.west"):
         lake.create_namespace(space)
-    lake.create_table("a.eu.west.tidegate_far_batches", batch_history.COLUMNS, properties=marked("batches", "far"))
-    lake.create_table("a.eu.orders_far_tmp", SCHEMA, properties=marked("intermediate", "far", "a.eu.orders"))
+    lake.create_table("a.eu.west.tidegate_far_batches", batch_history.COLUMNS, properties=build_mark("batches", "far"))
+    lake.create_table("a.eu.orders_far_tmp", SCHEMA, properties=build_mark("intermediate", "far", "a.eu.orders"))
     lake.create_table("a.eu.orders", SCHEMA, properties={"tidegate.far.position": "{}"})
     [found], _ = find_leftovers(catalogs, "lake", {"shop", "shop_copy"})
     assert found.pipeline == "far"
@@ -123,10 +123,12 @@ def test_nothing_is_told_while_every_pipeline_has_its_file(catalogs: Catalogs) -
 def test_no_statement_drops_a_table_of_the_users_or_of_another_pipeline(catalogs: Catalogs) -> None:
     """Not even one whose name reads like a table of ours: only a mark, or what version 0.1 made, is ours."""
     [found], _ = find_leftovers(catalogs, "lake", {"shop_copy"})
-    assert sorted(dropped(found)) == [f"DROP TABLE {_quoted(name)} PURGE" for name in found.tables]
+    assert sorted(list_dropped_tables(found)) == [f"DROP TABLE {_quote(name)} PURGE" for name in found.tables]
     names = "orders lines untouched orders_shop_report orders_shop_tmp_kept lines_shop_copy_of_march orders_deletes"
     users = {f"`{name}`" for name in (*names.split(), "orders_shop_copy_tmp", "tidegate_gone_batches")}
-    assert not [word for word in dropped(found) if any(user in word for user in users) or "`b`.`tidegate" in word]
+    assert not [
+        word for word in list_dropped_tables(found) if any(user in word for user in users) or "`b`.`tidegate" in word
+    ]
 
 
 def test_both_pipelines_are_told_each_with_its_own(catalogs: Catalogs) -> None:
@@ -180,5 +182,5 @@ def test_catalogs_that_fail_hide_nothing_of_the_others_and_are_named(catalogs: C
     assert (type(broken), str(broken).startswith("catalog=broken: ")) == (ConfigurationError, True)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return ".".join(f"`{part}`" for part in name.split("."))

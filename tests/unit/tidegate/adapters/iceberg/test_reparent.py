@@ -53,18 +53,18 @@ class Lake:
     port: Destination
     load: Callable[[str], Table]
 
-    def rows(self) -> Rows:
+    def read_rows(self) -> Rows:
         return sorted((row["id"], row["n"], row["part"]) for row in self.load(TABLE).scan().to_arrow().to_pylist())
 
     def append(self, *rows: tuple[str, int, str], branch: str = "main") -> None:
-        self.load(TABLE).append(_arrow(rows), branch=branch)
+        self.load(TABLE).append(_build_arrow_table(rows), branch=branch)
 
     def stage(self, *keys: str | None) -> dict[str, Any]:
         """Keys as a batch of two files; what a merge of them is filled with."""
         staged = self.load(STAGED)
         with staged.transaction() as change, change.update_snapshot().fast_append() as files:
             for half in (keys[::2], keys[1::2]):
-                files.append_data_file(_staged_file(staged, half))
+                files.append_data_file(_build_staged_file(staged, half))
         snapshot = staged.refresh().current_snapshot().snapshot_id
         return {"source": STAGED, "snapshot_id": snapshot, "batch": 1, "leaves": [("id",)], "keys": [("id", "id")]}
 
@@ -74,8 +74,8 @@ class Lake:
         assert state is not None
         self.port.commits.start_branch(TABLE, state, branch)
         table = self.load(TABLE)
-        files = _files(table, added)
-        deletes, replaced = _position_deletes(table, state.snapshot_id, deleted)
+        files = _write_files(table, added)
+        deletes, replaced = _write_position_deletes(table, state.snapshot_id, deleted)
         found = {(ManifestContent.DATA, 1): files, (ManifestContent.DELETES, 1): deletes}
         by_spec = {(kind, table.spec().spec_id): given for (kind, _), given in found.items() if given}
         at = table.metadata.snapshot_by_id(state.snapshot_id)
@@ -90,7 +90,7 @@ class Lake:
             head=state.snapshot_id, properties=FIRST.to_properties(PIPELINE), tag=resource_names.name_tag(PIPELINE),
         )  # fmt: skip
         snapshot = producer._commit()[0][0]
-        table.catalog.commit_table(table, (), (snapshot, _branch_at(branch, snapshot.snapshot.snapshot_id)))
+        table.catalog.commit_table(table, (), (snapshot, _build_branch(branch, snapshot.snapshot.snapshot_id)))
         head = self.port.commits.read_head(TABLE, branch)
         assert head is not None
         return TableCommit(**{**cut.__dict__, "head": head.snapshot_id})
@@ -105,23 +105,23 @@ class Lake:
         return TableCommit(**{**table_commit.__dict__, "cut": newest, "head": head.snapshot_id})
 
 
-def _branch_at(branch: str, snapshot_id: int) -> Any:
+def _build_branch(branch: str, snapshot_id: int) -> Any:
     from tidegate.adapters.iceberg.table.commit import SnapshotRefType, _build_reference
 
     return _build_reference(branch, SnapshotRefType.BRANCH, snapshot_id)
 
 
-def _arrow(rows: Any) -> pa.Table:
+def _build_arrow_table(rows: Any) -> pa.Table:
     return pa.Table.from_pylist(
         [dict(zip(("id", "n", "part"), row, strict=True)) for row in rows], schema=SCHEMA.as_arrow()
     )
 
 
-def _files(table: Table, rows: Rows) -> list[DataFile]:
-    return list(_dataframe_to_data_files(table.metadata, _arrow(rows), table.io)) if rows else []
+def _write_files(table: Table, rows: Rows) -> list[DataFile]:
+    return list(_dataframe_to_data_files(table.metadata, _build_arrow_table(rows), table.io)) if rows else []
 
 
-def _staged_file(table: Table, keys: tuple[str | None, ...]) -> DataFile:
+def _build_staged_file(table: Table, keys: tuple[str | None, ...]) -> DataFile:
     """A file with its statistics, which are all that is read of it."""
     known = sorted(key for key in keys if key is not None)
     ends = [{3: end.encode()} for end in (known[0], known[-1])] if known else [{}, {}]
@@ -132,7 +132,9 @@ def _staged_file(table: Table, keys: tuple[str | None, ...]) -> DataFile:
     )  # fmt: skip
 
 
-def _position_deletes(table: Table, snapshot_id: int, keys: tuple[str, ...]) -> tuple[list[DataFile], frozenset[str]]:
+def _write_position_deletes(
+    table: Table, snapshot_id: int, keys: tuple[str, ...]
+) -> tuple[list[DataFile], frozenset[str]]:
     """One delete file for each data file that holds one of the keys, with the places of those that it replaces."""
     made, replaced = [], set()
     for task in table.scan(snapshot_id=snapshot_id).plan_files():
@@ -181,7 +183,7 @@ def test_appended_rows_stand_beside_whatever_others_wrote(lake: Lake) -> None:
     moved = lake.onto_newest(table_commit, None)
     assert moved is not None
     lake.port.commits.publish(moved)
-    assert lake.rows() == sorted([*THERE[:2], ("e", 0, "x"), ("e", 2, "x"), ("f", 2, "z")])
+    assert lake.read_rows() == sorted([*THERE[:2], ("e", 0, "x"), ("e", 2, "x"), ("f", 2, "z")])
     assert lake.port.tables.read_state(TABLE, PIPELINE).position == FIRST
 
 
@@ -200,7 +202,7 @@ def test_replaced_and_deleted_rows_stay_so_above_files_with_other_keys(lake: Lak
     assert again is not None
     lake.port.commits.publish(again)
     foreign = [row for n in range(3) for row in ((f"k{n}", 0, "x"), (f"a{n}", 0, "y"))]
-    assert lake.rows() == sorted([THERE[0], THERE[3], ("b", 2, "y"), ("e", 2, "x"), ("z", 0, "x"), *foreign])
+    assert lake.read_rows() == sorted([THERE[0], THERE[3], ("b", 2, "y"), ("e", 2, "x"), ("z", 0, "x"), *foreign])
 
 
 def test_snapshot_says_which_files_and_rows_it_added_and_what_the_table_holds(lake: Lake) -> None:
@@ -238,12 +240,12 @@ def test_delete_files_that_were_replaced_are_removed_and_those_of_other_files_st
         "1",
         "1",
     )
-    assert lake.rows() == sorted([THERE[3], ("e", 2, "x"), ("f", 3, "y"), ("k", 0, "x")])
+    assert lake.read_rows() == sorted([THERE[3], ("e", 2, "x"), ("f", 3, "y"), ("k", 0, "x")])
     moved = lake.port.commits.reparent(merge := lake.merge([], deleted=("d",)), merge.cut, lake.stage("d", "d"), {})
     assert moved is not None
     lake.port.commits.publish(TableCommit(**{**merge.__dict__, "head": moved.snapshot_id}))
     assert _count_deletes(lake) == [2, 2]
-    assert lake.rows() == sorted([("e", 2, "x"), ("f", 3, "y"), ("k", 0, "x")])
+    assert lake.read_rows() == sorted([("e", 2, "x"), ("f", 3, "y"), ("k", 0, "x")])
 
 
 def test_delete_file_that_somebody_else_replaced_meanwhile_is_not_missed(lake: Lake) -> None:
@@ -255,7 +257,7 @@ def test_delete_file_that_somebody_else_replaced_meanwhile_is_not_missed(lake: L
     assert "removed-delete-files" not in lake.port.commits.read_head(TABLE, moved.branch).summary
     lake.port.commits.publish(moved)
     assert _count_deletes(lake) == [2, 2]
-    assert lake.rows() == sorted([*THERE[2:], ("f", 3, "y")])
+    assert lake.read_rows() == sorted([*THERE[2:], ("f", 3, "y")])
 
 
 @pytest.mark.parametrize(("merges", "most"), [("true", 8), ("false", 100)])
@@ -268,7 +270,7 @@ def test_manifests_stay_few_however_many_snapshots_are_written_again(lake: Lake,
         head = lake.port.commits.reparent(table_commit, table_commit.cut, lake.stage("a", "f"), {})
         assert head is not None
         lake.port.commits.publish(TableCommit(**{**table_commit.__dict__, "head": head.snapshot_id}))
-    assert lake.rows() == sorted([*THERE[1:], *((f"e{number}", number, "x") for number in range(9, 12))])
+    assert lake.read_rows() == sorted([*THERE[1:], *((f"e{number}", number, "x") for number in range(9, 12))])
     assert _count_deletes(lake) == [1] * 10
     table = lake.load(TABLE)
     manifests = table.current_snapshot().manifests(table.io)
@@ -292,7 +294,7 @@ REFUSED: dict[str, tuple[tuple[Any, ...], Callable[[Lake], Any]]] = {
     "a key that is missing": (("b", None), lambda lake: lake.append((None, 9, "x"))),
     "nothing is known of the keys": ((None, None), lambda lake: lake.append(("z", 9, "x"))),
     "a file that deletes name is gone": (("b", "e"), lambda lake: lake.load(TABLE).delete("part = 'x'")),
-    "a file was written anew": (("b", "e"), lambda lake: lake.load(TABLE).overwrite(_arrow(THERE))),
+    "a file was written anew": (("b", "e"), lambda lake: lake.load(TABLE).overwrite(_build_arrow_table(THERE))),
 }
 
 
@@ -344,11 +346,11 @@ def test_branch_that_moved_meanwhile_is_left_as_it_is(lake: Lake) -> None:
     newest = lake.port.tables.read_state(TABLE, PIPELINE).snapshot_id
     lake.append(("late", 0, "x"), branch=table_commit.branch)
     moved = lake.port.commits.read_head(TABLE, table_commit.branch)
-    files = _metadata_files(lake)
+    files = _list_metadata_files(lake)
     with pytest.raises(CommitRefused):
         lake.port.commits.reparent(table_commit, newest, keys)
     assert lake.port.commits.read_head(TABLE, table_commit.branch) == moved
-    assert _metadata_files(lake) == files  # manifests that no snapshot has are deleted
+    assert _list_metadata_files(lake) == files  # manifests that no snapshot has are deleted
 
 
 def test_named_branch_takes_the_place_of_main(lake: Lake) -> None:
@@ -364,6 +366,6 @@ def test_named_branch_takes_the_place_of_main(lake: Lake) -> None:
     assert sorted(found) == ["a", "b", "c", "d", "e", "f", "z"]
 
 
-def _metadata_files(lake: Lake) -> list[str]:
+def _list_metadata_files(lake: Lake) -> list[str]:
     folder = Path(lake.load(TABLE).location().removeprefix("file://")) / "metadata"
     return sorted(path.name for path in folder.glob("*.avro"))

@@ -48,27 +48,27 @@ def table(catalogs: Catalogs) -> Table:
     made = catalog.create_table("shop.orders", schema, partition_spec=by_region)
     with made.transaction() as change, change.update_snapshot().fast_append() as files:
         for region in REGIONS:
-            files.append_data_file(a_file(made, region))
+            files.append_data_file(build_file(made, region))
     with made.transaction() as change, change.update_snapshot().fast_append():
         pass
     return catalog.load_table("shop.orders")
 
 
-def path_of(table: Table, region: str) -> str:
+def build_path(table: Table, region: str) -> str:
     return f"{table.location()}/data/{region}.parquet"
 
 
-def a_file(table: Table, region: str) -> DataFile:
+def build_file(table: Table, region: str) -> DataFile:
     return DataFile.from_args(
-        content=DataFileContent.DATA, file_path=path_of(table, region), file_format=FileFormat.PARQUET,
+        content=DataFileContent.DATA, file_path=build_path(table, region), file_format=FileFormat.PARQUET,
         partition=Record(region), record_count=10, file_size_in_bytes=1,
     )  # fmt: skip
 
 
-def with_deletes(table: Table, monkeypatch: pytest.MonkeyPatch, vectors: dict[int, list[tuple[str, str, int]]]) -> None:
+def add_deletes(table: Table, monkeypatch: pytest.MonkeyPatch, vectors: dict[int, list[tuple[str, str, int]]]) -> None:
     """Deletion vectors by snapshot: each with its Puffin file, the region whose file it is of, and its place in it."""
     listed = Snapshot.manifests
-    own = {snapshot: a_manifest(table, snapshot, found) for snapshot, found in vectors.items()}
+    own = {snapshot: write_manifest(table, snapshot, found) for snapshot, found in vectors.items()}
 
     def manifests(snapshot: Snapshot, io: Any) -> list[ManifestFile]:
         known = own.get(snapshot.snapshot_id)
@@ -77,7 +77,7 @@ def with_deletes(table: Table, monkeypatch: pytest.MonkeyPatch, vectors: dict[in
     monkeypatch.setattr(Snapshot, "manifests", manifests)
 
 
-def a_manifest(table: Table, snapshot: int, vectors: list[tuple[str, str, int]]) -> ManifestFile:
+def write_manifest(table: Table, snapshot: int, vectors: list[tuple[str, str, int]]) -> ManifestFile:
     target = table.io.new_output(f"{table.location()}/metadata/deletes-{snapshot}.avro")
     schema = Schema(*SETTINGS.fields)
     with AvroOutputFile[ManifestEntry](target, schema, "manifest_entry", metadata={"format-version": "3"}) as written:
@@ -86,7 +86,7 @@ def a_manifest(table: Table, snapshot: int, vectors: list[tuple[str, str, int]])
                 _table_format_version=3, content=DataFileContent.POSITION_DELETES, file_path=puffin,
                 file_format=FileFormat.PUFFIN if hasattr(FileFormat, "PUFFIN") else FileFormat.PARQUET,
                 partition=Record(), record_count=1, file_size_in_bytes=1,
-                referenced_data_file=path_of(table, region), content_offset=offset, content_size_in_bytes=40,
+                referenced_data_file=build_path(table, region), content_offset=offset, content_size_in_bytes=40,
             )  # fmt: skip
             entry = ManifestEntry.from_args(
                 _table_format_version=3, status=ManifestEntryStatus.ADDED, snapshot_id=snapshot, data_file=file
@@ -98,8 +98,8 @@ def a_manifest(table: Table, snapshot: int, vectors: list[tuple[str, str, int]])
     )  # fmt: skip
 
 
-def regions(table: Table, paths: tuple[str, ...]) -> set[str]:
-    return {region for region in REGIONS if path_of(table, region) in paths}
+def find_regions(table: Table, paths: tuple[str, ...]) -> set[str]:
+    return {region for region in REGIONS if build_path(table, region) in paths}
 
 
 def test_each_of_the_deletion_vectors_in_one_file_touches_its_data_file(
@@ -107,25 +107,25 @@ def test_each_of_the_deletion_vectors_in_one_file_touches_its_data_file(
 ) -> None:
     old, new = (snapshot.snapshot_id for snapshot in table.metadata.snapshots)
     vectors = [("all.puffin", region, 4 + 40 * number) for number, region in enumerate(REGIONS)]
-    with_deletes(table, monkeypatch, {old: [("first.puffin", "de", 4)], new: vectors})
+    add_deletes(table, monkeypatch, {old: [("first.puffin", "de", 4)], new: vectors})
     found = IcebergSnapshots(catalogs).find_touched_files(NAME, old, new)
     assert found is not None
-    assert (regions(table, found.old), regions(table, found.new)) == (set(REGIONS), set(REGIONS))
+    assert (find_regions(table, found.old), find_regions(table, found.new)) == (set(REGIONS), set(REGIONS))
 
 
 def test_vector_that_stays_where_it_is_touches_nothing_beside_one_that_goes(
     catalogs: Catalogs, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = (snapshot.snapshot_id for snapshot in table.metadata.snapshots)
-    with_deletes(
+    add_deletes(
         table, monkeypatch, {old: [("a.puffin", "de", 4), ("a.puffin", "fr", 44)], new: [("a.puffin", "de", 4)]}
     )
     found = IcebergSnapshots(catalogs).find_touched_files(NAME, old, new)
     assert found is not None
-    assert (regions(table, found.old), regions(table, found.new)) == ({"fr"}, {"fr"})
+    assert (find_regions(table, found.old), find_regions(table, found.new)) == ({"fr"}, {"fr"})
 
 
-def upgrade(table: Table) -> None:
+def upgrade_format(table: Table) -> None:
     """As another engine would write it."""
     path = Path(table.metadata_location.removeprefix("file://"))
     newer = path.with_name("00099-of-another-engine.metadata.json")
@@ -140,7 +140,7 @@ def upgrade(table: Table) -> None:
 
 def test_table_of_format_3_is_refused_in_words_by_publications_and_pipelines(catalogs: Catalogs, table: Table) -> None:
     assert IcebergSnapshots(catalogs).read_table(NAME) is not None
-    upgrade(table)
+    upgrade_format(table)
     for ask in (
         lambda: IcebergSnapshots(catalogs).read_table(NAME),
         lambda: IcebergTables(catalogs).read_state(NAME, "orders"),

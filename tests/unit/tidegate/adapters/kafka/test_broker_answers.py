@@ -23,7 +23,7 @@ END = {("orders", 0): 102, ("orders", 1): 108, ("users", 0): 9}
 ELECTION = END | {("orders", 0): UNKNOWN}
 
 
-def answered(value: Any) -> "Future[Any]":
+def build_future(value: Any) -> "Future[Any]":
     future: Future[Any] = Future()
     future.set_result(value)
     return future
@@ -40,12 +40,12 @@ class Client:
         return 0
 
     def describe_cluster(self, **_: Any) -> "Future[Any]":
-        return answered(SimpleNamespace(cluster_id=following(self.clusters)))
+        return build_future(SimpleNamespace(cluster_id=get_next_answer(self.clusters)))
 
     def describe_topics(self, names: Any, **_: Any) -> dict[str, "Future[Any]"]:
-        found = following(self.topics)
+        found = get_next_answer(self.topics)
         return {
-            name: answered(
+            name: build_future(
                 SimpleNamespace(name=name, topic_id=uuid, partitions=[SimpleNamespace(id=p) for p in partitions])
             )
             for name, (uuid, partitions) in found.items()
@@ -57,11 +57,11 @@ class Client:
 
     def list_offsets(self, asked: dict[TopicPartition, Any], **_: Any) -> dict[TopicPartition, "Future[Any]"]:
         self.asked += asked.values()
-        found = following(self.offsets[type(next(iter(asked.values())))])
-        return {tp: answered(SimpleNamespace(offset=found[tp.topic, tp.partition], leader_epoch=7)) for tp in asked}
+        found = get_next_answer(self.offsets[type(next(iter(asked.values())))])
+        return {tp: build_future(SimpleNamespace(offset=found[tp.topic, tp.partition], leader_epoch=7)) for tp in asked}
 
 
-def following(answers: list[Any]) -> Any:
+def get_next_answer(answers: list[Any]) -> Any:
     return answers.pop(0) if len(answers) > 1 else answers[0]
 
 

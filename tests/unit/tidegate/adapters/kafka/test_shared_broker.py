@@ -41,7 +41,7 @@ def test_brokers_that_are_gone_at_the_next_reading_are_named_before_they_are_ask
     assert client.asked == asked
 
 
-def whole_log(*topics: str) -> Log:
+def build_log(*topics: str) -> Log:
     return Log(
         "c", {t: f"id-{t}" for t in topics}, {t: {0: 0, 1: 0} for t in topics}, {t: {0: 3, 1: 4} for t in topics}
     )
@@ -58,7 +58,7 @@ class Asked:
             self.logs.append(topics)
             if set(refuses) & set(topics):
                 raise error(f"topics={topics}")
-            return whole_log(*topics)
+            return build_log(*topics)
 
         def list_topics(_: KafkaBroker, pattern: str) -> tuple[str, ...]:
             self.names += 1
@@ -72,8 +72,8 @@ def test_logs_that_were_read_together_are_not_asked_for_again(monkeypatch: pytes
     asked, ahead = Asked(monkeypatch), ReadAheadBroker({"bootstrap.servers": "b:1"})
     ahead.read_names_ahead()
     ahead.read_ahead(["users", "orders", "gone"], "read_committed")
-    assert ahead.read_log(("orders",), "read_committed") == whole_log("orders")
-    assert ahead.read_log(("orders", "users"), "read_committed") == whole_log("orders", "users")
+    assert ahead.read_log(("orders",), "read_committed") == build_log("orders")
+    assert ahead.read_log(("orders", "users"), "read_committed") == build_log("orders", "users")
     assert ahead.list_topics("o.*") == ("orders", "others")
     assert (asked.logs, asked.names) == ([("orders", "users")], 1)
     ahead.read_log(("orders",), "read_uncommitted")
@@ -90,7 +90,7 @@ def test_topic_that_cannot_be_read_is_its_own_pipeline_s_failure(
         ahead = ReadAheadBroker({"bootstrap.servers": f"127.0.0.1:{server.getsockname()[1]}"})
         ahead.read_names_ahead()
         ahead.read_ahead(["users", "orders"], "read_committed")
-    assert ahead.read_log(("orders",), "read_committed") == whole_log("orders")
+    assert ahead.read_log(("orders",), "read_committed") == build_log("orders")
     with pytest.raises(error):
         ahead.read_log(("users",), "read_committed")
     assert asked.logs == [("orders", "users"), ("orders",), ("users",)]
@@ -132,13 +132,13 @@ def test_topic_without_a_leader_is_waited_for_once_and_hides_no_other(monkeypatc
     for _ in range(2):
         with pytest.raises(TopicsUnavailable):
             shared.read_log(("orders", "users"), "read_committed")
-        assert shared.read_log(("orders",), "read_committed") == whole_log("orders")
+        assert shared.read_log(("orders",), "read_committed") == build_log("orders")
     assert asked.logs == [("orders", "users"), ("orders",)]
     ahead = ReadAheadBroker({"bootstrap.servers": "b:1"})
     ahead.read_names_ahead()
     ahead.read_ahead(["users", "orders"], "read_committed")
     assert asked.logs[2:] == [("orders", "users"), ("orders",)]
-    assert ahead.read_log(("orders",), "read_committed") == whole_log("orders")
+    assert ahead.read_log(("orders",), "read_committed") == build_log("orders")
     with pytest.raises(TopicsUnavailable):
         ahead.read_log(("users",), "read_committed")
 
@@ -164,7 +164,7 @@ def test_cut_by_a_leader_after_the_one_that_was_asked_is_found_too(monkeypatch: 
         return {"orders": {0: 3}} if leaders["orders"][0] == 3 else {}
 
     def read_log(_: KafkaBroker, topics: tuple[str, ...], isolation: str) -> Log:
-        return replace(whole_log(*topics), epochs={topic: dict(leaders[topic]) for topic in topics})
+        return replace(build_log(*topics), epochs={topic: dict(leaders[topic]) for topic in topics})
 
     monkeypatch.setattr(KafkaBroker, "find_log_cuts", find_log_cuts)
     monkeypatch.setattr(KafkaBroker, "read_log", read_log)

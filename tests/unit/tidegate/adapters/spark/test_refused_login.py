@@ -35,7 +35,7 @@ class Refuse(grpc.ServerInterceptor):
 
 
 @contextmanager
-def refusing_server(code: grpc.StatusCode, details: str) -> Iterator[str]:
+def run_refusing_server(code: grpc.StatusCode, details: str) -> Iterator[str]:
     """Its address, with a token of a user's."""
     server = grpc.server(ThreadPoolExecutor(2), interceptors=[Refuse(code, details)])
     port = server.add_insecure_port("localhost:0")
@@ -49,7 +49,7 @@ def refusing_server(code: grpc.StatusCode, details: str) -> Iterator[str]:
 @pytest.mark.parametrize("name", REFUSALS)
 def test_refused_token_is_an_error_that_names_the_connection_and_is_not_tried_again(name: str) -> None:
     code, details = REFUSALS[name]
-    with refusing_server(code, details) as remote, pytest.raises(ConfigurationError) as caught:
+    with run_refusing_server(code, details) as remote, pytest.raises(ConfigurationError) as caught:
         ConnectEngine(remote, {}, "connection=spark_default").run(MergeJob("shop", 3, ()))
     port = remote.split(":")[2].partition("/")[0]
     assert str(caught.value) == (
@@ -60,7 +60,7 @@ def test_refused_token_is_an_error_that_names_the_connection_and_is_not_tried_ag
 
 def test_other_status_of_the_server_is_told_by_its_words_and_tried_again() -> None:
     with (
-        refusing_server(grpc.StatusCode.INTERNAL, "disk full") as remote,
+        run_refusing_server(grpc.StatusCode.INTERNAL, "disk full") as remote,
         pytest.raises(RetryLater, match=r"^pipeline=shop batch=3: Spark failed in merge: INTERNAL: disk full$"),
     ):
         ConnectEngine(remote, {}).run(MergeJob("shop", 3, ()))
@@ -69,14 +69,14 @@ def test_other_status_of_the_server_is_told_by_its_words_and_tried_again() -> No
 def test_session_that_the_server_did_not_release_is_not_asked_by_later_ones() -> None:
     from pyspark.sql.connect.session import SparkSession
 
-    with refusing_server(*REFUSALS["unauthenticated"]) as remote, pytest.raises(ConfigurationError):
+    with run_refusing_server(*REFUSALS["unauthenticated"]) as remote, pytest.raises(ConfigurationError):
         ConnectEngine(remote, {}).run(MergeJob("shop", 3, ()))
     assert SparkSession.getActiveSession() is None
     assert SparkSession._get_default_session() is None
 
 
 def test_doctor_names_the_log_in_and_the_way_out() -> None:
-    with refusing_server(*REFUSALS["unauthenticated"]) as remote:
+    with run_refusing_server(*REFUSALS["unauthenticated"]) as remote:
         found = list(check_connect(remote, "connection=spark_default", {}, False))
     require_found("spark-token-wrong", found)
     assert len(found) == 1

@@ -11,19 +11,19 @@ from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
 from tidegate_spark.session import read_job_argument
 
 
-def a_job(length: int) -> MergeJob:
+def build_job(length: int) -> MergeJob:
     return MergeJob("shop", 1, ("x" * length,))
 
 
 def test_short_job_is_the_programs_argument(monkeypatch: pytest.MonkeyPatch) -> None:
-    job = a_job(10)
+    job = build_job(10)
     assert (build_arguments(job), build_job_conf(job)) == ([job.to_json()], {})
     monkeypatch.setattr(sys, "argv", ["merge.py", *build_arguments(job)])
     assert MergeJob.from_json(read_job_argument()) == job
 
 
 def test_job_that_is_too_long_for_an_argument_stands_in_the_properties_file() -> None:
-    job = a_job(200_000)
+    job = build_job(200_000)
     assert build_arguments(job) == []
     with pack_files({"spark.x": "y", **build_job_conf(job)}) as files:
         lines = Path(files.properties).read_text().splitlines()
@@ -31,12 +31,12 @@ def test_job_that_is_too_long_for_an_argument_stands_in_the_properties_file() ->
     assert MergeJob.from_json(line.removeprefix(f"{JOB_CONF} ").replace("\\\\", "\\")) == job
 
 
-def kinds(root: type[TidegateError] = TidegateError) -> set[type[TidegateError]]:
-    return {root}.union(*(kinds(kind) for kind in root.__subclasses__()))
+def list_error_types(root: type[TidegateError] = TidegateError) -> set[type[TidegateError]]:
+    return {root}.union(*(list_error_types(kind) for kind in root.__subclasses__()))
 
 
 def test_error_of_a_submitted_job_keeps_its_kind_and_its_text() -> None:
-    for kind in kinds():
+    for kind in list_error_types():
         with pack_files({}) as files:
             assert files.read_failure("job", "stage") is None
             Path(files.failure).write_text(JobFailure.of(kind("key=1: it has several rows\nin lines")).to_json())
@@ -76,7 +76,7 @@ def test_folder_without_a_spark_submit_is_named_and_no_reason_to_try_again(
 ) -> None:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     with pytest.raises(ConfigurationError, match="it has no bin/spark-submit"):
-        SubmitEngine("local[1]", "", {}).run(a_job(10))
+        SubmitEngine("local[1]", "", {}).run(build_job(10))
 
 
 def test_driver_that_left_no_failure_is_told_by_its_last_error_without_the_logs_own_words(
@@ -88,4 +88,4 @@ def test_driver_that_left_no_failure_is_told_by_its_last_error_without_the_logs_
     program.chmod(0o755)
     monkeypatch.setattr("tidegate.adapters.spark.submit._find_spark_submit", lambda: program)
     with pytest.raises(RetryLater, match=r"merge failed: TaskSetManager: Lost task 1\.0 .*Java heap space$"):
-        SubmitEngine("local[1]", "", {}).run(a_job(10))
+        SubmitEngine("local[1]", "", {}).run(build_job(10))

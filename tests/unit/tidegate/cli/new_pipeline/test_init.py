@@ -15,7 +15,7 @@ from tidegate.sampling.proposal import propose_table
 from tidegate.sampling.samples import TopicSample
 
 
-def a_sample(topic: str, span: int = 2) -> TopicSample:
+def build_sample(topic: str, span: int = 2) -> TopicSample:
     row = b'{"id": 1, "at": "2026-01-01T00:00:00Z"}'
     records = tuple(KafkaRecord(topic, n % 2, n // 2, 1000 * n, b'{"id": %d}' % n, row) for n in range(6))
     return TopicSample(topic, records, {0: 0, 1: 0}, {0: span, 1: 3})
@@ -28,7 +28,7 @@ def run(include: Path, monkeypatch, capsys) -> Any:
     monkeypatch.setattr("sys.stdin", io.StringIO())
 
     def run(*words: str, span: int = 2) -> tuple[int, str, str]:
-        monkeypatch.setattr(init, "sample_topic", lambda kafka, resolve, topic, *_: a_sample(topic, span))
+        monkeypatch.setattr(init, "sample_topic", lambda kafka, resolve, topic, *_: build_sample(topic, span))
         code = init.run_init(build_parser().parse_args(["init", *words]))
         return (code, *capsys.readouterr())
 
@@ -94,5 +94,5 @@ def test_names_are_made_of_a_topics(topic, word, name) -> None:
 
 
 def test_dry_run_takes_the_newest_records_of_each_partition_by_turns() -> None:
-    table = propose_table(a_sample("t"), "lake.shop.t", lambda *_: None)
+    table = propose_table(build_sample("t"), "lake.shop.t", lambda *_: None)
     assert [(one.partition, one.offset) for one in choose_records(table, 5)] == [(0, 2), (1, 2), (0, 1), (1, 1), (0, 0)]

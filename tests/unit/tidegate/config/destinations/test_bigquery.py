@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from pipeline_files import load, problems, source
+from pipeline_files import find_problems, load, render_source
 
 CATALOGS = """\
 lake: {type: iceberg, properties: {type: sql, uri: 'sqlite:////tmp/c.db', warehouse: 'file:///tmp/w'}}
@@ -14,10 +14,10 @@ VALUE = "value: {schema: 'id BIGINT, at TIMESTAMP, day DATE, n INT, x DOUBLE, ta
 
 
 def render_file(more: str, schema: str = VALUE, name: str = "dwh.shop.orders") -> str:
-    return source(f"key: {{fields: [id], schema: id BIGINT}}, {schema}", tables=f"[{{name: {name}, {more}}}]")
+    return render_source(f"key: {{fields: [id], schema: id BIGINT}}, {schema}", tables=f"[{{name: {name}, {more}}}]")
 
 
-def laid_out(create: str, name: str = "dwh.shop.orders") -> str:
+def render_layout(create: str, name: str = "dwh.shop.orders") -> str:
     return render_file(f"create: {{{create}}}", name=name)
 
 
@@ -35,49 +35,49 @@ REFUSED = {
         "source.metadata._PARTITIONTIME=timestamp: column=_PARTITIONTIME: BigQuery reserves names that begin so",
     ),
     "a key of floating point": (
-        source("key: {fields: [x], schema: x DOUBLE}", tables="[{name: dwh.shop.orders}]"),
+        render_source("key: {fields: [x], schema: x DOUBLE}", tables="[{name: dwh.shop.orders}]"),
         "source.key.fields[0]=x: floating point, by which BigQuery finds no rows",
     ),
     "a sequence of floating point": (render_file("sequence_by: [x]"), "tables[0].sequence_by[0]=x: floating point"),
     "two partition columns": (
-        laid_out("partition_by: [days(at), day]"),
+        render_layout("partition_by: [days(at), day]"),
         "create.partition_by[1]=day: BigQuery partitions by one column",
     ),
     "buckets": (
-        laid_out("partition_by: ['bucket(4, id)']"),
+        render_layout("partition_by: ['bucket(4, id)']"),
         "=bucket(4, id): partition_by=bucket(4, id): BigQuery has",
     ),
     "a partition of numbers": (
-        laid_out("partition_by: [n]"),
+        render_layout("partition_by: [n]"),
         "partition_by column=n type=INT: no time; write hours(c)",
     ),
-    "hours of a date": (laid_out("partition_by: [hours(day)]"), "a DATE has no hours; use days(day)"),
+    "hours of a date": (render_layout("partition_by: [hours(day)]"), "a DATE has no hours; use days(day)"),
     "five clusters": (
-        laid_out("cluster_by: [id, at, day, n, id]"),
+        render_layout("cluster_by: [id, at, day, n, id]"),
         "create.cluster_by[4]=id: BigQuery clusters by 4 columns at most",
     ),
     "a cluster of arrays": (
-        laid_out("cluster_by: [tags]"),
+        render_layout("cluster_by: [tags]"),
         "=tags: ARRAY<STRING> is no type that BigQuery clusters by",
     ),
     "a property of Iceberg": (
-        laid_out("properties: {write.format.default: orc}"),
+        render_layout("properties: {write.format.default: orc}"),
         "create.properties: property write.format.default=orc: not one of BigQuery's tables; use one of",
     ),
     "a property that is no number": (
-        laid_out("properties: {partition_expiration_days: soon}"),
+        render_layout("properties: {partition_expiration_days: soon}"),
         "property partition_expiration_days=soon: not a value that BigQuery takes for it",
     ),
     "partitions that expire at once": (
-        laid_out("partition_by: [day], properties: {partition_expiration_days: 0}"),
+        render_layout("partition_by: [day], properties: {partition_expiration_days: 0}"),
         "property partition_expiration_days=0: not a value that BigQuery takes for it",
     ),
     "partitions that expire at no number": (
-        laid_out("partition_by: [day], properties: {partition_expiration_days: nan}"),
+        render_layout("partition_by: [day], properties: {partition_expiration_days: nan}"),
         "property partition_expiration_days=nan: not a value that BigQuery takes for it",
     ),
     "a column twice among the clusters": (
-        laid_out("cluster_by: [id, at, ID]"),
+        render_layout("cluster_by: [id, at, ID]"),
         "create.cluster_by[2]=ID: BigQuery clusters by a column once; keep one",
     ),
     "a dataset with a dash": (
@@ -89,11 +89,11 @@ REFUSED = {
         "BigQuery nests structs 15 deep, and the staged row is one of them",
     ),
     "another time of partitions": (
-        laid_out("partition_by: [days(_PARTITIONTIME)], properties: {partition_time: event}"),
+        render_layout("partition_by: [days(_PARTITIONTIME)], properties: {partition_time: event}"),
         "property partition_time=event: not a known word; use record or wall_clock",
     ),
     "BigQuery's column in Iceberg": (
-        laid_out("partition_by: [days(_PARTITIONTIME)]", "lake.shop.orders"),
+        render_layout("partition_by: [days(_PARTITIONTIME)]", "lake.shop.orders"),
         "create.partition_by[0]=days(_PARTITIONTIME): BigQuery's own column; name one of the table's",
     ),
     "history by the time of a record": (
@@ -153,7 +153,7 @@ def test_columns_that_select_makes_are_those_that_count(case: str, include: Path
     if not message:
         assert load(include, text).tables[0].select
         return
-    found = problems(include, text)
+    found = find_problems(include, text)
     assert any(message in line for line in found), found
 
 
@@ -166,14 +166,14 @@ def include(include: Path) -> Path:
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_bigquery_cannot_have_is_refused_with_the_way_out(case: str, include: Path) -> None:
     text, message = REFUSED[case]
-    found = problems(include, text)
+    found = find_problems(include, text)
     assert any(message in line for line in found), found
     assert len(found) == 1
 
 
 def test_columns_beyond_the_limit_are_counted_with_their_fields(include: Path) -> None:
     fields = ", ".join(f"f{n}: INT" for n in range(5_000))
-    (line,) = problems(
+    (line,) = find_problems(
         include, render_file("delete: true", f"value: {{schema: 'id BIGINT, a STRUCT<{fields}>, b STRUCT<{fields}>'}}")
     )
     assert "BigQuery holds 10000 columns, fields of structs included" in line
@@ -195,7 +195,7 @@ def test_structs_that_are_as_deep_as_they_may_be_are_taken(include: Path) -> Non
     ],
 )
 def test_layouts_that_bigquery_has_are_taken(create: str, include: Path) -> None:
-    assert load(include, laid_out(create)).tables[0].create.partition_by
+    assert load(include, render_layout(create)).tables[0].create.partition_by
 
 
 def test_a_server_of_ones_own_takes_as_many_load_jobs_as_come(include: Path) -> None:

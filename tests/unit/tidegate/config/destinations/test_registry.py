@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from pipeline_files import load, problems, source
+from pipeline_files import find_problems, load, render_source
 from tidegate.adapters.opened_destination import OpenedDestination
 from tidegate.config.destinations.bigquery import BIGQUERY
 from tidegate.config.destinations.destination import DestinationType
@@ -46,7 +46,7 @@ def describe(include: Path, monkeypatch: pytest.MonkeyPatch) -> Describe:
 
 def render_file(more: str, name: str = "pond.shop.orders") -> str:
     key = "key: {fields: [id], schema: id BIGINT}, value: {schema: 'id BIGINT, day DATE'}"
-    return source(key, tables=f"[{{name: {name}, {more}}}]")
+    return render_source(key, tables=f"[{{name: {name}, {more}}}]")
 
 
 def test_table_of_a_registered_type_may_be_written(describe: Describe, include: Path) -> None:
@@ -57,7 +57,7 @@ def test_table_of_a_registered_type_may_be_written(describe: Describe, include: 
 def test_unknown_type_is_refused_with_those_that_are_registered(describe: Describe, include: Path) -> None:
     describe()
     (include / "catalogs.yaml").write_text(f"{LAKE}\nsea: {{type: sea}}\n")
-    (line,) = problems(include, render_file("delete: true", "sea.shop.orders"))
+    (line,) = find_problems(include, render_file("delete: true", "sea.shop.orders"))
     assert "unknown type of catalog" in line
     assert all(name in line for name in ("iceberg", "bigquery", "pond")), line
 
@@ -76,7 +76,7 @@ def test_what_a_type_cannot_do_is_refused(
     describe: Describe, include: Path, more: str, name: str, message: str
 ) -> None:
     describe()
-    found = problems(include, render_file(more, name))
+    found = find_problems(include, render_file(more, name))
     assert any(message in line for line in found), found
 
 
@@ -91,11 +91,11 @@ def test_dead_letters_of_several_types_need_one_that_keeps_those_of_others(
 ) -> None:
     describe(keeps_letters_of_others=keeps)
     key = "key: {fields: [id], schema: id BIGINT}, value: {schema: id BIGINT}, errors: {tolerance: all}"
-    text = source(key, tables="[{name: pond.shop.orders}, {name: lake.shop.orders}]")
+    text = render_source(key, tables="[{name: pond.shop.orders}, {name: lake.shop.orders}]")
     if keeps:
         assert len(load(include, text).tables) == 2
     else:
-        assert "all needs every table in catalogs of one type" in "\n".join(problems(include, text))
+        assert "all needs every table in catalogs of one type" in "\n".join(find_problems(include, text))
 
 
 def test_publication_of_a_type_without_snapshots_is_refused(describe: Describe, include: Path) -> None:
@@ -117,7 +117,7 @@ def test_ports_of_each_catalog_are_those_that_its_type_opens(describe: Describe,
         open=lambda *_: opened, build_spark_conf=lambda catalog, _: {"spark.pond": catalog.properties["depth"]}
     )  # fmt: skip
     kafka = "kafka: {bootstrap.servers: 'localhost:1'}"
-    text = source(f"{kafka}, key: {{fields: [id]}}, value: {{schema: id BIGINT}}", "[{name: pond.shop.orders}]")
+    text = render_source(f"{kafka}, key: {{fields: [id]}}, value: {{schema: id BIGINT}}", "[{name: pond.shop.orders}]")
     pipeline = load(include, text)
     made = assemble_pipeline(include, "orders", lambda _: None, engine=engine)
     assert [made.tables, made.commits, made.staging, made.dead_letters, made.history] == ports

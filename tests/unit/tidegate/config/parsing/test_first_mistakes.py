@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from pipeline_files import problems
+from pipeline_files import find_problems
 
 PLAIN = """\
 source:
@@ -61,11 +61,11 @@ MISTAKES = {
 def test_first_mistake_is_one_problem_that_names_it(include: Path, mistake: str) -> None:
     right, wrong, expected = MISTAKES[mistake]
     assert right in PLAIN
-    assert problems(include, PLAIN.replace(right, wrong)) == [f"pipelines/orders.yaml:{expected}"]
+    assert find_problems(include, PLAIN.replace(right, wrong)) == [f"pipelines/orders.yaml:{expected}"]
 
 
 def test_key_that_is_missing_beside_a_word_unlike_it_is_told_too(include: Path) -> None:
-    found = problems(include, PLAIN.replace("topics: [t]", "zebra: 1").replace("tables:", "x:"))
+    found = find_problems(include, PLAIN.replace("topics: [t]", "zebra: 1").replace("tables:", "x:"))
     assert [line.split(";")[0].removeprefix("pipelines/orders.yaml:") for line in found] == [
         "1: tables: missing, and it has no default",
         "1: source.topics: no topic to read",
@@ -77,4 +77,4 @@ def test_key_that_is_missing_beside_a_word_unlike_it_is_told_too(include: Path) 
 def test_tab_in_a_value_or_a_comment_is_no_mistake(include: Path) -> None:
     text = PLAIN.replace("  topics: [t]", "  topics:\t[t]  #\ttopics\n\t# a comment")
     broken = text.replace("interval: 30s", "interval: [")
-    assert "a tab" not in problems(include, broken)[0]
+    assert "a tab" not in find_problems(include, broken)[0]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from pipeline_files import load, problems, source, table
+from pipeline_files import find_problems, load, render_source, render_table
 from tidegate.config.parsing.patterns import check_java_pattern, compile_pattern
 
 DEEP = "(" * 500 + "a" + ")" * 500
@@ -14,12 +14,12 @@ def test_pattern_that_cannot_be_read_is_one_problem_wherever_it_stands(include: 
     files = {
         "source.topic_pattern": f"source: {{topic_pattern: '{pattern}', errors: {{tolerance: all, topic: dlq}}}}\n"
         "tables: [{name: lake.a.b}]",
-        "tables[0].route.pattern": table(f"route: {{field: topic, pattern: '{pattern}'}}"),
-        "heartbeat.ignore_topics[0]": source(tables="[{name: lake.a.b, topics: [t]}]")
+        "tables[0].route.pattern": render_table(f"route: {{field: topic, pattern: '{pattern}'}}"),
+        "heartbeat.ignore_topics[0]": render_source(tables="[{name: lake.a.b, topics: [t]}]")
         + f"heartbeat: {{ignore_topics: ['{pattern}']}}",
     }
     for key, text in files.items():
-        (found,) = problems(include, text)
+        (found,) = find_problems(include, text)
         assert f"{key}={pattern[:20]}" in found
         assert "not a regular expression" in found
 
@@ -29,7 +29,7 @@ def test_pattern_that_cannot_be_read_is_one_problem_wherever_it_stands(include: 
     [r"\p{Lu}+", r"\P{L}\d", r"(?<year>\d{4})-\k<year>", r"\Qa.(b\E.*", r"\x{1F600}", r"a\z", "a++", "(?i)ab"],
 )
 def test_pattern_of_javas_is_taken_where_spark_reads_it(include: Path, pattern: str) -> None:
-    pipeline = load(include, table(f"route: {{field: topic, pattern: '{pattern}'}}"))
+    pipeline = load(include, render_table(f"route: {{field: topic, pattern: '{pattern}'}}"))
     assert pipeline.tables[0].route.pattern == pattern
 
 

@@ -9,19 +9,19 @@ import yaml
 from examples import choose_number
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pipeline_files import load, problems, source, table
+from pipeline_files import find_problems, load, render_source, render_table
 from tidegate.config.checks.unsupported import SUPPORTED_VALUES
 from tidegate.errors import ConfigurationError
 
 
-def keyed(more: str, column: str = "n INT") -> str:
+def render_keyed_source(more: str, column: str = "n INT") -> str:
     schema = f"id BIGINT, lsn BIGINT, tags MAP<STRING, INT>, {column}"
     key = "key: {fields: [id], schema: id BIGINT}"
-    return source(f"{key}, value: {{schema: '{schema}'}}", tables=f"[{{name: lake.a.b, {more}}}]")
+    return render_source(f"{key}, value: {{schema: '{schema}'}}", tables=f"[{{name: lake.a.b, {more}}}]")
 
 
-def avro(schema: str) -> str:
-    return source(f"value: {{format: avro, avro: {{schema: '{schema}'}}}}")
+def render_avro_source(schema: str) -> str:
+    return render_source(f"value: {{format: avro, avro: {{schema: '{schema}'}}}}")
 
 
 def test_five_different_mistakes_are_all_named_with_their_lines(include: Path) -> None:
@@ -37,7 +37,7 @@ tables:
 merge:
   interval: abc
 """
-    assert problems(include, text) == [
+    assert find_problems(include, text) == [
         "pipelines/orders.yaml:4: source.value.schema=id BIGINT amount INT: not SQL that Spark reads near 'amount'; "
         "write e.g. id BIGINT NOT NULL, name STRING",
         "pipelines/orders.yaml:6: tables[0].name=lak.shop.orders: catalog=lak is not in catalogs.yaml; "
@@ -50,168 +50,222 @@ merge:
 
 DEEP = "(" * 90 + "true" + ")" * 90
 REFUSED = {
-    "a time that never comes": (source() + "merge: {interval: '0 0 31 2 *'}", "merge.interval=0 0 31 2 *: a time that"),
+    "a time that never comes": (
+        render_source() + "merge: {interval: '0 0 31 2 *'}",
+        "merge.interval=0 0 31 2 *: a time that",
+    ),
     "a number that counts sixties": (
-        source() + "merge: {interval: 1:30}",
+        render_source() + "merge: {interval: 1:30}",
         "merge.interval: 1:30 would be read as the number 90; put it in quotes",
     ),
     "a number that counts eights": (
-        source("start: {offsets: {shop.orders: {0: 0100}}}"),
+        render_source("start: {offsets: {shop.orders: {0: 0100}}}"),
         "source.start.offsets.shop.orders.0: 0100 would be read as the number 64",
     ),
-    "a version that counts sixties": (table("create: {properties: {v: 1:30.5}}"), "1:30.5 would be read as the number"),
+    "a version that counts sixties": (
+        render_table("create: {properties: {v: 1:30.5}}"),
+        "1:30.5 would be read as the number",
+    ),
     "a number of more than 64 bits": (
-        source("start: {offsets: {shop.orders: {0: 9223372036854775808}}}"),
+        render_source("start: {offsets: {shop.orders: {0: 9223372036854775808}}}"),
         "source.start.offsets.shop.orders.0: a number of more than 64 bits",
     ),
     "a partition of more than 32 bits": (
-        source("start: {offsets: {shop.orders: {2147483648: 1}}}"),
+        render_source("start: {offsets: {shop.orders: {2147483648: 1}}}"),
         "out of range; must be at most 2147483647",
     ),
-    "an interval that no clock reaches": (source() + "merge: {interval: 40000d}", "longer than 100 years"),
-    "a pause that no clock reaches": (source() + "heartbeat: {interval: 3153600001}", "longer than 100 years"),
-    "a time that is another one each time": (source() + "merge: {interval: 'R 0 * * *'}", "not a cron expression"),
+    "an interval that no clock reaches": (render_source() + "merge: {interval: 40000d}", "longer than 100 years"),
+    "a pause that no clock reaches": (render_source() + "heartbeat: {interval: 3153600001}", "longer than 100 years"),
+    "a time that is another one each time": (
+        render_source() + "merge: {interval: 'R 0 * * *'}",
+        "not a cron expression",
+    ),
     "a partition given twice": (
-        source("start: {offsets: {shop.orders: {'0': 1, 0: 2}}}"),
+        render_source("start: {offsets: {shop.orders: {'0': 1, 0: 2}}}"),
         "a partition is given twice, with and without quotes",
     ),
     "two starts": (
-        source("start: {timestamp: 2026-01-01T00:00:00Z, offsets: {shop.orders: {0: 1}}}"),
+        render_source("start: {timestamp: 2026-01-01T00:00:00Z, offsets: {shop.orders: {0: 1}}}"),
         "no place to start at; write earliest, latest, group, {timestamp: 2026-01-01T00:00:00Z} or {offsets: ",
     ),
-    "metadata of no name": (source("metadata: {'': offset}"), "a column has a name"),
+    "metadata of no name": (render_source("metadata: {'': offset}"), "a column has a name"),
     "days of a number": (
-        keyed("create: {partition_by: ['days(lsn)']}"),
+        render_keyed_source("create: {partition_by: ['days(lsn)']}"),
         "tables[0].create.partition_by[0]=days(lsn): lsn is BIGINT, by which Iceberg cannot partition so",
     ),
-    "hours of a day": (keyed("create: {partition_by: ['hours(n)']}", "n DATE"), "n is DATE, by which Iceberg cannot"),
-    "buckets of a fraction": (keyed("create: {partition_by: ['bucket(4, n)']}", "n DOUBLE"), "n is DOUBLE, by which"),
-    "a map as a partition": (keyed("create: {partition_by: [tags]}"), "tags is MAP, by which Iceberg cannot partition"),
+    "hours of a day": (
+        render_keyed_source("create: {partition_by: ['hours(n)']}", "n DATE"),
+        "n is DATE, by which Iceberg cannot",
+    ),
+    "buckets of a fraction": (
+        render_keyed_source("create: {partition_by: ['bucket(4, n)']}", "n DOUBLE"),
+        "n is DOUBLE, by which",
+    ),
+    "a map as a partition": (
+        render_keyed_source("create: {partition_by: [tags]}"),
+        "tags is MAP, by which Iceberg cannot partition",
+    ),
     "a partition twice": (
-        keyed("create: {partition_by: ['bucket(4, id)', 'bucket(8, ID)']}"),
+        render_keyed_source("create: {partition_by: ['bucket(4, id)', 'bucket(8, ID)']}"),
         "tables[0].create.partition_by[1]=bucket(8, ID): Iceberg partitions by id in this way once",
     ),
-    "a name that Iceberg keeps": (keyed("upsert: true", "`_Pos` INT"), "tables[0]: Iceberg reserves _pos in Spark"),
+    "a name that Iceberg keeps": (
+        render_keyed_source("upsert: true", "`_Pos` INT"),
+        "tables[0]: Iceberg reserves _pos in Spark",
+    ),
     "a name for metadata that Iceberg keeps": (
-        source("key: {fields: [id], schema: id INT}, metadata: {_file: topic}"),
+        render_source("key: {fields: [id], schema: id INT}, metadata: {_file: topic}"),
         "tables[0]: Iceberg reserves _file in Spark; give the column another name",
     ),
     "days and hours": (
-        keyed("create: {partition_by: ['days(n)', 'hours(n)']}", "n TIMESTAMP"),
+        render_keyed_source("create: {partition_by: ['days(n)', 'hours(n)']}", "n TIMESTAMP"),
         "Iceberg partitions by n in this way once",
     ),
     "buckets without end": (
-        keyed("create: {partition_by: ['bucket(2147483648, id)']}"),
+        render_keyed_source("create: {partition_by: ['bucket(2147483648, id)']}"),
         "out of range; must be at most 2147483647",
     ),
-    "a condition that nests": (table(f"when: '{DEEP}'"), "nest too deeply to be read; write it flatter"),
-    "a select that nests": (table(f"select: 'SELECT {DEEP} AS a FROM record'"), "nest too deeply"),
-    "an audit that nests": (table(f"audits: ['{DEEP}']"), "nest too deeply"),
-    "columns that nest": (source(f"value: {{schema: 'a {'ARRAY<' * 400}INT{'>' * 400}'}}"), "nest too deeply"),
-    "values that nest": (source() + f"description: {'[' * 900}{']' * 900}", ":3: not YAML: values nest too deeply"),
-    "brackets without end": (source() + "description: " + "[" * 9000 + "]" * 9000, "nest too deeply"),
-    "a tag of another value": (source() + "description: !!timestamp soon", "not a value that YAML knows (timestamp)"),
-    "a tag of no switch": (source() + "on_rollback: !!bool often", "not a value that YAML knows (bool)"),
-    "a tag of an empty number": (source() + "merge: {max_records: !!int ''}", "not a value that YAML knows (int)"),
-    "an Avro schema that is a number": (avro("1e3"), "source.value.avro.schema=1e3: not an Avro schema"),
-    "an Avro schema of nothing": (avro("[]"), "a union of nothing"),
+    "a condition that nests": (render_table(f"when: '{DEEP}'"), "nest too deeply to be read; write it flatter"),
+    "a select that nests": (render_table(f"select: 'SELECT {DEEP} AS a FROM record'"), "nest too deeply"),
+    "an audit that nests": (render_table(f"audits: ['{DEEP}']"), "nest too deeply"),
+    "columns that nest": (render_source(f"value: {{schema: 'a {'ARRAY<' * 400}INT{'>' * 400}'}}"), "nest too deeply"),
+    "values that nest": (
+        render_source() + f"description: {'[' * 900}{']' * 900}",
+        ":3: not YAML: values nest too deeply",
+    ),
+    "brackets without end": (render_source() + "description: " + "[" * 9000 + "]" * 9000, "nest too deeply"),
+    "a tag of another value": (
+        render_source() + "description: !!timestamp soon",
+        "not a value that YAML knows (timestamp)",
+    ),
+    "a tag of no switch": (render_source() + "on_rollback: !!bool often", "not a value that YAML knows (bool)"),
+    "a tag of an empty number": (
+        render_source() + "merge: {max_records: !!int ''}",
+        "not a value that YAML knows (int)",
+    ),
+    "an Avro schema that is a number": (render_avro_source("1e3"), "source.value.avro.schema=1e3: not an Avro schema"),
+    "an Avro schema of nothing": (render_avro_source("[]"), "a union of nothing"),
     "an Avro field whose type is a number": (
-        avro('{"type":"record","name":"a","fields":[{"name":"id","type":7}]}'),
+        render_avro_source('{"type":"record","name":"a","fields":[{"name":"id","type":7}]}'),
         "has 7 where a type stands",
     ),
     "an Avro field that is null alone": (
-        avro('{"type":"record","name":"a","fields":[{"name":"id","type":["null"]}]}'),
+        render_avro_source('{"type":"record","name":"a","fields":[{"name":"id","type":["null"]}]}'),
         "a union of nothing, or of null alone",
     ),
-    "an Avro schema that nests": (avro("[" * 9000 + "]" * 9000), "nests too deeply"),
+    "an Avro schema that nests": (render_avro_source("[" * 9000 + "]" * 9000), "nests too deeply"),
     "a word where a number belongs": (
-        source() + "merge: {max_records: many}",
+        render_source() + "merge: {max_records: many}",
         "merge.max_records=many: must be a whole",
     ),
     "a unit of no column": (
-        source("value: {schema: 'a TIMESTAMP', timestamp_unit: {b: millis}}"),
+        render_source("value: {schema: 'a TIMESTAMP', timestamp_unit: {b: millis}}"),
         "source.value.timestamp_unit.b",
     ),
-    "a unit that is none": (source("value: {timestamp_unit: hours}"), "source.value.timestamp_unit=hours"),
-    "quoted yes is not a bool": (table("upsert: 'yes'"), "tables[0].upsert=yes: must be true or false"),
-    "a number is not text": (source("group: 5"), "source.group=5: must be text"),
-    "true is not a number": (source() + "merge: {max_records: true}", "merge.max_records=true: must be a whole number"),
-    "an empty section": (source() + "merge:", "merge=null: must be a mapping"),
-    "no interval and no threshold": (source() + "merge: {interval: -1}", "merge.interval=-1: nothing would ever flush"),
+    "a unit that is none": (render_source("value: {timestamp_unit: hours}"), "source.value.timestamp_unit=hours"),
+    "quoted yes is not a bool": (render_table("upsert: 'yes'"), "tables[0].upsert=yes: must be true or false"),
+    "a number is not text": (render_source("group: 5"), "source.group=5: must be text"),
+    "true is not a number": (
+        render_source() + "merge: {max_records: true}",
+        "merge.max_records=true: must be a whole number",
+    ),
+    "an empty section": (render_source() + "merge:", "merge=null: must be a mapping"),
+    "no interval and no threshold": (
+        render_source() + "merge: {interval: -1}",
+        "merge.interval=-1: nothing would ever flush",
+    ),
     "heartbeats into what is read": (
-        source() + "heartbeat: {produce: true, topic: t}",
+        render_source() + "heartbeat: {produce: true, topic: t}",
         "heartbeat.topic=t: the pipeline reads this topic",
     ),
     "dead letters into what is read": (
-        source("errors: {tolerance: all, topic: t}"),
+        render_source("errors: {tolerance: all, topic: t}"),
         "source.errors.topic=t: this pipeline reads that topic",
     ),
     "a topic for dead letters that there are none of": (
-        source("errors: {topic: broken}"),
+        render_source("errors: {topic: broken}"),
         "source.errors.topic=broken: with errors.tolerance: none no record is set aside",
     ),
     "a message of a descriptor set that is not named": (
-        source("value: {format: protobuf, protobuf: {descriptor: a.desc}}"),
+        render_source("value: {format: protobuf, protobuf: {descriptor: a.desc}}"),
         "source.value.protobuf.message: missing; name the message",
     ),
     "a descriptor set beside a registry": (
-        source("value: {format: protobuf, protobuf: {descriptor: a.desc, message: A, subject: s}}"),
+        render_source("value: {format: protobuf, protobuf: {descriptor: a.desc, message: A, subject: s}}"),
         "source.value.protobuf.descriptor=a.desc: a registry is given too",
     ),
     "a subject of no registry": (
-        source("value: {json: {subject: s}, schema: id INT}"),
+        render_source("value: {json: {subject: s}, schema: id INT}"),
         "source.value.json.subject=s: a subject of no registry",
     ),
     "options of another format": (
-        source("value: {protobuf: {message: A}, schema: id INT}"),
+        render_source("value: {protobuf: {message: A}, schema: id INT}"),
         "source.value.protobuf: options of another format than json",
     ),
     "a hook that is no entry point": (
-        source() + "heartbeat: {hook: os.system}",
+        render_source() + "heartbeat: {hook: os.system}",
         "heartbeat.hook=os.system: must match",
     ),
     "a secret in a notifier": (
-        source() + "on_failure: [{notifier: a.b.Notifier, kwargs: {password: geheim}}]",
+        render_source() + "on_failure: [{notifier: a.b.Notifier, kwargs: {password: geheim}}]",
         "on_failure[0].kwargs.password=***: a secret in a file",
     ),
-    "a notifier that is no import path": (source() + "on_failure: [{notifier: slack}]", "on_failure[0].notifier=slack"),
-    "freshness of no time": (source() + "freshness_target: 0s", "freshness_target=0s: out of range"),
-    "complete minutes": (source() + "complete: minute", "complete=minute: not a known word"),
-    "threshold zero": (source() + "merge: {records_threshold: 0}", "merge.records_threshold=0: out of range"),
-    "cron of six fields": (source() + "merge: {interval: '0 * * * * *'}", "merge.interval=0 * * * * *: not a cron"),
-    "cron of two such days": (source() + "merge: {interval: '0 0 30,31 2 *'}", "a time that never comes"),
-    "cron out of range": (source() + "merge: {interval: '61 * * * *'}", "merge.interval=61 * * * *: not a cron"),
+    "a notifier that is no import path": (
+        render_source() + "on_failure: [{notifier: slack}]",
+        "on_failure[0].notifier=slack",
+    ),
+    "freshness of no time": (render_source() + "freshness_target: 0s", "freshness_target=0s: out of range"),
+    "complete minutes": (render_source() + "complete: minute", "complete=minute: not a known word"),
+    "threshold zero": (render_source() + "merge: {records_threshold: 0}", "merge.records_threshold=0: out of range"),
+    "cron of six fields": (
+        render_source() + "merge: {interval: '0 * * * * *'}",
+        "merge.interval=0 * * * * *: not a cron",
+    ),
+    "cron of two such days": (render_source() + "merge: {interval: '0 0 30,31 2 *'}", "a time that never comes"),
+    "cron out of range": (render_source() + "merge: {interval: '61 * * * *'}", "merge.interval=61 * * * *: not a cron"),
     "catching up by less": (
-        source() + "merge: {max_records: 10, catch_up_records: 9}",
+        render_source() + "merge: {max_records: 10, catch_up_records: 9}",
         "merge.catch_up_records=9: smaller than max_records=10",
     ),
     "writes that land outside of the branch": (
-        source() + "spark: {conf: {spark.wap.id: x}}",
+        render_source() + "spark: {conf: {spark.wap.id: x}}",
         "spark.conf.spark.wap.id=x: makes Spark write outside of the branch that is published",
     ),
-    "interval zero": (source() + "merge: {interval: 0}", "merge.interval=0: out of range"),
-    "topics and pattern": (source("topic_pattern: 'x.*'"), "source.topic_pattern=x.*: topics are given too"),
+    "interval zero": (render_source() + "merge: {interval: 0}", "merge.interval=0: out of range"),
+    "topics and pattern": (render_source("topic_pattern: 'x.*'"), "source.topic_pattern=x.*: topics are given too"),
     "neither topics nor pattern": ("source: {}\ntables: [{name: lake.a.b}]", "source.topics: no topic to read"),
-    "pattern that does not compile": (source("topic_pattern: '('"), "source.topic_pattern=(: not a regular expression"),
-    "upsert without a key": (table("upsert: true"), "tables[0].upsert=true: needs a key"),
-    "delete without a key": (table("delete: true"), "tables[0].delete=true: needs a key"),
-    "table name without namespace": (source(tables="[{name: lake.orders}]"), "write <catalog>.<namespace>.<table>"),
-    "unknown catalog": (source(tables="[{name: lke.a.b}]"), "catalog=lke is not in catalogs.yaml; did you mean lake?"),
-    "bigquery without staging": (source(tables="[{name: dwh.a.b}]"), "catalog=dwh has no staging in catalogs.yaml"),
+    "pattern that does not compile": (
+        render_source("topic_pattern: '('"),
+        "source.topic_pattern=(: not a regular expression",
+    ),
+    "upsert without a key": (render_table("upsert: true"), "tables[0].upsert=true: needs a key"),
+    "delete without a key": (render_table("delete: true"), "tables[0].delete=true: needs a key"),
+    "table name without namespace": (
+        render_source(tables="[{name: lake.orders}]"),
+        "write <catalog>.<namespace>.<table>",
+    ),
+    "unknown catalog": (
+        render_source(tables="[{name: lke.a.b}]"),
+        "catalog=lke is not in catalogs.yaml; did you mean lake?",
+    ),
+    "bigquery without staging": (
+        render_source(tables="[{name: dwh.a.b}]"),
+        "catalog=dwh has no staging in catalogs.yaml",
+    ),
     "two tables of one name": (
-        source(tables="[{name: lake.a.b}, {name: lake.a.B}]"),
+        render_source(tables="[{name: lake.a.b}, {name: lake.a.B}]"),
         "tables[1].name=lake.a.B: the same",
     ),
     "destination is the intermediate table": (
-        source(tables="[{name: lake.a.b}, {name: lake.a.b_orders_tmp}]"),
+        render_source(tables="[{name: lake.a.b}, {name: lake.a.b_orders_tmp}]"),
         "tables[1].name=lake.a.b_orders_tmp: the product makes a table of this name",
     ),
     "key field outside the key schema": (
-        source("key: {fields: [idd], schema: id BIGINT}"),
+        render_source("key: {fields: [idd], schema: id BIGINT}"),
         "source.key.fields[0]=idd: not a column of key.schema (id)",
     ),
     "key field with a type in no schema": (
-        source("key: {format: json, fields: [sku]}, value: {schema: 'id BIGINT, name STRING'}"),
+        render_source("key: {format: json, fields: [sku]}, value: {schema: 'id BIGINT, name STRING'}"),
         "source.key.fields[0]=sku: has no type: it is not in value.schema, and there is no key.schema",
     ),
     "field of a table's own key with a type in no schema": (
@@ -220,300 +274,323 @@ REFUSED = {
         "tables[0].key.fields[1]=line: has no type",
     ),
     "string key with two fields": (
-        source("key: {format: string, fields: [a, b]}"),
+        render_source("key: {format: string, fields: [a, b]}"),
         "source.key.fields=[a, b]: a key of",
     ),
     "raw value with two columns": (
-        source("value: {format: raw, schema: 'a BINARY, b BINARY'}"),
+        render_source("value: {format: raw, schema: 'a BINARY, b BINARY'}"),
         "source.value.schema=a BINARY, b BINARY: a value of format raw is one value",
     ),
     "raw value that is no number": (
-        source("value: {format: raw, schema: a DATE}"),
+        render_source("value: {format: raw, schema: a DATE}"),
         "source.value.schema=a DATE: a value of format raw is bytes or a number; declare a as one of BINARY, BOOLEAN",
     ),
     "lenient numbers of a column that is none": (
-        source(
+        render_source(
             "value: {format: json, schema: 'a INT, b STRING', json: {numbers: {a: lenient, b: lenient, c: strict}}}"
         ),
         "source.value.json.numbers.b=lenient: no column of the schema that holds a number",
     ),
     "numbers read in a way that there is not": (
-        source("value: {format: json, schema: a INT, json: {numbers: loose}}"),
+        render_source("value: {format: json, schema: a INT, json: {numbers: loose}}"),
         "source.value.json.numbers=loose",
     ),
     "keys of a map that JSON has not": (
-        source("value: {format: json, schema: 'a INT, m MAP<INT, STRING>'}"),
+        render_source("value: {format: json, schema: 'a INT, m MAP<INT, STRING>'}"),
         "m is MAP<INT, STRING>, and names in JSON are texts; declare a MAP with STRING keys",
     ),
     "keys of a map inside of a struct in an event": (
-        source("value: {format: debezium-json, schema: 's STRUCT<l: ARRAY<MAP<DATE, INT>>>'}"),
+        render_source("value: {format: debezium-json, schema: 's STRUCT<l: ARRAY<MAP<DATE, INT>>>'}"),
         "s is STRUCT<l: ARRAY<MAP<DATE, INT>>>, and names in JSON are texts; declare a MAP with STRING keys",
     ),
     "bytes of a column that has none": (
-        source("value: {format: debezium-json, schema: 'a ARRAY<BINARY>, b INT', json: {binary: {a: hex, b: hex}}}"),
+        render_source(
+            "value: {format: debezium-json, schema: 'a ARRAY<BINARY>, b INT', json: {binary: {a: hex, b: hex}}}"
+        ),
         "source.value.json.binary.b=hex: no column of the schema that holds bytes; name one",
     ),
     "bytes of csv in a column that is none": (
-        source("value: {format: csv, schema: a BINARY, csv: {binary: {c: hex}}}"),
+        render_source("value: {format: csv, schema: a BINARY, csv: {binary: {c: hex}}}"),
         "source.value.csv.binary.c=hex: no column of the schema that holds bytes; name one",
     ),
     "bytes in a way that there is not": (
-        source("value: {format: json, schema: a BINARY, json: {binary: octal}}"),
+        render_source("value: {format: json, schema: a BINARY, json: {binary: octal}}"),
         "source.value.json.binary=octal",
     ),
     "bytes of extended JSON": (
-        source("value: {format: json, schema: a BINARY, json: {binary: hex, extended: true}}"),
+        render_source("value: {format: json, schema: a BINARY, json: {binary: hex, extended: true}}"),
         "source.value.json.binary=hex: extended JSON says itself that its bytes are base64; leave it out",
     ),
     "bytes of canal": (
-        source("value: {format: canal-json, schema: a BINARY, json: {binary: hex}}"),
+        render_source("value: {format: canal-json, schema: a BINARY, json: {binary: hex}}"),
         "source.value.json: options of another format than canal-json",
     ),
     "nanoseconds of a column that is none": (
-        source("value: {schema: a TIMESTAMP, nanoseconds: {a: truncate, b: truncate}}"),
+        render_source("value: {schema: a TIMESTAMP, nanoseconds: {a: truncate, b: truncate}}"),
         "source.value.nanoseconds.b=truncate: no column of value.schema; name one that holds a time",
     ),
     "nanoseconds of a key": (
-        source(
+        render_source(
             "key: {fields: [at], schema: at TIMESTAMP}, "
             "value: {schema: 'at TIMESTAMP, b TIMESTAMP', nanoseconds: {AT: truncate, b: truncate}}"
         ),
         "source.value.nanoseconds.AT=truncate: a field of the key, where two keys would become one; leave it out",
     ),
     "nanoseconds in a way that there is not": (
-        source("value: {schema: a TIMESTAMP, nanoseconds: round}"),
+        render_source("value: {schema: a TIMESTAMP, nanoseconds: round}"),
         "source.value.nanoseconds=round",
     ),
     "options of json in another format of JSON": (
-        source("value: {format: debezium-json, schema: a INT, json: {numbers: lenient, envelope: true}}"),
+        render_source("value: {format: debezium-json, schema: a INT, json: {numbers: lenient, envelope: true}}"),
         "source.value.json: options of another format than debezium-json",
     ),
     "record types of a topic's subject": (
-        source("value: {format: avro, avro: {records: [shop.Order]}}"),
+        render_source("value: {format: avro, avro: {records: [shop.Order]}}"),
         "source.value.avro.records=[shop.Order]: record types are subjects only with RecordNameStrategy",
     ),
     "record strategy without record types": (
-        source("value: {format: avro, avro: {subject_name_strategy: RecordNameStrategy}}"),
+        render_source("value: {format: avro, avro: {subject_name_strategy: RecordNameStrategy}}"),
         "source.value.avro.records: missing; name the record types that are read",
     ),
     "record strategy beside a subject": (
-        source("value: {format: avro, avro: {subject_name_strategy: RecordNameStrategy, records: [a.B], subject: x}}"),
+        render_source(
+            "value: {format: avro, avro: {subject_name_strategy: RecordNameStrategy, records: [a.B], subject: x}}"
+        ),
         "source.value.avro.subject=x: the subjects are those of records",
     ),
     "record type that is read and ignored": (
-        source(
+        render_source(
             "value: {format: avro, avro: {records: [a.B], ignored_records: [a.B], "
             "subject_name_strategy: RecordNameStrategy}}"
         ),
         "source.value.avro.ignored_records=[a.B]: a.B is read too",
     ),
     "several record types in a format that reads one": (
-        source("value: {format: protobuf, protobuf: {subject_name_strategy: RecordNameStrategy, records: [a.B, a.C]}}"),
+        render_source(
+            "value: {format: protobuf, protobuf: {subject_name_strategy: RecordNameStrategy, records: [a.B, a.C]}}"
+        ),
         "source.value.protobuf.records=[a.B, a.C]: format protobuf reads one record type",
     ),
     "wire format of a schema without a registry": (
-        source("value: {format: avro, avro: {schema: 'long', wire_format: apicurio}}"),
+        render_source("value: {format: avro, avro: {schema: 'long', wire_format: apicurio}}"),
         "source.value.avro.wire_format=apicurio: of records whose schema comes from no registry",
     ),
     "wire format of JSON without a registry": (
-        source("value: {format: json, schema: a INT, json: {wire_format: confluent-header}}"),
+        render_source("value: {format: json, schema: a INT, json: {wire_format: confluent-header}}"),
         "source.value.json.wire_format=confluent-header: of records whose schema comes from no registry",
     ),
     "Apicurio's Protobuf": (
-        source("value: {format: protobuf, protobuf: {wire_format: apicurio}}"),
+        render_source("value: {format: protobuf, protobuf: {wire_format: apicurio}}"),
         "source.value.protobuf.wire_format=apicurio: Apicurio's Protobuf has a form of its own",
     ),
     "wire format that there is not": (
-        source("value: {format: avro, avro: {wire_format: karapace}}"),
+        render_source("value: {format: avro, avro: {wire_format: karapace}}"),
         "source.value.avro.wire_format=karapace",
     ),
     "byte order of a format without one": (
-        source("value: {format: string, raw: {endianness: little}}"),
+        render_source("value: {format: string, raw: {endianness: little}}"),
         "source.value.raw: options of another format than string",
     ),
     "byte order that is none": (
-        source("value: {format: raw, raw: {endianness: middle}, schema: a INT}"),
+        render_source("value: {format: raw, raw: {endianness: middle}, schema: a INT}"),
         "source.value.raw.endianness=middle",
     ),
-    "csv without columns": (source("value: {format: csv}"), "source.value.format=csv: columns of csv are known by"),
+    "csv without columns": (
+        render_source("value: {format: csv}"),
+        "source.value.format=csv: columns of csv are known by",
+    ),
     "csv with a column of parts": (
-        source("value: {format: csv, schema: 'a ARRAY<INT>'}"),
+        render_source("value: {format: csv, schema: 'a ARRAY<INT>'}"),
         "a is ARRAY<INT>, and format csv has no parts inside a column; use STRING",
     ),
     "delimiter of two characters": (
-        source("value: {format: csv, schema: a INT, csv: {delimiter: '::'}}"),
+        render_source("value: {format: csv, schema: a INT, csv: {delimiter: '::'}}"),
         "source.value.csv.delimiter=::: String should have at most 1 character",
     ),
     "options of a format that is not used": (
-        source("value: {csv: {delimiter: ';'}}"),
+        render_source("value: {csv: {delimiter: ';'}}"),
         "source.value.csv: options of another format than json; leave them out",
     ),
-    "nothing to except": (source("value: {fields_include: EXCEPT_KEY}"), "there is no key to leave out"),
+    "nothing to except": (render_source("value: {fields_include: EXCEPT_KEY}"), "there is no key to leave out"),
     "nothing beside the key": (
-        source("key: {fields: [id], schema: id INT}, value: {schema: id INT, fields_include: EXCEPT_KEY}"),
+        render_source("key: {fields: [id], schema: id INT}, value: {schema: id INT, fields_include: EXCEPT_KEY}"),
         "source.value.fields_include=EXCEPT_KEY: leaves no column of the value, and a staged row needs one; name",
     ),
     "one column with two types": (
-        source("key: {fields: [id], schema: id INT}, value: {schema: id BIGINT}"),
+        render_source("key: {fields: [id], schema: id INT}, value: {schema: id BIGINT}"),
         "source.key.schema=id INT: id is INT here and BIGINT in value.schema",
     ),
     "prefixed key collides": (
-        source("key: {fields: [id], prefix: k_}, value: {schema: k_id BIGINT}"),
+        render_source("key: {fields: [id], prefix: k_}, value: {schema: k_id BIGINT}"),
         "source.key.prefix=k_: k_id is a column of the value too",
     ),
     "key into a column of the value": (
-        source("key: {fields: [id], into: k}, value: {schema: k INT}"),
+        render_source("key: {fields: [id], into: k}, value: {schema: k INT}"),
         "source.key.into=k: k is a column of the value too",
     ),
     "key into a metadata column": (
-        source("key: {fields: [id], into: k}, value: {schema: a INT}, metadata: {K: topic}"),
+        render_source("key: {fields: [id], into: k}, value: {schema: a INT}, metadata: {K: topic}"),
         "source.metadata.K=topic: lake.shop.orders has a column of this name",
     ),
     "key into one column with a prefix": (
-        source("key: {fields: [id], into: k, prefix: p_}"),
+        render_source("key: {fields: [id], into: k, prefix: p_}"),
         "source.key.into=k: key.prefix has no meaning",
     ),
-    "no key to put into a column": (source("key: {into: k}"), "source.key.into=k: nothing to put into it"),
-    "key from the value without fields": (source("key: {from: value}"), "source.key.from=value: no field to take"),
+    "no key to put into a column": (render_source("key: {into: k}"), "source.key.into=k: nothing to put into it"),
+    "key from the value without fields": (
+        render_source("key: {from: value}"),
+        "source.key.from=value: no field to take",
+    ),
     "format of a key that is not read": (
-        source("key: {from: value, fields: [id], format: avro}, value: {schema: id INT}"),
+        render_source("key: {from: value, fields: [id], format: avro}, value: {schema: id INT}"),
         "source.key.format=avro: the record's key is not read with key.from: value; leave it out",
     ),
     "key from a value without fields": (
-        source("key: {from: value, fields: [id], schema: id STRING}, value: {format: string}"),
+        render_source("key: {from: value, fields: [id], schema: id STRING}, value: {format: string}"),
         "source.key.from=value: a value of format string has no fields",
     ),
     "key from a value that lacks it": (
-        source("key: {from: value, fields: [id]}, value: {schema: id INT, fields_include: EXCEPT_KEY}"),
+        render_source("key: {from: value, fields: [id]}, value: {schema: id INT, fields_include: EXCEPT_KEY}"),
         "source.key.from=value: value.fields_include: EXCEPT_KEY says that the value lacks the key",
     ),
     "key from a line without its column": (
-        source("key: {from: value, fields: [id], schema: id INT}, value: {format: csv, schema: a INT}"),
+        render_source("key: {from: value, fields: [id], schema: id INT}, value: {format: csv, schema: a INT}"),
         "source.key.fields[0]=id: not a column of value.schema, where key.from looks for it",
     ),
     "key from the record of several rows": (
-        source("key: {from: record, fields: [id]}, value: {format: canal-json, schema: id INT}"),
+        render_source("key: {from: record, fields: [id]}, value: {format: canal-json, schema: id INT}"),
         "source.key.from=record: messages of format canal-json hold rows, and the key is taken from each",
     ),
-    "key from elsewhere": (source("key: {from: header, fields: [id]}"), "source.key.from=header"),
+    "key from elsewhere": (render_source("key: {from: header, fields: [id]}"), "source.key.from=header"),
     "integrity of a key from the value": (
-        source("verify_integrity: true, key: {from: value, fields: [id]}, value: {schema: id INT}"),
+        render_source("verify_integrity: true, key: {from: value, fields: [id]}, value: {schema: id INT}"),
         "source.verify_integrity=true: key.from: value takes the key from the value, so nothing can differ",
     ),
-    "integrity without a key": (source("verify_integrity: true"), "source.verify_integrity=true: there is no key"),
+    "integrity without a key": (
+        render_source("verify_integrity: true"),
+        "source.verify_integrity=true: there is no key",
+    ),
     "integrity of what the value lacks": (
-        source("verify_integrity: true, key: {fields: [id]}, value: {fields_include: EXCEPT_KEY}"),
+        render_source("verify_integrity: true, key: {fields: [id]}, value: {fields_include: EXCEPT_KEY}"),
         "source.value.fields_include=EXCEPT_KEY: EXCEPT_KEY says that the value lacks",
     ),
     "integrity without a field in common": (
-        source("verify_integrity: true, key: {fields: [id], schema: id INT}, value: {schema: a INT}"),
+        render_source("verify_integrity: true, key: {fields: [id], schema: id INT}, value: {schema: a INT}"),
         "source.verify_integrity=true: no field of the key is in value.schema",
     ),
     "integrity of two types": (
-        source("verify_integrity: true, key: {fields: [id], into: k, schema: id INT}, value: {schema: id BIGINT}"),
+        render_source(
+            "verify_integrity: true, key: {fields: [id], into: k, schema: id INT}, value: {schema: id BIGINT}"
+        ),
         "source.key.schema=id INT: verify_integrity cannot compare id: INT here, BIGINT in value.schema",
     ),
     "when_false without a condition": (
-        keyed("when_false: delete"),
+        render_keyed_source("when_false: delete"),
         "tables[0].when_false=delete: says what a record does for which when does not hold, and there is no when",
     ),
     "when_false without deletes": (
-        keyed("when_false: delete, when: n > 0, delete: false"),
+        render_keyed_source("when_false: delete, when: n > 0, delete: false"),
         "tables[0].when_false=delete: deletes rows by their key; give key.fields and delete: true",
     ),
-    "another when_false": (keyed("when_false: keep, when: n > 0"), "tables[0].when_false=keep: not a known word"),
+    "another when_false": (
+        render_keyed_source("when_false: keep, when: n > 0"),
+        "tables[0].when_false=keep: not a known word",
+    ),
     "a condition with a subquery": (
-        keyed("when: 'n IN (SELECT n FROM lake.a.c)'"),
+        render_keyed_source("when: 'n IN (SELECT n FROM lake.a.c)'"),
         "tables[0].when=n IN (SELECT n FROM lake.a.c): not a condition on the record; write one condition",
     ),
     "a condition that asks whether there are rows": (
-        keyed("delete_when: 'EXISTS (SELECT 1 FROM lake.a.c)'"),
+        render_keyed_source("delete_when: 'EXISTS (SELECT 1 FROM lake.a.c)'"),
         "tables[0].delete_when=EXISTS (SELECT 1 FROM lake.a.c): not a condition on the record; write one condition",
     ),
     "a group of no column": (
-        keyed("partial_updates: {sequence_groups: {lsn: [m]}}"),
+        render_keyed_source("partial_updates: {sequence_groups: {lsn: [m]}}"),
         "tables[0].partial_updates.sequence_groups.lsn[0]=m: not a column of the table; allowed: lsn, n, tags",
     ),
     "a sequence of a group that is no column": (
-        keyed("partial_updates: {sequence_groups: {lns: [n]}}"),
+        render_keyed_source("partial_updates: {sequence_groups: {lns: [n]}}"),
         "tables[0].partial_updates.sequence_groups.lns=[n]: not a column of the table; did you mean lsn?",
     ),
     "a key column in a group": (
-        keyed("partial_updates: {sequence_groups: {lsn: [n, ID]}}"),
+        render_keyed_source("partial_updates: {sequence_groups: {lsn: [n, ID]}}"),
         "tables[0].partial_updates.sequence_groups.lsn[1]=ID: a key column",
     ),
     "a column of two groups": (
-        keyed("partial_updates: {sequence_groups: {lsn: [n], m: [N]}}", "n INT, m INT"),
+        render_keyed_source("partial_updates: {sequence_groups: {lsn: [n], m: [N]}}", "n INT, m INT"),
         "tables[0].partial_updates.sequence_groups.m[0]=N: listed twice; a column follows one sequence",
     ),
     "a group's sequence in another group": (
-        keyed("partial_updates: {sequence_groups: {lsn: [n], n: [m]}}", "n INT, m INT"),
+        render_keyed_source("partial_updates: {sequence_groups: {lsn: [n], n: [m]}}", "n INT, m INT"),
         "tables[0].partial_updates.sequence_groups.lsn[0]=n: the sequence of a group, which is written with it",
     ),
     "a group without columns": (
-        keyed("partial_updates: {sequence_groups: {lsn: []}}"),
+        render_keyed_source("partial_updates: {sequence_groups: {lsn: []}}"),
         "tables[0].partial_updates.sequence_groups.lsn=[]: no column follows it; write e.g. {version: [name, city]}",
     ),
     "groups without any": (
-        keyed("partial_updates: {sequence_groups: {}}"),
+        render_keyed_source("partial_updates: {sequence_groups: {}}"),
         "tables[0].partial_updates.sequence_groups: no group; write e.g. {version: [name, city]}",
     ),
     "a group without an order": (
-        keyed("partial_updates: {sequence_groups: {x: [n]}}", "n INT, x DOUBLE"),
+        render_keyed_source("partial_updates: {sequence_groups: {x: [n]}}", "n INT, x DOUBLE"),
         "tables[0].partial_updates.sequence_groups.x=[n]: DOUBLE has no order to go by; choose a whole number",
     ),
     "groups out of order": (
-        keyed("sequence_by: [lsn], partial_updates: {sequence_groups: {lsn: [n]}}"),
+        render_keyed_source("sequence_by: [lsn], partial_updates: {sequence_groups: {lsn: [n]}}"),
         "sequence_by knows one order for a whole row",
     ),
-    "a word for partial updates": (keyed("partial_updates: some"), "tables[0].partial_updates=some: must be true or"),
+    "a word for partial updates": (
+        render_keyed_source("partial_updates: some"),
+        "tables[0].partial_updates=some: must be true or",
+    ),
     "partial updates without upsert": (
-        source("key: {fields: [id]}", tables="[{name: lake.a.b, upsert: false, partial_updates: true}]"),
+        render_source("key: {fields: [id]}", tables="[{name: lake.a.b, upsert: false, partial_updates: true}]"),
         "tables[0].partial_updates=true: changes rows that are there; set upsert: true",
     ),
     "partial updates out of order": (
-        source(
+        render_source(
             "key: {fields: [id]}, value: {schema: 'id INT, v INT'}",
             tables="[{name: lake.a.b, sequence_by: [v], partial_updates: true}]",
         ),
         "tables[0].partial_updates=true: sequence_by knows one order for a whole row",
     ),
     "metadata column collides": (
-        source("value: {schema: a INT}, metadata: {A: topic}"),
+        render_source("value: {schema: a INT}, metadata: {A: topic}"),
         "source.metadata.A=topic: lake.shop.orders has a column of this name",
     ),
     "metadata of another format": (
-        source("metadata: {a: value.pk-names}"),
+        render_source("metadata: {a: value.pk-names}"),
         "source.metadata.a=value.pk-names: not a metadata key of value.format=json; use one of topic",
     ),
-    "truncate of a format without it": (source("value: {truncate: ignore}"), "format json knows no truncate"),
+    "truncate of a format without it": (render_source("value: {truncate: ignore}"), "format json knows no truncate"),
     "envelope of a format with its own": (
-        source("value: {format: debezium-json, json: {envelope: true}}"),
+        render_source("value: {format: debezium-json, json: {envelope: true}}"),
         "source.value.json: options of another format than debezium-json",
     ),
     "avro schema and registry": (
-        source("value: {format: avro, avro: {schema: '\"long\"', subject: s}}"),
+        render_source("value: {format: avro, avro: {schema: '\"long\"', subject: s}}"),
         "a registry is given too; keep the schema or the registry",
     ),
     "avro schema that is none": (
-        source('value: {format: avro, avro: {schema: \'{"type": "recrd"}\'}}'),
+        render_source('value: {format: avro, avro: {schema: \'{"type": "recrd"}\'}}'),
         "not an Avro schema (Avro type=recrd is not known",
     ),
-    "unknown metadata": (source("metadata: {a: ofset}"), "source.metadata.a=ofset: not a metadata key"),
+    "unknown metadata": (render_source("metadata: {a: ofset}"), "source.metadata.a=ofset: not a metadata key"),
     "unknown partition column": (
-        source("value: {schema: a INT}", tables="[{name: lake.a.b, create: {partition_by: [days(b)]}}]"),
+        render_source("value: {schema: a INT}", tables="[{name: lake.a.b, create: {partition_by: [days(b)]}}]"),
         "partition_by[0]=days(b): b is not a column",
     ),
     "route pattern that does not compile": (
-        table("route: {field: topic, pattern: '('}"),
+        render_table("route: {field: topic, pattern: '('}"),
         "tables[0].route.pattern=(: not a regular expression",
     ),
     "join without a condition": (
-        table("select: 'SELECT r.id FROM record r LEFT JOIN lake.a.c d ON'"),
+        render_table("select: 'SELECT r.id FROM record r LEFT JOIN lake.a.c d ON'"),
         "tables[0].select=SELECT r.id FROM record r LEFT JOIN lake.a.c d ON: not a statement that can be taken apart",
     ),
     "group of a column that select does not make, beside one of the key": (
-        source(
+        render_source(
             "key: {fields: [id], schema: id BIGINT}, value: {schema: 'lsn BIGINT, n INT'}",
             tables="[{name: lake.a.b, select: 'SELECT id, n FROM record', delete: false, "
             "partial_updates: {sequence_groups: {lsn: [n]}}}]",
@@ -521,11 +598,11 @@ REFUSED = {
         "sequence_groups.lsn=[n]: not a column of the table; allowed: n",
     ),
     "when by a column that is not there": (
-        source("value: {schema: 'id BIGINT, kind STRING'}", tables="[{name: lake.a.b, when: knd = 'x'}]"),
+        render_source("value: {schema: 'id BIGINT, kind STRING'}", tables="[{name: lake.a.b, when: knd = 'x'}]"),
         "tables[0].when=knd = 'x': knd is not a column of the record; did you mean kind?",
     ),
     "delete_when by a column that is not there": (
-        source(
+        render_source(
             "key: {fields: [num], schema: num BIGINT, prefix: k_}, metadata: {src: topic}, value: {schema: id BIGINT}",
             tables="[{name: lake.a.b, delete_when: k_num > 1 AND src <> topic AND num = 5 AND ID > 1}]",
         ),
@@ -533,58 +610,76 @@ REFUSED = {
         "did you mean k_num?",
     ),
     "route by a column that is not there": (
-        source("value: {schema: 'id BIGINT, kind STRING'}", tables="[{name: lake.a.b, route: {field: knd}}]"),
+        render_source("value: {schema: 'id BIGINT, kind STRING'}", tables="[{name: lake.a.b, route: {field: knd}}]"),
         "tables[0].route.field=knd: not a column of the value; did you mean kind?",
     ),
-    "condition that is no SQL": (table("when: 'a ='"), "tables[0].when=a =: not SQL"),
-    "condition that is a statement": (table("when: a = 1; drop table x"), "2 statements found"),
-    "condition over many records": (table("when: count(*) > 1"), "aggregates and windows have no meaning"),
-    "time without a zone": (source("start: {timestamp: 2026-01-01T00:00:00}"), "means another moment on every machine"),
+    "condition that is no SQL": (render_table("when: 'a ='"), "tables[0].when=a =: not SQL"),
+    "condition that is a statement": (render_table("when: a = 1; drop table x"), "2 statements found"),
+    "condition over many records": (render_table("when: count(*) > 1"), "aggregates and windows have no meaning"),
+    "time without a zone": (
+        render_source("start: {timestamp: 2026-01-01T00:00:00}"),
+        "means another moment on every machine",
+    ),
     "time that is none": (
-        source("start: {timestamp: 2026-13-01T00:00:00Z}"),
+        render_source("start: {timestamp: 2026-13-01T00:00:00Z}"),
         "not a value that YAML knows (timestamp)",
     ),
-    "offset of an unread topic": (source("start: {offsets: {u: {0: 1}}}"), "source.start.offsets.u: not one of"),
-    "snapshots for ever": (source() + "maintenance: {keep_snapshots_for: 999999d}", "999999d: longer than 100 years"),
-    "seconds without end": (source() + "merge: {interval: 99999999999999}", "99999999999999: longer than 100 years"),
-    "young orphans": (source() + "maintenance: {orphans_older_than: 1h}", "must be at least 86400"),
-    "no snapshot left": (source() + "maintenance: {keep_snapshots: 0}", "must be at least 1"),
-    "odd compaction": (source() + "maintenance: {compact: often}", "auto"),
-    "negative offset": (source("start: {offsets: {t: {0: -1}}}"), "must be at least 0"),
+    "offset of an unread topic": (render_source("start: {offsets: {u: {0: 1}}}"), "source.start.offsets.u: not one of"),
+    "snapshots for ever": (
+        render_source() + "maintenance: {keep_snapshots_for: 999999d}",
+        "999999d: longer than 100 years",
+    ),
+    "seconds without end": (
+        render_source() + "merge: {interval: 99999999999999}",
+        "99999999999999: longer than 100 years",
+    ),
+    "young orphans": (render_source() + "maintenance: {orphans_older_than: 1h}", "must be at least 86400"),
+    "no snapshot left": (render_source() + "maintenance: {keep_snapshots: 0}", "must be at least 1"),
+    "odd compaction": (render_source() + "maintenance: {compact: often}", "auto"),
+    "negative offset": (render_source("start: {offsets: {t: {0: -1}}}"), "must be at least 0"),
     "inline group.id": (
-        source("kafka: {bootstrap.servers: b, group.id: g}"),
+        render_source("kafka: {bootstrap.servers: b, group.id: g}"),
         "source.kafka.group.id=g: set by the product",
     ),
-    "inline without brokers": (source("kafka: {client.id: b}"), "bootstrap.servers is missing"),
-    "remote and master": (source() + "spark: {remote: 'sc://h:1', master: local}", "remote is given too"),
-    "remote of another protocol": (source() + "spark: {remote: 'spark://h:1'}", "write sc://host:port"),
+    "inline without brokers": (render_source("kafka: {client.id: b}"), "bootstrap.servers is missing"),
+    "remote and master": (render_source() + "spark: {remote: 'sc://h:1', master: local}", "remote is given too"),
+    "remote of another protocol": (render_source() + "spark: {remote: 'spark://h:1'}", "write sc://host:port"),
     "unknown word": (
-        source() + "on_rollback: explode",
+        render_source() + "on_rollback: explode",
         "on_rollback=explode: not a known word; allowed: fail, keep, rewind",
     ),
-    "misspelt word": (source() + "on_rollback: rewnd", "on_rollback=rewnd: not a known word; did you mean rewind?"),
+    "misspelt word": (
+        render_source() + "on_rollback: rewnd",
+        "on_rollback=rewnd: not a known word; did you mean rewind?",
+    ),
     "a topic that feeds nothing": (
         "source: {topics: [t, u]}\ntables: [{name: lake.a.b, topics: [t]}]",
         "source.topics[1]=u: feeds no table",
     ),
-    "old name of another tool": (table("upsertEnabled: true"), "unknown key; did you mean upsert?"),
-    "the same key twice": (source() + "tables: []", "3: tables: given twice, first on line 2"),
+    "old name of another tool": (render_table("upsertEnabled: true"), "unknown key; did you mean upsert?"),
+    "the same key twice": (render_source() + "tables: []", "3: tables: given twice, first on line 2"),
     "aliases without end": ("a: &a [*a]", ":1: not YAML: aliases nest without end"),
     "an object of Python": ("source: !!python/object:os.system {}", ":1: not YAML: could not determine a constructor"),
-    "a tab": (source() + "\tx: 1", ":3: not YAML: a tab before the first word of a line"),
+    "a tab": (render_source() + "\tx: 1", ":3: not YAML: a tab before the first word of a line"),
     "sequence without upsert": (
-        source("value: {schema: lsn BIGINT}", tables="[{name: lake.a.b, sequence_by: [lsn]}]"),
+        render_source("value: {schema: lsn BIGINT}", tables="[{name: lake.a.b, sequence_by: [lsn]}]"),
         "tables[0].sequence_by=[lsn]: orders records that replace one another; set upsert: true",
     ),
     "sequence of an unknown column": (
-        keyed("sequence_by: [lns]"),
+        render_keyed_source("sequence_by: [lns]"),
         "tables[0].sequence_by[0]=lns: not a column of the value or of metadata; did you mean lsn?",
     ),
-    "sequence of a key column": (keyed("sequence_by: [id]"), "tables[0].sequence_by[0]=id: a key column"),
-    "sequence named twice": (keyed("sequence_by: [lsn, LSN]"), "tables[0].sequence_by[1]=LSN: listed twice"),
-    "sequence without an order": (keyed("sequence_by: [tags]"), "tables[0].sequence_by[0]=tags: holds a map"),
+    "sequence of a key column": (render_keyed_source("sequence_by: [id]"), "tables[0].sequence_by[0]=id: a key column"),
+    "sequence named twice": (
+        render_keyed_source("sequence_by: [lsn, LSN]"),
+        "tables[0].sequence_by[1]=LSN: listed twice",
+    ),
+    "sequence without an order": (
+        render_keyed_source("sequence_by: [tags]"),
+        "tables[0].sequence_by[0]=tags: holds a map",
+    ),
     "sequence of a transaction's id": (
-        source(
+        render_source(
             "key: {fields: [id], schema: id BIGINT}, value: {format: debezium-json, schema: n INT}, "
             "metadata: {tx: value.source.txId}",
             tables="[{name: lake.a.b, sequence_by: [TX]}]",
@@ -592,7 +687,7 @@ REFUSED = {
         "tables[0].sequence_by[0]=TX: is text, by which transaction 100 comes before 99",
     ),
     "sequence of a transaction's id under another name": (
-        source(
+        render_source(
             "key: {fields: [id], schema: id BIGINT}, value: {format: debezium-json, schema: n INT}, "
             "metadata: {tx: value.source.txId}",
             tables="[{name: lake.a.b, select: 'SELECT *, TX AS place FROM record', sequence_by: [place]}]",
@@ -600,7 +695,7 @@ REFUSED = {
         "tables[0].sequence_by[0]=place: is text, by which transaction 100 comes before 99",
     ),
     "sequence of a snapshot's mark": (
-        source(
+        render_source(
             "key: {fields: [id], schema: id BIGINT}, value: {format: debezium-json, schema: n INT}, "
             "metadata: {first: value.source.snapshot, lsn: value.source.lsn}",
             tables="[{name: lake.a.b, sequence_by: [lsn, first]}]",
@@ -608,48 +703,57 @@ REFUSED = {
         "tables[0].sequence_by[1]=first: says how a record was read and not when",
     ),
     "key column of the deletes' table": (
-        source(
+        render_source(
             "key: {fields: [offset], schema: offset BIGINT}, value: {schema: lsn BIGINT}",
             tables="[{name: lake.a.b, sequence_by: [lsn]}]",
         ),
         "source.key.fields[0]=offset: lake.a.b_deletes has a column offset of its own; use key.prefix",
     ),
     "struct of the key that is a column of the deletes' table": (
-        source(
+        render_source(
             "key: {fields: [id], schema: id BIGINT, into: Sequence}, value: {schema: lsn BIGINT}",
             tables="[{name: lake.a.b, sequence_by: [lsn]}]",
         ),
         "source.key.into=Sequence: lake.a.b_deletes has a column sequence of its own",
     ),
     "struct of the key that is the column of soft deletes": (
-        source(
+        render_source(
             "key: {fields: [id], schema: id BIGINT, into: gone}, value: {schema: lsn BIGINT}",
             tables="[{name: lake.a.b, deletes: soft, deleted_column: gone}]",
         ),
         "tables[0].deletes=soft: adds the column gone, and the record has one too",
     ),
     "select that makes a column of history": (
-        keyed("history: scd2, select: 'SELECT *, CAST(lsn AS BIGINT) AS Valid_To FROM record'"),
+        render_keyed_source("history: scd2, select: 'SELECT *, CAST(lsn AS BIGINT) AS Valid_To FROM record'"),
         "makes the column valid_to, which history adds; name another with AS, or in history_columns",
     ),
-    "soft deletes without deletes": (keyed("deletes: soft, delete: false"), "tables[0].deletes=soft: keeps rows"),
-    "soft deletes of a table that only appends": (table("deletes: soft"), "tables[0].deletes=soft: keeps rows"),
+    "soft deletes without deletes": (
+        render_keyed_source("deletes: soft, delete: false"),
+        "tables[0].deletes=soft: keeps rows",
+    ),
+    "soft deletes of a table that only appends": (render_table("deletes: soft"), "tables[0].deletes=soft: keeps rows"),
     "soft deletes beside a column of their name": (
-        keyed("deletes: soft", "_deleted STRING"),
+        render_keyed_source("deletes: soft", "_deleted STRING"),
         "tables[0].deletes=soft: adds the column _deleted, and the record has one too; name another in deleted_column",
     ),
     "key that no row can be found by": (
-        source("key: {fields: [k], schema: 'k STRUCT<a: ARRAY<INT>>'}"),
+        render_source("key: {fields: [k], schema: 'k STRUCT<a: ARRAY<INT>>'}"),
         "source.key.fields[0]=k: holds an array or a map, and rows cannot be found by it",
     ),
     "key and value column that differ in case": (
-        source("key: {fields: [ID], schema: ID BIGINT}, value: {schema: id BIGINT}"),
+        render_source("key: {fields: [ID], schema: ID BIGINT}, value: {schema: id BIGINT}"),
         "source.key.fields=[ID]: ID and the value's id differ only in case",
     ),
-    "value columns that differ in case": (source("value: {schema: 'id INT, ID INT'}"), "column ID is given twice"),
-    "nested fields that differ in case": (source("value: {schema: 's STRUCT<a: INT, A: INT>'}"), "field A is given"),
+    "value columns that differ in case": (
+        render_source("value: {schema: 'id INT, ID INT'}"),
+        "column ID is given twice",
+    ),
+    "nested fields that differ in case": (
+        render_source("value: {schema: 's STRUCT<a: INT, A: INT>'}"),
+        "field A is given",
+    ),
     "metadata columns that differ in case": (
-        source("value: {schema: n INT}, metadata: {at: timestamp, At: offset}"),
+        render_source("value: {schema: n INT}, metadata: {at: timestamp, At: offset}"),
         "source.metadata.At=offset: differs from another one only in case",
     ),
     "an empty file": ("", ":1: no pipeline in it"),
@@ -659,7 +763,7 @@ REFUSED = {
 @pytest.mark.parametrize("hazard", REFUSED)
 def test_refused_with_value_and_way_out(include: Path, hazard: str) -> None:
     text, expected = REFUSED[hazard]
-    found = problems(include, text)
+    found = find_problems(include, text)
     assert any(expected in line for line in found), found
     assert all(re.match(r"pipelines/orders\.yaml:\d+: ", line) for line in found), found
 
@@ -667,37 +771,39 @@ def test_refused_with_value_and_way_out(include: Path, hazard: str) -> None:
 def test_key_in_one_struct_leaves_the_names_of_its_fields_to_the_value(include: Path) -> None:
     key = "key: {fields: [offset, lsn], schema: 'offset BIGINT, lsn BIGINT', into: k}"
     more = "[{name: lake.a.b, sequence_by: [lsn], deletes: soft, deleted_column: offset}]"
-    (loaded,) = load(include, source(f"{key}, value: {{schema: lsn BIGINT}}", tables=more)).tables
+    (loaded,) = load(include, render_source(f"{key}, value: {{schema: lsn BIGINT}}", tables=more)).tables
     assert (loaded.key_columns, loaded.sequence_by) == (("k",), ("lsn",))
 
 
-def named(name: str, more: str = "", of_source: str = "") -> str:
+def render_named_source(name: str, more: str = "", of_source: str = "") -> str:
     value = "value: {schema: 'id BIGINT, type STRING'}"
-    return source(value + of_source, tables=f"[{{name: '{name}'{more}}}]")
+    return render_source(value + of_source, tables=f"[{{name: '{name}'{more}}}]")
 
 
 WRONG_TEMPLATES = {
-    "the catalog must be a fixed name": named("{type}.shop.a"),
-    "namespaces: missing": named("lake.{type}.a"),
-    "the name has the namespace shop in it": named("lake.shop.{type}", ", namespaces: [other]"),
-    "not a namespace; lower-case": named("lake.{type}.a", ", namespaces: ['A b']"),
-    "needs value.schema": source(tables="[{name: 'lake.shop.{type}'}]"),
-    "{tipe} is not a column": named("lake.shop.{tipe}"),
-    "only for a name with a {field}": named("lake.shop.a", ", namespaces: [shop]"),
-    "all is not available beside a name template": named("lake.shop.{type}", "", ", errors: {tolerance: all}"),
-    "complete=hour: not for tables that records name": named("lake.shop.{type}") + "complete: hour\n",
-    "not a table's full name": named("lake.shop.{type"),
+    "the catalog must be a fixed name": render_named_source("{type}.shop.a"),
+    "namespaces: missing": render_named_source("lake.{type}.a"),
+    "the name has the namespace shop in it": render_named_source("lake.shop.{type}", ", namespaces: [other]"),
+    "not a namespace; lower-case": render_named_source("lake.{type}.a", ", namespaces: ['A b']"),
+    "needs value.schema": render_source(tables="[{name: 'lake.shop.{type}'}]"),
+    "{tipe} is not a column": render_named_source("lake.shop.{tipe}"),
+    "only for a name with a {field}": render_named_source("lake.shop.a", ", namespaces: [shop]"),
+    "all is not available beside a name template": render_named_source(
+        "lake.shop.{type}", "", ", errors: {tolerance: all}"
+    ),
+    "complete=hour: not for tables that records name": render_named_source("lake.shop.{type}") + "complete: hour\n",
+    "not a table's full name": render_named_source("lake.shop.{type"),
 }
 
 
 @pytest.mark.parametrize("expected", WRONG_TEMPLATES)
 def test_name_template_that_could_surprise_is_refused(include: Path, expected: str) -> None:
-    found = problems(include, WRONG_TEMPLATES[expected])
+    found = find_problems(include, WRONG_TEMPLATES[expected])
     assert any(expected in line for line in found), found
 
 
 def test_name_template_is_read_with_its_own_namespace(include: Path) -> None:
-    template = load(include, named("lake.shop.{type}")).template
+    template = load(include, render_named_source("lake.shop.{type}")).template
     assert template is not None
     assert (template.name, template.namespaces, template.max_tables) == ("lake.shop.{type}", ("shop",), 1000)
 
@@ -706,40 +812,42 @@ def test_what_this_version_cannot_do_is_one_clear_line_and_nothing_else(
     include: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(SUPPORTED_VALUES, "tables.history", ("none",))
-    (line,) = problems(include, table("history: scd2, key: {fields: [id]}"))
+    (line,) = find_problems(include, render_table("history: scd2, key: {fields: [id]}"))
     assert ": tables[0].history=scd2: not available in this version; use none" in line
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        source("kafka: {bootstrap.servers: b, sasl.password: geheim}"),
-        source("kafka: {bootstrap.servers: b, sasl.oauthbearer.client.secret: geheim, ssl.key.password: geheim}"),
-        source() + "spark: {remote: 'sc://h:1/;token=geheim'}",
-        source() + "spark: {conf: {spark.hadoop.fs.s3a.secret.key: geheim}}",
-        source("kafka: {sasl.password: [geheim]}"),
-        source("kafka: {bootstrap.servers: b, https.proxy: 'http://u:geheim@h'}"),
-        source("kafka: 'kafka://u:geheim@h:9092'"),
-        source("value: {format: avro, avro: {registry: 'http://u:geheim@h'}}"),
-        source("value: {json: {registry: 'http://u:geheim@h'}}"),
-        source("key: {fields: [id], format: protobuf, protobuf: {registry: 'http://u:geheim@h'}}"),
-        table("create: {properties: {s3.secret-access-key: geheim}}"),
-        table("create: {properties: {write.data.path: 's3://k:geheim@b/p'}}"),
-        source() + "on_failure: [{notifier: a.b.N, kwargs: {auth: {password: geheim}}}]",
-        source() + "on_recovery: [{notifier: a.b.N, kwargs: {hooks: ['http://u:geheim@h']}}]",
-        source() + "spark: {master: 'k8s://u:geheim@h'}",
-        source("kafka_password: geheim"),
-        source(tables="[{name: secretive.a.b}]"),
+        render_source("kafka: {bootstrap.servers: b, sasl.password: geheim}"),
+        render_source(
+            "kafka: {bootstrap.servers: b, sasl.oauthbearer.client.secret: geheim, ssl.key.password: geheim}"
+        ),
+        render_source() + "spark: {remote: 'sc://h:1/;token=geheim'}",
+        render_source() + "spark: {conf: {spark.hadoop.fs.s3a.secret.key: geheim}}",
+        render_source("kafka: {sasl.password: [geheim]}"),
+        render_source("kafka: {bootstrap.servers: b, https.proxy: 'http://u:geheim@h'}"),
+        render_source("kafka: 'kafka://u:geheim@h:9092'"),
+        render_source("value: {format: avro, avro: {registry: 'http://u:geheim@h'}}"),
+        render_source("value: {json: {registry: 'http://u:geheim@h'}}"),
+        render_source("key: {fields: [id], format: protobuf, protobuf: {registry: 'http://u:geheim@h'}}"),
+        render_table("create: {properties: {s3.secret-access-key: geheim}}"),
+        render_table("create: {properties: {write.data.path: 's3://k:geheim@b/p'}}"),
+        render_source() + "on_failure: [{notifier: a.b.N, kwargs: {auth: {password: geheim}}}]",
+        render_source() + "on_recovery: [{notifier: a.b.N, kwargs: {hooks: ['http://u:geheim@h']}}]",
+        render_source() + "spark: {master: 'k8s://u:geheim@h'}",
+        render_source("kafka_password: geheim"),
+        render_source(tables="[{name: secretive.a.b}]"),
     ],
 )
 def test_a_secret_in_a_file_is_refused_and_never_repeated(include: Path, text: str) -> None:
-    found = problems(include, text)
+    found = find_problems(include, text)
     assert found
     assert "geheim" not in "".join(found)
 
 
 def test_number_that_is_a_secret_is_not_repeated_either(include: Path) -> None:
-    told = "".join(problems(include, source("kafka: {bootstrap.servers: b, sasl.password: 0123}")))
+    told = "".join(find_problems(include, render_source("kafka: {bootstrap.servers: b, sasl.password: 0123}")))
     assert "sasl.password: would be read as another number" in told
     assert "0123" not in told
     assert "83" not in told
@@ -772,9 +880,9 @@ def test_no_file_however_broken_ends_in_another_error(include: Path, data: objec
 def test_format_of_tables_that_cannot_be_written_is_refused_before_one_is_made(
     include: Path, version: str, reason: str
 ) -> None:
-    (found,) = problems(include, table(f"create: {{properties: {{format-version: '{version}'}}}}"))
+    (found,) = find_problems(include, render_table(f"create: {{properties: {{format-version: '{version}'}}}}"))
     assert f"tables[0].create.properties.format-version={version}: {reason}" in found
-    assert load(include, table("create: {properties: {format-version: 2}}")).tables[0].create.properties
+    assert load(include, render_table("create: {properties: {format-version: 2}}")).tables[0].create.properties
 
 
 APPLIED = "key: {fields: [id]}, value: {format: debezium-json, truncate: apply, schema: 'id BIGINT, n INT'}"
@@ -795,13 +903,13 @@ def test_truncate_is_refused_beside_a_partition_filter_in_whatever_letters_bigqu
     include: Path,
 ) -> None:
     more = "create: {properties: {require_partition_filter: 'TRUE'}}"
-    told = problems(include, source(APPLIED, tables=f"[{{name: lake.a.b, {more}}}]"))
+    told = find_problems(include, render_source(APPLIED, tables=f"[{{name: lake.a.b, {more}}}]"))
     assert any("not with require_partition_filter" in problem for problem in told)
 
 
 @pytest.mark.parametrize("word", WITHOUT_ORDER)
 def test_truncate_is_applied_only_where_one_order_of_all_records_fills_the_table(include: Path, word: str) -> None:
-    told = problems(include, source(APPLIED, tables=f"[{{name: lake.a.b, {WITHOUT_ORDER[word]}}}]"))
+    told = find_problems(include, render_source(APPLIED, tables=f"[{{name: lake.a.b, {WITHOUT_ORDER[word]}}}]"))
     (found,) = [problem for problem in told if "truncate" in problem]
     assert found == (
         "pipelines/orders.yaml:1: source.value.truncate=apply: apply empties lake.a.b, whose rows must all come from "
@@ -810,11 +918,11 @@ def test_truncate_is_applied_only_where_one_order_of_all_records_fills_the_table
 
 
 def test_truncate_is_applied_to_tables_of_one_topic_each(include: Path) -> None:
-    assert load(include, source(APPLIED)).source.value.applies_truncates
+    assert load(include, render_source(APPLIED)).source.value.applies_truncates
     two = f"source: {{topics: [t, u], {APPLIED}}}\ntables: [{{name: lake.a.b, topics: [t]}}, {{name: lake.a.c}}]"
-    (found,) = [problem for problem in problems(include, two) if "truncate" in problem]
+    (found,) = [problem for problem in find_problems(include, two) if "truncate" in problem]
     assert re.search("empties lake.a.c, .*: not with topics=2;", found)
     pattern = f"source: {{topic_pattern: 't.*', {APPLIED}}}\ntables: [{{name: lake.a.b}}]"
-    assert any("not with source.topic_pattern" in problem for problem in problems(include, pattern))
-    named = source(APPLIED, tables="[{name: 'lake.shop.{n}'}]")
-    assert any("not with a name that records fill in" in problem for problem in problems(include, named))
+    assert any("not with source.topic_pattern" in problem for problem in find_problems(include, pattern))
+    named = render_source(APPLIED, tables="[{name: 'lake.shop.{n}'}]")
+    assert any("not with a name that records fill in" in problem for problem in find_problems(include, named))

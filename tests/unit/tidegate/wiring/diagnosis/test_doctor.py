@@ -331,7 +331,7 @@ def use_registry(house: House, url: str, password: str = PASSWORD, **options: An
     house.pipeline("one", value={"format": "avro", "avro": {"registry": "registry"}, **options})
 
 
-def avro(*fields: tuple[str, str]) -> dict[str, Any]:
+def build_avro_schema(*fields: tuple[str, str]) -> dict[str, Any]:
     record = {"type": "record", "name": "One", "fields": [{"name": name, "type": kind} for name, kind in fields]}
     return {"schema": json.dumps(record)}
 
@@ -362,13 +362,13 @@ def test_schema_of_another_kind_is_found(house: House, registry: SchemaRegistry)
 
 
 def test_schema_that_lacks_a_declared_column_is_found(house: House, registry: SchemaRegistry) -> None:
-    registry.register("t.one-value", avro(("id", "long")))
+    registry.register("t.one-value", build_avro_schema(("id", "long")))
     use_registry(house, registry.url, schema="id BIGINT, name STRING")
     require_found("schema-without-column", house.doctor(is_read_only=True))
 
 
 def test_schema_that_fits_is_told_as_right(house: House, registry: SchemaRegistry) -> None:
-    registry.register("t.one-value", avro(("id", "long"), ("name", "string")))
+    registry.register("t.one-value", build_avro_schema(("id", "long"), ("name", "string")))
     use_registry(house, registry.url)
     found = house.doctor(is_read_only=True)
     assert [one.cause for one in found if one.check == "catalog.tables"] == [

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import BAD, World, a_pipeline, a_table
+from fakes import BAD, World, build_pipeline, build_table
 from fakes.broker import MemoryBroker
 from tidegate.errors import AuditFailed, RetryLater
 from tidegate.fleet import members as fleet_members
@@ -94,12 +94,12 @@ class Fleet:
     def __init__(self, world: World, include: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world, self.include, self.now = world, include, BEGIN
         self.store: dict[str, Any] = {}
-        self.pipelines = {name: reading(name) for name in NAMES}
+        self.pipelines = {name: build_reading_pipeline(name) for name in NAMES}
         self.stages: list[str] = []
         self.context: Any = {}
         monkeypatch.setattr(fleet_members, "load_members", lambda _, __: dict(self.pipelines))
         monkeypatch.setattr(fleet_members, "open_members", self._open)
-        monkeypatch.setattr(tasks, "assemble_ports", lambda name, *_: self.ports(name))
+        monkeypatch.setattr(tasks, "assemble_ports", lambda name, *_: self.build_ports(name))
         clock = SimpleNamespace(time=lambda: self.now)
         for module in (plan_members, finish_members):
             monkeypatch.setattr(module, "time", clock)
@@ -108,12 +108,12 @@ class Fleet:
         for module in (plan_members, attend_members, pipeline_files):
             monkeypatch.setattr(module, "find_include_folder", lambda: include)
 
-    def ports(self, name: str) -> Ports:
-        return self.world.ports(self.pipelines[name])
+    def build_ports(self, name: str) -> Ports:
+        return self.world.build_ports(self.pipelines[name])
 
     def _open(self, include: Path, pipelines: Any, resolve: Any) -> OpenedMembers:
         broker: Any = self.world.broker
-        return OpenedMembers(tuple(Member(self.ports(one.name), broker) for one in pipelines))
+        return OpenedMembers(tuple(Member(self.build_ports(one.name), broker) for one in pipelines))
 
     def run(self, run_type: str = "scheduled", events: Any = (), **params: Any) -> Run:
         self.now += 60
@@ -187,10 +187,10 @@ class SimpleStores:
         return self._stores[asset.name]
 
 
-def reading(topic: str) -> Pipeline:
+def build_reading_pipeline(topic: str) -> Pipeline:
     """A pipeline of two tables over one topic, but users and wishes: these have one table."""
     more = ("", "_too") if topic in ("carts", "orders") else ("",)
-    made = a_pipeline(*(a_table(f"lake.shop.{topic}{one}", topics=(topic,)) for one in more), name=topic)
+    made = build_pipeline(*(build_table(f"lake.shop.{topic}{one}", topics=(topic,)) for one in more), name=topic)
     return replace(made, on_failure=(FAILED,), on_recovery=(RECOVERED,), merge=Merge(interval_seconds=60))
 
 
@@ -210,7 +210,7 @@ def fleet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fleet:
     return Fleet(world, tmp_path, monkeypatch)
 
 
-def messages() -> list[str]:
+def list_messages() -> list[str]:
     return [text for text, _ in KeepingNotifier.kept]
 
 
@@ -219,14 +219,14 @@ def test_one_member_s_failure_is_its_own_and_the_run_names_it(fleet: Fleet) -> N
     assert fleet.stages == ["carts", "orders", "users"], "wishes is idle"
     assert [run.states[f"stage_{number}"] for number in range(3)] == ["success", "success", "failed"]
     for table in ("carts", "carts_too", "orders", "orders_too"):
-        assert len(fleet.world.rows(f"lake.shop.{table}")) == 2
+        assert len(fleet.world.read_rows(f"lake.shop.{table}")) == 2
     assert sorted(run.events) == sorted(f"lake.shop.{one}" for one in ("carts", "carts_too", "orders", "orders_too"))
     assert run.left["commit_offsets", -1, "return_value"].keys() == {"carts", "orders"}
     reason = run.left["heartbeat", -1, "error"]["message"]
     assert "pipeline=users: stage failed: " in reason
     assert "topic=users partition=1 offset=1" in reason
     assert "carts" not in reason
-    [message] = messages()
+    [message] = list_messages()
     assert message.startswith("users failed: ")
 
 
@@ -239,12 +239,12 @@ def test_member_that_failed_waits_and_tells_once_and_is_well_again_when_its_file
     assert runs[-1].states["merge_0"] == "upstream_failed"
     assert "the same failure in" in runs[-1].left["stage", 0, "error"]["message"]
     assert runs[-1].left["stage", 0, "error"]["tasks"] == ["stage"]
-    assert len(messages()) == 1
+    assert len(list_messages()) == 1
     fleet.world.broker.retain_from("users", 2, 1)
     (fleet.include / "pipelines" / "users.yaml").write_text("tables: [1]")
     fleet.world.broker.produce("users", {"id": "k1"}, {"id": "k1", "name": "new"}, 1)
     run = fleet.run()
-    assert (run.states["heartbeat"], messages()[1:]) == ("success", ["users is well again"])
+    assert (run.states["heartbeat"], list_messages()[1:]) == ("success", ["users is well again"])
     assert fleet.store["members"]["streaks"] == {}
 
 
@@ -279,7 +279,7 @@ def test_member_that_cannot_be_planned_fails_as_its_own_task_and_goes_on_when_it
     monkeypatch.setattr(look_module, "look_at_members", look)
     run = fleet.run()
     assert (run.states["stage_0"], run.states["merge_0"], run.states["heartbeat"]) == ("success", "success", "success")
-    assert len(fleet.world.rows("lake.shop.carts")) == 2
+    assert len(fleet.world.read_rows("lake.shop.carts")) == 2
     fleet.world.broker.create("carts", 2)  # made anew: the position is lost
     run = fleet.run()
     assert run.left["stage", 0, "error"]["error"] == "PositionLost"
@@ -300,8 +300,8 @@ def test_table_that_fails_leaves_the_other_tables_of_its_pipeline_to_go_on(
     monkeypatch.setattr(tasks, "run_merge", merge)
     run = fleet.run("manual", pipelines=["orders", "carts"])
     assert run.states["merge_1"] == "failed"
-    assert fleet.world.rows("lake.shop.orders") == []
-    assert len(fleet.world.rows("lake.shop.orders_too")) == 2
+    assert fleet.world.read_rows("lake.shop.orders") == []
+    assert len(fleet.world.read_rows("lake.shop.orders_too")) == 2
     assert sorted(run.events) == ["lake.shop.carts", "lake.shop.carts_too", "lake.shop.orders_too"], "each once"
     error = run.left["merge", 1, "error"]
     assert (error["error"], error["tables"]) == ("AuditFailed", ["lake.shop.orders"])
@@ -392,5 +392,5 @@ def test_failed_plan_is_told_to_everybody_once(fleet: Fleet, state: str, told: s
         assert run.states["heartbeat"] == "failed"
         for tell in build_fleet_callbacks(list(fleet.pipelines.values())):
             tell(fleet.context)
-    [message] = messages()
+    [message] = list_messages()
     assert message.startswith(f" failed: {told}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
-from protobuf_messages import a_file, classes, entry, field, message
+from protobuf_messages import build_classes, build_field, build_file, build_map_entry, build_message
 from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import ConfigurationError, GiveUp
@@ -19,7 +19,7 @@ from tidegate_spark.fields.protobuf.decoder import MessageDecoder, to_arrow_type
 
 G = ".google.protobuf."
 STATE = {"NONE": 0, "OPEN": 1}
-INSIDE = message("Place", field("x", 1, "int32"), field("y", 2, "double", optional=True))
+INSIDE = build_message("Place", build_field("x", 1, "int32"), build_field("y", 2, "double", optional=True))
 # kind of the field, what is written, type of the column, what arrives
 TYPES: dict[str, tuple[dict[str, Any], Any, str, Any]] = {
     "precise": ({"kind": "double"}, 1.7976931348623157e308, "DOUBLE", 1.7976931348623157e308),
@@ -72,14 +72,17 @@ UNSET = {
 }  # fmt: skip
 
 
-def everything() -> Any:
-    entries = (entry("MarksEntry", "string", "int64"), entry("ByNumberEntry", "int32", ".shop.Place"))
-    fields = (field(name, n, given[0]["kind"], **{k: v for k, v in given[0].items() if k != "kind"})
+def build_message_class() -> Any:
+    entries = (
+        build_map_entry("MarksEntry", "string", "int64"),
+        build_map_entry("ByNumberEntry", "int32", ".shop.Place"),
+    )
+    fields = (build_field(name, n, given[0]["kind"], **{k: v for k, v in given[0].items() if k != "kind"})
               for n, (name, given) in enumerate(TYPES.items(), 1))  # fmt: skip
-    return a_file(message("All", *fields, nested=entries), INSIDE, enums={"State": STATE})
+    return build_file(build_message("All", *fields, nested=entries), INSIDE, enums={"State": STATE})
 
 
-def written(registry: SchemaRegistry, made: Any, part: str = "value") -> bytes:
+def encode_message(registry: SchemaRegistry, made: Any, part: str = "value") -> bytes:
     """As a producer writes it, registered under `orders-<part>`."""
     from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
@@ -91,49 +94,55 @@ def written(registry: SchemaRegistry, made: Any, part: str = "value") -> bytes:
     return found
 
 
-def described(options: dict[str, Any], folder: Path = Path(), **more: Any) -> Table:
+def build_described_table(options: dict[str, Any], folder: Path = Path(), **more: Any) -> Table:
     table = Table("lake.shop.orders", ("orders",), KeyFormat(), ValueFormat("protobuf", options=options), True, True)
     return RegistrySchemas(lambda _: None, folder).describe_table(replace(table, **more))
 
 
-def reader(registry: SchemaRegistry, **more: Any) -> MessageDecoder:
-    return MessageDecoder(described({"registry": registry.url, **more}).value.options, "value")
+def build_decoder(registry: SchemaRegistry, **more: Any) -> MessageDecoder:
+    return MessageDecoder(build_described_table({"registry": registry.url, **more}).value.options, "value")
 
 
 def test_every_type_arrives_at_its_limits_and_unset_as_protobuf_says(registry: SchemaRegistry) -> None:
     import pyarrow as pa
 
-    made = classes(everything())["shop.All"]
+    made = build_classes(build_message_class())["shop.All"]
     full = made(**{name: given[1] for name, given in TYPES.items() if name != "doc" and given[1] is not None})
     full.doc.update(TYPES["doc"][1])
-    value = written(registry, full)
-    table = described({"registry": registry.url})
+    value = encode_message(registry, full)
+    table = build_described_table({"registry": registry.url})
     assert [(c.name, c.type) for c in table.value.columns or ()] == [(n, given[2]) for n, given in TYPES.items()]
     reads = MessageDecoder(table.value.options, "value")
     row, reason = reads.decode(value) or ({}, "none")
     assert (row, reason) == ({name: given[3] for name, given in TYPES.items()}, None)
-    empty, _ = reads.decode(written(registry, made())) or ({}, None)
+    empty, _ = reads.decode(encode_message(registry, made())) or ({}, None)
     assert empty == {**dict.fromkeys(TYPES), **UNSET}
     assert len(pa.array([row, empty], to_arrow_type(table.value.options["shape"]))) == 2
 
 
 def test_each_version_is_read_by_its_own_descriptor_and_fields_are_known_by_number(registry: SchemaRegistry) -> None:
-    old = message("Order", field("id", 1, "int32"), field("total", 2, "uint32"), field("gone", 3, "string"))
-    new = message("Order", field("id", 1, "sint64"), field("amount", 2, "uint64"), field("note", 4, "string"))
-    first = written(registry, classes(a_file(old))["shop.Order"](id=-5, total=7, gone="x"))
-    second = written(registry, classes(a_file(new))["shop.Order"](id=-5, amount=2**63, note="n"))
-    reads = reader(registry)
+    old = build_message(
+        "Order", build_field("id", 1, "int32"), build_field("total", 2, "uint32"), build_field("gone", 3, "string")
+    )
+    new = build_message(
+        "Order", build_field("id", 1, "sint64"), build_field("amount", 2, "uint64"), build_field("note", 4, "string")
+    )
+    first = encode_message(registry, build_classes(build_file(old))["shop.Order"](id=-5, total=7, gone="x"))
+    second = encode_message(registry, build_classes(build_file(new))["shop.Order"](id=-5, amount=2**63, note="n"))
+    reads = build_decoder(registry)
     assert reads.decode(first) == ({"id": -5, "amount": 7, "note": None, "gone": "x"}, None)
     assert reads.decode(second) == ({"id": -5, "amount": 2**63, "note": "n", "gone": None}, None)
 
 
 def test_field_that_is_put_aside_is_found_where_the_sizes_agree_by_chance(registry: SchemaRegistry) -> None:
-    marks = field("marks", 1, ".shop.Order.MarksEntry", repeated=True)
-    order = message("Order", marks, field("name", 2, "string"), nested=(entry("MarksEntry", "string", "int64"),))
-    header = written(registry, classes(a_file(order))["shop.Order"]())
+    marks = build_field("marks", 1, ".shop.Order.MarksEntry", repeated=True)
+    order = build_message(
+        "Order", marks, build_field("name", 2, "string"), nested=(build_map_entry("MarksEntry", "string", "int64"),)
+    )
+    header = encode_message(registry, build_classes(build_file(order))["shop.Order"]())
     mark_without_its_zero = b"\x0a\x03\x0a\x01a"  # Protobuf itself writes the zero, too: two bytes more
     number_for_a_name = b"\x10\x05"  # two bytes that it puts aside
-    reads = reader(registry)
+    reads = build_decoder(registry)
     assert reads.decode(header + mark_without_its_zero) == ({"marks": [("a", 0)], "name": ""}, None)
     for body in (mark_without_its_zero + number_for_a_name, number_for_a_name + mark_without_its_zero):
         row, reason = reads.decode(header + body) or ({}, None)
@@ -143,18 +152,24 @@ def test_field_that_is_put_aside_is_found_where_the_sizes_agree_by_chance(regist
 
 def test_field_dropped_inside_lists_and_maps_keeps_the_values_of_older_records(registry: SchemaRegistry) -> None:
     def order(*fields: dict[str, Any]) -> Any:
-        line = message("Line", *fields)
-        lines, named = entry("NamedEntry", "string", ".shop.Line"), field("lines", 1, ".shop.Line", repeated=True)
-        return a_file(
-            message("Order", named, field("named", 2, ".shop.Order.NamedEntry", repeated=True), nested=(lines,)), line
+        line = build_message("Line", *fields)
+        lines, named = (
+            build_map_entry("NamedEntry", "string", ".shop.Line"),
+            build_field("lines", 1, ".shop.Line", repeated=True),
+        )
+        return build_file(
+            build_message(
+                "Order", named, build_field("named", 2, ".shop.Order.NamedEntry", repeated=True), nested=(lines,)
+            ),
+            line,
         )
 
-    sku, price = field("sku", 1, "string"), field("price", 2, "int64")
-    old, new = classes(order(sku, price))["shop.Order"], classes(order(sku))["shop.Order"]
+    sku, price = build_field("sku", 1, "string"), build_field("price", 2, "int64")
+    old, new = build_classes(order(sku, price))["shop.Order"], build_classes(order(sku))["shop.Order"]
     first = old(lines=[{"sku": "a", "price": 5}])
     first.named["k"].price = 7
-    values = [written(registry, first), written(registry, new(lines=[{"sku": "b"}]))]
-    reads = reader(registry)
+    values = [encode_message(registry, first), encode_message(registry, new(lines=[{"sku": "b"}]))]
+    reads = build_decoder(registry)
     assert [reads.decode(value) for value in values] == [
         ({"lines": [{"sku": "a", "price": 5}], "named": [("k", {"sku": "", "price": 7})]}, None),
         ({"lines": [{"sku": "b", "price": None}], "named": []}, None),
@@ -162,10 +177,14 @@ def test_field_dropped_inside_lists_and_maps_keeps_the_values_of_older_records(r
 
 
 def test_field_whose_name_was_taken_by_another_number_is_bad_in_older_records(registry: SchemaRegistry) -> None:
-    old = classes(a_file(message("Order", field("id", 1, "int32"), field("note", 2, "string"))))["shop.Order"]
-    new = classes(a_file(message("Order", field("id", 1, "int32"), field("note", 3, "string"))))["shop.Order"]
-    values = [written(registry, old(note="x")), written(registry, new(note="y"))]
-    reads = reader(registry)
+    old = build_classes(
+        build_file(build_message("Order", build_field("id", 1, "int32"), build_field("note", 2, "string")))
+    )["shop.Order"]
+    new = build_classes(
+        build_file(build_message("Order", build_field("id", 1, "int32"), build_field("note", 3, "string")))
+    )["shop.Order"]
+    values = [encode_message(registry, old(note="x")), encode_message(registry, new(note="y"))]
+    reads = build_decoder(registry)
     assert reads.decode(values[0]) == (
         None, "the value has schema id=1, whose field note had number=2 and has another"
     )  # fmt: skip
@@ -177,10 +196,10 @@ def test_latest_version_is_the_one_registered_last_also_with_an_older_id(registr
     from tidegate.adapters.schema_registry.protobuf_descriptors import from_registry
 
     def version(number: int, *fields: dict[str, Any]) -> Version:
-        text = base64.b64encode(a_file(message("Order", *fields)).SerializeToString()).decode()
+        text = base64.b64encode(build_file(build_message("Order", *fields)).SerializeToString()).decode()
         return Version(number, "PROTOBUF", text, {})
 
-    first, second = version(1, field("b", 1, "string")), version(2, field("a", 1, "string"))
+    first, second = version(1, build_field("b", 1, "string")), version(2, build_field("a", 1, "string"))
     made = from_registry([first, second, first], None)
     assert [f["name"] for f in made["shape"]["fields"]] == ["b"]
 
@@ -191,7 +210,7 @@ def test_files_that_every_producer_has_need_not_be_registered(path: str) -> None
     from tidegate.adapters.schema_registry.protobuf_descriptors import from_registry
 
     kind = {"confluent/type/decimal.proto": ".confluent.type.Decimal", "google/type/money.proto": ".google.type.Money"}
-    file = a_file(message("Order", field("x", 1, kind.get(path, "int32"))), imports=(path,))
+    file = build_file(build_message("Order", build_field("x", 1, kind.get(path, "int32"))), imports=(path,))
     made = from_registry([Version(1, "PROTOBUF", base64.b64encode(file.SerializeToString()).decode(), {})], None)
     reads = MessageDecoder(made, "value")
     row, reason = reads.decode(b"\x00\x00\x00\x00\x01\x00" + (b"\x08\x07" if path not in kind else b"\x0a\x00")) or (
@@ -205,13 +224,16 @@ def test_files_that_every_producer_has_need_not_be_registered(path: str) -> None
 
 def test_number_that_a_closed_enum_does_not_name_is_bad_and_not_missing(registry: SchemaRegistry) -> None:
     enum = "enum:.shop.State"
-    order = message(
-        "Order", field("one", 1, enum), field("many", 2, enum, repeated=True),
-        field("named", 3, ".shop.Order.NamedEntry", repeated=True), nested=(entry("NamedEntry", "string", enum),),
-    )  # fmt: skip
-    made = classes(a_file(order, enums={"State": STATE}, syntax="proto2"))["shop.Order"]
-    good = written(registry, made(one=1, many=[0, 1], named={"a": 1}))
-    header, reads = good[:6], reader(registry)
+    order = build_message(
+        "Order",
+        build_field("one", 1, enum),
+        build_field("many", 2, enum, repeated=True),
+        build_field("named", 3, ".shop.Order.NamedEntry", repeated=True),
+        nested=(build_map_entry("NamedEntry", "string", enum),),
+    )
+    made = build_classes(build_file(order, enums={"State": STATE}, syntax="proto2"))["shop.Order"]
+    good = encode_message(registry, made(one=1, many=[0, 1], named={"a": 1}))
+    header, reads = good[:6], build_decoder(registry)
     assert reads.decode(good) == ({"one": "OPEN", "many": ["NONE", "OPEN"], "named": [("a", "OPEN")]}, None)
     for name, body in {"one": b"\x08\x07", "many": b"\x10\x07", "named": b"\x1a\x05\x0a\x01a\x10\x07"}.items():
         row, reason = reads.decode(header + body) or ({}, "")
@@ -228,10 +250,13 @@ def test_version_that_means_something_else_is_bad_records_not_other_values(
     registry: SchemaRegistry, before: str, after: str
 ) -> None:
     values = [
-        written(registry, classes(a_file(message("Order", field("x", 1, kind)), INSIDE))["shop.Order"]())
+        encode_message(
+            registry,
+            build_classes(build_file(build_message("Order", build_field("x", 1, kind)), INSIDE))["shop.Order"](),
+        )
         for kind in (before, after)
     ]
-    reads = reader(registry)
+    reads = build_decoder(registry)
     row, reason = reads.decode(values[0]) or ({}, "")
     assert row is None
     assert "the value has schema id=1, whose field x was a " in str(reason)
@@ -239,32 +264,35 @@ def test_version_that_means_something_else_is_bad_records_not_other_values(
 
 
 def test_nested_message_is_found_by_its_indexes_and_another_one_is_bad(registry: SchemaRegistry) -> None:
-    inner = message("Line", field("sku", 1, "string"))
-    file = a_file(message("First", field("id", 1, "int32")), message("Order", nested=(inner,)))
-    made = classes(file)
-    line, first = written(registry, made["shop.Order.Line"](sku="a")), written(registry, made["shop.First"](id=1))
-    reads = reader(registry, message="shop.Order.Line")
+    inner = build_message("Line", build_field("sku", 1, "string"))
+    file = build_file(build_message("First", build_field("id", 1, "int32")), build_message("Order", nested=(inner,)))
+    made = build_classes(file)
+    line, first = (
+        encode_message(registry, made["shop.Order.Line"](sku="a")),
+        encode_message(registry, made["shop.First"](id=1)),
+    )
+    reads = build_decoder(registry, message="shop.Order.Line")
     assert reads.decode(line) == ({"sku": "a"}, None)
     assert reads.decode(first) == (None, "the value is a message=shop.First, not shop.Order.Line")
-    assert reader(registry).decode(first) == ({"id": 1}, None)
+    assert build_decoder(registry).decode(first) == ({"id": 1}, None)
     with pytest.raises(ConfigurationError, match=r"protobuf.message=Nope .*shop.First, shop.Order, shop.Order.Line"):
-        reader(registry, message="Nope")
+        build_decoder(registry, message="Nope")
 
 
 def test_imported_files_come_from_the_registry(registry: SchemaRegistry) -> None:
-    imported = a_file(message("Money", field("cents", 1, "int64")), name="money.proto")
-    file = a_file(message("Order", field("price", 1, ".shop.Money")), imports=("money.proto",))
-    made = classes(imported, file)["shop.Order"]
-    value = written(registry, made(price={"cents": 5}))
-    assert reader(registry).decode(value) == ({"price": {"cents": 5}}, None)
+    imported = build_file(build_message("Money", build_field("cents", 1, "int64")), name="money.proto")
+    file = build_file(build_message("Order", build_field("price", 1, ".shop.Money")), imports=("money.proto",))
+    made = build_classes(imported, file)["shop.Order"]
+    value = encode_message(registry, made(price={"cents": 5}))
+    assert build_decoder(registry).decode(value) == ({"price": {"cents": 5}}, None)
 
 
 def test_bytes_that_are_no_message_say_why(registry: SchemaRegistry) -> None:
-    order = message("Order", field("name", 1, "string"), field("at", 2, G + "Timestamp"),
-                    field("state", 3, "enum:.shop.State"), field("span", 4, G + "Duration"))  # fmt: skip
-    made = classes(a_file(order, enums={"State": STATE}))["shop.Order"]
-    good = written(registry, made(name="a"))
-    header, reads = good[:6], reader(registry)
+    order = build_message("Order", build_field("name", 1, "string"), build_field("at", 2, G + "Timestamp"),
+                    build_field("state", 3, "enum:.shop.State"), build_field("span", 4, G + "Duration"))  # fmt: skip
+    made = build_classes(build_file(order, enums={"State": STATE}))["shop.Order"]
+    good = encode_message(registry, made(name="a"))
+    header, reads = good[:6], build_decoder(registry)
     undecodable = "the value is not a Protobuf message of its schema"
     told = {
         b"": "the value does not begin with the magic byte, a schema id and message indexes",
@@ -274,19 +302,21 @@ def test_bytes_that_are_no_message_say_why(registry: SchemaRegistry) -> None:
         header + b"\x0a\x7f": undecodable,
         good[:5] + b"\x80": undecodable,
         good[:5] + b"\x02\x04": "the value has message indexes=[2], which schema id=1 does not",
-        written(registry, made(at={"nanos": 1})): "the field at does not fit its column without loss",
-        written(registry, made(at={"seconds": 2**60})): "the field at does not fit its column without loss",
-        written(registry, made(span={"nanos": 1})): "the field span does not fit its column without loss",
-        written(registry, made(span={"seconds": 2**62})): "the field span does not fit its column without loss",
-        written(registry, made(state=7)): "the field state has number=7, which its enum does not name",
+        encode_message(registry, made(at={"nanos": 1})): "the field at does not fit its column without loss",
+        encode_message(registry, made(at={"seconds": 2**60})): "the field at does not fit its column without loss",
+        encode_message(registry, made(span={"nanos": 1})): "the field span does not fit its column without loss",
+        encode_message(registry, made(span={"seconds": 2**62})): "the field span does not fit its column without loss",
+        encode_message(registry, made(state=7)): "the field state has number=7, which its enum does not name",
     }
     assert {value: reads.decode(value) for value in told} == {value: (None, text) for value, text in told.items()}
     assert reads.decode(None) is None
 
 
 def test_message_indexes_that_no_schema_has_are_bad(registry: SchemaRegistry) -> None:
-    good = written(registry, classes(a_file(message("Order", field("id", 1, "int32"))))["shop.Order"](id=5))
-    reads, header = reader(registry), good[:5]
+    good = encode_message(
+        registry, build_classes(build_file(build_message("Order", build_field("id", 1, "int32"))))["shop.Order"](id=5)
+    )
+    reads, header = build_decoder(registry), good[:5]
     assert reads.decode(good) == ({"id": 5}, None)
     assert reads.decode(header + b"\x02\x00\x08\x05") == ({"id": 5}, None)
     undecodable = "the value is not a Protobuf message of its schema"
@@ -304,12 +334,12 @@ def test_message_indexes_that_no_schema_has_are_bad(registry: SchemaRegistry) ->
 def test_field_that_is_put_aside_or_cut_is_bad_wherever_it_stands_and_others_are_not_looked_at(
     registry: SchemaRegistry,
 ) -> None:
-    small = message("Small", field("n", 1, "int32"))
-    many = field("many", 3, ".shop.Small", repeated=True)
-    times = (field("doc", 4, G + "Struct"), field("at", 5, G + "Timestamp"))
-    order = message("Order", field("id", 1, "int32"), field("of", 2, ".shop.Small"), many, *times)
-    header = written(registry, classes(a_file(order, small))["shop.Order"](id=1))[:6]
-    large, reads = b"\x80\x80\x80\x80\x80\x01", reader(registry)
+    small = build_message("Small", build_field("n", 1, "int32"))
+    many = build_field("many", 3, ".shop.Small", repeated=True)
+    times = (build_field("doc", 4, G + "Struct"), build_field("at", 5, G + "Timestamp"))
+    order = build_message("Order", build_field("id", 1, "int32"), build_field("of", 2, ".shop.Small"), many, *times)
+    header = encode_message(registry, build_classes(build_file(order, small))["shop.Order"](id=1))[:6]
+    large, reads = b"\x80\x80\x80\x80\x80\x01", build_decoder(registry)
     more, other = "has a number of more bits than its type", "is not written as its type is"
     told = {
         b"\x12\x07\x08" + large: f"the field of.n {more}",
@@ -323,18 +353,21 @@ def test_field_that_is_put_aside_or_cut_is_bad_wherever_it_stands_and_others_are
     strange = b"\x08\x81\x00\x12\x00\x32\x01a\x3b\x08\x05\x3c\x45\x00\x00\x00\x00"  # a long 1, and fields 6, 7 and 8
     row, reason = reads.decode(header + strange) or ({}, "none")
     assert (row and row["id"], row and row["of"], reason) == (1, {"n": 0}, None)
-    unread = {**described({"registry": registry.url}).value.options, "shape": {"kind": "message", "fields": []}}
+    unread = {
+        **build_described_table({"registry": registry.url}).value.options,
+        "shape": {"kind": "message", "fields": []},
+    }
     assert MessageDecoder(unread, "value").decode(header + b"\x08" + large) == ({}, None)
 
 
 def test_wrapper_that_came_or_went_between_versions_is_the_value_inside(registry: SchemaRegistry) -> None:
-    text = field("z", 3, G + "StringValue")
-    old = message("Order", field("x", 1, "int32"), field("y", 2, G + "Int64Value"), text)
-    new = message("Order", field("x", 1, G + "Int32Value"), field("y", 2, "int64"), text)
-    first = classes(a_file(old))["shop.Order"]
-    values = [written(registry, first(x=5, y={"value": 7}, z={})), written(registry, first())]
-    values.append(written(registry, classes(a_file(new))["shop.Order"](y=9)))
-    reads = reader(registry)
+    text = build_field("z", 3, G + "StringValue")
+    old = build_message("Order", build_field("x", 1, "int32"), build_field("y", 2, G + "Int64Value"), text)
+    new = build_message("Order", build_field("x", 1, G + "Int32Value"), build_field("y", 2, "int64"), text)
+    first = build_classes(build_file(old))["shop.Order"]
+    values = [encode_message(registry, first(x=5, y={"value": 7}, z={})), encode_message(registry, first())]
+    values.append(encode_message(registry, build_classes(build_file(new))["shop.Order"](y=9)))
+    reads = build_decoder(registry)
     assert [reads.decode(value) for value in values] == [
         ({"x": 5, "y": 7, "z": ""}, None),
         ({"x": 0, "y": None, "z": None}, None),
@@ -343,31 +376,31 @@ def test_wrapper_that_came_or_went_between_versions_is_the_value_inside(registry
 
 
 def test_document_is_the_same_text_in_each_run_and_a_number_that_json_lacks_is_bad(registry: SchemaRegistry) -> None:
-    made = classes(a_file(message("Order", field("doc", 1, G + "Struct"))))["shop.Order"]
+    made = build_classes(build_file(build_message("Order", build_field("doc", 1, G + "Struct"))))["shop.Order"]
     names = [f"n{number}" for number in range(30)]
     one, other = made(), made()
     one.doc.update(dict.fromkeys(names, 1.5))
     other.doc.update(dict.fromkeys(reversed(names), 1.5))
-    values, reads = [written(registry, given) for given in (one, other)], reader(registry)
+    values, reads = [encode_message(registry, given) for given in (one, other)], build_decoder(registry)
     text = "{" + ", ".join(f'"{name}": 1.5' for name in sorted(names)) + "}"
     assert [reads.decode(value) for value in values] == [({"doc": text}, None)] * 2
     one.doc.update({"n0": float("nan")})
-    assert reads.decode(written(registry, one)) == (None, "the field doc has a number that JSON does not have")
+    assert reads.decode(encode_message(registry, one)) == (None, "the field doc has a number that JSON does not have")
 
 
 def test_nanoseconds_are_cut_where_that_is_asked_for(registry: SchemaRegistry) -> None:
-    order = message("Order", field("at", 1, G + "Timestamp"), field("span", 2, G + "Duration"),
-                    field("many", 3, G + "Timestamp", repeated=True))  # fmt: skip
-    made = classes(a_file(order))["shop.Order"]
-    value = written(
+    order = build_message("Order", build_field("at", 1, G + "Timestamp"), build_field("span", 2, G + "Duration"),
+                    build_field("many", 3, G + "Timestamp", repeated=True))  # fmt: skip
+    made = build_classes(build_file(order))["shop.Order"]
+    value = encode_message(
         registry,
         made(at={"seconds": -1, "nanos": 999_999_999}, span={"seconds": -1, "nanos": -1}, many=[{"nanos": 1999}]),
     )
-    options = described({"registry": registry.url}).value.options
+    options = build_described_table({"registry": registry.url}).value.options
     assert MessageDecoder(options, "value").decode(value)[0] is None
     cut = MessageDecoder({**options, "shape": make_truncated_shape(options["shape"])}, "value")
     assert cut.decode(value) == ({"at": -1, "span": -1_000_001, "many": [1]}, None)
-    far = written(registry, made(at={"seconds": 2**60, "nanos": 1}))
+    far = encode_message(registry, made(at={"seconds": 2**60, "nanos": 1}))
     assert cut.decode(far) == (None, "the field at does not fit its column without loss")
 
 
@@ -384,7 +417,7 @@ def test_value_that_no_column_holds_takes_no_other_record_of_its_batch_down(monk
 
 
 def test_descriptor_file_reads_bare_messages_without_a_registry(tmp_path: Path) -> None:
-    made = classes(file := a_file(message("Order", field("id", 1, "int64"))))["shop.Order"]
+    made = build_classes(file := build_file(build_message("Order", build_field("id", 1, "int64"))))["shop.Order"]
     known = FileDescriptorSet()
     pool = made.DESCRIPTOR.file.pool
     for name in file.dependency:
@@ -392,42 +425,42 @@ def test_descriptor_file_reads_bare_messages_without_a_registry(tmp_path: Path) 
     known.file.append(file)
     (tmp_path / "orders.desc").write_bytes(known.SerializeToString())
     options = {"descriptor": "orders.desc", "message": "Order"}
-    reads = MessageDecoder(described(options, tmp_path).value.options, "value")
+    reads = MessageDecoder(build_described_table(options, tmp_path).value.options, "value")
     assert reads.decode(made(id=7).SerializeToString()) == ({"id": 7}, None)
     assert reads.decode(b"") == ({"id": 0}, None)
     assert reads.decode(b"\x08") == (None, "the value is not a Protobuf message of its schema")
     with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
-        described({**options, "descriptor": "none.desc"}, tmp_path)
+        build_described_table({**options, "descriptor": "none.desc"}, tmp_path)
     (tmp_path / "text.desc").write_text("syntax = 'proto3';")
     with pytest.raises(ConfigurationError, match="is no descriptor set; write it with: protoc"):
-        described({**options, "descriptor": "text.desc"}, tmp_path)
+        build_described_table({**options, "descriptor": "text.desc"}, tmp_path)
 
 
 def test_what_no_table_can_hold_and_schemas_of_another_type_are_refused(registry: SchemaRegistry) -> None:
-    tree = message("Tree", field("child", 1, ".shop.Tree"))
-    written(registry, classes(a_file(tree))["shop.Tree"]())
+    tree = build_message("Tree", build_field("child", 1, ".shop.Tree"))
+    encode_message(registry, build_classes(build_file(tree))["shop.Tree"]())
     with pytest.raises(ConfigurationError, match=r"message=shop.Tree holds itself"):
-        described({"registry": registry.url})
+        build_described_table({"registry": registry.url})
     registry.register("avro-value", {"schema": '"string"'})
     with pytest.raises(ConfigurationError, match=r"schema id=2 of its values is of type AVRO; correct value.format"):
-        described({"registry": registry.url, "subject": "avro-value"})
+        build_described_table({"registry": registry.url, "subject": "avro-value"})
     registry.register("text-value", {"schema": "no language", "schemaType": "PROTOBUF"})
     with pytest.raises(GiveUp, match="came from the registry as text"):
-        described({"registry": registry.url, "subject": "text-value"})
+        build_described_table({"registry": registry.url, "subject": "text-value"})
 
 
 def test_key_is_a_message_with_the_key_fields(registry: SchemaRegistry) -> None:
-    made = classes(a_file(message("Key", field("id", 1, "uint64"))))["shop.Key"]
-    value = written(registry, made(id=2**64 - 1), "key")
+    made = build_classes(build_file(build_message("Key", build_field("id", 1, "uint64"))))["shop.Key"]
+    value = encode_message(registry, made(id=2**64 - 1), "key")
     key = KeyFormat("protobuf", ("id",), options={"registry": registry.url})
-    table = described({}, key=key, value=ValueFormat("raw"))
+    table = build_described_table({}, key=key, value=ValueFormat("raw"))
     assert [(c.name, c.type) for c in table.key.columns or ()] == [("id", "DECIMAL(20,0)")]
     assert MessageDecoder(table.key.options, "key").decode(value) == ({"id": Decimal(2**64 - 1)}, None)
     with pytest.raises(ConfigurationError, match=r"key.fields=\['nope'\] are not in the key's schema"):
-        described({}, key=replace(key, fields=("nope",)), value=ValueFormat("raw"))
+        build_described_table({}, key=replace(key, fields=("nope",)), value=ValueFormat("raw"))
 
 
 def test_descriptors_travel_as_text(registry: SchemaRegistry) -> None:
-    written(registry, classes(everything())["shop.All"]())
-    (files,) = described({"registry": registry.url}).value.options["writers"].values()
+    encode_message(registry, build_classes(build_message_class())["shop.All"]())
+    (files,) = build_described_table({"registry": registry.url}).value.options["writers"].values()
     assert FileDescriptorSet.FromString(base64.b64decode(files)).file[-1].package == "shop"

@@ -13,17 +13,19 @@ from tidegate_spark.publish.encoders.protobuf_messages import IncompatibleColumn
 from tidegate_spark.publish.encoders.protobuf_rows import build_encoder
 
 
-def field(name: str, kind: str, *fields: dict[str, Any], repeated: bool = False) -> dict[str, Any]:
+def build_field(name: str, kind: str, *fields: dict[str, Any], repeated: bool = False) -> dict[str, Any]:
     return {"name": name, "kind": kind, "repeated": repeated, "fields": list(fields)}
 
 
 FIELDS = [
-    field("id", "int64"),
-    field("at", "timestamp"),
-    field("tags", "string", repeated=True),
-    field("who", "message", field("name", "string"), field("age", "int32")),
-    field("more", "map", field("key", "string"), field("value", "message", field("n", "double"))),
-    field("rows", "message", field("a", "bool"), repeated=True),
+    build_field("id", "int64"),
+    build_field("at", "timestamp"),
+    build_field("tags", "string", repeated=True),
+    build_field("who", "message", build_field("name", "string"), build_field("age", "int32")),
+    build_field(
+        "more", "map", build_field("key", "string"), build_field("value", "message", build_field("n", "double"))
+    ),
+    build_field("rows", "message", build_field("a", "bool"), repeated=True),
 ]
 ROW = {
     "id": 0,
@@ -45,7 +47,7 @@ TYPE = pa.struct(
 )
 
 
-def message_of(file: bytes, name: str, data: bytes) -> Any:
+def decode_message(file: bytes, name: str, data: bytes) -> Any:
     pool, known = DescriptorPool(), FileDescriptorProto()
     timestamp_pb2.DESCRIPTOR.CopyToProto(known)
     pool.Add(known)
@@ -59,7 +61,7 @@ def test_every_kind_of_column_is_read_back_and_null_is_told_from_zero() -> None:
     encode = build_encoder(file, name, b"head")
     (made,) = encode(pa.array([ROW], TYPE)).to_pylist()
     assert made.startswith(b"head")
-    found = message_of(file, name, made[4:])
+    found = decode_message(file, name, made[4:])
     assert (found.HasField("id"), found.id, found.at.ToMicroseconds()) == (True, 0, 1767225600000007)
     assert (list(found.tags), found.who.HasField("name"), found.who.age) == (["x", ""], False, 3)
     assert (found.more["b"].n, found.more["a"].HasField("n")) == (2.0, False)
@@ -71,14 +73,16 @@ def test_every_kind_of_column_is_read_back_and_null_is_told_from_zero() -> None:
 
 
 def test_schema_that_is_there_keeps_its_numbers_and_new_columns_get_new_ones() -> None:
-    first, name, _, _ = build_descriptor("m", [field("a", "int32"), field("gone", "string")], None, None)
-    same, _, _, is_known = build_descriptor("m", [field("gone", "string"), field("a", "int32")], first, None)
+    first, name, _, _ = build_descriptor("m", [build_field("a", "int32"), build_field("gone", "string")], None, None)
+    same, _, _, is_known = build_descriptor(
+        "m", [build_field("gone", "string"), build_field("a", "int32")], first, None
+    )
     assert (same, is_known) == (first, True), "columns may come in any order"
-    second, _, _, is_known = build_descriptor("m", [field("b", "bool"), field("a", "int32")], first, None)
+    second, _, _, is_known = build_descriptor("m", [build_field("b", "bool"), build_field("a", "int32")], first, None)
     numbers = {f.name: f.number for f in FileDescriptorProto.FromString(second).message_type[0].field}
     assert (numbers, is_known) == ({"a": 1, "gone": 2, "b": 3}, False)
     data = build_encoder(second, name, b"")(pa.array([{"b": True, "a": 5}])).to_pylist()[0]
-    assert message_of(first, name, data).a == 5, "old readers read it"
+    assert decode_message(first, name, data).a == 5, "old readers read it"
 
 
 def test_schema_of_somebody_else_is_used_as_it_is() -> None:
@@ -87,17 +91,21 @@ def test_schema_of_somebody_else_is_used_as_it_is() -> None:
     order = given.message_type.add(name="Order")
     order.field.add(name="id", number=7, type="TYPE_SINT64", label="LABEL_OPTIONAL")
     order.reserved_range.add(start=8, end=10)
-    file, name, index, is_known = build_descriptor("m", [field("id", "int32")], given.SerializeToString(), "Order")
+    file, name, index, is_known = build_descriptor(
+        "m", [build_field("id", "int32")], given.SerializeToString(), "Order"
+    )
     assert (name, index, is_known) == ("shop.Order", 1, True)
-    assert message_of(file, name, build_encoder(file, name, b"")(pa.array([{"id": -4}])).to_pylist()[0]).id == -4
-    more, *_ = build_descriptor("m", [field("id", "int32"), field("n", "string")], given.SerializeToString(), "Order")
+    assert decode_message(file, name, build_encoder(file, name, b"")(pa.array([{"id": -4}])).to_pylist()[0]).id == -4
+    more, *_ = build_descriptor(
+        "m", [build_field("id", "int32"), build_field("n", "string")], given.SerializeToString(), "Order"
+    )
     assert FileDescriptorProto.FromString(more).message_type[1].field[1].number == 10
-    for wrong in (field("id", "string"), field("id", "int64", repeated=True), field("id", "message")):
+    for wrong in (build_field("id", "string"), build_field("id", "int64", repeated=True), build_field("id", "message")):
         with pytest.raises(IncompatibleColumn, match="the field id is registered with another type"):
             build_descriptor("m", [wrong], given.SerializeToString(), "Order")
 
 
-def registered(*fields: dict[str, Any], **more: Any) -> FileDescriptorProto:
+def build_registered_file(*fields: dict[str, Any], **more: Any) -> FileDescriptorProto:
     """A file with one message, `shop.Row`, of these fields."""
     file = FileDescriptorProto(name="shop.proto", package="shop", **more)
     file.message_type.add(name="Row", field=fields)
@@ -110,52 +118,58 @@ INT32 = {"type": "TYPE_INT32", "label": "LABEL_OPTIONAL"}
 @pytest.mark.parametrize("columns", [("a_b", "aB"), ("aB", "a_b")])
 def test_names_that_json_does_not_tell_apart_are_refused_before_they_are_registered(columns: tuple[str, str]) -> None:
     for kind in ("int32", "message", "map"):
-        inner = [field("key", "string"), field("value", "int32")]
+        inner = [build_field("key", "string"), build_field("value", "int32")]
         with pytest.raises(
             IncompatibleColumn, match=r"a_b.* have the same name in JSON, aB,.*; rename one of them in sql"
         ):
-            build_descriptor("m", [field(name, kind, *inner) for name in columns], None, None)
-    given = registered({"name": columns[0], "number": 1, **INT32}, syntax="proto3").SerializeToString()
+            build_descriptor("m", [build_field(name, kind, *inner) for name in columns], None, None)
+    given = build_registered_file({"name": columns[0], "number": 1, **INT32}, syntax="proto3").SerializeToString()
     with pytest.raises(IncompatibleColumn, match="have the same name in JSON"):
-        build_descriptor("m", [field(name, "int32") for name in columns], given, None)
+        build_descriptor("m", [build_field(name, "int32") for name in columns], given, None)
 
 
 def test_messages_of_columns_whose_names_read_alike_are_told_apart() -> None:
-    fields = [field("a_b", "message", field("x", "int32")), field("AB", "message", field("y", "string"))]
+    fields = [
+        build_field("a_b", "message", build_field("x", "int32")),
+        build_field("AB", "message", build_field("y", "string")),
+    ]
     file, name, *_ = build_descriptor("m", fields, None, None)
     encode = build_encoder(file, name, b"")
-    made = message_of(file, name, encode(pa.array([{"a_b": {"x": 1}, "AB": {"y": "z"}}])).to_pylist()[0])
+    made = decode_message(file, name, encode(pa.array([{"a_b": {"x": 1}, "AB": {"y": "z"}}])).to_pylist()[0])
     assert (made.a_b.x, made.AB.y) == (1, "z")
 
 
 def test_required_field_without_a_column_is_told_before_a_row_is_written() -> None:
     must = {"name": "must", "number": 2, "type": "TYPE_INT32", "label": "LABEL_REQUIRED"}
-    given = registered({"name": "a", "number": 1, **INT32}, must)
+    given = build_registered_file({"name": "a", "number": 1, **INT32}, must)
     with pytest.raises(
         IncompatibleColumn, match=r"no column fills the field must, which is required .*; add the column"
     ):
-        build_descriptor("m", [field("a", "int32")], given.SerializeToString(), None)
+        build_descriptor("m", [build_field("a", "int32")], given.SerializeToString(), None)
     file, name, *_ = build_descriptor(
-        "m", [field("a", "int32"), field("must", "int32")], given.SerializeToString(), None
+        "m", [build_field("a", "int32"), build_field("must", "int32")], given.SerializeToString(), None
     )
     assert (
-        message_of(file, name, build_encoder(file, name, b"")(pa.array([{"a": 1, "must": 2}])).to_pylist()[0]).must == 2
+        decode_message(file, name, build_encoder(file, name, b"")(pa.array([{"a": 1, "must": 2}])).to_pylist()[0]).must
+        == 2
     )
 
 
 def test_message_may_be_named_with_its_package() -> None:
-    given = registered({"name": "a", "number": 1, **INT32}, syntax="proto3")
+    given = build_registered_file({"name": "a", "number": 1, **INT32}, syntax="proto3")
     given.message_type.insert(0, type(given.message_type[0])(name="First"))
     for word in ("Row", "shop.Row"):
-        _, name, index, is_known = build_descriptor("m", [field("a", "int32")], given.SerializeToString(), word)
+        _, name, index, is_known = build_descriptor("m", [build_field("a", "int32")], given.SerializeToString(), word)
         assert (name, index, is_known) == ("shop.Row", 1, True)
-    _, name, index, is_known = build_descriptor("m", [field("a", "int32")], given.SerializeToString(), "shop.Next")
+    _, name, index, is_known = build_descriptor(
+        "m", [build_field("a", "int32")], given.SerializeToString(), "shop.Next"
+    )
     assert (name, index, is_known) == ("shop.Next", 2, False)
     for word, registered_file in (("other.Row", given.SerializeToString()), ("shop.Row", None)):
         with pytest.raises(
             IncompatibleColumn, match=rf"protobuf.message={word} is no message of the registered schema"
         ):
-            build_descriptor("m", [field("a", "int32")], registered_file, word)
+            build_descriptor("m", [build_field("a", "int32")], registered_file, word)
 
 
 @pytest.mark.parametrize(
@@ -171,15 +185,15 @@ def test_message_may_be_named_with_its_package() -> None:
 def test_new_field_has_no_number_that_is_kept_for_others(
     reserved: list[tuple[int, int]], extensions: list[tuple[int, int]], number: int | None
 ) -> None:
-    given = registered({"name": "a", "number": 3, **INT32})
+    given = build_registered_file({"name": "a", "number": 3, **INT32})
     for start, end in reserved:
         given.message_type[0].reserved_range.add(start=start, end=end)
     for start, end in extensions:
         given.message_type[0].extension_range.add(start=start, end=end)
-    asked = ("m", [field("a", "int32"), field("b", "int32")], given.SerializeToString(), None)
+    asked = ("m", [build_field("a", "int32"), build_field("b", "int32")], given.SerializeToString(), None)
     if number is None:
         with pytest.raises(
-            IncompatibleColumn, match="message=Row has no number left behind its fields; add the column's"
+            IncompatibleColumn, match="message=Row has no number left after its fields; add the column's"
         ):
             build_descriptor(*asked)
     else:
@@ -209,20 +223,20 @@ def test_message_of_protobufs_own_that_no_column_fills_may_stand_there_and_takes
         "type_name": f".google.protobuf.{word}",
         "label": "LABEL_OPTIONAL",
     }
-    given = registered({"name": "a", "number": 1, **INT32}, own, syntax="proto3")
+    given = build_registered_file({"name": "a", "number": 1, **INT32}, own, syntax="proto3")
     given.dependency.append(f"google/protobuf/{file}.proto")
-    assert build_descriptor("m", [field("a", "int32")], given.SerializeToString(), None).is_known
-    for wrong in (field("v", kind), field("v", "message", field("seconds", "int64"))):
+    assert build_descriptor("m", [build_field("a", "int32")], given.SerializeToString(), None).is_known
+    for wrong in (build_field("v", kind), build_field("v", "message", build_field("seconds", "int64"))):
         with pytest.raises(IncompatibleColumn, match=r"the field v is registered .*; cast it in sql, or publish"):
             build_descriptor("m", [wrong], given.SerializeToString(), None)
     given.dependency.append("google/type/money.proto")
     with pytest.raises(
         IncompatibleColumn, match=r"imports google/type/money.proto; register one without it, or publish"
     ):
-        build_descriptor("m", [field("a", "int32")], given.SerializeToString(), None)
+        build_descriptor("m", [build_field("a", "int32")], given.SerializeToString(), None)
 
 
 def test_null_in_a_list_or_a_map_is_refused() -> None:
-    file, name, *_ = build_descriptor("m", [field("tags", "string", repeated=True)], None, None)
+    file, name, *_ = build_descriptor("m", [build_field("tags", "string", repeated=True)], None, None)
     with pytest.raises(ValueError, match="column=tags: Protobuf's lists hold no NULL"):
         build_encoder(file, name, b"")(pa.array([{"tags": ["a", None]}]))

@@ -16,12 +16,14 @@ from tidegate.spec.catalog import Catalog
 KEY = {"type": "service_account", "client_email": "a@b", "token_uri": "https://x", "private_key": "not a key"}
 
 
-def catalog(connection: str | None = None, **properties: Any) -> Catalog:
+def build_catalog(connection: str | None = None, **properties: Any) -> Catalog:
     return Catalog("dwh", "bigquery", {"project": "p", **properties}, connection)
 
 
 def test_a_test_server_is_asked_without_an_identity() -> None:
-    found = build_credentials(catalog(endpoint="http://localhost:1"), lambda _: pytest.fail("no connection is needed"))
+    found = build_credentials(
+        build_catalog(endpoint="http://localhost:1"), lambda _: pytest.fail("no connection is needed")
+    )
     assert type(found).__name__ == "AnonymousCredentials"
 
 
@@ -29,7 +31,7 @@ def test_a_test_server_is_asked_without_an_identity() -> None:
 def test_a_connections_broken_key_is_refused_without_showing_it(name: str) -> None:
     connection = Connection("gcp", extra={name: KEY})
     with pytest.raises(ConfigurationError) as raised:
-        build_credentials(catalog("gcp"), lambda _: connection)
+        build_credentials(build_catalog("gcp"), lambda _: connection)
     assert "connection=gcp" in str(raised.value)
     assert "not a key" not in str(raised.value)
     assert raised.value.__cause__ is None
@@ -41,12 +43,12 @@ def test_a_way_to_log_in_that_is_not_taken_is_refused_and_not_overlooked(name: s
     with pytest.raises(
         ConfigurationError, match=f"connection=gcp: {name} is not taken for BigQuery catalogs; give keyfile_"
     ):
-        build_credentials(catalog("gcp"), lambda _: connection)
+        build_credentials(build_catalog("gcp"), lambda _: connection)
 
 
 def test_without_a_connection_the_machine_says_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("google.auth.default", lambda scopes: ("the machine", "p"))
-    assert build_credentials(catalog(), lambda _: None) == "the machine"
+    assert build_credentials(build_catalog(), lambda _: None) == "the machine"
 
 
 def test_the_last_account_of_a_chain_acts_and_those_before_it_pass_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +56,7 @@ def test_the_last_account_of_a_chain_acts_and_those_before_it_pass_on(monkeypatc
 
     monkeypatch.setattr("google.auth.default", lambda scopes: (AnonymousCredentials(), "p"))
     connection = Connection("gcp", extra={"impersonation_chain": "one@x, two@x"})
-    found = build_credentials(catalog("gcp"), lambda _: connection)
+    found = build_credentials(build_catalog("gcp"), lambda _: connection)
     assert (found._target_principal, found._delegates) == ("two@x", ["one@x"])
     assert bigquery_credentials.DEFAULT_CONNECTION == "google_cloud_default"
 
@@ -212,7 +214,7 @@ def test_another_place_for_files_is_refused(address: str) -> None:
 
 def test_a_catalog_without_staging_says_what_to_write() -> None:
     with pytest.raises(ConfigurationError, match="catalog=dwh: staging is missing; give gs://"):
-        _ = Warehouse(catalog(), lambda _: None).folder
+        _ = Warehouse(build_catalog(), lambda _: None).folder
 
 
 def test_jobs_names_are_the_same_for_the_same_and_labels_are_what_bigquery_takes() -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes.bucket import bucket_server
+from fakes.bucket import run_bucket_server
 from google.auth.credentials import AnonymousCredentials
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.client.load_jobs import LoadRequest, run_load_job
@@ -21,7 +21,7 @@ ATTEMPT = "shop/orders_shop_tmp/batch=7/attempt=a1"
 
 @pytest.fixture
 def bucket_objects(monkeypatch: pytest.MonkeyPatch) -> Any:
-    with bucket_server() as (address, objects):
+    with run_bucket_server() as (address, objects):
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
         yield objects
 
@@ -72,7 +72,7 @@ NO_BUCKET = (404, "The specified bucket does not exist.", "correct staging in ca
 def test_refusal_of_the_bucket_is_told_as_cloud_storages_with_a_way_out(
     verb: str, status: int, message: str, way_out: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with bucket_server((status, message)) as (address, _):
+    with run_bucket_server((status, message)) as (address, _):
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
         folder = open_folder("gs://bucket/prefix", AnonymousCredentials, "p")
         with pytest.raises(GiveUp) as raised:

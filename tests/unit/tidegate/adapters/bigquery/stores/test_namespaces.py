@@ -56,14 +56,14 @@ class Editor(Warehouse):
         return SimpleNamespace(job_id="j", project="my-project", location="EU", **ended)
 
 
-def creation_of(table: str) -> tuple[str, str]:
+def render_creation(table: str) -> tuple[str, str]:
     parent = SQL.render("create_namespace", parent=table.rsplit(".", 1)[0])
     return parent, SQL.render("create_names", table=table, own=SimpleNamespace(labels={"tidegate-kind": "x"}))
 
 
 def test_tables_are_made_in_datasets_that_are_there() -> None:
     warehouse = Editor(["my-project.shop", "my-project.letters"])
-    (first, made), (second, other) = creation_of(TABLE), creation_of(LETTERS)
+    (first, made), (second, other) = render_creation(TABLE), render_creation(LETTERS)
     BigQueryEngine(warehouse).run(MergeJob("shop", 1, (first, made, second, other), table=TABLE))
     assert warehouse.sent == [made, other]
 
@@ -71,7 +71,7 @@ def test_tables_are_made_in_datasets_that_are_there() -> None:
 @pytest.mark.parametrize("unseen", [(), ("my-project.letters",)])
 def test_a_dataset_that_is_missing_or_not_shown_is_asked_for(unseen: tuple[str, ...]) -> None:
     warehouse = Editor(["my-project.shop"], unseen)
-    job = MergeJob("shop", 1, (*creation_of(TABLE), *creation_of(LETTERS)), table=TABLE)
+    job = MergeJob("shop", 1, (*render_creation(TABLE), *render_creation(LETTERS)), table=TABLE)
     with pytest.raises(GiveUp, match=r"bigquery\.datasets\.create"):
         BigQueryEngine(warehouse).run(job)
     assert len(warehouse.sent) == 2
@@ -82,7 +82,7 @@ def test_publish_that_makes_a_table_of_dead_letters_makes_no_dataset_that_is_the
     run_table_commit(
         warehouse,
         SQL,
-        TableCommit(TABLE, "1", 0, 3, "", 4, {}, pipeline="shop", attempt="m1", statements=creation_of(LETTERS)),
+        TableCommit(TABLE, "1", 0, 3, "", 4, {}, pipeline="shop", attempt="m1", statements=render_creation(LETTERS)),
     )
     (script,) = warehouse.sent
     assert "CREATE TABLE IF NOT EXISTS `my-project`.`letters`.`bad`" in script

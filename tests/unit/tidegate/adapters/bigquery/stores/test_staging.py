@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from contract_words import STAGED, TABLE, outcome_of, summary_of
+from contract_words import STAGED, TABLE, build_summary, render_outcome
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.client.staging_files import LocalFolder
 from tidegate.adapters.bigquery.stores import staging, staging_requests
@@ -65,11 +65,11 @@ class Loading(Warehouse):
         place = staging.get_folder(STAGED, 1, attempt)
         for number in range(files):
             self.folder.write(f"{place}/rows/part-{number}.parquet", b"rows")
-        outcome = {**json.loads(outcome_of(rows)), "rows": rows}
+        outcome = {**json.loads(render_outcome(rows)), "rows": rows}
         self.folder.write(f"{place}/counts/part-0.txt", json.dumps(outcome).encode())
 
     def land(self, attempt: str) -> None:
-        staging.load_attempt(self, STAGED, 1, attempt, summary_of(1, attempt))
+        staging.load_attempt(self, STAGED, 1, attempt, build_summary(1, attempt))
 
     @property
     def batches(self) -> list[tuple[int, str]]:
@@ -171,7 +171,7 @@ def test_attempt_is_found_by_what_its_job_was_asked_while_its_files_are_there(tm
     staging_requests.sign_attempt(warehouse, STAGED, asked)
     assert staging_requests.find_signed(warehouse, STAGED) == [asked]
     staging_requests.sign_attempt(warehouse, STAGED, replace(asked, attempt="a3", request="nothing left"))
-    counts = json.dumps({**json.loads(outcome_of(5)), "bad": 1}).encode()
+    counts = json.dumps({**json.loads(render_outcome(5)), "bad": 1}).encode()
     warehouse.folder.write(f"{staging.get_folder(STAGED, 1, 'a1')}/counts/part-0.txt", counts)
     staging_requests.sign_attempt(warehouse, STAGED, replace(asked, attempt="a1", request="bad"))
     assert staging_requests.find_signed(warehouse, STAGED) == [asked]
@@ -185,7 +185,7 @@ def test_rows_of_a_batch_with_a_bad_record_do_not_pile_up_while_it_stops_the_pip
     warehouse = Loading(tmp_path)
     for attempt in ("a1", "a2"):
         warehouse.leave(attempt, rows=5, files=3)
-        counts = json.dumps({**json.loads(outcome_of(5)), "bad": 1}).encode()
+        counts = json.dumps({**json.loads(render_outcome(5)), "bad": 1}).encode()
         warehouse.folder.write(f"{staging.get_folder(STAGED, 1, attempt)}/counts/part-0.txt", counts)
         warehouse.land(attempt)
     assert [name for name in warehouse.folder.list_paths(staging.get_folder(STAGED)) if name.endswith(".parquet")] == []

@@ -43,7 +43,7 @@ def add(table: Table, rows: int = 10, nulls: dict[int, int] | None = None, **bou
         files.append_data_file(file)
 
 
-def numbers(low: int, high: int) -> tuple[bytes, bytes]:
+def encode_numbers(low: int, high: int) -> tuple[bytes, bytes]:
     return to_bytes(LongType(), low), to_bytes(LongType(), high)
 
 
@@ -60,13 +60,13 @@ def find_overlap_now(table: Table, *ranges: KeyRange) -> Overlap | None:
 def test_file_whose_keys_end_before_or_begin_after_the_batchs_is_ruled_out(
     table: Table, low: int, high: int, near: int
 ) -> None:
-    add(table, id=numbers(low, high))
+    add(table, id=encode_numbers(low, high))
     assert find_overlap_now(table) == Overlap(near, 10 * near)
 
 
 def test_rows_of_all_files_that_are_left_are_counted(table: Table) -> None:
     for rows, first in ((10, 0), (20, 150), (30, 180), (40, 500)):
-        add(table, rows, id=numbers(first, first + 40))
+        add(table, rows, id=encode_numbers(first, first + 40))
     assert find_overlap_now(table) == Overlap(2, 50)
 
 
@@ -83,7 +83,7 @@ def test_file_without_statistics_may_hold_the_keys(table: Table) -> None:
 
 
 def test_one_part_of_the_key_that_lies_apart_is_enough(table: Table) -> None:
-    add(table, id=numbers(100, 200), line=(b"a", b"c"))
+    add(table, id=encode_numbers(100, 200), line=(b"a", b"c"))
     apart = KeyRange(("line",), StringType(), "d", "e", nulls=False)
     assert find_overlap_now(table, RECENT, apart) == Overlap()
     assert find_overlap_now(table, RECENT, KeyRange(("line",), StringType(), "b", "e", nulls=False)) == Overlap(1, 10)
@@ -107,7 +107,7 @@ def test_file_of_nulls_alone_holds_no_key_with_a_value(table: Table) -> None:
 
 
 def test_key_in_a_struct_is_found_by_its_way(table: Table) -> None:
-    add(table, part=numbers(5, 9))
+    add(table, part=encode_numbers(5, 9))
     assert find_overlap_now(table, KeyRange(("k", "part"), LongType(), 10, 11, nulls=False)) == Overlap()
     assert find_overlap_now(table, KeyRange(("k", "part"), LongType(), 9, 11, nulls=False)) == Overlap(1, 10)
 
@@ -119,23 +119,23 @@ def test_widened_column_is_compared_by_the_narrow_files_bounds_too(table: Table)
 
 
 def test_column_of_another_type_or_none_tells_nothing(table: Table) -> None:
-    add(table, id=numbers(0, 5))
+    add(table, id=encode_numbers(0, 5))
     assert find_overlap_now(table, KeyRange(("id",), StringType(), "x", "z", nulls=False)) is None
     assert find_overlap_now(table, KeyRange(("gone",), LongType(), 10, 11, nulls=False)) is None
     assert find_overlap_now(table, KeyRange(("id", "deeper"), LongType(), 10, 11, nulls=False)) is None
 
 
 def test_snapshot_that_is_cut_decides_and_no_later_one(table: Table) -> None:
-    add(table, id=numbers(0, 5))
+    add(table, id=encode_numbers(0, 5))
     cut = table.current_snapshot()
     assert cut is not None
-    add(table, id=numbers(100, 105))
+    add(table, id=encode_numbers(100, 105))
     assert find_overlap(table, cut.snapshot_id, (RECENT,)) == Overlap()
     assert find_overlap_now(table) == Overlap(1, 10)
 
 
 def test_files_that_were_deleted_do_not_count(table: Table) -> None:
-    add(table, id=numbers(100, 105))
+    add(table, id=encode_numbers(100, 105))
     with table.transaction() as change, change.update_snapshot().overwrite() as files:
         for task in table.scan().plan_files():
             files.delete_data_file(task.file)
@@ -144,7 +144,7 @@ def test_files_that_were_deleted_do_not_count(table: Table) -> None:
 
 def test_table_of_too_many_files_is_not_read(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     for first in range(3):
-        add(table, id=numbers(first, first))
+        add(table, id=encode_numbers(first, first))
     assert find_overlap_now(table) == Overlap()
     monkeypatch.setattr(file_overlap, "MAX_FILES", 2)
     assert find_overlap_now(table) is None
@@ -159,10 +159,12 @@ def test_uuid_is_no_text_that_leaves_files_unread(table: Table) -> None:
         update.add_column("uuid", UUIDType())
     at_hand = (RECENT, KeyRange(("line",), StringType(), "a", "b", nulls=False))
     kept = [
-        one.leaf for one in (*at_hand, KeyRange(("uuid",), StringType(), "0", "f", nulls=False)) if compares(table, one)
+        one.leaf
+        for one in (*at_hand, KeyRange(("uuid",), StringType(), "0", "f", nulls=False))
+        if is_comparable(table, one)
     ]
     assert kept == [("id",), ("line",)]
 
 
-def compares(table: Table, key_range: KeyRange) -> bool:
+def is_comparable(table: Table, key_range: KeyRange) -> bool:
     return find_table_field(table, key_range) is not None

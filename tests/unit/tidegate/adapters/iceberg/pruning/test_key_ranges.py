@@ -61,13 +61,13 @@ def table(tmp_path: Path) -> Any:
         for number, files in enumerate(staged, 1):
             with made.transaction() as change, change.update_snapshot().fast_append() as append:
                 for place, keys in enumerate(files):
-                    append.append_data_file(_file(made, number, place, keys))
+                    append.append_data_file(_build_file(made, number, place, keys))
         return made
 
     return make
 
 
-def _file(table: Table, number: int, place: int, keys: list[dict[str, Any]]) -> DataFile:
+def _build_file(table: Table, number: int, place: int, keys: list[dict[str, Any]]) -> DataFile:
     batch = table.schema().find_field("batch_number")
     low, high, nulls = ({batch.field_id: to_bytes(LongType(), number)} for _ in range(3))
     nulls = {batch.field_id: 0}
@@ -91,26 +91,26 @@ def build_values(table: Table, *names: str, batch: int = 1) -> dict[str, Any]:
     return {"leaves": [(n,) for n in names], "keys": keys, "batch": batch, "snapshot_id": current.snapshot_id}
 
 
-def bounds_of(table: Table, values: dict[str, Any]) -> tuple[Bound, ...]:
+def find_key_bounds(table: Table, values: dict[str, Any]) -> tuple[Bound, ...]:
     return tuple(found.bound for found in find_key_ranges(table, values))
 
 
 def test_bounds_are_the_least_and_greatest_key_of_the_batch_alone(table: Any) -> None:
     made = table([{"id": 5}, {"id": -3}, {"id": 900}], [{"id": 10_000}])
     expected = Bound(("id",), (("CAST('-3' AS BIGINT)", "CAST('900' AS BIGINT)"),))
-    assert bounds_of(made, build_values(made, "id")) == (expected,)
+    assert find_key_bounds(made, build_values(made, "id")) == (expected,)
 
 
 def test_null_in_a_key_is_inside(table: Any) -> None:
     made = table([{"id": 5, "line": None}, {"id": 7, "line": 2}])
-    (whole, part) = bounds_of(made, build_values(made, "id", "line"))
+    (whole, part) = find_key_bounds(made, build_values(made, "id", "line"))
     assert (whole.nulls, part.nulls) == (False, True)
     assert part.ranges == (("CAST('2' AS INT)", "CAST('2' AS INT)"),)
 
 
 def test_key_of_nulls_alone_has_no_bounds(table: Any) -> None:
     made = table([{"id": 5, "line": None}])
-    assert [bound.path for bound in bounds_of(made, build_values(made, "id", "line"))] == [("id",)]
+    assert [bound.path for bound in find_key_bounds(made, build_values(made, "id", "line"))] == [("id",)]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_key_of_nulls_alone_has_no_bounds(table: Any) -> None:
 )  # fmt: skip
 def test_constants_are_exact_in_each_type(table: Any, name: str, low: Any, high: Any, constants: tuple) -> None:
     made = table([{name: high}, {name: low}])
-    assert bounds_of(made, build_values(made, name)) == (Bound((name,), (constants,)),)
+    assert find_key_bounds(made, build_values(made, name)) == (Bound((name,), (constants,)),)
 
 
 @pytest.mark.parametrize(
@@ -151,14 +151,14 @@ def test_constants_are_exact_in_years_that_python_does_not_know(
 ) -> None:
     kind = {"at": "TIMESTAMP", "local": "TIMESTAMP_NTZ", "day": "DATE"}[name]
     made = table([{name: value if name == "day" else value * 1_000_000}])
-    (bound,) = bounds_of(made, build_values(made, name))
+    (bound,) = find_key_bounds(made, build_values(made, name))
     assert bound.ranges == ((f"CAST('{constant}' AS {kind})",) * 2,)
 
 
 def test_bounds_hold_the_keys_of_every_staged_file(table: Any) -> None:
     staged = ([{"id": 7, "line": 3}], [{"id": -2, "line": 9}, {"id": 4, "line": 5}])
     made = table(staged, [{"id": 99, "line": 1}])
-    whole, part = bounds_of(made, build_values(made, "id", "line"))
+    whole, part = find_key_bounds(made, build_values(made, "id", "line"))
     assert whole == Bound(("id",), (("CAST('-2' AS BIGINT)", "CAST('7' AS BIGINT)"),))
     assert part == Bound(("line",), (("CAST('3' AS INT)", "CAST('9' AS INT)"),))
 
@@ -167,7 +167,7 @@ def test_bounds_hold_the_keys_of_every_staged_file(table: Any) -> None:
 def test_nulls_in_one_of_several_staged_files_are_inside(table: Any, order: int) -> None:
     files = ([{"id": 5, "line": None}, {"id": 6, "line": None}], [{"id": 7, "line": 2}], [{"id": 8, "line": 4}])
     made = table(files[::order])
-    whole, part = bounds_of(made, build_values(made, "id", "line"))
+    whole, part = find_key_bounds(made, build_values(made, "id", "line"))
     assert (whole.nulls, part.nulls) == (False, True)
     assert part.ranges == (("CAST('2' AS INT)", "CAST('4' AS INT)"),)
 
@@ -176,7 +176,7 @@ def test_nulls_in_one_of_several_staged_files_are_inside(table: Any, order: int)
 def test_nulls_that_one_of_several_files_does_not_count_may_be_inside(table: Any, order: int) -> None:
     files = ([{"id": 5, "line": Uncounted(3)}, {"id": 6, "line": None}], [{"id": 7, "line": 2}])
     made = table(files[::order])
-    whole, part = bounds_of(made, build_values(made, "id", "line"))
+    whole, part = find_key_bounds(made, build_values(made, "id", "line"))
     assert (whole.nulls, part.nulls) == (False, True)
     assert part.ranges == (("CAST('2' AS INT)", "CAST('3' AS INT)"),)
 
@@ -186,22 +186,22 @@ def test_nulls_that_one_of_several_files_does_not_count_may_be_inside(table: Any
 def test_file_that_tells_nothing_of_a_key_leaves_it_without_bounds(table: Any, order: int, untold: list) -> None:
     files = ([{"id": 5, "line": 1}], [{"id": 6, "line": value} for value in untold])
     made = table(files[::order])
-    assert [bound.path for bound in bounds_of(made, build_values(made, "line", "id"))] == [("id",)]
+    assert [bound.path for bound in find_key_bounds(made, build_values(made, "line", "id"))] == [("id",)]
 
 
 @pytest.mark.parametrize(("name", "value"), [("ratio", float("nan")), ("bytes", b"x")])
 def test_types_without_an_order_of_their_own_have_no_bounds(table: Any, name: str, value: Any) -> None:
     made = table([{name: value}])
-    assert bounds_of(made, build_values(made, name)) == ()
+    assert find_key_bounds(made, build_values(made, name)) == ()
 
 
 def test_key_in_one_struct_is_bounded_by_its_leaves(table: Any) -> None:
     made = table([{"id": 5}])
     values = {**build_values(made, "id"), "keys": [("k", None)], "leaves": [("k", "id")]}
-    assert bounds_of(made, values)[0].path == ("k", "id")
+    assert find_key_bounds(made, values)[0].path == ("k", "id")
 
 
 def test_snapshot_that_is_gone_bounds_nothing(table: Any) -> None:
     made = table([{"id": 5}])
-    assert bounds_of(made, {**build_values(made, "id"), "snapshot_id": 1}) == ()
-    assert bounds_of(made, {"batch": 1, "snapshot_id": 1, "keys": []}) == ()
+    assert find_key_bounds(made, {**build_values(made, "id"), "snapshot_id": 1}) == ()
+    assert find_key_bounds(made, {"batch": 1, "snapshot_id": 1, "keys": []}) == ()

@@ -35,7 +35,7 @@ def stage(table: Table, *keys: tuple[Any, ...], batch: int = 1, attempt: str = "
     table.append(pa.Table.from_pylist(rows, schema=STAGED))
 
 
-def values_of(table: Table, *with_nulls: str) -> dict[tuple[str, ...], tuple[str, ...]]:
+def read_key_values(table: Table, *with_nulls: str) -> dict[tuple[str, ...], tuple[str, ...]]:
     current = table.current_snapshot()
     assert current is not None
     values = {**LEAVES, "snapshot_id": current.snapshot_id, "batch": 1, "attempt": "a1"}
@@ -50,7 +50,7 @@ def test_every_key_of_the_attempt_is_named_once_and_no_other(staged: Table) -> N
     stage(staged, (3, "it's", 1), (-(2**63), "a\\b", 2), (3, "é", 3))
     stage(staged, (8, "late", 1), attempt="a0")
     stage(staged, (9, "other", 1), batch=2)
-    found = values_of(staged)
+    found = read_key_values(staged)
     assert found["id",] == ("-9223372036854775808L", "3L")
     assert found["line",] == (r"'a\\b'", r"'it\'s'", "'é'")
     assert found["price",] == ()
@@ -58,7 +58,7 @@ def test_every_key_of_the_attempt_is_named_once_and_no_other(staged: Table) -> N
 
 def test_part_of_the_key_that_may_be_null_is_not_named(staged: Table) -> None:
     stage(staged, (1, None, 1), (2, "x", 1))
-    found = values_of(staged, "line")
+    found = read_key_values(staged, "line")
     assert (found["id",], found["line",]) == (("1L", "2L"), ())
 
 
@@ -67,21 +67,21 @@ def test_texts_that_are_too_long_together_are_not_named_and_the_other_parts_are(
 ) -> None:
     stage(staged, (7, "é" * 40, 1), (8, "'" * 40, 2))  # 82 bytes each, with quotes and escapes
     monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.MAX_LITERAL_BYTES", 2 * 4 + 2 * (82 + 2))
-    found = values_of(staged)
+    found = read_key_values(staged)
     assert (found["id",], found["line",]) == (("7L", "8L"), (render_literal("'" * 40), render_literal("é" * 40)))
     monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.MAX_LITERAL_BYTES", 2 * 4 + 2 * (82 + 2) - 1)
-    found = values_of(staged)
+    found = read_key_values(staged)
     assert (found["id",], found["line",]) == (("7L", "8L"), ())
     monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.MAX_LITERAL_BYTES", 7)
-    assert values_of(staged)["id",] == ()
+    assert read_key_values(staged)["id",] == ()
 
 
 def test_twenty_thousand_uuids_are_named_and_as_many_long_texts_are_not(staged: Table) -> None:
     stage(staged, *((number, str(UUID(int=number)), 1) for number in range(MAX_KEYS)))
-    found = values_of(staged, "id")
+    found = read_key_values(staged, "id")
     assert found["line",] == tuple(render_literal(str(UUID(int=number))) for number in range(MAX_KEYS))
     stage(staged, (1, "x" * 500_000, 1), (2, "y" * 500_000, 1))
-    assert values_of(staged, "id")["line",] == ()
+    assert read_key_values(staged, "id")["line",] == ()
 
 
 @pytest.mark.parametrize(

@@ -18,16 +18,16 @@ def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
     return load_catalog("lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
 
 
-def row(batch: int) -> dict[str, Any]:
+def build_row(batch: int) -> dict[str, Any]:
     empty = dict.fromkeys((*INTEGER_FIELDS, *TEXT_FIELDS, *FRACTION_FIELDS))
     return {**empty, "batch": batch, "published_at_ms": batch}
 
 
-def batches(catalog: Catalog) -> list[int]:
+def read_batches(catalog: Catalog) -> list[int]:
     return sorted(catalog.load_table(CONTROL).scan().to_arrow()["batch"].to_pylist())
 
 
-def data_files(catalog: Catalog) -> int:
+def count_data_files(catalog: Catalog) -> int:
     return len(list(catalog.load_table(CONTROL).scan().plan_files()))
 
 
@@ -35,19 +35,19 @@ def test_row_that_another_table_appends_while_files_are_gathered_stays(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for batch in range(1, 5):
-        batch_history.append_row(catalog, CONTROL, row(batch))
+        batch_history.append_row(catalog, CONTROL, build_row(batch))
     gather = batch_history._compact_rows
 
     def append_meanwhile(table: Any) -> None:
         monkeypatch.setattr(batch_history, "_compact_rows", gather)
-        batch_history.append_row(catalog, CONTROL, row(100))  # which gathers the files itself
+        batch_history.append_row(catalog, CONTROL, build_row(100))  # which gathers the files itself
         gather(table)
 
     monkeypatch.setattr(batch_history, "_compact_rows", append_meanwhile)
-    batch_history.append_row(catalog, CONTROL, row(5))
-    assert batches(catalog) == [1, 2, 3, 4, 5, 100]
-    batch_history.append_row(catalog, CONTROL, row(6))
-    assert batches(catalog) == [1, 2, 3, 4, 5, 6, 100]
+    batch_history.append_row(catalog, CONTROL, build_row(5))
+    assert read_batches(catalog) == [1, 2, 3, 4, 5, 100]
+    batch_history.append_row(catalog, CONTROL, build_row(6))
+    assert read_batches(catalog) == [1, 2, 3, 4, 5, 6, 100]
 
 
 @pytest.mark.parametrize("verb", ["_compact_rows", "forget_snapshots"])
@@ -55,43 +55,43 @@ def test_row_is_appended_whatever_another_runner_tidies_up_meanwhile(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     for batch in range(1, 5):
-        batch_history.append_row(catalog, CONTROL, row(batch))
+        batch_history.append_row(catalog, CONTROL, build_row(batch))
     tidy = getattr(batch_history, verb)
 
     def be_late(table: Any) -> None:
         monkeypatch.setattr(batch_history, verb, tidy)
         for batch in range(101, 105):
-            batch_history.append_row(catalog, CONTROL, row(batch))
+            batch_history.append_row(catalog, CONTROL, build_row(batch))
         tidy(table)
 
     monkeypatch.setattr(batch_history, verb, be_late)
-    batch_history.append_row(catalog, CONTROL, row(5))
-    assert batches(catalog) == [*range(1, 6), *range(101, 105)]
+    batch_history.append_row(catalog, CONTROL, build_row(5))
+    assert read_batches(catalog) == [*range(1, 6), *range(101, 105)]
     for batch in (6, 7):
-        batch_history.append_row(catalog, CONTROL, row(batch))
-    assert batches(catalog) == [*range(1, 8), *range(101, 105)]
+        batch_history.append_row(catalog, CONTROL, build_row(batch))
+    assert read_batches(catalog) == [*range(1, 8), *range(101, 105)]
     assert len(catalog.load_table(CONTROL).metadata.snapshots) <= 5
 
 
 def test_rows_of_many_batches_lie_in_few_files(catalog: Catalog) -> None:
     for batch in range(1, 12):
-        batch_history.append_row(catalog, CONTROL, row(batch))
-    assert batches(catalog) == [*range(1, 12)]
-    assert data_files(catalog) <= 4
+        batch_history.append_row(catalog, CONTROL, build_row(batch))
+    assert read_batches(catalog) == [*range(1, 12)]
+    assert count_data_files(catalog) <= 4
     assert len(catalog.load_table(CONTROL).metadata.snapshots) <= 5
     assert [row["batch"] for row in batch_history.read_newest_batches(catalog.load_table(CONTROL), 3)] == [11, 10, 9]
 
 
 def test_snapshots_that_others_have_tagged_stay_and_no_others_with_them(catalog: Catalog) -> None:
     for batch in range(1, 3):
-        batch_history.append_row(catalog, CONTROL, row(batch))
+        batch_history.append_row(catalog, CONTROL, build_row(batch))
     table = catalog.load_table(CONTROL)
     tagged = [snapshot.snapshot_id for snapshot in table.metadata.snapshots]
     for name, snapshot_id in zip(("audit-2025", "audit-2026"), tagged, strict=True):
         table.manage_snapshots().create_tag(snapshot_id, name).commit()
     for batch in range(3, 20):
-        batch_history.append_row(catalog, CONTROL, row(batch))
+        batch_history.append_row(catalog, CONTROL, build_row(batch))
     table = catalog.load_table(CONTROL)
-    assert batches(catalog) == [*range(1, 20)]
+    assert read_batches(catalog) == [*range(1, 20)]
     assert len(table.metadata.snapshots) <= 8
     assert [table.scan(snapshot_id=i).to_arrow()["batch"].to_pylist() for i in tagged] == [[1], [2, 1]]

@@ -56,12 +56,12 @@ def write(
         "replayed_at": now if replayed else None,
     }
     rows: list[dict[str, Any]] = [{**row, "topic": t, "partition": p, "offset": o} for t, p, o in places]
-    before = files(letters)
+    before = list_files(letters)
     letters.append(pa.Table.from_pylist(rows, schema=COLUMNS))
-    return [Path(path.removeprefix("file://")) for path in files(letters) - before]
+    return [Path(path.removeprefix("file://")) for path in list_files(letters) - before]
 
 
-def files(letters: Table) -> set[str]:
+def list_files(letters: Table) -> set[str]:
     return {task.file.file_path for task in letters.scan().plan_files()}
 
 

@@ -26,19 +26,19 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 def remember(table: Table, times: dict[int, int | None]) -> str:
     """One file of deletes, with the milliseconds of their records; its path."""
-    before = files(table)
+    before = list_files(table)
     moments = [None if ms is None else datetime.fromtimestamp(ms / 1000, UTC) for ms in times.values()]
     columns = [pa.array(times), pa.array(moments, COLUMNS.field(1).type)]
     table.append(pa.Table.from_arrays(columns, names=table.schema().column_names))
-    (added,) = files(table) - before
+    (added,) = list_files(table) - before
     return added
 
 
-def files(table: Table) -> set[str]:
+def list_files(table: Table) -> set[str]:
     return {task.file.file_path for task in table.scan().plan_files()}
 
 
-def ids(table: Table) -> list[int]:
+def read_ids(table: Table) -> list[int]:
     return sorted(table.scan().to_arrow()["id"].to_pylist())
 
 
@@ -48,24 +48,24 @@ def test_files_that_are_over_go_unread_and_newer_ones_stay_as_they_are(table: Ta
     for path in old:
         Path(path.removeprefix("file://")).unlink()
     assert forget_deletes(table, 40) == 40
-    assert (files(table), ids(table)) == ({new}, [*range(40, 60)])
+    assert (list_files(table), read_ids(table)) == ({new}, [*range(40, 60)])
     assert forget_deletes(table, 40) == 0
 
 
 def test_row_of_the_very_time_stays(table: Table) -> None:
     remember(table, {n: n for n in range(41)})
-    assert (forget_deletes(table, 40), ids(table)) == (40, [40])
+    assert (forget_deletes(table, 40), read_ids(table)) == (40, [40])
 
 
 def test_large_file_is_written_again_once_half_of_its_time_is_over(table: Table) -> None:
     first, second = remember(table, {n: n for n in range(100)}), remember(table, {n: n + 50 for n in range(100, 150)})
     snapshots = len(table.metadata.snapshots)
     assert forget_deletes(table, 49) == 0
-    assert (files(table.refresh()), len(table.metadata.snapshots)) == ({first, second}, snapshots)
+    assert (list_files(table.refresh()), len(table.metadata.snapshots)) == ({first, second}, snapshots)
     assert forget_deletes(table, 50) == 50
-    assert ids(table) == [*range(50, 150)]
-    assert first not in files(table)
-    assert second in files(table)
+    assert read_ids(table) == [*range(50, 150)]
+    assert first not in list_files(table)
+    assert second in list_files(table)
 
 
 def test_small_files_are_written_again_up_to_a_few_rows_the_oldest_first(table: Table) -> None:
@@ -73,17 +73,17 @@ def test_small_files_are_written_again_up_to_a_few_rows_the_oldest_first(table: 
     remember(table, {5: 0, 6: 1000, 7: 1000, 8: 1000})
     late = remember(table, {9: 290, 10: 900, 11: 900, 12: 900})
     assert forget_deletes(table, 300) == 2
-    assert ids(table) == [2, 3, 4, 6, 7, 8, 9, 10, 11, 12]
-    assert late in files(table)
+    assert read_ids(table) == [2, 3, 4, 6, 7, 8, 9, 10, 11, 12]
+    assert late in list_files(table)
     assert forget_deletes(table, 300) == 1
-    assert ids(table) == [2, 3, 4, 6, 7, 8, 10, 11, 12]
+    assert read_ids(table) == [2, 3, 4, 6, 7, 8, 10, 11, 12]
 
 
 def test_delete_without_a_time_stays(table: Table) -> None:
     remember(table, {1: 100, 2: None, 3: 200})
     remember(table, {**dict.fromkeys(range(10, 30), 100), 30: None})
     assert forget_deletes(table, 300) == 22
-    assert ids(table) == [2, 30]
+    assert read_ids(table) == [2, 30]
     assert forget_deletes(table, 300) == 0
 
 
@@ -98,4 +98,4 @@ def test_merge_that_remembers_more_meanwhile_is_not_undone(table: Table, monkeyp
     monkeypatch.setattr(remembered_deletes, "commit", late)
     with pytest.raises(CommitRefused):
         forget_deletes(table, 300)
-    assert ids(table.refresh()) == [1, 2]
+    assert read_ids(table.refresh()) == [1, 2]

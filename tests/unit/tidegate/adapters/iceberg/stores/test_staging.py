@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract.test_destination import Kit, in_iceberg
+from contract.test_destination import Kit, build_iceberg_kit
 from contract_words import STAGED
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from tidegate.adapters.iceberg.stores import staging
@@ -13,7 +13,7 @@ from tidegate.adapters.iceberg.stores import staging
 @pytest.fixture
 def kit(tmp_path: Path) -> Kit:
     """Three staged batches, of two files each in the first."""
-    made = in_iceberg(tmp_path)
+    made = build_iceberg_kit(tmp_path)
     made.stage(1, "a1", 3)
     made.stage(1, "a2", 2)
     made.stage(2, "b", 2)
@@ -21,22 +21,24 @@ def kit(tmp_path: Path) -> Kit:
     return made
 
 
-def folders(kit: Kit) -> list[str]:
+def list_folders(kit: Kit) -> list[str]:
     data = Path(kit.load(STAGED).location().removeprefix("file://")) / "data"
     return sorted(path.name for path in data.iterdir() if path.is_dir())
 
 
 def test_clean_up_leaves_no_folder_of_a_batch_whose_files_are_gone(kit: Kit) -> None:
     kit.port.staging.clean_up(STAGED, 2)
-    assert folders(kit) == ["batch_number=1", "batch_number=2", "batch_number=3"], "the third's snapshot knows them"
-    assert kit.rows(STAGED) == [{"batch_number": 3, "n": n} for n in range(4)]
+    assert list_folders(kit) == ["batch_number=1", "batch_number=2", "batch_number=3"], (
+        "the third's snapshot knows them"
+    )
+    assert kit.read_rows(STAGED) == [{"batch_number": 3, "n": n} for n in range(4)]
     kit.stage(4, "d", 1)
     kit.port.staging.clean_up(STAGED, 3)
     kit.stage(5, "e", 1)
     kit.port.staging.clean_up(STAGED, 4)
     kit.port.staging.clean_up(STAGED, 5)
     kit.port.staging.clean_up(STAGED, 5)
-    assert folders(kit) == []
+    assert list_folders(kit) == []
 
 
 def test_folder_that_somebody_writes_to_meanwhile_stays(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +51,7 @@ def test_folder_that_somebody_writes_to_meanwhile_stays(kit: Kit, monkeypatch: p
 
     monkeypatch.setattr(staging, "remove_file", slowly)
     kit.port.staging.clean_up(STAGED, 3)
-    assert folders(kit) == ["batch_number=1"]
+    assert list_folders(kit) == ["batch_number=1"]
     assert late.exists()
 
 

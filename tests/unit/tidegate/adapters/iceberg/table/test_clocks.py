@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from contract.test_destination import Kit, in_iceberg
+from contract.test_destination import Kit, build_iceberg_kit
 from contract_words import FIRST, PIPELINE, STAGED, TABLE
 from pyiceberg.table import Table
 from pyiceberg.table import update as iceberg_update
@@ -19,7 +19,7 @@ MINUTE_MS = 60_000
 
 @pytest.fixture
 def kit(tmp_path: Path) -> Kit:
-    return in_iceberg(tmp_path)
+    return build_iceberg_kit(tmp_path)
 
 
 def commit_by_another_clock(table: Table, ahead_ms: int, branch: str = "main") -> None:
@@ -49,7 +49,7 @@ def is_readable(metadata: TableMetadata) -> bool:
 
 
 def test_commit_that_nobody_could_read_is_not_made_and_tells_the_clocks(kit: Kit) -> None:
-    publication = kit.seeded().merged(FIRST)
+    publication = kit.seed_table().merge_branch(FIRST)
     kit.stage(1, "a1", 3)
     commit_by_another_clock(kit.load(TABLE), 10 * MINUTE_MS, "others")
     commit_by_another_clock(kit.load(STAGED), 10 * MINUTE_MS)
@@ -70,7 +70,7 @@ def test_commit_that_nobody_could_read_is_not_made_and_tells_the_clocks(kit: Kit
 
 
 def test_clocks_that_differ_by_less_than_iceberg_minds_hold_nobody_up(kit: Kit) -> None:
-    kit.seeded()
+    kit.seed_table()
     commit_by_another_clock(kit.load(TABLE), MINUTE_MS // 2)
     kit.port.commits.append_empty(TABLE, "main", {"told": "yes"})
     after = kit.load(TABLE)

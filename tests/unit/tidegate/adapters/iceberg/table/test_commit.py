@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from contract.test_destination import Kit, in_iceberg
+from contract.test_destination import Kit, build_iceberg_kit
 from contract_words import FIRST, PIPELINE, SECOND, STAGED, TABLE
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
@@ -25,7 +25,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture
 def kit(tmp_path: Path) -> Kit:
-    return in_iceberg(tmp_path)
+    return build_iceberg_kit(tmp_path)
 
 
 class Answers:
@@ -50,7 +50,7 @@ class Answers:
 def test_answer_of_the_catalog_tells_a_refusal_from_an_unknown_outcome(
     kit: Kit, error: Exception, meaning: type[Exception]
 ) -> None:
-    table = kit.seeded().load(TABLE)
+    table = kit.seed_table().load(TABLE)
     table.catalog = Answers(table.catalog, error)
     with pytest.raises(meaning) as told:
         commit(table, (), ())
@@ -75,7 +75,7 @@ class WithoutReferences:
 
 
 def test_catalog_that_keeps_no_references_is_refused_in_words(kit: Kit) -> None:
-    table = kit.seeded().load(TABLE)
+    table = kit.seed_table().load(TABLE)
     rows = table.scan().to_arrow().to_pylist()
     table.catalog = WithoutReferences(table.catalog)
     at = (str(table.metadata.table_uuid), table.metadata.current_snapshot_id)
@@ -102,20 +102,20 @@ class WithLaterAnswers:
 
 
 def test_answer_without_a_branch_that_another_run_has_dropped_meanwhile_says_nothing_of_the_catalog(kit: Kit) -> None:
-    kit.seeded().port.commits.publish(kit.merged(FIRST))
+    kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
     table = kit.load(TABLE)
     table.catalog = WithLaterAnswers(table.catalog)
     start_branch(table, (str(table.metadata.table_uuid), table.metadata.current_snapshot_id), "cut")
     assert "cut" not in kit.load(TABLE).metadata.refs
 
 
-def versions(kit: Kit) -> list[str]:
+def list_versions(kit: Kit) -> list[str]:
     folder = Path(kit.load(TABLE).location().removeprefix("file://")) / "metadata"
     return sorted(path.name for path in folder.glob("*.metadata.json"))
 
 
-def with_few_versions(kit: Kit) -> Kit:
-    with kit.seeded().load(TABLE).transaction() as transaction:
+def keep_few_versions(kit: Kit) -> Kit:
+    with kit.seed_table().load(TABLE).transaction() as transaction:
         transaction.set_properties(FEW_VERSIONS)
     for _ in range(3):
         kit.touch()
@@ -125,7 +125,7 @@ def with_few_versions(kit: Kit) -> Kit:
 def test_old_metadata_that_cannot_be_deleted_does_not_fail_the_publish(
     kit: Kit, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    publication = with_few_versions(kit).merged(FIRST)
+    publication = keep_few_versions(kit).merge_branch(FIRST)
 
     def refuse(*_: Any) -> None:
         raise PermissionError("access denied")
@@ -134,15 +134,15 @@ def test_old_metadata_that_cannot_be_deleted_does_not_fail_the_publish(
         patch.setattr(PyArrowFileIO, "delete", refuse)
         kit.port.commits.publish(publication)
     assert kit.state().position == FIRST
-    assert [row["id"] for row in kit.rows(TABLE)] == ["m1"]
+    assert [row["id"] for row in kit.read_rows(TABLE)] == ["m1"]
     assert "access denied" in caplog.text
-    before = len(versions(kit))
-    kit.port.commits.publish(kit.merged(SECOND, attempt="m2"))
-    assert len(versions(kit)) == before  # each later commit deletes what it replaces
+    before = len(list_versions(kit))
+    kit.port.commits.publish(kit.merge_branch(SECOND, attempt="m2"))
+    assert len(list_versions(kit)) == before  # each later commit deletes what it replaces
 
 
 def test_old_metadata_of_a_rest_catalog_is_deleted_by_its_server_alone(kit: Kit) -> None:
-    table = with_few_versions(kit).load(TABLE)
+    table = keep_few_versions(kit).load(TABLE)
     local = table.catalog
 
     class Rest(RestCatalog):
@@ -153,9 +153,9 @@ def test_old_metadata_of_a_rest_catalog_is_deleted_by_its_server_alone(kit: Kit)
             return local.commit_table(*args)
 
     table.catalog = Rest()
-    before = set(versions(kit))
+    before = set(list_versions(kit))
     commit(table, (), (SetPropertiesUpdate(updates={"a": "b"}),))
-    assert before < set(versions(kit))
+    assert before < set(list_versions(kit))
 
 
 def test_batches_that_were_staged_since_the_table_was_read_survive_a_clean_up(kit: Kit) -> None:
@@ -164,7 +164,7 @@ def test_batches_that_were_staged_since_the_table_was_read_survive_a_clean_up(ki
     kit.stage(1, "a2", 3)
     with pytest.raises(CommitRefused):
         drop_staged(read, 1, [], [read.current_snapshot().snapshot_id], [])
-    assert len(kit.rows(STAGED)) == 3
+    assert len(kit.read_rows(STAGED)) == 3
     assert kit.port.staging.read_staged_outcome(STAGED, "a1") is not None
 
 
@@ -175,29 +175,29 @@ def retain(kit: Kit, ref: str, snapshot_id: int, **retention: int) -> None:
     commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), (asked,))
 
 
-def retention(kit: Kit, ref: str) -> dict[str, Any]:
+def read_retention(kit: Kit, ref: str) -> dict[str, Any]:
     found = kit.load(TABLE).metadata.refs[ref]
     return {name: getattr(found, name) for name in ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")}
 
 
 def test_publish_keeps_the_retention_that_a_user_has_set_on_main(kit: Kit) -> None:
-    kit.seeded().port.commits.publish(kit.merged(FIRST))
-    assert set(retention(kit, "main").values()) == {None}
+    kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
+    assert set(read_retention(kit, "main").values()) == {None}
     retain(kit, "main", kit.state().snapshot_id, max_snapshot_age_ms=7 * DAY_MS, min_snapshots_to_keep=20)
-    kit.port.commits.publish(kit.merged(SECOND, attempt="m2"))
+    kit.port.commits.publish(kit.merge_branch(SECOND, attempt="m2"))
     kept = {"max_ref_age_ms": None, "max_snapshot_age_ms": 7 * DAY_MS, "min_snapshots_to_keep": 20}
-    assert (kit.state().position, retention(kit, "main")) == (SECOND, kept)
+    assert (kit.state().position, read_retention(kit, "main")) == (SECOND, kept)
 
 
 def test_publish_keeps_the_retention_of_a_named_branch_and_its_tag_lives_for_ever(kit: Kit) -> None:
     kit.port = build_iceberg_destination(kit.port.tables.catalogs, {TABLE: "staging"})
-    kit.seeded().port.commits.publish(kit.merged(FIRST))
-    assert retention(kit, "staging")["max_ref_age_ms"] == iceberg_commit.FOREVER_MS
+    kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
+    assert read_retention(kit, "staging")["max_ref_age_ms"] == iceberg_commit.FOREVER_MS
     retain(kit, "staging", kit.state().snapshot_id, max_ref_age_ms=90 * DAY_MS, min_snapshots_to_keep=3)
-    kit.port.commits.publish(kit.merged(SECOND, attempt="m2"))
+    kit.port.commits.publish(kit.merge_branch(SECOND, attempt="m2"))
     kept = {"max_ref_age_ms": 90 * DAY_MS, "max_snapshot_age_ms": None, "min_snapshots_to_keep": 3}
-    assert (kit.state().position, retention(kit, "staging")) == (SECOND, kept)
-    assert retention(kit, f"tidegate_{PIPELINE}")["max_ref_age_ms"] == iceberg_commit.FOREVER_MS
+    assert (kit.state().position, read_retention(kit, "staging")) == (SECOND, kept)
+    assert read_retention(kit, f"tidegate_{PIPELINE}")["max_ref_age_ms"] == iceberg_commit.FOREVER_MS
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_publish_keeps_the_retention_of_a_named_branch_and_its_tag_lives_for_eve
 def test_property_that_somebody_wrote_over_is_told_and_found_again_once_it_is_removed(
     kit: Kit, name: str, text: str
 ) -> None:
-    kit.seeded()
+    kit.seed_table()
     before, changed = kit.state(), f"tidegate.{PIPELINE}.{name}"
     with kit.load(TABLE).transaction() as change:
         change.set_properties({changed: text})

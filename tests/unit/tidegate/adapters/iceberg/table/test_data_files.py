@@ -42,7 +42,7 @@ def append(table: Table, **days: int) -> None:
     table.append(pa.Table.from_pylist(rows, schema=COLUMNS))
 
 
-def sizes(table: Table) -> dict[str, int]:
+def read_sizes(table: Table) -> dict[str, int]:
     return {task.file.file_path: task.file.file_size_in_bytes for task in table.scan().plan_files()}
 
 
@@ -53,7 +53,7 @@ def test_small_files_are_counted_by_partition(catalog: Catalog) -> None:
     append(table, monday=3, tuesday=2)
     append(table, monday=1)
     append(table, monday=500, wednesday=5_000)
-    measured, largest = sizes(table), max(sizes(table).values())
+    measured, largest = read_sizes(table), max(read_sizes(table).values())
     with table.transaction() as change:
         change.set_properties({"write.target-file-size-bytes": str(largest)})
     found = measure_files(table.refresh())
@@ -65,7 +65,7 @@ def test_small_files_are_counted_by_partition(catalog: Catalog) -> None:
 def test_delete_files_are_counted_beside_the_rows_that_they_take(catalog: Catalog) -> None:
     table = catalog.create_table("shop.orders", COLUMNS)
     append(table, monday=7)
-    ((path, size),) = sizes(table).items()
+    ((path, size),) = read_sizes(table).items()
     delete_positions(table, (path, 1), (path, 2))
     delete_equal(table, 3)
     found = measure_files(table)
@@ -132,7 +132,7 @@ def test_tenth_and_twentieth_flush_open_as_many_manifests_of_a_table_that_has_ma
     for _ in range(31):
         append(table, wednesday=5_000)
     with table.transaction() as change:
-        change.set_properties({"write.target-file-size-bytes": str(max(sizes(table).values()))})
+        change.set_properties({"write.target-file-size-bytes": str(max(read_sizes(table).values()))})
     counted = list[int]()
     for _ in range(2):
         fill(table, 10)
@@ -142,7 +142,7 @@ def test_tenth_and_twentieth_flush_open_as_many_manifests_of_a_table_that_has_ma
         counted.append(count)
     assert counted == [25, 25]
     assert (found.data_files, found.rows, found.small, found.crowd) == (71, 31 * 5_000 + 20 * 3, 40, 20)
-    assert found.data_bytes == sum(sizes(table).values())
+    assert found.data_bytes == sum(read_sizes(table).values())
 
 
 def test_what_the_newest_snapshots_added_is_read_whatever_its_number(
@@ -168,7 +168,7 @@ def test_bytes_are_counted_where_the_summary_does_not_tell_them(
 ) -> None:
     table = catalog.create_table("shop.orders", COLUMNS)
     append(table, monday=7)
-    ((path, size),) = sizes(table).items()
+    ((path, size),) = read_sizes(table).items()
     delete_positions(table, (path, 1))
     told, manifests = measure_and_count(table, opened)
     assert (told.data_bytes, told.data_files, told.delete_files, manifests) == (size + DELETES_BYTES, 1, 1, 1)

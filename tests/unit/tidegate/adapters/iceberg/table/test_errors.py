@@ -10,9 +10,9 @@ from typing import Any
 import psycopg2
 import pytest
 from background_server import start_serving, stop_serving
-from contract.test_destination import Kit, in_iceberg
+from contract.test_destination import Kit, build_iceberg_kit
 from contract_words import FIRST, PIPELINE, STAGED, START, TABLE
-from fakes import World, a_pipeline
+from fakes import World, build_pipeline
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
 from sqlalchemy.exc import OperationalError, ProgrammingError
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
@@ -36,10 +36,10 @@ from tidegate.steps.stage import stage
 
 @pytest.fixture
 def kit(tmp_path: Path) -> Kit:
-    return in_iceberg(tmp_path)
+    return build_iceberg_kit(tmp_path)
 
 
-def after_a_load(kit: Kit, happens: Any) -> Any:
+def change_after_load(kit: Kit, happens: Any) -> Any:
     """A second runner's destination, to which something happens just after it has read a table's metadata."""
     catalogs: Any = kit.port.tables.catalogs
 
@@ -56,17 +56,17 @@ def after_a_load(kit: Kit, happens: Any) -> Any:
 
 
 def test_staged_files_that_another_run_cleans_up_while_they_are_read_are_a_fault_that_passes(kit: Kit) -> None:
-    kit.seeded()
+    kit.seed_table()
     kit.stage(1, "a1", 3)
     snapshot = kit.load(STAGED).current_snapshot().snapshot_id
     values = {"source": STAGED, "snapshot_id": snapshot, "batch": 1, "leaves": [("n",)], "keys": {"n": None}}
     with pytest.raises(RetryLater, match=f"table={TABLE}: a file went during find_bounds"):
-        after_a_load(kit, lambda: kit.port.staging.clean_up(STAGED, 1)).tables.find_bounds(TABLE, values)
+        change_after_load(kit, lambda: kit.port.staging.clean_up(STAGED, 1)).tables.find_bounds(TABLE, values)
     assert not kit.port.tables.find_bounds(TABLE, values).conditions
 
 
 def test_publish_that_cannot_write_has_an_unknown_outcome_and_changes_nothing(kit: Kit) -> None:
-    publication = kit.seeded().merged(FIRST)
+    publication = kit.seed_table().merge_branch(FIRST)
     metadata = Path(kit.load(TABLE).location().removeprefix("file://")) / "metadata"
 
     def no_folder() -> None:
@@ -74,7 +74,7 @@ def test_publish_that_cannot_write_has_an_unknown_outcome_and_changes_nothing(ki
         metadata.touch()
 
     with pytest.raises(OutcomeUnknown, match=f"table={TABLE}: .* did not answer during publish; it will be tried"):
-        after_a_load(kit, no_folder).commits.publish(publication)
+        change_after_load(kit, no_folder).commits.publish(publication)
     metadata.unlink()
     metadata.with_suffix(".away").rename(metadata)
     assert kit.state().recorded == START
@@ -83,13 +83,13 @@ def test_publish_that_cannot_write_has_an_unknown_outcome_and_changes_nothing(ki
 
 
 def test_database_that_is_locked_is_a_fault_that_passes_and_its_statement_is_not_told(kit: Kit) -> None:
-    kit.seeded()
+    kit.seed_table()
 
     def locked() -> None:
         raise OperationalError("SELECT secret", {"password": "hunter2"}, Exception("database is locked"))
 
     with pytest.raises(RetryLater, match="did not answer during read_state") as told:
-        after_a_load(kit, locked).tables.read_state(TABLE, PIPELINE)
+        change_after_load(kit, locked).tables.read_state(TABLE, PIPELINE)
     assert str(told.value).endswith("database is locked")
 
 
@@ -97,25 +97,25 @@ def test_runner_whose_staged_files_went_ends_with_what_another_run_published() -
     world = World()
     world.broker.create("orders")
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 0)
-    ports = world.ports(a_pipeline())
+    ports = world.build_ports(build_pipeline())
     (staged,) = stage(ports, plan(ports))
     found = ports.tables.find_bounds
 
     def bounds(table: str, values: Any) -> Any:
         ports.tables.find_bounds = found
-        flush(world.ports(a_pipeline()))
+        flush(world.build_ports(build_pipeline()))
         raise RetryLater(f"table={table}: a file went during find_bounds")
 
     ports.tables.find_bounds = bounds
     assert merge(ports, staged).outcome == PublishOutcome.ALREADY_PUBLISHED
-    assert world.rows(TABLE) == [{"id": "a", "name": "x"}]
+    assert world.read_rows(TABLE) == [{"id": "a", "name": "x"}]
 
 
 CONNECTION = {"lake": "lake_catalog"}
 
 
 @contextmanager
-def a_rest_catalog(refused: str, status: int, answer: dict[str, Any]) -> Iterator[dict[str, str]]:
+def run_rest_catalog(refused: str, status: int, answer: dict[str, Any]) -> Iterator[dict[str, str]]:
     """The properties of a catalog whose server gives tokens and its configuration, and refuses what is `refused`."""
     good: dict[str, Any] = {"tokens": {"access_token": "t", "token_type": "bearer"}, "config": {"defaults": {}}}
 
@@ -145,7 +145,7 @@ def a_rest_catalog(refused: str, status: int, answer: dict[str, Any]) -> Iterato
         stop_serving(server, thread)
 
 
-def rest_error(code: int, kind: str) -> dict[str, Any]:
+def build_rest_error(code: int, kind: str) -> dict[str, Any]:
     return {"error": {"message": "no", "type": kind, "code": code}}
 
 
@@ -153,15 +153,15 @@ def rest_error(code: int, kind: str) -> dict[str, Any]:
     ("refused", "status", "answer"),
     [
         ("oauth/tokens", 401, {"error": "invalid_client", "error_description": "unknown client or wrong secret"}),
-        ("v1/config", 401, rest_error(401, "NotAuthorizedException")),
-        ("v1/namespaces/shop/tables", 403, rest_error(403, "ForbiddenException")),
+        ("v1/config", 401, build_rest_error(401, "NotAuthorizedException")),
+        ("v1/namespaces/shop/tables", 403, build_rest_error(403, "ForbiddenException")),
     ],
     ids=["log-in", "token", "rights"],
 )
 def test_refused_credentials_of_a_rest_catalog_are_one_sentence_that_names_the_connection(
     refused: str, status: int, answer: dict[str, Any]
 ) -> None:
-    with a_rest_catalog(refused, status, answer) as properties:
+    with run_rest_catalog(refused, status, answer) as properties:
         catalogs = Catalogs({"lake": properties}, CONNECTION)
         for ask in (
             lambda: IcebergTables(catalogs).read_state(TABLE, PIPELINE),
@@ -179,24 +179,26 @@ def test_refused_credentials_of_a_rest_catalog_are_one_sentence_that_names_the_c
 
 def test_refused_credentials_of_a_catalog_without_a_connection_point_to_its_file() -> None:
     with (
-        a_rest_catalog("oauth/tokens", 401, {"error": "invalid_client"}) as properties,
+        run_rest_catalog("oauth/tokens", 401, {"error": "invalid_client"}) as properties,
         pytest.raises(GiveUp, match=r"^catalog=lake of catalogs\.yaml: the log-in"),
     ):
         IcebergTables(Catalogs({"lake": properties})).read_state(TABLE, PIPELINE)
 
 
-def of_database(text: str) -> OperationalError:
+def build_database_error(text: str) -> OperationalError:
     return OperationalError("SELECT 1", {"password": "hunter2"}, psycopg2.OperationalError(text))
 
 
 # as PostgreSQL 15 and PyArrow 22 say them
 REFUSALS = {
-    "password": of_database(
+    "password": build_database_error(
         'connection to server at "127.0.0.1", port 5432 failed: FATAL:  password authentication failed for user "i"\n'
     ),
-    "no password": of_database('connection to server at "db" failed: fe_sendauth: no password supplied'),
-    "no such database": of_database('connection to server at "db" failed: FATAL:  database "lake" does not exist'),
-    "address": of_database('FATAL:  no pg_hba.conf entry for host "10.0.0.1", user "iceberg"'),
+    "no password": build_database_error('connection to server at "db" failed: fe_sendauth: no password supplied'),
+    "no such database": build_database_error(
+        'connection to server at "db" failed: FATAL:  database "lake" does not exist'
+    ),
+    "address": build_database_error('FATAL:  no pg_hba.conf entry for host "10.0.0.1", user "iceberg"'),
     "right": ProgrammingError("UPDATE", {}, psycopg2.errors.InsufficientPrivilege("permission denied for table x")),
     "S3 key": OSError("When reading key 'x' in bucket 'b': AWS Error INVALID_ACCESS_KEY_ID during GetObject operation"),
     "S3 right": OSError(
@@ -208,13 +210,13 @@ REFUSALS = {
 
 @pytest.mark.parametrize("error", REFUSALS.values(), ids=REFUSALS)
 def test_refusal_is_never_taken_for_a_fault_that_passes(kit: Kit, error: Exception) -> None:
-    publication = kit.seeded().merged(FIRST)
+    publication = kit.seed_table().merge_branch(FIRST)
     kit.port.tables.catalogs._connections = CONNECTION
 
     def refused() -> None:
         raise error
 
-    late = after_a_load(kit, refused)
+    late = change_after_load(kit, refused)
     for ask in (lambda: late.tables.read_state(TABLE, PIPELINE), lambda: late.commits.publish(publication)):
         with pytest.raises(ConfigurationError, match=r"^catalog=lake connection=lake_catalog: the log-in") as told:
             ask()
@@ -223,12 +225,12 @@ def test_refusal_is_never_taken_for_a_fault_that_passes(kit: Kit, error: Excepti
 
 
 def test_error_that_nobody_foresaw_is_ours_with_its_kind_and_a_publish_of_it_is_looked_up(kit: Kit) -> None:
-    publication = kit.seeded().merged(FIRST)
+    publication = kit.seed_table().merge_branch(FIRST)
 
     def fails() -> None:
         raise ValueError("1 validation error for Schema\n  Value error, not so")
 
-    late = after_a_load(kit, fails)
+    late = change_after_load(kit, fails)
     with pytest.raises(
         RetryLater, match="state failed with an unexpected ValueError: 1 validation error for Schema V"
     ) as told:
@@ -239,13 +241,13 @@ def test_error_that_nobody_foresaw_is_ours_with_its_kind_and_a_publish_of_it_is_
 
 
 def test_lost_race_of_a_commit_that_is_no_publish_is_tried_again(kit: Kit) -> None:
-    kit.seeded()
+    kit.seed_table()
 
     def fail_the_commit() -> None:
         raise CommitFailedException("branch main has changed")
 
     with pytest.raises(RetryLater, match=f"table={TABLE}: another writer changed it during evolve"):
-        after_a_load(kit, fail_the_commit).tables.evolve(TABLE, (), add=True, widen=True, relax=True)
+        change_after_load(kit, fail_the_commit).tables.evolve(TABLE, (), add=True, widen=True, relax=True)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +264,7 @@ def test_lost_race_of_a_commit_that_is_no_publish_is_tried_again(kit: Kit) -> No
 def test_answer_to_a_change_of_columns_says_whether_it_is_known_what_became_of_it(
     kit: Kit, monkeypatch: pytest.MonkeyPatch, answer: Exception, kind: type[Exception], said: str
 ) -> None:
-    catalog = kit.seeded().port.tables.catalogs.catalog("lake")
+    catalog = kit.seed_table().port.tables.catalogs.catalog("lake")
 
     def commit_table(*_: Any) -> None:
         raise answer
@@ -273,10 +275,10 @@ def test_answer_to_a_change_of_columns_says_whether_it_is_known_what_became_of_i
 
 
 def test_table_that_goes_while_it_is_read_is_no_unexpected_error(kit: Kit) -> None:
-    kit.seeded()
+    kit.seed_table()
 
     def dropped() -> None:
         raise NoSuchTableError("Table does not exist: shop.orders")
 
     with pytest.raises(RetryLater, match=f"table={TABLE}: a table was dropped during read_state; it will be tried"):
-        after_a_load(kit, dropped).tables.read_state(TABLE, PIPELINE)
+        change_after_load(kit, dropped).tables.read_state(TABLE, PIPELINE)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from contract.test_destination import Kit, in_iceberg
+from contract.test_destination import Kit, build_iceberg_kit
 from contract_words import FIRST, TABLE
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import SetSnapshotRefUpdate
@@ -18,13 +18,13 @@ AGE_MS = 7 * 86_400_000
 
 @pytest.fixture
 def kit(tmp_path: Path) -> Kit:
-    return in_iceberg(tmp_path)
+    return build_iceberg_kit(tmp_path)
 
 
 @pytest.mark.parametrize("branch", ["main", "staging"])
 def test_way_from_a_branch_to_the_last_publish_is_measured_in_snapshots_and_time(kit: Kit, branch: str) -> None:
     kit.port = build_iceberg_destination(kit.port.tables.catalogs, {TABLE: branch})
-    kit.seeded().port.commits.publish(kit.merged(FIRST))
+    kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
     published = kit.state()
     for number in range(2):
         kit.append(branch, [{"id": str(number), "n": number}], {})

@@ -33,11 +33,11 @@ class Counted(list[Snapshot]):
             yield snapshot
 
 
-def position(batch: int) -> dict[str, str]:
+def build_position(batch: int) -> dict[str, str]:
     return Position({"orders": {0: batch}}, batch).to_properties("sales")
 
 
-def snapshot(number: int, summary: dict[str, str] | None = None) -> Snapshot:
+def build_snapshot(number: int, summary: dict[str, str] | None = None) -> Snapshot:
     """Number 1 is the first, and each is made from the one before it."""
     return Snapshot(
         snapshot_id=number, parent_snapshot_id=number - 1 or None, sequence_number=number, timestamp_ms=number,
@@ -45,11 +45,11 @@ def snapshot(number: int, summary: dict[str, str] | None = None) -> Snapshot:
     )  # fmt: skip
 
 
-def many(**summaries: dict[str, str]) -> list[Snapshot]:
-    return [snapshot(number, summaries.get(f"at_{number}")) for number in range(1, COUNT + 1)]
+def build_snapshots(**summaries: dict[str, str]) -> list[Snapshot]:
+    return [build_snapshot(number, summaries.get(f"at_{number}")) for number in range(1, COUNT + 1)]
 
 
-def reference(number: int, is_tag: bool) -> SnapshotRef:
+def build_reference(number: int, is_tag: bool) -> SnapshotRef:
     kind = SnapshotRefType.TAG if is_tag else SnapshotRefType.BRANCH
     return SnapshotRef(snapshot_id=number, snapshot_ref_type=kind)
 
@@ -68,7 +68,7 @@ def table(tmp_path: Path) -> Callable[..., Table]:
             "snapshots": Counted(snapshots),
             "current_snapshot_id": heads["main"],
             "properties": properties or {},
-            "refs": {name: reference(n, name in tags) for name, n in heads.items()},
+            "refs": {name: build_reference(n, name in tags) for name, n in heads.items()},
         }
         metadata = made.metadata.model_copy(update=changed)
         return Table(made.name(), metadata, made.metadata_location, made.io, catalog)
@@ -76,17 +76,17 @@ def table(tmp_path: Path) -> Callable[..., Table]:
     return with_snapshots
 
 
-def steps(table: Table) -> int:
+def count_steps(table: Table) -> int:
     return table.metadata.snapshots.steps  # type: ignore[attr-defined]
 
 
 CASES: dict[str, tuple[dict[str, str], dict[str, int], tuple[int | None, bool]]] = {
-    "tag on the newest": (position(7), {"tidegate_sales": COUNT}, (7, False)),
-    "tag on the oldest": (position(7), {"tidegate_sales": 1}, (7, False)),
+    "tag on the newest": (build_position(7), {"tidegate_sales": COUNT}, (7, False)),
+    "tag on the oldest": (build_position(7), {"tidegate_sales": 1}, (7, False)),
     "property removed": ({}, {"tidegate_sales": 1}, (3, False)),
     "property and tag removed": ({}, {}, (3, True)),
-    "rolled back": (position(7), {"main": COUNT - 1, "tidegate_sales": COUNT}, (3, True)),
-    "attempt made main": (position(7), {"tidegate_sales": COUNT - 3}, (9, False)),
+    "rolled back": (build_position(7), {"main": COUNT - 1, "tidegate_sales": COUNT}, (3, True)),
+    "attempt made main": (build_position(7), {"tidegate_sales": COUNT - 3}, (9, False)),
     "no pipeline of ours": ({}, {}, (None, False)),
 }
 
@@ -94,16 +94,16 @@ CASES: dict[str, tuple[dict[str, str], dict[str, int], tuple[int | None, bool]]]
 @pytest.mark.parametrize("case", CASES)
 def test_state_is_read_in_steps_that_grow_with_the_snapshots(table: Callable[..., Table], case: str) -> None:
     properties, refs, (batch, rolled_back) = CASES[case]
-    summaries = {} if case == "no pipeline of ours" else {"at_1": position(3)}
-    summaries |= {f"at_{COUNT - 1}": position(9)} if case == "attempt made main" else {}
-    made = table(many(**summaries), properties, **refs)
+    summaries = {} if case == "no pipeline of ours" else {"at_1": build_position(3)}
+    summaries |= {f"at_{COUNT - 1}": build_position(9)} if case == "attempt made main" else {}
+    made = table(build_snapshots(**summaries), properties, **refs)
     state = build_state(made, "sales")
     assert (state.position and state.position.batch, state.rolled_back, state.untraceable) == (
         batch,
         rolled_back,
         False,
     )
-    assert 0 < steps(made) <= PASSES * COUNT
+    assert 0 < count_steps(made) <= PASSES * COUNT
 
 
 def test_state_of_a_table_in_use_walks_to_the_tag_and_no_farther(
@@ -112,31 +112,36 @@ def test_state_of_a_table_in_use_walks_to_the_tag_and_no_farther(
     walked = []
     look_up = Lineage.snapshot
     monkeypatch.setattr(Lineage, "snapshot", lambda self, number: walked.append(number) or look_up(self, number))
-    made = table(many(), position(7), tidegate_sales=COUNT - 2)
+    made = table(build_snapshots(), build_position(7), tidegate_sales=COUNT - 2)
     assert not build_state(made, "sales").rolled_back
     assert walked == [COUNT - 1, COUNT - 2]
 
 
 def test_history_that_was_cut_off_by_expiry_is_told(table: Callable[..., Table]) -> None:
-    made = table([snapshot(1, position(3)), *many()[99:]], position(3), tidegate_sales=1)
+    made = table([build_snapshot(1, build_position(3)), *build_snapshots()[99:]], build_position(3), tidegate_sales=1)
     state = build_state(made, "sales")
     assert (state.rolled_back, state.untraceable) == (True, True)
 
 
-def beside(parent: int, summary: dict[str, str]) -> Snapshot:
+def build_fork(parent: int, summary: dict[str, str]) -> Snapshot:
     """The newest snapshot, which descends from an older one."""
-    return snapshot(COUNT + 1, summary).model_copy(update={"parent_snapshot_id": parent})
+    return build_snapshot(COUNT + 1, summary).model_copy(update={"parent_snapshot_id": parent})
 
 
-TWO = many(at_1990={"told": "a"}, at_1980={"told": "b"})
+TWO = build_snapshots(at_1990={"told": "a"}, at_1980={"told": "b"})
 LEFT: dict[str, tuple[list[Snapshot], dict[str, int], str, set[str]]] = {
     "on main": (TWO, {}, "main", set()),
     "behind main": (TWO, {"main": 1985}, "main", {"a"}),
-    "on main and off it": ([*TWO, beside(1970, {"told": "a"})], {"main": COUNT}, "main", set()),
+    "on main and off it": ([*TWO, build_fork(1970, {"told": "a"})], {"main": COUNT}, "main", set()),
     "of a named branch": (TWO, {"audited": 1985}, "audited", {"a"}),
-    "older than what expiry left": ([snapshot(50, {"told": "a"}), *TWO[99:]], {"kept": 50}, "main", set()),
-    "newer than where expiry cut": ([*many()[99:], beside(120, {"told": "a"})], {"main": COUNT}, "main", {"a"}),
-    "picked": ([*TWO, beside(1985, {"source-snapshot-id": "1990"})], {}, "main", set()),
+    "older than what expiry left": ([build_snapshot(50, {"told": "a"}), *TWO[99:]], {"kept": 50}, "main", set()),
+    "newer than where expiry cut": (
+        [*build_snapshots()[99:], build_fork(120, {"told": "a"})],
+        {"main": COUNT},
+        "main",
+        {"a"},
+    ),
+    "picked": ([*TWO, build_fork(1985, {"source-snapshot-id": "1990"})], {}, "main", set()),
 }
 
 
@@ -148,31 +153,31 @@ def test_what_a_branch_has_left_is_told_and_nothing_that_it_may_stand_on(
     made = table(snapshots, **refs)
     assert list_rolled_back(made, branch, "told") == left
     assert list_rolled_back(made, branch, "never told") == frozenset()
-    assert steps(made) <= PASSES * COUNT
+    assert count_steps(made) <= PASSES * COUNT
 
 
 def test_depth_of_the_oldest_tag_is_counted_in_steps_that_grow_with_the_snapshots(
     table: Callable[..., Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Snapshot, "manifests", lambda self, io: [])
-    made = table(many(), tidegate_sales=2, tidegate_other=COUNT - 4)
+    made = table(build_snapshots(), tidegate_sales=2, tidegate_other=COUNT - 4)
     assert measure_files(made).since_tagged == COUNT - 1
-    assert steps(made) <= PASSES * COUNT
+    assert count_steps(made) <= PASSES * COUNT
 
 
 def test_publication_sees_how_far_it_is_behind_in_steps_that_grow_with_the_snapshots(
     table: Callable[..., Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = table(many())
+    made = table(build_snapshots())
     monkeypatch.setattr(Catalogs, "table", lambda self, name: made)
     snapshots = IcebergSnapshots(Catalogs({}))
     assert snapshots.measure_lag("lake.shop.orders", 1, COUNT).snapshots == COUNT - 1
     line = snapshots.list_ancestors("lake.shop.orders", COUNT)
     assert [one.snapshot_id for one in line] == [*range(COUNT, 0, -1)]
-    assert steps(made) <= PASSES * COUNT
+    assert count_steps(made) <= PASSES * COUNT
 
 
 def test_pipelines_of_a_table_are_found_in_steps_that_grow_with_the_snapshots(table: Callable[..., Table]) -> None:
-    made = table(many(), position(7), tidegate_sales=COUNT - 9, theirs=COUNT - 3)
+    made = table(build_snapshots(), build_position(7), tidegate_sales=COUNT - 9, theirs=COUNT - 3)
     assert list_branch_pipelines(made, "main") == ("sales",)
-    assert steps(made) <= PASSES * COUNT
+    assert count_steps(made) <= PASSES * COUNT

@@ -26,7 +26,7 @@ def table(tmp_path: Path) -> Table:
     return made
 
 
-def files(table: Table) -> dict[int, str]:
+def list_files_by_rows(table: Table) -> dict[int, str]:
     """Data files by how many rows they have."""
     return {task.file.record_count: task.file.file_path for task in table.scan().plan_files()}
 
@@ -58,7 +58,7 @@ def test_rows_of_a_branch_are_its_own(table: Table) -> None:
 
 
 def test_deletes_within_a_file_are_counted_and_no_data_is_read(table: Table) -> None:
-    three, five, _ = (files(table)[rows] for rows in (3, 5, 7))
+    three, five, _ = (list_files_by_rows(table)[rows] for rows in (3, 5, 7))
     delete_positions(table, (three, 0))
     delete_positions(table, (five, 4), (five, 1))
     assert table.scan().count() == 12
@@ -67,7 +67,7 @@ def test_deletes_within_a_file_are_counted_and_no_data_is_read(table: Table) -> 
 
 
 def test_deletes_across_files_are_counted_once_and_no_data_is_read(table: Table) -> None:
-    three, five, seven = (files(table)[rows] for rows in (3, 5, 7))
+    three, five, seven = (list_files_by_rows(table)[rows] for rows in (3, 5, 7))
     delete_positions(table, (three, 0), (three, 2), (five, 1))
     delete_positions(table, (five, 1), (five, 2), (seven, 6))
     assert table.scan().count() == 10
@@ -76,24 +76,24 @@ def test_deletes_across_files_are_counted_once_and_no_data_is_read(table: Table)
 
 
 def test_deletes_of_a_file_that_is_gone_take_no_rows(table: Table) -> None:
-    three, five, seven = (files(table)[rows] for rows in (3, 5, 7))
+    three, five, seven = (list_files_by_rows(table)[rows] for rows in (3, 5, 7))
     delete_positions(table, (three, 0))
     delete_positions(table, (three, 1), (seven, 1))
     with table.transaction() as change, change.update_snapshot().overwrite() as overwrite:
         gone = next(task.file for task in table.scan().plan_files() if task.file.file_path == three)
         overwrite.delete_data_file(gone)
     assert table.scan().count() == count_rows(table, "main") == 11
-    assert five in files(table).values()
+    assert five in list_files_by_rows(table).values()
 
 
 def test_rows_that_only_reading_would_tell_are_not_told(table: Table) -> None:
-    delete_positions(table, (files(table)[3], 0))
+    delete_positions(table, (list_files_by_rows(table)[3], 0))
     delete_equal(table, 2)
     assert count_rows(table, "main") is None
 
 
 def test_row_that_two_writers_have_deleted_is_one_row(table: Table) -> None:
-    three, five, seven = (files(table)[rows] for rows in (3, 5, 7))
+    three, five, seven = (list_files_by_rows(table)[rows] for rows in (3, 5, 7))
     delete_positions(table, (three, 0))
     delete_positions(table, (three, 0), (three, 1))  # each in a file of its own
     delete_positions(table, (five, 2))

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract.test_destination import Kit, in_iceberg
+from contract.test_destination import Kit, build_iceberg_kit
 from contract_words import PIPELINE, START, TABLE
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -19,7 +19,7 @@ ADDRESS = StructType(NestedField(5, "city", IntegerType(), required=True), Neste
 @pytest.fixture
 def kit(tmp_path: Path) -> Kit:
     """A table of Flink's with PRIMARY KEY (id, address.city), and another required column."""
-    kit = in_iceberg(tmp_path)
+    kit = build_iceberg_kit(tmp_path)
     schema = Schema(
         NestedField(1, "id", StringType(), required=True),
         NestedField(2, "n", IntegerType(), required=True),
@@ -31,14 +31,14 @@ def kit(tmp_path: Path) -> Kit:
     return kit
 
 
-def evolved(kit: Kit, *columns: Column, **rules: Any) -> list[str]:
+def evolve_table(kit: Kit, *columns: Column, **rules: Any) -> list[str]:
     return kit.port.tables.evolve(TABLE, columns, **{"add": True, "widen": True, "relax": True, **rules})
 
 
 def test_identifier_fields_stay_required_while_all_else_follows_the_pipeline(kit: Kit) -> None:
     address = Column("address", "STRUCT<city: BIGINT, zip: STRING, street: STRING>")
     wanted = Column("id", "STRING"), Column("n", "INT"), address, Column("note", "STRING")
-    relaxed, widened, grown, added = evolved(kit, *wanted)
+    relaxed, widened, grown, added = evolve_table(kit, *wanted)
     assert (relaxed, added) == ("relaxed n", "added note STRING")
     assert (widened, grown) == ("widened address.city from INT to BIGINT", "added address.street STRING")
     schema = kit.load(TABLE).schema()
@@ -46,7 +46,7 @@ def test_identifier_fields_stay_required_while_all_else_follows_the_pipeline(kit
     required = {name: schema.find_field(name).required for name in ("id", "n", "address", "address.city", "note")}
     assert required == {"id": True, "n": False, "address": True, "address.city": True, "note": False}
     assert schema.find_field("address.city").field_type == LongType()
-    assert evolved(kit, *wanted) == []
+    assert evolve_table(kit, *wanted) == []
     assert kit.state().recorded == START
 
 
@@ -56,9 +56,9 @@ def test_identifier_field_that_the_pipeline_does_not_fill_is_refused_with_the_wa
         with pytest.raises(
             IncompatibleSchema, match=r"one of the table's identifier fields.*drop the table's identifier"
         ):
-            evolved(kit, *left_out)
+            evolve_table(kit, *left_out)
     with pytest.raises(IncompatibleSchema, match=r"column=address\.city: one of the table's identifier fields"):
-        evolved(kit, *columns)
+        evolve_table(kit, *columns)
     assert not kit.load(TABLE).schema().find_field("n").optional, "nothing is changed"
 
 
@@ -66,7 +66,7 @@ def test_identifier_field_that_the_pipeline_does_not_fill_is_refused_with_the_wa
 def test_name_that_a_partition_has_or_had_is_refused_for_another_column_with_the_way_out(
     tmp_path: Path, partition: str, was: Any
 ) -> None:
-    kit = in_iceberg(tmp_path)
+    kit = build_iceberg_kit(tmp_path)
     schema = Schema(NestedField(1, "id", StringType()), NestedField(2, "region", StringType()))
     made = kit.port.tables.catalogs.catalog("lake").create_table(
         "shop.orders", schema, partition_spec=PartitionSpec(PartitionField(2, 1000, was, partition))
@@ -77,6 +77,6 @@ def test_name_that_a_partition_has_or_had_is_refused_for_another_column_with_the
         change.delete_column("region")
     wanted = Column("id", "STRING"), Column("note", "STRING"), Column(partition, "STRING")
     with pytest.raises(IncompatibleSchema, match=rf"added {partition} STRING.*: {partition}; .*another name"):
-        evolved(kit, *wanted)
+        evolve_table(kit, *wanted)
     assert kit.load(TABLE).schema().column_names == ["id"], "nothing is changed"
-    assert evolved(kit, *wanted[:2]) == ["added note STRING"]
+    assert evolve_table(kit, *wanted[:2]) == ["added note STRING"]

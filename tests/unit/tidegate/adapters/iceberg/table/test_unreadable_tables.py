@@ -51,20 +51,20 @@ def test_table_that_spark_does_not_open_is_refused_until_the_column_is_dropped(t
     assert ([c.name for c in state.columns], now.snapshot_id) == (["id"], None)
 
 
-def _of_format_3(metadata: dict[str, Any], kind: str) -> None:
+def _set_format_3(metadata: dict[str, Any], kind: str) -> None:
     metadata |= {"format-version": 3, "next-row-id": 0}
     metadata["schemas"][0]["fields"][1]["type"] = kind
 
 
-def _in_a_list(metadata: dict[str, Any]) -> None:
+def _nest_in_list(metadata: dict[str, Any]) -> None:
     inner = {"type": "list", "element-id": 3, "element": "variant", "element-required": False}
     metadata["schemas"][0]["fields"][1]["type"] = inner
 
 
 UNKNOWN: dict[str, tuple[str, Callable[[dict[str, Any]], Any]]] = {
-    "variant": ("variant", lambda metadata: _of_format_3(metadata, "variant")),
-    "variant in a list": ("variant", _in_a_list),
-    "geometry": ("geometry(OGC:CRS84)", lambda metadata: _of_format_3(metadata, "geometry(OGC:CRS84)")),
+    "variant": ("variant", lambda metadata: _set_format_3(metadata, "variant")),
+    "variant in a list": ("variant", _nest_in_list),
+    "geometry": ("geometry(OGC:CRS84)", lambda metadata: _set_format_3(metadata, "geometry(OGC:CRS84)")),
     "format 4": ("'4'", lambda metadata: metadata.update({"format-version": 4})),
 }
 
