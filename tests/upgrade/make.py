@@ -86,7 +86,7 @@ def publish(workbench: Any) -> None:
 
 def stage(workbench: Any) -> dict[str, Any]:
     """A batch that is staged and not merged: what the tasks plan and stage hand on."""
-    ports, refused = workbench.build_ports("shop"), list[Any]()
+    ports, refused = workbench.ports("shop"), list[Any]()
     planned = import_module("tidegate.steps.plan").plan(ports)
     staged = import_module("tidegate.steps.stage").stage(ports, planned, refused)
     assert not refused
@@ -98,7 +98,7 @@ def list_triggers(workbench: Any) -> list[Any]:
     """Class path and arguments, as Airflow's database holds them of a task or a DAG that waits."""
     catalog = import_module("tidegate.pipeline").Catalog("dwh", "bigquery", {"project": "p", "location": "EU"})
     job = import_module("tidegate_airflow.job_trigger").JobTrigger(asdict(catalog), "p", "EU", "tidegate_job")
-    watch = import_module("tidegate.backlog").Watch.of(workbench.build_ports("shop").pipeline)
+    watch = import_module("tidegate.backlog").Watch.of(workbench.ports("shop").pipeline)
     backlog = import_module("tidegate_airflow.backlog_trigger").BacklogTrigger("kafka_default", watch.to_dict())
     return [job.serialize(), backlog.serialize()]
 
@@ -107,10 +107,10 @@ def save(workbench: Any, folder: Path, tasks: dict[str, Any]) -> None:
     """Everything, in one compressed file."""
     folder.mkdir(parents=True, exist_ok=True)
     read = import_module("round_trip").read
-    log = workbench.build_ports("shop").broker.log((LEFT, RIGHT, OUT), "read_committed")
+    log = workbench.ports("shop").broker.log((LEFT, RIGHT, OUT), "read_committed")
     topics = (LEFT, RIGHT, OUT, f"{OUT}-state")
     records = {topic: [describe(message) for message in read(workbench, topic)] for topic in topics}
-    tables = workbench.run_spark_sql("SHOW TABLES IN lake.shop")
+    tables = workbench.spark_sql("SHOW TABLES IN lake.shop")
     names = [row["tableName"] for row in tables]
     kept = {
         "root": f"file://{workbench.warehouse}",
@@ -119,8 +119,8 @@ def save(workbench: Any, folder: Path, tasks: dict[str, Any]) -> None:
         "partitions": {topic: len(workbench._partitions(topic)) for topic in topics},
         "records": records,
         "committed": workbench.committed("shop"),
-        "tables": {name: workbench.load_iceberg(f"shop.{name}").metadata_location for name in names},
-        "rows": {name: workbench.read_rows(f"shop.{name}") for name in ("left", "right")},
+        "tables": {name: workbench.iceberg(f"shop.{name}").metadata_location for name in names},
+        "rows": {name: workbench.rows(f"shop.{name}") for name in ("left", "right")},
         "tasks": tasks,
         "triggers": list_triggers(workbench),
     }
