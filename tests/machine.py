@@ -80,7 +80,7 @@ def bring_postgres() -> list[str]:
         print(f"test-setup: NOT TESTED: PostgreSQL and Debezium, as {postgres.ALLOWED_WITHOUT} is set")
         return []
     if postgres.find_binaries() is None:
-        tell("PostgreSQL")
+        print_step("PostgreSQL")
         debian.install("postgresql", "postgresql-contrib")
     return [] if postgres.find_binaries() else [postgres.MISSING]
 
@@ -89,35 +89,35 @@ def bring_chromium() -> list[str]:
     for bring in (lambda: debian.install("chromium"), browser.fetch):
         if browser.is_there():
             return []
-        tell("Chromium")
+        print_step("Chromium")
         bring()
     return [] if browser.is_there() else [browser.MISSING]
 
 
 def bring_promtool() -> list[str]:
     if promtool.find() is None:
-        tell("Prometheus's promtool")
+        print_step("Prometheus's promtool")
         promtool.fetch()
     return [] if promtool.find() else [promtool.MISSING]
 
 
 def bring_nginx() -> list[str]:
     if nginx.find() is None:
-        tell("nginx")
+        print_step("nginx")
         nginx.fetch()
     return [] if nginx.find() else [nginx.MISSING]
 
 
 def bring_redis() -> list[str]:
     if not redis_server.is_there():
-        tell("Redis")
+        print_step("Redis")
         redis_server.fetch()
     return [] if redis_server.is_there() else [redis.MISSING]
 
 
 def bring_rabbitmq() -> list[str]:
     if not rabbitmq_server.is_there():
-        tell("RabbitMQ")
+        print_step("RabbitMQ")
         rabbitmq_server.fetch()
     if not rabbitmq_server.is_there():  # it is left out then: Redis sees the same hazards
         print(f"test-setup: NOT TESTED: {rabbitmq.MISSING}")
@@ -146,7 +146,7 @@ def bring_older_airflow() -> list[str]:
 
 def compile_analyzer() -> list[str]:
     if not googlesql.is_compiled():
-        tell("GoogleSQL's analyzer, compiled for this machine (a minute)")
+        print_step("GoogleSQL's analyzer, compiled for this machine (a minute)")
     return find_failures(googlesql.compile_once)
 
 
@@ -158,7 +158,7 @@ def find_failures(step: Callable[[], object]) -> list[str]:
     return []
 
 
-def tell(what: str) -> None:
+def print_step(what: str) -> None:
     print(f"test-setup: {what} ...", flush=True)
 
 

@@ -66,14 +66,14 @@ class Engine:
             pause = self._join_network(service, number)
             while True:
                 code = self._run_once(service, root, pause)
-                self._tell(service.name, status="exited", code=code)
+                self._report(service.name, status="exited", code=code)
                 if service.restart == "no":
                     return
                 time.sleep(RESTART_PAUSE_SECONDS)
         except Exception as error:
             traceback.print_exc()
             detail = getattr(error, "stderr", None) or ""
-            self._tell(service.name, status="failed", message=f"{error} {detail}")
+            self._report(service.name, status="failed", message=f"{error} {detail}")
 
     def _wait_for_others(self, service: Service) -> None:
         for other, condition in service.depends_on.items():
@@ -125,7 +125,7 @@ class Engine:
         run(*inside, "ip", "addr", "add", f"{NETWORK}{number}/24", "dev", "eth0")
         run(*inside, "ip", "link", "set", "eth0", "up")
         run(*inside, "hostname", service.hostname)
-        self._tell(service.name, pause=pause.pid)
+        self._report(service.name, pause=pause.pid)
         return pid
 
     def _run_once(self, service: Service, root: Path, pause: str) -> int:
@@ -139,7 +139,7 @@ class Engine:
         with (self._folder / "logs" / f"{service.name}.log").open("ab") as log:
             process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         where = {"root": str(root), "user": user, "workdir": image.workdir, "environment": environment}
-        self._tell(
+        self._report(
             service.name, status="running", pid=process.pid, starts=self.state[service.name]["starts"] + 1, **where
         )
         begun, failures = time.monotonic(), 0
@@ -151,12 +151,12 @@ class Engine:
             is_well = _check_success(check, environment, service.health.timeout)
             failures = 0 if is_well else failures + (time.monotonic() - begun > service.health.start_period)
             if is_well or failures >= service.health.retries:
-                self._tell(service.name, status="healthy" if is_well else "unhealthy")
+                self._report(service.name, status="healthy" if is_well else "unhealthy")
             # sooner than the file says until it is well for the first time: nobody waits for a test's patience
             time.sleep(service.health.interval if is_well else min(service.health.interval, 2.0))
         return process.returncode
 
-    def _tell(self, name: str, **news: Any) -> None:
+    def _report(self, name: str, **news: Any) -> None:
         with self._lock:
             self.state[name] |= news
             fresh = self._folder / "state.new"

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None, prepare: Callable[[], None] | N
     try:
         try:
             parser.parse_args(arguments, words)
-            code = _run_and_tell(words, prepare)
+            code = _run_and_report(words, prepare)
         finally:  # help and version end the process here
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -73,7 +73,7 @@ def _is_output_gone() -> bool:
     return False
 
 
-def _run_and_tell(words: argparse.Namespace, prepare: Callable[[], None] | None) -> int:
+def _run_and_report(words: argparse.Namespace, prepare: Callable[[], None] | None) -> int:
     try:
         if prepare is not None:
             prepare()

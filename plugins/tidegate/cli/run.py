@@ -66,12 +66,12 @@ class _Printer:
     def report_run(self, work: Work, outcome: RunOutcome) -> None:
         """One line for each table."""
         for batch in outcome.batches:
-            self._tell(work, "published", output.format_published(batch), batch.to_dict())
+            self._print_event(work, "published", output.format_published(batch), batch.to_dict())
         if outcome.publication is not None:
             done = outcome.publication.to_dict()
-            self._tell(work, "produced", output.format_pairs(done), done)
+            self._print_event(work, "produced", output.format_pairs(done), done)
         for report in outcome.maintained:
-            self._tell(work, "maintained", output.format_maintenance(report), report.to_dict())
+            self._print_event(work, "maintained", output.format_maintenance(report), report.to_dict())
 
     def report_failure(self, work: Work, streak: FailureStreak) -> None:
         """Not each time: see `is_worth_telling`."""
@@ -79,14 +79,14 @@ class _Printer:
             return
         again = f" (failed {streak.runs} times)" if streak.runs > 1 else ""
         data = {"reason": streak.reason, "runs": streak.runs}
-        self._tell(work, "failed", f"{work.name}: failed{again}: {streak.reason}", data)
+        self._print_event(work, "failed", f"{work.name}: failed{again}: {streak.reason}", data)
 
     def report_recovery(self, work: Work, streak: FailureStreak) -> None:
         """One line."""
         text = f"{work.name}: well again after {streak.runs} failed runs"
-        self._tell(work, "recovered", text, {"reason": streak.reason, "runs": streak.runs})
+        self._print_event(work, "recovered", text, {"reason": streak.reason, "runs": streak.runs})
 
-    def _tell(self, work: Work, event: str, text: str, data: dict[str, Any]) -> None:
+    def _print_event(self, work: Work, event: str, text: str, data: dict[str, Any]) -> None:
         place = sys.stderr if event == "failed" and not self._words.json else sys.stdout
         line = (
             json.dumps({"work": work.name, "event": event, **data}) if self._words.json else output.name_command(text)

@@ -40,11 +40,11 @@ def flush(
     ports: Ports,
     merges_at_once: int = 1,
     until: Offsets | None = None,
-    tell: Callable[[Plan], None] = lambda _: None,
+    report: Callable[[Plan], None] = lambda _: None,
 ) -> FlushResult:
     """Run plan, stage, merge, commit_offsets, clean_up and heartbeat once.
 
-    Nothing is read beyond `until`, next offsets by topic and partition. `tell` gets the plan before the work begins.
+    Nothing is read beyond `until`, next offsets by topic and partition. `report` gets the plan before the work begins.
     `merges_at_once` tables are merged in parallel, each by its own thread. A repeat call goes on with what the one
     before has left: staged batches are published first, and what is published is not read again.
 
@@ -56,7 +56,7 @@ def flush(
     """
     expanded_ports = expand_template(ports)  # the tables that records have named are looked for once, not by every step
     planned = plan_flush(expanded_ports, until=until)
-    tell(planned)
+    report(planned)
     return flush_planned(ports, expanded_ports, planned, merges_at_once)
 
 

@@ -85,15 +85,15 @@ def _finds_table(ports: Ports, look: Callable[..., object], *arguments: str) -> 
         return True
 
 
-def maintain_all(ports: Ports, tables: Iterable[str], tell: Callable[[MaintenanceReport], None]) -> None:
-    """Maintain these tables, full names, one after the other; `tell` is given what changed in each.
+def maintain_all(ports: Ports, tables: Iterable[str], report: Callable[[MaintenanceReport], None]) -> None:
+    """Maintain these tables, full names, one after the other; `report` is given what changed in each.
 
     If a table fails, those behind it are maintained all the same, and `SomeTables` is raised at the end.
     """
     failures = list[TidegateError]()
     for table in tables:
         try:
-            tell(maintain(ports, table))
+            report(maintain(ports, table))
         except TidegateError as problem:
             failures.append(problem)
     if failures:

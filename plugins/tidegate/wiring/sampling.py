@@ -34,7 +34,7 @@ def list_topics(kafka: Kafka, resolve: Resolve) -> tuple[str, ...]:
 
 
 def sample_topic(
-    kafka: Kafka, resolve: Resolve, topic: str, limits: SampleLimits, tell: Callable[[str], None]
+    kafka: Kafka, resolve: Resolve, topic: str, limits: SampleLimits, report: Callable[[str], None]
 ) -> TopicSample:
     """Records of every partition. `GiveUp` where the topic does not exist or holds none."""
     broker = _open_broker(kafka, resolve)
@@ -51,14 +51,14 @@ def sample_topic(
             f"topic={topic} is empty, so there is nothing to learn its format from; produce some records and run init "
             "again, or write the file by hand (docs/pipeline-file.md)"
         )
-    tell(f"topic={topic}: {count(len(end), 'partition')}, reading the newest and the oldest records")
-    records, stopped_by = sample_records(broker.settings, topic, (begin, end), limits, tell)
+    report(f"topic={topic}: {count(len(end), 'partition')}, reading the newest and the oldest records")
+    records, stopped_by = sample_records(broker.settings, topic, (begin, end), limits, report)
     if not records:
         raise GiveUp(
             f"topic={topic}: offsets are there and no record was found: transactions that were aborted, or a log that "
             "was compacted; produce some records and run init again"
         )
-    tell(f"topic={topic}: {count(len(records), 'record')} read")
+    report(f"topic={topic}: {count(len(records), 'record')} read")
     compacted = topic in broker.filter_compacted((topic,))
     return TopicSample(topic, records, dict(begin), dict(end), compacted=compacted, stopped_by=stopped_by)
 

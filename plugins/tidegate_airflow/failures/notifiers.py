@@ -25,7 +25,7 @@ def build_failure_callbacks(pipeline: Pipeline) -> list[Callable[[Context], None
 
 
 def _build_callback(notifier: Notifier) -> Callable[[Context], None]:
-    def tell(context: Context) -> None:
+    def notify(context: Context) -> None:
         failures = _read_failures(context)
         new = [failure for failure in failures if failure["is_new"]]
         if failures and not new:
@@ -33,7 +33,7 @@ def _build_callback(notifier: Notifier) -> Callable[[Context], None]:
             return
         _call_notifier("on_failure", notifier, context, new[0] if new else None)
 
-    return tell
+    return notify
 
 
 def build_fleet_callbacks(members: Sequence[Pipeline]) -> list[Callable[[Context], None]]:
@@ -44,7 +44,7 @@ def build_fleet_callbacks(members: Sequence[Pipeline]) -> list[Callable[[Context
     notifiers = {pipeline.name: pipeline.on_failure for pipeline in members if pipeline.on_failure}
     everybody = _list_distinct(notifiers.values())
 
-    def tell(context: Context) -> None:
+    def notify(context: Context) -> None:
         calls: list[tuple[Notifier, dict[str, Any] | None]] = []
         noted = _read_member_failures(context)
         for failure in (one for one in noted if one["is_new"]):
@@ -57,7 +57,7 @@ def build_fleet_callbacks(members: Sequence[Pipeline]) -> list[Callable[[Context
             except Exception:  # the next one belongs to somebody else
                 log.exception("on_failure.notifier=%s was not called; see the reason below", notifier.path)
 
-    return [tell] if notifiers else []
+    return [notify] if notifiers else []
 
 
 def _list_distinct(notifiers: Iterable[Sequence[Notifier]]) -> list[Notifier]:

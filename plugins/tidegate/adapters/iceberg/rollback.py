@@ -5,7 +5,7 @@ from itertools import takewhile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from tidegate.adapters.iceberg.table.lineage import Lineage, count_changed_rows, tells_changed_rows
+from tidegate.adapters.iceberg.table.lineage import Lineage, count_changed_rows, has_changed_row_counts
 from tidegate.adapters.iceberg.table.row_count import count_rows
 from tidegate.adapters.iceberg.table.state import build_state, read_summary
 from tidegate.model import resource_names
@@ -52,7 +52,7 @@ def _describe_snapshot(snapshot: Snapshot) -> PastSnapshot:
     summary = read_summary(snapshot)
     pipeline = summary.get(PIPELINE, "")
     batch = summary.get(resource_names.name_pipeline_property(pipeline, "batch")) if pipeline else None
-    rows = count_changed_rows(snapshot) if tells_changed_rows(snapshot) else None
+    rows = count_changed_rows(snapshot) if has_changed_row_counts(snapshot) else None
     return PastSnapshot(
         snapshot_id=snapshot.snapshot_id,
         at_ms=snapshot.timestamp_ms,

@@ -39,7 +39,7 @@ class _Reading:
 
     topic: str
     limits: SampleLimits
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     deadline: float
     records: dict[tuple[int, int], KafkaRecord] = field(default_factory=dict)
     bytes: int = 0
@@ -68,7 +68,7 @@ class _Reading:
             self.stopped_by = f"bytes={self.limits.bytes}"
         if time.monotonic() - self.reported_at > TELL_SECONDS:
             self.reported_at = time.monotonic()
-            self.tell(f"topic={self.topic}: {len(self.records)} records, {self.bytes / 2**20:.1f} MiB")
+            self.report(f"topic={self.topic}: {len(self.records)} records, {self.bytes / 2**20:.1f} MiB")
         return bool(self.stopped_by)
 
 
@@ -77,16 +77,16 @@ def sample_records(
     topic: str,
     log: tuple[Mapping[int, int], Mapping[int, int]],
     limits: SampleLimits,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> tuple[tuple[KafkaRecord, ...], str]:
     """Records of every partition in the order of their offsets, and the limit that ended the reading, empty for none.
 
-    `log` is the begin and the end of each partition. `tell` is called about once a second. `RetryLater` where records
+    `log` is the begin and the end of each partition. `report` is called about once a second. `RetryLater` where records
     are there and none came.
     """
     begin, end = log
     size = max(MIN_RECORDS_PER_END, limits.records // (2 * max(1, len(end))))
-    reading = _Reading(topic, limits, tell, time.monotonic() + limits.seconds)
+    reading = _Reading(topic, limits, report, time.monotonic() + limits.seconds)
     consumer = Consumer({**settings, **SAMPLE_SETTINGS})
     try:
         newest = _read_newest(consumer, reading, {p: (begin[p], end[p]) for p in end if end[p] > begin[p]}, size)

@@ -28,11 +28,11 @@ def run_validate(words: argparse.Namespace) -> int:
         checked = _check_file(words.file)
         if isinstance(checked.result, ConfigurationError) and not words.json:
             raise checked.result
-        return _tell_checked(words, [checked], ())
+        return _print_checked(words, [checked], ())
     include = find_include_folder()
     found = [_Checked("pipeline", name, result) for name, result in load_all_pipelines(include)]
     found += [_Checked("publication", name, result) for name, result in load_publications(include)]
-    return _tell_checked(words, found, list_catalog_problems(include), list_unread_warnings(include))
+    return _print_checked(words, found, list_catalog_problems(include), list_unread_warnings(include))
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def _check_file(file: Path) -> _Checked:
     return _Checked(kind, str(file), loaded)
 
 
-def _tell_checked(
+def _print_checked(
     words: argparse.Namespace, results: list[_Checked], catalog_problems: tuple[str, ...], unread: tuple[str, ...] = ()
 ) -> int:
     is_wrong = bool(catalog_problems) or any(isinstance(one.result, ConfigurationError) for one in results)

@@ -19,8 +19,8 @@ def run_maintain(words: argparse.Namespace) -> int:
             f"pipeline={words.pipeline}: nothing to maintain: it has no Iceberg table yet; BigQuery keeps its own small"
         )
 
-    def tell(report: MaintenanceReport) -> None:
+    def print_report(report: MaintenanceReport) -> None:
         output.print_result(words, output.format_maintenance(report), report.to_dict())
 
-    maintain_all(ports, tables, tell)
+    maintain_all(ports, tables, print_report)
     return 0

@@ -85,15 +85,15 @@ class WatchedEngine:
 
     def run(self, job: Job) -> None:
         """See the port."""
-        self._tell("stage" if isinstance(job, StageJob) else "merge", job.batch, getattr(job, "table", ""))
+        self._show_batch("stage" if isinstance(job, StageJob) else "merge", job.batch, getattr(job, "table", ""))
         self._engine.run(job)
 
     def run_direct(self, job: DirectJob) -> DirectOutcome:
         """See the port."""
-        self._tell("merge", job.batch, "")
+        self._show_batch("merge", job.batch, "")
         return self._engine.run_direct(job)
 
-    def _tell(self, verb: str, batch: int, table: str) -> None:
+    def _show_batch(self, verb: str, batch: int, table: str) -> None:
         self._begun[verb, batch, table] = None
         self._bar.reach(len(self._begun) - 1)
         self._bar.describe(" ".join(part for part in (f"{verb} batch={batch}", table) if part))

@@ -30,7 +30,7 @@ def run_init(words: argparse.Namespace) -> int:
     proposed, text, warnings = propose(words, answers, include)
     rows = list[dict[str, Any]]()
     if words.dry_run or (_is_asked(words) and ask("Show ten rows as a flush decodes them, by Spark?", "no") == "yes"):
-        rows = decode_newest_records(include, proposed, text, read_connection_from_env, _tell)
+        rows = decode_newest_records(include, proposed, text, read_connection_from_env, _print_progress)
     data = describe(answers, proposed, text, warnings, rows)
     summary = format_summary(answers, proposed, warnings, rows)
     if words.print or words.dry_run:
@@ -50,7 +50,7 @@ def run_init(words: argparse.Namespace) -> int:
 def _decline(words: argparse.Namespace, data: dict[str, Any]) -> int:
     if words.json:
         print(json.dumps({**data, "done": False}))
-    _tell("nothing was written; --yes writes it without asking")
+    _print_progress("nothing was written; --yes writes it without asking")
     return 1
 
 
@@ -58,7 +58,7 @@ def _is_asked(words: argparse.Namespace) -> bool:
     return sys.stdin.isatty() and not words.yes and not words.json and not words.print
 
 
-def _tell(text: str) -> None:
+def _print_progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
@@ -68,7 +68,7 @@ def _show(words: argparse.Namespace, text: str, summary: str, data: dict[str, An
         print(json.dumps({**data, "done": False}))
     elif words.print:
         print(text, end="")
-        _tell(summary)
+        _print_progress(summary)
     else:
         print(f"{text}\n{summary}\nnothing was written")
     return 0
@@ -82,7 +82,7 @@ def propose(
     lookup = RegistryLookup(answers.registry, read_connection_from_env)
     tables = []
     for topic, table in zip(answers.topics, answers.tables, strict=True):
-        sample = sample_topic(answers.kafka, read_connection_from_env, topic, limits, _tell)
+        sample = sample_topic(answers.kafka, read_connection_from_env, topic, limits, _print_progress)
         tables.append(propose_table(sample, table, lookup, words.key))
     proposed = ProposedPipeline(answers.name, answers.kafka, tuple(tables))
     text = render_pipeline(proposed)

@@ -66,7 +66,7 @@ def _list_other_writers(include: Path, pipeline: Pipeline) -> list[str]:
 
 
 def decode_newest_records(
-    include: Path, proposed: ProposedPipeline, text: str, resolve: Resolve, tell: Callable[[str], None]
+    include: Path, proposed: ProposedPipeline, text: str, resolve: Resolve, report: Callable[[str], None]
 ) -> list[dict[str, Any]]:
     """What a flush would make of the newest records: place, table, fate, row and reason of each."""
     share = max(1, ROWS // len(proposed.tables))
@@ -75,7 +75,7 @@ def decode_newest_records(
     with open_trial(include, proposed.name, text) as trial:
         ports = assemble_pipeline(trial, proposed.name, resolve)
         for number, (table, record) in enumerate(chosen, 1):
-            tell(f"decoding record {number} of {len(chosen)} with Spark")
+            report(f"decoding record {number} of {len(chosen)} with Spark")
             at = RecordAddress(record.topic, record.partition, record.offset)
             for verdict in explain_record(ports, at, table):
                 outcome = {"operation": verdict.operation, "row": verdict.row, "reason": verdict.reason}

@@ -53,7 +53,7 @@ def run_flush_beside(bar: ProgressBar, wait: Callable[[], None]) -> None:
     tables = (build_table("lake.shop.orders"), build_table("lake.shop.copies"))
     ports = world.build_ports(build_pipeline(*tables))
     engine = WatchedEngine(ShowingEngine(ports.engine, wait), bar)
-    flush(replace(ports, engine=engine), tell=partial(_expect_work, bar))
+    flush(replace(ports, engine=engine), report=partial(_expect_work, bar))
 
 
 def test_bar_counts_the_work_of_a_flush_and_names_the_one_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ TAKEN_BACK = KafkaError._PURGE_INFLIGHT, Message(b"near", b"x"), None
 DELIVERED = None, Message(b"before", b"x"), None
 
 
-def tell(*reports: tuple[Any, Message, Any]) -> Exception:
+def find_error(*reports: tuple[Any, Message, Any]) -> Exception:
     """The error of a part of which the client reports this, in this order."""
     producer = object.__new__(_PartProducer)
     producer._failure, producer._failed, producer._failed_rank, producer._is_fenced = None, ("", None, 0), -1.0, False
@@ -41,12 +41,12 @@ def tell(*reports: tuple[Any, Message, Any]) -> Exception:
 
 @pytest.mark.parametrize("reports", list(permutations((REFUSED, PURGED, TAKEN_BACK, DELIVERED))))
 def test_record_that_was_refused_is_told_whatever_is_reported_before_it(reports: Any) -> None:
-    error = tell(*reports)
+    error = find_error(*reports)
     assert isinstance(error, BrokerRefusal)
     assert json.loads(str(error)) == {"error": "INVALID_TIMESTAMP", "topic": "out", "key": b"far".hex(), "bytes": 4}
 
 
 def test_what_was_taken_back_for_nothing_else_is_a_failure_that_may_pass() -> None:
-    error = tell(DELIVERED, PURGED, TAKEN_BACK)
+    error = find_error(DELIVERED, PURGED, TAKEN_BACK)
     assert isinstance(error, KafkaException)
     assert error.args[0].code() == KafkaError._PURGE_INFLIGHT

@@ -34,7 +34,7 @@ class Lineage:
                 return
 
 
-def tells_changed_rows(snapshot: Snapshot) -> bool:
+def has_changed_row_counts(snapshot: Snapshot) -> bool:
     """Whether the count of its changed rows is to be trusted: the format requires no writer to leave counters."""
     summary = snapshot.summary
     if summary is None:

@@ -2,7 +2,7 @@
 
 import pytest
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-from tidegate.adapters.iceberg.table.lineage import count_changed_rows, tells_changed_rows
+from tidegate.adapters.iceberg.table.lineage import count_changed_rows, has_changed_row_counts
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,8 @@ def test_snapshot_without_counters_does_not_tell_its_rows(
     operation: Operation, counters: dict[str, str], tells: bool, rows: int
 ) -> None:
     one = Snapshot(snapshot_id=1, timestamp_ms=1, manifest_list="m", summary=Summary(operation, **counters))
-    assert (tells_changed_rows(one), count_changed_rows(one)) == (tells, rows)
+    assert (has_changed_row_counts(one), count_changed_rows(one)) == (tells, rows)
 
 
 def test_snapshot_without_a_summary_tells_nothing() -> None:
-    assert not tells_changed_rows(Snapshot(snapshot_id=1, timestamp_ms=1, manifest_list="m"))
+    assert not has_changed_row_counts(Snapshot(snapshot_id=1, timestamp_ms=1, manifest_list="m"))
