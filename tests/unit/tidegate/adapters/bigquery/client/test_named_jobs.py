@@ -48,7 +48,7 @@ class Job:
     error_result: dict[str, str] | None = None
 
     def reload(self, **_: Any) -> None:
-        if self.state != "DONE" and (ended := self.read_ends()) is not None:
+        if self.state != "DONE" and (ended := self.ends()) is not None:
             self.state, self.error_result = "DONE", ended or None
 
 
