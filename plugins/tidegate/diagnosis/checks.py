@@ -76,7 +76,7 @@ CHECKS = (
         "topics that are produced to: right to write, `cleanup.policy=compact`",
         "give the connection's user WRITE on the topic",
     ),
-    Check("kafka.clock", "no newest record lies in the future of this machine", "set the clocks by NTP"),
+    Check("kafka.clock", "no topic's newest record has a time in the future", "set the clocks by NTP"),
     Check(
         "registry.reachable",
         "the schema registry's address takes connections, and answers",
