@@ -171,7 +171,7 @@ def test_rollback_that_cannot_be_told_apart_from_expiry_says_so() -> None:
 def test_rollback_with_nothing_to_rewind_to_names_what_is_left_to_do() -> None:
     with pytest.raises(PositionLost) as caught:
         resolve_position(build_pipeline(TABLE, on_rollback="rewind"), TABLE, build_state(None, rolled_back=True))
-    check_message(str(caught.value), "no snapshot of main tells a position", "--keep")
+    check_message(str(caught.value), "no snapshot of main has a position", "--keep")
 
 
 def test_fewer_partitions_than_a_topic_had_are_a_partial_answer_and_no_reason_to_move_the_position() -> None:
