@@ -113,11 +113,7 @@ _BEHIND: dict[str, list[str]] = {
     ],
     "tests/unit/scenarios/test_publication_walks.py::"
     "test_run_that_sleeps_at_any_call_while_others_go_on_changes_nothing_when_it_wakes": [
-        *_pick(
-            f"{_PUBLISHING}test_exactly_once_reader_sees_each_change_once_whatever_is_killed_or_wakes_up_late",
-            "SIGSTOP-37",
-            "OVERTAKEN-17",
-        ),
+        f"{_PUBLISHING}test_exactly_once_reader_sees_each_change_once_whatever_is_killed_or_wakes_up_late",
         "tests/crash/test_every_point.py::test_every_call_of_producers_killed_or_woken_up_late",
     ],
     "tests/unit/scenarios/test_publication_walks.py::test_killed_run_is_made_good_by_a_run_towards_another_snapshot": [
@@ -414,6 +410,10 @@ _BEHIND: dict[str, list[str]] = {
         f"{_SERVERS_DOWN}command_ends_within_four_minutes_where_spark_is_frozen_and_stays_so",
     ],
     # Spark's own server answers questions meanwhile, as the test's does
+    "tests/unit/tidegate_spark/test_silent_server.py::"
+    "test_server_that_goes_on_in_time_ends_the_statement_with_its_result": [
+        f"{_SERVERS_DOWN}spark_that_goes_on_in_time_after_it_was_frozen_goes_on_with_its_job"
+    ],
     "tests/unit/tidegate_spark/test_silent_server.py::test_statement_that_takes_long_without_a_word_is_not_ended": [
         f"{_SERVERS_DOWN}statement_that_takes_long_without_a_word_is_waited_for"
     ],
@@ -781,8 +781,10 @@ _BEHIND: dict[str, list[str]] = {
     f"{_S}select.py::test_sequence_may_be_made_of_the_record_by_select": [
         f"{_I}expressions.py::test_column_that_select_makes_orders_the_records"
     ],
-    # each action alone, as three in a row; what maintenance lacks is named by the same words
-    f"{_I}store_rights.py::test_documented_policy_is_enough_and_a_flush_names_what_it_lacks": [
+    # by the words of real refusals; then each action alone
+    f"{_U}tidegate/jobs/test_refused_rights.py::"
+    "test_action_that_the_store_refused_is_named_by_its_words_or_by_the_call": [
+        f"{_I}store_rights.py::test_flush_names_what_it_may_not_write_and_is_finished_where_it_may_not_delete",
         f"{_I}store_rights.py::test_each_action_alone_is_named_by_flush_and_maintenance_and_so_are_files_that_stayed",
         f"{_I}store_rights.py::test_upload_that_failed_in_the_middle_is_given_up_and_a_refusal_of_that_is_named",
     ],
