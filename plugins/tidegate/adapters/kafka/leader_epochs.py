@@ -15,7 +15,8 @@ from tidegate.model.leader_epochs import Epochs, find_epoch_starts
 from tidegate.model.offsets import Offsets, Ranges, group_by_topic, iterate_offsets
 
 RECORD_TIMEOUT_SECONDS = 30.0  # seconds for one record
-CUTS_TIMEOUT_SECONDS = 30.0  # seconds for what the leaders say of all partitions
+# seconds between two answers of leaders: a restart of all brokers has each of a topic's thousands of partitions asked
+CUTS_TIMEOUT_SECONDS = 30.0
 SEEK_PAUSE_SECONDS = 0.02
 CUT_PATTERN = re.compile(r"truncation detected .*broker end offset is (\d+)")
 CUT_CONSUMER_SETTINGS = {
@@ -72,10 +73,9 @@ def find_cuts(settings: Mapping[str, str], offsets: Offsets, epochs: Offsets) ->
     try:
         places = [TopicPartition(t, p, offsets[t][p], leader_epoch=epoch) for t, p, epoch in iterate_offsets(epochs)]
         consumer.assign(places)
-        deadline = time.monotonic() + CUTS_TIMEOUT_SECONDS
         for place in places:
-            _seek(consumer, place, deadline)
-        return _await_answers(consumer, {(place.topic, place.partition) for place in places}, deadline)
+            _seek(consumer, place, time.monotonic() + CUTS_TIMEOUT_SECONDS)
+        return _await_answers(consumer, {(place.topic, place.partition) for place in places})
     finally:
         consumer.close()
 
@@ -92,8 +92,13 @@ def _seek(consumer: Consumer, place: TopicPartition, deadline: float) -> None:
             time.sleep(SEEK_PAUSE_SECONDS)
 
 
-def _await_answers(consumer: Consumer, waiting: set[tuple[str, int]], deadline: float) -> Offsets:
+def _await_answers(consumer: Consumer, waiting: set[tuple[str, int]]) -> Offsets:
+    """What the leaders say of all that wait; `TopicsUnavailable` where none of them has said anything for a while.
+
+    However many there are: what was answered is not kept, and a limit for all of them would be met by no later try.
+    """
     cuts: dict[tuple[str, int], int] = {}
+    deadline = time.monotonic() + CUTS_TIMEOUT_SECONDS
     while waiting:
         if time.monotonic() > deadline:
             topic, partition = min(waiting)
@@ -106,7 +111,7 @@ def _await_answers(consumer: Consumer, waiting: set[tuple[str, int]], deadline: 
         place = None if message is None else (message.topic() or "", message.partition() or 0)
         if message is None or place not in waiting:
             continue
-        cut = _read_cut(message)
+        cut, deadline = _read_cut(message), time.monotonic() + CUTS_TIMEOUT_SECONDS
         waiting.discard(place)
         consumer.incremental_unassign([TopicPartition(*place)])
         if cut is not None:
