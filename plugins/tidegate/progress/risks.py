@@ -3,7 +3,7 @@
 from tidegate.errors import TidegateError
 from tidegate.formats.registry import get_format
 from tidegate.model import resource_names
-from tidegate.model.offsets import Offsets, get_offset, iterate_offsets
+from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets, get_offset, iterate_offsets
 from tidegate.model.ownership import KIND_PROPERTY
 from tidegate.ports.context import Log, Ports, Retention
 from tidegate.spec.time_text import format_utc, to_utc_datetime
@@ -75,7 +75,7 @@ def _find_hanging_transactions(ports: Ports, log: Log, _: Offsets) -> list[str]:
     """Open transactions hold back everything behind them from readers of committed records."""
     if ports.pipeline.source.isolation != "read_committed":
         return []
-    risks = []
+    risks = list[tuple[float, str]]()
     high = ports.broker.read_end_offsets(tuple(log.end), "read_uncommitted")
     hidden = {place: (get_offset(high, *place[:2]) or 0) - place[2] for place in iterate_offsets(log.end)}
     open_ones = [place for place, records in hidden.items() if records > 0]
@@ -83,13 +83,14 @@ def _find_hanging_transactions(ports: Ports, log: Log, _: Offsets) -> list[str]:
     for topic, partition, stable in open_ones:
         behind, began = hidden[topic, partition, stable], times.get((topic, partition, stable))
         if began is not None and ports.now_ms() - began >= HANGING_TRANSACTION_MS:
-            risks.append(
+            danger = (
                 f"pipeline={ports.pipeline.name} topic={topic} partition={partition}: a transaction has been open at "
                 f"offset={stable} since {_format_time(began)}, and hides records={behind} behind it; find "
                 f"its producer with "
                 "kafka-transactions.sh find-hanging, and end it with kafka-transactions.sh abort"
             )
-    return risks
+            risks.append((ports.now_ms() - began, danger))
+    return _name_most_urgent(ports, risks)
 
 
 def _find_expiring_records(ports: Ports, log: Log, following: Offsets) -> list[str]:
@@ -98,19 +99,39 @@ def _find_expiring_records(ports: Ports, log: Log, following: Offsets) -> list[s
     late = [(topic, partition, start) for topic, partition, start, end in starts if start < end]
     retentions = ports.broker.read_retention(tuple(sorted({topic for topic, _, _ in late}))) if late else {}
     times = ports.broker.read_timestamps([place for place in late if retentions.get(place[0])]) if late else {}
-    risks = []
+    risks = list[tuple[float, str]]()
     for topic, partition, start in late:
         retention, oldest = retentions.get(topic), times.get((topic, partition, start))
         if retention is not None and oldest is not None:
             waits = ports.now_ms() - oldest
             risks += [
-                f"pipeline={ports.pipeline.name} topic={topic} partition={partition}: records wait since "
-                f"{_format_time(oldest)}, more than half of {name}={limit}: {danger}; let the pipeline "
-                f"catch up, or raise it"
+                (
+                    waits / limit if limit else waits,
+                    f"pipeline={ports.pipeline.name} topic={topic} partition={partition}: records wait since "
+                    f"{_format_time(oldest)}, more than half of {name}={limit}: {danger}; let the pipeline "
+                    f"catch up, or raise it",
+                )
                 for name, limit, danger in _list_retention_limits(retention)
                 if waits >= RETENTION_WARNING_SHARE * limit
             ]
-    return risks
+    return _name_most_urgent(ports, risks)
+
+
+def _name_most_urgent(ports: Ports, risks: list[tuple[float, str]]) -> list[str]:
+    """The sentences, each with how urgent it is, the most urgent first; of very many the first, and how many more.
+
+    A producer that hangs, or a pipeline that is far behind, is a danger in each of a topic's thousands of partitions:
+    every other warning would be hidden among them.
+    """
+    sentences = [sentence for _, sentence in sorted(risks, key=lambda risk: -risk[0])]
+    more = len(sentences) - MAX_NAMED_PARTITIONS
+    if more <= 0:
+        return sentences
+    rest = (
+        f"pipeline={ports.pipeline.name}: {more} more warnings say the same of other partitions, which are less "
+        f"urgent; the {MAX_NAMED_PARTITIONS} before this one say what helps"
+    )
+    return [*sentences[:MAX_NAMED_PARTITIONS], rest]
 
 
 def _find_lone_tombstones(ports: Ports, log: Log, _: Offsets) -> list[str]:

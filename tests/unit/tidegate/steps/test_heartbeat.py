@@ -348,6 +348,27 @@ def test_records_that_wait_for_half_of_what_they_are_kept_are_warned_of(
     assert "topic=orders partition=0" in warning
 
 
+@pytest.mark.parametrize("danger", ["a transaction has been open", "more than half of retention.ms"])
+def test_danger_in_a_thousand_partitions_hides_no_other_warning_and_names_the_most_urgent(
+    world: World, danger: str
+) -> None:
+    world.broker.create("orders", 1000)
+    world.broker.produce("orders", {"id": "k"}, {"id": "k", "name": "x"})
+    pipeline = replace(build_beating_pipeline(), warnings=("orders.yaml:1: source.key: no key.fields",))
+    flush(world.build_ports(pipeline))
+    world.broker.kept["orders"] = Retention(records_ms=40 * MINUTE)
+    ending = "open" if "transaction" in danger else "commit"
+    for partition in reversed(range(1000)):
+        world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "x"})], partition, ending)
+    world.clock.tick(30 * MINUTE)
+    warnings = beat(world, pipeline).warnings
+    told = [warning for warning in warnings if danger in warning]
+    assert [f"partition={999 - place}:" in warning for place, warning in enumerate(told)] == [True] * 20
+    assert warnings[0] == pipeline.warnings[0]
+    assert sum("980 more warnings say the same of other partitions" in warning for warning in warnings) == 1
+    assert len(warnings) == 22
+
+
 def test_tombstones_that_compaction_may_leave_alone_are_warned_of_where_the_value_has_the_key(world: World) -> None:
     pipeline = build_beating_pipeline()
     (plain,) = pipeline.tables
