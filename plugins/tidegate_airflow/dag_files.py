@@ -11,7 +11,7 @@ from tidegate.settings import find_include_folder
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow.dag_ids import format_fleet_dag_id
-from tidegate_airflow.pipeline_files import find_needed_fleet, load_needed_pipelines
+from tidegate_airflow.pipeline_files import find_needed_fleet, find_needed_publication, load_needed_pipelines
 
 Dags = dict[str, Any]
 
@@ -93,9 +93,11 @@ def build_publication_dags() -> Dags:
 
     from tidegate_airflow.dags.publication import build_publication_dag
 
+    loaded_files = load_publications(find_include_folder(), find_needed_publication())
+
     return {
         f"tidegate_publish_{name}": build_publication_dag(loaded)
-        for name, loaded in load_publications(find_include_folder())
+        for name, loaded in loaded_files
         if isinstance(loaded, Publication)
     }
 

@@ -1,4 +1,4 @@
-"""Which pipelines a process that reads the DAG files needs: a task's process its own alone, everybody else all."""
+"""Which files a process that reads the DAG files needs: a task's process its own alone, everybody else all."""
 
 from airflow.sdk import get_parsing_context
 from tidegate.config.pipeline_file import load_all_pipelines
@@ -6,18 +6,29 @@ from tidegate.errors import ConfigurationError
 from tidegate.settings import find_include_folder, list_named_files
 from tidegate.spec.pipeline import Pipeline
 
-from tidegate_airflow.dag_ids import find_fleet_of_dag, find_pipeline
+from tidegate_airflow.dag_ids import find_fleet_of_dag, find_pipeline, find_publication
 
 
 def load_needed_pipelines() -> list[tuple[str, Pipeline]]:
-    """The pipelines whose file is right, by name. With hundreds, reading the others would cost each task a second."""
+    """The pipelines whose file is right, by name. With hundreds, reading the others would cost each task a second.
+
+    None of them for the task of a publication.
+    """
     include, names = find_include_folder(), list_pipeline_names()
     own = find_pipeline(get_parsing_context().dag_id or "", names)
+    if own is None and find_needed_publication() is not None:
+        return []
     return [
         (name, pipeline)
         for name, pipeline in load_all_pipelines(include, own)
         if not isinstance(pipeline, ConfigurationError)
     ]
+
+
+def find_needed_publication() -> str | None:
+    """The publication whose task this process runs; None in every other process."""
+    names = [path.stem for path in list_named_files(find_include_folder() / "publications")]
+    return find_publication(get_parsing_context().dag_id or "", names)
 
 
 def find_needed_fleet() -> str | None:

@@ -14,7 +14,7 @@ from typing import Any
 from tidegate.cli import output
 from tidegate.connections import read_connection_from_env
 from tidegate.monitoring.failure_streak import FailureStreak, is_worth_telling
-from tidegate.runner.pipeline_files import PipelineFiles
+from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.runner.slots import Slots
 from tidegate.runner.supervisor import Supervisor
 from tidegate.runner.work import Place, RunOutcome, Work
@@ -28,7 +28,8 @@ def run_run(words: argparse.Namespace) -> int:
     """Until SIGTERM or Ctrl-C: 0 when what ran then has ended. The second signal ends the process at once."""
     include, stop = find_include_folder(), threading.Event()
     shared = Shared(Slots(words.flushes_at_once), stop, _Printer(words))
-    place = Place(include, read_connection_from_env, PipelineFiles(include), words.merges_at_once)
+    files = PipelineFiles(include), PublicationFiles(include)
+    place = Place(include, read_connection_from_env, *files, words.merges_at_once)
     supervisor = Supervisor(place, words.name, shared)
     supervisor.check_names()
     handlers = {number: signal.signal(number, _build_handler(stop)) for number in (signal.SIGTERM, signal.SIGINT)}

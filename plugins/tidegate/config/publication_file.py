@@ -56,11 +56,13 @@ def load_publication(path: Path, catalogs: Mapping[str, Catalog | str] | None = 
     return _to_publication(path.stem, model)
 
 
-def load_publications(include: Path) -> list[tuple[str, Publication | ConfigurationError]]:
-    """Every file under ``publications/`` by name; a broken one takes no other down."""
+def load_publications(include: Path, only: str | None = None) -> list[tuple[str, Publication | ConfigurationError]]:
+    """Every file under ``publications/`` by name, or one; a broken one takes no other down."""
     answer: list[tuple[str, Publication | ConfigurationError]] = []
     owners: dict[str, str] = {}
     for file in list_written_files(include / "publications"):
+        if only not in (None, file.stem):
+            continue
         try:
             publication = load_publication(file)
             _refuse_shared_topics(publication, file, owners)

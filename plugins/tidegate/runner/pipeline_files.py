@@ -1,44 +1,89 @@
-"""All pipeline files of an include folder, read together: what is wrong may be that two of them need one table."""
+"""All pipeline files of an include folder, or all publication files, read together: what is wrong may be that two need
+one table, or one topic.
+"""
 
-import os
 import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from tidegate.config.pipeline_file import load_all_pipelines
+from tidegate.config.publication_file import load_publications
 from tidegate.errors import ConfigurationError
 from tidegate.spec.pipeline import Pipeline
-from tidegate.wiring.pipeline import find_pipeline_file
+from tidegate.spec.publication import Publication
+from tidegate.wiring.pipeline import find_file
+
+LOOK_SECONDS = 1.0  # seconds for which the files of others are believed: hundreds ask for theirs one after the other
+Described = TypeVar("Described")
+FileStamp = tuple[int, int] | None  # time in nanoseconds and bytes, None for a missing file
 
 
-class PipelineFiles:
-    """They are read again when one of them has changed, and not for each pipeline that asks."""
+class FilesReadTogether(Generic[Described]):
+    """They are read again when one of them has changed, and not for each one that asks."""
 
-    def __init__(self, include: Path) -> None:
-        self._include, self._lock = include, threading.Lock()
-        self._signature: object = None
-        self._loaded: dict[str, Pipeline | ConfigurationError] = {}
+    def __init__(
+        self,
+        include: Path,
+        kind: str,
+        load_all: Callable[[Path], list[tuple[str, Described | ConfigurationError]]],
+    ) -> None:
+        self._include, self._kind, self._load_all = include, kind, load_all
+        self._lock, self._looked_at = threading.Lock(), float("-inf")
+        self._stamps: dict[Path, FileStamp] | None = None
+        self._loaded: dict[str, Described | ConfigurationError] = {}
 
-    def load(self, name: str) -> Pipeline:
-        """One pipeline; ConfigurationError where its file is wrong, or needs a table that another pipeline has."""
+    def load(self, name: str) -> Described:
+        """The one of that name; ConfigurationError where its file is wrong, or needs what another one has."""
         with self._lock:
-            signature = self._sign()
-            if signature != self._signature:
-                self._loaded, self._signature = dict(load_all_pipelines(self._include)), signature
+            self._reread(name)
             loaded = self._loaded.get(name)
         if isinstance(loaded, ConfigurationError):
             raise ConfigurationError(*loaded.problems)  # a kept one keeps the frames of each time that it is raised
         if loaded is None:
-            find_pipeline_file(self._include, name)
-            raise ConfigurationError(f"pipeline={name}: its file appeared just now; it is read again")
+            find_file(self._include, self._kind, name)
+            raise ConfigurationError(f"{self._kind}={name}: its file appeared just now; it is read again")
         return loaded
 
-    def _sign(self) -> object:
-        files = (*self._include.glob("*.yaml"), *(self._include / "pipelines").glob("*.y*ml"))
-        return [(file.name, stat.st_mtime_ns, stat.st_size) for file in sorted(files) if (stat := _stat(file))]
+    def _reread(self, name: str) -> None:
+        """Read all, where the file of that name has changed, or one that all share; or, once a second, any other."""
+        now, known = time.monotonic(), self._stamps
+        near = (self._include / f"{self._kind}s" / f"{name}.yaml", *self._list_shared())
+        is_young = now - self._looked_at < LOOK_SECONDS
+        if known is not None and is_young and all(_read_stamp(file) == known.get(file) for file in near):
+            return
+        stamps, self._looked_at = {file: _read_stamp(file) for file in self._list_files()}, now
+        if stamps != known:
+            self._loaded, self._stamps = dict(self._load_all(self._include)), stamps
+
+    def _list_shared(self) -> Iterator[Path]:
+        return self._include.glob("*.yaml")
+
+    def _list_files(self) -> Iterator[Path]:
+        """With the pipelines whose DAG a publication may be in the way of."""
+        yield from self._list_shared()
+        yield from (self._include / f"{self._kind}s").glob("*.y*ml")
+        yield from (self._include / "pipelines").glob("publish_*.yaml")
 
 
-def _stat(file: Path) -> os.stat_result | None:
+class PipelineFiles(FilesReadTogether[Pipeline]):
+    """The pipelines."""
+
+    def __init__(self, include: Path) -> None:
+        super().__init__(include, "pipeline", load_all_pipelines)
+
+
+class PublicationFiles(FilesReadTogether[Publication]):
+    """The publications."""
+
+    def __init__(self, include: Path) -> None:
+        super().__init__(include, "publication", load_publications)
+
+
+def _read_stamp(file: Path) -> FileStamp:
     try:
-        return file.stat()
+        found = file.stat()
     except FileNotFoundError:
         return None
+    return found.st_mtime_ns, found.st_size

@@ -7,14 +7,13 @@ from typing import Protocol
 
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.config.defaults_file import DEFAULTS_FILE
-from tidegate.config.publication_file import load_publication
 from tidegate.connections import Resolve
 from tidegate.model.batch import PublishedBatch
 from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.monitoring.work_inputs import digest_work_inputs
 from tidegate.ports.context import Ports
 from tidegate.publications.publish import PublicationResult, publish
-from tidegate.runner.pipeline_files import PipelineFiles
+from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.runner.schedule import (
     Schedule,
     build_flush_schedule,
@@ -27,7 +26,7 @@ from tidegate.steps.maintain import MaintenanceReport, list_maintained_tables, m
 from tidegate.tables.lookup import has_table
 from tidegate.tables.templated_tables import expand_template
 from tidegate.wiring.pipeline import assemble_pipeline, find_file
-from tidegate.wiring.publication import assemble_checked_publication
+from tidegate.wiring.publication import assemble_loaded_publication
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,7 @@ class Place:
     include: Path
     resolve: Resolve
     files: PipelineFiles
+    publications: PublicationFiles
     merges_at_once: int = 1
 
 
@@ -154,29 +154,33 @@ class Maintain:
 
 
 class Publish:
-    """The runs of a publication."""
+    """The runs of a publication.
+
+    `awaited` are the tables whose publish calls for a run; none where it is timed. The schedule is to be read first.
+    """
 
     def __init__(self, place: Place, publication: str) -> None:
         self.name, self._place, self._publication = f"publication={publication}", place, publication
         self.file = find_file(place.include, "publication", publication)
         self.shared_files = tuple[Path, ...]()
+        self.awaited = tuple[str, ...]()
 
     def read_schedule(self) -> Schedule:
         """See the protocol."""
-        return build_publication_schedule(load_publication(self.file))
+        own = self._place.publications.load(self._publication)
+        is_timed = own.interval_seconds > 0 or not own.on_table_change
+        self.awaited = () if is_timed else (own.table, *own.joined)
+        return build_publication_schedule(own)
 
     def run(self, at_least: int) -> RunOutcome:
         """See the protocol."""
-        place = self._place
-        ports = assemble_checked_publication(place.include, self._publication, place.resolve)
-        return RunOutcome(publication=publish(ports))
+        place, own = self._place, self._place.publications.load(self._publication)
+        return RunOutcome(publication=publish(assemble_loaded_publication(place.include, own, place.resolve)))
 
     def digest_inputs(self) -> str:
         """See the protocol."""
         return ""
 
     def follows(self, is_published: Callable[[str], bool]) -> bool:
-        """Whether it is to run when certain tables were published; ConfigurationError where its file is wrong."""
-        own = load_publication(self.file)
-        is_timed = own.interval_seconds > 0 or not own.on_table_change
-        return not is_timed and any(map(is_published, (own.table, *own.joined)))
+        """Whether it is to run when certain tables were published: asked behind each flush, and so without its file."""
+        return any(map(is_published, self.awaited))

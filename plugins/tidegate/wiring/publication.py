@@ -34,7 +34,13 @@ def find_publication_file(include: Path, name: str) -> Path:
 
 def assemble_publication(include: Path, name: str, resolve: Resolve, engine: Engine | None = None) -> PublicationPorts:
     """The ports of a publication. Nothing is connected to before it is used. `engine` replaces the file's own."""
-    publication = load_publication(find_publication_file(include, name))
+    return assemble_loaded_publication(include, load_publication(find_publication_file(include, name)), resolve, engine)
+
+
+def assemble_loaded_publication(
+    include: Path, publication: Publication, resolve: Resolve, engine: Engine | None = None
+) -> PublicationPorts:
+    """The same for a publication whose file was read already."""
     catalog = _select_catalog(include, publication)
     return PublicationPorts(
         publication=publication,

@@ -14,6 +14,7 @@ from tidegate.monitoring.reports import PublicationRow
 from tidegate.monitoring.runbook import find_page_of_state
 from tidegate.ports.publication_ports import PublicationPorts
 from tidegate.publications.status import PublicationReading, describe_publication_state, read_publication_status
+from tidegate.runner.pipeline_files import PublicationFiles
 from tidegate.settings import list_named_files
 
 from tidegate_airflow.dag_ids import format_publish_dag_id
@@ -32,7 +33,7 @@ class PublicationsView:
     """Every publication file of a folder, by its name."""
 
     def __init__(self, include: Path, resolve: Resolve) -> None:
-        self._include, self._resolve = include, resolve
+        self._include, self._resolve, self._files = include, resolve, PublicationFiles(include)
         self._changed = threading.Condition()
         self._workers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="tidegate-publications")
         self._readings: dict[str, PublicationReading] = {}
@@ -54,13 +55,14 @@ class PublicationsView:
     def get_ports(self, name: str) -> PublicationPorts:
         """One publication's; raises what is wrong with its file, its catalog or its connections."""
         from tidegate.wiring.no_engine import NoEngine
-        from tidegate.wiring.publication import assemble_checked_publication
+        from tidegate.wiring.publication import assemble_loaded_publication
 
         files = (self._include / "catalogs.yaml", self._include / "publications" / f"{name}.yaml")
         stamp = read_file_stamp(*files)
         entry = self._kept.get(name)
         if entry is None or entry[0] != stamp or time.monotonic() - entry[1] > CONTEXT_TTL_SECONDS:
-            made = assemble_checked_publication(self._include, name, self._resolve, NoEngine())
+            publication = self._files.load(name)  # all are read once, not for each that is opened
+            made = assemble_loaded_publication(self._include, publication, self._resolve, NoEngine())
             entry = self._kept[name] = (stamp, time.monotonic(), made)
         return entry[2]
 

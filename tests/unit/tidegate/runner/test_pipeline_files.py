@@ -1,10 +1,28 @@
-"""Pipeline files that are read together again and again, for as long as a process lives."""
+"""Files that are read together again and again, for as long as a process lives."""
 
 from pathlib import Path
 
 import pytest
+from fakes.clock import SteppedTime
+from tidegate.config import pipeline_file, publication_file
 from tidegate.errors import ConfigurationError
-from tidegate.runner.pipeline_files import PipelineFiles
+from tidegate.runner import pipeline_files
+from tidegate.runner.pipeline_files import LOOK_SECONDS, PipelineFiles, PublicationFiles
+
+CATALOGS = "lake: {type: iceberg, properties: {type: rest, uri: 'http://localhost:1'}}\n"
+PIPELINE = """
+source:
+  topics: [{name}]
+  key: {{format: json, fields: [id], schema: id BIGINT}}
+  value: {{format: json, schema: 'id BIGINT, name STRING'}}
+tables: [{{name: lake.shop.{name}}}]
+"""
+PUBLICATION = "table: lake.shop.orders\ntopic: {name}\nkey: {{fields: [id]}}\n"
+KINDS = {
+    "pipelines": (PipelineFiles, PIPELINE, pipeline_file, "load_pipeline"),
+    "publications": (PublicationFiles, PUBLICATION, publication_file, "load_publication"),
+}
+MANY = 40
 
 
 def count_frames(problem: BaseException) -> int:
@@ -14,7 +32,7 @@ def count_frames(problem: BaseException) -> int:
     return count
 
 
-def ask(files: PipelineFiles, name: str) -> ConfigurationError:
+def ask(files: PipelineFiles | PublicationFiles, name: str) -> ConfigurationError:
     with pytest.raises(ConfigurationError) as found:
         files.load(name)
     return found.value
@@ -32,3 +50,54 @@ def test_file_that_is_wrong_for_days_leaves_nothing_behind_each_time_it_is_asked
         last = {name: ask(files, name) for name in ("one", "two")}
     assert {name: (str(problem), count_frames(problem)) for name, problem in last.items()} == first
     assert last["one"].problems
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_that_ask_one_after_the_other_have_each_file_read_once_and_hardly_looked_at(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, text, module, load = KINDS[kind]
+    (tmp_path / kind).mkdir()
+    (tmp_path / "catalogs.yaml").write_text(CATALOGS)
+    names = [f"one{number}" for number in range(MANY)]
+    for name in names:
+        (tmp_path / kind / f"{name}.yaml").write_text(text.format(name=name))
+    clock, read, looked = SteppedTime(), list[Path](), list[Path]()
+    load_one, stamp = getattr(module, load), pipeline_files._read_stamp
+    monkeypatch.setattr(pipeline_files, "time", clock)
+    monkeypatch.setattr(module, load, lambda file, *given: read.append(file) or load_one(file, *given))
+    monkeypatch.setattr(pipeline_files, "_read_stamp", lambda file: looked.append(file) or stamp(file))
+    files = make(tmp_path)
+    assert [files.load(name).name for name in names] == names
+    assert len(read) == MANY
+    assert len(looked) <= 4 * MANY
+    clock.seconds += LOOK_SECONDS
+    assert [files.load(name).name for name in names] == names
+    assert len(read) == MANY
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_change_is_seen_at_once_by_whom_it_is_of_and_a_moment_later_by_the_others(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, text, *_ = KINDS[kind]
+    (tmp_path / kind).mkdir()
+    (tmp_path / "catalogs.yaml").write_text(CATALOGS)
+    for name in ("first", "second"):
+        (tmp_path / kind / f"{name}.yaml").write_text(text.format(name=name))
+    clock = SteppedTime()
+    monkeypatch.setattr(pipeline_files, "time", clock)
+    files = make(tmp_path)
+    files.load("second")
+    (tmp_path / kind / "first.yaml").write_text("colour: red\n")
+    assert "colour" in str(ask(files, "first"))
+    (tmp_path / kind / "first.yaml").write_text(text.format(name="third"))
+    (tmp_path / kind / "third.yaml").write_text(text.format(name="fourth"))
+    assert files.load("third").name == "third"
+    (tmp_path / "catalogs.yaml").write_text("lake: {type: ice}\n")
+    assert "ice" in str(ask(files, "second"))
+    (tmp_path / "catalogs.yaml").write_text(CATALOGS)
+    (tmp_path / kind / "first.yaml").unlink()
+    clock.seconds += LOOK_SECONDS
+    assert files.load("second").name == "second"
+    assert f"first: no such {kind.removesuffix('s')}" in str(ask(files, "first"))

@@ -1,14 +1,17 @@
 """Which publications a runner calls, and when: also those that were told nothing of what a failed flush published."""
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fakes import build_pipeline, build_table
+from tidegate.config import publication_file
 from tidegate.errors import ConfigurationError
 from tidegate.monitoring.failure_streak import FailureStreak
+from tidegate.runner.pipeline_files import PublicationFiles
 from tidegate.runner.slots import Slots
 from tidegate.runner.supervisor import Supervisor
 from tidegate.runner.work import Flush, Place, Publish, RunOutcome
@@ -50,6 +53,8 @@ class Waiting:
 
     def __init__(self, place: Place, name: str) -> None:
         self.work, self.calls = Publish(place, name), 0
+        with suppress(ConfigurationError):
+            self.work.read_schedule()
 
     def call(self) -> None:
         self.calls += 1
@@ -62,7 +67,7 @@ def place(tmp_path: Path) -> Place:
         ("pipelines", "other", ""),
         ("pipelines", "wrong", ""),
         ("publications", "orders_out", PUBLICATION),
-        ("publications", "timed", PUBLICATION + "interval: 60\n"),
+        ("publications", "timed", PUBLICATION.replace("orders_out", "timed_out") + "interval: 60\n"),
         ("publications", "broken", "table: [\n"),
     ):
         (tmp_path / kind).mkdir(exist_ok=True)
@@ -70,7 +75,7 @@ def place(tmp_path: Path) -> Place:
     (tmp_path / "catalogs.yaml").write_text(
         "lake: {type: iceberg, properties: {type: rest, uri: 'http://localhost:1'}}\n"
     )
-    return Place(tmp_path, lambda _: {}, Files())  # type: ignore[arg-type]
+    return Place(tmp_path, lambda _: {}, Files(), PublicationFiles(tmp_path))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("pipeline", "called"), [("shop", 1), ("other", 0), ("wrong", 0)])
@@ -84,6 +89,19 @@ def test_publication_of_a_pipeline_that_recovers_looks_for_what_nobody_told_it(
     supervisor.report_recovery(Flush(place, pipeline), STREAK)
     assert {name: worker.calls for name, worker in workers.items()} == {"orders_out": called, "timed": 0, "broken": 0}
     assert ear.heard == 1
+
+
+def test_flush_that_published_has_no_publication_file_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With hundreds of publications each flush would read hundreds of files."""
+    supervisor = Supervisor(place, (), Shared(Slots(1), threading.Event(), Ear()))  # type: ignore[arg-type]
+    for number in range(30):
+        (place.include / "publications" / f"more{number}.yaml").write_text(PUBLICATION)
+        supervisor._workers[f"more{number}"] = Waiting(place, f"more{number}")  # type: ignore[assignment]
+    read = list[Path]()
+    monkeypatch.setattr(publication_file, "read_document", read.append)
+    batch: Any = SimpleNamespace(table="lake.shop.orders", snapshot_id=7)
+    supervisor.report_run(Flush(place, "shop"), RunOutcome((batch,)))
+    assert read == []
 
 
 @pytest.mark.parametrize(("table", "snapshot", "called"), [("orders", 7, 1), ("orders", None, 0), ("other", 7, 0)])

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tidegate.runner.pipeline_files import PipelineFiles
+from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.runner.slots import Slots
 from tidegate.runner.work import Flush, Maintain, Place, RunOutcome
 from tidegate.runner.worker import Shared, Worker
@@ -41,7 +41,7 @@ def include(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("pipeline", ["orders", "users"])
 def test_changed_defaults_reach_flushes_and_maintenance_that_go_on(include: Path, pipeline: str) -> None:
-    place, now = Place(include, lambda _: None, PipelineFiles(include)), [1e9]
+    place, now = Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include)), [1e9]
     shared = Shared(Slots(1), threading.Event(), Ear(), lambda: now[0])
     works = [Flush(place, pipeline), Maintain(place, pipeline)]
     runs = list[str]()

@@ -9,6 +9,8 @@ import pytest
 from dag_reading.process import read
 from fakes import build_pipeline
 from tidegate.actions.request import WORDS, ActionKind
+from tidegate.config import pipeline_file, publication_file
+from tidegate_airflow.dag_files import build_all_dags
 from tidegate_airflow.dags.flush import build_flush_dag
 
 PIPELINE = """
@@ -76,6 +78,19 @@ def test_task_reads_the_file_of_its_own_pipeline_alone(include: Path, dag_readin
     flushes = [name for name in own if name.startswith("tidegate_") and not name.startswith("tidegate_publish_")]
     assert sorted(flushes) == [f"tidegate_p1{kind}" for kind in ("", "_actions", "_backfill", "_maintenance")]
     assert own[dag]["serialized"] == dag_reading["dags"][dag]["serialized"]
+
+
+def test_task_of_a_publication_reads_its_own_file_alone(
+    include: Path, dag_reading: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGATE_INCLUDE", str(include))
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "tidegate_publish_timed")
+    read, read_document = list[str](), publication_file.read_document
+    for module in (pipeline_file, publication_file):
+        monkeypatch.setattr(module, "read_document", lambda path: read.append(path.stem) or read_document(path))
+    assert build_all_dags().keys() - {"tidegate-janitor"} == {"tidegate_publish_timed"}
+    assert read == ["timed"]
+    assert "tidegate_publish_asset" in dag_reading["dags"]
 
 
 def test_reading_the_dag_files_opens_no_connection_and_imports_nothing_that_is_slow(

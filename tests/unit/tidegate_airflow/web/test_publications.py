@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 from fakes.clock import SteppedTime
 from fakes.publications import Outside
+from tidegate.config import publication_file
 from tidegate.connections import Resolve
 from tidegate.errors import RetryLater
 from tidegate.ports.publication_ports import PublicationPorts
 from tidegate.publications.publish import publish
 from tidegate_airflow.web import publications
+from tidegate_airflow.web.pipeline_contexts import CONTEXT_TTL_SECONDS
 from tidegate_airflow.web.publications import PublicationsView
 
 
@@ -76,3 +78,23 @@ def test_nothing_is_kept_of_publications_that_went(view: View, clock: SteppedTim
     (tmp_path / "publications" / "right.yaml").unlink()
     assert view.list_names() == ["left"]
     assert [set(kept) for kept in (view._readings, view._answered, view._due)] == [{"left"}] * 3
+
+
+def test_publications_that_are_opened_again_and_again_have_their_files_read_once(
+    clock: SteppedTime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would have all the others' files read: with hundreds the web server would do nothing else."""
+    (tmp_path / "publications").mkdir()
+    (tmp_path / "catalogs.yaml").write_text(
+        "lake: {type: iceberg, properties: {type: rest, uri: 'http://localhost:1'}}\n"
+    )
+    names = [f"out{number}" for number in range(12)]
+    for name in names:
+        text = f"table: lake.shop.orders\ntopic: {name}\nkey: {{fields: [id]}}\nkafka: {{bootstrap.servers: 'b:1'}}\n"
+        (tmp_path / "publications" / f"{name}.yaml").write_text(text + "spark: {remote: 'sc://b:1'}\n")
+    view, read, load = PublicationsView(tmp_path, lambda _: {}), list[Path](), publication_file.load_publication
+    monkeypatch.setattr(publication_file, "load_publication", lambda file, *given: read.append(file) or load(file))
+    for _ in range(3):
+        assert [view.get_ports(name).publication.name for name in names] == names
+        clock.seconds += CONTEXT_TTL_SECONDS + 1
+    assert len(read) == len(names)
