@@ -81,6 +81,12 @@ def format_partitions(partitions: Collection[int]) -> str:
     return str(named) if more <= 0 else f"{named[:MAX_NAMED_PARTITIONS]} and {more} more"
 
 
+def format_names(names: Collection[str]) -> str:
+    """Topics or tables as messages name them, in the given order; of many the first, and how many more there are."""
+    named, more = list(names), len(names) - MAX_NAMED_PARTITIONS
+    return ", ".join(named) if more <= 0 else f"{', '.join(named[:MAX_NAMED_PARTITIONS])} and {more} more"
+
+
 def keep_partitions(offsets: Offsets, known: Offsets) -> Offsets:
     """The offsets of those partitions that `known` has too."""
     return {t: {p: o for p, o in parts.items() if p in known[t]} for t, parts in offsets.items() if t in known}

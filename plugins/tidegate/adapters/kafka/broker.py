@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from tidegate.adapters.kafka import topics as kafka_topics
 from tidegate.adapters.kafka.authorization import LoginWatch, explain_failure, read_committed, read_group_retention
 from tidegate.adapters.kafka.broker_answers import (
     RETRYABLE,
@@ -25,13 +26,12 @@ from tidegate.adapters.kafka.errors import check_read_back, translate_kafka_erro
 from tidegate.adapters.kafka.key_sample import sample_keys
 from tidegate.adapters.kafka.leader_epochs import find_cuts, find_epochs
 from tidegate.adapters.kafka.single_record import read_first_timestamps, read_record_at
-from tidegate.adapters.kafka.topics import create_topic, read_last_timestamps, read_retentions, send_records
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import hit_failpoint
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.model.leader_epochs import Epochs
-from tidegate.model.offsets import Offsets, Ranges, RecordAddress, group_by_topic, iterate_offsets
+from tidegate.model.offsets import Offsets, Ranges, RecordAddress, format_names, group_by_topic, iterate_offsets
 from tidegate.ports.context import Log, Message, Retention
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ class KafkaBroker:
     @translate_kafka_errors
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         """See the port."""
-        return self._retry_call(f"topics={', '.join(topics)}", lambda: self._read_log(topics, isolation))
+        return self._retry_call(f"topics={format_names(topics)}", lambda: self._read_log(topics, isolation))
 
     def _read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         cluster_id, topic_ids, partitions = self._describe_topics(topics)
@@ -86,7 +86,7 @@ class KafkaBroker:
     @translate_kafka_errors
     def read_topic_ids(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:
         """See the port."""
-        return self._retry_call(f"topics={', '.join(topics)}", lambda: self._describe_topics(topics))[:2]
+        return self._retry_call(f"topics={format_names(topics)}", lambda: self._describe_topics(topics))[:2]
 
     @translate_kafka_errors
     def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
@@ -114,7 +114,7 @@ class KafkaBroker:
     @translate_kafka_errors
     def find_offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
         """See the port."""
-        return self._retry_call(f"topics={', '.join(topics)}", lambda: self._find_offsets_at(topics, timestamp_ms))
+        return self._retry_call(f"topics={format_names(topics)}", lambda: self._find_offsets_at(topics, timestamp_ms))
 
     def _find_offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
         _, _, partitions = self._describe_topics(topics)
@@ -147,13 +147,13 @@ class KafkaBroker:
     def read_newest_timestamps(self, ends: Offsets) -> Offsets:
         """See the port."""
         with self._open_consumer(READER_GROUP) as reader:
-            return group_by_topic(read_last_timestamps(reader, ends, PEEK_TIMEOUT))
+            return group_by_topic(kafka_topics.read_last_timestamps(reader, ends, PEEK_TIMEOUT))
 
     @translate_kafka_errors
     def read_retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
         """See the port."""
-        what = f"the settings of topics={', '.join(topics)}"
-        return self._retry_call(what, lambda: read_retentions(self._admin, topics, TIMEOUT))
+        what = f"the settings of topics={format_names(topics)}"
+        return self._retry_call(what, lambda: kafka_topics.read_retentions(self._admin, topics, TIMEOUT))
 
     @translate_kafka_errors
     def read_group_retention(self) -> float | None:
@@ -163,8 +163,8 @@ class KafkaBroker:
     @translate_kafka_errors
     def send(self, topic: str, records: Sequence[Message]) -> None:
         """See the port."""
-        self._retry_call(f"topic={topic}", lambda: create_topic(self._admin, topic, TIMEOUT))
-        self._retry_call(f"topic={topic}", lambda: send_records(self.settings, topic, records, TIMEOUT))
+        self._retry_call(f"topic={topic}", lambda: kafka_topics.create_topic(self._admin, topic, TIMEOUT))
+        self._retry_call(f"topic={topic}", lambda: kafka_topics.send_records(self.settings, topic, records, TIMEOUT))
 
     @translate_kafka_errors
     def read_leader_epochs(self, ranges: Ranges, isolation: str) -> Epochs:
@@ -186,22 +186,23 @@ class KafkaBroker:
     @translate_kafka_errors
     def read_committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
         """See the port."""
-        _, _, partitions = self._retry_call(f"topics={', '.join(topics)}", lambda: self._describe_topics(topics))
+        _, _, partitions = self._retry_call(f"topics={format_names(topics)}", lambda: self._describe_topics(topics))
         with self._open_consumer(group) as member:
             return self._read_back(group, member, [TopicPartition(t, p) for t, p in partitions])
 
     @translate_kafka_errors
     def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
-        """See the port. The heartbeat's time travels as the commit's metadata."""
+        """See the port. The heartbeat's time travels as the commit's metadata; of very many partitions in parts."""
         with self._open_consumer(group) as member:
             before = self._read_heartbeat(group, member, offsets)
             beat = before if beat_ms is None else beat_ms
             note = "" if beat is None else BEAT_KEY + str(beat)
             partitions = [TopicPartition(t, p, o, note) for t, p, o in iterate_offsets(offsets)]
             what = f"a commit of group={group}"
-            answers = self._retry_call(what, lambda: member.commit(offsets=partitions, asynchronous=False))
-            for answer in filter(lambda tp: tp.error is not None, answers or []):
-                raise self._translate_failure(what, KafkaException(answer.error))
+            for part in kafka_topics.cut_commit(group, partitions):
+                answers = self._retry_call(what, partial(member.commit, offsets=part, asynchronous=False))
+                for answer in filter(lambda tp: tp.error is not None, answers or []):
+                    raise self._translate_failure(what, KafkaException(answer.error))
             hit_failpoint("group.committed")
             reply = self._read_back(group, member, partitions)
         check_read_back(group, offsets, reply)

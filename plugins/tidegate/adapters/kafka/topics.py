@@ -1,7 +1,9 @@
-"""Kafka's topics beside their records' offsets: how long they keep records, and the one that heartbeats are sent to."""
+"""Kafka's topics beside their records' offsets: how long they keep records, which heartbeats are sent to, and how much
+one takes at once.
+"""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -13,6 +15,8 @@ from tidegate.model.offsets import Offsets, iterate_offsets
 
 TAIL_OFFSETS = 10  # offsets: behind the last record there may be the markers of transactions
 LARGE_RECORD_BYTES = 100_000  # what no topic refuses that anybody has set up with sense
+# Of a request to commit offsets: the brokers write it as one batch, and refuse one of more than a megabyte by default.
+MAX_COMMIT_BYTES, PARTITION_COMMIT_BYTES = 500_000, 60  # what is kept of a partition beside names and metadata
 ROOM_SECONDS = 1.0  # how long the client is waited for at once
 TOO_LARGE_CODES = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 CONSUMER_PREFIXES = ("session.timeout.ms", "max.poll.interval.ms", "fetch.", "queued.", "isolation.level", "check.crcs")
@@ -51,6 +55,20 @@ def read_last_timestamps(consumer: Consumer, ends: Offsets, patience: float) -> 
         elif error.code() == KafkaError._PARTITION_EOF:
             waiting.discard(place)
     return timestamps
+
+
+def cut_commit(group: str, places: Sequence[TopicPartition]) -> Iterator[list[TopicPartition]]:
+    """A commit of a group's offsets in parts that brokers take, in order: those of some thousand partitions each."""
+    part, room = list[TopicPartition](), MAX_COMMIT_BYTES
+    for place in places:
+        size = PARTITION_COMMIT_BYTES + sum(len(text.encode()) for text in (group, place.topic, place.metadata or ""))
+        if part and size > room:
+            yield part
+            part, room = [], MAX_COMMIT_BYTES
+        part.append(place)
+        room -= size
+    if part:
+        yield part
 
 
 def send_records(settings: Mapping[str, str], topic: str, records: Iterable[Message], timeout: float) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -218,6 +218,37 @@ def test_group_that_another_client_commits_to_is_told_by_the_commit(
         asked.commit("shop", {"orders": {0: 39}})
     with pytest.raises(RetryLater, match="committed offset=7 of topic=orders partition=1 and read back offset=None"):
         asked.commit("shop", {"orders": {0: 40, 1: 7}})
+
+
+class TakesMegabytes:
+    """A member of a group whose brokers keep its offsets in batches of at most a megabyte, and refuse a larger one."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, int], TopicPartition] = {}
+
+    def committed(self, places: list[TopicPartition], timeout: float) -> list[Any]:
+        return [self.kept.get(one := (p.topic, p.partition)) or TopicPartition(*one, UNKNOWN) for p in places]
+
+    def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
+        # a record: its own fields, group, topic and partition as the key; offset, epoch, metadata and time as the value
+        sizes = (12 + 10 + len("tidegate-shop") + len(p.topic) + 24 + len(p.metadata or "") for p in offsets)
+        if sum(sizes) > 1_048_588:
+            raise KafkaException(KafkaError(KafkaError.INVALID_COMMIT_OFFSET_SIZE))
+        self.kept |= {(p.topic, p.partition): p for p in offsets}
+        return offsets
+
+
+@pytest.mark.parametrize("partitions", [1, 30_000])
+def test_offsets_of_tens_of_thousands_of_partitions_are_committed(
+    broker: Any, monkeypatch: pytest.MonkeyPatch, partitions: int
+) -> None:
+    asked, member = broker(), TakesMegabytes()
+    monkeypatch.setattr(asked, "_open_consumer", lambda *_: nullcontext(member))
+    offsets = {"shop.public.orders": dict.fromkeys(range(partitions), 2**40)}
+    assert asked.commit("tidegate-shop", offsets, 1_800_000_000_000) is None
+    assert asked.commit("tidegate-shop", offsets) == 1_800_000_000_000
+    assert {p.offset for p in member.kept.values()} == {2**40}
+    assert len(member.kept) == partitions
 
 
 class KnocksInVain(Client):
