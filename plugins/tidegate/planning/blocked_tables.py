@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from tidegate.errors import GiveUp, RetryLater, join_tables
 from tidegate.model.batch import Refusal
+from tidegate.model.offsets import format_names
 from tidegate.ports.context import Ports
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ def join_failures(failures: Sequence[Failure]) -> GiveUp:
 
 def format_refusals(ports: Ports, refusals: Sequence[Refusal]) -> str:
     """A line that names the tables that are refused, and one for each reason."""
-    tables = ", ".join(refusal.table for refusal in refusals)
+    tables = format_names([refusal.table for refusal in refusals])  # the reasons behind them shall be seen, too
     reasons = dict.fromkeys(refusal.message for refusal in refusals)
     head = f"pipeline={ports.pipeline.name}: tables={tables} cannot go on and were left as they are, the others go on:"
     return "\n".join([head, *reasons])

@@ -6,6 +6,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.model.offsets import (
     Offsets,
     find_lowest,
+    format_names,
     format_partitions,
     get_offset,
     iterate_offsets,
@@ -93,7 +94,7 @@ def check_target_topics(log: Log, target: Offsets) -> None:
     """ConfigurationError for a topic that the pipeline does not read."""
     for topic in target:
         if topic not in log.begin:
-            known = ", ".join(sorted(log.begin))
+            known = format_names(sorted(log.begin))
             raise ConfigurationError(
                 f"topic={topic}: the pipeline reads no such topic; its topics are {known}; name one of them with --to"
             )

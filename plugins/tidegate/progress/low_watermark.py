@@ -74,7 +74,8 @@ def _find_staged_start(ports: Ports, observed: ObservedTable) -> Offsets | None:
 
 def _hold_absent_tables(ports: Ports, reached: Offsets, absent: list[Table]) -> Offsets:
     """The watermark, which stays at the group's offsets for the topics of tables that have not begun."""
-    of_absent = {topic for table in absent for topic in table.topics or list_row_topics(ports)}
+    own = {topic for table in absent for topic in table.topics}
+    of_absent = own if all(table.topics for table in absent) else {*own, *list_row_topics(ports)}
     topics = tuple(topic for topic in reached if topic in of_absent)
     if not topics:
         return reached

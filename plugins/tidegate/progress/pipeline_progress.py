@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tidegate.errors import GiveUp, PositionLost, RetryLater
-from tidegate.model.offsets import Offsets, get_offset, iterate_offsets, merge_offsets
+from tidegate.model.offsets import Offsets, find_lowest, get_offset, iterate_offsets, merge_offsets
 from tidegate.ports.context import Log, Ports
 from tidegate.progress.batch_queue import find_rowless_end
 from tidegate.progress.connector_heartbeats import read_connector_heartbeat_ms
@@ -71,11 +71,9 @@ class PipelineProgress:
 
     def iterate_published(self) -> Iterator[PartitionProgress]:
         """Each partition of the log with the smallest of the tables' next offsets."""
+        published = merge_offsets(self.log.begin, find_lowest(*(table.following for table in self.tables)))
         for topic, partition, end in iterate_offsets(self.log.end):
-            offsets = [get_offset(table.following, topic, partition) for table in self.tables]
-            begin = get_offset(self.log.begin, topic, partition) or 0
-            published = min((o for o in offsets if o is not None), default=begin)
-            yield PartitionProgress(topic, partition, published, end)
+            yield PartitionProgress(topic, partition, get_offset(published, topic, partition) or 0, end)
 
     @property
     def published(self) -> Offsets:

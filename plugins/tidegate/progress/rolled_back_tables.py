@@ -1,6 +1,7 @@
 """Which tables of a pipeline were rolled back, for the commands of a person: those that answer it, and all others."""
 
 from tidegate.errors import CommitRefused, ConfigurationError, GiveUp, NothingToDo
+from tidegate.model.offsets import format_names
 from tidegate.ports.context import Ports, TableState
 from tidegate.spec.table import Table
 from tidegate.tables.templated_tables import expand_template
@@ -11,7 +12,7 @@ def select_tables(ports: Ports, name: str | None) -> tuple[Table, ...]:
     tables = tuple(table for table in expand_template(ports).pipeline.tables if not table.discovers_names)
     chosen = tuple(table for table in tables if name in (None, table.name))
     if not chosen:
-        names = ", ".join(table.name for table in tables) or "none yet"
+        names = format_names([table.name for table in tables]) or "none yet"
         raise ConfigurationError(f"pipeline={ports.pipeline.name} has no table={name}; it has: {names}")
     return chosen
 
@@ -22,7 +23,7 @@ def list_rolled_back_tables(ports: Ports, name: str | None) -> list[tuple[Table,
     states = [(table, ports.tables.read_state(table.name, ports.pipeline.name)) for table in tables]
     found = [(table, state) for table, state in states if state is not None and state.rolled_back]
     if not found:
-        names = ", ".join(table.name for table in tables)
+        names = format_names([table.name for table in tables])
         raise NothingToDo(f"pipeline={ports.pipeline.name} tables={names}: none was rolled back; nothing was changed")
     return found
 

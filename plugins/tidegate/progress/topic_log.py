@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from tidegate.errors import GiveUp, PositionLost, TopicsUnavailable
-from tidegate.model.offsets import Ranges
+from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Ranges
 from tidegate.model.table_state import NO_TOPIC_ID
 from tidegate.ports.context import Log, Ports
 from tidegate.spec.table import Table
@@ -24,26 +24,36 @@ def read_log(ports: Ports) -> Log:
 def read_known_log(ports: Ports) -> tuple[Log, dict[str, Unreadable]]:
     """The log of the topics that can be read, and by topic why the others cannot; raises in a pipeline of one table.
 
-    One call to the brokers, unless some topic cannot be read: then one for each.
+    One call to the brokers where all can be read. For each topic that cannot, about as many more as it takes to halve
+    the list of all topics down to that one.
     """
-    log, missing_topics = Log("", {}, {}, {}), dict[str, Unreadable]()
     try:
         return read_log(ports), {}
     except (GiveUp, TopicsUnavailable) as error:
         if not ports.pipeline.has_several:
             raise
-        if isinstance(error, TopicsUnavailable):  # asked for again, each would be waited for as long
-            missing_topics |= dict.fromkeys(error.topics, error)
-    for topic in list_row_topics(ports):
-        if topic in missing_topics:
+        return _read_readable(ports, list_row_topics(ports), error)
+
+
+def _read_readable(ports: Ports, topics: tuple[str, ...], error: Unreadable) -> tuple[Log, dict[str, Unreadable]]:
+    """The log of those of `topics` that can be read, and why the others cannot; `error` is that of all together."""
+    if len(topics) <= 1:
+        return Log("", {}, {}, {}), dict.fromkeys(topics, error)
+    named = error.topics if isinstance(error, TopicsUnavailable) else ()
+    # asked for again, each that is named would be waited for as long
+    missing = dict[str, Unreadable].fromkeys((topic for topic in topics if topic in named), error)
+    middle, log = 0 if missing else len(topics) // 2, Log("", {}, {}, {})
+    for half in (topics[:middle], topics[middle:]):
+        part = tuple(topic for topic in half if topic not in missing)
+        if not part:
             continue
         try:
-            part = ports.broker.read_log((topic,), ports.pipeline.source.isolation)
-        except (GiveUp, TopicsUnavailable) as error:
-            missing_topics[topic] = error
-        else:
-            log = log.add_topics(part)
-    return log, missing_topics
+            found = ports.broker.read_log(part, ports.pipeline.source.isolation)
+        except (GiveUp, TopicsUnavailable) as failure:
+            found, more = _read_readable(ports, part, failure)
+            missing |= more
+        log = log.add_topics(found) if found.end else log
+    return log, missing
 
 
 def find_missing_topic(table: Table, missing_topics: Mapping[str, Unreadable]) -> Unreadable | None:
@@ -62,11 +72,12 @@ def check_same_topics(
     topics = tuple(sorted({topic for topic, _, start, end in ranges if end > start} & planned_ids.keys()))
     planned = {topic: planned_ids[topic] for topic in topics}
     cluster, ids = ports.broker.read_topic_ids(topics)
-    are_others = any(ids[t] != planned[t] and NO_TOPIC_ID not in (ids[t], planned[t]) for t in topics)
-    if are_others or (topics and cluster_id and cluster and cluster != cluster_id):
+    others = [t for t in topics if ids[t] != planned[t] and NO_TOPIC_ID not in (ids[t], planned[t])]
+    if others or (topics and cluster_id and cluster and cluster != cluster_id):
+        now, was = ({t: known[t] for t in (others or topics)[:MAX_NAMED_PARTITIONS]} for known in (ids, planned))
         raise PositionLost(
             f"{where}: a topic was created again, or the brokers are another cluster's, since the batch was planned: "
-            f"topic_ids={ids} planned={planned}; nothing was merged; the next flush plans anew and says what to do"
+            f"topic_ids={now} planned={was}; nothing was merged; the next flush plans anew and says what to do"
         )
 
 

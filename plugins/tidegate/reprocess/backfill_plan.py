@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.model.backfill import Backfill, TableBackfill, find_missing_ranges
-from tidegate.model.offsets import Offsets, Ranges, format_partitions, get_offset
+from tidegate.model.offsets import Offsets, Ranges, format_names, format_partitions, get_offset
 from tidegate.model.position import Position
 from tidegate.planning.written_offsets import parse_written_ranges
 from tidegate.ports.context import Log, Ports, TableState
@@ -193,7 +193,7 @@ def _choose_tables(ports: Ports, request: BackfillRequest, log: Log) -> list[Tab
     unknown = [name for name in request.tables if name not in tables_by_name]
     if unknown:
         raise ConfigurationError(
-            f"pipeline={pipeline.name}: no table={unknown[0]}; it has {', '.join(tables_by_name)}: name one of those"
+            f"pipeline={pipeline.name}: no table={unknown[0]}; it has {format_names(tables_by_name)}: name one of those"
         )
     _check_topics(ports, request, log)
     chosen = [tables_by_name[name] for name in request.tables] or list(tables_by_name.values())
@@ -215,7 +215,7 @@ def _check_topics(ports: Ports, request: BackfillRequest, log: Log) -> None:
             reason = (
                 "is in heartbeat.ignore_topics and carries no rows"
                 if topic in list_ignored_topics(ports)
-                else (f"is not one of its topics; it reads {', '.join(sorted(log.begin)) or 'none'}")
+                else (f"is not one of its topics; it reads {format_names(sorted(log.begin)) or 'none'}")
             )
             raise ConfigurationError(f"{where}: {reason}; name another topic")
         if partition not in log.begin[topic]:

@@ -9,7 +9,7 @@ from tidegate.jobs.stage_job import StageJob
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.kafka_log import KafkaRecord
-from tidegate.model.offsets import Ranges, get_offset
+from tidegate.model.offsets import Ranges, format_names, get_offset
 from tidegate.model.ownership import describe_intermediate
 from tidegate.ports.context import Log, Ports
 from tidegate.progress.rolled_back_tables import select_tables
@@ -94,7 +94,7 @@ def _read_log(ports: Ports, at: RecordAddress) -> Log:
     topics = list_row_topics(ports)
     if at.topic not in topics:
         raise ConfigurationError(
-            f"pipeline={ports.pipeline.name} does not read topic={at.topic}; it reads: {', '.join(topics)}"
+            f"pipeline={ports.pipeline.name} does not read topic={at.topic}; it reads: {format_names(topics)}"
         )
     return ports.broker.read_log((at.topic,), ports.pipeline.source.isolation)
 

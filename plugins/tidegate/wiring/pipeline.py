@@ -22,6 +22,7 @@ from tidegate.config.destinations.registry import SPARK_DESTINATION, get_destina
 from tidegate.config.pipeline_file import check_tables_of_others, load_all_pipelines, load_pipeline
 from tidegate.connections import Resolve, require_connection
 from tidegate.errors import ConfigurationError, TidegateError
+from tidegate.model.offsets import format_names
 from tidegate.model.ownership import PipelineLeftovers
 from tidegate.ports.broker import Broker
 from tidegate.ports.context import Ports
@@ -43,7 +44,7 @@ def find_file(include: Path, kind: str, name: str) -> Path:
     """The file of a pipeline or a publication; ConfigurationError names those there are."""
     files = {path.stem: path for path in list_named_files(include / f"{kind}s")}
     if name not in files:
-        raise ConfigurationError(f"{kind}={name}: no such {kind}; there are: {', '.join(files) or 'none'}")
+        raise ConfigurationError(f"{kind}={name}: no such {kind}; there are: {format_names(files) or 'none'}")
     return files[name]
 
 

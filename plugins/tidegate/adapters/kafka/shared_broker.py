@@ -12,7 +12,7 @@ from tidegate.adapters.server_probe import Server, require_server
 from tidegate.errors import GiveUp, PositionLost, RetryLater, TopicsUnavailable
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.model.leader_epochs import Epochs
-from tidegate.model.offsets import Offsets, Ranges, RecordAddress
+from tidegate.model.offsets import Offsets, Ranges, RecordAddress, format_names
 from tidegate.ports.context import Log, Message, Retention
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class SharedBroker:
     def _read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         missing = sorted(set(topics) - set(self._list_all_topics()))
         if missing:
-            raise PositionLost(f"topics={', '.join(missing)} do not exist: create them, or correct source.topics")
+            raise PositionLost(f"topics={format_names(missing)} do not exist: create them, or correct source.topics")
         requested_topics = self._requested_topics.setdefault(isolation, set())
         requested_topics |= set(topics)
         if isolation not in self._logs:

@@ -12,6 +12,7 @@ from tidegate.config.publication_file import load_publications
 from tidegate.connections import name_variable, point_to_local_stack
 from tidegate.diagnosis.finding import Finding, from_error, make_error, make_ok, make_warning
 from tidegate.errors import ConfigurationError
+from tidegate.model.offsets import format_names
 from tidegate.redaction import has_secret
 from tidegate.settings import format_path
 from tidegate.spec.catalog import Catalog
@@ -48,7 +49,7 @@ def read_files(subjects: Subjects, names: tuple[str, ...]) -> list[Finding]:
     known = [name for name, _ in (*pipelines, *publications)]
     if unknown := [name for name in names if name not in known]:
         raise ConfigurationError(
-            f"name={unknown[0]}: no such pipeline or publication; there are: {', '.join(known) or 'none'}"
+            f"name={unknown[0]}: no such pipeline or publication; there are: {format_names(known) or 'none'}"
         )
     for name, pipeline in pipelines:
         if names and name not in names:

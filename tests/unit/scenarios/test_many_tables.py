@@ -1,0 +1,117 @@
+"""Pipelines of hundreds of tables and topics: what one of them lacks costs no request for each of the others."""
+
+from collections import Counter
+from math import ceil, log2
+from typing import Any
+
+import pytest
+from fakes import World, build_pipeline, build_table
+from tidegate.errors import PositionLost, SomeTables, TopicsUnavailable
+from tidegate.model import offsets
+from tidegate.progress import pipeline_progress
+from tidegate.progress.pipeline_progress import read_pipeline_progress
+from tidegate.progress.topic_log import read_known_log
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.source import Start, StartKind
+from tidegate.steps.commit_offsets import commit_offsets
+from tidegate.steps.flush import flush
+from tidegate.steps.plan import plan
+
+MANY = 300
+SHOWN_CHARACTERS = 2000  # of a reason, in alerts, on the page and where it is remembered
+
+
+def name_topics(count: int) -> tuple[str, ...]:
+    return tuple(f"topic{number:04}" for number in range(count))
+
+
+def build_pipeline(topics: tuple[str, ...]) -> Pipeline:
+    """A table for each topic."""
+    return build_pipeline(*(build_table(f"lake.shop.{topic}", topics=(topic,)) for topic in topics))
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    for topic in name_topics(MANY):
+        made.broker.create(topic, 1)
+    return made
+
+
+def count_calls(counts: "Counter[str]") -> Any:
+    def note(call: str, when: str) -> None:
+        counts[call] += when == "before"
+
+    return note
+
+
+@pytest.mark.parametrize("missing", [(), (7,), (0, 299), (120, 121, 122)])
+def test_topics_that_are_missing_are_found_without_asking_for_each_of_the_others(
+    world: World, missing: tuple[int, ...]
+) -> None:
+    topics, counts = name_topics(MANY), Counter[str]()
+    gone = {topics[number] for number in missing}
+    for topic in gone:
+        world.broker.delete(topic)
+    log, why = read_known_log(world.build_ports(build_pipeline(topics), count_calls(counts)))
+    assert tuple(log.end) == tuple(topic for topic in topics if topic not in gone)
+    assert why.keys() == gone
+    for topic, error in why.items():
+        assert isinstance(error, PositionLost)
+        assert f"topic={topic} does not exist" in str(error)
+    assert counts["broker.read_log"] <= 1 + len(missing) * 2 * ceil(log2(MANY))
+
+
+def test_topics_without_a_leader_are_waited_for_once_and_the_others_are_read_together(world: World) -> None:
+    topics, counts = name_topics(MANY), Counter[str]()
+    world.broker.away = {topics[3], topics[290]}
+    log, why = read_known_log(world.build_ports(build_pipeline(topics), count_calls(counts)))
+    assert why.keys() == world.broker.away
+    assert all(isinstance(error, TopicsUnavailable) for error in why.values())
+    assert len(log.end) == MANY - 2
+    assert counts["broker.read_log"] == 2
+
+
+@pytest.mark.parametrize("tables", [2, 60])
+def test_tables_that_have_not_begun_ask_for_the_topics_of_a_pattern_together(tables: int) -> None:
+    world = World()
+    world.broker.create("topic0000", 2)
+    world.broker.produce("topic0000", {"id": "a"}, {"id": "a", "name": "x"})
+    source = {"topics": (), "topic_pattern": "topic.*", "start": Start(StartKind.GROUP)}
+    world.broker.groups["tidegate-shop"] = {"topic0000": {0: 0, 1: 0}}
+    flush(world.build_ports(build_pipeline(build_table(topics=()), source=source)))
+    late = (build_table(f"lake.shop.late{number}", topics=()) for number in range(tables))
+    counts = Counter[str]()
+    pipeline = build_pipeline(build_table(topics=()), *late, source=source)
+    commit_offsets(world.build_ports(pipeline, count_calls(counts)))
+    assert counts["broker.list_topics"] == 2  # those of the pattern, and those that are there still
+
+
+def test_reason_of_many_tables_is_seen_before_a_message_is_cut(world: World) -> None:
+    topics = name_topics(MANY)
+    for topic in topics[1:]:
+        world.broker.away.add(topic)
+    with pytest.raises(SomeTables) as failed:
+        plan(world.build_ports(build_pipeline(topics)))
+    seen = str(failed.value)[:SHOWN_CHARACTERS]
+    assert f"tables=lake.shop.{topics[1]}, lake.shop.{topics[2]}, " in seen
+    assert f"and {MANY - 1 - offsets.MAX_NAMED_PARTITIONS} more cannot go on" in seen
+    assert "no offset is known now of topics=" in seen
+
+
+def test_what_is_published_is_told_without_comparing_each_partition_with_each_table(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+
+    def count_looks(*given: Any) -> int | None:
+        looks[-1] += 1
+        return offsets.get_offset(*given)
+
+    for count in (20, 40):
+        progress = read_pipeline_progress(world.build_ports(build_pipeline(name_topics(count))))
+        with monkeypatch.context() as patch:
+            patch.setattr(pipeline_progress, "get_offset", count_looks)
+            looks.append(0)
+            assert progress.published == {topic: {0: 0} for topic in name_topics(count)}
+    assert looks[1] <= 2 * looks[0]
