@@ -29,18 +29,22 @@ WAITING = IsNull(term="replayed_at")
 
 
 def read_newest_letters(table: Table, limit: int) -> DeadLetters:
-    """Counts, and of those that wait the newest `limit`; keys and values are read for these alone."""
-    letters = table.scan(selected_fields=("written_at", "replayed_at", "stage")).to_arrow()
-    waiting = letters.filter(letters["replayed_at"].is_null())
-    times: list[datetime] = sorted(waiting["written_at"].to_pylist(), reverse=True)
+    """Counts, and of those that wait the newest `limit`; keys and values are read for these alone.
+
+    Letters stay when they are done, for years. Only the files are opened in which some wait, or were discarded: manifests
+    count the others.
+    """
+    waiting = table.scan(row_filter=WAITING, selected_fields=("written_at",)).to_arrow()
     rows: list[dict[str, Any]] = []
-    if limit and times:
+    if limit and waiting.num_rows:
+        times: list[datetime] = sorted(waiting["written_at"].to_pylist(), reverse=True)
         since = times[min(limit, len(times)) - 1]
         row_filter = And(WAITING, GreaterThanOrEqual(term="written_at", value=since.isoformat()))
         order = [("written_at", "descending"), *((name, "descending") for name in LETTER_ADDRESS)]
         rows = table.scan(row_filter=row_filter).to_arrow().sort_by(order).slice(0, limit).to_pylist()
-    done = letters.num_rows - waiting.num_rows
-    discarded = letters["stage"].to_pylist().count(DISCARDED_STAGE)
+    done = table.scan(selected_fields=("stage",)).count() - waiting.num_rows
+    is_discarded = EqualTo(term="stage", value=DISCARDED_STAGE)
+    discarded = table.scan(row_filter=is_discarded, selected_fields=("stage",)).count()
     return DeadLetters(waiting.num_rows, done - discarded, tuple(DeadLetter.from_row(row) for row in rows), discarded)
 
 

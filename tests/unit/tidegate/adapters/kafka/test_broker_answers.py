@@ -233,7 +233,7 @@ class TakesMegabytes:
         # a record: its own fields, group, topic and partition as the key; offset, epoch, metadata and time as the value
         sizes = (12 + 10 + len("tidegate-shop") + len(p.topic) + 24 + len(p.metadata or "") for p in offsets)
         if sum(sizes) > 1_048_588:
-            raise KafkaException(KafkaError(KafkaError.INVALID_COMMIT_OFFSET_SIZE))
+            raise KafkaException(KafkaError(KafkaError.UNKNOWN))  # as Kafka 4.1 says it
         self.kept |= {(p.topic, p.partition): p for p in offsets}
         return offsets
 

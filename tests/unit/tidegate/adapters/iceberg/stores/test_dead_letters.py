@@ -14,9 +14,11 @@ from tidegate.adapters.iceberg.stores.dead_letters import (
     count_letters_of_others,
     list_replayed,
     list_waiting,
+    read_newest_letters,
     read_of_attempt,
 )
 from tidegate.model.offsets import Ranges
+from tidegate.model.table_state import DISCARDED_STAGE
 
 ORDERS, ITEMS = "lake.shop.orders", "lake.shop.it's"
 WHEN = pa.timestamp("us", tz="UTC")
@@ -44,7 +46,12 @@ def letters(tmp_path: Path) -> Table:
 
 
 def write(
-    letters: Table, table: str, attempt: str, *places: tuple[str, int, int], replayed: bool = False
+    letters: Table,
+    table: str,
+    attempt: str,
+    *places: tuple[str, int, int],
+    replayed: bool = False,
+    stage: str = "value",
 ) -> list[Path]:
     """One file of letters; where it lies."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
@@ -52,6 +59,7 @@ def write(
         "attempt": attempt,
         "table": table,
         "message": "bad",
+        "stage": stage,
         "written_at": now,
         "replayed_at": now if replayed else None,
     }
@@ -59,6 +67,19 @@ def write(
     before = list_files(letters)
     letters.append(pa.Table.from_pylist(rows, schema=COLUMNS))
     return [Path(path.removeprefix("file://")) for path in list_files(letters) - before]
+
+
+@pytest.mark.parametrize("limit", [0, 1, 9])
+def test_letters_that_are_done_are_counted_without_being_read(letters: Table, limit: int) -> None:
+    done = write(letters, ORDERS, "old", ("a", 0, 1), ("a", 0, 2), replayed=True)
+    done += write(letters, ITEMS, "old", ("a", 1, 1), replayed=True)
+    write(letters, ORDERS, "old", ("a", 0, 3), ("a", 0, 4))
+    write(letters, ORDERS, "old", ("a", 0, 5), replayed=True, stage=DISCARDED_STAGE)
+    for file in done:
+        file.unlink()
+    found = read_newest_letters(letters, limit)
+    assert (found.waiting, found.replayed, found.discarded) == (2, 3, 1)
+    assert [letter.offset for letter in found.newest] == [4, 3][:limit]
 
 
 def list_files(letters: Table) -> set[str]:
