@@ -74,11 +74,12 @@ def _name_letters(name: str, staged: StagedBatch) -> dict[str, Any]:
 
 
 def _render_others(ports: Ports, name: str, staged: StagedBatch, published: int) -> list[str]:
-    """Statements about the letters that other attempts left at the batch's offsets."""
+    """Statements about the letters that other attempts left at the batch's offsets; they name only what was read."""
     sql, ids = ports.sql_for(name), find_known_topic_ids(staged.topic_ids)
+    busy = [part for part in staged.ranges if part[3] > part[2]]
     values = {**_name_letters(name, staged), "published": published, "ids": ids}
-    statements = [sql.render("forget_dead_letters", ranges=list(staged.ranges), **values)]
-    of_known_topics = [part for part in staged.ranges if part[0] in ids]
+    statements = [sql.render("forget_dead_letters", ranges=busy, **values)]
+    of_known_topics = [part for part in busy if part[0] in ids]
     if of_known_topics:
         statements.append(sql.render("reread_dead_letters", ranges=of_known_topics, **values))
     return statements

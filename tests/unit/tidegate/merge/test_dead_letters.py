@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 from fakes import BAD, Crash, CrashAt, World, build_pipeline, build_table
 from tidegate.errors import BadRecord, NothingToDo, RecordRefused, RetryLater
+from tidegate.merge.dead_letters import _render_others
 from tidegate.model import resource_names
-from tidegate.model.batch import exceeds_tolerance
+from tidegate.model.batch import Counts, StagedBatch, exceeds_tolerance
+from tidegate.model.offsets import Ranges
 from tidegate.monitoring.status import read_status
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
@@ -252,3 +254,13 @@ def test_letters_are_written_under_the_offsets_of_their_batch(partitions: int, n
     asked = [json.loads(text) for job in world.engine.merges for text in job.statements]
     assert [one["ranges"] for one in asked if one["statement"] == "write_dead_letters"] == [named]
     assert len(world.read_rows(LETTERS)) == partitions
+
+
+def test_statements_about_letters_of_others_name_only_partitions_that_were_read(world: World) -> None:
+    """A batch of a topic of thousands of partitions has records of few."""
+    busy = [["orders", 7, 3, 9], ["orders", 1500, 0, 1]]
+    ranges = Ranges({"orders": dict.fromkeys(range(2000), (5, 5)) | {p: (start, end) for _, p, start, end in busy}})
+    counts = Counts(span=7, read=7, dead_lettered=7)
+    staged = StagedBatch("lake.shop.orders", 3, "mine", 1, ranges, counts, topic_ids={"orders": "topic-1"})
+    statements = _render_others(world.build_ports(build_tolerant_pipeline()), LETTERS, staged, 2)
+    assert [json.loads(statement)["ranges"] for statement in statements] == [busy, busy]

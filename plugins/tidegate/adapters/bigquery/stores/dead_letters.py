@@ -10,6 +10,7 @@ from tidegate.model.table_state import DISCARDED_STAGE, DeadLetter, DeadLetters,
 from tidegate.sql.googlesql import quote_name, render_literal
 
 ROWS_PER_FILE = 10_000
+MAX_FILTER_RANGES = 100  # as many ranges of offsets are named in a statement
 
 
 def read_newest_letters(warehouse: Warehouse, name: str, limit: int) -> DeadLetters:
@@ -94,15 +95,24 @@ def read_of_attempt(warehouse: Warehouse, name: str, destination: str, attempt: 
 
 
 def count_letters_of_others(warehouse: Warehouse, name: str, destination: str, attempt: str, ranges: Ranges) -> int:
-    """How many of a destination lie in these ranges and are not this attempt's."""
-    parts = [
-        f"(topic = {render_literal(topic)} AND `partition` = {partition} AND `offset` >= {start} AND `offset` < {end})"
-        for topic, partition, start, end in ranges
-        if end > start
-    ]
-    if not parts or warehouse.find_table(name) is None:
+    """How many of a destination lie in these ranges and are not this attempt's.
+
+    Very many ranges are not named: BigQuery reads no statement of more than a megabyte. Then all between the first and
+    the last offset are fetched, and compared here.
+    """
+    busy = {(topic, partition): (start, end) for topic, partition, start, end in ranges if end > start}
+    if not busy or warehouse.find_table(name) is None:
         return 0
     table = quote_name(warehouse.to_reference(name))
     others = f"`table` = {render_literal(destination)} AND attempt <> {render_literal(attempt)}"
+    if len(busy) > MAX_FILTER_RANGES:
+        between = f"`offset` >= {min(busy.values())[0]} AND `offset` < {max(end for _, end in busy.values())}"
+        found = warehouse.query_rows(f"SELECT topic, `partition`, `offset` FROM {table} WHERE {others} AND {between}")
+        spans = ((busy.get((row["topic"], row["partition"]), (0, 0)), row["offset"]) for row in found)
+        return sum(start <= offset < end for (start, end), offset in spans)
+    parts = (
+        f"(topic = {render_literal(topic)} AND `partition` = {partition} AND `offset` >= {start} AND `offset` < {end})"
+        for (topic, partition), (start, end) in busy.items()
+    )
     (counts,) = warehouse.query_rows(f"SELECT COUNT(*) AS n FROM {table} WHERE {others} AND ({' OR '.join(parts)})")
     return int(counts["n"])

@@ -31,7 +31,7 @@ WAITING = IsNull(term="replayed_at")
 def read_newest_letters(table: Table, limit: int) -> DeadLetters:
     """Counts, and of those that wait the newest `limit`; keys and values are read for these alone.
 
-    Letters stay when they are done, for years. Only the files are opened in which some wait, or were discarded: manifests
+    Letters stay when they are done, for years. Only files are opened in which some wait, or were discarded: manifests
     count the others.
     """
     waiting = table.scan(row_filter=WAITING, selected_fields=("written_at",)).to_arrow()

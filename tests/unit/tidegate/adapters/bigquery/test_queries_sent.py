@@ -136,6 +136,18 @@ def test_what_is_asked_of_history_and_dead_letters_is_what_bigquery_reads(tmp_pa
     assert len(warehouse.asked) == 8
 
 
+def test_letters_in_many_ranges_are_counted_by_a_short_statement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before each merge: with ten thousand partitions that have records, BigQuery would not read it."""
+    warehouse, ranges = Judged(LETTERS), Ranges({"it's": {number: (number, number + 2) for number in range(10_000)}})
+    places = (("it's", 7, 6), ("it's", 7, 7), ("it's", 7, 8), ("it's", 7, 9), ("other", 7, 7), ("it's", 10_000, 1))
+    rows = [dict(zip(("topic", "partition", "offset"), place, strict=True)) for place in places]
+    monkeypatch.setattr(warehouse, "query_rows", lambda sql: rows if warehouse.run_statement(sql) else [])
+    assert dead_letters.count_letters_of_others(warehouse, LETTERS, "it's", "a", ranges) == 2
+    (asked,) = warehouse.asked
+    assert len(asked) < 1000
+    assert "`offset` >= 0 AND `offset` < 10001" in asked
+
+
 def test_memory_is_not_paid_for_again_before_the_time_has_moved_far_enough() -> None:
     warehouse = Judged(DELETES, CHANGES)
     port = build_bigquery_destination({"dwh": warehouse}, SQL)
