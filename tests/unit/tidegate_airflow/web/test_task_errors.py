@@ -61,3 +61,50 @@ def test_of_its_fleet_only_its_own_part_is_shown_and_what_runs_for_all() -> None
 
     found = read_errors([FLEET, MAINTENANCE], 8, FleetPart(FLEET, "fleet_trucks"))
     assert show(found) == {(FLEET, "stage", 1), (FLEET, "plan", -1), (MAINTENANCE, "maintain", 2)}
+
+
+def count_steps(newest: str) -> int:
+    """How many hundreds of steps the database takes to tell the statuses of all three DAGs."""
+    from airflow import settings
+    from sqlalchemy import event
+    from tidegate_airflow.web.airflow_runs import read_dag_statuses
+
+    steps = [0]
+
+    def note() -> int:
+        steps[0] += 1
+        return 0
+
+    def watch(connection: Any, *_: Any) -> None:
+        connection.set_progress_handler(note, 100)
+
+    event.listen(settings.engine, "checkout", watch)
+    try:
+        found = read_dag_statuses([FLEET, OWN, MAINTENANCE])
+    finally:
+        event.remove(settings.engine, "checkout", watch)
+    assert {name: one.last and one.last["run_id"] for name, one in found.items()} == {
+        FLEET: newest,
+        OWN: newest,
+        MAINTENANCE: "r",
+    }
+    return steps[0]
+
+
+@pytest.mark.usefixtures("failures")
+def test_statuses_cost_no_more_when_dags_have_run_for_years(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import insert
+    from tidegate_airflow.web import airflow_runs
+
+    monkeypatch.setattr(airflow_runs, "RECENT_RUNS", 50)
+    fixed = {"state": "success", "run_type": "scheduled", "run_after": datetime(2026, 1, 2, tzinfo=UTC)}
+    steps = []
+    for runs in (100, 5000):
+        names = [*(f"{runs} {number}" for number in range(runs)), f"newest of {runs}"]
+        with create_session() as session:
+            made = [{"dag_id": dag, "run_id": name, **fixed} for name in names for dag in (FLEET, OWN)]
+            session.execute(insert(DagRun.__table__), made)
+        steps.append(count_steps(names[-1]))
+    assert steps[1] < 2 * steps[0]
