@@ -12,6 +12,7 @@ from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.connections import Connection
 from tidegate.errors import ConfigurationError
 from tidegate.model import resource_names
+from tidegate.runner import pipeline_files
 from tidegate.wiring.pipeline import find_pipeline_file
 from tidegate_airflow.web import pipeline_contexts
 from tidegate_airflow.web.pipeline_contexts import PipelineContexts
@@ -90,7 +91,8 @@ def test_pipelines_share_a_catalogs_client_until_its_secret_is_another(
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SteppedTime:
     made = SteppedTime()
-    monkeypatch.setattr(pipeline_contexts, "time", made)
+    for module in (pipeline_contexts, pipeline_files):
+        monkeypatch.setattr(module, "time", made)
     return made
 
 
