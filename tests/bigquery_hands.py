@@ -78,14 +78,17 @@ class BigQueryHands:
         pq.write_table(pa.Table.from_pylist(found, schema=schema), content)
         self._asked[attempt] = (batch, summary)
         self._leave(batch, attempt, "rows/part-0.parquet", content.getvalue())
-        self.port.staging.load_staged_files(self.staged, batch, attempt, summary)
+        self.port.staging.complete_attempt(self.staged, batch, attempt, summary)
         if outcome is not None:
             self.finish(attempt, outcome)
 
+    def count(self, attempt: str, outcome: str) -> None:
+        self._leave(self._asked[attempt][0], attempt, "counts/part-0.txt", outcome.encode())
+
     def finish(self, attempt: str, outcome: str) -> None:
         batch, summary = self._asked[attempt]
-        self._leave(batch, attempt, "counts/part-0.txt", outcome.encode())
-        self.port.staging.load_staged_files(self.staged, batch, attempt, summary)
+        self.count(attempt, outcome)
+        self.port.staging.complete_attempt(self.staged, batch, attempt, summary)
 
     def _leave(self, batch: int, attempt: str, name: str, content: bytes) -> None:
         folder = Path(urlsplit(str(self.port.staging.find_landing_folder(self.staged, batch, attempt))).path)

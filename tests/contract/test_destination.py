@@ -20,11 +20,11 @@ from contract_words import (
     STAGED,
     START,
     TABLE,
-    build_summary,
-    render_outcome,
+    outcome_of,
+    summary_of,
 )
-from fakes import MemoryDestination, build_pipeline, build_table
-from fakes.lake import build_destination
+from fakes import MemoryDestination, a_pipeline, a_table
+from fakes.lake import as_destination
 from lake_servers import list_files
 from tidegate.errors import CommitRefused, GiveUp, TidegateError
 from tidegate.model import resource_names
@@ -53,7 +53,8 @@ class Kit:
     replace_table: Callable[[], None]
     expire: Callable[[int], None]
     stage: Callable[..., None]
-    finish: Callable[[str, str], None]  # an attempt's counts, which a stage job writes last
+    count: Callable[[str, str], None]  # an attempt's counts, which a stage job writes last
+    finish: Callable[[str, str], None]  # the same, and the worker that lets the attempt count
     note: Callable[..., None]  # a backfill's intermediate table, with what it was made for, and its mark if it has one
     unmark: Callable[[str], None]  # take the mark of a table away
     make_as_before: Callable[[str, str], None]  # an intermediate table of that shape, as version 0.1 made it
@@ -117,19 +118,24 @@ class Kit:
         )
 
 
-def build_memory_kit() -> Kit:
+def in_memory() -> Kit:
     lake = MemoryDestination()
+    port = as_destination(lake)
 
     def stage(batch: int, attempt: str, rows: int, bad: int = 0, finished: bool = True) -> None:
         lake.create(STAGED, ()).properties.update(OWN_STAGED.properties)
         kept = [r for r in lake.tables[STAGED].read_rows() if r["batch_number"] != batch]
         added = [{"batch_number": batch, "n": n} for n in range(rows)]
-        lake.add_snapshot(STAGED, "main", (*kept, *added), build_summary(batch, attempt))
+        lake.add_snapshot(STAGED, "main", (*kept, *added), summary_of(batch, attempt))
         if finished:
-            finish(attempt, render_outcome(rows, bad))
+            finish(attempt, outcome_of(rows, bad))
+
+    def count(attempt: str, outcome: str) -> None:
+        lake.tables[STAGED].properties[resource_names.name_counted_property(attempt)] = outcome
 
     def finish(attempt: str, outcome: str) -> None:
-        lake.tables[STAGED].properties[resource_names.name_staged_property(attempt)] = outcome
+        count(attempt, outcome)
+        port.staging.complete_attempt(STAGED, 0, attempt, {})
 
     def remember(deletes: dict[str, int]) -> None:
         made = lake.create(DELETES, ())
@@ -141,7 +147,7 @@ def build_memory_kit() -> Kit:
         lake.add_snapshot(TABLE, ref, (*lake.tables[TABLE].read_rows(ref), *rows), summary)
 
     return Kit(
-        port=build_destination(lake),
+        port=port,
         create=lambda: lake.create(TABLE, COLUMNS),
         append=append,
         touch=lambda: lake.tables[TABLE].properties.update(comment="x"),
@@ -150,6 +156,7 @@ def build_memory_kit() -> Kit:
         replace_table=lambda: lake.replace(TABLE),
         expire=lambda snapshot: lake.expire(TABLE, snapshot),
         stage=stage,
+        count=count,
         finish=finish,
         note=lambda table, text, own=UNMARKED: lake.create(table, ()).properties.update(
             {resource_names.BACKFILL_PROPERTY: text, **own}
@@ -161,7 +168,7 @@ def build_memory_kit() -> Kit:
     )
 
 
-def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None) -> Kit:  # noqa: PLR0915 (one closure for each verb of the kit)
+def in_iceberg(folder: Path, properties: dict[str, str] | None = None) -> Kit:  # noqa: PLR0915 (one closure for each verb of the kit)
     import pyarrow as pa
     from pyiceberg.io.pyarrow import _dataframe_to_data_files
     from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -174,6 +181,7 @@ def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None) ->
     local = {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{folder / 'warehouse'}"}
     properties = properties or local
     catalog = (catalogs := Catalogs({"lake": properties})).catalog("lake")
+    port = build_iceberg_destination(catalogs)
     catalog.create_namespace("shop")
     schema = Schema(NestedField(1, "id", StringType()), NestedField(2, "n", IntegerType()))
     remembered = Schema(NestedField(1, "id", StringType()), NestedField(2, "timestamp", TimestamptzType()))
@@ -204,7 +212,7 @@ def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None) ->
         # one snapshot, as Spark's overwrite makes it; PyIceberg's own overwrite would make two
         transaction = table.transaction()
         with transaction.update_snapshot(
-            snapshot_properties=build_summary(batch, attempt, pipeline)
+            snapshot_properties=summary_of(batch, attempt, pipeline)
         ).overwrite() as overwrite:
             for task in replaced:
                 overwrite.delete_data_file(task.file)
@@ -212,11 +220,15 @@ def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None) ->
                 overwrite.append_data_file(file)
         transaction.commit_transaction()
         if finished:
-            finish(attempt, render_outcome(rows, bad))
+            finish(attempt, outcome_of(rows, bad))
+
+    def count(attempt: str, outcome: str) -> None:
+        with load(STAGED).transaction() as transaction:
+            transaction.set_properties({resource_names.name_counted_property(attempt): outcome})
 
     def finish(attempt: str, outcome: str) -> None:
-        with load(STAGED).transaction() as transaction:
-            transaction.set_properties({resource_names.name_staged_property(attempt): outcome})
+        count(attempt, outcome)
+        port.staging.complete_attempt(STAGED, 0, attempt, {})
 
     def remember(deletes: dict[str, int]) -> None:
         rows = [{"id": id, "timestamp": datetime.fromtimestamp(ms / 1000, UTC)} for id, ms in deletes.items()]
@@ -245,7 +257,7 @@ def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None) ->
         return list_files(properties, f"{load(table).location()}/data")
 
     return Kit(
-        port=build_iceberg_destination(catalogs),
+        port=port,
         create=create,
         append=append,
         touch=touch,
@@ -254,6 +266,7 @@ def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None) ->
         replace_table=replace_table,
         expire=lambda snapshot: load().maintenance.expire_snapshots().by_id(snapshot).commit(),
         stage=stage,
+        count=count,
         finish=finish,
         note=lambda table, text, own=UNMARKED: catalog.create_table(
             table.removeprefix("lake."), staged_schema, properties={resource_names.BACKFILL_PROPERTY: text, **own}
@@ -270,15 +283,13 @@ def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None) ->
     )
 
 
-def build_bigquery_kit(folder: Path, endpoint: str) -> Kit:
+def in_bigquery(folder: Path, endpoint: str) -> Kit:
     from bigquery_hands import BigQueryHands
 
     hands = BigQueryHands(endpoint, folder, TABLE, STAGED)
 
     def stage(batch: int, attempt: str, rows: int, bad: int = 0, finished: bool = True) -> None:
-        hands.stage(
-            batch, attempt, rows, build_summary(batch, attempt), render_outcome(rows, bad) if finished else None
-        )
+        hands.stage(batch, attempt, rows, summary_of(batch, attempt), outcome_of(rows, bad) if finished else None)
 
     def never(*_: Any) -> None:
         raise AssertionError("BigQuery has no snapshots")
@@ -293,6 +304,7 @@ def build_bigquery_kit(folder: Path, endpoint: str) -> Kit:
         replace_table=hands.replace_table,
         expire=never,
         stage=stage,
+        count=hands.count,
         finish=hands.finish,
         note=hands.note,
         unmark=hands.unmark,
@@ -305,7 +317,7 @@ def build_bigquery_kit(folder: Path, endpoint: str) -> Kit:
     )
 
 
-def require_branches(test: Callable[..., None]) -> Callable[..., None]:
+def branches(test: Callable[..., None]) -> Callable[..., None]:
     """A behaviour of destinations that have branches, and snapshots to go back to."""
     test.needs_branches = True  # type: ignore[attr-defined]
     return test
@@ -321,15 +333,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def kit(request: pytest.FixtureRequest, tmp_path: Path) -> Kit:
     if request.param == "bigquery":
-        return build_bigquery_kit(tmp_path, request.getfixturevalue("bigquery"))
-    return build_memory_kit() if request.param == "memory" else build_iceberg_kit(tmp_path)
+        return in_bigquery(tmp_path, request.getfixturevalue("bigquery"))
+    return in_memory() if request.param == "memory" else in_iceberg(tmp_path)
 
 
-def read_ids(kit: Kit) -> list[str]:
+def ids(kit: Kit) -> list[str]:
     return sorted(row["id"] for row in kit.read_rows(TABLE))
 
 
-def list_attempts(kit: Kit) -> set[str]:
+def attempts_in(kit: Kit) -> set[str]:
     """The attempts that snapshots of the intermediate table are of."""
     snapshots = kit.load(STAGED).snapshots() if kit.load else kit.port.tables.tables[STAGED].snapshots.values()
     return {s.summary["tidegate.attempt"] for s in snapshots if s.summary.get("tidegate.attempt")}
@@ -364,7 +376,7 @@ def test_second_seed_is_refused_and_changes_nothing(kit: Kit) -> None:
     assert kit.state() == before
 
 
-@require_branches
+@branches
 def test_table_of_others_with_rows_has_no_position_of_ours(kit: Kit) -> None:
     kit.create()
     kit.append("main", [{"id": "x", "n": 0}], {})
@@ -376,14 +388,14 @@ def test_table_of_others_with_rows_has_no_position_of_ours(kit: Kit) -> None:
 # cut
 
 
-@require_branches
+@branches
 def test_cut_branch_starts_at_main(kit: Kit) -> None:
     state = kit.seed_table().state()
     kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
     assert kit.port.commits.read_head(TABLE, "tidegate_shop_1_a").snapshot_id == state.snapshot_id
 
 
-@require_branches
+@branches
 def test_cut_is_refused_when_main_moved(kit: Kit) -> None:
     state = kit.seed_table().state()
     kit.append("main", [{"id": "foreign", "n": 0}], {})
@@ -392,7 +404,7 @@ def test_cut_is_refused_when_main_moved(kit: Kit) -> None:
     assert kit.port.commits.read_head(TABLE, "tidegate_shop_1_a") is None
 
 
-@require_branches
+@branches
 def test_cut_is_refused_when_the_branch_is_there_already(kit: Kit) -> None:
     state = kit.seed_table().state()
     kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
@@ -400,7 +412,7 @@ def test_cut_is_refused_when_the_branch_is_there_already(kit: Kit) -> None:
         kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
 
 
-@require_branches
+@branches
 def test_cut_is_refused_in_a_table_that_was_replaced(kit: Kit) -> None:
     state = kit.seed_table().state()
     kit.replace_table()
@@ -408,13 +420,13 @@ def test_cut_is_refused_in_a_table_that_was_replaced(kit: Kit) -> None:
         kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
 
 
-@require_branches
+@branches
 def test_what_is_on_a_branch_is_not_in_the_table(kit: Kit) -> None:
     kit.seed_table().merge_branch(FIRST)
-    assert read_ids(kit) == []
+    assert ids(kit) == []
 
 
-@require_branches
+@branches
 def test_empty_snapshot_on_a_branch_has_the_cut_as_parent_and_the_summary(kit: Kit) -> None:
     state = kit.seed_table().state()
     kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
@@ -438,10 +450,10 @@ def test_publish_moves_main_tag_and_position_together_and_drops_the_branch(kit: 
     assert (state.snapshot_id, state.position, state.highest_batch) == (table_commit.head, FIRST, 1)
     assert kit.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id == table_commit.head
     assert kit.port.commits.read_head(TABLE, table_commit.branch) is None
-    assert read_ids(kit) == ["m1"]
+    assert ids(kit) == ["m1"]
 
 
-@require_branches
+@branches
 def test_publish_without_a_tag_moves_main_and_leaves_position_and_tag(kit: Kit) -> None:
     kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
     tagged = kit.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id
@@ -460,7 +472,7 @@ def test_publish_without_a_tag_moves_main_and_leaves_position_and_tag(kit: Kit) 
     }
 
 
-def assert_refused(kit: Kit, table_commit: TableCommit) -> None:
+def refused(kit: Kit, table_commit: TableCommit) -> None:
     before = kit.state()
     with pytest.raises(CommitRefused):
         kit.port.commits.publish(table_commit)
@@ -470,53 +482,53 @@ def assert_refused(kit: Kit, table_commit: TableCommit) -> None:
 def test_publish_is_refused_when_another_publish_moved_the_position(kit: Kit) -> None:
     ours, theirs = kit.seed_table().merge_branch(FIRST, attempt="m1"), kit.merge_branch(FIRST, attempt="m2")
     kit.port.commits.publish(theirs)
-    assert_refused(kit, ours)
-    assert read_ids(kit) == ["m2"]
+    refused(kit, ours)
+    assert ids(kit) == ["m2"]
 
 
-@require_branches
+@branches
 def test_publish_is_refused_when_a_foreign_writer_moved_main(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
     kit.append("main", [{"id": "foreign", "n": 0}], {})
-    assert_refused(kit, table_commit)
-    assert read_ids(kit) == ["foreign"]
+    refused(kit, table_commit)
+    assert ids(kit) == ["foreign"]
 
 
-@require_branches
+@branches
 def test_publish_is_refused_when_the_branch_moved_after_it_was_checked(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
     kit.append(table_commit.branch, [{"id": "late", "n": 0}], {})
-    assert_refused(kit, table_commit)
-    assert read_ids(kit) == []
+    refused(kit, table_commit)
+    assert ids(kit) == []
 
 
-@require_branches
+@branches
 def test_publish_is_refused_when_the_branch_is_gone(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
     kit.port.commits.drop_branches(TABLE, PIPELINE, 1)
-    assert_refused(kit, table_commit)
+    refused(kit, table_commit)
 
 
-@require_branches
+@branches
 def test_publish_is_refused_when_the_schema_changed(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
     kit.port.tables.evolve(TABLE, (*COLUMNS, Column("more", "STRING")), add=True, widen=True, relax=True)
-    assert_refused(kit, table_commit)
+    refused(kit, table_commit)
 
 
 def test_publish_is_refused_when_the_table_was_replaced(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
     kit.replace_table()
-    assert_refused(kit, table_commit)
+    refused(kit, table_commit)
     assert kit.read_rows(TABLE) == []
 
 
-@require_branches
+@branches
 def test_publish_twice_is_refused_the_second_time(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
     kit.port.commits.publish(table_commit)
-    assert_refused(kit, table_commit)
-    assert read_ids(kit) == ["m1"]
+    refused(kit, table_commit)
+    assert ids(kit) == ["m1"]
 
 
 def test_publish_survives_a_foreign_change_of_metadata_before_it(kit: Kit) -> None:
@@ -532,13 +544,13 @@ def test_two_pipelines_publish_into_one_table_without_touching_each_others_posit
     assert kit.state(PIPELINE).position == FIRST
     assert kit.state("other").position == SECOND
     assert not kit.state(PIPELINE).rolled_back
-    assert read_ids(kit) == ["m1", "o1"]
+    assert ids(kit) == ["m1", "o1"]
 
 
 # rollback
 
 
-@require_branches
+@branches
 def test_rollback_is_noticed_and_the_ancestors_position_told(kit: Kit) -> None:
     kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
     first = kit.state().snapshot_id
@@ -548,7 +560,7 @@ def test_rollback_is_noticed_and_the_ancestors_position_told(kit: Kit) -> None:
     assert (state.rolled_back, state.position, state.recorded, state.highest_batch) == (True, FIRST, SECOND, 2)
 
 
-def publish_and_roll_back(kit: Kit) -> tuple[int, int]:
+def rolled_back(kit: Kit) -> tuple[int, int]:
     """Two batches, rolled back to the first; the snapshots of both."""
     kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
     first = kit.state().snapshot_id
@@ -558,9 +570,9 @@ def publish_and_roll_back(kit: Kit) -> tuple[int, int]:
     return first, second
 
 
-@require_branches
+@branches
 def test_what_a_rollback_took_is_found_and_comes_back_in_one_commit(kit: Kit) -> None:
-    first, second = publish_and_roll_back(kit)
+    first, second = rolled_back(kit)
     commits = kit.port.commits
     found = commits.find_rollback(TABLE, PIPELINE)
     assert (found.head, found.tagged, found.is_traceable) == (first, second, True)
@@ -573,9 +585,9 @@ def test_what_a_rollback_took_is_found_and_comes_back_in_one_commit(kit: Kit) ->
     assert commits.find_rollback(TABLE, PIPELINE) is None
 
 
-@require_branches
+@branches
 def test_rollback_is_not_undone_where_main_moved_after_it_was_shown(kit: Kit) -> None:
-    first, second = publish_and_roll_back(kit)
+    first, second = rolled_back(kit)
     shown = kit.port.commits.find_rollback(TABLE, PIPELINE)
     kit.append("main", [{"id": "foreign", "n": 0}], {})
     foreign = kit.state().snapshot_id
@@ -588,9 +600,9 @@ def test_rollback_is_not_undone_where_main_moved_after_it_was_shown(kit: Kit) ->
     assert first not in (found.head, found.tagged)
 
 
-@require_branches
+@branches
 def test_rollback_is_not_undone_where_the_tag_moved_after_it_was_shown(kit: Kit) -> None:
-    first, _ = publish_and_roll_back(kit)
+    first, _ = rolled_back(kit)
     shown = kit.port.commits.find_rollback(TABLE, PIPELINE)
     kit.port.commits.publish(kit.merge_branch(replace(SECOND, batch=3), attempt="m3"))
     third = kit.state().snapshot_id
@@ -601,7 +613,7 @@ def test_rollback_is_not_undone_where_the_tag_moved_after_it_was_shown(kit: Kit)
     assert kit.port.commits.find_rollback(TABLE, PIPELINE).tagged == third
 
 
-@require_branches
+@branches
 def test_rollback_to_where_no_ancestor_carries_a_position_tells_none(kit: Kit) -> None:
     seed = kit.seed_table().state().snapshot_id
     kit.append("main", [{"id": "foreign", "n": 0}], {})
@@ -613,7 +625,7 @@ def test_rollback_to_where_no_ancestor_carries_a_position_tells_none(kit: Kit) -
     assert (state.rolled_back, state.position, state.recorded, state.untraceable) == (True, None, FIRST, False)
 
 
-@require_branches
+@branches
 def test_history_that_expired_between_main_and_the_tag_tells_no_position_to_go_back_to(kit: Kit) -> None:
     kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
     kit.append("main", [{"id": "f1", "n": 0}], {})
@@ -625,7 +637,7 @@ def test_history_that_expired_between_main_and_the_tag_tells_no_position_to_go_b
     assert (state.rolled_back, state.position, state.recorded) == (True, None, FIRST)
 
 
-@require_branches
+@branches
 def test_position_property_that_somebody_removed_is_found_in_the_tagged_snapshot(kit: Kit) -> None:
     kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
     kit.append("main", [{"id": "foreign", "n": 0}], {})
@@ -641,7 +653,7 @@ def test_foreign_append_after_the_publish_is_no_rollback(kit: Kit) -> None:
     assert (state.rolled_back, state.position) == (False, FIRST)
 
 
-@require_branches
+@branches
 def test_position_survives_the_expiry_of_the_snapshots_that_carried_it(kit: Kit) -> None:
     seed = kit.seed_table().state().snapshot_id
     kit.port.commits.publish(kit.merge_branch(FIRST))
@@ -660,7 +672,7 @@ def test_replaced_table_has_another_uuid_and_no_position(kit: Kit) -> None:
 # branches
 
 
-@require_branches
+@branches
 def test_stale_branches_are_dropped_and_newer_and_foreign_ones_kept(kit: Kit) -> None:
     state = kit.seed_table().state()
     branches = [resource_names.name_branch(PIPELINE, n, "a") for n in (1, 2, 3)] + [
@@ -673,7 +685,7 @@ def test_stale_branches_are_dropped_and_newer_and_foreign_ones_kept(kit: Kit) ->
     assert kit.port.commits.drop_branches(TABLE, PIPELINE, 2) == 0
 
 
-@require_branches
+@branches
 def test_one_branch_is_dropped_by_its_name_and_gone_twice_is_gone(kit: Kit) -> None:
     state = kit.seed_table().state()
     ours, theirs = resource_names.name_branch(PIPELINE, 1, "a"), resource_names.name_branch(PIPELINE, 1, "ab")
@@ -684,7 +696,7 @@ def test_one_branch_is_dropped_by_its_name_and_gone_twice_is_gone(kit: Kit) -> N
     assert [kit.port.commits.read_head(TABLE, branch) is not None for branch in (ours, theirs)] == [False, True]
 
 
-@require_branches
+@branches
 def test_snapshots_of_an_attempt_are_known_when_no_branch_leads_to_them(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST, attempt="m1")
     kit.merge_branch(FIRST, attempt="m2")
@@ -693,7 +705,7 @@ def test_snapshots_of_an_attempt_are_known_when_no_branch_leads_to_them(kit: Kit
     assert kit.port.commits.find_snapshots(TABLE, "m3") == []
 
 
-@require_branches
+@branches
 def test_snapshot_that_the_table_has_left_is_told_from_one_that_it_stands_on_or_never_had(kit: Kit) -> None:
     kit.seed_table()
     kit.port.commits.publish(kit.merge_branch(FIRST, attempt="m1"))
@@ -706,7 +718,7 @@ def test_snapshot_that_the_table_has_left_is_told_from_one_that_it_stands_on_or_
     assert kit.port.commits.list_rolled_back(f"{TABLE}_that_is_not_there", told) == frozenset()
 
 
-@require_branches
+@branches
 def test_tag_of_a_pipeline_whose_name_reads_like_a_batch_of_ours_is_no_branch_to_drop(kit: Kit) -> None:
     """Pipeline `shop_2024_q1` has the tag `tidegate_shop_2024_q1`, which reads like batch 2024 of `shop`."""
     others = ("shop_2024_q1", "shop_backfill_1_7_q1")
@@ -733,7 +745,7 @@ def test_every_pipeline_that_has_a_position_is_told(kit: Kit) -> None:
 # evolve
 
 
-@require_branches
+@branches
 def test_evolving_is_additive_and_idempotent(kit: Kit) -> None:
     kit.create()
     wanted = (Column("id", "STRING"), Column("n", "BIGINT"), Column("more", "STRING"))
@@ -748,7 +760,7 @@ def test_narrower_column_is_no_change(kit: Kit) -> None:
     assert kit.port.tables.evolve(TABLE, COLUMNS, add=True, widen=True, relax=True) == []
 
 
-@require_branches
+@branches
 def test_incompatible_or_forbidden_change_gives_up_and_changes_nothing(kit: Kit) -> None:
     kit.create()
     before = kit.state()
@@ -799,9 +811,29 @@ def test_attempt_that_did_not_finish_or_met_a_bad_record_is_not_staged(kit: Kit)
 
 def test_counts_that_lack_a_field_are_refused_with_their_attempt_and_the_field(kit: Kit) -> None:
     kit.stage(1, "a1", 3, finished=False)
-    counts = {name: value for name, value in json.loads(render_outcome(3)).items() if name != "ignored"}
+    counts = {name: value for name, value in json.loads(outcome_of(3)).items() if name != "ignored"}
 
     def finish_and_look() -> None:  # BigQuery reads the counts when it brings the rows in
+def test_attempt_whose_job_has_left_its_counts_is_not_staged_before_a_worker_lets_it_count(kit: Kit) -> None:
+    kit.stage(1, "open", 3)
+    kit.stage(2, "counted", 2, finished=False)
+    kit.count("counted", outcome_of(2))
+    assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "open")]
+    assert kit.port.staging.read_staged_outcome(STAGED, "counted") is None
+    for _ in range(2):
+        kit.port.staging.complete_attempt(STAGED, 2, "counted", summary_of(2, "counted"))
+        staged = kit.port.staging.list_staged(STAGED, TABLE)
+        assert [(s.batch, s.attempt, s.counts.staged) for s in staged] == [(1, "open", 3), (2, "counted", 2)]
+
+
+def test_attempt_without_counts_is_not_completed(kit: Kit) -> None:
+    kit.stage(1, "open", 3)
+    kit.stage(2, "killed", 2, finished=False)
+    kit.port.staging.complete_attempt(STAGED, 2, "killed", summary_of(2, "killed"))
+    assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "open")]
+    assert kit.port.staging.read_staged_outcome(STAGED, "killed") is None
+
+
         kit.finish("a1", json.dumps(counts))
         kit.port.staging.list_staged(STAGED, TABLE)
 
@@ -823,14 +855,14 @@ def test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_n
         True,
     ]
     assert kit.port.staging.find_highest_batch(STAGED) == 1
-    kit.finish("unfinished", render_outcome(2))
+    kit.finish("unfinished", outcome_of(2))
     assert kit.port.staging.find_highest_batch(STAGED) == 2
     assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [
         (1, "open"),
         (2, "unfinished"),
     ]
     if kit.insert is None:  # no snapshot of theirs is left either
-        assert list_attempts(kit) == {"open", "unfinished"}
+        assert attempts_in(kit) == {"open", "unfinished"}
 
 
 def test_attempt_that_follows_a_bad_one_under_its_number_is_kept(kit: Kit) -> None:
@@ -856,7 +888,7 @@ def test_number_of_attempts_that_were_killed_before_their_counts_is_used_again(k
     assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "open"), (2, "whole")]
 
 
-@require_branches
+@branches
 def test_attempts_that_were_killed_before_their_counts_leave_one_snapshot_and_go_with_the_next_attempt(
     kit: Kit,
 ) -> None:
@@ -865,18 +897,18 @@ def test_attempts_that_were_killed_before_their_counts_leave_one_snapshot_and_go
         kit.stage(2, f"killed-{run}", 2, finished=False)
         kit.port.staging.clean_up(STAGED, 0)
     assert sorted(row["batch_number"] for row in kit.read_rows(STAGED)) == [1, 1, 1, 2, 2]
-    assert list_attempts(kit) == {"open", "killed-3"}
+    assert attempts_in(kit) == {"open", "killed-3"}
     kit.stage(2, "whole", 4)
-    kit.finish("killed-3", render_outcome(2))  # its job slept
+    kit.finish("killed-3", outcome_of(2))  # its job slept
     assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "open"), (2, "whole")]
 
 
-@require_branches
+@branches
 def test_complete_attempt_that_an_unfinished_one_has_written_over_is_kept(kit: Kit) -> None:
     kit.stage(1, "whole", 3)
     kit.stage(1, "killed", 2, finished=False)
     kit.port.staging.clean_up(STAGED, 0)
-    assert list_attempts(kit) == {"whole", "killed"}
+    assert attempts_in(kit) == {"whole", "killed"}
     assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "whole")]
 
 
@@ -934,18 +966,20 @@ def test_clean_up_twice_is_harmless(kit: Kit) -> None:
     assert [s.batch for s in kit.port.staging.list_staged(STAGED, TABLE)] == [2]
 
 
-def test_counts_that_arrive_after_the_clean_up_of_their_batch_go_with_the_next_one(kit: Kit) -> None:
+@pytest.mark.parametrize("verb", ["count", "finish"])
+def test_counts_that_arrive_after_the_clean_up_of_their_batch_go_with_the_next_one(kit: Kit, verb: str) -> None:
     """A stage job that slept between its rows and its counts, while another run published the batch."""
     kit.stage(1, "late", 3, finished=False)
     kit.port.staging.clean_up(STAGED, 1)
     kit.stage(2, "open", 2)
-    kit.finish("late", render_outcome(3))
+    getattr(kit, verb)("late", outcome_of(3))
     kit.port.staging.clean_up(STAGED, 1)
     assert kit.port.staging.read_staged_outcome(STAGED, "late") is None
     assert [s.attempt for s in kit.port.staging.list_staged(STAGED, TABLE)] == ["open"]
 
 
 def test_clean_up_of_a_batch_without_rows_is_harmless(kit: Kit) -> None:
+    kit.port.staging.complete_attempt(STAGED, 1, "late", summary_of(1, "late"))
     kit.stage(1, "a1", 3)
     kit.port.staging.clean_up(STAGED, 1)
     kit.stage(2, "a2", 0)
@@ -974,7 +1008,7 @@ def test_forgetting_is_refused_when_a_merge_remembers_more_meanwhile(
     """What a merge has found there is not taken away under it: it may have moved a delete's record to a later one."""
     from tidegate.adapters.iceberg.stores import remembered_deletes
 
-    kit = build_iceberg_kit(tmp_path)
+    kit = in_iceberg(tmp_path)
     kit.remember({"a": 1_000, "b": 9_000})
     commit = remembered_deletes.commit
 
@@ -1060,7 +1094,7 @@ def test_nothing_is_taken_out_of_a_memory_without_a_mark(kit: Kit) -> None:
 @pytest.mark.real
 def test_table_that_another_pipeline_of_version_0_1_stages_into_is_not_claimed(tmp_path: Path) -> None:
     """Pipeline `b_x` of table `t`, and `x` of `t_b`, make one name."""
-    kit = build_iceberg_kit(tmp_path)
+    kit = in_iceberg(tmp_path)
     kit.stage(1, "a1", 2, pipeline="orders_shop")
     kit.unmark(STAGED)
     with kit.load(STAGED).transaction() as transaction:
@@ -1084,7 +1118,7 @@ def test_memory_without_a_mark_is_recognised_by_its_very_columns(kit: Kit) -> No
 # backfills
 
 
-@require_branches
+@branches
 def test_staging_shows_what_the_newest_snapshot_holds(kit: Kit) -> None:
     assert kit.port.staging.read_staging(STAGED, TABLE) is None
     kit.stage(1, "a1", 2)
@@ -1096,7 +1130,7 @@ def test_staging_shows_what_the_newest_snapshot_holds(kit: Kit) -> None:
     ]  # fmt: skip
 
 
-@require_branches
+@branches
 def test_batch_that_an_unfinished_attempt_overwrote_is_not_in_staging(kit: Kit) -> None:
     """Its rows in the newest snapshot are not those that were counted."""
     kit.stage(1, "a1", 2)
@@ -1148,7 +1182,7 @@ def test_slices_that_are_applied_stand_in_the_backfills_own_table_for_its_shape(
     assert kit.port.history.list_applied_slices(table, "0af3") == frozenset()
 
 
-@require_branches
+@branches
 def test_forget_takes_one_backfills_branches_and_mark_and_nothing_else(kit: Kit) -> None:
     ours = kit.seed_table().merge_branch(FIRST)
     kit.port.commits.publish(
@@ -1178,7 +1212,7 @@ def test_forget_takes_one_backfills_branches_and_mark_and_nothing_else(kit: Kit)
     assert kit.state() == replace(before, marks={k: v for k, v in before.marks.items() if "backfill" not in k})
 
 
-@require_branches
+@branches
 def test_clean_up_of_a_flush_leaves_branches_of_a_backfill(kit: Kit) -> None:
     branch = resource_names.name_backfill_branch(PIPELINE, "0123456789", number=1, attempt="a")
     kit.port.commits.start_branch(TABLE, kit.seed_table().state(), branch)
@@ -1190,18 +1224,18 @@ def test_clean_up_of_a_flush_leaves_branches_of_a_backfill(kit: Kit) -> None:
 
 
 def test_history_comes_newest_first_and_is_limited(kit: Kit) -> None:
-    control = resource_names.name_control_table(build_pipeline(build_table(TABLE)))
+    control = resource_names.name_control_table(a_pipeline(a_table(TABLE)))
     assert kit.port.history.read_history(control, 5) == []
     for batch in (1, 2, 3):
-        kit.port.history.append_history(control, build_history_row(batch))
+        kit.port.history.append_history(control, history_row(batch))
     assert [row["batch"] for row in kit.port.history.read_history(control, 2)] == [3, 2]
-    assert kit.port.history.read_history(control, 1) == [build_history_row(3)]
+    assert kit.port.history.read_history(control, 1) == [history_row(3)]
 
 
 def test_history_of_many_batches_is_kept_whole_in_few_files(kit: Kit) -> None:
-    control = resource_names.name_control_table(build_pipeline(build_table(TABLE)))
+    control = resource_names.name_control_table(a_pipeline(a_table(TABLE)))
     for batch in range(1, 56):
-        kit.port.history.append_history(control, build_history_row(batch))
+        kit.port.history.append_history(control, history_row(batch))
     assert [row["batch"] for row in kit.port.history.read_history(control, 100)] == list(range(55, 0, -1))
     if kit.load is not None:
         table = kit.load(control)
@@ -1209,7 +1243,7 @@ def test_history_of_many_batches_is_kept_whole_in_few_files(kit: Kit) -> None:
         assert len(table.metadata.snapshots) <= 20
 
 
-def build_history_row(batch: int) -> dict[str, Any]:
+def history_row(batch: int) -> dict[str, Any]:
     numbers = ("span", *RECORD_COUNTS, "inserted", "updated", "deleted", "staged_bytes", *COST_COUNTS)
     return {
         "batch": batch, "published_at_ms": 1000 + batch, "table": TABLE, "attempt": "a", "ranges": "{}", "seconds": 0.5,

@@ -20,7 +20,7 @@ from crash.points import Journey, Point, build_fault
 TABLES = ("lake.shop.orders", "lake.shop.copy")
 TOPIC, BEATS, GROUP, AUDIT = "orders", "beats", "tidegate-shop", "id IS NOT NULL"
 PARTITIONS = 2  # of both topics; a key has one of its own
-COUNTS = ("tidegate.staged.", "tidegate.audit.")
+COUNTS = ("tidegate.counted.", "tidegate.staged.", "tidegate.audit.")
 HEARTBEAT = replace(build_pipeline().heartbeat, ignore_topics=(BEATS,))
 
 

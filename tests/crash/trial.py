@@ -81,7 +81,7 @@ class Trial:
         assert self.workbench.list_data_files(table) == []
         found = self.workbench.load_iceberg(table).metadata
         assert len(found.snapshots) == 1
-        assert not [name for name in found.properties if name.startswith("tidegate.staged.")]
+        assert not [name for name in found.properties if name.startswith(("tidegate.counted.", "tidegate.staged."))]
 
     def read_rows(self, table: str) -> list[tuple[int, str]]:
         if table not in self.tables:

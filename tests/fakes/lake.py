@@ -174,8 +174,14 @@ class MemoryDestination:
     def find_landing_folder(self, intermediate: str, batch: int, attempt: str) -> str | None:
         return None
 
-    def load_staged_files(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
-        raise AssertionError("nothing was left in a folder")
+    def complete_attempt(
+        self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]
+    ) -> StageOutcome | None:
+        properties = self.tables[intermediate].properties if intermediate in self.tables else {}
+        counted = properties.pop(resource_names.name_counted_property(attempt), None)
+        if counted is not None:
+            properties[resource_names.name_staged_property(attempt)] = counted
+        return self.read_staged_outcome(intermediate, attempt)
 
     def start_branch(self, table: str, state: TableState, branch: str) -> None:
         found = self._table(table)
@@ -303,7 +309,7 @@ class MemoryDestination:
         return None if text is None else StageOutcome.from_json(text, f"intermediate={intermediate} attempt={attempt}")
 
     def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
-        text = self.read_property(intermediate, resource_names.name_staged_property(attempt))
+        text = self.read_property(intermediate, resource_names.name_counted_property(attempt))
         return None if text is None else RecordExplanation.from_json(text, f"intermediate={intermediate}")
 
     def read_staging(self, intermediate: str, table: str) -> Staging | None:
@@ -392,7 +398,8 @@ class MemoryDestination:
         spent = [s for s in found.snapshots.values() if _is_spent(s, up_to_batch) or s in dead]
         gone = {s.id for s in spent}
         alive = {s.summary.get("tidegate.attempt", "") for s in found.snapshots.values() if s.id not in gone}
-        for prefix in (resource_names.name_staged_property(""), resource_names.name_audit_property("")):
+        named = ("name_counted_property", "name_staged_property", "name_audit_property")
+        for prefix in (getattr(resource_names, name)("") for name in named):
             for name in [p for p in found.properties if p.startswith(prefix) and p.removeprefix(prefix) not in alive]:
                 del found.properties[name]
         if not spent or all(found.refs.get("main") == s.id and "tidegate.clean-up" in s.summary for s in spent):

@@ -61,7 +61,7 @@ def is_at_rest(workbench: Any) -> bool:
         workbench.list_data_files(STAGED) == []
         and workbench.read_rows(STAGED) == []
         and set(workbench.load_iceberg(TABLE).metadata.refs) == {"main", "tidegate_soak"}
-        and not [name for name in staged.properties if name.startswith("tidegate.staged.")]
+        and not [name for name in staged.properties if name.startswith(("tidegate.counted.", "tidegate.staged."))]
     )
 
 

@@ -26,6 +26,8 @@ CHECKED = "tests/unit/tidegate/progress/test_position_checks.py::test_"
 STARTS, BEAT = "plugins/tidegate/progress/start_offsets.py", "plugins/tidegate/steps/heartbeat.py"
 COMPATIBILITY = "plugins/tidegate/tables/compatibility.py"
 COMPATIBLE = "tests/unit/tidegate/tables/test_compatibility.py::test_"
+REPLAYS = "tests/unit/tidegate/reprocess/test_replay.py::test_"
+REPLAYS = "tests/unit/tidegate/reprocess/test_replay.py::test_"
 REBASES = "tests/unit/tidegate/reprocess/test_rebase.py::test_"
 ANSWERS = "tests/unit/tidegate/adapters/kafka/test_broker_answers.py::test_"
 PLAIN_RECORDS = "tests/integration/test_plain_records.py::test_"
@@ -732,12 +734,25 @@ GUARDS = [
         "tests/unit/tidegate/steps/test_merge_direct.py::test_retry_after_the_publish_publishes_nothing_twice[True]",
     ),
     Guard(
-        "a direct batch that was staged after all is refused if its topic was created again meanwhile",
-        "plugins/tidegate/steps/merge_direct.py",
-        "    _check_same_topics(work)  # also while they were read\n",
+        "a staged batch is not of a topic that was created again while it was read",
+        "plugins/tidegate/staging/takeover.py",
+        "    check()  # also of what it read: nothing of the job counts yet\n",
         "",
-        "tests/unit/tidegate/steps/test_merge_direct_later.py"
-        "::test_topic_that_is_created_again_while_the_batch_is_staged_after_all_is_refused",
+        STAGE + "topic_that_is_created_again_while_it_is_read_leaves_no_batch_of_its_records",
+    ),
+    Guard(
+        "a stage job's attempt does not count before its worker has compared the topics",
+        "plugins/tidegate/staging/stage_request.py",
+        "property=names.name_counted_property(attempt),",
+        "property=names.name_staged_property(attempt),",
+        STAGE + "worker_that_dies_before_it_has_compared_the_ids_leaves_no_batch_either",
+    ),
+    Guard(
+        "a topic that was created again while its keys were read decides about no dead letter",
+        "plugins/tidegate/reprocess/replay_stage.py",
+        "        check_same_topics(ports, work.where, ranges, position.cluster_id, position.topic_ids)\n",
+        "        pass\n",
+        REPLAYS + "topic_that_is_created_again_while_the_later_keys_are_read_decides_about_no_dead_letter",
     ),
     Guard(
         "a large table is not merged without bounds",

@@ -108,5 +108,6 @@ class Failure:
         if staged is not None:
             rows = staged.scan().count()
             left += [f"{rows} staged rows"] if rows else []
-            left += [key for key in staged.properties if key.startswith(("tidegate.staged.", "tidegate.audit."))]
+            kept = ("tidegate.counted.", "tidegate.staged.", "tidegate.audit.")
+            left += [key for key in staged.properties if key.startswith(kept)]
         return left

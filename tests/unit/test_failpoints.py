@@ -48,8 +48,8 @@ POINTS = {
     "stage": [
         "broker.read_topic_ids", "commits.append_empty", "commits.start_branch", "commits.has_branches",
         "commits.read_head",
-        "tables.claim", "staging.find_landing_folder",
-        "commits.publish", "commits.seed", "staging.list_staged", "staging.read_staged_outcome",
+        "tables.claim", "staging.find_landing_folder", "staging.complete_attempt",
+        "commits.publish", "commits.seed", "staging.list_staged",
         "tables.read_state", "engine.run", "job.counted", "job.created", "job.decoded",
         "job.named", "job.overwritten",
     ],

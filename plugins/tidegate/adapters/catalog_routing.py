@@ -136,8 +136,10 @@ class RoutedStaging(_Routed[StagingStore]):
     def find_landing_folder(self, intermediate: str, batch: int, attempt: str) -> str | None:
         return self._route(intermediate).find_landing_folder(intermediate, batch, attempt)
 
-    def load_staged_files(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
-        self._route(intermediate).load_staged_files(intermediate, batch, attempt, summary)
+    def complete_attempt(
+        self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]
+    ) -> StageOutcome | None:
+        return self._route(intermediate).complete_attempt(intermediate, batch, attempt, summary)
 
     def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
         self._route(intermediate).sign_attempt(intermediate, signed)

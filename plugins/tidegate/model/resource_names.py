@@ -158,8 +158,13 @@ def parse_tag_pipeline(reference: str) -> str:
 
 
 def name_staged_property(attempt: str) -> str:
-    """The intermediate table's property in which a stage job leaves its counts."""
+    """The intermediate table's property that holds the counts of a complete attempt."""
     return f"tidegate.staged.{attempt}"
+
+
+def name_counted_property(attempt: str) -> str:
+    """The intermediate table's property in which a stage job leaves its counts; the attempt is not complete yet."""
+    return f"tidegate.counted.{attempt}"
 
 
 def name_audit_property(attempt: str) -> str:

@@ -16,8 +16,14 @@ class StagingStore(Protocol):
         """The folder in which a stage job leaves this attempt's files; None where it writes the table itself."""
         ...
 
-    def load_staged_files(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
-        """Bring the files that a stage job left in its folder into the table; only then is the attempt finished."""
+    def complete_attempt(
+        self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]
+    ) -> StageOutcome | None:
+        """Let what a stage job has left count: from here on, and not before, the attempt is staged. Returns its counts.
+
+        Files in its folder are brought into the table first. Without the counts that a job leaves last nothing is
+        done, and the answer is None. A repeat call changes nothing.
+        """
         ...
 
     def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:

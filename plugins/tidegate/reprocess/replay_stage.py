@@ -16,7 +16,7 @@ from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.position import Position
 from tidegate.model.table_state import WaitingLetter
 from tidegate.ports.context import Ports, Staging
-from tidegate.progress.topic_log import read_log
+from tidegate.progress.topic_log import check_same_topics, read_log
 from tidegate.spec.table import Table, TableMode
 from tidegate.staging.stage_outcome import read_staged_batch
 from tidegate.staging.stage_request import build_stage_table
@@ -195,6 +195,8 @@ def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup
             letters=source,
         )
     )
+    if not are_letters:
+        check_same_topics(ports, work.where, ranges, position.cluster_id, position.topic_ids)
     read_staged_batch(ports, planned, stage_table)
 
 

@@ -10,16 +10,15 @@ from tidegate.tables.lookup import find_table
 
 
 def read_staged_batch(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -> StagedBatch:
-    """What the job left behind for one table; a bad record, or records that do not add up, are errors.
+    """What the job left behind for one table, which counts from now on; a bad record, or records that do not add up,
+    are errors.
 
-    Files in a folder are first brought into the table.
+    Whatever says that the job has read other records than planned must come before.
     """
-    if stage_table.folder:
-        ports.staging.load_staged_files(
-            stage_table.intermediate, planned.batch, stage_table.attempt, stage_table.summary
-        )
     where = f"pipeline={ports.pipeline.name} table={planned.table} batch={planned.batch}"
-    outcome = ports.staging.read_staged_outcome(stage_table.intermediate, stage_table.attempt)
+    outcome = ports.staging.complete_attempt(
+        stage_table.intermediate, planned.batch, stage_table.attempt, stage_table.summary
+    )
     if outcome is None:
         raise RetryLater(f"{where}: the stage job ended without a result: attempt={stage_table.attempt}; stage again")
     if outcome.bad:

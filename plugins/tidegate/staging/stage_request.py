@@ -77,7 +77,7 @@ def build_stage_table(
         _describe_records(ports, table, planned, attempt),
         intermediate=into,
         summary=_build_summary(ports, staged_batch, attempt) | format_pins(table.select),
-        property=names.name_staged_property(attempt),
+        property=names.name_counted_property(attempt),
         create=() if folder is not None else create,
         tries_plain=folder is None and not planned.refused and _tries_plain(current_properties, planned.batch),
         marks=_mark_refused(planned),

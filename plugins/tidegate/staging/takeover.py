@@ -23,7 +23,8 @@ log = logging.getLogger(__name__)
 def run_or_take_over(ports: Ports, job: StageJob, check: Callable[[], None] = lambda: None) -> tuple[StageTable, ...]:
     """Run a stage job, unless an earlier one that was asked the same has left all of its files.
 
-    `check` comes before a job is run, and raises where it must not be; what is taken over was read before.
+    `check` raises where the log is not the planned one: before a job is run, and once it has read, ahead of all that
+    lets its attempts count. What is taken over was read, and checked, before.
     Returns the job's tables, each with the attempt whose files count. Tables that Spark writes itself are always
     staged: then the job runs for all of them. The records of a range do not change, so the same request gives the same
     rows; an attempt with a bad record, or whose records do not add up, is not taken over.
@@ -38,6 +39,7 @@ def run_or_take_over(ports: Ports, job: StageJob, check: Callable[[], None] = la
             return stage_tables
     check()
     ports.engine.run(job)
+    check()  # also of what it read: nothing of the job counts yet
     for table in job.tables:
         if table.folder:
             signed = SignedAttempt(job.batch, table.attempt, compute_request_digest(job, table), job.ranges)

@@ -149,7 +149,6 @@ def _stage_instead(work: MergeContext, *, is_odd: bool) -> tuple[StagedBatch, Pu
         refused=is_odd,
     )
     (staged,) = stage(ports, Plan((planned,), direct.cluster_id, direct.topic_ids, epochs=direct.epochs))
-    _check_same_topics(work)  # also while they were read
     staged = staged if direct.table_uuid is None else staged.for_table(direct.table_uuid)
     return staged, merge(ports, staged, build_staged_instead(ports.pipeline.name, direct.batch, direct.attempt))
 

@@ -46,8 +46,8 @@ def stage_tables(ports: Ports, plan: Plan) -> StageResult:
     1. A batch that is already staged is used as it is. A direct batch is not staged: merge reads its records.
     2. Tables whose ranges are the same share one job, and so one read of Kafka.
     3. Each job overwrites batch N under a new attempt; what it left behind is found by that attempt.
-    4. A topic that was created again since the plan fails its tables before anything is read; a bad record, or records
-       that do not add up, fail theirs behind the job: nothing of such a batch can be merged.
+    4. A topic that was created again since the plan fails its tables, also if the job was reading it then; a bad
+       record, or records that do not add up, fail theirs behind the job: nothing of such a batch can be merged.
     5. A batch for which the intermediate table must be made anew waits until the rows that wait there are published.
     6. Tables that records name for the first time are staged over the same ranges, from where the batch starts.
 
@@ -164,7 +164,7 @@ def _run_group(
 ) -> tuple[tuple[StageTable, ...], float]:
     """Stage a group of tables by one job; each with the attempt that counts, and the seconds that it took.
 
-    First compares the topics with those of the plan: a merge does not look at them again.
+    Compares the topics with those of the plan before the job and behind it: a merge does not look at them again.
     """
     where = f"pipeline={ports.pipeline.name} batch={first.batch}"
     job = StageJob(

@@ -115,6 +115,25 @@ def test_dead_letters_are_read_from_their_own_bytes_when_the_log_no_longer_has_t
     assert read_table(world) == {"a": "mended", "b": "x"}
 
 
+def test_topic_that_is_created_again_while_the_later_keys_are_read_decides_about_no_dead_letter() -> None:
+    world, met = build_world(("a", BAD), build_record("a", "newer"), build_record("b", "x")), list[int]()
+    flush(world.build_ports(build_tolerant_pipeline()))
+    correct_letters(world, 0)
+
+    def create_again(call: str, when: str) -> None:
+        """Just before the keys that came after the dead letters are read."""
+        if (call, when) == ("engine.run", "before") and world.engine.stages[-1].letters is not None and not met:
+            met.append(len(world.engine.stages))
+            world.broker.create("orders")
+            for name in "cdef":
+                world.broker.produce("orders", {"id": name}, {"id": name, "name": "other"})
+
+    with pytest.raises(PositionLost, match="a topic was created again"):
+        replay_dead_letters(world.build_ports(build_tolerant_pipeline(), create_again))
+    assert len(met) == 1
+    assert (read_table(world), list_waiting_offsets(world)) == ({"a": "newer", "b": "x"}, [0])
+
+
 def test_log_that_lost_what_would_decide_is_refused_and_nothing_changes() -> None:
     world = build_world(("a", BAD), build_record("a", "x"), build_record("b", "x"))
     flush(world.build_ports(build_tolerant_pipeline()))

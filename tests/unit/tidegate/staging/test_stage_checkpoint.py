@@ -34,7 +34,7 @@ def stage_batches(
     asked = iter(range(away_after - 1, -1, -1)) if away_after else iter(())
 
     def leave(call: str, when: str) -> None:
-        if call == "staging.read_staged_outcome" and when == "before" and next(asked, None) == 0:
+        if call == "staging.complete_attempt" and when == "before" and next(asked, None) == 0:
             raise Away
 
     return stage(wrap_with_checkpoint(world.build_ports(pipeline, leave), memory), planned)

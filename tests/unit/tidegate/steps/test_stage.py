@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from fakes import BAD, FailsToMerge, ForgetsToFinish, LosesARecord, World, build_pipeline, build_table
+from fakes import BAD, Crash, FailsToMerge, ForgetsToFinish, LosesARecord, World, build_pipeline, build_table
+from fakes.faults import _Delegating
 from tidegate.errors import (
     BadRecord,
     ConfigurationError,
@@ -241,6 +242,112 @@ def test_topic_that_is_created_again_before_the_first_stage_is_read_from_its_beg
         stage(ports, planned)
     flush(ports)
     assert read_names(world, "lake.shop.orders") == read_names(world, "lake.shop.copy") == ["new"] * 6
+
+
+class _RecreatesTopic(_Delegating):
+    """Spark that has just begun to read when the topic is made again, with more records than the old one had."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.engine)
+        self.world, self.met = world, list[Job]()
+
+    def run(self, job: Job) -> None:
+        if isinstance(job, StageJob) and not self.met:
+            self.met.append(job)
+            recreate_orders(self.world)
+        self._port.run(job)
+
+
+@pytest.mark.parametrize("flushed", [True, False], ids=["later", "first"])
+def test_topic_that_is_created_again_while_it_is_read_leaves_no_batch_of_its_records(
+    world: World, flushed: bool
+) -> None:
+    pipeline = build_pipeline(build_table(mode="append"), build_table("lake.shop.copy"))
+    ports, engine = world.build_ports(pipeline), _RecreatesTopic(world)
+    if flushed:
+        flush(ports)
+        world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
+    with pytest.raises(PositionLost, match="a topic was created again"):
+        flush(world.build_ports(pipeline, engine=engine))
+    assert len(engine.met) == 1
+    assert read_staged(world) == []
+    if flushed:
+        with pytest.raises(PositionLost, match="was deleted and created again"):
+            flush(ports)
+        assert (read_names(world, "lake.shop.orders"), read_names(world, "lake.shop.copy")) == (["x", "y"], ["y"])
+        rebase_positions(ports, propose_moves(ports, "earliest"))
+    flush(ports)
+    before = ["x", "y"] if flushed else []
+    assert read_names(world, "lake.shop.orders") == [*["new"] * 6, *before]
+    assert read_names(world, "lake.shop.copy") == [*["new"] * 6, *before[1:]]
+    assert not list_kept_counts(world)
+
+
+@pytest.mark.parametrize("flushed", [True, False], ids=["later", "first"])
+def test_worker_that_dies_before_it_has_compared_the_ids_leaves_no_batch_either(world: World, flushed: bool) -> None:
+    pipeline = build_pipeline(build_table(mode="append"), build_table("lake.shop.copy"))
+    if flushed:
+        flush(world.build_ports(pipeline))
+        world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
+
+    def die_behind_the_job(call: str, when: str) -> None:
+        if (call, when) == ("engine.run", "after"):
+            raise Crash
+
+    with pytest.raises(Crash):
+        flush(world.build_ports(pipeline, die_behind_the_job, engine=_RecreatesTopic(world)))
+    assert read_staged(world) == []
+    if flushed:
+        with pytest.raises(PositionLost, match="was deleted and created again"):
+            flush(world.build_ports(pipeline))
+        rebase_positions(world.build_ports(pipeline), propose_moves(world.build_ports(pipeline), "earliest"))
+    flush(world.build_ports(pipeline))
+    before = ["x", "y"] if flushed else []
+    assert read_names(world, "lake.shop.orders") == [*["new"] * 6, *before]
+
+
+def test_rows_of_a_topic_that_is_created_again_behind_the_stage_are_good(world: World) -> None:
+    """Kafka has lost them: what waits in the queue is published before the table is refused."""
+    pipeline = build_pipeline(build_table(mode="append"))
+    flush(world.build_ports(pipeline))
+    world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
+    with pytest.raises(RetryLater):
+        flush(world.build_ports(pipeline, engine=FailsToMerge(world.engine, "lake.shop.orders")))
+    recreate_orders(world)
+    flush(world.build_ports(pipeline))
+    assert read_names(world, "lake.shop.orders") == ["x", "y", "z"]
+    with pytest.raises(PositionLost, match="was deleted and created again"):
+        flush(world.build_ports(pipeline))
+
+
+def test_brokers_that_do_not_answer_behind_the_job_leave_a_batch_that_is_read_again(world: World) -> None:
+    asked = list[str]()
+
+    def answer_once(call: str, when: str) -> None:
+        if (call, when) == ("broker.read_topic_ids", "before"):
+            asked.append(call)
+            if len(asked) == 2:
+                raise RetryLater("the brokers do not answer")
+
+    ports = world.build_ports(build_pipeline())
+    planned = plan(ports)
+    with pytest.raises(RetryLater, match="the brokers do not answer"):
+        stage(world.build_ports(build_pipeline(), answer_once), planned)
+    assert read_staged(world) == []
+    (staged,) = stage(ports, planned)
+    assert (staged.counts.staged, len(world.engine.stages)) == (2, 2)
+
+
+def read_staged(world: World) -> list[int]:
+    """The numbers of all batches that can be merged."""
+    names = ("lake.shop.orders", "lake.shop.copy")
+    return [one.batch for name in names for one in world.destination.list_staged(f"{name}_shop_tmp", name)]
+
+
+def list_kept_counts(world: World) -> list[str]:
+    """Counts of attempts, complete or not, that an intermediate table still has."""
+    properties = [name for table in world.destination.tables.values() for name in table.properties]
+    return [name for name in properties if name.startswith(("tidegate.counted.", "tidegate.staged."))]
 
 
 def test_batch_of_a_topic_without_records_asks_nothing_of_that_topic(world: World) -> None:

@@ -68,9 +68,9 @@ class SlowWarehouse(_Delegating):
         table.snapshots[table_commit.head].summary["tidegate.job"] = str(JOB)
         self._wait()
 
-    def read_staged_outcome(self, intermediate: str, attempt: str) -> Any:
+    def complete_attempt(self, *about: Any) -> Any:
         self._wait()
-        return self._port.read_staged_outcome(intermediate, attempt)
+        return self._port.complete_attempt(*about)
 
     def _wait(self) -> None:
         self._watcher.report_sent(JOB)

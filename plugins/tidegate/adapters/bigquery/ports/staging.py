@@ -23,9 +23,13 @@ class BigQueryStaging(BigQueryPort):
         return self._get_warehouse(intermediate).folder.to_uri(staging.get_folder(intermediate, batch, attempt))
 
     @translate_bigquery_errors
-    def load_staged_files(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
+    def complete_attempt(
+        self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]
+    ) -> StageOutcome | None:
         """See the port."""
-        staging.load_attempt(self._get_warehouse(intermediate), intermediate, batch, attempt, summary)
+        warehouse = self._get_warehouse(intermediate)
+        staging.load_attempt(warehouse, intermediate, batch, attempt, summary)
+        return staging.read_outcome(warehouse, intermediate, attempt)
 
     @translate_bigquery_errors
     def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:

@@ -1,14 +1,19 @@
 """The port `StagingStore` over Iceberg."""
 
+from contextlib import suppress
+
 from tidegate.adapters.iceberg.ports.port import IcebergPort
 from tidegate.adapters.iceberg.stores import staging as iceberg_staging
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
+from tidegate.errors import CommitRefused, RetryLater
 from tidegate.jobs.merge_job import AuditAnswers
 from tidegate.jobs.record_explanation import RecordExplanation
 from tidegate.jobs.stage_outcome import DiscoveredNames, StageOutcome
 from tidegate.model.batch import StagedBatch
 from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.context import Staging
+
+MAX_COMMITS = 10
 
 
 class IcebergStaging(IcebergPort):
@@ -20,8 +25,18 @@ class IcebergStaging(IcebergPort):
         return None
 
     @translate_iceberg_errors
-    def load_staged_files(self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
-        """See the port."""
+    def complete_attempt(
+        self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]
+    ) -> StageOutcome | None:
+        """See the port: one commit, tried again where other commits to the table are faster."""
+        for _ in range(MAX_COMMITS):
+            loaded_table = self.catalogs.table(intermediate)
+            with suppress(CommitRefused):
+                return None if loaded_table is None else iceberg_staging.complete_attempt(loaded_table, attempt)
+        raise RetryLater(
+            f"intermediate={intermediate} batch={batch} attempt={attempt}: other commits to the table were faster "
+            f"{MAX_COMMITS} times; it will be tried again"
+        )
 
     @translate_iceberg_errors
     def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:

@@ -11,7 +11,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
+from pyiceberg.table.update import AssertTableUUID, RemovePropertiesUpdate, SetPropertiesUpdate
 
 from tidegate.adapters.iceberg.stores.ownership import check_removable
 from tidegate.adapters.iceberg.table import commit
@@ -28,15 +28,28 @@ from tidegate.model.ownership import KIND_PROPERTY, SHAPE_PROPERTY, STAGING_KIND
 from tidegate.ports.context import Staging
 
 
+def complete_attempt(table: Table, attempt: str) -> StageOutcome | None:
+    """Let an attempt count whose job has left its counts, and return them; None without any. One commit, tried once."""
+    counted = resource_names.name_counted_property(attempt)
+    text = table.metadata.properties.get(counted)
+    if text is None:
+        return read_outcome(table, attempt)
+    outcome = StageOutcome.from_json(text, _name_place(table, attempt))
+    complete = SetPropertiesUpdate(updates={resource_names.name_staged_property(attempt): text})
+    updates = (complete, RemovePropertiesUpdate(removals=[counted]))
+    commit.commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), updates)
+    return outcome
+
+
 def read_outcome(table: Table, attempt: str) -> StageOutcome | None:
-    """What the stage job of this attempt left behind, None if it did not finish."""
+    """What the stage job of this attempt left behind, None if the attempt is not complete."""
     text = table.metadata.properties.get(resource_names.name_staged_property(attempt))
     return None if text is None else StageOutcome.from_json(text, _name_place(table, attempt))
 
 
 def read_explanation(table: Table, attempt: str) -> RecordExplanation | None:
     """What the job of this attempt says of the one record that it was asked about, None if it did not finish."""
-    text = table.metadata.properties.get(resource_names.name_staged_property(attempt))
+    text = table.metadata.properties.get(resource_names.name_counted_property(attempt))
     return None if text is None else RecordExplanation.from_json(text, _name_place(table, attempt))
 
 
@@ -133,7 +146,7 @@ def _build_staged_batch(table: Table, snapshot: Snapshot, destination: str) -> S
 def find_highest_batch(table: Table) -> int:
     """The highest batch number of an attempt that may be merged, or that was ever cleaned up; 0 for none.
 
-    The number of one that was killed before it left its counts is used again: the next attempt writes over its rows.
+    The number of one that was killed before it was complete is used again: the next attempt writes over its rows.
     """
     snapshots = table.metadata.snapshots
     cleaned = [int(read_summary(s).get("tidegate.clean-up", "0")) for s in snapshots]
@@ -143,7 +156,7 @@ def find_highest_batch(table: Table) -> int:
 
 
 def _is_unfinished(table: Table, snapshot: Snapshot) -> bool:
-    """Whether its attempt has left no counts: its job was killed, or is just about to leave them."""
+    """Whether its attempt is not complete: its job was killed, or what it left is about to be looked at."""
     summary = read_summary(snapshot)
     return "tidegate.staged" in summary and read_outcome(table, summary.get("tidegate.attempt", "")) is None
 
@@ -205,7 +218,11 @@ def _find_obsolete_counts(table: Table, old: list[Snapshot]) -> list[str]:
     attempts = (
         read_summary(s).get("tidegate.attempt", "") for s in table.metadata.snapshots if s.snapshot_id not in old_ids
     )
-    named = (resource_names.name_staged_property, resource_names.name_audit_property)
+    named = (
+        resource_names.name_counted_property,
+        resource_names.name_staged_property,
+        resource_names.name_audit_property,
+    )
     in_use = {name(attempt) for attempt in attempts for name in named}
     prefixes = tuple(name("") for name in named)
     return [name for name in table.metadata.properties if name.startswith(prefixes) and name not in in_use]

@@ -1,13 +1,17 @@
-"""What a clean-up leaves of an intermediate table's folders."""
+"""How an attempt becomes complete, and what a clean-up leaves of an intermediate table's folders."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from contract.test_destination import Kit, build_iceberg_kit
-from contract_words import STAGED
+from contract_words import STAGED, TABLE, render_outcome
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from tidegate.adapters.iceberg.ports.staging import MAX_COMMITS
 from tidegate.adapters.iceberg.stores import staging
+from tidegate.adapters.iceberg.table import commit as iceberg_commit
+from tidegate.errors import CommitRefused, RetryLater
 
 
 @pytest.fixture
@@ -61,3 +65,24 @@ def test_files_that_no_arrow_reads_are_removed_without_their_folders(kit: Kit, m
     kit.port.staging.clean_up(STAGED, 3)
     assert kit.bytes_on_disk is not None
     assert kit.bytes_on_disk(STAGED) == []
+
+
+@pytest.mark.parametrize(("refused", "completes"), [(2, True), (MAX_COMMITS, False)])
+def test_attempt_is_completed_behind_commits_of_others_unless_they_never_end(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, refused: int, completes: bool
+) -> None:
+    kit.stage(4, "counted", 2, finished=False)
+    kit.count("counted", render_outcome(2))
+    commit, left = iceberg_commit.commit, [refused]
+
+    def commit_late(*args: Any) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise CommitRefused("the table has changed")
+        commit(*args)
+
+    monkeypatch.setattr(iceberg_commit, "commit", commit_late)
+    with nullcontext() if completes else pytest.raises(RetryLater, match=r"attempt=counted: other commits .* faster"):
+        kit.port.staging.complete_attempt(STAGED, 4, "counted", {})
+    staged = [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)]
+    assert staged == [(1, "a2"), (2, "b"), (3, "c"), *([(4, "counted")] if completes else [])]
