@@ -20,11 +20,11 @@ from contract_words import (
     STAGED,
     START,
     TABLE,
-    outcome_of,
-    summary_of,
+    build_summary,
+    render_outcome,
 )
-from fakes import MemoryDestination, a_pipeline, a_table
-from fakes.lake import as_destination
+from fakes import MemoryDestination, build_pipeline, build_table
+from fakes.lake import build_destination
 from lake_servers import list_files
 from tidegate.errors import CommitRefused, GiveUp, TidegateError
 from tidegate.model import resource_names
@@ -118,17 +118,17 @@ class Kit:
         )
 
 
-def in_memory() -> Kit:
+def build_memory_kit() -> Kit:
     lake = MemoryDestination()
-    port = as_destination(lake)
+    port = build_destination(lake)
 
     def stage(batch: int, attempt: str, rows: int, bad: int = 0, finished: bool = True) -> None:
         lake.create(STAGED, ()).properties.update(OWN_STAGED.properties)
         kept = [r for r in lake.tables[STAGED].read_rows() if r["batch_number"] != batch]
         added = [{"batch_number": batch, "n": n} for n in range(rows)]
-        lake.add_snapshot(STAGED, "main", (*kept, *added), summary_of(batch, attempt))
+        lake.add_snapshot(STAGED, "main", (*kept, *added), build_summary(batch, attempt))
         if finished:
-            finish(attempt, outcome_of(rows, bad))
+            finish(attempt, render_outcome(rows, bad))
 
     def count(attempt: str, outcome: str) -> None:
         lake.tables[STAGED].properties[resource_names.name_counted_property(attempt)] = outcome
@@ -168,7 +168,7 @@ def in_memory() -> Kit:
     )
 
 
-def in_iceberg(folder: Path, properties: dict[str, str] | None = None) -> Kit:  # noqa: PLR0915 (one closure for each verb of the kit)
+def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None) -> Kit:  # noqa: PLR0915 (one closure for each verb of the kit)
     import pyarrow as pa
     from pyiceberg.io.pyarrow import _dataframe_to_data_files
     from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -212,7 +212,7 @@ def in_iceberg(folder: Path, properties: dict[str, str] | None = None) -> Kit:  
         # one snapshot, as Spark's overwrite makes it; PyIceberg's own overwrite would make two
         transaction = table.transaction()
         with transaction.update_snapshot(
-            snapshot_properties=summary_of(batch, attempt, pipeline)
+            snapshot_properties=build_summary(batch, attempt, pipeline)
         ).overwrite() as overwrite:
             for task in replaced:
                 overwrite.delete_data_file(task.file)
@@ -220,7 +220,7 @@ def in_iceberg(folder: Path, properties: dict[str, str] | None = None) -> Kit:  
                 overwrite.append_data_file(file)
         transaction.commit_transaction()
         if finished:
-            finish(attempt, outcome_of(rows, bad))
+            finish(attempt, render_outcome(rows, bad))
 
     def count(attempt: str, outcome: str) -> None:
         with load(STAGED).transaction() as transaction:
@@ -283,13 +283,15 @@ def in_iceberg(folder: Path, properties: dict[str, str] | None = None) -> Kit:  
     )
 
 
-def in_bigquery(folder: Path, endpoint: str) -> Kit:
+def build_bigquery_kit(folder: Path, endpoint: str) -> Kit:
     from bigquery_hands import BigQueryHands
 
     hands = BigQueryHands(endpoint, folder, TABLE, STAGED)
 
     def stage(batch: int, attempt: str, rows: int, bad: int = 0, finished: bool = True) -> None:
-        hands.stage(batch, attempt, rows, summary_of(batch, attempt), outcome_of(rows, bad) if finished else None)
+        hands.stage(
+            batch, attempt, rows, build_summary(batch, attempt), render_outcome(rows, bad) if finished else None
+        )
 
     def never(*_: Any) -> None:
         raise AssertionError("BigQuery has no snapshots")
@@ -317,7 +319,7 @@ def in_bigquery(folder: Path, endpoint: str) -> Kit:
     )
 
 
-def branches(test: Callable[..., None]) -> Callable[..., None]:
+def require_branches(test: Callable[..., None]) -> Callable[..., None]:
     """A behaviour of destinations that have branches, and snapshots to go back to."""
     test.needs_branches = True  # type: ignore[attr-defined]
     return test
@@ -333,15 +335,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def kit(request: pytest.FixtureRequest, tmp_path: Path) -> Kit:
     if request.param == "bigquery":
-        return in_bigquery(tmp_path, request.getfixturevalue("bigquery"))
-    return in_memory() if request.param == "memory" else in_iceberg(tmp_path)
+        return build_bigquery_kit(tmp_path, request.getfixturevalue("bigquery"))
+    return build_memory_kit() if request.param == "memory" else build_iceberg_kit(tmp_path)
 
 
-def ids(kit: Kit) -> list[str]:
+def read_ids(kit: Kit) -> list[str]:
     return sorted(row["id"] for row in kit.read_rows(TABLE))
 
 
-def attempts_in(kit: Kit) -> set[str]:
+def list_attempts(kit: Kit) -> set[str]:
     """The attempts that snapshots of the intermediate table are of."""
     snapshots = kit.load(STAGED).snapshots() if kit.load else kit.port.tables.tables[STAGED].snapshots.values()
     return {s.summary["tidegate.attempt"] for s in snapshots if s.summary.get("tidegate.attempt")}
@@ -376,7 +378,7 @@ def test_second_seed_is_refused_and_changes_nothing(kit: Kit) -> None:
     assert kit.state() == before
 
 
-@branches
+@require_branches
 def test_table_of_others_with_rows_has_no_position_of_ours(kit: Kit) -> None:
     kit.create()
     kit.append("main", [{"id": "x", "n": 0}], {})
@@ -388,14 +390,14 @@ def test_table_of_others_with_rows_has_no_position_of_ours(kit: Kit) -> None:
 # cut
 
 
-@branches
+@require_branches
 def test_cut_branch_starts_at_main(kit: Kit) -> None:
     state = kit.seed_table().state()
     kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
     assert kit.port.commits.read_head(TABLE, "tidegate_shop_1_a").snapshot_id == state.snapshot_id
 
 
-@branches
+@require_branches
 def test_cut_is_refused_when_main_moved(kit: Kit) -> None:
     state = kit.seed_table().state()
     kit.append("main", [{"id": "foreign", "n": 0}], {})
@@ -404,7 +406,7 @@ def test_cut_is_refused_when_main_moved(kit: Kit) -> None:
     assert kit.port.commits.read_head(TABLE, "tidegate_shop_1_a") is None
 
 
-@branches
+@require_branches
 def test_cut_is_refused_when_the_branch_is_there_already(kit: Kit) -> None:
     state = kit.seed_table().state()
     kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
@@ -412,7 +414,7 @@ def test_cut_is_refused_when_the_branch_is_there_already(kit: Kit) -> None:
         kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
 
 
-@branches
+@require_branches
 def test_cut_is_refused_in_a_table_that_was_replaced(kit: Kit) -> None:
     state = kit.seed_table().state()
     kit.replace_table()
@@ -420,13 +422,13 @@ def test_cut_is_refused_in_a_table_that_was_replaced(kit: Kit) -> None:
         kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
 
 
-@branches
+@require_branches
 def test_what_is_on_a_branch_is_not_in_the_table(kit: Kit) -> None:
     kit.seed_table().merge_branch(FIRST)
-    assert ids(kit) == []
+    assert read_ids(kit) == []
 
 
-@branches
+@require_branches
 def test_empty_snapshot_on_a_branch_has_the_cut_as_parent_and_the_summary(kit: Kit) -> None:
     state = kit.seed_table().state()
     kit.port.commits.start_branch(TABLE, state, "tidegate_shop_1_a")
@@ -450,10 +452,10 @@ def test_publish_moves_main_tag_and_position_together_and_drops_the_branch(kit: 
     assert (state.snapshot_id, state.position, state.highest_batch) == (table_commit.head, FIRST, 1)
     assert kit.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id == table_commit.head
     assert kit.port.commits.read_head(TABLE, table_commit.branch) is None
-    assert ids(kit) == ["m1"]
+    assert read_ids(kit) == ["m1"]
 
 
-@branches
+@require_branches
 def test_publish_without_a_tag_moves_main_and_leaves_position_and_tag(kit: Kit) -> None:
     kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
     tagged = kit.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id
@@ -472,7 +474,7 @@ def test_publish_without_a_tag_moves_main_and_leaves_position_and_tag(kit: Kit) 
     }
 
 
-def refused(kit: Kit, table_commit: TableCommit) -> None:
+def assert_refused(kit: Kit, table_commit: TableCommit) -> None:
     before = kit.state()
     with pytest.raises(CommitRefused):
         kit.port.commits.publish(table_commit)
@@ -482,53 +484,53 @@ def refused(kit: Kit, table_commit: TableCommit) -> None:
 def test_publish_is_refused_when_another_publish_moved_the_position(kit: Kit) -> None:
     ours, theirs = kit.seed_table().merge_branch(FIRST, attempt="m1"), kit.merge_branch(FIRST, attempt="m2")
     kit.port.commits.publish(theirs)
-    refused(kit, ours)
-    assert ids(kit) == ["m2"]
+    assert_refused(kit, ours)
+    assert read_ids(kit) == ["m2"]
 
 
-@branches
+@require_branches
 def test_publish_is_refused_when_a_foreign_writer_moved_main(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
     kit.append("main", [{"id": "foreign", "n": 0}], {})
-    refused(kit, table_commit)
-    assert ids(kit) == ["foreign"]
+    assert_refused(kit, table_commit)
+    assert read_ids(kit) == ["foreign"]
 
 
-@branches
+@require_branches
 def test_publish_is_refused_when_the_branch_moved_after_it_was_checked(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
     kit.append(table_commit.branch, [{"id": "late", "n": 0}], {})
-    refused(kit, table_commit)
-    assert ids(kit) == []
+    assert_refused(kit, table_commit)
+    assert read_ids(kit) == []
 
 
-@branches
+@require_branches
 def test_publish_is_refused_when_the_branch_is_gone(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
     kit.port.commits.drop_branches(TABLE, PIPELINE, 1)
-    refused(kit, table_commit)
+    assert_refused(kit, table_commit)
 
 
-@branches
+@require_branches
 def test_publish_is_refused_when_the_schema_changed(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
     kit.port.tables.evolve(TABLE, (*COLUMNS, Column("more", "STRING")), add=True, widen=True, relax=True)
-    refused(kit, table_commit)
+    assert_refused(kit, table_commit)
 
 
 def test_publish_is_refused_when_the_table_was_replaced(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
     kit.replace_table()
-    refused(kit, table_commit)
+    assert_refused(kit, table_commit)
     assert kit.read_rows(TABLE) == []
 
 
-@branches
+@require_branches
 def test_publish_twice_is_refused_the_second_time(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
     kit.port.commits.publish(table_commit)
-    refused(kit, table_commit)
-    assert ids(kit) == ["m1"]
+    assert_refused(kit, table_commit)
+    assert read_ids(kit) == ["m1"]
 
 
 def test_publish_survives_a_foreign_change_of_metadata_before_it(kit: Kit) -> None:
@@ -544,13 +546,13 @@ def test_two_pipelines_publish_into_one_table_without_touching_each_others_posit
     assert kit.state(PIPELINE).position == FIRST
     assert kit.state("other").position == SECOND
     assert not kit.state(PIPELINE).rolled_back
-    assert ids(kit) == ["m1", "o1"]
+    assert read_ids(kit) == ["m1", "o1"]
 
 
 # rollback
 
 
-@branches
+@require_branches
 def test_rollback_is_noticed_and_the_ancestors_position_told(kit: Kit) -> None:
     kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
     first = kit.state().snapshot_id
@@ -560,7 +562,7 @@ def test_rollback_is_noticed_and_the_ancestors_position_told(kit: Kit) -> None:
     assert (state.rolled_back, state.position, state.recorded, state.highest_batch) == (True, FIRST, SECOND, 2)
 
 
-def rolled_back(kit: Kit) -> tuple[int, int]:
+def publish_and_roll_back(kit: Kit) -> tuple[int, int]:
     """Two batches, rolled back to the first; the snapshots of both."""
     kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
     first = kit.state().snapshot_id
@@ -570,9 +572,9 @@ def rolled_back(kit: Kit) -> tuple[int, int]:
     return first, second
 
 
-@branches
+@require_branches
 def test_what_a_rollback_took_is_found_and_comes_back_in_one_commit(kit: Kit) -> None:
-    first, second = rolled_back(kit)
+    first, second = publish_and_roll_back(kit)
     commits = kit.port.commits
     found = commits.find_rollback(TABLE, PIPELINE)
     assert (found.head, found.tagged, found.is_traceable) == (first, second, True)
@@ -585,9 +587,9 @@ def test_what_a_rollback_took_is_found_and_comes_back_in_one_commit(kit: Kit) ->
     assert commits.find_rollback(TABLE, PIPELINE) is None
 
 
-@branches
+@require_branches
 def test_rollback_is_not_undone_where_main_moved_after_it_was_shown(kit: Kit) -> None:
-    first, second = rolled_back(kit)
+    first, second = publish_and_roll_back(kit)
     shown = kit.port.commits.find_rollback(TABLE, PIPELINE)
     kit.append("main", [{"id": "foreign", "n": 0}], {})
     foreign = kit.state().snapshot_id
@@ -600,9 +602,9 @@ def test_rollback_is_not_undone_where_main_moved_after_it_was_shown(kit: Kit) ->
     assert first not in (found.head, found.tagged)
 
 
-@branches
+@require_branches
 def test_rollback_is_not_undone_where_the_tag_moved_after_it_was_shown(kit: Kit) -> None:
-    first, _ = rolled_back(kit)
+    first, _ = publish_and_roll_back(kit)
     shown = kit.port.commits.find_rollback(TABLE, PIPELINE)
     kit.port.commits.publish(kit.merge_branch(replace(SECOND, batch=3), attempt="m3"))
     third = kit.state().snapshot_id
@@ -613,7 +615,7 @@ def test_rollback_is_not_undone_where_the_tag_moved_after_it_was_shown(kit: Kit)
     assert kit.port.commits.find_rollback(TABLE, PIPELINE).tagged == third
 
 
-@branches
+@require_branches
 def test_rollback_to_where_no_ancestor_carries_a_position_tells_none(kit: Kit) -> None:
     seed = kit.seed_table().state().snapshot_id
     kit.append("main", [{"id": "foreign", "n": 0}], {})
@@ -625,7 +627,7 @@ def test_rollback_to_where_no_ancestor_carries_a_position_tells_none(kit: Kit) -
     assert (state.rolled_back, state.position, state.recorded, state.untraceable) == (True, None, FIRST, False)
 
 
-@branches
+@require_branches
 def test_history_that_expired_between_main_and_the_tag_tells_no_position_to_go_back_to(kit: Kit) -> None:
     kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
     kit.append("main", [{"id": "f1", "n": 0}], {})
@@ -637,7 +639,7 @@ def test_history_that_expired_between_main_and_the_tag_tells_no_position_to_go_b
     assert (state.rolled_back, state.position, state.recorded) == (True, None, FIRST)
 
 
-@branches
+@require_branches
 def test_position_property_that_somebody_removed_is_found_in_the_tagged_snapshot(kit: Kit) -> None:
     kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
     kit.append("main", [{"id": "foreign", "n": 0}], {})
@@ -653,7 +655,7 @@ def test_foreign_append_after_the_publish_is_no_rollback(kit: Kit) -> None:
     assert (state.rolled_back, state.position) == (False, FIRST)
 
 
-@branches
+@require_branches
 def test_position_survives_the_expiry_of_the_snapshots_that_carried_it(kit: Kit) -> None:
     seed = kit.seed_table().state().snapshot_id
     kit.port.commits.publish(kit.merge_branch(FIRST))
@@ -672,7 +674,7 @@ def test_replaced_table_has_another_uuid_and_no_position(kit: Kit) -> None:
 # branches
 
 
-@branches
+@require_branches
 def test_stale_branches_are_dropped_and_newer_and_foreign_ones_kept(kit: Kit) -> None:
     state = kit.seed_table().state()
     branches = [resource_names.name_branch(PIPELINE, n, "a") for n in (1, 2, 3)] + [
@@ -685,7 +687,7 @@ def test_stale_branches_are_dropped_and_newer_and_foreign_ones_kept(kit: Kit) ->
     assert kit.port.commits.drop_branches(TABLE, PIPELINE, 2) == 0
 
 
-@branches
+@require_branches
 def test_one_branch_is_dropped_by_its_name_and_gone_twice_is_gone(kit: Kit) -> None:
     state = kit.seed_table().state()
     ours, theirs = resource_names.name_branch(PIPELINE, 1, "a"), resource_names.name_branch(PIPELINE, 1, "ab")
@@ -696,7 +698,7 @@ def test_one_branch_is_dropped_by_its_name_and_gone_twice_is_gone(kit: Kit) -> N
     assert [kit.port.commits.read_head(TABLE, branch) is not None for branch in (ours, theirs)] == [False, True]
 
 
-@branches
+@require_branches
 def test_snapshots_of_an_attempt_are_known_when_no_branch_leads_to_them(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST, attempt="m1")
     kit.merge_branch(FIRST, attempt="m2")
@@ -705,7 +707,7 @@ def test_snapshots_of_an_attempt_are_known_when_no_branch_leads_to_them(kit: Kit
     assert kit.port.commits.find_snapshots(TABLE, "m3") == []
 
 
-@branches
+@require_branches
 def test_snapshot_that_the_table_has_left_is_told_from_one_that_it_stands_on_or_never_had(kit: Kit) -> None:
     kit.seed_table()
     kit.port.commits.publish(kit.merge_branch(FIRST, attempt="m1"))
@@ -718,7 +720,7 @@ def test_snapshot_that_the_table_has_left_is_told_from_one_that_it_stands_on_or_
     assert kit.port.commits.list_rolled_back(f"{TABLE}_that_is_not_there", told) == frozenset()
 
 
-@branches
+@require_branches
 def test_tag_of_a_pipeline_whose_name_reads_like_a_batch_of_ours_is_no_branch_to_drop(kit: Kit) -> None:
     """Pipeline `shop_2024_q1` has the tag `tidegate_shop_2024_q1`, which reads like batch 2024 of `shop`."""
     others = ("shop_2024_q1", "shop_backfill_1_7_q1")
@@ -745,7 +747,7 @@ def test_every_pipeline_that_has_a_position_is_told(kit: Kit) -> None:
 # evolve
 
 
-@branches
+@require_branches
 def test_evolving_is_additive_and_idempotent(kit: Kit) -> None:
     kit.create()
     wanted = (Column("id", "STRING"), Column("n", "BIGINT"), Column("more", "STRING"))
@@ -760,7 +762,7 @@ def test_narrower_column_is_no_change(kit: Kit) -> None:
     assert kit.port.tables.evolve(TABLE, COLUMNS, add=True, widen=True, relax=True) == []
 
 
-@branches
+@require_branches
 def test_incompatible_or_forbidden_change_gives_up_and_changes_nothing(kit: Kit) -> None:
     kit.create()
     before = kit.state()
@@ -775,6 +777,11 @@ def test_incompatible_or_forbidden_change_gives_up_and_changes_nothing(kit: Kit)
 
 
 # staged batches
+
+
+def test_namespace_of_a_table_is_among_those_of_its_catalog(kit: Kit) -> None:
+    kit.create()
+    assert kit.port.tables.list_namespaces("lake").count("lake.shop") == 1
 
 
 def test_nothing_is_staged_where_there_is_no_table(kit: Kit) -> None:
@@ -809,19 +816,14 @@ def test_attempt_that_did_not_finish_or_met_a_bad_record_is_not_staged(kit: Kit)
     assert kit.port.staging.read_staged_outcome(STAGED, "a2").bad == 1
 
 
-def test_counts_that_lack_a_field_are_refused_with_their_attempt_and_the_field(kit: Kit) -> None:
-    kit.stage(1, "a1", 3, finished=False)
-    counts = {name: value for name, value in json.loads(outcome_of(3)).items() if name != "ignored"}
-
-    def finish_and_look() -> None:  # BigQuery reads the counts when it brings the rows in
 def test_attempt_whose_job_has_left_its_counts_is_not_staged_before_a_worker_lets_it_count(kit: Kit) -> None:
     kit.stage(1, "open", 3)
     kit.stage(2, "counted", 2, finished=False)
-    kit.count("counted", outcome_of(2))
+    kit.count("counted", render_outcome(2))
     assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "open")]
     assert kit.port.staging.read_staged_outcome(STAGED, "counted") is None
     for _ in range(2):
-        kit.port.staging.complete_attempt(STAGED, 2, "counted", summary_of(2, "counted"))
+        kit.port.staging.complete_attempt(STAGED, 2, "counted", build_summary(2, "counted"))
         staged = kit.port.staging.list_staged(STAGED, TABLE)
         assert [(s.batch, s.attempt, s.counts.staged) for s in staged] == [(1, "open", 3), (2, "counted", 2)]
 
@@ -829,11 +831,16 @@ def test_attempt_whose_job_has_left_its_counts_is_not_staged_before_a_worker_let
 def test_attempt_without_counts_is_not_completed(kit: Kit) -> None:
     kit.stage(1, "open", 3)
     kit.stage(2, "killed", 2, finished=False)
-    kit.port.staging.complete_attempt(STAGED, 2, "killed", summary_of(2, "killed"))
+    kit.port.staging.complete_attempt(STAGED, 2, "killed", build_summary(2, "killed"))
     assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "open")]
     assert kit.port.staging.read_staged_outcome(STAGED, "killed") is None
 
 
+def test_counts_that_lack_a_field_are_refused_with_their_attempt_and_the_field(kit: Kit) -> None:
+    kit.stage(1, "a1", 3, finished=False)
+    counts = {name: value for name, value in json.loads(render_outcome(3)).items() if name != "ignored"}
+
+    def finish_and_look() -> None:  # BigQuery reads the counts when it brings the rows in
         kit.finish("a1", json.dumps(counts))
         kit.port.staging.list_staged(STAGED, TABLE)
 
@@ -855,14 +862,14 @@ def test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_n
         True,
     ]
     assert kit.port.staging.find_highest_batch(STAGED) == 1
-    kit.finish("unfinished", outcome_of(2))
+    kit.finish("unfinished", render_outcome(2))
     assert kit.port.staging.find_highest_batch(STAGED) == 2
     assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [
         (1, "open"),
         (2, "unfinished"),
     ]
     if kit.insert is None:  # no snapshot of theirs is left either
-        assert attempts_in(kit) == {"open", "unfinished"}
+        assert list_attempts(kit) == {"open", "unfinished"}
 
 
 def test_attempt_that_follows_a_bad_one_under_its_number_is_kept(kit: Kit) -> None:
@@ -888,7 +895,7 @@ def test_number_of_attempts_that_were_killed_before_their_counts_is_used_again(k
     assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "open"), (2, "whole")]
 
 
-@branches
+@require_branches
 def test_attempts_that_were_killed_before_their_counts_leave_one_snapshot_and_go_with_the_next_attempt(
     kit: Kit,
 ) -> None:
@@ -897,18 +904,18 @@ def test_attempts_that_were_killed_before_their_counts_leave_one_snapshot_and_go
         kit.stage(2, f"killed-{run}", 2, finished=False)
         kit.port.staging.clean_up(STAGED, 0)
     assert sorted(row["batch_number"] for row in kit.read_rows(STAGED)) == [1, 1, 1, 2, 2]
-    assert attempts_in(kit) == {"open", "killed-3"}
+    assert list_attempts(kit) == {"open", "killed-3"}
     kit.stage(2, "whole", 4)
-    kit.finish("killed-3", outcome_of(2))  # its job slept
+    kit.finish("killed-3", render_outcome(2))  # its job slept
     assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "open"), (2, "whole")]
 
 
-@branches
+@require_branches
 def test_complete_attempt_that_an_unfinished_one_has_written_over_is_kept(kit: Kit) -> None:
     kit.stage(1, "whole", 3)
     kit.stage(1, "killed", 2, finished=False)
     kit.port.staging.clean_up(STAGED, 0)
-    assert attempts_in(kit) == {"whole", "killed"}
+    assert list_attempts(kit) == {"whole", "killed"}
     assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "whole")]
 
 
@@ -972,14 +979,14 @@ def test_counts_that_arrive_after_the_clean_up_of_their_batch_go_with_the_next_o
     kit.stage(1, "late", 3, finished=False)
     kit.port.staging.clean_up(STAGED, 1)
     kit.stage(2, "open", 2)
-    getattr(kit, verb)("late", outcome_of(3))
+    getattr(kit, verb)("late", render_outcome(3))
     kit.port.staging.clean_up(STAGED, 1)
+    kit.port.staging.complete_attempt(STAGED, 1, "late", build_summary(1, "late"))
     assert kit.port.staging.read_staged_outcome(STAGED, "late") is None
     assert [s.attempt for s in kit.port.staging.list_staged(STAGED, TABLE)] == ["open"]
 
 
 def test_clean_up_of_a_batch_without_rows_is_harmless(kit: Kit) -> None:
-    kit.port.staging.complete_attempt(STAGED, 1, "late", summary_of(1, "late"))
     kit.stage(1, "a1", 3)
     kit.port.staging.clean_up(STAGED, 1)
     kit.stage(2, "a2", 0)
@@ -1008,7 +1015,7 @@ def test_forgetting_is_refused_when_a_merge_remembers_more_meanwhile(
     """What a merge has found there is not taken away under it: it may have moved a delete's record to a later one."""
     from tidegate.adapters.iceberg.stores import remembered_deletes
 
-    kit = in_iceberg(tmp_path)
+    kit = build_iceberg_kit(tmp_path)
     kit.remember({"a": 1_000, "b": 9_000})
     commit = remembered_deletes.commit
 
@@ -1094,7 +1101,7 @@ def test_nothing_is_taken_out_of_a_memory_without_a_mark(kit: Kit) -> None:
 @pytest.mark.real
 def test_table_that_another_pipeline_of_version_0_1_stages_into_is_not_claimed(tmp_path: Path) -> None:
     """Pipeline `b_x` of table `t`, and `x` of `t_b`, make one name."""
-    kit = in_iceberg(tmp_path)
+    kit = build_iceberg_kit(tmp_path)
     kit.stage(1, "a1", 2, pipeline="orders_shop")
     kit.unmark(STAGED)
     with kit.load(STAGED).transaction() as transaction:
@@ -1118,7 +1125,7 @@ def test_memory_without_a_mark_is_recognised_by_its_very_columns(kit: Kit) -> No
 # backfills
 
 
-@branches
+@require_branches
 def test_staging_shows_what_the_newest_snapshot_holds(kit: Kit) -> None:
     assert kit.port.staging.read_staging(STAGED, TABLE) is None
     kit.stage(1, "a1", 2)
@@ -1130,7 +1137,7 @@ def test_staging_shows_what_the_newest_snapshot_holds(kit: Kit) -> None:
     ]  # fmt: skip
 
 
-@branches
+@require_branches
 def test_batch_that_an_unfinished_attempt_overwrote_is_not_in_staging(kit: Kit) -> None:
     """Its rows in the newest snapshot are not those that were counted."""
     kit.stage(1, "a1", 2)
@@ -1182,7 +1189,7 @@ def test_slices_that_are_applied_stand_in_the_backfills_own_table_for_its_shape(
     assert kit.port.history.list_applied_slices(table, "0af3") == frozenset()
 
 
-@branches
+@require_branches
 def test_forget_takes_one_backfills_branches_and_mark_and_nothing_else(kit: Kit) -> None:
     ours = kit.seed_table().merge_branch(FIRST)
     kit.port.commits.publish(
@@ -1212,7 +1219,7 @@ def test_forget_takes_one_backfills_branches_and_mark_and_nothing_else(kit: Kit)
     assert kit.state() == replace(before, marks={k: v for k, v in before.marks.items() if "backfill" not in k})
 
 
-@branches
+@require_branches
 def test_clean_up_of_a_flush_leaves_branches_of_a_backfill(kit: Kit) -> None:
     branch = resource_names.name_backfill_branch(PIPELINE, "0123456789", number=1, attempt="a")
     kit.port.commits.start_branch(TABLE, kit.seed_table().state(), branch)
@@ -1224,18 +1231,18 @@ def test_clean_up_of_a_flush_leaves_branches_of_a_backfill(kit: Kit) -> None:
 
 
 def test_history_comes_newest_first_and_is_limited(kit: Kit) -> None:
-    control = resource_names.name_control_table(a_pipeline(a_table(TABLE)))
+    control = resource_names.name_control_table(build_pipeline(build_table(TABLE)))
     assert kit.port.history.read_history(control, 5) == []
     for batch in (1, 2, 3):
-        kit.port.history.append_history(control, history_row(batch))
+        kit.port.history.append_history(control, build_history_row(batch))
     assert [row["batch"] for row in kit.port.history.read_history(control, 2)] == [3, 2]
-    assert kit.port.history.read_history(control, 1) == [history_row(3)]
+    assert kit.port.history.read_history(control, 1) == [build_history_row(3)]
 
 
 def test_history_of_many_batches_is_kept_whole_in_few_files(kit: Kit) -> None:
-    control = resource_names.name_control_table(a_pipeline(a_table(TABLE)))
+    control = resource_names.name_control_table(build_pipeline(build_table(TABLE)))
     for batch in range(1, 56):
-        kit.port.history.append_history(control, history_row(batch))
+        kit.port.history.append_history(control, build_history_row(batch))
     assert [row["batch"] for row in kit.port.history.read_history(control, 100)] == list(range(55, 0, -1))
     if kit.load is not None:
         table = kit.load(control)
@@ -1243,7 +1250,7 @@ def test_history_of_many_batches_is_kept_whole_in_few_files(kit: Kit) -> None:
         assert len(table.metadata.snapshots) <= 20
 
 
-def history_row(batch: int) -> dict[str, Any]:
+def build_history_row(batch: int) -> dict[str, Any]:
     numbers = ("span", *RECORD_COUNTS, "inserted", "updated", "deleted", "staged_bytes", *COST_COUNTS)
     return {
         "batch": batch, "published_at_ms": 1000 + batch, "table": TABLE, "attempt": "a", "ranges": "{}", "seconds": 0.5,

@@ -107,6 +107,9 @@ class MemoryDestination:
 
     # the port
 
+    def list_namespaces(self, catalog: str) -> list[str]:
+        return sorted({name.rpartition(".")[0] for name in self.tables if name.startswith(f"{catalog}.")})
+
     def list_tables(self, namespace: str) -> list[str]:
         return sorted(name.rpartition(".")[2] for name in self.tables if name.rpartition(".")[0] == namespace)
 

@@ -57,6 +57,9 @@ class RoutedTables(_Routed[TableStore]):
     def list_tables(self, namespace: str) -> list[str]:
         return self._route(namespace).list_tables(namespace)
 
+    def list_namespaces(self, catalog: str) -> list[str]:
+        return self._route(catalog).list_namespaces(catalog)
+
     def read_state(self, table: str, pipeline: str) -> TableState | None:
         return self._route(table).read_state(table, pipeline)
 

@@ -121,7 +121,8 @@ CHECKS = (
     ),
     Check(
         "pipeline.position",
-        "as `plan` reads it: positions of tables, and the progress of publications, still fit the topics",
+        "as `plan` reads it: positions of tables, and the progress of publications, still fit the topics, and no dead "
+        "letter or rolled-back backfill waits that nobody brings in",
         "see `tidegate status`; docs/operations.md has the way out for each",
     ),
     Check(

@@ -92,7 +92,12 @@ def name_control_table(pipeline: Pipeline) -> str:
 
 def name_dead_letter_table(pipeline: Pipeline) -> str:
     """The records that could not be read, in the first table's catalog and namespace."""
-    return f"{_find_home_namespace(pipeline)}.tidegate_{pipeline.name}_dead_letters"
+    return name_dead_letter_table_in(_find_home_namespace(pipeline), pipeline)
+
+
+def name_dead_letter_table_in(namespace: str, pipeline: Pipeline) -> str:
+    """What that would be if the first table lay in ``catalog.namespace``."""
+    return f"{namespace}.tidegate_{pipeline.name}_dead_letters"
 
 
 def list_other_dead_letter_tables(pipeline: Pipeline) -> list[str]:
@@ -101,7 +106,7 @@ def list_other_dead_letter_tables(pipeline: Pipeline) -> list[str]:
     if pipeline.template is not None:
         spaces += (f"{pipeline.template.catalog}.{namespace}" for namespace in pipeline.template.namespaces)
     others = dict.fromkeys(space for space in spaces if space != _find_home_namespace(pipeline))
-    return [f"{space}.tidegate_{pipeline.name}_dead_letters" for space in others]
+    return [name_dead_letter_table_in(space, pipeline) for space in others]
 
 
 def name_branch(pipeline: str, batch: int, attempt: str) -> str:
@@ -157,14 +162,14 @@ def parse_tag_pipeline(reference: str) -> str:
     return reference.removeprefix("tidegate_")
 
 
-def name_staged_property(attempt: str) -> str:
-    """The intermediate table's property that holds the counts of a complete attempt."""
-    return f"tidegate.staged.{attempt}"
-
-
 def name_counted_property(attempt: str) -> str:
     """The intermediate table's property in which a stage job leaves its counts; the attempt is not complete yet."""
     return f"tidegate.counted.{attempt}"
+
+
+def name_staged_property(attempt: str) -> str:
+    """The intermediate table's property that holds the counts of a complete attempt."""
+    return f"tidegate.staged.{attempt}"
 
 
 def name_audit_property(attempt: str) -> str:

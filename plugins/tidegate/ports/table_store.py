@@ -13,6 +13,10 @@ from tidegate.sql.pruning import Bounds
 class TableStore(Protocol):
     """Destination tables, and tables of our own beside them. Tables are named ``catalog.namespace.table``."""
 
+    def list_namespaces(self, catalog: str) -> list[str]:
+        """Full names of the namespaces of a catalog that may be seen, without those that lie in another."""
+        ...
+
     def list_tables(self, namespace: str) -> list[str]:
         """Names, without the namespace, of the tables in ``catalog.namespace``; none where there is no namespace."""
         ...

@@ -7,6 +7,8 @@ from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets, get_offset, it
 from tidegate.model.ownership import KIND_PROPERTY
 from tidegate.ports.context import Log, Ports, Retention
 from tidegate.spec.time_text import format_utc, to_utc_datetime
+from tidegate.tables.distant_letters import find_distant_letters
+from tidegate.tables.undone_backfills import find_undone_backfills
 from tidegate.tables.undone_replays import list_undone_letters
 
 # The brokers end a transaction after transaction.max.timeout.ms at the latest, 15 minutes by default.
@@ -22,15 +24,20 @@ def find_risks(ports: Ports, log: Log, following: Offsets) -> list[str]:
     """
     risks: list[str] = [*ports.pipeline.warnings]
     try:
-        risks += find_letter_risks(ports)
+        risks += find_lost_rows(ports)
     except TidegateError as reason:
-        risks.append(f"pipeline={ports.pipeline.name}: not all dead letters can be read: {reason}")
+        risks.append(f"pipeline={ports.pipeline.name}: not all dead letters and backfills can be read: {reason}")
     for look in (_find_hanging_transactions, _find_expiring_records, _find_lone_tombstones):
         try:
             risks += look(ports, log, following)
         except TidegateError as reason:
             risks.append(f"pipeline={ports.pipeline.name}: risks cannot be checked: {reason}")
     return risks
+
+
+def find_lost_rows(ports: Ports) -> list[str]:
+    """One sentence for whatever nobody brings in: dead letters, and backfills that were rolled back once done."""
+    return [*find_letter_risks(ports), *_find_undone_backfills(ports)]
 
 
 def find_letter_risks(ports: Ports) -> list[str]:
@@ -53,21 +60,20 @@ def _find_undone_letters(ports: Ports) -> list[str]:
     ]
 
 
-def find_distant_letters(ports: Ports) -> list[str]:
-    """One sentence for each other namespace of the file in which dead letters wait: they lie beside its first table,
-    and another one was the first when they were set aside.
-    """
-    pipeline = ports.pipeline
+def _find_undone_backfills(ports: Ports) -> list[str]:
+    """Of backfills that are done, and whose rows a rollback has taken since."""
+    name = ports.pipeline.name
     found = [
-        (name, waiting)
-        for name in resource_names.list_other_dead_letter_tables(pipeline)
-        if (waiting := ports.dead_letters.read_dead_letters(name, 0).waiting)
+        (table.name, undone)
+        for table in ports.pipeline.tables
+        if not table.discovers_names
+        for undone in find_undone_backfills(ports, table.name)
     ]
     return [
-        f"pipeline={pipeline.name}: dead letters={waiting} wait in table={name}, where the first table of the file lay "
-        f"before, and the pipeline looks for them in table={resource_names.name_dead_letter_table(pipeline)}; put a "
-        f"table of {name.rsplit('.', 1)[0]} first in the file again, and replay or discard them"
-        for name, waiting in found
+        f"pipeline={name} table={table}: slices={len(undone.slices)} of backfill={undone.id} were rolled back with the "
+        "table, and the backfill is over, so nothing applies them again; if they are not meant to be gone: "
+        f"{undone.command}; else this is told until the snapshots of the backfill expire"
+        for table, undone in found
     ]
 
 

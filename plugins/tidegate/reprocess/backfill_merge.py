@@ -1,6 +1,5 @@
 """backfill, third part: apply one staged slice, only where no later record of a key exists up to the position."""
 
-import json
 import logging
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from tidegate.reprocess.backfill_plan import require_position
 from tidegate.reprocess.backfill_stage import Slice, stage_missing_slice
 from tidegate.tables.columns import list_destination_columns, resolve_columns
 from tidegate.tables.compatibility import check_mergeable
+from tidegate.tables.undone_backfills import build_slice_note
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,8 @@ def _merge_and_publish(cut: _SliceRound) -> AppliedSlice:
     one, ports = cut.slice, cut.slice.ports
     name, attempt = ports.pipeline.name, ports.new_attempt()
     branch = resource_names.name_backfill_branch(name, one.backfill.id, number=one.number, attempt=attempt)
-    summary = {"id": one.backfill.id, "slice": one.number, "slices": len(one.all_ranges), "attempt": cut.staged.attempt}
+    facts = {"id": one.backfill.id, "slice": one.number, "slices": len(one.all_ranges), "attempt": cut.staged.attempt}
+    ranges = cut.staged.ranges.to_dict()
     swap = Swap(
         ports=ports,
         where=one.where,
@@ -84,7 +85,7 @@ def _merge_and_publish(cut: _SliceRound) -> AppliedSlice:
         summary={
             "tidegate.pipeline": name,
             resource_names.SLICE_PROPERTY: one.label,
-            resource_names.BACKFILL_PROPERTY: json.dumps({**summary, "ranges": cut.staged.ranges.to_dict()}),
+            resource_names.BACKFILL_PROPERTY: build_slice_note(name, one.backfill.asked, {**facts, "ranges": ranges}),
         },
         source=StagedSource(one.intermediate, cut.staged.batch, cut.staged.attempt),
     )

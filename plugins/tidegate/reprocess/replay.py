@@ -19,7 +19,6 @@ from tidegate.model.ownership import describe_dead_letters, describe_intermediat
 from tidegate.model.table_state import StagedSource
 from tidegate.ports.context import Head, Ports, Staging, TableState
 from tidegate.progress.position_checks import check_read_log
-from tidegate.progress.risks import find_distant_letters
 from tidegate.progress.topic_log import filter_table_log, read_log
 from tidegate.reprocess.backfill_plan import require_position
 from tidegate.reprocess.replay_stage import REPLAY_ID, LetterGroup, Replay, group_letters, stage_missing_letters
@@ -27,6 +26,7 @@ from tidegate.spec.source import Errors
 from tidegate.spec.table import Table, TableMode
 from tidegate.tables.columns import list_destination_columns, resolve_columns
 from tidegate.tables.compatibility import check_key_unchanged
+from tidegate.tables.distant_letters import find_distant_letters
 from tidegate.tables.templated_tables import refuse_template
 from tidegate.tables.undone_replays import find_undone_replays, reopen_letters
 

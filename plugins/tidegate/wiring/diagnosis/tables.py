@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from functools import partial
 
 from tidegate.adapters.open_clients import OpenClients
-from tidegate.diagnosis.finding import Finding, from_error, make_ok
+from tidegate.diagnosis.finding import Finding, from_error, make_ok, make_warning
 from tidegate.diagnosis.probes import Probe
 from tidegate.errors import TidegateError
 from tidegate.model.offsets import Ranges
 from tidegate.ports.context import Ports
+from tidegate.progress.risks import find_lost_rows
 from tidegate.progress.table_progress import attach_log, observe_tables
 from tidegate.progress.topic_log import read_known_log
 from tidegate.spec.pipeline import Pipeline
@@ -128,7 +129,7 @@ def _choose_schema_check(text: str) -> str:
 
 
 def _check_position(opened: _OpenedPorts, name: str) -> Iterator[Finding]:
-    """What `plan` reads first, without the cutting of a batch."""
+    """What `plan` reads first, without the cutting of a batch; and what waits where no flush looks."""
     ports = opened.get(name)
     observed = observe_tables(ports)
     log, missing = read_known_log(ports)
@@ -137,3 +138,6 @@ def _check_position(opened: _OpenedPorts, name: str) -> Iterator[Finding]:
         yield from_error("pipeline.position", error)
     if not errors:
         yield make_ok("pipeline.position", f"pipeline={name} tables={len(observed)}: their positions fit the topics")
+    for sentence in find_lost_rows(ports):
+        cause, _, advice = sentence.partition("; ")
+        yield make_warning("pipeline.position", cause, advice)

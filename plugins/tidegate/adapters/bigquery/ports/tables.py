@@ -39,6 +39,11 @@ class BigQueryTables(BigQueryPort):
         return self._get_warehouse(namespace).list_tables(namespace)
 
     @translate_bigquery_errors
+    def list_namespaces(self, catalog: str) -> list[str]:
+        """See the port."""
+        return [f"{catalog}.{dataset}" for dataset in self._get_warehouse(catalog).list_datasets()]
+
+    @translate_bigquery_errors
     def read_state(self, table: str, pipeline: str) -> TableState | None:
         """See the port. `snapshot_id` is the position's version; a table restored to an earlier time keeps it."""
         loaded_table = self._get_warehouse(table).find_table(table)
@@ -163,7 +168,8 @@ def _check_collations(table: str, schema: Iterable[Mapping[str, Any]], values: M
 def _check_floats(table: str, schema: Struct, values: MergeInput) -> None:
     """`GiveUp` for a key of floating point whose type no file declares, as one of a schema registry.
 
-    NaN is not equal to itself: a row of that key would be inserted once more by each batch.
+    NaN is not equal to itself: a row of that key would be inserted once more by each batch. Nor is anything newer than
+    NaN: a row of that sequence would stay as it is.
     """
     for leaf in values.get("leaves", ()):
         if _has_float(schema, leaf):

@@ -37,6 +37,11 @@ class IcebergTables(IcebergPort):
         return self.catalogs.list_table_names(namespace)
 
     @translate_iceberg_errors
+    def list_namespaces(self, catalog: str) -> list[str]:
+        """See the port."""
+        return [".".join((catalog, *namespace)) for namespace in self.catalogs.list_namespaces(catalog)]
+
+    @translate_iceberg_errors
     def read_state(self, table: str, pipeline: str) -> TableState | None:
         """See the port."""
         loaded_table = self.catalogs.table(table)

@@ -1,0 +1,149 @@
+"""A table is rolled back behind a backfill that is done: that is told, with the command that applies it again."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from fakes import World, build_pipeline, build_table
+from fakes.orders import NAME, make_orders, read_orders, send_orders
+from tidegate.diagnosis.finding import Severity
+from tidegate.errors import NothingToDo
+from tidegate.model.backfill import Backfill
+from tidegate.monitoring.details import find_warnings
+from tidegate.monitoring.status import read_status
+from tidegate.reprocess.answer_rollback import answer_rollbacks, propose_answers
+from tidegate.reprocess.backfill import apply_backfill, apply_slice
+from tidegate.reprocess.backfill_plan import BackfillRequest, parse_request, propose_backfill
+from tidegate.steps.flush import flush
+from tidegate.steps.heartbeat import heartbeat
+from tidegate.wiring.diagnosis.tables import _check_position
+
+COPY = "lake.shop.copy"
+PIPELINE = build_pipeline(build_table(), build_table(COPY), max_records=2)
+RANGES = '{"orders": {"0": [0, 1], "1": [0, 2]}}'
+
+
+@pytest.fixture
+def world() -> World:
+    """Two partitions and two tables, all flushed; of both tables somebody has taken a row away."""
+    made = make_orders()
+    flush_all(made)
+    for table in (NAME, COPY):
+        kept = tuple(row for row in made.destination.tables[table].read_rows() if row["id"] != "b")
+        made.destination.add_snapshot(table, "main", kept, {})
+    return made
+
+
+def flush_all(world: World) -> None:
+    while True:
+        try:
+            flush(world.build_ports(PIPELINE))
+        except NothingToDo:
+            return
+
+
+def backfill(world: World, request: BackfillRequest | None = None) -> Backfill:
+    ports = world.build_ports(PIPELINE)
+    planned = propose_backfill(ports, request or parse_request(RANGES, None, None)).backfill
+    apply_backfill(ports, planned, lambda _: None)
+    return planned
+
+
+def list_told(world: World) -> list[str]:
+    """What status, the page, the doctor, and a heartbeat that is due say of backfills."""
+    ports = world.build_ports(PIPELINE)
+    told = [one for one in read_status(ports)["warnings"] if "backfill" in one]
+    assert [one for one in find_warnings(ports) if "backfill" in one] == told
+    found = _check_position(SimpleNamespace(get=lambda _: ports), "shop")
+    assert [f"{one.cause}; {one.advice}" for one in found if one.severity is Severity.WARNING] == told
+    world.clock.tick(3_600_000)
+    assert [one for one in heartbeat(ports).warnings if "backfill" in one] == told
+    return told
+
+
+def message(slices: int, id: str, command: str) -> str:
+    return (
+        f"pipeline=shop table={NAME}: slices={slices} of backfill={id} were rolled back with the table, and the "
+        f"backfill is over, so nothing applies them again; if they are not meant to be gone: {command}; else this is "
+        "told until the snapshots of the backfill expire"
+    )
+
+
+def head(world: World) -> int:
+    return world.destination.tables[NAME].refs["main"]
+
+
+def test_backfill_that_was_rolled_back_once_it_was_done_is_told_until_it_is_applied_again(world: World) -> None:
+    before = head(world)
+    planned = backfill(world)
+    assert (read_orders(world), list_told(world)) == ({"a": "2", "b": "1"}, [])
+    world.destination.rollback(NAME, before)
+    told = list_told(world)
+    assert told == [message(2, planned.id, f"tidegate backfill shop --range '{RANGES}'")]
+    send_orders(world, ("c", "1"))
+    flush_all(world)
+    assert (list_told(world), read_orders(world)) == (told, {"a": "2", "c": "1"})
+    again = told[0].partition("--range '")[2].partition("'")[0]
+    assert backfill(world, parse_request(again, None, None)).id == planned.id
+    assert (list_told(world), read_orders(world)) == ([], {"a": "2", "b": "1", "c": "1"})
+
+
+def test_times_and_tables_of_then_stand_in_the_command(world: World) -> None:
+    before, times = head(world), ("1970-01-01T00:00:00.000Z", "2100-01-01T00:00:00.000Z")
+    planned = backfill(world, parse_request(None, *times, (NAME,)))
+    world.destination.rollback(NAME, before)
+    command = f"tidegate backfill shop --from {times[0]} --to {times[1]} --table {NAME}"
+    assert list_told(world) == [message(2, planned.id, command)]
+    backfill(world, parse_request(None, *times, (NAME,)))
+    assert (list_told(world), read_orders(world)) == ([], {"a": "2", "b": "1"})
+
+
+def test_of_several_slices_those_that_stand_are_not_told(world: World) -> None:
+    ports = world.build_ports(PIPELINE)
+    planned = propose_backfill(ports, parse_request(RANGES, None, None)).backfill
+    assert planned.numbers == [2, 1]
+    apply_slice(ports, planned, 2)
+    between = head(world)
+    apply_backfill(ports, planned, lambda _: None)
+    world.destination.rollback(NAME, between)
+    assert list_told(world) == [message(1, planned.id, f"tidegate backfill shop --range '{RANGES}'")]
+
+
+def test_open_backfill_goes_on_by_itself_and_is_not_told(world: World) -> None:
+    before, ports = head(world), world.build_ports(PIPELINE)
+    planned = propose_backfill(ports, parse_request(RANGES, None, None)).backfill
+    apply_slice(ports, planned, 2)
+    world.destination.rollback(NAME, before)
+    assert [one for one in list_told(world) if "were rolled back" in one] == []
+
+
+def test_records_that_the_flush_reads_again_are_not_told(world: World) -> None:
+    begin = world.destination.tables[NAME].ancestors()[-1].id
+    backfill(world)
+    world.destination.rollback(NAME, begin)
+    ports = world.build_ports(PIPELINE)
+    answer_rollbacks(ports, propose_answers(ports, "rewind", NAME), "rewind", "ann")
+    assert list_told(world) == []
+    flush_all(world)
+    assert read_orders(world) == {"a": "2", "b": "1"}
+
+
+def test_slice_of_a_version_before_is_told_without_its_words(world: World) -> None:
+    before = head(world)
+    planned = backfill(world)
+    for snapshot in world.destination.tables[NAME].snapshots.values():
+        if note := snapshot.summary.get("tidegate.backfill"):
+            known = {name: value for name, value in json.loads(note).items() if name not in ("pipeline", "asked")}
+            snapshot.summary["tidegate.backfill"] = json.dumps(known)
+    world.destination.rollback(NAME, before)
+    assert list_told(world) == [message(2, planned.id, "tidegate backfill shop, with the range of then")]
+
+
+def test_backfill_of_another_pipeline_is_not_told_as_its_own(world: World) -> None:
+    before = head(world)
+    backfill(world)
+    for snapshot in world.destination.tables[NAME].snapshots.values():
+        if note := snapshot.summary.get("tidegate.backfill"):
+            snapshot.summary["tidegate.backfill"] = json.dumps({**json.loads(note), "pipeline": "other"})
+    world.destination.rollback(NAME, before)
+    assert list_told(world) == []
