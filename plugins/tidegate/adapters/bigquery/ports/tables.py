@@ -166,21 +166,29 @@ def _check_collations(table: str, schema: Iterable[Mapping[str, Any]], values: M
 
 
 def _check_floats(table: str, schema: Struct, values: MergeInput) -> None:
-    """`GiveUp` for a key of floating point whose type no file declares, as one of a schema registry.
+    """`GiveUp` for floating point, whose type no file declares, as one of a schema registry, in a key or a sequence.
 
     NaN is not equal to itself: a row of that key would be inserted once more by each batch. Nor is anything newer than
     NaN: a row of that sequence would stay as it is.
     """
-    for leaf in values.get("leaves", ()):
-        if _has_float(schema, leaf):
-            raise GiveUp(
-                f"table={table} column={'.'.join(leaf)}: its type is floating point, by which BigQuery finds no rows; "
-                "nothing was merged; take another column for key.fields, or a DECIMAL"
-            )
+    given = values.get("given", {}).values()
+    groups = {name for kind, (name, *_) in (one for one in given if one[0] == "by_sequence")}
+    parts: list[tuple[str, Iterable[Sequence[str]]]] = [
+        ("key.fields", values.get("leaves", ())),
+        ("sequence_by", ((name,) for name in values.get("sequence", ()))),
+        ("sequence_groups", ((name,) for name in sorted(groups))),
+    ]
+    for word, paths in parts:
+        for path in paths:
+            if _has_float(schema, path):
+                raise GiveUp(
+                    f"table={table} column={'.'.join(path)}: its type is floating point, by which BigQuery finds no "
+                    f"rows; nothing was merged; take another column for {word}, or a DECIMAL"
+                )
 
 
-def _has_float(schema: DataType, leaf: Sequence[str]) -> bool:
-    for step in leaf:
+def _has_float(schema: DataType, path: Sequence[str]) -> bool:
+    for step in path:
         own = schema.find_name(step) if isinstance(schema, Struct) else None
         if own is None or not isinstance(schema, Struct):
             return False

@@ -21,10 +21,10 @@ FIELDS = [
 ]
 
 
-def find_bounds(*leaves: tuple[str, ...]) -> Any:
+def find_bounds(*leaves: tuple[str, ...], **more: Any) -> Any:
     table = SimpleNamespace(to_api_repr=lambda: {"schema": {"fields": FIELDS}})
     warehouse: Any = SimpleNamespace(find_table=lambda _: table, query_rows=lambda _: pytest.fail("nothing is asked"))
-    values: Any = {"leaves": leaves, "staged_rows": 5} if leaves else {"staged_rows": 5}
+    values: Any = {**({"leaves": leaves} if leaves else {}), "staged_rows": 5, **more}
     return BigQueryTables({"dwh": warehouse}, SqlFiles("bigquery", {"dwh": "p"})).find_bounds(TABLE, values)
 
 
@@ -45,6 +45,20 @@ def test_key_of_floating_point_is_refused_also_where_only_a_registry_tells_its_t
     with pytest.raises(GiveUp, match=rf"table=dwh.shop.orders column={re.escape('.'.join(leaf))}: .*floating point"):
         find_bounds(("Id",), leaf)
     assert find_bounds(("Id",), ("point", "n")) == UNBOUNDED
+
+
+@pytest.mark.parametrize(
+    ("word", "more"),
+    [
+        ("sequence_by", {"sequence": ["Id", "Score"]}),
+        ("sequence_groups", {"given": {"name": ("by_sequence", ["Score"]), "Id": ("always", [])}}),
+    ],
+)
+def test_sequence_of_floating_point_is_refused_as_one_that_the_file_declares(word: str, more: dict[str, Any]) -> None:
+    """Nothing is newer than NaN: a row of that sequence would never change again."""
+    with pytest.raises(GiveUp, match=rf"table=dwh.shop.orders column=Score: .*floating point.* column for {word}, or"):
+        find_bounds(("Id",), **more)
+    assert find_bounds(("Id",), sequence=["Id"], given={"name": ("by_sequence", ["Id"])}) == UNBOUNDED
 
 
 @pytest.mark.parametrize("kind", ["VIEW", "MATERIALIZED_VIEW", "EXTERNAL", "SNAPSHOT"])
