@@ -1,4 +1,4 @@
-"""Which failures of Spark last until a person changes the pipeline file or the table, and the error for each.
+"""Which failures of Spark last until a person changes the pipeline file, the table or the server, and what to do.
 
 Of SQL that a user wrote alone, as an audit is, every failure of the statement or its data lasts. A job's own statements
 hold SQL of ours and tables that others may change meanwhile, so only classes that an expression of the pipeline file,
@@ -18,6 +18,10 @@ EXPRESSION_PATTERN = re.compile(
     r"\[(?:UNRESOLVED_COLUMN|UNRESOLVED_ROUTINE|DATATYPE_MISMATCH|WRONG_NUM_ARGS|FIELD_NOT_FOUND|INVALID_EXTRACT)"
     r"[\w.]*\][^\n]*"
     r"|\[INVALID_PARAMETER_VALUE\.PATTERN\][^\n]*|java\.util\.regex\.PatternSyntaxException: [^\n]*"
+)
+# of a task, of Spark's own memory for tasks, and of a container that was ended for what it took
+MEMORY_PATTERN = re.compile(
+    r"\bOutOfMemoryError\b|\[UNABLE_TO_ACQUIRE_MEMORY\]|\bOOMKilled\b|exceeding (?:physical )?memory limits"
 )
 
 
@@ -45,3 +49,18 @@ def find_lasting_failure(where: str, verbs: Collection[str], text: str) -> Tideg
             "nothing was written; correct when, delete_when, route or select"
         )
     return None
+
+
+def describe_memory_failure(verbs: Collection[str], text: str) -> str:
+    """What a message adds where a job failed because Spark ran out of memory, which may pass; else nothing.
+
+    What is staged keeps its size, so a merge alone is as large in each try.
+    """
+    if not MEMORY_PATTERN.search(text):
+        return ""
+    smaller = "set merge.max_records lower"
+    if set(verbs) == {"merge"}:
+        smaller += ", and drop the intermediate table: what is staged keeps its size"
+    elif "stage" not in verbs:
+        return "; Spark ran out of memory: give it more"
+    return f"; Spark ran out of memory: give it more, or {smaller} (docs/operations.md#a-batch-that-is-too-large)"

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tidegate.errors import RetryLater, TidegateError, find_kind
-from tidegate.jobs.lasting_failures import find_lasting_failure
+from tidegate.jobs.lasting_failures import describe_memory_failure, find_lasting_failure
 from tidegate.jobs.refused_rights import build_refused_right_error, find_refused_right, summarize_failure
 from tidegate.model.leader_epochs import Epochs
 from tidegate.model.offsets import Ranges
@@ -168,7 +168,8 @@ class JobFailure:
         if refusal:
             return build_refused_right_error(where, refusal)
         lasting = find_lasting_failure(where, (verb,), self.message)
-        return lasting or RetryLater(f"{where} failed: {self.kind}: {self.message}")
+        advice = describe_memory_failure((verb,), f"{self.kind}: {self.message}")
+        return lasting or RetryLater(f"{where} failed: {self.kind}: {self.message}{advice}")
 
     def to_json(self) -> str:
         """One line of JSON."""

@@ -21,7 +21,7 @@ from tidegate.adapters.spark.rpc_status import (
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
-from tidegate.jobs.lasting_failures import find_lasting_failure
+from tidegate.jobs.lasting_failures import describe_memory_failure, find_lasting_failure
 from tidegate.jobs.refused_rights import build_refused_right_error, find_refused_right
 
 # PySpark's packages import each other in circles: a second thread that imports them meanwhile sees half of them
@@ -118,4 +118,5 @@ class ConnectEngine:
             )
         verbs = ("stage", "merge") if isinstance(job, DirectJob) else (get_verb(job),)
         lasting = find_lasting_failure(where, verbs, text)
-        return lasting or RetryLater(f"{where}: Spark failed in {get_verb(job)}: {text[:500]}")
+        advice = describe_memory_failure(verbs, text)
+        return lasting or RetryLater(f"{where}: Spark failed in {get_verb(job)}: {text[:500]}{advice}")

@@ -18,6 +18,7 @@ from tidegate.adapters.spark.private_folder import open_private_folder
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
 from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
+from tidegate.jobs.lasting_failures import describe_memory_failure
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
 from tidegate.redaction import redact_in_application
 from tidegate.schema.avro_limits import JAVA_OPTIONS, add_limits
@@ -63,7 +64,8 @@ class SubmitEngine:
             if done.returncode:
                 reason = _find_last_error(done.stdout + done.stderr)
                 where = f"pipeline={job.pipeline} batch={job.batch}: {get_verb(job)}"
-                raise files.read_failure(where, get_verb(job)) or RetryLater(f"{where} failed: {reason}")
+                advice = describe_memory_failure((get_verb(job),), reason)
+                raise files.read_failure(where, get_verb(job)) or RetryLater(f"{where} failed: {reason}{advice}")
 
     def run_direct(self, job: DirectJob) -> DirectOutcome:
         """Refuse: a batch is planned as a direct one for Connect only, which tells what the job counted."""

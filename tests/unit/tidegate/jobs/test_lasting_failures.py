@@ -5,9 +5,11 @@ import socket
 import pytest
 from pyspark.errors import AnalysisException
 from tidegate.adapters.spark.connect import ConnectEngine
+from tidegate.adapters.spark.entry_points import get_verb
 from tidegate.errors import ConfigurationError, IncompatibleSchema, RetryLater
 from tidegate.jobs.job import Job
 from tidegate.jobs.lasting_failures import is_lasting_sql_state
+from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import JobFailure, StageJob
 from tidegate.model.offsets import Ranges
@@ -57,6 +59,39 @@ def test_failure_that_lasts_is_for_a_person(verb: str, text: str, kind: type, pa
 def test_failure_that_may_pass_is_tried_again(verb: str, text: str) -> None:
     """A merge reads a table whose columns somebody may have changed meanwhile."""
     assert type(JobFailure.of(AnalysisException(text)).to_error(f"p: {verb}", verb)) is RetryLater
+
+
+HEAP = (
+    "Job aborted due to stage failure: Task 1 in stage 0.0 failed 1 times: java.lang.OutOfMemoryError: Java heap space"
+)
+FULL = "[UNABLE_TO_ACQUIRE_MEMORY] Unable to acquire 65536 bytes of memory, got 0. SQLSTATE: 53200"
+KILLED = "ExecutorLostFailure (executor 1 exited): Container killed by YARN for exceeding physical memory limits."
+SMALLER = "give it more, or set merge.max_records lower"
+DROP = ", and drop the intermediate table: what is staged keeps its size"
+
+
+@pytest.mark.parametrize("text", [HEAP, FULL, KILLED], ids=["heap", "task", "container"])
+@pytest.mark.parametrize(
+    ("job", "way"),
+    [
+        (JOBS["merge"], f"{SMALLER}{DROP} (docs/operations.md#a-batch-that-is-too-large)"),
+        (JOBS["stage"], f"{SMALLER} (docs/operations.md#a-batch-that-is-too-large)"),
+        (MaintainJob("p", "lake.shop.orders", {}, "a1", "told"), "give it more"),
+    ],
+    ids=["merge", "stage", "maintain"],
+)
+def test_job_for_which_spark_has_too_little_memory_names_the_ways_out_and_is_tried_again(
+    job: Job, way: str, text: str
+) -> None:
+    """A staged batch is as large in the next try, whatever merge.max_records says by then."""
+    verb = get_verb(job)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        engine = ConnectEngine(f"sc://127.0.0.1:{server.getsockname()[1]}", {}, "spark_default")
+        of_server = engine._translate_error(job, AnalysisException(text))
+    of_submitted = JobFailure.from_json(JobFailure.of(AnalysisException(text)).to_json()).to_error("p", verb)
+    for error in (of_server, of_submitted):
+        assert type(error) is RetryLater
+        assert str(error).endswith(f"; Spark ran out of memory: {way}")
 
 
 @pytest.mark.parametrize(
