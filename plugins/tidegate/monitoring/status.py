@@ -1,7 +1,8 @@
 """How far a pipeline has come and how far behind it is, for people and, as JSON, for programs."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
@@ -54,11 +55,10 @@ def read_status(ports: Ports) -> PipelineStatus:
     tables = [_describe_table(ports, one) for one in progress.tables]
     warnings = find_risks(ports, progress.log, progress.published)
     history = resource_names.name_control_table(pipeline)
-    batches = _read_part(
-        lambda: [format_batch(row) for row in ports.history.read_history(history, MAX_BATCHES)], warnings
-    )
-    backfills = _read_part(lambda: _describe_backfills(progress), warnings)
-    dead_letters = _read_part(lambda: _describe_dead_letters(ports), warnings)
+    batches = _read_part(lambda: [format_batch(row) for row in ports.history.read_history(history, MAX_BATCHES)])
+    backfills = _read_part(lambda: _describe_backfills(progress))
+    dead_letters = _read_part(lambda: _describe_dead_letters(ports))
+    unread = [part.problem for part in (batches, backfills, dead_letters) if part.problem is not None]
     return {
         "pipeline": pipeline.name,
         "description": pipeline.description,
@@ -67,20 +67,26 @@ def read_status(ports: Ports) -> PipelineStatus:
         "lag": sum(t["lag"] for t in tables),
         "tables": tables,
         "partitions": _describe_partitions(progress),
-        "batches": batches or [],
-        "backfills": backfills or [],
-        **(dead_letters or UNKNOWN_DEAD_LETTERS),
-        "warnings": warnings,
+        "batches": batches.value or [],
+        "backfills": backfills.value or [],
+        **(dead_letters.value or UNKNOWN_DEAD_LETTERS),
+        "warnings": [*warnings, *unread],
     }
 
 
-def _read_part(read: Callable[[], Part], warnings: list[str]) -> Part | None:
-    """What another table tells of the pipeline; None where that cannot be read, and one more of `warnings` says why."""
+@dataclass(frozen=True)
+class _PartOfStatus(Generic[Part]):
+    """What another table tells of the pipeline: the value, or why it cannot be read."""
+
+    value: Part | None = None
+    problem: str | None = None
+
+
+def _read_part(read: Callable[[], Part]) -> _PartOfStatus[Part]:
     try:
-        return read()
+        return _PartOfStatus(value=read())
     except (GiveUp, RetryLater) as reason:
-        warnings.append(str(reason))
-        return None
+        return _PartOfStatus(problem=str(reason))
 
 
 def _describe_backfills(progress: PipelineProgress) -> list[BackfillStatus]:

@@ -101,8 +101,13 @@ class RegistryLookup:
         checks = (
             [f"schema id={', '.join(map(str, other))} is no version of subject={subject}: bad records"] if other else []
         )
-        message = _find_message(versions[-1], recognised, part, checks) if versions[-1].kind == "PROTOBUF" else {}
-        return self._describe(sample, part, {**base, **message}, versions[-1].kind, checks)
+        messages = _list_messages(recognised, part) if versions[-1].kind == "PROTOBUF" else set[tuple[int, ...]]()
+        if len(messages) > 1:
+            checks.append(
+                f"{len(messages)} kinds of messages of one schema; each but the first is bad, or needs its own table"
+            )
+        options = {**base, **_choose_message(versions[-1], messages)}
+        return self._describe(sample, part, options, versions[-1].kind, checks)
 
     def _describe_by_id(
         self, registry: Registry, sample: TopicSample, part: str, base: Mapping[str, object], ids: Sequence[int]
@@ -172,15 +177,15 @@ def _find_format(kind: str, *, is_event: bool) -> RecordFormat:
     return next((one for one in fitting if one.is_change_event == is_event), fitting[0])
 
 
-def _find_message(version: Version, recognised: Recognition, part: str, checks: list[str]) -> dict[str, str]:
-    """Which message the records hold; nothing for the first of the schema, which needs no word."""
+def _list_messages(recognised: Recognition, part: str) -> set[tuple[int, ...]]:
+    """The messages that the records hold, each by its place in the schema."""
     parts = [record.value if part == "value" else record.key for record in recognised.records]
-    found = {_read_indexes(data[HEADER_ID:]) for data in parts if data is not None}
-    if len(found) > 1:
-        checks.append(
-            f"{len(found)} kinds of messages of one schema; each but the first is bad, or needs its own table"
-        )
-    first = min(found, default=(0,))
+    return {_read_indexes(data[HEADER_ID:]) for data in parts if data is not None}
+
+
+def _choose_message(version: Version, messages: set[tuple[int, ...]]) -> dict[str, str]:
+    """The option that names the first of these messages; none for the first of the schema, which needs no word."""
+    first = min(messages, default=(0,))
     name = name_message(version, first) if first != (0,) else None
     return {"message": name} if name else {}
 
