@@ -203,6 +203,7 @@ def test_dead_letters_of_a_topic_that_was_created_again_stay_through_rebase_flus
     old = [(p, offset, value, None) for p in (0, 1) for offset, value in ((1, b"old"), (2, b"old too"))]
     assert read_letters() == sorted(old, key=str)
     first = {row["topic_id"] for row in workbench.read_rows(letters)}
+    workbench.run_spark_sql(f"ALTER TABLE lake.{letters} ADD COLUMN of_a_later_version STRING")  # before a downgrade
     workbench.recreate(topic, 2)
     produce(b"new", {"n": 2}, b"new too")
     moved = workbench.run_cli("rebase", "recreated", "--to", "earliest", "--yes")

@@ -1,6 +1,8 @@
 -- A place in the log is one dead letter for each table: writing it again changes nothing, another attempt's takes over.
 -- A topic of the same name that was deleted is another log. Where a letter does not tell its topic's id, equal bytes do.
 -- The batch's offsets are named, so that letters of others need not be read.
+-- Columns are named, so that a table to which a later version has added one is written too.
+{%- set columns = ["topic", "partition", "offset", "timestamp", "key", "value", "headers", "stage", "error_class", "message", "batch", "attempt", "table", "written_at", "replayed_at", "topic_id", "replayed_by"] %}
 MERGE INTO {{ table | name }} t
 USING (
   SELECT
@@ -17,5 +19,9 @@ AND (t.topic_id = s.topic_id OR ((t.topic_id IS NULL OR s.topic_id IS NULL) AND 
   {{ "OR " if not loop.first }}(t.topic = {{ topic | text }} {%- if number is not none %} AND t.partition = {{ number }} {%- endif %} AND t.offset >= {{ start }} AND t.offset < {{ end }})
 {%- endfor %}
 )
-WHEN MATCHED AND t.attempt <> s.attempt THEN UPDATE SET *
-WHEN NOT MATCHED THEN INSERT *
+WHEN MATCHED AND t.attempt <> s.attempt THEN UPDATE SET
+{%- for column in columns %}
+  t.{{ column | quoted }} = s.{{ column | quoted }}{{ "," if not loop.last }}
+{%- endfor %}
+WHEN NOT MATCHED THEN INSERT ({% for column in columns %}{{ column | quoted }}{{ ", " if not loop.last }}{% endfor %})
+VALUES ({% for column in columns %}s.{{ column | quoted }}{{ ", " if not loop.last }}{% endfor %})

@@ -1,6 +1,7 @@
 -- A place in the log is one dead letter for each table: writing it again changes nothing, another attempt's takes over.
 -- A topic of the same name that was deleted is another log. Where a letter does not tell its topic's id, equal bytes do.
 -- The batch's offsets are named, so that letters of others need not be read.
+-- Columns are named, so that a table to which a later version has added one is written too.
 MERGE INTO `lake`.`shop`.`tidegate_shop_dead_letters` t
 USING (
   SELECT
@@ -15,5 +16,23 @@ ON t.`table` = 'lake.shop.orders' AND t.topic = s.topic AND t.partition = s.part
 AND (t.topic_id = s.topic_id OR ((t.topic_id IS NULL OR s.topic_id IS NULL) AND t.timestamp = s.timestamp AND t.key <=> s.key AND t.value <=> s.value)) AND (
   (t.topic = 'orders' AND t.partition = 0 AND t.offset >= 5 AND t.offset < 9)
 )
-WHEN MATCHED AND t.attempt <> s.attempt THEN UPDATE SET *
-WHEN NOT MATCHED THEN INSERT *
+WHEN MATCHED AND t.attempt <> s.attempt THEN UPDATE SET
+  t.`topic` = s.`topic`,
+  t.`partition` = s.`partition`,
+  t.`offset` = s.`offset`,
+  t.`timestamp` = s.`timestamp`,
+  t.`key` = s.`key`,
+  t.`value` = s.`value`,
+  t.`headers` = s.`headers`,
+  t.`stage` = s.`stage`,
+  t.`error_class` = s.`error_class`,
+  t.`message` = s.`message`,
+  t.`batch` = s.`batch`,
+  t.`attempt` = s.`attempt`,
+  t.`table` = s.`table`,
+  t.`written_at` = s.`written_at`,
+  t.`replayed_at` = s.`replayed_at`,
+  t.`topic_id` = s.`topic_id`,
+  t.`replayed_by` = s.`replayed_by`
+WHEN NOT MATCHED THEN INSERT (`topic`, `partition`, `offset`, `timestamp`, `key`, `value`, `headers`, `stage`, `error_class`, `message`, `batch`, `attempt`, `table`, `written_at`, `replayed_at`, `topic_id`, `replayed_by`)
+VALUES (s.`topic`, s.`partition`, s.`offset`, s.`timestamp`, s.`key`, s.`value`, s.`headers`, s.`stage`, s.`error_class`, s.`message`, s.`batch`, s.`attempt`, s.`table`, s.`written_at`, s.`replayed_at`, s.`topic_id`, s.`replayed_by`)
