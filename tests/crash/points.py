@@ -37,8 +37,10 @@ PORTS = {
 }
 READS = {
     "broker": {"list_topics", "read_log", "read_topic_ids", "find_offsets_at", "read_timestamps", "read_committed"},
-    "tables": {"read_state", "count_rows", "list_tables", "find_bounds", "list_pipelines", "read_property"},
-    "commits": {"read_head", "has_branches"},
+    "tables": {
+        "read_state", "count_rows", "list_tables", "list_namespaces", "find_bounds", "list_pipelines", "read_property",
+    },
+    "commits": {"read_head", "has_branches", "list_rolled_back"},
     "staging": {
         "list_staged", "read_staged_outcome", "find_highest_batch", "read_audit_answers", "find_landing_folder",
         "list_signed_attempts",

@@ -80,7 +80,8 @@ POINTS = {
     ],
     "heartbeat": [
         "broker.commit", "broker.read_end_offsets", "broker.read_log", "broker.read_newest_timestamps",
-        "staging.list_staged", "tables.read_state", "tables.read_property",
+        "staging.list_staged", "tables.read_state", "tables.read_property", "tables.list_namespaces",
+        "commits.list_rolled_back",
         "group.committed",
     ],
     "rebase": [
