@@ -142,6 +142,7 @@ class MemoryDestination:
                 if k.startswith(resource_names.name_pipeline_property(pipeline, ""))
             },
             untraceable=rolled_back and cut_off,
+            is_untagged=rolled_back and tagged is None,
             kind=found.properties.get(KIND_PROPERTY, ""),
             total_records=len(found.read_rows(self._written(table))) if self._written(table) in found.refs else 0,
         )

@@ -23,7 +23,9 @@ class TableState:
     - `recorded`: the position that the pipeline published last. `position`: where the table stands; after a rollback
       that of the newest ancestor of main that carries one.
     - `rolled_back`: the last published snapshot is not an ancestor of main. `untraceable`: nobody can tell, as the
-      snapshots that would tell a rollback from another writer's work have expired.
+      snapshots that would tell a rollback from another writer's work have expired. `is_untagged`: the tag on the last
+      published snapshot is gone. `picked_batch`: a batch that was rolled back and whose rows somebody has picked onto
+      main since, by itself; then `position` is not known.
     - `position_lost`: the pipeline has written the table's rows, and its position beside the table is gone.
     - `highest_batch`: the highest batch number that was used; it never falls.
     - `marks`: the table's properties that belong to the pipeline (`tidegate.<pipeline>.`).
@@ -46,6 +48,8 @@ class TableState:
     snapshot_ms: int = 0
     marks: dict[str, str] = field(default_factory=dict)
     untraceable: bool = False
+    is_untagged: bool = False
+    picked_batch: int | None = None
     position_lost: bool = False
     schema: Struct | None = None
     has_maps: bool = True

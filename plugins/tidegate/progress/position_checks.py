@@ -19,6 +19,7 @@ from tidegate.model.position import Position
 from tidegate.model.resource_names import name_positions_table
 from tidegate.model.table_state import NO_TOPIC_ID
 from tidegate.ports.context import Log, Ports, TableState
+from tidegate.progress.rolled_back_tables import describe_rollback
 from tidegate.spec.pipeline import Pipeline, RiskPolicy, RollbackPolicy
 from tidegate.spec.table import Table
 
@@ -46,40 +47,12 @@ def resolve_position(pipeline: Pipeline, table: Table, state: TableState | None)
         return state.recorded
     if pipeline.on_rollback == RollbackPolicy.REWIND and state.position is not None:
         return state.position
-    raise PositionLost(_describe_rollback(pipeline, table, state))
+    raise PositionLost(describe_rollback(pipeline, table, state, name_moved(pipeline, table)))
 
 
 def name_moved(pipeline: Pipeline, table: Table) -> str:
     """The arguments of `rebase` that move this table alone: the other tables have positions of their own."""
     return pipeline.name + (f" --table {table.name}" if pipeline.has_several else "")
-
-
-def _describe_rollback(pipeline: Pipeline, table: Table, state: TableState) -> str:
-    recorded = format_offsets(state.recorded.offsets if state.recorded else {})
-    named = f"{pipeline.name} --table {table.name}"
-    keep, rebase = (
-        f"tidegate answer-rollback {named} --keep",
-        f"tidegate rebase {name_moved(pipeline, table)} --to earliest",
-    )
-    if state.untraceable:
-        return (
-            f"pipeline={pipeline.name} table={table.name}: the snapshots between {table.branch} and the last published "
-            f"one have expired, so nobody can tell whether the table was rolled back behind position={recorded}; if it "
-            f"was not, go on with: {keep}; if it was, move the position, e.g. with: {rebase}"
-        )
-    if state.position is None:
-        return (
-            f"table={table.name} was rolled back or replaced: the last published snapshot of pipeline={pipeline.name} "
-            f"is no longer part of {table.branch}, and no snapshot of {table.branch} has a position to rewind to; "
-            f"go on after position={recorded} with: {keep}; or move the position, e.g. with: {rebase}"
-        )
-    return (
-        f"table={table.name} was rolled back: the last published snapshot of pipeline={pipeline.name} is no longer "
-        f"part of {table.branch}, which stands at position={format_offsets(state.position.offsets)} "
-        f"recorded={recorded}; undo that "
-        f"with: tidegate undo-rollback {named}; or read its records again with: tidegate answer-rollback {named} "
-        f"--rewind; or go on after them with: {keep} (on_rollback: rewind or keep answers every rollback so)"
-    )
 
 
 def check_not_overtaken(pipeline: Pipeline, table: Table, state: TableState | None, batch: int, ranges: Ranges) -> None:

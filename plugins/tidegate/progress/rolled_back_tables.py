@@ -1,10 +1,80 @@
-"""Which tables of a pipeline were rolled back, for the commands of a person: those that answer it, and all others."""
+"""Which tables of a pipeline were rolled back, and what a person is told of it and may do."""
 
 from tidegate.errors import CommitRefused, ConfigurationError, GiveUp, NothingToDo
-from tidegate.model.offsets import format_names
+from tidegate.model import resource_names
+from tidegate.model.offsets import format_names, format_offsets
+from tidegate.model.position import Position
 from tidegate.ports.context import Ports, TableState
+from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
 from tidegate.tables.templated_tables import expand_template
+
+
+def describe_rollback(pipeline: Pipeline, table: Table, state: TableState, moved: str) -> str:
+    """What happened to a table that was rolled back, and each way out that works; `moved` are the arguments of rebase.
+
+    Without a tag nothing can be undone, and where rows were picked onto the branch no position can be gone back to.
+    """
+    named, recorded = f"{pipeline.name} --table {table.name}", _format_position(state.recorded)
+    keep, rebase = f"tidegate answer-rollback {named} --keep", f"tidegate rebase {moved} --to earliest"
+    if state.is_untagged:
+        return _describe_lost_tag(pipeline, table, state, moved)
+    if state.untraceable:
+        return (
+            f"pipeline={pipeline.name} table={table.name}: the snapshots between {table.branch} and the last published "
+            f"one have expired, so nobody can tell whether the table was rolled back behind position={recorded}; if it "
+            f"was not, go on with: {keep}; if it was, move the position, e.g. with: {rebase}"
+        )
+    if state.picked_batch is not None:
+        return (
+            f"table={table.name} was rolled back behind position={recorded} of pipeline={pipeline.name}, and the rows "
+            f"of batch={state.picked_batch} were picked onto {table.branch} since (cherrypick_snapshot), so that "
+            "records that are read again may be there already; undo both with: "
+            f"tidegate undo-rollback {named} --discard-foreign; or go on after the position with: {keep}; or move it, "
+            f"e.g. with: {rebase}"
+        )
+    if state.position is None:
+        return (
+            f"table={table.name} was rolled back or replaced: the last published snapshot of pipeline={pipeline.name} "
+            f"is no longer part of {table.branch}, and no snapshot of {table.branch} has a position to rewind to; "
+            f"go on after position={recorded} with: {keep}; or move the position, e.g. with: {rebase}"
+        )
+    return (
+        f"table={table.name} was rolled back: the last published snapshot of pipeline={pipeline.name} is no longer "
+        f"part of {table.branch}, which stands at position={_format_position(state.position)} recorded={recorded}; "
+        f"undo that with: tidegate undo-rollback {named}; or read its records again with: tidegate answer-rollback "
+        f"{named} --rewind; or go on after them with: {keep} (on_rollback: rewind or keep answers every rollback so)"
+    )
+
+
+def _describe_lost_tag(pipeline: Pipeline, table: Table, state: TableState, moved: str) -> str:
+    """Somebody dropped the tag. If the branch carries the recorded position, no published row is missing."""
+    named, recorded, standing = f"{pipeline.name} --table {table.name}", state.recorded, state.position
+    keep = f"tidegate answer-rollback {named} --keep"
+    where = (
+        f"pipeline={pipeline.name} table={table.name}: the tag {resource_names.name_tag(pipeline.name)} of its last "
+        f"published snapshot is gone, as somebody dropped it"
+    )
+    if standing and recorded and (standing.batch, standing.offsets) == (recorded.batch, recorded.offsets):
+        return (
+            f"{where}; {table.branch} carries the recorded position={_format_position(recorded)}, so no published row "
+            f"is missing; go on, and set the tag again, with: {keep}"
+        )
+    if standing:
+        return (
+            f"{where}, and the table was rolled back: {table.branch} stands at position={_format_position(standing)} "
+            f"recorded={_format_position(recorded)}; read its records again with: tidegate answer-rollback {named} "
+            f"--rewind; or go on after them with: {keep}"
+        )
+    return (
+        f"{where}, and no snapshot of {table.branch} tells a position, so nobody can tell whether the table was rolled "
+        f"back behind position={_format_position(recorded)}; if it was not, go on with: {keep}; if it was, move the "
+        f"position, e.g. with: tidegate rebase {moved} --to earliest"
+    )
+
+
+def _format_position(position: Position | None) -> str:
+    return format_offsets(position.offsets if position else {})
 
 
 def select_tables(ports: Ports, name: str | None) -> tuple[Table, ...]:

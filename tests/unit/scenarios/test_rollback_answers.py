@@ -12,6 +12,7 @@ from tidegate.errors import (
     OutcomeUnknown,
     PositionLost,
     RetryLater,
+    SomeTablesFailed,
 )
 from tidegate.model.table_state import Rollback
 from tidegate.monitoring.status import read_status
@@ -278,3 +279,22 @@ def test_actions_are_kept_in_order_and_bounded(world: World) -> None:
     assert told[0] == ("rebase", "user24", "the position stays")
     assert told[-1][1] == "user5"
     assert list_actions(world, COPY)[0][1] == "user24"
+
+
+@pytest.mark.parametrize("is_rolled_back", [False, True])
+def test_tag_that_somebody_dropped_is_set_again_by_the_way_out_that_is_told(world: World, is_rolled_back: bool) -> None:
+    table = world.destination.tables[ORDERS]
+    if not is_rolled_back:
+        undo(world)
+    rows = read_ids(world)
+    del table.refs["tidegate_shop"]
+    produce(world, "e", 1, flushes=False)
+    with pytest.raises(
+        SomeTablesFailed, match=f"the tag tidegate_shop .* is gone.*answer-rollback shop --table {ORDERS} --keep"
+    ):
+        flush(world.build_ports(PIPELINE))
+    answer(world, "rewind" if is_rolled_back else "keep")
+    assert "tidegate_shop" in table.refs
+    flush(world.build_ports(PIPELINE))
+    assert (rows, read_ids(world)) == (["a", "b", "c", "d"][: 3 if is_rolled_back else 4], ["a", "b", "c", "d", "e"])
+    assert read_ids(world, COPY) == read_ids(world)

@@ -23,7 +23,7 @@ FOLDER = ROOT / "docs" / "runbook"
 PAGES = {path.stem for path in FOLDER.glob("*.md")}
 ALERTS = yaml.safe_load((ROOT / "deploy" / "monitoring" / "alerts.yaml").read_text())
 # messages whose text comes from elsewhere, whole: what they are made of is looked at where it is made
-DESCRIBED_ELSEWHERE = {"position_checks.py": ("{_describe_rollback",)}
+DESCRIBED_ELSEWHERE = {"position_checks.py": ("{describe_rollback",)}
 
 
 def read_texts(node: ast.expr) -> str:
@@ -66,6 +66,7 @@ def test_every_message_about_a_lost_position_has_a_page_of_its_own() -> None:
         ("table=t was rolled back: the last published snapshot of pipeline=p is no longer part of main", "rolled-back"),
         ("table=t was rolled back or replaced: no snapshot tells a position", "rolled-back"),
         ("nobody can tell whether the table was rolled back", "rolled-back"),
+        ("the tag tidegate_p of its last published snapshot is gone, as somebody dropped it", "rolled-back"),
         ("the brokers are another cluster: cluster_id=a recorded=b", "log-changed"),
         ("topic=t was deleted and created again: topic_id=a recorded=b", "log-changed"),
         ("the log starts at offset=9, so 5 offsets are gone before they were read; lengthen", "records-gone"),

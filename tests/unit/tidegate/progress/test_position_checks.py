@@ -65,6 +65,37 @@ def test_rollback_fails_by_default_and_names_both_ways_out() -> None:
     check_message(str(caught.value), "was rolled back", "undo-rollback shop --table", "--rewind", way_out="--keep")
 
 
+@pytest.mark.parametrize(
+    ("standing", "ways_out"),
+    [
+        (NEW, {"--keep": "so no published row is missing"}),
+        (OLD, {"--keep": "or go on after them", "--rewind": "the table was rolled back"}),
+        (None, {"--keep": "if it was not", "rebase shop --to earliest": "if it was"}),
+    ],
+)
+def test_tag_that_somebody_dropped_is_named_and_undo_which_needs_it_is_not(
+    standing: Position | None, ways_out: dict[str, str]
+) -> None:
+    found = replace(build_state(standing, rolled_back=True), is_untagged=True)
+    with pytest.raises(PositionLost) as caught:
+        resolve_position(PIPELINE, TABLE, found)
+    for way_out, why in ways_out.items():
+        check_message(
+            str(caught.value), "the tag tidegate_shop of its last published snapshot is gone", why, way_out=way_out
+        )
+    assert "undo-rollback" not in str(caught.value)
+    assert ("--rewind" in str(caught.value)) == ("--rewind" in ways_out)
+
+
+@pytest.mark.parametrize("choice", ["fail", "rewind"])
+def test_rows_that_were_picked_since_a_rollback_are_named_and_not_read_again_unasked(choice: str) -> None:
+    found = replace(build_state(None, rolled_back=True), picked_batch=7)
+    with pytest.raises(PositionLost) as caught:
+        resolve_position(build_pipeline(TABLE, on_rollback=choice), TABLE, found)
+    check_message(str(caught.value), "batch=7 were picked onto main", "--discard-foreign", way_out="--keep")
+    assert "--rewind" not in str(caught.value)
+
+
 def test_rewind_without_a_snapshot_to_rewind_to_fails_instead_of_starting_over() -> None:
     with pytest.raises(PositionLost, match="was rolled back"):
         resolve_position(build_pipeline(TABLE, on_rollback="rewind"), TABLE, build_state(None, rolled_back=True))

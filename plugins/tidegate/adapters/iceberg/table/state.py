@@ -29,24 +29,23 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
     The table property is the position, as snapshots that carried it may have expired; the tagged snapshot's summary
     stands in for a property that somebody removed. The tag on the last published snapshot decides whether it still
     holds: not an ancestor of main means that the table was rolled back, and then the newest ancestor that carries a
-    position tells where it stands. A position above the tag is that of an attempt whose branch somebody has made main
-    (`fast_forward`): its rows are there, so it counts.
+    position tells where it stands, unless rows of a later batch were picked onto it. A position above the tag is that
+    of an attempt whose branch somebody has made main (`fast_forward`): its rows are there, so it counts.
     """
     metadata, tagged = table.metadata, _find_tagged_snapshot(table, pipeline)
     current, lineage = _find_head(table, branch), Lineage(metadata)
-    recorded = _read_recorded_position(table, pipeline)
-    recorded = recorded or _find_carried_position(
-        chain([tagged] if tagged else [], lineage.ancestors(current)), pipeline
-    )
+    told = chain([tagged] if tagged else [], lineage.ancestors(current))
+    recorded = _read_recorded_position(table, pipeline) or _find_carried_position(told, pipeline)
     newer = list(lineage.ancestors_to(current, tagged))
     rolled_back = recorded is not None and (tagged is None or not newer or newer[-1].snapshot_id != tagged.snapshot_id)
-    if recorded is not None and not rolled_back:
-        recorded = _find_carried_position(newer[:-1], pipeline) or recorded
+    picked = _find_picked_batch(newer, lineage, pipeline) if rolled_back else None
+    position = _find_carried_position(newer if rolled_back else newer[:-1], pipeline)
+    recorded = recorded if rolled_back else position or recorded
     return TableState(
         uuid=str(metadata.table_uuid),
         snapshot_id=current.snapshot_id if current else None,
         schema_id=metadata.current_schema_id,
-        position=_find_carried_position(newer, pipeline) if rolled_back else recorded,
+        position=(position if picked is None else None) if rolled_back else recorded,
         highest_batch=recorded.batch if recorded else 0,
         columns=to_columns(table.schema()),
         schema=read_table_struct(table),
@@ -55,6 +54,8 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
         marks=_list_marks(table, pipeline),
         snapshot_ms=tagged.timestamp_ms if tagged else 0,
         untraceable=rolled_back and _is_cut_off(newer, tagged),
+        is_untagged=rolled_back and tagged is None,
+        picked_batch=picked,
         kind=metadata.properties.get(KIND_PROPERTY, ""),
         total_records=_read_total_records(current),
         lost_partition=_find_lost_partition(table),
@@ -178,6 +179,20 @@ def _is_cut_off(ancestors: list[Snapshot], tagged: Snapshot | None) -> bool:
 def _find_carried_position(ancestors: Iterable[Snapshot], pipeline: str) -> Position | None:
     positions = (Position.from_properties(pipeline, read_summary(snapshot)) for snapshot in ancestors)
     return next((position for position in positions if position is not None), None)
+
+
+def _find_picked_batch(line: Iterable[Snapshot], lineage: Lineage, pipeline: str) -> int | None:
+    """The newest batch of the pipeline whose rows were picked onto a line, above the position that the line carries."""
+    for snapshot in line:
+        summary = read_summary(snapshot)
+        if Position.from_properties(pipeline, summary) is not None:
+            return None
+        number = summary.get(PICKED_PROPERTY, "")
+        source = lineage.snapshot(int(number)) if re.fullmatch(r"-?\d+", number) else None
+        picked = Position.from_properties(pipeline, read_summary(source)) if source else None
+        if picked is not None:
+            return picked.batch
+    return None
 
 
 def parse_batch(snapshot: Snapshot) -> int | None:

@@ -76,6 +76,42 @@ def table(tmp_path: Path) -> Callable[..., Table]:
     return with_snapshots
 
 
+def pick(parent: int, source: int, number: int = COUNT + 1) -> Snapshot:
+    """What `cherrypick_snapshot` makes of an append of another line."""
+    return build_snapshot(number, {"source-snapshot-id": str(source)}).model_copy(update={"parent_snapshot_id": parent})
+
+
+OURS = build_snapshots(at_1970=build_position(6), at_1980=build_position(7), at_1990=build_position(8))
+PICKED: dict[str, tuple[list[Snapshot], int, tuple[int | None, int | None]]] = {
+    "nothing": (OURS, 1985, (7, None)),
+    "a batch of ours": ([*OURS, pick(1975, 1990)], COUNT + 1, (None, 8)),
+    "a batch of ours, and others wrote since": (
+        [*OURS, pick(1975, 1980), build_snapshot(COUNT + 2)],
+        COUNT + 2,
+        (None, 7),
+    ),
+    "a batch of ours, which was published on": (
+        [*OURS, pick(1975, 1980), build_snapshot(COUNT + 2, build_position(9))],
+        COUNT + 2,
+        (9, None),
+    ),
+    "a snapshot of somebody else": ([*OURS, pick(1975, 1991)], COUNT + 1, (6, None)),
+    "a snapshot that has expired": ([*OURS[:1989], *OURS[1990:], pick(1975, 1990)], COUNT + 1, (6, None)),
+}
+
+
+@pytest.mark.parametrize("case", PICKED)
+def test_position_behind_rows_that_were_picked_onto_main_is_not_gone_back_to(
+    table: Callable[..., Table], case: str
+) -> None:
+    """Read again from there, an appended table would have these rows twice."""
+    snapshots, main, (batch, picked) = PICKED[case]
+    state = build_state(table(snapshots, build_position(9), main=main, tidegate_sales=1995), "sales")
+    assert (state.rolled_back, state.position and state.position.batch, state.picked_batch) == (True, batch, picked)
+    assert state.recorded is not None
+    assert state.recorded.batch == 9
+
+
 def count_steps(table: Table) -> int:
     return table.metadata.snapshots.steps  # type: ignore[attr-defined]
 
@@ -115,6 +151,14 @@ def test_state_of_a_table_in_use_walks_to_the_tag_and_no_farther(
     made = table(build_snapshots(), build_position(7), tidegate_sales=COUNT - 2)
     assert not build_state(made, "sales").rolled_back
     assert walked == [COUNT - 1, COUNT - 2]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_tag_that_is_gone_is_told_apart_from_one_that_main_has_left(table: Callable[..., Table], case: str) -> None:
+    properties, refs, _ = CASES[case]
+    summaries = {} if case == "no pipeline of ours" else {"at_1": build_position(3)}
+    state = build_state(table(build_snapshots(**summaries), properties, **refs), "sales")
+    assert state.is_untagged == (case == "property and tag removed")
 
 
 def test_history_that_was_cut_off_by_expiry_is_told(table: Callable[..., Table]) -> None:
