@@ -293,7 +293,7 @@ GUARDS = [
     Guard(
         "only an intermediate table of ours is dropped",
         STAGING,
-        '        check_removable(table, ("intermediate",))\n',
+        '    check_removable(table, ("intermediate",))\n',
         "",
         DESTINATION + "table_of_somebody_else_is_neither_claimed_nor_touched[iceberg]",
     ),

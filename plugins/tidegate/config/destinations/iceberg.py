@@ -5,7 +5,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tidegate.adapters.iceberg.table.format_version import MERGE_COLUMNS, NEWEST_SUPPORTED_VERSION, UNSUPPORTED_REASON
+from tidegate.adapters.iceberg.table.format_version import (
+    MERGE_COLUMNS,
+    NEWEST_SUPPORTED_VERSION,
+    PATH_ENDS,
+    UNSUPPORTED_REASON,
+)
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.opened_destination import OpenedDestination
 from tidegate.config.destinations.destination import DestinationType
@@ -65,9 +70,12 @@ def _check_catalog(properties: dict[str, Any], catalog: KeyPath, findings: Probl
         findings.add(path, "warehouse is missing; write e.g. file:///absolute/warehouse or s3://bucket/prefix")
 
 
-def _check_table(model: PipelineModel, table: TableModel, _: Catalog | None, path: KeyPath, findings: Problems) -> None:
+def _check_table(
+    model: PipelineModel, table: TableModel, catalog: Catalog | None, path: KeyPath, findings: Problems
+) -> None:
     check_partitions(model, table, path, findings)
     _check_names(model, table, path, findings)
+    _check_folder(table.name, catalog, (*path, "name"), findings)
     where = (*path, "create", "properties", "format-version")
     version = table.create.properties.get("format-version", str(NEWEST_SUPPORTED_VERSION))
     if not version.isdecimal():
@@ -82,6 +90,12 @@ def _check_names(model: PipelineModel, table: TableModel, path: KeyPath, finding
     declared = {*read_types(model, table), *(name.casefold() for name in model.source.metadata)}
     for name in sorted(declared & set(MERGE_COLUMNS)) if upsert or delete else ():
         findings.add(path, f"Iceberg reserves {name} in Spark; give the column another name, e.g. in select")
+
+
+def _check_folder(name: str, catalog: Catalog | None, path: KeyPath, findings: Problems) -> None:
+    """A database's catalog puts a table's files into a folder of its name; a REST server chooses it."""
+    if catalog is not None and catalog.properties.get("type") == "sql" and any(one in name for one in PATH_ENDS):
+        findings.add(path, "names a folder, and PyIceberg takes # and ? for the end of a path; use other characters")
 
 
 def _check_pipeline(_: PipelineModel, __: Sequence[Catalog], ___: Problems) -> None:

@@ -102,5 +102,6 @@ class IcebergStaging(IcebergPort):
     @translate_iceberg_errors
     def drop(self, intermediate: str) -> None:
         """See the port."""
-        catalog, identifier = intermediate.split(".", 1)
-        iceberg_staging.drop_table(self.catalogs.catalog(catalog), identifier)
+        loaded_table = self.catalogs.table(intermediate)
+        if loaded_table is not None:
+            iceberg_staging.drop_table(loaded_table)

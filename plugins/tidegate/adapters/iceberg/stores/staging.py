@@ -120,12 +120,11 @@ def mark_applied(table: Table, number: int) -> None:
     commit.commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), (mark,))
 
 
-def drop_table(catalog: Catalog, identifier: str) -> None:
+def drop_table(table: Table) -> None:
     """Drop a table that is ours alone, and everything below its location."""
+    check_removable(table, ("intermediate",))
     try:
-        table = catalog.load_table(identifier)
-        check_removable(table, ("intermediate",))
-        catalog.drop_table(identifier)
+        table.catalog.drop_table(table.name())
     except NoSuchTableError:
         return
     if isinstance(table.io, PyArrowFileIO):

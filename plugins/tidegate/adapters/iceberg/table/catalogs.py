@@ -16,9 +16,10 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
-from tidegate.adapters.iceberg.table.format_version import find_unknown_metadata
+from tidegate.adapters.iceberg.table.format_version import find_unknown_metadata, refuse_cut_path
 from tidegate.adapters.iceberg.table.sql_catalog import has_view, keep_metadata, keep_order_of_time, prepare_database
 from tidegate.adapters.open_clients import OpenClients
+from tidegate.adapters.port_errors import format_one_line
 from tidegate.adapters.server_probe import Patience, Server, require_server
 from tidegate.errors import ConfigurationError, GiveUp
 
@@ -83,11 +84,13 @@ class Catalogs:
         """A fresh load of ``catalog.namespace.table``; None where there is none."""
         catalog, identifier = name.split(".", 1)
         try:
-            return self.catalog(catalog).load_table(identifier)
+            loaded_table = _load_table(self.catalog(catalog), identifier, name)
         except NoSuchTableError:
             return None
         except (ValidationError, pydantic.ValidationError) as error:
             raise find_unknown_metadata(error) or error from error
+        refuse_cut_path(name, loaded_table.location())
+        return loaded_table
 
     def refuse_view(self, name: str) -> None:
         """`GiveUp` where a view has the name of a table that is not there: Spark would say that it has made the table.
@@ -131,6 +134,27 @@ class Catalogs:
     def names(self) -> tuple[str, ...]:
         """The catalogs that can be opened."""
         return tuple(self._properties)
+
+
+def _load_table(catalog: IcebergCatalog, identifier: str, name: str) -> Table:
+    """The table; `GiveUp` where the catalog names a metadata file that is not there, and still does in another look.
+
+    In between a commit may have let an old file go: then the catalog names another one.
+    """
+    try:
+        return catalog.load_table(identifier)
+    except FileNotFoundError as first:
+        try:
+            return catalog.load_table(identifier)
+        except FileNotFoundError as second:
+            if str(second) != str(first):
+                raise
+            raise GiveUp(
+                f"table={name}: the catalog names a metadata file that is not there: {format_one_line(second)}: "
+                "somebody has deleted the table's files, or their store is not the one they were written to; nothing "
+                "was changed; bring the files back, or register an older metadata file of the table; if its rows may "
+                "go, take its name out of the catalog, and it is made anew"
+            ) from second
 
 
 def format_name(table: Table) -> str:

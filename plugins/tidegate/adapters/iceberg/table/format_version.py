@@ -1,4 +1,4 @@
-"""Which version of Iceberg's table format can be written, and which columns not: what cannot is refused in words."""
+"""Which version of Iceberg's table format can be written, and which names not: what cannot is refused in words."""
 
 import pydantic
 
@@ -15,6 +15,7 @@ UNSUPPORTED_REASON = (
 # Spark reads no whole row, and so rewrites no file.
 MERGE_COLUMNS = ("_file", "_partition", "_pos", "_row_id", "_spec_id")
 READ_COLUMNS = ("_deleted", "_last_updated_sequence_number")
+PATH_ENDS = ("#", "?")  # what PyIceberg reads as the end of a location's path, as in an address of the web
 DAMAGED = ("json_invalid", "missing")  # of an answer that is no table's metadata: it may be another one next time
 
 
@@ -25,7 +26,19 @@ class UnknownMetadata(Exception):
 def refuse_newer_format(table: str, version: int) -> None:
     """GiveUp for an existing table whose format is newer than what is supported."""
     if version > NEWEST_SUPPORTED_VERSION:
-        raise GiveUp(f"table={table} format-version={version}: {UNSUPPORTED_REASON}")
+        raise GiveUp(
+            f"table={table} format-version={version}: {UNSUPPORTED_REASON}; one that was of format 2 before is copied, "
+            "and the pipeline goes on in the copy: see docs/operations.md#a-table-of-format-3"
+        )
+
+
+def refuse_cut_path(table: str, location: str) -> None:
+    """`GiveUp` for a path that PyIceberg would cut short: it would read, write and delete at another one."""
+    if any(character in location for character in PATH_ENDS):
+        raise GiveUp(
+            f"table={table}: its files lie at location={location}, and PyIceberg takes # and ? for the end of a path; "
+            "nothing was changed; use a table whose name and location have neither"
+        )
 
 
 def find_unknown_metadata(error: Exception) -> UnknownMetadata | None:

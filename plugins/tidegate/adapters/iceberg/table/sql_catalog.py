@@ -9,6 +9,7 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata
 
+from tidegate.adapters.iceberg.table.format_version import refuse_cut_path
 from tidegate.errors import RetryLater
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def keep_metadata(catalog: "SqlCatalog") -> None:
         location = row.metadata_location
         if not location or not row.table_namespace or not row.table_name:
             return SqlCatalog._convert_orm_to_iceberg(catalog, row)  # which says what is missing
+        refuse_cut_path(".".join((catalog.name, row.table_namespace, row.table_name)), location)
         metadata = read_metadata(location)
         return Table(
             identifier=(*catalog.identifier_to_tuple(row.table_namespace), row.table_name),

@@ -756,6 +756,10 @@ REFUSED = {
         render_source("value: {schema: n INT}, metadata: {at: timestamp, At: offset}"),
         "source.metadata.At=offset: differs from another one only in case",
     ),
+    "a table whose folder's name would be cut short": (
+        render_source(tables="[{name: 'lake.shop.orders#1'}]"),
+        "tables[0].name=lake.shop.orders#1: names a folder, and PyIceberg takes # and ? for the end of a path",
+    ),
     "an empty file": ("", ":1: no pipeline in it"),
 }
 

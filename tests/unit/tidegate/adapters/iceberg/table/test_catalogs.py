@@ -1,13 +1,20 @@
 """A table of a SQL catalog is loaded many times in a step: its metadata is read once, and never an old one."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile
+from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
+from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.sql_catalog import MAX_KEPT_METADATA
+from tidegate.errors import GiveUp
+from tidegate.model.ownership import Ownership, TableKind
 
 NAMES = ("lake.shop.orders", "lake.shop.lines")
 
@@ -72,9 +79,60 @@ def test_own_commits_leave_what_was_loaded_before_as_it_was(catalogs: Catalogs) 
         assert beside.properties == ({"round": str(number - 1)} if number else {})
 
 
-def test_lost_metadata_file_is_an_error_of_the_next_process(catalogs: Catalogs, properties: dict[str, str]) -> None:
-    table = catalogs.table(NAMES[0])
+def path_of(table: Table | None) -> Path:
     assert table is not None
-    Path(table.metadata_location.removeprefix("file://")).unlink()
-    with pytest.raises(FileNotFoundError):
-        Catalogs({"lake": properties}).table(NAMES[0])
+    return Path(table.metadata_location.removeprefix("file://"))
+
+
+def test_table_whose_metadata_file_is_gone_is_refused_with_its_ways_out_and_hides_no_other(
+    catalogs: Catalogs, properties: dict[str, str]
+) -> None:
+    lost, fresh = path_of(catalogs.table(NAMES[0])), Catalogs({"lake": properties})
+    lost.unlink()
+    tables = build_iceberg_destination(fresh).tables
+    with pytest.raises(
+        GiveUp, match=rf"^table={NAMES[0]}: the catalog names a metadata file that is not there: .*{lost}"
+    ):
+        tables.read_state(NAMES[0], "p")
+    assert tables.read_state(NAMES[1], "p") is not None
+    fresh.catalog("lake").drop_table("shop.orders")  # "take its name out of the catalog"
+    assert tables.read_state(NAMES[0], "p") is None
+
+
+def test_metadata_file_that_a_commit_let_go_meanwhile_is_looked_for_where_it_is_now(
+    catalogs: Catalogs, properties: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, original = catalogs.table(NAMES[0]), FromInputFile.table_metadata
+    assert table is not None
+    read: list[str] = []
+
+    def commit_first(file: Any, *given: Any) -> Any:
+        read.append(file.location)
+        if len(read) == 1:
+            table.transaction().set_properties(owner="somebody else").commit_transaction()
+            Path(file.location.removeprefix("file://")).unlink()
+        return original(file, *given)
+
+    monkeypatch.setattr(FromInputFile, "table_metadata", commit_first)
+    found = Catalogs({"lake": properties}).table(NAMES[0])
+    assert found is not None
+    assert (found.properties, len(read)) == ({"owner": "somebody else"}, 2)
+
+
+@pytest.mark.parametrize("name", ["orders#1", "orders?1"])
+def test_table_whose_path_pyiceberg_would_cut_short_is_refused_and_nothing_beside_it_is_touched(
+    catalogs: Catalogs, properties: dict[str, str], name: str
+) -> None:
+    """Such a table's folder is `orders` to PyIceberg, which is another table's."""
+    location = path_of(catalogs.table(NAMES[0])).parent.parent
+    with closing(sqlite3.connect(properties["uri"].removeprefix("sqlite:///"))) as database:
+        made = f"file://{location}{name.removeprefix('orders')}/metadata/00000-a.metadata.json"
+        database.execute("INSERT INTO iceberg_tables VALUES ('lake', 'shop', ?, ?, NULL, 'TABLE')", (name, made))
+        database.commit()
+    destination = build_iceberg_destination(Catalogs({"lake": properties}))
+    before = sorted(location.rglob("*"))
+    for look in (lambda: destination.tables.claim(f"lake.shop.{name}", Ownership(TableKind.INTERMEDIATE, "p")),
+                 lambda: destination.staging.drop(f"lake.shop.{name}")):  # fmt: skip
+        with pytest.raises(GiveUp, match=r"PyIceberg takes # and \? for the end of a path"):
+            look()
+    assert sorted(location.rglob("*")) == before
