@@ -10,6 +10,7 @@ from tidegate.model import resource_names
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
+from tidegate.sql.spark import quote_name, render_literal
 
 KIND_PROPERTY, PIPELINE, TABLE = "tidegate.kind", "tidegate.pipeline", "tidegate.table"
 SHAPE_PROPERTY = "tidegate.shape"  # what version 0.1 already wrote on intermediate tables
@@ -107,6 +108,18 @@ def refuse_other_mark(name: str, own: Ownership, mark: Mapping[str, str], presen
     raise GiveUp(
         f"table={name} is needed as {own.words}, and it is marked as {mark_text}; nothing was changed; "
         "rename one of the pipelines or destinations whose tables would have this name"
+        f"{_propose_new_mark(name, mark, present)}"
+    )
+
+
+def _propose_new_mark(name: str, mark: Mapping[str, str], present: Mapping[str, str]) -> str:
+    """The other way out where only the destination's name differs: a person may have renamed both tables."""
+    if [key for key, value in mark.items() if present.get(key) != value] != [TABLE] or not present.get(TABLE):
+        return ""
+    assigned = f"{render_literal(TABLE)} = {render_literal(mark[TABLE])}"
+    return (
+        f"; or, if {present[TABLE]} was renamed to {mark[TABLE]} and this table with it: "
+        f"ALTER TABLE {quote_name(name)} SET TBLPROPERTIES ({assigned})"
     )
 
 

@@ -174,3 +174,36 @@ def test_memories_of_two_branches_are_told_apart() -> None:
 def test_control_table_is_the_pipelines_whose_name_it_has() -> None:
     pipeline = build_pipeline(name="shop_batches")
     assert describe_control(resource_names.name_control_table(pipeline)).pipeline == "shop_batches"
+
+
+@pytest.mark.parametrize("suffix", ["_deletes", "_shop_tmp"])
+def test_table_that_was_renamed_with_its_destination_is_marked_anew_by_the_way_out_that_is_told(
+    world: World, suffix: str
+) -> None:
+    world.broker.produce("orders", {"id": 1}, {"id": 1, "lsn": 5, "name": "x"}, 1)
+    flush(world.build_ports(build_sequenced_pipeline()))
+    tables, renamed = world.destination.tables, "lake.shop.clients"
+    for end in ("", suffix):
+        tables[renamed + end] = tables.pop(NAME + end)
+    before = world.read_rows(renamed + suffix)
+    world.broker.produce("orders", {"id": 2}, {"id": 2, "lsn": 4, "name": "y"}, 0)
+    ports = world.build_ports(build_pipeline(build_table(renamed, columns=COLUMNS, sequence_by=("lsn",))))
+    with pytest.raises(GiveUp) as raised:
+        flush(ports)
+    assert str(raised.value).endswith(
+        "or, if shop.orders was renamed to shop.clients and this table with it: "
+        f"ALTER TABLE `lake`.`shop`.`clients{suffix}` SET TBLPROPERTIES ('tidegate.table' = 'shop.clients')"
+    )
+    tables[renamed + suffix].properties["tidegate.table"] = "shop.clients"
+    flush(ports)
+    assert sorted(row["id"] for row in world.read_rows(renamed)) == [1, 2]
+    assert suffix == "_shop_tmp" or (world.read_rows(renamed + suffix) == before and before)
+
+
+def test_table_of_another_pipeline_is_not_to_be_marked_anew(world: World) -> None:
+    put(
+        world, f"{NAME}_shop_tmp", **describe_intermediate(build_pipeline(name="orders_shop"), build_table()).properties
+    )
+    with pytest.raises(GiveUp) as raised:
+        flush(world.build_ports(build_pipeline()))
+    assert "ALTER TABLE" not in str(raised.value)
