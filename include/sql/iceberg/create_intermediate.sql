@@ -32,6 +32,8 @@ TBLPROPERTIES (
   'write.distribution-mode' = 'none',
   'write.metadata.delete-after-commit.enabled' = 'true',
   'write.metadata.previous-versions-max' = '3',
+{#- ten years: the snapshot of a batch that waits tells its ranges, and other tools expire those of five days #}
+  'history.expire.max-snapshot-age-ms' = '315360000000',
   'commit.retry.num-retries' = '10'
 {%- for key, value in properties.items() %},
   {{ key | text }} = {{ value | text }}

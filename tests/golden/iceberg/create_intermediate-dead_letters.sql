@@ -24,5 +24,6 @@ TBLPROPERTIES (
   'write.distribution-mode' = 'none',
   'write.metadata.delete-after-commit.enabled' = 'true',
   'write.metadata.previous-versions-max' = '3',
+  'history.expire.max-snapshot-age-ms' = '315360000000',
   'commit.retry.num-retries' = '10'
 )

@@ -23,6 +23,7 @@ TBLPROPERTIES (
   'write.distribution-mode' = 'none',
   'write.metadata.delete-after-commit.enabled' = 'true',
   'write.metadata.previous-versions-max' = '3',
+  'history.expire.max-snapshot-age-ms' = '315360000000',
   'commit.retry.num-retries' = '10',
   'tidegate.backfill' = '{"asked": "it\'s"}'
 )
