@@ -12,6 +12,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 
 from tidegate.adapters.iceberg.stores.ownership import claim
+from tidegate.adapters.iceberg.table.catalogs import format_name
 from tidegate.adapters.iceberg.table.commit import MAIN, commit
 from tidegate.adapters.iceberg.table.data_files import list_snapshot_files, remove_file
 from tidegate.adapters.iceberg.table.state import read_summary
@@ -108,18 +109,18 @@ def forget_snapshots(table: Table) -> None:
 
 def _open_table(catalog: Catalog, identifier: str) -> Table:
     with suppress(NoSuchTableError):
-        return _add_missing_columns(_claim_table(catalog.load_table(identifier), identifier))
+        return _add_missing_columns(_claim_table(catalog.load_table(identifier)))
     _create_namespace(catalog, identifier.rsplit(".", 1)[0])
     try:
         return catalog.create_table(
             identifier, COLUMNS, properties={**PROPERTIES, **describe_control(identifier).properties}
         )
     except TableAlreadyExistsError:
-        return _claim_table(catalog.load_table(identifier), identifier)
+        return _claim_table(catalog.load_table(identifier))
 
 
-def _claim_table(table: Table, identifier: str) -> Table:
-    claim(table, identifier, describe_control(identifier))
+def _claim_table(table: Table) -> Table:
+    claim(table, format_name(table), describe_control(format_name(table)))
     return table
 
 

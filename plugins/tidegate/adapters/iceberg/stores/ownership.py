@@ -8,12 +8,14 @@ from pyiceberg.table import Table
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
 from tidegate.adapters.iceberg.table.commit import commit
+from tidegate.adapters.iceberg.table.format_version import NEWEST_SUPPORTED_VERSION
 from tidegate.adapters.iceberg.table.state import read_summary
 from tidegate.errors import CommitRefused, GiveUp
 from tidegate.model.ownership import (
     KIND_PROPERTY,
     PIPELINE,
     SHAPE_PROPERTY,
+    STAGING_KINDS,
     Mark,
     Ownership,
     TableKind,
@@ -22,14 +24,25 @@ from tidegate.model.ownership import (
     compare_mark,
     refuse_other_mark,
 )
+from tidegate.sql.spark import quote_name
 
+COMMITTED_KINDS = (*STAGING_KINDS, TableKind.BATCHES)  # tables that PyIceberg must commit to in each flush
 log = logging.getLogger(__name__)
 
 
 def claim(table: Table, name: str, own: Ownership) -> dict[str, str]:
-    """The properties of a table that is ours; one of version 0.1 is marked. `GiveUp` for a table of somebody else."""
+    """The properties of a table that is ours; one of version 0.1 is marked. `GiveUp` for a table of somebody else.
+
+    So it is for one that somebody has made one of a newer format, if not only Spark writes it.
+    """
     properties = table.metadata.properties
     refuse_other_mark(name, own, own.properties, properties)
+    if own.kind in COMMITTED_KINDS and table.metadata.format_version > NEWEST_SUPPORTED_VERSION:
+        raise GiveUp(
+            f"table={name} format-version={table.metadata.format_version} kind={own.kind}: somebody has changed its "
+            "format, and PyIceberg cannot commit to it any more; drop it when no batch waits, and it is made anew: "
+            f"DROP TABLE {quote_name(name)} PURGE"
+        )
     if compare_mark(own.properties, properties) is Mark.MISSING:
         check_recognised(name, own, table.schema().column_names, properties.get(SHAPE_PROPERTY))
         _check_staged_by(table, name, own)

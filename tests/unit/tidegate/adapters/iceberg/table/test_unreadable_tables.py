@@ -14,8 +14,10 @@ from tidegate.adapters.iceberg.connector_notes import ConnectorNotes
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.adapters.iceberg.leftovers import find_leftovers
 from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
+from tidegate.adapters.iceberg.stores import batch_history
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.errors import GiveUp, RetryLater
+from tidegate.model.ownership import Ownership, TableKind, describe_control
 from tidegate.sinks.world import ControlTopic
 
 OPENS = ListType(4, StructType(NestedField(5, "at", TimeType())), element_required=False)
@@ -109,6 +111,42 @@ def test_table_with_what_pyiceberg_does_not_know_is_refused_once_and_for_all(sho
         assert str(raised.value).endswith("; use a table of format 2")
         assert "\n" not in str(raised.value)
         assert "pydantic" not in str(raised.value)
+
+
+OWN = {
+    TableKind.INTERMEDIATE: "lake.shop.orders_p_tmp",
+    TableKind.NAMES: "lake.shop.tidegate_p_names",
+    TableKind.BATCHES: "lake.shop.tidegate_p_batches",
+}
+
+
+def _make_format_3(location: str) -> None:
+    path = Path(location.removeprefix("file://"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format-version": 3, "next-row-id": 0}))
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_own_table_that_somebody_made_one_of_format_3_is_told_with_what_makes_it_anew(
+    shop: Catalogs, kind: TableKind
+) -> None:
+    name = OWN[kind]
+    own = describe_control(name) if kind is TableKind.BATCHES else Ownership(kind, "p")
+    identifier, schema = name.removeprefix("lake."), Schema(NestedField(1, "id", LongType()))
+    made = shop.catalog("lake").create_table(identifier, schema, properties=own.properties)
+    _make_format_3(made.metadata_location)
+    other_process = Catalogs({"lake": dict(shop._properties["lake"])})
+    lake, tables = other_process.catalog("lake"), build_iceberg_destination(other_process).tables
+    looks: list[Callable[[], Any]] = [lambda: tables.claim(name, own)]
+    if kind is TableKind.BATCHES:
+        looks.append(lambda: batch_history.append_row(lake, identifier, {}))
+    for look in looks:
+        with pytest.raises(GiveUp) as raised:
+            look()
+        assert str(raised.value).startswith(f"table={name} format-version=3 kind={kind}: ")
+        quoted = ".".join(f"`{part}`" for part in name.split("."))
+        assert str(raised.value).endswith(f"it is made anew: DROP TABLE {quoted} PURGE")
+    lake.drop_table(identifier)
+    assert tables.claim(name, own) is None
 
 
 def test_metadata_that_is_cut_short_may_be_whole_the_next_time(shop: Catalogs) -> None:
