@@ -29,6 +29,7 @@ class TableState:
     - `position_lost`: the pipeline has written the table's rows, and its position beside the table is gone.
     - `highest_batch`: the highest batch number that was used; it never falls.
     - `marks`: the table's properties that belong to the pipeline (`tidegate.<pipeline>.`).
+    - `emptied`: paths of columns that somebody dropped and added again, and that nobody has filled since.
     - `has_maps`: False where the destination has no maps, and a column holds their entries.
     - `kind`: of a table of the product's own, which is no destination; empty for others.
     - `total_records`: the rows in its data files, deleted ones included; None where unknown.
@@ -52,6 +53,7 @@ class TableState:
     picked_batch: int | None = None
     position_lost: bool = False
     schema: Struct | None = None
+    emptied: frozenset[tuple[str, ...]] = frozenset()
     has_maps: bool = True
     kind: str = ""
     total_records: int | None = None

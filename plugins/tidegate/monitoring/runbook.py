@@ -35,7 +35,8 @@ PAGE_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (
             "schema",
             r"incompatible change|such a column keeps its name|widens no field inside a column|"
-            r"the table has it no more|this file sets it no more|none says since when it holds|"
+            r"the table has it no more|dropped it and added it again|this file sets it no more|"
+            r"none says since when it holds|"
             r"cannot merge on read there|keeps this name for a column of its own",
         ),
         ("login-refused", r"log-in|access was refused|was refused a right"),

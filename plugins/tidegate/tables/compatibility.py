@@ -22,6 +22,7 @@ from tidegate.schema.evolution import (
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import DeleteMode, Table, TableMode
 from tidegate.tables.columns import list_destination_columns, list_key_columns
+from tidegate.tables.emptied_columns import check_filled
 
 KEY_PROPERTY, DECIDED_BY_PROPERTY, ROW_MARKS_PROPERTY = "key", "decided-by", "row-marks"
 
@@ -133,6 +134,7 @@ def check_key_unchanged(pipeline: Pipeline, table: Table, state: TableState) -> 
     if state.snapshot_id is not None and state.total_records != 0:
         _check_key_there(pipeline, table, before, state)
         _check_deciding_there(pipeline, table, state)
+        check_filled(pipeline, table, state, _list_deciding(table))
     previous_columns = {column.name.casefold(): column for column in before}
     for column in now:
         old = previous_columns.pop(column.name.casefold(), None)

@@ -253,6 +253,23 @@ def test_table_that_lost_a_column_by_which_rows_are_decided_is_refused(
         check_key_unchanged(build_pipeline(plain), plain, without)
 
 
+@pytest.mark.parametrize(("lost", "is_used"), [("id", True), ("version", True), ("name", False)])
+def test_column_that_was_dropped_and_added_again_is_refused_where_rows_are_found_or_decided_by_it(
+    world: World, lost: str, is_used: bool
+) -> None:
+    columns = tuple(Column(name, "STRING") for name in ("id", "name", "version"))
+    table = replace(build_table(columns=columns), sequence_by=("version",))
+    held = Struct(tuple((column.name, TEXT) for column in columns))
+    state = replace(_build_changed_state(world, build_pipeline(table), held), emptied=frozenset({(lost,)}))
+    if is_used:
+        with pytest.raises(IncompatibleSchema, match=f"column={lost}: somebody has dropped it and added it again"):
+            check_key_unchanged(build_pipeline(table), table, state)
+    for fine in (replace(state, total_records=0), replace(state, emptied=frozenset({("name",)}))):
+        check_key_unchanged(build_pipeline(table), table, fine)
+    appended = replace(table, upsert=False, delete=False, sequence_by=())
+    check_key_unchanged(build_pipeline(appended), appended, state)
+
+
 def test_column_that_rows_were_never_decided_by_is_added(world: World) -> None:
     value = ValueFormat(columns=(Column("id", "STRING"), Column("name", "STRING")))
     state = _build_changed_state(world, build_pipeline(), Struct((("id", TEXT), ("name", TEXT))))

@@ -1,12 +1,14 @@
 """Which snapshots of an Iceberg table one descends from: a table that records land in each minute has thousands."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.types import NestedField, StructType
 
 MERGE_COUNTERS = tuple(f"spark.merge-into.num-target-rows-{what}" for what in ("inserted", "updated", "deleted"))
 WRITE_COUNTERS = ("added-records", "deleted-records", "added-position-deletes", "added-equality-deletes")
+Path = tuple[str, ...]
 TOTAL_COUNTER = "total-records"  # a writer that sets it leaves out no other counter but one that is zero
 
 
@@ -32,6 +34,52 @@ class Lineage:
             yield snapshot
             if last is not None and snapshot.snapshot_id == last.snapshot_id:
                 return
+
+
+def find_emptied_columns(metadata: TableMetadata, line: Iterable[Snapshot]) -> frozenset[Path]:
+    """Columns, and parts of them, that were dropped and added again: the name has another id than its rows have.
+
+    `line` is the branch, newest first. A column counts as filled once rows were overwritten with the id that it has
+    now, and so does every column of a table that was empty at some time. Of a table that lost no column nothing is
+    read.
+    """
+    schemas = {schema.schema_id: schema for schema in metadata.schemas}
+    current = schemas[metadata.current_schema_id]
+    there = set(current._lazy_id_to_field)
+    if all(there >= set(schema._lazy_id_to_field) for schema in schemas.values()):
+        return frozenset()
+    now = _list_field_ids(current.fields)
+    of_schemas = {number: _compare_ids(now, _list_field_ids(schema.fields)) for number, schema in schemas.items()}
+    open_paths, emptied = set(now), set[Path]()
+    for snapshot in line:
+        written, other = of_schemas.get(-1 if snapshot.schema_id is None else snapshot.schema_id, (set(), set()))
+        emptied |= open_paths & other
+        is_filled = snapshot.summary is not None and snapshot.summary.operation == Operation.OVERWRITE
+        open_paths -= emptied | (written if is_filled else set())
+        if not open_paths or _is_empty(snapshot):
+            break
+    return frozenset(emptied)
+
+
+def _compare_ids(now: Mapping[Path, int], then: Mapping[Path, int]) -> tuple[set[Path], set[Path]]:
+    """The paths whose field a schema has, under whatever name, and those under which it has another one."""
+    ids = set(then.values())
+    written = {path for path, number in now.items() if number in ids}
+    return written, {path for path in now.keys() - written if path in then}
+
+
+def _list_field_ids(fields: Iterable[NestedField], above: Path = ()) -> dict[Path, int]:
+    """The ids of columns and of what lies in their structs, by the names that lead there."""
+    ids: dict[Path, int] = {}
+    for field in fields:
+        ids[(*above, field.name)] = field.field_id
+        if isinstance(field.field_type, StructType):
+            ids |= _list_field_ids(field.field_type.fields, (*above, field.name))
+    return ids
+
+
+def _is_empty(snapshot: Snapshot) -> bool:
+    return snapshot.summary is not None and snapshot.summary.additional_properties.get(TOTAL_COUNTER) == "0"
 
 
 def has_changed_row_counts(snapshot: Snapshot) -> bool:

@@ -11,7 +11,7 @@ from pyiceberg.transforms import VoidTransform
 
 from tidegate.adapters.iceberg.table.catalogs import format_name
 from tidegate.adapters.iceberg.table.format_version import MERGE_COLUMNS, READ_COLUMNS
-from tidegate.adapters.iceberg.table.lineage import Lineage
+from tidegate.adapters.iceberg.table.lineage import Lineage, find_emptied_columns
 from tidegate.adapters.iceberg.table.type_mapping import read_table_struct, to_columns
 from tidegate.errors import GiveUp
 from tidegate.model import resource_names
@@ -49,6 +49,7 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
         highest_batch=recorded.batch if recorded else 0,
         columns=to_columns(table.schema()),
         schema=read_table_struct(table),
+        emptied=find_emptied_columns(metadata, lineage.ancestors(current)),
         rolled_back=rolled_back,
         recorded=recorded,
         marks=_list_marks(table, pipeline),

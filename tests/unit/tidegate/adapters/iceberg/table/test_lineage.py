@@ -9,12 +9,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-from pyiceberg.types import LongType, NestedField
+from pyiceberg.types import LongType, NestedField, StructType
 from tidegate.adapters.iceberg.branch_writers import list_branch_pipelines
 from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.file_statistics import measure_files
-from tidegate.adapters.iceberg.table.lineage import Lineage
+from tidegate.adapters.iceberg.table.lineage import Lineage, find_emptied_columns
 from tidegate.adapters.iceberg.table.state import build_state, list_rolled_back
 from tidegate.model.position import Position
 
@@ -225,3 +225,64 @@ def test_pipelines_of_a_table_are_found_in_steps_that_grow_with_the_snapshots(ta
     made = table(build_snapshots(), build_position(7), tidegate_sales=COUNT - 9, theirs=COUNT - 3)
     assert list_branch_pipelines(made, "main") == ("sales",)
     assert count_steps(made) <= PASSES * COUNT
+
+
+ID, N, NEW_N = NestedField(1, "id", LongType()), NestedField(2, "n", LongType()), NestedField(7, "n", LongType())
+COPY = NestedField(7, "copy", LongType())
+WITHOUT_PART, WITH_PART, WITH_NEW_PART = (
+    NestedField(3, "s", StructType(NestedField(4, "a", LongType()), *parts)) for parts in ((), (N,), (NEW_N,))
+)
+WITH, WITHOUT, AGAIN = (ID, N), (ID,), (ID, NEW_N)
+APPENDED, OVERWRITTEN, REPLACED, DELETED = Operation.APPEND, Operation.OVERWRITE, Operation.REPLACE, Operation.DELETE
+COUNTS = {operation: {"total-records": "0" if operation == DELETED else "5"} for operation in Operation}
+EMPTIED: dict[str, tuple[list[tuple[NestedField, ...]], list[tuple[int, Operation]], set[tuple[str, ...]]]] = {
+    "never dropped": ([WITH], [(0, APPENDED)], set()),
+    "dropped": ([WITH, WITHOUT], [(0, APPENDED)], set()),
+    "dropped and added again": ([WITH, WITHOUT, AGAIN], [(0, APPENDED)], {("n",)}),
+    "and rows appended since": ([WITH, WITHOUT, AGAIN], [(0, APPENDED), (2, APPENDED)], {("n",)}),
+    "and compacted since": ([WITH, WITHOUT, AGAIN], [(0, APPENDED), (2, REPLACED)], {("n",)}),
+    "and overwritten while it was gone": ([WITH, WITHOUT, AGAIN], [(0, APPENDED), (1, OVERWRITTEN)], {("n",)}),
+    "and filled": ([WITH, WITHOUT, AGAIN], [(0, APPENDED), (2, OVERWRITTEN)], set()),
+    "and filled, and rows appended": ([WITH, WITHOUT, AGAIN], [(0, APPENDED), (2, OVERWRITTEN), (2, APPENDED)], set()),
+    "of a table without rows": ([WITH, WITHOUT, AGAIN], [(0, APPENDED), (1, DELETED), (2, APPENDED)], set()),
+    "that no row was written with": ([WITH, WITHOUT, AGAIN], [(1, APPENDED), (2, APPENDED)], set()),
+    "for one that had the values under another name": (
+        [(ID, N, COPY), (ID, COPY), (ID, NEW_N)],
+        [(0, APPENDED), (2, APPENDED)],
+        set(),
+    ),
+    "for one that was filled under another name": (
+        [(ID, N), (ID, N, COPY), (ID, COPY), (ID, NEW_N)],
+        [(0, APPENDED), (1, OVERWRITTEN), (3, APPENDED)],
+        set(),
+    ),
+    "for one that was not filled under another name": (
+        [(ID, N), (ID, N, COPY), (ID, COPY), (ID, NEW_N)],
+        [(0, APPENDED), (1, APPENDED), (3, APPENDED)],
+        {("n",)},
+    ),
+    "a part of a struct": (
+        [(ID, WITH_PART), (ID, WITHOUT_PART), (ID, WITH_NEW_PART)],
+        [(0, APPENDED), (2, APPENDED)],
+        {("s", "n")},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", EMPTIED)
+def test_column_that_was_dropped_and_added_again_is_empty_until_somebody_fills_it(
+    table: Callable[..., Table], case: str
+) -> None:
+    schemas, written, emptied = EMPTIED[case]
+    snapshots = [
+        build_snapshot(number).model_copy(
+            update={"schema_id": schema, "summary": Summary(operation, **COUNTS[operation])}
+        )
+        for number, (schema, operation) in enumerate(written, 1)
+    ]
+    made = table(snapshots)
+    kept = [Schema(*fields, schema_id=number) for number, fields in enumerate(schemas)]
+    metadata = made.metadata.model_copy(update={"schemas": kept, "current_schema_id": len(kept) - 1})
+    assert find_emptied_columns(metadata, reversed(snapshots)) == emptied
+    changed = Table(made.name(), metadata, made.metadata_location, made.io, made.catalog)
+    assert build_state(changed, "sales").emptied == emptied
