@@ -194,6 +194,22 @@ def test_incompatible_change_is_refused_before_anything_is_written(workbench) ->
     assert workbench.load_iceberg("shop.bent_bent_tmp").metadata.last_updated_ms == staged
 
 
+def test_key_that_was_dropped_and_added_again_is_refused_until_it_is_filled(workbench) -> None:
+    topic = workbench.topic(2)
+    workbench.pipeline("again", [topic], key=KEY, value={"schema": "id BIGINT, name STRING"})
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "a"}), ({"id": 2}, {"id": 2, "name": "b"}))
+    workbench.flush("again")
+    for change in ("DROP COLUMN id", "ADD COLUMN id BIGINT"):
+        workbench.run_spark_sql(f"ALTER TABLE lake.shop.again {change}")
+    workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "c"}))
+    with pytest.raises(IncompatibleSchema, match="column=id: somebody has dropped it and added it again"):
+        workbench.flush("again")
+    workbench.run_spark_sql("UPDATE lake.shop.again SET id = CASE name WHEN 'a' THEN 1 ELSE 2 END")
+    workbench.flush("again")
+    assert {row["id"]: row["name"] for row in workbench.read_rows("shop.again")} == {1: "c", 2: "b"}
+    assert len(workbench.read_rows("shop.again")) == 2
+
+
 def test_flag_of_deleted_rows_is_renamed_and_goes_on_and_is_refused_once_it_is_dropped(workbench) -> None:
     topic = workbench.topic(2)
     value = {"schema": "id BIGINT, version INT"}

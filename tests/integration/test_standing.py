@@ -141,6 +141,19 @@ def test_rollback_to_where_no_snapshot_tells_a_position_is_never_guessed(table) 
     assert table.ids == [-1, 1, 2]
 
 
+def test_batch_that_was_picked_onto_main_after_a_rollback_is_not_read_again_and_comes_back_whole(table) -> None:
+    first, _, third = table.flush(1), table.flush(2), table.flush(3)
+    table.sql(render_rollback(first), f"CALL lake.system.cherrypick_snapshot('shop.p', {third})")
+    assert table.ids == [1, 3]
+    table.write(on_rollback="rewind")
+    assert "batch=3 were picked onto main" in table.flush_and_refuse()
+    assert table.ids == [1, 3]
+    undone = table.workbench.run_cli("undo-rollback", "p", "--discard-foreign", "--yes")
+    assert (undone.returncode, table.ids) == (0, [1, 2, 3]), undone.stderr
+    table.flush(4)
+    assert table.ids == [1, 2, 3, 4]
+
+
 def test_position_outlives_every_snapshot_but_the_last_and_a_history_cut_off_is_told(table) -> None:
     table.flush(1)
     table.flush(2)

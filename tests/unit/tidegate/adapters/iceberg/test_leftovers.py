@@ -9,7 +9,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from tidegate.adapters.iceberg.leftovers import find_leftovers
 from tidegate.adapters.iceberg.stores import batch_history
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
-from tidegate.errors import ConfigurationError, RetryLater
+from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 from tidegate.model.ownership import DEAD_LETTER_COLUMNS, SHAPE_PROPERTY, Ownership, PipelineLeftovers, TableKind
 from tidegate.wiring.pipeline import find_all_leftovers
 
@@ -159,7 +159,7 @@ def test_table_that_cannot_be_read_hides_nothing_of_the_others(catalogs: Catalog
     ]  # fmt: skip
     assert found.destinations == ["lake.a.orders"]
     told = [(type(error), str(error).partition(":")[0]) for error in failures]
-    assert told == [(RetryLater, "table=lake.a.orders_shop_tmp"), (RetryLater, "table=lake.b.lines")]
+    assert told == [(GiveUp, "table=lake.a.orders_shop_tmp"), (GiveUp, "table=lake.b.lines")]
 
 
 CATALOGS = """
