@@ -8,7 +8,7 @@ from typing import Any
 
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import NothingToDo
-from tidegate.runner.pipeline_files import PipelineFiles
+from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.runner.work import Flush, Place
 from tidegate.settings import find_include_folder
 
@@ -18,7 +18,8 @@ from benchmarks.measure import count_cpu_seconds
 def main(request: dict[str, Any]) -> None:
     """Flush once to be warm, then so many times; answer with wall, worker's and server's CPU seconds of each."""
     include = find_include_folder()
-    work = Flush(Place(include, read_connection_from_env, PipelineFiles(include)), request["pipeline"])
+    place = Place(include, read_connection_from_env, PipelineFiles(include), PublicationFiles(include))
+    work = Flush(place, request["pipeline"])
     costs, staged = [], []
     for _ in range(request["times"] + 1):
         before = (time.monotonic(), time.process_time(), count_cpu_seconds(request["server"]))
